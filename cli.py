@@ -1,12 +1,12 @@
-"""The root of the command line: its commands, and how they end. Each command's file is loaded on use.
+"""The root of the command line: the table of commands, and how they end. A command's file is imported on use.
 
-Only click and the standard library are loaded here, so that ``--version``, ``--help`` and completion answer at once.
+Only click and a few of our files are imported here, so that ``--version``, ``--help`` and completion are fast.
 """
 
 import gc
 
 if __name__ == "__main__":
-    gc.disable()  # until the command runs: loading modules leaves no garbage, and dozens of searches for it cost time
+    gc.disable()  # until the command runs: imports leave no garbage, and dozens of collections would take time
 
 import importlib
 import importlib.util
@@ -77,7 +77,7 @@ ALIASES: Mapping[str, str] = {
 }
 """Other spellings of commands."""
 
-MEANT: Mapping[str, str] = {
+SUGGESTIONS: Mapping[str, str] = {
     **dict.fromkeys(("console", "tui", "ui", "dashboard"), "tollkeeper"),
     **dict.fromkeys(("start", "up", "server", "daemon"), "serve"),
     **dict.fromkeys(("key", "keys", "user", "users"), "token list"),
@@ -98,11 +98,11 @@ MEANT: Mapping[str, str] = {
     **dict.fromkeys(("alias", "aliases"), "channel edit CHANNEL --map ALIAS=MODEL"),
     **dict.fromkeys(("ask", "prompt"), "chat"),
 }
-"""The commands probably meant by these words."""
+"""The commands to suggest for words that are not commands."""
 
 
 class LazyGroup(click.Group):
-    """A group whose commands are loaded when they are called. Its help needs none of them."""
+    """A group whose commands are imported when they are called. Its help needs none of them."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         refuse_repeated(self, ctx, args)
@@ -112,11 +112,11 @@ class LazyGroup(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name in _OTHER:
-            return _OTHER[cmd_name]
-        place, _ = COMMANDS.get(ALIASES.get(cmd_name, cmd_name), ("", ""))
-        module, _, name = place.partition(":")
-        return getattr(importlib.import_module(f"gateway.commands.{module}"), name) if place else None
+        if cmd_name in _HIDDEN:
+            return _HIDDEN[cmd_name]
+        target, _ = COMMANDS.get(ALIASES.get(cmd_name, cmd_name), ("", ""))
+        module, _, name = target.partition(":")
+        return getattr(importlib.import_module(f"gateway.commands.{module}"), name) if target else None
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         names = [CompletionItem(name, help=text) for name, (_, text) in COMMANDS.items() if name.startswith(incomplete)]
@@ -126,7 +126,7 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
-            raise _unknown(args[0], ctx)
+            raise _unknown_command(args[0], ctx)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -144,19 +144,20 @@ def version() -> None:
     click.echo(f"{PROGRAM} {__version__}")
 
 
-_OTHER: Mapping[str, click.Command] = {"help": HELP, "version": version}
-"""Commands that are also options."""
+_HIDDEN: Mapping[str, click.Command] = {"help": HELP, "version": version}
+"""Commands that are not listed, because there are options for them."""
 
 
-def _unknown(name: str, ctx: click.Context) -> click.UsageError:
-    if meant := MEANT.get(name):
-        command = meant if meant == PROGRAM else f"{PROGRAM} {meant}"
+def _unknown_command(name: str, ctx: click.Context) -> click.UsageError:
+    """Returns the error for an unknown command, with a suggestion if there is one."""
+    if suggestion := SUGGESTIONS.get(name):
+        command = suggestion if suggestion == PROGRAM else f"{PROGRAM} {suggestion}"
         return click.UsageError(f"No such command '{name}'. Did you mean '{command}'?", ctx)
     return no_such_command(name, COMMANDS, ctx)
 
 
-def _version(ctx: click.Context, _param: click.Parameter, wanted: bool) -> None:  # noqa: FBT001 - click calls it
-    if wanted:
+def _version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:  # noqa: FBT001 - click calls it
+    if value:
         click.echo(f"{PROGRAM} {__version__}")
         ctx.exit()
 
@@ -185,35 +186,35 @@ def tollkeeper(ctx: click.Context) -> None:
 tollkeeper.params[:0] = [home_option(), *address_options()]
 
 
-def _draw_console(where: object) -> str:
-    """Returns what the console shows of a server on this home, drawn without a terminal."""
-    shown: str = importlib.import_module("tui.selftest").draw(where)
-    return shown
+def _draw_console(config: object) -> str:
+    """Returns the console's screen for a server on this home, drawn without a terminal."""
+    screen: str = importlib.import_module("tui.selftest").draw(config)
+    return screen
 
 
 def _start(ctx: click.Context) -> NoReturn:
-    """Open the console, or serve without a terminal or console. A terminal that cannot draw gets a line for each
-    call.
+    """Open the console; or serve, if there is no terminal or no console. A terminal that cannot draw gets a line for
+    each call.
     """
     terminals = all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
     plain = os.environ.get("TERM") == "dumb" or os.environ.get("TOLLKEEPER_PLAIN", "") not in ("", "0")
     console = _console() if terminals and not plain and importlib.util.find_spec("tui.app") else None
     from gateway.config import load
 
-    where = load(home=ctx.meta.get(HOME), host=ctx.meta.get(HOST), port=ctx.meta.get(PORT))
+    config = load(home=ctx.meta.get(HOME), host=ctx.meta.get(HOST), port=ctx.meta.get(PORT))
     if HOST in ctx.meta or PORT in ctx.meta:
-        from gateway.commands.server import demand_none
+        from gateway.commands.server import require_no_server
 
-        demand_none(where, elsewhere=True)  # the console would open that one, wherever it listens
+        require_no_server(config, elsewhere=True)  # the console would use that server, wherever it listens
     if console is not None:
-        ctx.exit(console.run(where))
+        ctx.exit(console.run(config))
     from gateway.commands.server import follow_or_serve, serve_here
 
-    ctx.exit(follow_or_serve(where) if terminals and plain else serve_here(where))
+    ctx.exit(follow_or_serve(config) if terminals and plain else serve_here(config))
 
 
 def _console() -> ModuleType:
-    """Returns the console's module. Garbage collection is off while it defines a thousand classes."""
+    """Returns the console's module. Garbage collection is off during the import, which defines a thousand classes."""
     gc.disable()
     try:
         return importlib.import_module("tui.app")
@@ -223,14 +224,14 @@ def _console() -> ModuleType:
 
 
 def main(args: Sequence[str] | None = None, session: object = None) -> NoReturn:
-    """Run the command line. Failures are one line on stderr and an exit code.
+    """Run the command line. A failure ends with one line on stderr and an exit code.
 
-    ``session`` is a ``gateway.commands.session.Session``; the real one unless given.
+    ``session`` is the ``CommandSession``; None means the real one.
     """
     if not gc.isenabled():
         gc.freeze()
         gc.enable()
-    _hold_closed_streams()
+    _occupy_closed_streams()
     if COMPLETE in os.environ:
         importlib.import_module("gateway.commands.completion").register()
     try:
@@ -240,13 +241,15 @@ def main(args: Sequence[str] | None = None, session: object = None) -> NoReturn:
     sys.exit(code if isinstance(code, int) else 0)
 
 
-def _hold_closed_streams() -> None:
-    """Keep closed stdin, stdout and stderr occupied, so that no socket or file gets their number."""
+def _occupy_closed_streams() -> None:
+    """Open the null device in place of closed stdin, stdout and stderr, so that no socket or file gets their
+    numbers.
+    """
     for number in range(3):
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free, which is this one
+            os.open(os.devnull, os.O_RDWR)  # this gets the lowest free number, which is ``number``
 
 
 if __name__ == "__main__":

@@ -59,7 +59,7 @@ def test_a_guess_is_never_a_command_that_destroys(args: tuple[str, ...]) -> None
 def test_words_that_people_know_from_elsewhere_are_answered_with_ours() -> None:
     assert "Did you mean 'tollkeeper usage tail'? See" in run("logs").err
     with click.Context(cli.tollkeeper) as ctx:
-        for meant in set(cli.MEANT.values()) - {"tollkeeper"}:
+        for meant in set(cli.SUGGESTIONS.values()) - {"tollkeeper"}:
             command: click.Command | None = cli.tollkeeper
             for word in re.sub(r" (--|CHANNEL).*", "", meant).split():
                 assert isinstance(command, click.Group)
@@ -84,12 +84,12 @@ def test_every_noun_has_something_to_show() -> None:
     assert [noun.name for noun in nouns if noun.bare not in noun.commands] == []
 
 
-@pytest.mark.parametrize("typed", base.MEANT)
+@pytest.mark.parametrize("typed", base.SUGGESTIONS)
 def test_words_for_a_noun_are_answered_with_a_command_that_exists(typed: str) -> None:
     noun, word = typed.split()
     ran = run(*(("channel", noun) if noun == "key" else (noun,)), word)
-    assert f"Did you mean 'tollkeeper {base.MEANT[typed]}'? See" in ran.err
-    words = re.sub(r" (--|CHANNEL|NAME|last).*", "", base.MEANT[typed]).split()
+    assert f"Did you mean 'tollkeeper {base.SUGGESTIONS[typed]}'? See" in ran.err
+    words = re.sub(r" (--|CHANNEL|NAME|last).*", "", base.SUGGESTIONS[typed]).split()
     assert run(*words, "--help").code == 0
 
 
@@ -209,7 +209,7 @@ def test_it_serves_with_all_streams_closed_and_makes_no_key_that_nobody_sees(hom
 
 
 def test_a_bug_keeps_its_trace(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.commands.server._print", lambda *_: 1 / 0)
+    monkeypatch.setattr("gateway.commands.server._print_status", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         run("status", control=Control({"GET /status": STATUS}))
 

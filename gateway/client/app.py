@@ -1,6 +1,6 @@
-"""Apps: what a client program needs to use the gateway, and how ``tollkeeper run`` starts it.
+"""App: what a client program needs to use the gateway, and how ``tollkeeper run`` starts it.
 
-``guide`` is what a person does by hand: files, variables, menus. ``launch`` is how ``tollkeeper run`` starts the
+``guide`` says what a person does by hand: files, variables, menus. ``launch`` says how ``tollkeeper run`` starts the
 program without changing its files. A program without ``launch`` needs only the variables of its guide.
 """
 
@@ -17,24 +17,25 @@ from gateway.domain.views import ModelView
 
 PLACEHOLDER_KEY = "sk-tk-..."
 KEY_VARIABLE = "TOLLKEEPER_TOKEN"
-"""The variable with the key for programs that let the user choose one; ``tollkeeper chat`` reads it too."""
+"""The variable with the key, for programs whose settings name a variable. ``tollkeeper chat`` reads it too."""
 HOME_NOTE = "on Windows ~ is %USERPROFILE%"
 NO_TRACES = {"OPENAI_AGENTS_DISABLE_TRACING": "1"}
-"""Without it OpenAI's Agents SDK sends traces to OpenAI, with the key of this gateway."""
+"""Without this variable, OpenAI's Agents SDK sends traces to OpenAI, with the key of this gateway."""
 CLAUDE = ("sonnet", "claude")
-"""Patterns of the models that Anthropic's programs begin with, the most suitable first."""
+"""Patterns of the models with which Anthropic's programs start, the most suitable first."""
 
 
 class AppTarget(msgspec.Struct, frozen=True, kw_only=True):
-    """The gateway as a program needs to know it."""
+    """What a program needs to know about the gateway."""
 
     base_url: str
     """The base URL, which ends in ``/v1``."""
     model: str
+    """The model to start with."""
     models: Mapping[str, int | None]
-    """The models that the token sees, with their context if known."""
+    """The models that the token sees, with their context lengths if these are known."""
     key: str = ""
-    """The key; empty: unknown, a placeholder is used."""
+    """The key. If it is empty, a placeholder is used."""
 
     @property
     def root(self) -> str:
@@ -48,32 +49,34 @@ class AppTarget(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def chat_models(self) -> Mapping[str, int | None]:
-        """Returns the models for conversations, without those that make embeddings."""
+        """Returns the models for conversations, without embedding models unless one is the model to start with."""
         return {
             name: context for name, context in self.models.items() if name == self.model or not is_embedding_model(name)
         }
 
     @property
     def embedding_model(self) -> str:
-        """Returns the first model that makes embeddings; empty if there is none."""
+        """Returns the first embedding model; empty if there is none."""
         return next(filter(is_embedding_model, (self.model, *self.models)), "")
 
     @classmethod
     def of(cls, base_url: str, models: Iterable[ModelView], *, model: str = "", key: str = "") -> "AppTarget":
-        """Returns a target with these models, the best one chosen if none is named; safe to show."""
-        seen = {plain(view.name, 1_000): view.context for view in models}
-        return cls(base_url=base_url, model=plain(model, 1_000) or best_model(seen), models=seen, key=key)
+        """Returns the target with these models and without control characters. If no model is named, the best one is
+        the model to start with.
+        """
+        names = {plain(view.name, 1_000): view.context for view in models}
+        return cls(base_url=base_url, model=plain(model, 1_000) or best_model(names), models=names, key=key)
 
-    def like(self, part: str) -> str:
-        """Returns the first model with this in its name, else the chosen one."""
+    def model_with(self, part: str) -> str:
+        """Returns the first model with this in its name, else the model to start with."""
         return self.model if part in self.model else next((name for name in self.models if part in name), self.model)
 
 
 class Snippet(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing to paste: a text, or variables, which are written as the shell wants them."""
+    """One thing to paste: a text, or variables, which are written in the syntax of the user's shell."""
 
     where: str
-    """Where it goes: a path, a menu, a shell."""
+    """Where to paste it: a path, a menu, a shell."""
     text: str = ""
     variables: Mapping[str, str] = {}
     is_file: bool = False
@@ -88,19 +91,21 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     """How ``tollkeeper run`` starts a program."""
 
     variables: Mapping[str, str] = {}
-    """An empty value removes the variable."""
+    """The variables to set. An empty value removes the variable."""
     defaults: Mapping[str, str] = {}
     """Variables that the user's own values override."""
     arguments: Sequence[str] = ()
-    """Arguments before the user's. Never the key: everyone on the machine can read them."""
+    """Arguments before the user's own. They never contain the key, because every user of the machine can read them."""
     files: Mapping[str, str] = {}
-    """Our files, by their name in the temporary folder."""
+    """Our files, by their names in the temporary folder."""
     folder_variable: str = ""
-    """The variable of the program's settings folder. The temporary one links to everything else in the real one."""
+    """The variable that names the program's settings folder. It is set to the temporary folder, which has our files and
+    links to everything else in the real folder.
+    """
     folder_default: str = ""
-    """The real folder's name among the user's settings folders, if that variable is not set."""
+    """The name of the real folder in the user's settings folder, if the variable is not set."""
     warning: str = ""
-    """What the user must know before the program starts."""
+    """A warning shown before the program starts."""
     note: str = ""
     """A note shown after the program has ended, if it called a model."""
 
@@ -113,12 +118,12 @@ class App(msgspec.Struct, frozen=True, kw_only=True):
     programs: Sequence[str] = ()
     """The names of its executables, by which ``tollkeeper run`` recognizes it."""
     family: Sequence[str] = ()
-    """Patterns of the models that its vendor made it for, the most suitable first; empty: any."""
+    """Patterns of the models that its vendor made it for, the most suitable first; empty if it suits any model."""
     launch: Callable[[AppTarget, Path], Launch] | None = None
-    """Returns how to start it. The path is the temporary folder's."""
+    """Returns how to start it. The path is that of the temporary folder. None means with the guide's variables."""
 
-    def launched(self, target: AppTarget, folder: Path) -> Launch:
-        """Returns how to start it."""
+    def launch_for(self, target: AppTarget, folder: Path) -> Launch:
+        """Returns how to start the app. ``folder`` is the temporary folder."""
         if self.launch is not None:
             return self.launch(target, folder)
         variables = {name: value for snippet in self.guide(target) for name, value in snippet.variables.items()}
@@ -128,12 +133,12 @@ class App(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def shell_part(variables: Mapping[str, str], where: str = "in the shell that starts it") -> Snippet:
-    """Returns variables for a shell."""
+    """Returns a snippet with variables for a shell."""
     return Snippet(where=where, variables=variables)
 
 
 def file_part(where: str, text: str) -> Snippet:
-    """Returns a file, or a part of one."""
+    """Returns a snippet that is a file or a part of one."""
     return Snippet(where=where, text=text, is_file=True)
 
 
@@ -143,7 +148,7 @@ def json_text(value: object) -> str:
 
 
 def quote(text: str) -> str:
-    """Returns a string that is valid in JSON, TOML, YAML, Python and JavaScript."""
+    """Returns a string literal that is valid in JSON, TOML, YAML, Python and JavaScript."""
     return msgspec.json.encode(plain(text, limit=1_000)).decode()
 
 
@@ -167,6 +172,6 @@ def generic_variables(target: AppTarget) -> dict[str, str]:
     return {**sdk_variables(target), "OPENAI_API_BASE": target.base_url}
 
 
-def own_key(target: AppTarget) -> Snippet:
-    """Returns the key in a variable that a program's settings name."""
+def key_part(target: AppTarget) -> Snippet:
+    """Returns a snippet with the key in ``KEY_VARIABLE``, which the program's settings name."""
     return shell_part({KEY_VARIABLE: target.secret})

@@ -1,4 +1,4 @@
-"""All apps by name, and the one that a user or an executable's name means."""
+"""Apps: all apps by name, and how to find the one that a name or an executable means."""
 
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
@@ -16,56 +16,57 @@ from gateway.domain.views import TokenView
 APPS: Mapping[str, App] = {**CODING_AGENTS, **CHAT_APPS, **LIBRARIES}
 
 GEMINI = (
-    "Gemini CLI speaks Gemini's API only, which this gateway does not offer to programs: it would call Google. "
-    "Qwen Code, which is made from it, works: tollkeeper run -- qwen"
+    "Gemini CLI speaks only Gemini's API, which this gateway does not offer to programs, so it would call Google. "
+    "Qwen Code, which is derived from it, works: tollkeeper run -- qwen"
 )
 GENAI = (
-    "Google's Gen AI SDK speaks Gemini's API only, which this gateway does not offer to programs. "
-    "OpenAI's SDK calls the same models here: tollkeeper env --for openai"
+    "Google's Gen AI SDK speaks only Gemini's API, which this gateway does not offer to programs. "
+    "OpenAI's SDK can call the same models here: tollkeeper env --for openai"
 )
 OTHER_APIS: Mapping[str, str] = {
     **dict.fromkeys(("gemini", "gemini-cli"), GEMINI),
     **dict.fromkeys(("genai", "google-genai", "google-generativeai"), GENAI),
 }
-"""Why a program cannot be connected, by its name or its executable's."""
+"""Why a program cannot use the gateway, by the name of the program or its executable."""
 
 
 def find_app(name: str) -> App:
-    """Returns the app of that name or program. Raises NotFound, naming all of them."""
-    known = APPS.get(name.casefold()) or APPS.get(app_of_program(name))
-    demand_api(name)
-    if known is None:
-        words = {word: key for key, app in APPS.items() for word in (*app.programs, key)}
-        near = get_close_matches(name.casefold(), words, n=1)
-        meant = f". Did you mean '{words[near[0]]}'? Known apps" if near else "; known"
-        raise NotFound(f"unknown app '{plain(name)}'{meant}: {', '.join(APPS)}")
-    return known
+    """Returns the app with this name or executable. Raises NotFound with a suggestion and the names of all apps."""
+    require_api(name)
+    app = APPS.get(name.casefold()) or APPS.get(app_of_program(name))
+    if app is None:
+        names = {name: key for key, app in APPS.items() for name in (*app.programs, key)}
+        near = get_close_matches(name.casefold(), names, n=1)
+        suggestion = f". Did you mean '{names[near[0]]}'? The apps are" if near else "; the apps are"
+        raise NotFound(f"unknown app '{plain(name)}'{suggestion}: {', '.join(APPS)}")
+    return app
 
 
 def app_of_program(program: str) -> str:
-    """Returns the name of the app of this executable; empty if unknown."""
+    """Returns the name of the app with this executable; empty if there is none."""
     return next((name for name, app in APPS.items() if _stem(program) in app.programs), "")
 
 
-def demand_api(program: str) -> None:
-    """Raises NotFound for a program that speaks none of the gateway's APIs: it would bypass the gateway."""
+def require_api(program: str) -> None:
+    """Raise NotFound for a program that speaks none of the gateway's APIs, because it would bypass the gateway."""
     if reason := OTHER_APIS.get(_stem(program)):
         raise NotFound(reason)
 
 
 def _stem(program: str) -> str:
+    """Returns the name of an executable without folder and suffix, in lower case."""
     return Path(program).name.casefold().removesuffix(".exe").removesuffix(".cmd")
 
 
-def used_last(tokens: Sequence[TokenView]) -> TokenView:
-    """Returns the token to use if none is named: that of the newest call, else the oldest one."""
+def last_used_token(tokens: Sequence[TokenView]) -> TokenView:
+    """Returns the token to use if none is named: the one of the newest call, else the oldest one."""
     return max(tokens, key=lambda token: (token.last_used_ms or 0, -token.created_ms))
 
 
 def key_in(environ: Mapping[str, str]) -> str:
-    """Returns the token's key or name that the environment gives to ``env`` and ``doctor``; empty if none."""
-    own = environ.get("OPENAI_API_KEY", "")
-    return environ.get(KEY_VARIABLE, "") or (own if own.startswith(PREFIX) else "")
+    """Returns the key or name of a token in the environment; empty if there is none."""
+    openai_key = environ.get("OPENAI_API_KEY", "")
+    return environ.get(KEY_VARIABLE, "") or (openai_key if openai_key.startswith(PREFIX) else "")
 
 
 def generic_launch(target: AppTarget) -> Launch:

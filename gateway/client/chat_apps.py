@@ -1,4 +1,4 @@
-"""Chat programs and commands for one question: how each is pointed at the gateway."""
+"""Chat apps: how to point chat programs, and commands for single questions, at the gateway."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -53,11 +53,11 @@ def _open_webui_variables(target: AppTarget) -> dict[str, str]:
 
 
 def _open_webui_launch(target: AppTarget, _: Path) -> Launch:
-    # Otherwise it stores the address and key of its first start in its database, and that key ends with the run.
+    # Otherwise it stores the address and the key in its database at its first start, but the key ends with this run.
     return Launch(
         variables={**_open_webui_variables(target), "ENABLE_PERSISTENT_CONFIG": "False"},
-        warning="Open WebUI takes its settings from the environment now and keeps no change of its Admin Panel; with a "
-        "token of its own it does: tollkeeper env --for open-webui",
+        warning="Open WebUI now takes its settings from the environment, and keeps no changes of its Admin Panel; to "
+        "keep them, give it a permanent token: tollkeeper env --for open-webui",
     )
 
 
@@ -78,7 +78,7 @@ def _shell_gpt(target: AppTarget) -> Sequence[Snippet]:
 
 
 def _ollama(target: AppTarget) -> Sequence[Snippet]:
-    url = f"{target.root}/k/{target.secret}"  # most of these programs can send no key
+    url = f"{target.root}/k/{target.secret}"  # most of these programs cannot send a key
     where = "in the shell that starts a program that speaks Ollama's API"
     return shell_part({"OLLAMA_HOST": url}, where), Snippet(where="or in its settings, as Ollama's address", text=url)
 

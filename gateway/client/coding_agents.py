@@ -1,4 +1,4 @@
-"""Coding agents and editors: how each is pointed at the gateway."""
+"""Coding agents: how to point coding agents and editors at the gateway."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,8 +15,8 @@ from gateway.client.app import (
     Snippet,
     file_part,
     json_text,
+    key_part,
     openai_variables,
-    own_key,
     quote,
     shell_part,
 )
@@ -24,11 +24,12 @@ from gateway.domain.patterns import is_embedding_model
 from gateway.domain.text import word
 
 CLAUDE_NAMES = frozenset({"best", "default", "haiku", "opus", "opusplan", "sonnet"})
-"""Claude Code replaces these names by models of its own."""
+"""Names that Claude Code replaces by Anthropic's models."""
 
 
 TOOL_SEARCH = {"ENABLE_TOOL_SEARCH": "true"}
-"""Older Claude Code turns tool search on for Anthropic's address only; elsewhere each call has all the tools."""
+"""Older versions of Claude Code use tool search at Anthropic's address only; elsewhere they send all tools in each
+call."""
 
 
 def _claude_variables(target: AppTarget) -> dict[str, str]:
@@ -37,14 +38,14 @@ def _claude_variables(target: AppTarget) -> dict[str, str]:
         "ANTHROPIC_AUTH_TOKEN": target.secret,
         "ANTHROPIC_API_KEY": "",
         "ANTHROPIC_MODEL": target.model,
-        "ANTHROPIC_DEFAULT_OPUS_MODEL": target.like("opus"),
-        "ANTHROPIC_DEFAULT_SONNET_MODEL": target.like("sonnet"),
-        "ANTHROPIC_DEFAULT_HAIKU_MODEL": target.like("haiku"),
+        "ANTHROPIC_DEFAULT_OPUS_MODEL": target.model_with("opus"),
+        "ANTHROPIC_DEFAULT_SONNET_MODEL": target.model_with("sonnet"),
+        "ANTHROPIC_DEFAULT_HAIKU_MODEL": target.model_with("haiku"),
         "CLAUDE_CODE_ENABLE_GATEWAY_MODEL_DISCOVERY": "1",
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
     }
     if "claude" not in target.model:
-        variables["CLAUDE_CODE_ATTRIBUTION_HEADER"] = "0"  # only Anthropic keeps it out of the prompt and of its cache
+        variables["CLAUDE_CODE_ATTRIBUTION_HEADER"] = "0"  # only Anthropic removes this header from the prompt
         if context := target.models.get(target.model):
             variables["CLAUDE_CODE_MAX_CONTEXT_TOKENS"] = str(context)
             variables["CLAUDE_CODE_MAX_OUTPUT_TOKENS"] = str(min(32_000, context // 4))
@@ -60,7 +61,7 @@ def _claude(target: AppTarget) -> Sequence[Snippet]:
 
 
 def _claude_launch(target: AppTarget, folder: Path) -> Launch:
-    # Variables of the user's own settings file would win over those of the environment, but not over this file's.
+    # Variables in the user's settings file take precedence over the environment, but not over this file.
     variables = _claude_variables(target)
     file = {"settings.json": json_text({"env": variables})}
     return Launch(
@@ -68,10 +69,10 @@ def _claude_launch(target: AppTarget, folder: Path) -> Launch:
         defaults=TOOL_SEARCH,
         files=file,
         arguments=("--settings", str(folder / "settings.json")),
-        warning=f"Claude Code has a model of its own called '{target.model}' and calls that; give yours another name"
+        warning=f"Claude Code replaces the name '{target.model}' by one of Anthropic's models; give yours another name"
         if target.model in CLAUDE_NAMES
         else "",
-        note="That settings file is deleted now. To resume the session: tollkeeper run -- claude --resume ID",
+        note="The settings file has been deleted. To resume the session: tollkeeper run -- claude --resume ID",
     )
 
 
@@ -83,7 +84,7 @@ def _codex_provider(target: AppTarget) -> dict[str, str]:
         "wire_api": '"responses"',
         "request_max_retries": "0",
         "stream_max_retries": "1",
-        "supports_websockets": "true",  # without WebSockets on the way, Codex uses POST at once
+        "supports_websockets": "true",  # if the connection has no WebSockets, Codex falls back to POST
     }
 
 
@@ -94,10 +95,10 @@ def _codex_settings(target: AppTarget) -> dict[str, str]:
 
 
 def _codex(target: AppTarget) -> Sequence[Snippet]:
-    top = [f"{name} = {value}" for name, value in _codex_settings(target).items()]
+    settings = [f"{name} = {value}" for name, value in _codex_settings(target).items()]
     table = [f"{name} = {value}" for name, value in _codex_provider(target).items()]
-    text = "\n".join([*top, "", "[model_providers.tollkeeper]", *table])
-    return file_part(f"~/.codex/config.toml ({HOME_NOTE})", text), own_key(target)
+    text = "\n".join([*settings, "", "[model_providers.tollkeeper]", *table])
+    return file_part(f"~/.codex/config.toml ({HOME_NOTE})", text), key_part(target)
 
 
 def _codex_launch(target: AppTarget, _: Path) -> Launch:
@@ -124,7 +125,7 @@ def _opencode_config(target: AppTarget) -> dict[str, object]:
 
 def _opencode(target: AppTarget) -> Sequence[Snippet]:
     where = f"~/.config/opencode/opencode.json, or opencode.json in a project ({HOME_NOTE})"
-    return file_part(where, json_text(_opencode_config(target))), own_key(target)
+    return file_part(where, json_text(_opencode_config(target))), key_part(target)
 
 
 def _opencode_launch(target: AppTarget, _: Path) -> Launch:
@@ -150,7 +151,7 @@ def _qwen_launch(target: AppTarget, folder: Path) -> Launch:
 def _aider(target: AppTarget) -> Sequence[Snippet]:
     model = f"openai/{target.model}"
     lines = [f"openai-api-base: {quote(target.base_url)}", f"openai-api-key: {quote(target.secret)}"]
-    # These also win over a key in a configuration file or in a project's .env, which OPENAI_API_KEY would not.
+    # Unlike OPENAI_API_KEY, these take precedence over a key in a configuration file or a project's .env.
     variables = {
         "AIDER_OPENAI_API_BASE": target.base_url,
         "AIDER_OPENAI_API_KEY": target.secret,
@@ -209,22 +210,22 @@ def _cline_launch(target: AppTarget, folder: Path) -> Launch:
 
 
 def _pi_provider(target: AppTarget) -> dict[str, object]:
-    free = dict.fromkeys(("input", "output", "cacheRead", "cacheWrite"), 0)
-    shared = {"reasoning": False, "input": ["text", "image"], "cost": free}
+    no_cost = dict.fromkeys(("input", "output", "cacheRead", "cacheWrite"), 0)
+    shared = {"reasoning": False, "input": ["text", "image"], "cost": no_cost}
     models = [
         {"id": name, "name": name, **shared, "contextWindow": context, "maxTokens": min(32_000, context // 4)}
-        for name, known in target.chat_models.items()
-        for context in (known or 128_000,)
+        for name, listed_context in target.chat_models.items()
+        for context in (listed_context or 128_000,)
     ]
-    where = {"baseUrl": target.base_url, "apiKey": f"${KEY_VARIABLE}", "api": "openai-completions"}
-    return {"name": "Tollkeeper", **where, "models": models}
+    endpoint = {"baseUrl": target.base_url, "apiKey": f"${KEY_VARIABLE}", "api": "openai-completions"}
+    return {"name": "Tollkeeper", **endpoint, "models": models}
 
 
 def _pi(target: AppTarget) -> Sequence[Snippet]:
     text = json_text({"providers": {"tollkeeper": _pi_provider(target)}})
     return (
         file_part(f"~/.pi/agent/models.json ({HOME_NOTE})", text),
-        own_key(target),
+        key_part(target),
         Snippet(where="then start it with", text=f"pi --model {word(f'tollkeeper/{target.model}')}"),
     )
 
@@ -257,8 +258,8 @@ def _mini_swe_agent(target: AppTarget) -> Sequence[Snippet]:
     variables = {
         **openai_variables(target),
         "MSWEA_MODEL_NAME": f"openai/{target.model}",
-        "MSWEA_CONFIGURED": "true",  # else it asks for a model and a key first
-        "MSWEA_COST_TRACKING": "ignore_errors",  # else it stops at a model whose price it does not know
+        "MSWEA_CONFIGURED": "true",  # else it asks for a model and a key
+        "MSWEA_COST_TRACKING": "ignore_errors",  # else it stops if it does not know the model's price
     }
     return (shell_part(variables),)
 
@@ -268,18 +269,18 @@ def _crush_config(target: AppTarget) -> str:
         {"id": name, "name": name, "context_window": context or 128_000, "default_max_tokens": 16_000}
         for name, context in target.chat_models.items()
     ]
-    where = {"type": "openai-compat", "base_url": target.base_url, "api_key": f"${KEY_VARIABLE}"}
-    provider = {"name": "Tollkeeper", **where, "models": models}
-    first = {"provider": "tollkeeper", "model": target.model}
-    chosen = {"large": first, "small": first}
+    endpoint = {"type": "openai-compat", "base_url": target.base_url, "api_key": f"${KEY_VARIABLE}"}
+    provider = {"name": "Tollkeeper", **endpoint, "models": models}
+    default = {"provider": "tollkeeper", "model": target.model}
+    defaults = {"large": default, "small": default}
     return json_text(
-        {"$schema": "https://charm.land/crush.json", "models": chosen, "providers": {"tollkeeper": provider}}
+        {"$schema": "https://charm.land/crush.json", "models": defaults, "providers": {"tollkeeper": provider}}
     )
 
 
 def _crush(target: AppTarget) -> Sequence[Snippet]:
     where = r"~/.config/crush/crush.json (Windows: %LOCALAPPDATA%\crush\crush.json)"
-    return file_part(where, _crush_config(target)), own_key(target)
+    return file_part(where, _crush_config(target)), key_part(target)
 
 
 def _crush_launch(target: AppTarget, _: Path) -> Launch:

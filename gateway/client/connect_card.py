@@ -1,4 +1,4 @@
-"""Connect: how to use a token, as texts to paste. No program contains the key itself."""
+"""Connect card: texts to paste that show how to use a token. The sample programs do not contain the key."""
 
 from collections.abc import Mapping
 from typing import Literal
@@ -17,13 +17,13 @@ PLACEHOLDER = "$" + KEY_VARIABLE
 
 
 def environment(base_url: str, key: str = "", shell: Shell = "sh") -> str:
-    """Returns the two variables that OpenAI's SDKs and most programs read, for bash and zsh, fish, or PowerShell."""
+    """Returns the lines that set the two variables which OpenAI's SDKs and most programs read."""
     values = {URL_VARIABLE: base_url, KEY_VARIABLE: key or "sk-tk-..."}
     return "\n".join(assign(name, value, shell) for name, value in values.items())
 
 
 def python(model: str) -> str:
-    """Returns a whole program for openai-python, which reads the environment by itself."""
+    """Returns a complete program for openai-python, which reads the variables itself."""
     return f"""\
 from openai import OpenAI
 
@@ -36,7 +36,7 @@ print(answer.choices[0].message.content)"""
 
 
 def node(model: str) -> str:
-    """Returns a whole module for openai-node, which reads the environment by itself."""
+    """Returns a complete module for openai-node, which reads the variables itself."""
     return f"""\
 import OpenAI from "openai";
 
@@ -49,17 +49,21 @@ console.log(answer.choices[0].message.content);"""
 
 
 def curl(base_url: str, model: str, key: str = "", *, api: str = CHAT_API, stream: bool = False) -> str:
-    """Returns one call of an API for bash and zsh. Without a key the shell inserts the one in the environment."""
-    how = SAMPLES.get(api, SAMPLES[CHAT_API])
-    body = {"model": model, **how.body, **({"stream": stream} if stream or how.streams_by_default else {})}
-    root = base_url.removesuffix("/v1") if how.path.startswith("/api/") else base_url
-    lines = [f"curl {'-N ' if stream else ''}{_shell_quote(root + how.path)}"]
-    lines += [f"-H {_header(name, key)}" for name in (how.key_header, *how.headers, "Content-Type: application/json")]
+    """Returns a call of an API as a command for bash and zsh. Without ``key``, the shell inserts the one in the
+    variable.
+    """
+    sample = SAMPLES.get(api, SAMPLES[CHAT_API])
+    body = {"model": model, **sample.body, **({"stream": stream} if stream or sample.streams_by_default else {})}
+    root = base_url.removesuffix("/v1") if sample.path.startswith("/api/") else base_url
+    lines = [f"curl {'-N ' if stream else ''}{_shell_quote(root + sample.path)}"]
+    lines += [
+        f"-H {_header(name, key)}" for name in (sample.key_header, *sample.headers, "Content-Type: application/json")
+    ]
     return " \\\n  ".join([*lines, f"-d {_shell_quote(msgspec.json.encode(body).decode())}"])
 
 
 def request_curl(base_url: str, request: str) -> str:
-    """Returns a request that reached no API, by its method and path."""
+    """Returns a request with this method and path, which reached no API, as a command."""
     method, _, path = request.partition(" ")
     parts = urlsplit(base_url)
     return " \\\n  ".join(
@@ -71,7 +75,7 @@ def request_curl(base_url: str, request: str) -> str:
 
 
 BEARER = "Authorization: Bearer "
-_TALK = {"messages": [{"role": "user", "content": "Hello"}]}
+_MESSAGES = {"messages": [{"role": "user", "content": "Hello"}]}
 
 
 class SampleCall(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,31 +83,31 @@ class SampleCall(msgspec.Struct, frozen=True, kw_only=True):
 
     path: str
     body: Mapping[str, object]
-    """Without model and stream."""
+    """The fields of the body, without ``model`` and ``stream``."""
     key_header: str = BEARER
-    """The key's header, up to the key."""
+    """The header of the key, up to the key."""
     headers: tuple[str, ...] = ()
     streams_by_default: bool = False
 
 
 SAMPLES = {
-    CHAT_API: SampleCall(path="/chat/completions", body=_TALK),
+    CHAT_API: SampleCall(path="/chat/completions", body=_MESSAGES),
     "completions": SampleCall(path="/completions", body={"prompt": "Hello", "max_tokens": 64}),
     "responses": SampleCall(path="/responses", body={"input": "Hello"}),
     "messages": SampleCall(
         path="/messages",
-        body={"max_tokens": 64, **_TALK},
+        body={"max_tokens": 64, **_MESSAGES},
         key_header="x-api-key: ",
         headers=("anthropic-version: 2023-06-01",),
     ),
     "embeddings": SampleCall(path="/embeddings", body={"input": "Hello"}),
-    "ollama": SampleCall(path="/api/chat", body=_TALK, streams_by_default=True),
+    "ollama": SampleCall(path="/api/chat", body=_MESSAGES, streams_by_default=True),
 }
 """The smallest call of each API by name."""
 
 
 def _header(text: str, key: str) -> str:
-    """Returns one header. The key, or its variable, follows a name that ends in a space."""
+    """Returns one header as a shell word. If the text ends with a space, the key or its variable follows."""
     if not text.endswith(" "):
         return f'"{text}"'
     return _shell_quote(text + key) if key else f'"{text}{PLACEHOLDER}"'
@@ -121,11 +125,11 @@ def assign(name: str, value: str, shell: Shell) -> str:
 
 
 def _shell_quote(text: str) -> str:
-    """Returns one word for a POSIX shell."""
+    """Returns the text as one word for a POSIX shell."""
     escaped = text.replace("'", "'\\''")
     return f"'{escaped}'"
 
 
 def _string(text: str) -> str:
-    """Returns a string that is valid in JSON, Python and JavaScript."""
+    """Returns a string literal that is valid in JSON, Python and JavaScript."""
     return msgspec.json.encode(plain(text)).decode()

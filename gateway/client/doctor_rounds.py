@@ -1,6 +1,6 @@
-"""The doctor's rounds: checks every channel and this machine. One bad result stops nothing.
+"""Doctor's rounds: checks every channel and this machine. A failed check does not stop the others.
 
-Upstreams are only contacted to list their models, which is free.
+Upstreams are contacted only to list their models, which is free of charge.
 """
 
 import asyncio
@@ -28,61 +28,63 @@ START = "start it with 'tollkeeper serve', or with 'tollkeeper' for the console 
 
 
 async def check_everything(client: ControlClient, environ: Mapping[str, str] = os.environ) -> AsyncIterator[Step]:
-    """Yields one Step for each channel, by name, then those of the machine. Without a server one skipped Step."""
+    """Yields one Step for each channel, then those of the machine; without a server, one skipped Step."""
     try:
         status, channels = await client.status(), await client.channels()
     except GatewayError as error:
         yield Step(name="channels and machine", result="skipped", text=plain(error.message, 500))
         return
     ahead: dict[str, Millis] = {}
-    places = asyncio.Semaphore(8)  # channels at once
+    slots = asyncio.Semaphore(8)  # checks of channels at the same time
     async with asyncio.TaskGroup() as group:
-        looks = [(c.name, group.create_task(_look(client, c.id, c.name, places))) for c in channels]
-        for name, look in looks:
-            checkup = await look
+        tasks = [(c.name, group.create_task(_check_channel(client, c.id, c.name, slots))) for c in channels]
+        for name, task in tasks:
+            checkup = await task
             if checkup.ahead_ms is not None:
                 ahead[name] = checkup.ahead_ms
             yield checkup.step
-    for step in await _answer("the machine", client.machine()):
+    for step in await _steps_or_error("the machine", client.machine()):
         yield step
-    for step in await _answer("the addresses", _addresses(client, status.address)):
+    for step in await _steps_or_error("the addresses", _address_steps(client, status.address)):
         yield step
     yield check_clock(ahead)
-    for step in await _answer("the store", _store(client, status.store_error)):
+    for step in await _steps_or_error("the store", _store_steps(client, status.store_error)):
         yield step
     yield check_proxies(status.address, environ)
-    for step in await _answer("the prices", _prices(client)):
+    for step in await _steps_or_error("the prices", _price_steps(client)):
         yield step
 
 
-async def _look(client: ControlClient, ref: str, name: str, places: asyncio.Semaphore) -> Checkup:
-    async with places:
+async def _check_channel(client: ControlClient, ref: str, name: str, slots: asyncio.Semaphore) -> Checkup:
+    """Returns the checkup of a channel as soon as a slot is free."""
+    async with slots:
         try:
             return await client.checkup(ref)
         except GatewayError as error:
             return Checkup(step=_error_step(f"channel {plain(name)}", error), ahead_ms=None)
 
 
-async def _answer(name: str, question: Awaitable[list[Step]]) -> list[Step]:
+async def _steps_or_error(name: str, steps: Awaitable[list[Step]]) -> list[Step]:
+    """Returns the steps, or a failed one if the server returned an error."""
     try:
-        return await question
+        return await steps
     except GatewayError as error:
         return [_error_step(name, error)]
 
 
-async def _prices(client: ControlClient) -> list[Step]:
-    """Returns a step with the date of the price list, and where the prices in use differ from it."""
+async def _price_steps(client: ControlClient) -> list[Step]:
+    """Returns a step with the date of the price list, or with the news about prices."""
     news = await client.price_news()
     if lines := news_lines(news):
-        fix = "'tollkeeper price news' shows all of it"
+        fix = "'tollkeeper price news' shows the details"
         return [Step(name="the prices", result="warning", text="; ".join(lines), fix=fix)]
-    text = f"as in the list of {news.as_of}" if news.as_of else "no price list to compare them with"
+    text = f"as in the list of {news.as_of}" if news.as_of else "there is no price list to compare them with"
     return [Step(name="the prices", result="ok", text=text)]
 
 
-async def _addresses(client: ControlClient, base: str) -> list[Step]:
+async def _address_steps(client: ControlClient, base: str) -> list[Step]:
     """Returns the steps about requests of the last day that reached no API."""
-    since, calls = time.time_ns() // 1_000_000 - 86_400_000, list[CallView]()  # a day
+    since, calls = time.time_ns() // 1_000_000 - 86_400_000, list[CallView]()
     for code in CODES:
         page = await client.calls(words=code, since=since, limit=200)  # the newest
         calls += [call for call in page.calls if call.code == code]
@@ -90,13 +92,15 @@ async def _addresses(client: ControlClient, base: str) -> list[Step]:
 
 
 def check_addresses(calls: Sequence[CallView], base: str) -> list[Step]:
-    """Yields one Step for each program and request that reached no API, the newest first, without harmless ones."""
+    """Returns a Step for each program and request that reached no API, newest first. Harmless requests are left out.
+    ``base`` is the base URL of /v1.
+    """
     steps: dict[tuple[str, str, str], Step] = {}
     counts: Counter[tuple[str, str, str]] = Counter()
     for call in sorted(calls, key=lambda call: -call.time_ms):
         method, _, path = call.request.partition(" ")
-        about = (call.app, call.code, call.request if call.code not in ("origin_not_allowed", "wrong_host") else "")
-        counts[about] += call.count
+        key = (call.app, call.code, call.request if call.code not in ("origin_not_allowed", "wrong_host") else "")
+        counts[key] += call.count
         text, _, fix = call.error.partition("; permit it with ")
         if call.code == "wrong_host":
             text, _, fix = call.error.partition("; use ")
@@ -106,21 +110,21 @@ def check_addresses(calls: Sequence[CallView], base: str) -> list[Step]:
                 continue
             text = "which does not exist here"
         steps.setdefault(
-            about,
+            key,
             Step(
                 name="the addresses",
                 result="warning",
-                text=f"{program(call.app)} asked for {method} {path}, {text}",
+                text=f"{program(call.app)} requested {method} {path}, {text}",
                 fix=plain(fix, 500) or f"check the program's base URL: {base}",
                 code=call.code,
                 status=call.status,
             ),
         )
     if not steps:
-        return [Step(name="the addresses", result="ok", text="every address that programs asked for exists")]
+        return [Step(name="the addresses", result="ok", text="every address that programs requested exists")]
     return [
-        msgspec.structs.replace(step, text=plain(f"{step.text} ({_times(counts[about])} in a day)", 500))
-        for about, step in list(steps.items())[:5]
+        msgspec.structs.replace(step, text=plain(f"{step.text} ({_times(counts[key])} in a day)", 500))
+        for key, step in list(steps.items())[:5]
     ]
 
 
@@ -128,7 +132,8 @@ def _times(count: int) -> str:
     return "once" if count == 1 else f"{count:,} times"
 
 
-async def _store(client: ControlClient, error: str) -> list[Step]:
+async def _store_steps(client: ControlClient, error: str) -> list[Step]:
+    """Returns a step about the store. ``error`` is why it has failed; empty if it works."""
     if error:
         fix = "free disk space, or repair the disk: the store recovers as soon as it can write"
         text = f"it has failed, and calls are rejected: {plain(error, 500)}"
@@ -143,12 +148,14 @@ async def _store(client: ControlClient, error: str) -> list[Step]:
 
 
 def check_clock(ahead: Mapping[str, int]) -> Step:
-    """Checks this machine's clock against the nearest of the clocks that upstreams sent."""
+    """Check this machine's clock. ``ahead`` has the milliseconds by which it is ahead of each upstream's clock; the
+    nearest one counts.
+    """
     if not ahead:
         return Step(name="the clock", result="skipped", text="no upstream sent its time")
     name = min(ahead, key=lambda name: abs(ahead[name]))
     off = abs(ahead[name]) / 1000
-    if abs(ahead[name]) <= 60_000:  # certificates and budgets tolerate no more
+    if abs(ahead[name]) <= 60_000:  # certificates and budgets tolerate this much
         return Step(
             name="the clock", result="ok", text=f"within {max(1, round(off))} s of the clock of channel {plain(name)}"
         )
@@ -157,23 +164,24 @@ def check_clock(ahead: Mapping[str, int]) -> Step:
 
 
 def check_proxies(address: str, environ: Mapping[str, str]) -> Step:
-    """Checks whether programs started here would send calls for this machine to a proxy."""
-    named = {name: environ.get(name, "") for name in environ if name.lower() in _PROXIES and environ.get(name)}
+    """Check that programs which are started here do not send calls for this machine to a proxy."""
+    set_proxies = {name: environ.get(name, "") for name in environ if name.lower() in _PROXIES and environ.get(name)}
     host = urlsplit(address).hostname or "127.0.0.1"
-    if not named:
+    if not set_proxies:
         return Step(name="the proxy variables", result="ok", text="none are set")
-    told = ", ".join(sorted(named))
-    if any(_spared(host, rule) for name in ("no_proxy", "NO_PROXY") for rule in environ.get(name, "").split(",")):
-        return Step(name="the proxy variables", result="ok", text=f"{told} is set, and NO_PROXY excludes {host}")
-    text = f"{told} is set and NO_PROXY does not exclude {host}: programs may send their calls and keys to the proxy"
+    names = ", ".join(sorted(set_proxies))
+    if any(_matches_host(rule, host) for name in ("no_proxy", "NO_PROXY") for rule in environ.get(name, "").split(",")):
+        return Step(name="the proxy variables", result="ok", text=f"{names} is set, and NO_PROXY excludes {host}")
+    text = f"{names} is set, but NO_PROXY does not exclude {host}: programs may send calls and keys to the proxy"
     return Step(name="the proxy variables", result="fail", text=text, fix="export NO_PROXY=127.0.0.1,localhost")
 
 
 _PROXIES = frozenset({"http_proxy", "all_proxy"})
-"""Variables that send calls for ``http://`` addresses to a proxy."""
+"""Variables that make programs send requests to ``http://`` addresses to a proxy."""
 
 
-def _spared(host: str, rule: str) -> bool:
+def _matches_host(rule: str, host: str) -> bool:
+    """Returns whether an entry of NO_PROXY excludes the host."""
     rule = rule.strip().lower().removeprefix(".")
     if rule in ("*", host) or (rule and host.endswith("." + rule)):
         return True

@@ -1,8 +1,8 @@
-"""Finds the running server, starts one, stops one.
+"""Launch: finds the running server, starts one, and stops one.
 
-A server is alive when it repeats the instance of the runfile; a process id alone proves nothing. A server that
-we start outlives us: it gets its own session (a process group on Windows), so that no key press in our terminal reaches
-it. Its messages go to the log in the home, its results nowhere, because a log must not hold secrets.
+A server is alive if it returns the instance id in the runfile; a process id alone proves nothing. A server that we
+start outlives us: it gets its own session (on Windows its own process group), so that no key press in our terminal
+reaches it. Its messages go to the log in the home, but its results go nowhere, because a log must not contain secrets.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ import msgspec
 import platformdirs
 
 from gateway.client.control import ControlClient
-from gateway.client.http import Address, listens, too_many_files
+from gateway.client.http import Address, is_listening, too_many_files
 from gateway.config import Config, make_home
 from gateway.domain.errors import GatewayError, Unavailable
 from gateway.domain.text import plain
@@ -28,15 +28,15 @@ from gateway.runfile import Endpoint, read
 
 
 class Child(subprocess.Popen[bytes]):
-    """A process that is meant to outlive us: leaving it running needs no warning."""
+    """A process that is meant to outlive us, so Python must not warn that it is still running."""
 
     def __del__(self) -> None:
         return
 
 
 def spawn(config: Config) -> Child:
-    """Start the server of a home. Raises Unavailable when the program cannot be run."""
-    cache = cache_of(config)
+    """Start a server in a process of its own. Raises Unavailable if the program cannot be started."""
+    cache = cache_folder(config)
     if is_frozen():
         cache.mkdir(mode=0o700, parents=True, exist_ok=True)
     log = os.open(config.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0), 0o600)
@@ -58,7 +58,7 @@ def spawn(config: Config) -> Child:
 
 
 def kill(child: Child) -> None:
-    """End a child that did not start up, with everything it started."""
+    """Kill a child that did not start properly, and all processes that it has started."""
     with suppress(OSError):
         if os.name == "nt":
             child.kill()
@@ -69,46 +69,46 @@ def kill(child: Child) -> None:
 
 
 def command(config: Config) -> list[str]:
-    """Returns how the server is started: the frozen program itself, or this Python with ``cli.py``."""
+    """Returns the command line that starts the server: the packaged program, or this Python with ``cli.py``."""
     program = [sys.executable]
     if not is_frozen():
         program.append(str(Path(__file__).resolve().parents[2] / "cli.py"))
-    place = ["--home", str(config.home), "--host", config.host, "--port", str(config.port)]
-    return [*program, "serve", *place, "--no-token"]  # nobody would see its key
+    options = ["--home", str(config.home), "--host", config.host, "--port", str(config.port)]
+    return [*program, "serve", *options, "--no-token"]  # nobody would see the key of a first token
 
 
 def environment(environ: Mapping[str, str], cache: Path) -> dict[str, str]:
     """Returns the child's environment.
 
-    A frozen child unpacks itself again, into our cache: the parent's folder is deleted when the parent ends, and
-    cleaners of ``/tmp`` know nothing about servers.
+    A packaged child unpacks itself again, into our cache: the parent's folder is deleted when the parent ends, and a
+    cleaner of ``/tmp`` could delete files of a running server.
     """
-    child = dict(environ)
+    variables = dict(environ)
     if is_frozen():
-        child["PYINSTALLER_RESET_ENVIRONMENT"] = "1"
-        child["TMPDIR"] = str(cache)
-    return child
+        variables["PYINSTALLER_RESET_ENVIRONMENT"] = "1"
+        variables["TMPDIR"] = str(cache)
+    return variables
 
 
 def is_frozen() -> bool:
-    """Returns whether this is the packaged program, not its source."""
+    """Returns whether this is the packaged program."""
     return bool(getattr(sys, "frozen", False))
 
 
 def is_one_file() -> bool:
-    """Returns whether this is the packaged program that unpacks itself into a folder elsewhere."""
+    """Returns whether this is the packaged program in a single file, which unpacks itself into another folder."""
     unpacked = Path(getattr(sys, "_MEIPASS", sys.executable))
     return not unpacked.is_relative_to(Path(sys.executable).parent)
 
 
-def cache_of(config: Config) -> Path:
-    """Returns where the packaged server of this home unpacks itself; each home has a folder of its own."""
+def cache_folder(config: Config) -> Path:
+    """Returns the folder into which the packaged server of this home unpacks itself."""
     name = hashlib.sha256(os.fsencode(config.home)).hexdigest()[:16]
     return Path(platformdirs.user_cache_dir("tollkeeper", appauthor=False)) / name
 
 
-def sweep(cache: Path, before_s: float) -> None:
-    """Delete folders that killed servers left behind. Ours holds the home's lock, so anything older is unused."""
+def delete_old_folders(cache: Path, before_s: float) -> None:
+    """Delete folders that killed servers left behind. Our server holds the home's lock, so older ones are unused."""
     for folder in cache.glob("_MEI*"):
         with suppress(OSError):
             if folder.stat().st_mtime < before_s:
@@ -116,7 +116,7 @@ def sweep(cache: Path, before_s: float) -> None:
 
 
 def log_size(log: Path) -> int:
-    """Returns the bytes of a log; 0 if there is none."""
+    """Returns the size of a log in bytes; 0 if there is none."""
     try:
         return log.stat().st_size
     except OSError:
@@ -124,7 +124,7 @@ def log_size(log: Path) -> int:
 
 
 def tail(log: Path, begin: int = 0) -> list[str]:
-    """Returns the last lines of a log after ``begin`` bytes, made harmless for a terminal: twelve, of 16 KiB."""
+    """Returns the last lines of a log after ``begin`` bytes, without control characters: at most twelve, of 16 KiB."""
     try:
         with log.open("rb") as file:
             end = file.seek(0, os.SEEK_END)
@@ -136,8 +136,8 @@ def tail(log: Path, begin: int = 0) -> list[str]:
 
 
 def _windows_flags() -> int:
-    """Returns flags for a group of its own and no window, but not detached: a detached child's children would open
-    consoles.
+    """Returns the flags for a process group without a window. The child is not detached, because the children of a
+    detached process would open consoles.
     """
     if sys.platform == "win32":
         return subprocess.CREATE_NEW_PROCESS_GROUP | subprocess.CREATE_NO_WINDOW
@@ -145,26 +145,26 @@ def _windows_flags() -> int:
 
 
 START_S = 15.0
-"""Seconds that a server may take to begin to answer."""
-
+"""The time that a server may take until it answers, in seconds."""
 
 BUSY_S = 5.0
-"""Seconds for which a home may be in use by something other than a server: a command on its own, or a server that just
-ends."""
+"""The time for which a home may be in use by something else, in seconds: by a command, or by a server that is just
+stopping."""
 
 STORE_FAILED = 8
-"""The program's exit status when the home is in use or damaged."""
+"""The exit code of a server whose home is in use or damaged."""
 
 POLL_S = 0.03
 ASK_S = 3.0
 
 
 class ServerState(msgspec.Struct, frozen=True, kw_only=True):
-    """What was found at a home: a server that answers, one that does not, or neither."""
+    """The state of a home's server: it answers, it does not answer, or there is none."""
 
     endpoint: Endpoint | None = None
+    """Set if a server answers."""
     silent: Unavailable | None = None
-    """Set if a process listens at the control socket but does not answer."""
+    """The error if a process listens at the control socket but does not answer."""
 
 
 class Server(msgspec.Struct, frozen=True, kw_only=True):
@@ -175,20 +175,19 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def started_here(self) -> bool:
-        """Returns whether we started it."""
+        """Returns whether this process started the server."""
         return self.child is not None
 
 
 async def find(config: Config) -> Endpoint | None:
-    """Returns the server on this home; None if none answers as itself.
-
-    Raises Unavailable if this process can open no more files.
+    """Returns the server on this home; None if none answers. Raises Unavailable if this process can open no more
+    files.
     """
-    return (await look(config)).endpoint
+    return (await check_server(config)).endpoint
 
 
-async def look(config: Config) -> ServerState:
-    """Returns the server on this home, or what is wrong with it. Raises Unavailable as ``find`` does."""
+async def check_server(config: Config) -> ServerState:
+    """Returns the state of the server on this home. Raises Unavailable as ``find`` does."""
     try:
         endpoint = read(config.runfile)
     except OSError as exc:
@@ -200,13 +199,13 @@ async def look(config: Config) -> ServerState:
     except GatewayError as error:
         if error.code == "too_many_files":
             raise
-        silent = error.code in ("server_slow", "server_gone") and await _is_there(endpoint)
-        return ServerState(silent=_silent(config, endpoint, error) if silent else None)
+        is_silent = error.code in ("server_slow", "server_gone") and await _has_listener(endpoint)
+        return ServerState(silent=_silent_error(config, endpoint, error) if is_silent else None)
     return ServerState(endpoint=endpoint if instance == endpoint.instance else None)
 
 
 async def answers(endpoint: Endpoint) -> bool:
-    """Returns whether the server of this runfile is alive and wrote it."""
+    """Returns whether the server that wrote this runfile is alive."""
     try:
         instance = await ControlClient(endpoint, timeout_s=ASK_S).instance()
     except GatewayError:
@@ -215,17 +214,17 @@ async def answers(endpoint: Endpoint) -> bool:
 
 
 async def ensure(config: Config) -> Server:
-    """Returns the running server, or a new one. Raises Unavailable when none starts up."""
+    """Returns the running server, or starts one. Raises Unavailable if it does not start."""
     if (endpoint := await find(config)) is not None:
         return Server(endpoint=endpoint)
     return await start(config)
 
 
 async def start(config: Config) -> Server:
-    """Start a server in the background.
+    """Start a server in the background, after waiting for a command that uses the home. If another process starts one
+    at the same time, returns that server.
 
-    Raises Unavailable with the end of its log when it ends at once or does not answer within 15 seconds. If another
-    starter was faster, its server is returned; if a command uses the home, it is waited for.
+    Raises Unavailable with the end of the log if the server ends at once, or does not answer within ``START_S``.
     """
     make_home(config.home)
     deadline = asyncio.get_running_loop().time() + BUSY_S
@@ -236,16 +235,16 @@ async def start(config: Config) -> Server:
         if endpoint is not None:
             return await _server(config, child, endpoint)
         if child.returncode != STORE_FAILED or asyncio.get_running_loop().time() >= deadline:
-            if (silent := (await look(config)).silent) is not None:
+            if (silent := (await check_server(config)).silent) is not None:
                 raise silent
-            raise _failure(config, begin, f"the server ended with status {child.returncode} before it answered")
+            raise _start_error(config, begin, f"the server ended with status {child.returncode} before it answered")
         await asyncio.sleep(POLL_S)
 
 
 async def stop(endpoint: Endpoint, *, now: bool = False, wait_s: float = 60.0) -> None:
-    """Ask a server to drain and end, and wait until it is gone.
+    """Tell a server to stop, and wait until it has stopped.
 
-    Raises Unavailable if it still answers after ``wait_s`` seconds; the server keeps draining.
+    Raises Unavailable if it still answers after ``wait_s`` seconds. It goes on stopping.
     """
     client = ControlClient(endpoint, timeout_s=ASK_S)
     with suppress(Unavailable):
@@ -255,15 +254,15 @@ async def stop(endpoint: Endpoint, *, now: bool = False, wait_s: float = 60.0) -
             while await answers(endpoint):  # noqa: ASYNC110 - the event happens in another process
                 await asyncio.sleep(POLL_S)
     except TimeoutError:
-        waited = f"{wait_s:g} second{'' if wait_s == 1 else 's'}"
+        span = f"{wait_s:g} second{'' if wait_s == 1 else 's'}"
         raise Unavailable(
-            f"the server still waits for running calls after {waited}; 'tollkeeper stop --now' ends them",
+            f"the server still waits for running calls after {span}; 'tollkeeper stop --now' ends them",
             code="still_draining",
         ) from None
 
 
 async def _first_answer(config: Config, child: Child, begin: int) -> Endpoint | None:
-    """Returns the server that answers first, the child's or another one; None if the child ends without one."""
+    """Returns the first server that answers, which may be another one; None if the child ends before that."""
     try:
         async with asyncio.timeout(START_S):
             while child.poll() is None:
@@ -272,7 +271,7 @@ async def _first_answer(config: Config, child: Child, begin: int) -> Endpoint | 
                 await asyncio.sleep(POLL_S)
     except TimeoutError:
         kill(child)
-        raise _failure(config, begin, f"the server did not answer within {START_S:.0f} seconds") from None
+        raise _start_error(config, begin, f"the server did not answer within {START_S:.0f} seconds") from None
     except BaseException:
         kill(child)
         raise
@@ -280,48 +279,49 @@ async def _first_answer(config: Config, child: Child, begin: int) -> Endpoint | 
 
 
 async def _server(config: Config, child: Child, endpoint: Endpoint) -> Server:
+    """Returns the server that answers, with the child if that is its process."""
     if await _is_foreign(endpoint, child):
         return Server(endpoint=endpoint)
     if is_one_file():
-        await asyncio.to_thread(sweep, cache_of(config), endpoint.started / 1000 - START_S)
+        await asyncio.to_thread(delete_old_folders, cache_folder(config), endpoint.started / 1000 - START_S)
     return Server(endpoint=endpoint, child=child)
 
 
 async def _is_foreign(endpoint: Endpoint, child: Child) -> bool:
-    """Returns whether another starter's server was faster; then our child finds the home in use and ends.
+    """Returns whether the server was started by another process. Then our child finds the home in use, and ends.
 
-    A one-file program unpacks itself and runs as a child of the process we know, so its ids never agree.
+    A single-file program runs as a child of the process that we know, so the process ids always differ.
     """
     if endpoint.pid == child.pid:
         return False
     with suppress(TimeoutError):
-        # seconds to find that another server was faster
-        async with asyncio.timeout(0.3 if is_one_file() else START_S):
+        async with asyncio.timeout(0.3 if is_one_file() else START_S):  # for our child to find the home in use
             while child.poll() is None:  # noqa: ASYNC110 - the event happens in another process
                 await asyncio.sleep(POLL_S)
     return child.poll() is not None
 
 
-async def _is_there(endpoint: Endpoint) -> bool:
-    """Returns whether anything listens at the control socket. A TCP port may have another owner by now, and proves
-    nothing.
+async def _has_listener(endpoint: Endpoint) -> bool:
+    """Returns whether a process listens at the control socket. A TCP port proves nothing, because another program may
+    use it by now.
     """
-    return bool(endpoint.socket) and await listens(Address(socket=endpoint.socket))
+    return bool(endpoint.socket) and await is_listening(Address(socket=endpoint.socket))
 
 
-def _silent(config: Config, endpoint: Endpoint, error: GatewayError) -> Unavailable:
+def _silent_error(config: Config, endpoint: Endpoint, error: GatewayError) -> Unavailable:
+    """Returns the error about a server that does not answer."""
     why = "it answers too late" if error.code == "server_slow" else "it closes the connection"
     return Unavailable(
         f"the server of {config.home} (pid {endpoint.pid}) is running but does not answer: {why}. It may have reached "
-        f"its limit of open files, or stuck; see {config.log.name} in its data folder, or what it printed",
+        f"its limit of open files, or hang; see {config.log.name} in its data folder, or its output",
         code="server_slow",
     )
 
 
-def _failure(config: Config, begin: int, what: str) -> Unavailable:
-    """Returns the error for a failed start: the reason the server logged, otherwise the end of its log."""
+def _start_error(config: Config, begin: int, text: str) -> Unavailable:
+    """Returns the error of a failed start, with the reason that the server logged, or with the end of its log."""
     lines = tail(config.log, begin)
-    if lines and lines[-1].startswith("tollkeeper: "):  # why a command failed
+    if lines and lines[-1].startswith("tollkeeper: "):  # as every failed command writes
         return Unavailable(f"the server did not start: {lines[-1].removeprefix('tollkeeper: ')}", code="start_failed")
-    said = "; its last output:\n" + "\n".join(lines) if lines else f"; it wrote nothing to {config.log}"
-    return Unavailable(what + said, code="start_failed")
+    output = "; its last output:\n" + "\n".join(lines) if lines else f"; it wrote nothing to {config.log}"
+    return Unavailable(text + output, code="start_failed")

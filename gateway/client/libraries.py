@@ -1,4 +1,4 @@
-"""SDKs and frameworks: what a program that uses one needs, and the smallest such program."""
+"""Libraries: how to point programs that use an SDK or framework at the gateway, with the smallest such program."""
 
 from collections.abc import Mapping, Sequence
 

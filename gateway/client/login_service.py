@@ -1,6 +1,6 @@
-"""Service: the gateway at login, by the system's own means: a systemd user unit, a launchd agent or a Windows task.
+"""Login service: starts the gateway at login, with a systemd user unit, a launchd agent or a Windows task.
 
-Only the user's own folders are written to; nothing here needs rights, and nothing runs as another user.
+It writes only to the user's own folders, needs no special rights, and runs nothing as another user.
 """
 
 import os
@@ -23,7 +23,7 @@ LABEL = "local.tollkeeper"
 
 
 class ServiceFailed(GatewayError):
-    """The system's tool refused."""
+    """The system's tool failed."""
 
     default_code = "service_failed"
 
@@ -36,11 +36,11 @@ class ServiceState(msgspec.Struct, frozen=True, kw_only=True):
     installed: bool
     running: bool
     file: str
-    """The file that describes it; empty if there is none."""
+    """The file that describes the service; empty on Windows."""
 
 
 class Systemd:
-    """A unit of the user's own systemd."""
+    """A unit of the user's systemd."""
 
     system = "systemd"
 
@@ -48,21 +48,21 @@ class Systemd:
         base = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
         self.file = Path(base).expanduser() / "systemd" / "user" / f"{NAME}.service"
         self.link = self.file.parent / "default.target.wants" / self.file.name
-        """The link by which systemd knows that it is enabled."""
+        """The link that makes systemd start the unit at login."""
 
     def install(self, config: Config) -> ServiceState:
         """Start the gateway now and at every login. Raises ServiceFailed."""
         with _write_unit(unit(command(config)), self.file, self.link):
-            _ask("systemctl --user daemon-reload")
-            _ask(f"systemctl --user enable --now {NAME}")
+            _run_or_fail("systemctl --user daemon-reload")
+            _run_or_fail(f"systemctl --user enable --now {NAME}")
         return self.state()
 
     def remove(self) -> ServiceState:
         """Stop and remove the service. Raises ServiceFailed."""
         if self.file.exists():
             with _delete_unit(self.file, self.link):
-                _ask(f"systemctl --user disable --now {NAME}")
-            _ask("systemctl --user daemon-reload")
+                _run_or_fail(f"systemctl --user disable --now {NAME}")
+            _run_or_fail("systemctl --user daemon-reload")
         return self.state()
 
     def state(self) -> ServiceState:
@@ -79,13 +79,13 @@ class Launchd:
 
     def install(self, config: Config) -> ServiceState:
         with _write_unit(plist(command(config), config), self.file):
-            _ask("launchctl load -w", str(self.file))
+            _run_or_fail("launchctl load -w", str(self.file))
         return self.state()
 
     def remove(self) -> ServiceState:
         if self.file.exists():
             with _delete_unit(self.file):
-                _ask("launchctl unload -w", str(self.file))
+                _run_or_fail("launchctl unload -w", str(self.file))
         return self.state()
 
     def state(self) -> ServiceState:
@@ -99,20 +99,20 @@ class Scheduler:
 
     def install(self, config: Config) -> ServiceState:
         line = subprocess.list2cmdline(command(config))
-        _ask(f"schtasks /Create /F /SC ONLOGON /RL LIMITED /TN {NAME} /TR", line)
-        _ask(f"schtasks /Run /TN {NAME}")
+        _run_or_fail(f"schtasks /Create /F /SC ONLOGON /RL LIMITED /TN {NAME} /TR", line)
+        _run_or_fail(f"schtasks /Run /TN {NAME}")
         return self.state()
 
     def remove(self) -> ServiceState:
         if self.state().installed:
-            _ask(f"schtasks /End /TN {NAME}")
-            _ask(f"schtasks /Delete /F /TN {NAME}")
+            _run_or_fail(f"schtasks /End /TN {NAME}")
+            _run_or_fail(f"schtasks /Delete /F /TN {NAME}")
         return self.state()
 
     def state(self) -> ServiceState:
-        done = _run(["schtasks", "/Query", "/TN", NAME, "/FO", "LIST"])
-        running = b"Running" in done.stdout
-        return ServiceState(system=self.system, installed=done.returncode == 0, running=running, file="")
+        result = _run(["schtasks", "/Query", "/TN", NAME, "/FO", "LIST"])
+        running = b"Running" in result.stdout
+        return ServiceState(system=self.system, installed=result.returncode == 0, running=running, file="")
 
 
 def service_manager() -> Systemd | Launchd | Scheduler:
@@ -123,7 +123,9 @@ def service_manager() -> Systemd | Launchd | Scheduler:
 
 
 def unit(words: Sequence[str]) -> str:
-    """Returns the systemd unit that runs this command line (systemd.service(5); quoting of systemd.syntax(7))."""
+    """Returns the systemd unit that runs this command line: systemd.service(5), with the quoting of
+    systemd.syntax(7).
+    """
     line = " ".join(_quote(word) for word in words)
     return f"""[Unit]
 Description=Tollkeeper, a personal gateway to language models
@@ -135,7 +137,7 @@ Restart=on-failure
 RestartSec=2
 TimeoutStopSec=60
 UMask=0077
-# What is printed at the first start holds a key: it must not get into the journal.
+# The output of the first start contains a key, which must not get into the journal.
 StandardOutput=null
 
 [Install]
@@ -144,7 +146,7 @@ WantedBy=default.target
 
 
 def plist(words: Sequence[str], config: Config) -> str:
-    """Returns the launchd agent that runs this command line (launchd.plist(5))."""
+    """Returns the launchd agent that runs this command line: launchd.plist(5)."""
     arguments = "\n".join(f"    <string>{escape(word)}</string>" for word in words)
     log = escape(str(config.log))
     return f"""<?xml version="1.0" encoding="UTF-8"?>
@@ -166,19 +168,20 @@ def plist(words: Sequence[str], config: Config) -> str:
 
 
 def _quote(word: str) -> str:
-    plain = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
-    return f'"{plain}"' if plain != word or " " in word or not word else word
+    """Returns a word of a command line as systemd reads it."""
+    escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
+    return f'"{escaped}"' if escaped != word or " " in word or not word else word
 
 
 @contextmanager
 def _write_unit(text: str, file: Path, *links: Path) -> Iterator[None]:
-    """Writes a unit while the block registers it. If that fails, the old file is restored, or the new one deleted.
+    """Write a unit before the block, which registers it. If that fails, restore the old file, or delete the new one.
 
-    Raises Conflict if a foreign file is there.
+    Raises Conflict if there is a file of another program.
     """
     before = file.read_text(encoding="utf-8", errors="replace") if file.exists() else None
     if before is not None and NAME not in before.lower():
-        raise Conflict(f"{file} already exists and was not created by Tollkeeper")
+        raise Conflict(f"{file} exists already and was not created by Tollkeeper; move it away first")
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text, encoding="utf-8")
     try:
@@ -189,40 +192,40 @@ def _write_unit(text: str, file: Path, *links: Path) -> Iterator[None]:
                 new.unlink(missing_ok=True)
         else:
             file.write_text(before, encoding="utf-8")
-        way = "'tollkeeper serve' runs the gateway without a service"
-        raise ServiceFailed(f"{error.message}; nothing was installed. {way}") from error
+        alternative = "'tollkeeper serve' runs the gateway without a service"
+        raise ServiceFailed(f"{error.message}; nothing was installed. {alternative}") from error
 
 
 @contextmanager
 def _delete_unit(*files: Path) -> Iterator[None]:
-    """Deletes the files after the service was stopped, even if the system did not stop it."""
+    """Delete the files after the block, which stops the service, even if that fails."""
     try:
         yield
     except ServiceFailed as error:
-        gone = f"{files[0]} was deleted, so it does not start again"
-        running = "if it still runs, 'tollkeeper stop' stops it"
-        raise ServiceFailed(f"{error.message}; {gone}; {running}") from error
+        deleted = f"{files[0]} was deleted, so the gateway does not start again at login"
+        advice = "if it is still running, 'tollkeeper stop' stops it"
+        raise ServiceFailed(f"{error.message}; {deleted}; {advice}") from error
     finally:
         for file in files:
             file.unlink(missing_ok=True)
 
 
-def _state_of(file: Path, system: str, question: str) -> ServiceState:
-    """Returns the state of a service with a file. ``question`` is the command line that succeeds while it runs."""
+def _state_of(file: Path, system: str, test: str) -> ServiceState:
+    """Returns the state of a service that has a file. ``test`` is a command line that succeeds if it is running."""
     installed = file.exists()
-    running = installed and _run(question.split()).returncode == 0
+    running = installed and _run(test.split()).returncode == 0
     return ServiceState(system=system, installed=installed, running=running, file=str(file))
 
 
-def _ask(line: str, *arguments: str) -> None:
-    """Runs a command line, with arguments that may contain spaces. Raises ServiceFailed if it fails."""
-    done = _run([*line.split(), *arguments])
-    if done.returncode:
-        raise ServiceFailed(f"{line} failed: {_last(done)}")
+def _run_or_fail(line: str, *arguments: str) -> None:
+    """Run a command line, with further arguments that may contain spaces. Raises ServiceFailed if it fails."""
+    result = _run([*line.split(), *arguments])
+    if result.returncode:
+        raise ServiceFailed(f"{line} failed: {_last_line(result)}")
 
 
 def _run(words: Sequence[str]) -> "subprocess.CompletedProcess[bytes]":
-    """Runs the system's tool. Raises ServiceFailed if it is missing or hangs."""
+    """Returns the result of the system's tool. Raises ServiceFailed if the tool is missing or takes too long."""
     program = shutil.which(words[0])
     if program is None:
         raise ServiceFailed(f"this system has no {words[0]}")
@@ -232,6 +235,7 @@ def _run(words: Sequence[str]) -> "subprocess.CompletedProcess[bytes]":
         raise ServiceFailed(f"{words[0]} did not answer within 20 s") from exc
 
 
-def _last(done: "subprocess.CompletedProcess[bytes]") -> str:
-    lines = (done.stderr or done.stdout).decode(errors="replace").strip().splitlines()
-    return lines[-1][:200] if lines else f"exit code {done.returncode}"
+def _last_line(result: "subprocess.CompletedProcess[bytes]") -> str:
+    """Returns the last line of a tool's messages, or its exit code."""
+    lines = (result.stderr or result.stdout).decode(errors="replace").strip().splitlines()
+    return lines[-1][:200] if lines else f"exit code {result.returncode}"

@@ -1,7 +1,7 @@
-"""Model choice: the model that a program begins with if its user names none.
+"""Model choice: the model that a program starts with if its user names none.
 
-It is the one that the program called last. Before its first call, a vendor's own program begins with a model of that
-vendor, any other one with the model that was last called by any program, else with the first one.
+It is the one that the program called last. Before its first call, a vendor's own program starts with a model of that
+vendor, and any other program with the model that any program called last, else with the first model.
 """
 
 import re
@@ -14,7 +14,7 @@ from gateway.domain.patterns import is_embedding_model
 from gateway.domain.views import CallView
 
 _SMALL = re.compile(r"\b(?:haiku|mini|nano|lite|flash|fast|small|oss|audio|image|realtime|search|transcribe|tts)\b")
-"""Smaller or special models of a family, which a vendor's own program should not begin with."""
+"""Matches the names of small or special models, with which a vendor's own program should not start."""
 _NUMBER = re.compile(r"(?<!\d)\d{1,2}(?!\d)")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
@@ -23,28 +23,30 @@ class ModelChoice(msgspec.Struct, frozen=True, kw_only=True):
     """A model, and why it was chosen."""
 
     model: str
-    """Empty if there are none."""
+    """The name; empty if there are no models."""
     reason: str = ""
-    """The end of a sentence: ``which it called last``."""
+    """Why, as the end of a sentence: ``which it called last``."""
 
 
 class FormerRuns(msgspec.Struct, frozen=True, kw_only=True):
-    """How the tokens of a program's former runs are named: the program, the folder, and something random."""
+    """The runs of a program. Their tokens are named after the program and the folder, with something random at the
+    end.
+    """
 
     program: str
     folder: str
     arguments: Sequence[str] = ()
-    """The present arguments of the program."""
+    """The program's arguments in the present run."""
 
     @property
     def model_arguments(self) -> list[str]:
-        """Returns what may be the model in these arguments: after ``--model`` or as ``--model=NAME``, then after
-        ``-m``, which means other things too.
+        """Returns the arguments that may name the model: those of ``--model``, then that of ``-m``, which may have
+        another meaning.
         """
         pairs = list(zip(self.arguments, [*self.arguments[1:], ""], strict=False))
         joined = [word.removeprefix("--model=") for word in self.arguments if word.startswith("--model=")]
-        after = [value for option in ("--model", "-m") for word, value in pairs if word == option]
-        return [value for value in (*joined, *after) if value]
+        separate = [value for option in ("--model", "-m") for word, value in pairs if word == option]
+        return [value for value in (*joined, *separate) if value]
 
     def __contains__(self, token: str) -> bool:
         return token == self.program or token.startswith(f"{self.program}-")
@@ -54,7 +56,7 @@ class FormerRuns(msgspec.Struct, frozen=True, kw_only=True):
         return token.startswith(f"{self.program}-{self.folder}-")
 
 
-async def usual_model(
+async def find_model(
     client: ControlClient,
     names: Sequence[str],
     *,
@@ -62,23 +64,25 @@ async def usual_model(
     token: str = "",
     runs: FormerRuns | None = None,
 ) -> ModelChoice:
-    """Returns the model to begin with.
+    """Returns the model to start with.
 
-    ``family`` has patterns of the models that a vendor's own program is made for, the most suitable first. The program
-    is known by its token's id, or by its former runs.
+    ``family`` has patterns of the models that a vendor's own program is made for, the most suitable first. The
+    program's calls are those of its token, or of its former runs.
     """
-    return choose_model(names, await CallsBefore.of(client, token, runs), family)
+    return choose_model(names, await RecentCalls.fetch(client, token, runs), family)
 
 
-class CallsBefore(msgspec.Struct, frozen=True, kw_only=True):
-    """The newest calls of a token, and of all tokens."""
+class RecentCalls(msgspec.Struct, frozen=True, kw_only=True):
+    """The newest calls of a program, and of all programs."""
 
     own: Sequence[CallView] = ()
-    recent: Sequence[CallView] = ()
+    all: Sequence[CallView] = ()
 
     @classmethod
-    async def of(cls, client: ControlClient, token: str = "", runs: FormerRuns | None = None) -> "CallsBefore":
-        """Read the last 20 of each. ``token`` is an id; of former runs, those in the same folder come first."""
+    async def fetch(cls, client: ControlClient, token: str = "", runs: FormerRuns | None = None) -> "RecentCalls":
+        """Returns the last 20 of each. ``token`` is the id of the program's token. Of former runs, those in the same
+        folder come first.
+        """
         own: list[CallView] = []
         if runs is not None:
             calls = (await client.calls(words=f'tok:"{runs.program}*"', limit=20)).calls
@@ -86,38 +90,37 @@ class CallsBefore(msgspec.Struct, frozen=True, kw_only=True):
             own.sort(key=lambda call: not runs.in_folder(call.token))
         elif token:
             own = (await client.calls(token=token, limit=20)).calls
-        return cls(own=own, recent=(await client.calls(limit=20)).calls)
+        return cls(own=own, all=(await client.calls(limit=20)).calls)
 
 
-def choose_model(names: Sequence[str], calls: CallsBefore, family: Sequence[str] = ()) -> ModelChoice:
-    """Returns the model to begin with, as ``usual_model`` does, from calls that were already read."""
-    own, recent = calls.own, calls.recent
-    if last := _last_of(own, names):
+def choose_model(names: Sequence[str], calls: RecentCalls, family: Sequence[str] = ()) -> ModelChoice:
+    """Returns the model to start with, by calls that have been fetched already."""
+    if last := _last_model(calls.own, names):
         return ModelChoice(model=last, reason="which it called last")
-    fit = [name for name in names if not is_embedding_model(name)]
-    by_family = [[name for name in fit if re.search(part, name, re.IGNORECASE)] for part in family]
-    if suitable := next(filter(None, by_family), []):
-        last = _last_of(recent, [name for kin in by_family for name in kin])
+    chat_models = [name for name in names if not is_embedding_model(name)]
+    by_pattern = [[name for name in chat_models if re.search(pattern, name, re.IGNORECASE)] for pattern in family]
+    if suitable := next(filter(None, by_pattern), []):
+        last = _last_model(calls.all, [name for matching in by_pattern for name in matching])
         return ModelChoice(model=last or max(suitable, key=_rank), reason="because it has called none yet")
-    if last := _last_of(recent, names):
+    if last := _last_model(calls.all, names):
         return ModelChoice(model=last, reason="the one called last")
     return ModelChoice(model=best_model(names), reason="because none has been called yet")
 
 
 def best_model(names: Iterable[str]) -> str:
-    """Returns the model to begin with: none for embeddings, and the built-in ones last. Empty if there are none."""
+    """Returns the first model, taking embedding models and those of the demo last; empty if there are none."""
     ranked = sorted(names, key=lambda name: (is_embedding_model(name), name.startswith("demo-")))
     return ranked[0] if ranked else ""
 
 
-def _last_of(calls: Iterable[CallView], names: Sequence[str]) -> str:
-    """Returns the model of the newest answered call; empty if it is not among the names."""
-    usual = (call.model for call in calls if call.outcome == "done" and not is_embedding_model(call.model))
-    return next((model for model in usual if model in names), "")
+def _last_model(calls: Iterable[CallView], names: Sequence[str]) -> str:
+    """Returns the newest call's model that is among the names, of calls that were answered; empty if there is none."""
+    called = (call.model for call in calls if call.outcome == "done" and not is_embedding_model(call.model))
+    return next((model for model in called if model in names), "")
 
 
 def _rank(name: str) -> tuple[bool, list[int], int]:
-    """Returns a sort key: the newest full model of a family is the greatest, ``gpt-5`` before ``gpt-4.1`` and
+    """Returns a sort key that is greatest for the newest full model of a family: ``gpt-5`` is above ``gpt-4.1`` and
     ``gpt-5-mini``.
     """
     version = [int(number) for number in _NUMBER.findall(_DATE.sub("", name))]

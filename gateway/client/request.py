@@ -1,4 +1,4 @@
-"""Caller: one typed request to the control surface. Answers become views, errors become our exceptions again."""
+"""Request: typed requests to the control surface. Answers are decoded to views, and errors to our exceptions."""
 
 import os
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
@@ -19,16 +19,16 @@ Confirm = Callable[[Sequence[str]], Awaitable[bool]]
 
 
 class Caller:
-    """Sends requests. It knows the server's address and secret."""
+    """Sends requests to one server."""
 
     def __init__(self, endpoint: Endpoint, *, timeout_s: float = 30.0, source: ChangeSource | None = None) -> None:
-        """``source`` is who makes the changes, for the history."""
+        """``source`` says in the history who makes the changes."""
         self.endpoint = endpoint
         self.source = source
-        self.place = Address(socket=endpoint.socket, host=endpoint.host, port=endpoint.port)
+        self.server_address = Address(socket=endpoint.socket, host=endpoint.host, port=endpoint.port)
         self._timeout_s = timeout_s
         self.confirm: Confirm | None = None
-        """Asks the owner whether a key or token may work again, given the reasons; None: the request fails."""
+        """Asks the owner whether a key or token may work again, for these reasons. If it is None, the request fails."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -36,20 +36,21 @@ class Caller:
     async def __aexit__(self, *_: object) -> None:
         """Does nothing: no connection stays open between requests."""
 
-    async def get(self, path: str, wanted: type[Value], timeout_s: float = 0, /, **parameters: object) -> Value:
-        """GET; parameters that are None are left out."""
-        return self.read(await self.send("GET", path + query_text(parameters), timeout_s=timeout_s), wanted)
+    async def get(self, path: str, kind: type[Value], timeout_s: float = 0, /, **parameters: object) -> Value:
+        """Returns the answer to a GET request. Parameters that are None are left out."""
+        return self.decode(await self.send("GET", path + query_text(parameters), timeout_s=timeout_s), kind)
 
     async def change(
-        self, method: str, path: str, wanted: type[Value], body: Body | None = None, *, timeout_s: float = 0
+        self, method: str, path: str, kind: type[Value], body: Body | None = None, *, timeout_s: float = 0
     ) -> Value:
-        """POST, PATCH, PUT or DELETE."""
-        return self.read(await self.send(method, path, body, timeout_s=timeout_s), wanted)
+        """Returns the answer to a request with any method and a body."""
+        return self.decode(await self.send(method, path, body, timeout_s=timeout_s), kind)
 
     async def send(self, method: str, path: str, body: Body | None = None, *, timeout_s: float = 0) -> HttpAnswer:
-        """Send one request, within ``timeout_s`` seconds (0: the client's own timeout).
+        """Send one request, and again if the owner accepts what the server warns of.
 
-        Raises the server's error, or Unavailable.
+        ``timeout_s`` is the time for the whole answer in seconds; 0 means the client's own timeout. Raises the server's
+        error, or Unavailable.
         """
         try:
             return await self.send_once(method, path, body, timeout_s=timeout_s)
@@ -63,15 +64,15 @@ class Caller:
     async def send_once(
         self, method: str, path: str, body: Body | None = None, *, timeout_s: float = 0, accepts: str = ""
     ) -> HttpAnswer:
-        """Send one request and ask nothing. ``accepts`` is the code of the conflict that the owner has confirmed."""
-        asked = self.ask(method, path, body, accepts=accepts)
-        answer = await request(self.place, asked, timeout_s=timeout_s or self._timeout_s)
+        """Send one request. ``accepts`` is the code of the warning that the owner has accepted; empty if none."""
+        message = self.build_request(method, path, body, accepts=accepts)
+        answer = await request(self.server_address, message, timeout_s=timeout_s or self._timeout_s)
         if not 200 <= answer.status < 300:
             raise error_of(answer.status, answer.body)
         return answer
 
-    def ask(self, method: str, path: str, body: Body | None = None, *, accepts: str = "") -> ClientRequest:
-        """Returns the request to send, with the secret and, for changes, their source."""
+    def build_request(self, method: str, path: str, body: Body | None = None, *, accepts: str = "") -> ClientRequest:
+        """Returns a request with the secret and the source of changes."""
         headers = {"Authorization": f"Bearer {self.endpoint.secret}", "Content-Type": "application/json"}
         headers |= {ACCEPT_HEADER: accepts} if accepts else {}
         if self.source is not None:
@@ -81,70 +82,70 @@ class Caller:
         )
 
     @staticmethod
-    def read(answer: HttpAnswer, wanted: type[Value]) -> Value:
+    def decode(answer: HttpAnswer, kind: type[Value]) -> Value:
         """Returns the decoded answer. Raises InternalError if the server's version does not match."""
         try:
-            return msgspec.json.decode(answer.body, type=wanted)
+            return msgspec.json.decode(answer.body, type=kind)
         except (msgspec.DecodeError, UnicodeDecodeError) as exc:
             raise InternalError(
-                f"the server's answer is not understood ({exc}); if its version differs, stop and start it again",
+                f"the server's answer cannot be decoded ({exc}); if the server has another version, restart it",
                 code="version_mismatch",
             ) from exc
 
 
 def fetch(
-    path: str, wanted: type[Value], *, method: str = "GET", timeout_s: float = 0
+    path: str, kind: type[Value], *, method: str = "GET", timeout_s: float = 0
 ) -> Callable[[Caller], Coroutine[Any, Any, Value]]:
-    """Returns the method of a path that takes nothing."""
+    """Returns a method that sends a request without parameters."""
 
-    async def ask(self: Caller) -> Value:
-        return await self.change(method, path, wanted, timeout_s=timeout_s)
+    async def send(self: Caller) -> Value:
+        return await self.change(method, path, kind, timeout_s=timeout_s)
 
-    return ask
+    return send
 
 
 def fetch_one(
-    path: str, wanted: type[Value], *, method: str = "GET", timeout_s: float = 0
+    path: str, kind: type[Value], *, method: str = "GET", timeout_s: float = 0
 ) -> Callable[[Caller, str], Coroutine[Any, Any, Value]]:
-    """Returns the method of a path that contains a name or id."""
+    """Returns a method that sends a request about the entity with a name or id, which is put into the path."""
 
-    async def ask(self: Caller, ref: str) -> Value:
-        return await self.change(method, path.format(segment(ref)), wanted, timeout_s=timeout_s)
+    async def send(self: Caller, ref: str) -> Value:
+        return await self.change(method, path.format(segment(ref)), kind, timeout_s=timeout_s)
 
-    return ask
+    return send
 
 
 def change(
-    method: str, path: str, wanted: type[Value], *, timeout_s: float = 0
+    method: str, path: str, kind: type[Value], *, timeout_s: float = 0
 ) -> Callable[[Caller, Body], Coroutine[Any, Any, Value]]:
-    """Returns the method of a path that takes a body."""
+    """Returns a method that sends a request with a body."""
 
-    async def ask(self: Caller, body: Body) -> Value:
-        return await self.change(method, path, wanted, body, timeout_s=timeout_s)
+    async def send(self: Caller, body: Body) -> Value:
+        return await self.change(method, path, kind, body, timeout_s=timeout_s)
 
-    return ask
+    return send
 
 
 def change_one(
-    path: str, wanted: type[Value], *, timeout_s: float = 0
+    path: str, kind: type[Value], *, timeout_s: float = 0
 ) -> Callable[[Caller, str, Body], Coroutine[Any, Any, Value]]:
-    """Returns the method that edits what has a name or id."""
+    """Returns a method that edits the entity with a name or id."""
 
-    async def ask(self: Caller, ref: str, patch: Body) -> Value:
-        return await self.change("PATCH", path.format(segment(ref)), wanted, patch, timeout_s=timeout_s)
+    async def send(self: Caller, ref: str, patch: Body) -> Value:
+        return await self.change("PATCH", path.format(segment(ref)), kind, patch, timeout_s=timeout_s)
 
-    return ask
+    return send
 
 
 def terminal_name() -> str:
     """Returns the terminal that this process reads from, such as ``pts/3``; empty if there is none."""
     try:
         return os.ttyname(0).removeprefix("/dev/")
-    except (OSError, AttributeError):  # Windows has no names
+    except (OSError, AttributeError):  # Windows has no names of terminals
         return ""
 
 
-class _Refusal(msgspec.Struct):
+class _ErrorFields(msgspec.Struct):
     message: str = ""
     code: str | None = None
     param: str | None = None
@@ -152,54 +153,54 @@ class _Refusal(msgspec.Struct):
 
 
 class _ErrorReply(msgspec.Struct):
-    error: _Refusal
+    error: _ErrorFields
 
 
 def error_of(status: int, body: bytes) -> GatewayError:
-    """Returns the exception for an error; its class is found by code, else by status."""
+    """Returns the exception for an error response. Its class depends on the code, or else on the status."""
     try:
-        refusal = msgspec.json.decode(body, type=_ErrorReply).error
+        fields = msgspec.json.decode(body, type=_ErrorReply).error
     except (msgspec.DecodeError, UnicodeDecodeError):
-        refusal = _Refusal(message=f"the server answered with status {status}")
-    kind = error_class(status, refusal.code or "")
-    return kind(refusal.message, code=refusal.code or "", param=refusal.param, details=refusal.gateway)
+        fields = _ErrorFields(message=f"the server answered with status {status}")
+    kind = error_class(status, fields.code or "")
+    return kind(fields.message, code=fields.code or "", param=fields.param, details=fields.gateway)
 
 
 def encode_body(body: Body) -> bytes:
-    """Returns the body as JSON. Raises BadRequest for a text with half a surrogate pair."""
+    """Returns the body as JSON. Raises BadRequest for a text with a lone surrogate."""
     try:
         return msgspec.json.encode(body)
     except UnicodeEncodeError as exc:
-        raise _no_text(exc) from exc
+        raise _encoding_error(exc) from exc
 
 
 def segment(text: str) -> str:
-    """Returns a name as one segment of a path. Raises BadRequest if it is empty or not text."""
+    """Returns a name as one segment of a path. Raises BadRequest if it is empty or has a lone surrogate."""
     if not text:
         raise BadRequest("the name is empty")
     try:
         return quote(text, safe="")
     except UnicodeEncodeError as exc:
-        raise _no_text(exc) from exc
+        raise _encoding_error(exc) from exc
 
 
 def query_text(parameters: Mapping[str, object]) -> str:
-    """Returns the query of a URL, without parameters that are None or empty; several values are repeated.
+    """Returns the query of a URL, without parameters that are None or empty. A tuple repeats its parameter.
 
-    Raises BadRequest for what is not text.
+    Raises BadRequest for a text with a lone surrogate.
     """
-    several = {name: value if isinstance(value, tuple) else (value,) for name, value in parameters.items()}
-    given = [
+    values_by_name = {name: value if isinstance(value, tuple) else (value,) for name, value in parameters.items()}
+    pairs = [
         (name, str(value).lower() if isinstance(value, bool) else str(value))
-        for name, values in several.items()
+        for name, values in values_by_name.items()
         for value in values
         if value not in (None, "")
     ]
     try:
-        return "?" + urlencode(given) if given else ""
+        return "?" + urlencode(pairs) if pairs else ""
     except UnicodeEncodeError as exc:
-        raise _no_text(exc) from exc
+        raise _encoding_error(exc) from exc
 
 
-def _no_text(exc: UnicodeEncodeError) -> BadRequest:
+def _encoding_error(exc: UnicodeEncodeError) -> BadRequest:
     return BadRequest(f"'{plain(str(exc.object), 60)}' is not UTF-8 text")

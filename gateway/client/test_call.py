@@ -1,4 +1,4 @@
-"""Test call: tiny real calls through /v1, as any client makes them, for the doctor's last check."""
+"""Test call: makes tiny real calls through /v1, as any client does, for the doctor's last check."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -21,21 +21,21 @@ Value = TypeVar("Value")
 
 QUESTION = "Reply with the single word: ok"
 INPUT_BOUND = 16
-"""An upper bound of its input tokens, as the gateway computes it."""
+"""An upper bound of the question's input tokens, as the gateway computes it."""
 OUTPUT_CAP = 64
-"""Output tokens of one call, enough for models that think before they answer."""
+"""The limit of output tokens of one call, which suffices for models that think before they answer."""
 
 
 class TestedApi(msgspec.Struct, frozen=True, kw_only=True):
-    """How one of the APIs of /v1 is called, and what its answers look like."""
+    """How to call one of the APIs of /v1, and what its answers look like."""
 
     path: str
     request: dict[str, Any]
-    """Without model and stream."""
+    """The fields of the body, without ``model`` and ``stream``."""
     answer: str
-    """The field of a whole answer with its content."""
+    """The field of a complete answer that has the content."""
     ends: frozenset[str] = frozenset()
-    """What the last event of a complete stream contains; empty: it does not stream."""
+    """What the last event of a complete stream contains, one of these; empty if the API has no streams."""
 
 
 EMBEDDINGS = "embeddings"
@@ -66,105 +66,107 @@ TESTED = {
 
 
 def api_for(*names: str) -> str:
-    """Returns the API to test a model with these names here and at its upstreams."""
+    """Returns the API with which to test a model that has these names here and at upstreams."""
     return EMBEDDINGS if any(map(is_embedding_model, names)) else CHAT_API
 
 
 class PublicApi(msgspec.Struct, frozen=True, kw_only=True):
-    """/v1 as clients see it: its address and a key. Every method raises /v1's error, or Unavailable."""
+    """/v1 as clients use it, with a key. Every method raises the error of /v1, or Unavailable."""
 
-    place: Address
-    base: str
+    address: Address
+    base_path: str
+    """The path of the base URL, such as ``/v1``."""
     key: str = ""
     app: str = "tollkeeper-test"
-    """The calling program's name in lists and sums of calls."""
+    """The name of the calling program, as lists and sums of calls show it."""
 
-    async def ask(self, method: str, path: str, body: bytes = b"", *, timeout_s: float = 180.0) -> HttpAnswer:
-        """Make one whole exchange. A local model may have to be loaded first."""
-        answer = await request(self.place, self._ask(method, path, body), timeout_s=timeout_s)
+    async def send(self, method: str, path: str, body: bytes = b"", *, timeout_s: float = 180.0) -> HttpAnswer:
+        """Returns the complete answer to a request. It may take long, if a local model must be loaded first."""
+        answer = await request(self.address, self._build_request(method, path, body), timeout_s=timeout_s)
         if answer.status != 200:
-            raise _refusal(answer.status, answer.headers, answer.body)
+            raise _response_error(answer.status, answer.headers, answer.body)
         return answer
 
     @asynccontextmanager
     async def stream(self, path: str, body: bytes, *, timeout_s: float = 180.0) -> AsyncIterator[Stream]:
-        """Make a call and yield its streamed answer."""
-        async with exchange(self.place, self._ask("POST", path, body), timeout_s=timeout_s) as stream:
+        """Make a call, and yield its streamed answer."""
+        async with exchange(self.address, self._build_request("POST", path, body), timeout_s=timeout_s) as stream:
             if stream.status != 200:
-                raise _refusal(stream.status, stream.headers, await stream.read())
+                raise _response_error(stream.status, stream.headers, await stream.read())
             yield stream
 
     async def models(self) -> list[str]:
-        """Returns the names that the key sees."""
-        answer = await self.ask("GET", "/models")
-        return [model.id for model in _read(answer.body, _ModelList).data]
+        """Returns the names of the models that the key sees."""
+        answer = await self.send("GET", "/models")
+        return [model.id for model in _decode(answer.body, _ModelList).data]
 
-    async def usual_call(self, model: str) -> str:
-        """Call a model by its API, as a stream if the API has streams. Returns the call's id."""
+    async def test_call(self, model: str) -> str:
+        """Call a model by the API that suits it, streamed if the API has streams. Returns the call's id."""
         api = api_for(model)
         return await (self.streamed_call(model, api) if TESTED[api].ends else self.plain_call(model, api))
 
     async def plain_call(self, model: str, api: str = CHAT_API) -> str:
-        """Make a plain call. Returns its id."""
+        """Make a call that is not streamed. Returns its id."""
         tested = TESTED[api]
-        answer = await self.ask("POST", tested.path, _question(tested, model, stream=False))
-        if not _read(answer.body, dict[str, Any]).get(tested.answer):
+        answer = await self.send("POST", tested.path, _test_body(tested, model, stream=False))
+        if not _decode(answer.body, dict[str, Any]).get(tested.answer):
             msg = f"the plain answer has an empty field '{tested.answer}'"
             raise UpstreamError(msg, code="upstream_bad_response")
         return answer.headers.get("x-request-id", "")
 
     async def streamed_call(self, model: str, api: str = CHAT_API) -> str:
-        """Make a streamed call and read it to its end. Returns its id."""
+        """Make a streamed call, and read it to its end. Returns its id."""
         tested = TESTED[api]
-        last = b""
-        async with self.stream(tested.path, _question(tested, model, stream=True)) as stream:
+        last_line = b""
+        async with self.stream(tested.path, _test_body(tested, model, stream=True)) as stream:
             async for line in stream.lines():
-                last = line.strip() or last
-        if (failed := _failure(last)) is not None:
-            raise failed
-        if not any(end.encode() in last for end in tested.ends):
+                last_line = line.strip() or last_line
+        if (error := _stream_error(last_line)) is not None:
+            raise error
+        if not any(end.encode() in last_line for end in tested.ends):
             raise UpstreamError("the streamed answer was cut off", code="upstream_cut")
         return stream.headers.get("x-request-id", "")
 
-    def _ask(self, method: str, path: str, body: bytes) -> ClientRequest:
+    def _build_request(self, method: str, path: str, body: bytes) -> ClientRequest:
         headers = {"User-Agent": f"{self.app}/{__version__}"}
         if self.key:
             headers["Authorization"] = f"Bearer {self.key}"
         if body:
             headers["Content-Type"] = "application/json"
-        return ClientRequest(method=method, path=self.base + path, headers=headers, body=body)
+        return ClientRequest(method=method, path=self.base_path + path, headers=headers, body=body)
 
 
-def demand_serving(status: Status) -> Status:
+def require_serving(status: Status) -> Status:
     """Returns the status. Raises Unavailable if the server is finishing its last calls."""
     if status.state == "draining":
         verb = "is" if status.in_flight == 1 else "are"
-        rest = f"; {count_text(status.in_flight, 'call')} {verb} finishing" if status.in_flight else ""
-        raise Unavailable(f"the gateway is stopping{rest}; {WAIT_AND_START}", code="gateway_stopping")
+        finishing = f"; {count_text(status.in_flight, 'call')} {verb} finishing" if status.in_flight else ""
+        raise Unavailable(f"the gateway is stopping{finishing}; {WAIT_AND_START}", code="gateway_stopping")
     return status
 
 
-def public_api(address: str, key: str = "", *, app: str = "tollkeeper-test") -> PublicApi:
-    """Returns /v1 at the base URL in a server's status."""
-    parts = urlsplit(address)
-    place = Address(host=parts.hostname or "127.0.0.1", port=parts.port or 80)
-    return PublicApi(place=place, base=parts.path, key=key, app=app)
+def public_api(base_url: str, key: str = "", *, app: str = "tollkeeper-test") -> PublicApi:
+    """Returns /v1 at this base URL, which is the address in a server's status."""
+    parts = urlsplit(base_url)
+    address = Address(host=parts.hostname or "127.0.0.1", port=parts.port or 80)
+    return PublicApi(address=address, base_path=parts.path, key=key, app=app)
 
 
-def _refusal(status: int, headers: Mapping[str, str], body: bytes) -> GatewayError:
-    """Returns /v1's error, which says when to try again if waiting helps."""
-    error, wait = error_of(status, body), headers.get("retry-after", "")
-    if wait.isdecimal() and "again in" not in error.message:
-        error.message += f"; try again in {wait} s"
+def _response_error(status: int, headers: Mapping[str, str], body: bytes) -> GatewayError:
+    """Returns the error of a response, with the time after which to try again if there is one."""
+    error, retry_after = error_of(status, body), headers.get("retry-after", "")
+    if retry_after.isdecimal() and "again in" not in error.message:
+        error.message += f"; try again in {retry_after} s"
     return error
 
 
-def _question(tested: TestedApi, model: str, *, stream: bool) -> bytes:
+def _test_body(tested: TestedApi, model: str, *, stream: bool) -> bytes:
+    """Returns the body of a test call."""
     return msgspec.json.encode({"model": model, **tested.request} | ({"stream": stream} if tested.ends else {}))
 
 
-def _failure(line: bytes) -> GatewayError | None:
-    """Returns the error of a stream's last event, if it is one."""
+def _stream_error(line: bytes) -> GatewayError | None:
+    """Returns the error in the last event of a stream; None if it has none."""
     try:
         event = msgspec.json.decode(line.removeprefix(b"data: "), type=_Event)
     except msgspec.DecodeError:
@@ -173,9 +175,10 @@ def _failure(line: bytes) -> GatewayError | None:
     return None if error is None else error_of(502, msgspec.json.encode({"error": error}))
 
 
-def _read(body: bytes, wanted: type[Value]) -> Value:
+def _decode(body: bytes, kind: type[Value]) -> Value:
+    """Returns the decoded body. Raises Unavailable if it is not one of our server."""
     try:
-        return msgspec.json.decode(body, type=wanted)
+        return msgspec.json.decode(body, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as exc:
         raise Unavailable(f"the server that answers there is not Tollkeeper ({exc})", code="server_strange") from exc
 
@@ -195,4 +198,4 @@ class _ErrorReply(msgspec.Struct):
 class _Event(msgspec.Struct):
     error: dict[str, Any] | None = None
     response: _ErrorReply | None = None
-    """The response object of the Responses API, which has its failures."""
+    """The response object of the Responses API, which has the error."""

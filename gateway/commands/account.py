@@ -1,4 +1,4 @@
-"""``account``: the balance, grants and budgets of the owner."""
+"""``account``: shows the owner's balance, grants and budgets, and changes them."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -23,7 +23,7 @@ from gateway.domain.views import AccountView
 def account() -> None:
     """The account: balance, grants, budgets.
 
-    The balance is the sum of all grants minus what was spent. It is always computed, never stored.
+    The balance is the sum of all grants minus what has been spent. It is always computed, never stored.
     """
 
 
@@ -34,15 +34,15 @@ def show_account(*, as_json: bool) -> None:
     _run_and_print(lambda client: client.account(), create=False, as_json=as_json)
 
 
-def _run_and_print(change: Callable[[ControlClient], Awaitable[AccountView]], *, create: bool, as_json: bool) -> None:
-    """Query or change the account, then print it and how long its money will last."""
+def _run_and_print(query: Callable[[ControlClient], Awaitable[AccountView]], *, create: bool, as_json: bool) -> None:
+    """Query or change the account, then print it and how long the balance will last."""
 
     async def work(client: ControlClient) -> tuple[AccountView, formatting.BalanceOutlook | None]:
-        view = await change(client)
-        return view, await formatting.look_ahead(client, view)
+        view = await query(client)
+        return view, await formatting.find_balance_outlook(client, view)
 
-    view, ahead = run(work, create=create)
-    out_view(ahead.json() if ahead else view, _pairs(view, ahead.text() if ahead else ""), as_json=as_json)
+    view, outlook = run(work, create=create)
+    out_view(outlook.json() if outlook else view, _pairs(view, outlook.text() if outlook else ""), as_json=as_json)
 
 
 @account.command(
@@ -52,7 +52,7 @@ def _run_and_print(change: Callable[[ControlClient], Awaitable[AccountView]], *,
 @click.option("--note", default="", help="A reason, shown in the list of grants.")
 @json_option
 def grant(amount: int, note: str, *, as_json: bool) -> None:
-    """Add AMOUNT dollars to the balance; a negative AMOUNT subtracts."""
+    """Add AMOUNT dollars to the balance; a negative AMOUNT subtracts them."""
     _run_and_print(lambda client: client.grant(Nanos(amount), note), create=True, as_json=as_json)
 
 
@@ -66,8 +66,8 @@ def grants(*, as_json: bool) -> None:
         ListColumn("Note", lambda g: g.note),
         ListColumn("Id", lambda g: g.id, "whole"),
     ]
-    listed: list[Grant] = run(lambda client: client.grants())
-    out_list(listed, columns, as_json=as_json, empty="no grants yet; add money: tollkeeper account grant 10")
+    all_grants: list[Grant] = run(lambda client: client.grants())
+    out_list(all_grants, columns, as_json=as_json, empty="no grants yet; add money: tollkeeper account grant 10")
 
 
 @account.command(
@@ -75,12 +75,12 @@ def grants(*, as_json: bool) -> None:
 )
 @field_options(ACCOUNT)
 @json_option
-def set_account(*, as_json: bool, **given: Any) -> None:
+def set_account(*, as_json: bool, **values: Any) -> None:
     """Change the status or the budgets of the account."""
 
     async def work(client: ControlClient) -> AccountView:
-        patch = patch_of(ACCOUNT, given, await client.account())
-        return await client.set_account(options.something(patch))
+        patch = patch_of(ACCOUNT, values, await client.account())
+        return await client.set_account(options.require_changes(patch))
 
     _run_and_print(work, create=True, as_json=as_json)
 
@@ -93,5 +93,5 @@ def _pairs(view: AccountView, outlook: str) -> list[tuple[str, str]]:
         ("granted", dollars(view.granted_nanos)),
         ("spent", dollars(view.spent_nanos)),
         *details(ACCOUNT, view),
-        *formatting.outlook(view.budgets, Millis(view.begun_ms or 0)),
+        *formatting.budget_outlooks(view.budgets, Millis(view.begun_ms or 0)),
     ]

@@ -1,7 +1,7 @@
 """Base: the classes of all commands. Each command takes ``--home``, and its help ends with examples to copy.
 
-A noun alone shows its list or its state. Words that people type out of habit (``ls``, ``rm``, ``create``, ``help``) are
-aliases. For an unknown word, the error suggests the nearest command, unless that one destroys something.
+A noun without a command shows its list or state. Words that people type out of habit, such as ``ls``, ``rm`` and
+``create``, are aliases. The error for an unknown word suggests similar commands, unless they are destructive.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,36 +14,37 @@ from gateway.domain.key_owners import handles_in, without_keys
 from gateway.domain.text import word
 
 COMPLETE = "_TOLLKEEPER_COMPLETE"
-"""The variable that a shell's script sets when it asks the program for completions."""
+"""The environment variable that a shell's completion script sets when it runs the program."""
 
 HOME = "tollkeeper.home"
-"""The key of ``--home`` in ``click.Context.meta``, wherever on the command line it was given."""
+"""The key in ``click.Context.meta`` of the value of ``--home``, wherever it is on the command line."""
 
 CONSOLE = "tollkeeper.console"
-"""The key of the function that draws the console once, without a terminal, and returns its text."""
+"""The key in ``click.Context.meta`` of a function that draws the console once and returns it as text."""
 
 HANDLES = "tollkeeper.handles"
-"""The key of the handles that replaced keys on the command line, so that their owners can be named."""
+"""The key in ``click.Context.meta`` of the handles that replaced keys on the command line, to name their owners."""
+
 SEARCHED = frozenset(
     {"app", "channel", "channels", "group", "model", "names", "ref", "refs", "search", "token", "words"}
 )
-"""Parameters of searches: a key in one of them stands for its owner."""
+"""Parameters that search for something. A key in one of them stands for its owner."""
+
 TAKE_KEYS = ("chat", "doctor", "env", "run")
-"""Commands that need the key itself, so it is not replaced."""
+"""Commands that need the key itself, so it is not replaced by its handle."""
 
 HOST = "tollkeeper.host"
 PORT = "tollkeeper.port"
-"""The keys of ``--host`` and ``--port``, of the bare command and of ``serve``."""
-
+"""The keys in ``click.Context.meta`` of the values of ``--host`` and ``--port``."""
 
 ALIASES: Mapping[str, str] = {
     "ls": "list",
     **dict.fromkeys(("rm", "delete", "del"), "remove"),
     **dict.fromkeys(("create", "new"), "add"),
 }
-"""Other words for the commands of a noun, unless it has a command of that name."""
+"""Other words for the commands of a noun. A command that really has such a name takes precedence."""
 
-MEANT: Mapping[str, str] = {
+SUGGESTIONS: Mapping[str, str] = {
     "account add": "account grant",
     "account suspend": "account set --status suspended",
     "account resume": "account set --status active",
@@ -76,7 +77,7 @@ MEANT: Mapping[str, str] = {
     **{f"{noun} {word}": f"{noun} edit" for noun in ("token", "group", "channel") for word in ("set", "update")},
     **{f"{noun} budget": f"{noun} edit NAME --budget month=50" for noun in ("token", "group")},
 }
-"""The commands probably meant by these words, by noun and word."""
+"""The commands to suggest for words that are not commands, by noun and word."""
 
 DESTRUCTIVE = frozenset({"cancel", "clear", "import", "redo", "remove", "rotate", "stop", "undo"})
 DESTRUCTIVE_OPTIONS = frozenset({"--force", "--now", "--prune", "--set", "--yes"})
@@ -84,13 +85,13 @@ DESTRUCTIVE_OPTIONS = frozenset({"--force", "--now", "--prune", "--set", "--yes"
 
 
 def no_such_command(name: str, names: Iterable[str], ctx: click.Context) -> click.exceptions.NoSuchCommand:
-    """Returns the error for an unknown command, with the nearest ones."""
-    harmless = [there for there in names if there not in DESTRUCTIVE]
-    return click.exceptions.NoSuchCommand(name, possibilities=harmless, ctx=ctx)
+    """Returns the error for an unknown command, which suggests similar ones."""
+    possibilities = [possible for possible in names if possible not in DESTRUCTIVE]
+    return click.exceptions.NoSuchCommand(name, possibilities=possibilities, ctx=ctx)
 
 
 class Command(click.Command):
-    """A command with examples, which are shown as they are."""
+    """A command with examples, which its help shows."""
 
     def __init__(self, *args: Any, examples: Sequence[str] = (), **options: Any) -> None:
         super().__init__(*args, **options)
@@ -100,14 +101,14 @@ class Command(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         try:
             refuse_repeated(self, ctx, args)
-            rest = super().parse_args(ctx, args)
+            unparsed = super().parse_args(ctx, args)
         except click.NoSuchOption as error:
             if error.possibilities:
                 error.possibilities[:] = [name for name in error.possibilities if name not in DESTRUCTIVE_OPTIONS]
             raise
         if not ctx.resilient_parsing and self.name not in TAKE_KEYS:
-            _hide_keys(ctx)
-        return rest
+            _replace_keys(ctx)
+        return unparsed
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Examples"):
@@ -115,8 +116,8 @@ class Command(click.Command):
                 formatter.write(f"{'':>{formatter.current_indent}}{line}\n")
 
 
-def _hide_keys(ctx: click.Context) -> None:
-    """Replace keys in searches by their handles, which are kept to name the keys' owners."""
+def _replace_keys(ctx: click.Context) -> None:
+    """Replace the keys in search parameters by their handles, and note the handles, to name the owners later."""
     for name in SEARCHED & ctx.params.keys():
         value = ctx.params[name]
         texts = value if isinstance(value, tuple) else (value,)
@@ -127,7 +128,7 @@ def _hide_keys(ctx: click.Context) -> None:
 
 
 def refuse_repeated(command: click.Command, ctx: click.Context, args: Sequence[str]) -> None:
-    """Raises UsageError for a repeated option that takes one value: click would take the last."""
+    """Raise UsageError for a repeated option that takes one value. Click would silently use the last value."""
     if ctx.resilient_parsing:
         return
     _, _, order = command.make_parser(ctx).parse_args(list(args))
@@ -139,12 +140,12 @@ def refuse_repeated(command: click.Command, ctx: click.Context, args: Sequence[s
 
 
 class Noun(click.Group):
-    """A group of commands about one thing, listed in the order they were written."""
+    """A group of commands about one thing, listed in the order of their definition."""
 
     command_class = Command
 
     def __init__(self, *args: Any, bare: str = "", **options: Any) -> None:
-        """``bare`` names the command that runs if none is given; if it is empty, the help is shown."""
+        """``bare`` is the command that runs if none is named. If it is empty, the help is shown."""
         super().__init__(*args, **options)
         self.bare = bare
         self.params.append(home_option())
@@ -164,31 +165,31 @@ class Noun(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
-            meant = MEANT.get(f"{self.name} {args[0]}")
+            suggestion = SUGGESTIONS.get(f"{self.name} {args[0]}")
             error = no_such_command(args[0], names := self.list_commands(ctx), ctx)
-            if not meant and len(args) == 1 and not get_close_matches(args[0], names) and self._shows(args[0]):
-                meant = f"{self.name} show {word(args[0])}"
-            if meant:
-                raise click.UsageError(f"No such command '{args[0]}'. Did you mean 'tollkeeper {meant}'?", ctx)
+            if not suggestion and len(args) == 1 and not get_close_matches(args[0], names) and self._shows(args[0]):
+                suggestion = f"{self.name} show {word(args[0])}"
+            if suggestion:
+                raise click.UsageError(f"No such command '{args[0]}'. Did you mean 'tollkeeper {suggestion}'?", ctx)
             raise error
         return super().resolve_command(ctx, args)
 
     def _shows(self, typed: str) -> bool:
-        """Returns whether the command ``show`` takes such a name or number."""
+        """Returns whether this may be the name or number of something that ``show`` shows."""
         show = self.commands.get("show")
-        taken = [param.type for param in show.params if isinstance(param, click.Argument)] if show is not None else []
-        return any(kind is click.STRING or typed.isdecimal() for kind in taken)
+        types = [param.type for param in show.params if isinstance(param, click.Argument)] if show is not None else []
+        return any(type_ is click.STRING or typed.isdecimal() for type_ in types)
 
     def _names_no_command(self, args: Sequence[str]) -> bool:
-        """Returns whether there are only options, none of them for help. ``--home`` takes the next word."""
-        rest = iter(args)
-        for arg in rest:
+        """Returns whether no command is named and no help is requested."""
+        remaining = iter(args)
+        for arg in remaining:
             if arg == "--home":
-                next(rest, None)
+                next(remaining, None)  # its value
             elif arg in ("-h", "--help") or not arg.startswith("-"):
                 return False
             elif not arg.startswith("--home="):
-                return True  # an option of the bare command, and perhaps its value
+                return True  # an option of the bare command
         return True
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -196,50 +197,54 @@ class Noun(click.Group):
 
 
 def address_options() -> list[click.Parameter]:
-    """Returns ``--host`` and ``--port``, whose values ``session.config`` reads from ``click.Context.meta``."""
+    """Returns ``--host`` and ``--port``, whose values are stored in ``click.Context.meta`` for ``current_config``."""
     return [
         click.Option(
             ["--host"],
             expose_value=False,
-            callback=_keep_as(HOST),
+            callback=_store_as(HOST),
             help="Address to listen on (default: TOLLKEEPER_HOST, else 127.0.0.1).",
         ),
         click.Option(
             ["--port"],
             type=int,
             expose_value=False,
-            callback=_keep_as(PORT),
+            callback=_store_as(PORT),
             help="Port of /v1 (default: TOLLKEEPER_PORT, else 8655); 0 for any free one.",
         ),
     ]
 
 
 def home_option() -> click.Option:
-    """Returns ``--home``, whose value ``session.config`` reads from ``click.Context.meta``."""
+    """Returns ``--home``, whose value is stored in ``click.Context.meta`` for ``current_config``."""
     return click.Option(
         ["--home"],
         metavar="FOLDER",
         expose_value=False,
         is_eager=True,
-        callback=_keep_as(HOME),
+        callback=_store_as(HOME),
         help="The data folder (default: TOLLKEEPER_HOME, else the user's data folder).",
     )
 
 
-def _keep_as(key: str) -> Callable[[click.Context, click.Parameter, Any], None]:
-    def keep(ctx: click.Context, param: click.Parameter, value: object) -> None:
-        if value is not None and ctx.meta.setdefault(key, value) != value:
-            raise click.UsageError(f"{param.opts[0]} is given twice: {ctx.meta[key]} and {value}; give it once", ctx)
+def _store_as(key: str) -> Callable[[click.Context, click.Parameter, Any], None]:
+    """Returns the callback that stores an option's value under this key in ``click.Context.meta``."""
 
-    return keep
+    def store(ctx: click.Context, param: click.Parameter, value: object) -> None:
+        if value is not None and ctx.meta.setdefault(key, value) != value:
+            raise click.UsageError(
+                f"{param.opts[0]} is given twice, as {ctx.meta[key]} and {value}; give it only once", ctx
+            )
+
+    return store
 
 
 @click.command("help", hidden=True)
 @click.argument("words", nargs=-1, metavar="[COMMAND]...")
 def show_help(words: tuple[str, ...]) -> None:
     """Show the help of a command, as --help does."""
-    here = click.get_current_context()
-    ctx = here.parent or here
+    own_ctx = click.get_current_context()
+    ctx = own_ctx.parent or own_ctx
     for name in words:
         group = ctx.command
         if not isinstance(group, click.Group):

@@ -1,6 +1,6 @@
-"""Call filters: the options and filter words that select calls, and the paged search for them.
+"""Call filters: the options and filter words that select calls, and the search for them, page by page.
 
-The server applies the filters. Only ``usage tail``, which receives calls as they end, applies them in the client.
+The server applies the filters, except for ``usage tail``, which receives all calls as they end and filters them itself.
 """
 
 from collections.abc import AsyncIterator, Callable
@@ -27,10 +27,10 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 class CallQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """A selection of calls: by options, each with alternative values, and by filter words."""
+    """A selection of calls by options, each with alternative values, and by filter words."""
 
     token: tuple[str, ...] = ()
-    """Names or ids."""
+    """Names or ids, as in the next fields."""
     group: tuple[str, ...] = ()
     model: tuple[str, ...] = ()
     channel: tuple[str, ...] = ()
@@ -39,18 +39,19 @@ class CallQuery(msgspec.Struct, frozen=True, kw_only=True):
     """Names of inbound APIs."""
     failed: bool | None = None
     query: Query = Query()
+    """The filter words, with the time span of all calls."""
 
     @property
     def fields(self) -> dict[str, object]:
-        """Returns the parameters of the server's call list."""
-        picked = {name: getattr(self, name) for name in self.__struct_fields__ if name != "query"}
+        """Returns the parameters of the server's list of calls."""
+        filters = {name: getattr(self, name) for name in self.__struct_fields__ if name != "query"}
         words = " ".join(self.query.words) or None
-        return picked | {"since": self.query.since, "until": self.query.until, "words": words}
+        return filters | {"since": self.query.since, "until": self.query.until, "words": words}
 
     def by_names(self, names: PresentNames) -> Query:
-        """Returns the query for use in the client, with ids in place of the names of tokens, groups and channels."""
+        """Returns the query to apply in the client, with ids in place of the names of tokens, groups and channels."""
         conditions = [*names.widened(self.query).conditions, *([FailureCondition()] if self.failed else [])]
-        for field, refs, known in (
+        for field, refs, names_by_id in (
             ("token_id", self.token, names.tokens),
             ("channel_id", self.channel, names.channels),
             ("group_id", self.group, names.groups),
@@ -59,49 +60,49 @@ class CallQuery(msgspec.Struct, frozen=True, kw_only=True):
             ("api", self.api, {}),
         ):
             if refs:
-                ids = [[key for key, name in known.items() if name == ref] or [ref] for ref in refs]
+                ids = [[key for key, name in names_by_id.items() if name == ref] or [ref] for ref in refs]
                 conditions.append(OneOf(field, frozenset(chain.from_iterable(ids))))
         return msgspec.structs.replace(self.query, conditions=tuple(conditions))
 
 
 def filter_options(command: Command) -> Command:
-    """Adds the words and options that filter calls; the command gets them as ``**given`` for ``call_query``."""
+    """Add the words and options that filter calls. The command passes their values to ``call_query``."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
 
 
-def call_query(given: dict[str, Any]) -> CallQuery:
-    """Returns the options as one value. Raises BadRequest for a word that is not understood."""
-    status = given.pop("status")
-    typed = [*given.pop("words"), *words_for("as", given.pop("answered_by"))]
+def call_query(values: dict[str, Any]) -> CallQuery:
+    """Returns the selection that the words and options make. Raises BadRequest for an unknown word."""
+    status = values.pop("status")
+    typed = [*values.pop("words"), *words_for("as", values.pop("answered_by"))]
     typed += [*words_for("st", status), "!st:running"] if status else []
     for name, field in _PATTERN_FIELDS.items():
-        if any(map(is_pattern, given[name])):
-            typed += words_for(field, given[name])
-            given[name] = ()
+        if any(map(is_pattern, values[name])):
+            typed += words_for(field, values[name])
+            values[name] = ()
     words = parse(" ".join(map(shell_word, typed)), now())
-    since = _narrower(max, given.pop("since"), words.since)
-    until = _narrower(min, given.pop("until"), words.until)
+    since = _narrower(max, values.pop("since"), words.since)
+    until = _narrower(min, values.pop("until"), words.until)
     if since is not None and until is not None and until <= since:
-        ended, began = local_time(until), local_time(since)
-        raise BadRequest(f"--until is before --since: from {began} to {ended}", param="until")
-    failed = given.pop("errors") or None
-    return CallQuery(failed=failed, query=msgspec.structs.replace(words, since=since, until=until), **given)
+        start, end = local_time(since), local_time(until)
+        raise BadRequest(f"--until ({end}) is not after --since ({start})", param="until")
+    failed = values.pop("errors") or None
+    return CallQuery(failed=failed, query=msgspec.structs.replace(words, since=since, until=until), **values)
 
 
 _PATTERN_FIELDS = {"token": "tok", "group": "grp", "model": "model", "channel": "ch", "app": "app", "api": "api"}
-"""The filter words that take a pattern, by the options for exact names."""
+"""The filter words, which take patterns, by the options, which take exact names."""
 
 
-async def find_calls(client: ControlClient, wanted: CallQuery, progress: ProgressLine) -> AsyncIterator[CallView]:
-    """Yields matching calls: running ones first, then finished ones, newest end first.
+async def find_calls(client: ControlClient, query: CallQuery, progress: ProgressLine) -> AsyncIterator[CallView]:
+    """Yields matching calls: first the running ones, then the others in the order of their ends, newest first.
 
     ``progress`` shows how far back the search has come.
     """
     before = None
     while True:
-        page = await _page(client, progress, limit=500, before=before, **wanted.fields)
+        page = await _page(client, progress, limit=500, before=before, **query.fields)
         for call in page.calls:
             yield call
         if page.cursor is None:
@@ -110,18 +111,20 @@ async def find_calls(client: ControlClient, wanted: CallQuery, progress: Progres
 
 
 async def newest_calls(
-    client: ControlClient, wanted: CallQuery, limit: int, progress: ProgressLine | None = None
+    client: ControlClient, query: CallQuery, limit: int, progress: ProgressLine | None = None
 ) -> list[CallView]:
-    """Returns the matching calls that began last, the newest first.
+    """Returns the matching calls that began last, newest first.
 
-    The server lists calls by their ends. Once there are enough, only calls that began
-    after the oldest of them are asked for.
+    The server lists calls by their ends, so a later page may have calls that began later. Once there are enough, only
+    calls that began after the oldest of them are requested.
     """
     newest: list[CallView] = []
-    before, fields = None, wanted.fields
+    before, fields = None, query.fields
     while True:
         page = await _page(client, progress, limit=min(limit - len(newest) or 500, 500), before=before, **fields)
-        calls = {call.id: call for call in (*newest, *page.calls)}.values()  # a running one may have ended meanwhile
+        calls = {
+            call.id: call for call in (*newest, *page.calls)
+        }.values()  # one may be on both, if it ended in between
         newest = sorted(calls, key=lambda call: call.time_ms, reverse=True)[:limit]
         if page.cursor is None:
             return newest
@@ -131,11 +134,11 @@ async def newest_calls(
 
 
 async def first_calls(
-    client: ControlClient, wanted: CallQuery, order: CallOrder, limit: int, progress: ProgressLine | None = None
+    client: ControlClient, query: CallQuery, order: CallOrder, limit: int, progress: ProgressLine | None = None
 ) -> list[CallView]:
     """Returns the first ``limit`` matching calls in this order, without running ones."""
     first: list[CallView] = []
-    before, fields = None, {"sort": order.key, "ascending": order.ascending or None, **wanted.fields}
+    before, fields = None, {"sort": order.key, "ascending": order.ascending or None, **query.fields}
     while True:
         page = await _page(client, progress, limit=limit, before=before, **fields)
         first = order.best([*first, *page.calls], limit)
@@ -144,29 +147,31 @@ async def first_calls(
         before = page.cursor
 
 
-async def _page(client: ControlClient, progress: ProgressLine | None, **asked: object) -> CallPage:
-    page = await client.calls(**asked)
+async def _page(client: ControlClient, progress: ProgressLine | None, **params: object) -> CallPage:
+    """Returns one page of calls, and shows the progress if there are more."""
+    page = await client.calls(**params)
     if progress is not None and page.cursor is not None:
         progress.show(f"searched back to {local_time(page.back_to_ms)}, {count_text(page.left, 'call')} to go")
     return page
 
 
-async def no_match_note(client: ControlClient, wanted: CallQuery) -> str:
-    """Returns the note for an empty result, with the probable reason."""
-    models = [model.name for model in await client.models()] if wanted.model else []
-    missing = [name for name in wanted.model if name not in models]
-    if wanted == CallQuery(model=wanted.model) and wanted.model and not missing:
-        others = f"usage list {' '.join(f'--as {word(name)}' for name in wanted.model)}"
-        return f"no matching calls; this model may have answered calls for other names: tollkeeper {others}"
+async def no_match_note(client: ControlClient, query: CallQuery) -> str:
+    """Returns the message for an empty result, with the probable reason."""
+    models = [model.name for model in await client.models()] if query.model else []
+    missing = [name for name in query.model if name not in models]
+    if query == CallQuery(model=query.model) and query.model and not missing:
+        command = f"usage list {' '.join(f'--as {word(name)}' for name in query.model)}"
+        return f"no matching calls; the model may have answered calls to other names: tollkeeper {command}"
     if not missing:
         return "no matching calls"
-    return f"no matching calls; no channel offers model '{missing[0]}' now; there are: {', '.join(models) or 'none'}"
+    names = ", ".join(models) or "none"
+    return f"no matching calls; no channel offers model '{missing[0]}' now; the offered models are: {names}"
 
 
 def _narrower(pick: Callable[..., Millis], *moments: Millis | None) -> Millis | None:
-    """Returns the narrower of two bounds, either of which may be missing."""
-    there = [moment for moment in moments if moment is not None]
-    return pick(there) if there else None
+    """Returns the narrower of two bounds, either of which may be None. ``pick`` is ``max`` or ``min``."""
+    present = [moment for moment in moments if moment is not None]
+    return pick(present) if present else None
 
 
 _OPTIONS: tuple[Callable[[Any], Any], ...] = (
@@ -176,7 +181,7 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         type=SOME,
         multiple=True,
         shell_complete=TOKENS,
-        help="Calls with this token. Names may be patterns ('ci-*'), and may be repeated: --token a --token b.",
+        help="Calls with this token. It may be a pattern ('ci-*'). May be repeated: --token a --token b.",
     ),
     click.option("--group", type=SOME, multiple=True, shell_complete=GROUPS, help="Calls in this group."),
     click.option("--model", type=SOME, multiple=True, shell_complete=MODELS, help="Calls for this model."),
@@ -186,12 +191,12 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         type=SOME,
         multiple=True,
         metavar="MODEL",
-        help="Calls that went to this upstream model, whatever model they asked for.",
+        help="Calls that this upstream model answered, whatever model they named.",
     ),
     click.option(
         "--channel", type=SOME, multiple=True, shell_complete=CHANNELS, help="Calls answered by this channel."
     ),
-    click.option("--app", type=SOME, multiple=True, help="Calls by this client program."),
+    click.option("--app", type=SOME, multiple=True, help="Calls of this client program."),
     click.option(
         "--api", type=SOME, multiple=True, help="Calls of this API: chat, messages, responses, embeddings, ..."
     ),
@@ -208,5 +213,5 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         type=SINCE,
         help="1h, 7d, 14:00, today, yesterday, month, last-month, 2026-11, 2026-11-01, 2026-11-01T14:00 (local time).",
     ),
-    click.option("--until", type=UNTIL, help="As --since; a day or a month counts to its end."),
+    click.option("--until", type=UNTIL, help="Like --since; a day or a month includes its end."),
 )

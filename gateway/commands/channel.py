@@ -1,4 +1,4 @@
-"""``channel``: commands for the upstream accounts that answer calls."""
+"""``channel``: adds, edits and shows the upstream accounts that answer calls."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,17 +12,17 @@ from gateway.commands.channel_fields import (
     changed_groups,
     channel_options,
     channel_patch,
-    channel_values,
     dialect_option,
     group_options,
-    warn_of_unset,
+    warn_about_unset_variables,
+    with_secrets,
 )
 from gateway.commands.channel_key import key, keys_text
 from gateway.commands.channel_probe import models, presets, test
 from gateway.commands.completion import CHANNELS
 from gateway.commands.editing import change_together, find_each, named_text, names_argument
 from gateway.commands.options import accept_option, confirm, json_option, yes_option
-from gateway.commands.output import ListColumn, out_done, out_json, out_list, out_view, words
+from gateway.commands.output import ListColumn, notify, out_change, out_json, out_list, out_view
 from gateway.commands.session import Work, run
 from gateway.domain.channel import ChannelFields, Dialect
 from gateway.domain.errors import BadRequest
@@ -54,7 +54,7 @@ COLUMNS = [
 
 
 KEY_HEADERS = ("authorization", "api-key", "x-api-key", "x-goog-api-key")
-"""Headers that may carry the API key in place of the channel's ``key``."""
+"""Headers that may carry the API key if the channel's ``key`` is empty."""
 
 
 @click.group(cls=Noun, bare="list")
@@ -73,8 +73,8 @@ channel.add_command(key)
 def list_channels(*, as_json: bool) -> None:
     """List all channels with their state.
 
-    'Errors' counts the calls that failed at the channel. Failures after which another channel answered are not counted;
-    'tollkeeper incident list' shows them too.
+    'Errors' counts the calls that failed at the channel. It does not count failures after which another channel
+    answered; 'tollkeeper incident list' shows those too.
     """
     channels = run(lambda client: client.channels())
     out_list(channels, COLUMNS, as_json=as_json, empty="no channels yet; see: tollkeeper channel add --help")
@@ -84,7 +84,7 @@ def list_channels(*, as_json: bool) -> None:
 @click.argument("ref", metavar="NAME", shell_complete=CHANNELS)
 @json_option
 def show_channel(ref: str, *, as_json: bool) -> None:
-    """Show one channel. Its key is masked."""
+    """Show one channel. Keys are masked."""
     view = run(lambda client: client.channel(ref))
     out_view(view, _pairs(view), as_json=as_json)
 
@@ -104,44 +104,44 @@ def show_channel(ref: str, *, as_json: bool) -> None:
 @dialect_option("Wire format (default: the preset's, else openai); mock needs no upstream.")
 @channel_options("name")
 @json_option
-def add_channel(name: str, dialect: str | None, *, as_json: bool, **given: Any) -> None:
+def add_channel(name: str, dialect: str | None, *, as_json: bool, **values: Any) -> None:
     """Create a channel.
 
-    A preset fills in the dialect and the base URL. Without --models, the channel offers all models that its upstream
-    lists. Models without a price get their vendor's list price, unless you give --no-prices.
+    A preset sets the dialect and the base URL. Without --models, the channel offers all models that its upstream lists.
+    Models without a price get the vendor's list price, unless --no-prices is given.
     """
-    if not given["preset"]:
+    if not values["preset"]:
         dialect = dialect or Dialect.OPENAI.value
-        if dialect == Dialect.OPENAI and not given["base_url"]:
+        if dialect == Dialect.OPENAI and not values["base_url"]:
             raise click.UsageError(
                 "--preset or --base-url is required; 'tollkeeper channel presets' lists the presets",
                 click.get_current_context(),
             )
-    patch = channel_patch(channel_values(given), ChannelFields(name=name))
-    body = {"name": name} | options.given_values(dialect=dialect) | patch
+    patch = channel_patch(with_secrets(values), ChannelFields(name=name))
+    body = {"name": name} | options.without_none(dialect=dialect) | patch
 
     async def work(client: ControlClient) -> tuple[SavedChannel, list[str]]:
-        if given["maps"] and not given["models"]:
-            saved, unlisted = await _add_with_all(client, body)
+        if values["maps"] and not values["models"]:
+            saved, no_list_note = await _add_with_all_models(client, body)
         else:
-            saved, unlisted = await client.add_channel(body), ""
-        return saved, [unlisted, await _keyless_note(client, saved)]
+            saved, no_list_note = await client.add_channel(body), ""
+        return saved, [no_list_note, await _keyless_note(client, saved)]
 
     view, notes = run(work, create=True)
     if as_json:
         out_json(view)
     if warning := base_url_warning(view.base_url) if view.base_url else "":
-        words(f"note: {warning}")
-    warn_of_unset(view)
-    offer = f"{count_text(len(view.models), 'model')} for {', '.join(view.groups) or 'no group'}"
-    words(f"Channel '{view.name}' created: {offer}.")
+        notify(f"note: {warning}")
+    warn_about_unset_variables(view)
+    models_text = f"{count_text(len(view.models), 'model')} for {', '.join(view.groups) or 'no group'}"
+    notify(f"Channel '{view.name}' created: {models_text}.")
     for line in filter(None, (*notes, *formatting.price_notes(view))):
-        words(line)
-    words(f"Try it: tollkeeper channel test {word(view.name)}")
+        notify(line)
+    notify(f"Try it: tollkeeper channel test {word(view.name)}")
 
 
-async def _add_with_all(client: ControlClient, body: options.Patch) -> tuple[SavedChannel, str]:
-    """Add a channel with all listed models and the mapped ones. Returns it, and a note if its list is missing."""
+async def _add_with_all_models(client: ControlClient, body: options.Patch) -> tuple[SavedChannel, str]:
+    """Add a channel with all listed models and the mapped ones. Returns it, and a note if the upstream lists none."""
     try:
         return await client.add_channel({**body, "patterns": ["*"]}), ""
     except BadRequest as error:
@@ -149,17 +149,17 @@ async def _add_with_all(client: ControlClient, body: options.Patch) -> tuple[Sav
             raise
     saved = await client.add_channel(body)
     mapped = ",".join(offering_words(offering_of(saved)))
-    more = f"tollkeeper channel edit {word(saved.name)} --models {word(f'{mapped},MODEL')}"
-    return saved, f"note: the upstream lists no models, so only the names in --map are offered; add others: {more}"
+    command = f"tollkeeper channel edit {word(saved.name)} --models {word(f'{mapped},MODEL')}"
+    return saved, f"note: the upstream lists no models, so only the names in --map are offered; add others: {command}"
 
 
 async def _keyless_note(client: ControlClient, view: SavedChannel) -> str:
-    """Returns a note that the vendor requires a key, if the channel has none."""
+    """Returns a note if the channel has no key but its vendor requires one; else an empty text."""
     if view.key or not view.preset or any(name.lower() in KEY_HEADERS for name in view.headers):
         return ""
     variable = next((preset.key_variable for preset in await client.presets() if preset.name == view.preset), "")
-    change = f"tollkeeper channel edit {word(view.name)} --key env:{variable}"
-    return f"note: the channel has no key, and {plain(view.preset)} requires one: {change}" if variable else ""
+    command = f"tollkeeper channel edit {word(view.name)} --key env:{variable}"
+    return f"note: the channel has no key, but {plain(view.preset)} requires one: {command}" if variable else ""
 
 
 @channel.command(
@@ -171,7 +171,7 @@ async def _keyless_note(client: ControlClient, view: SavedChannel) -> str:
     ],
 )
 @names_argument(CHANNELS)
-@dialect_option("Another wire format; if it is at another address, give --base-url too.")
+@dialect_option("Another wire format. If its address differs, give --base-url too.")
 @channel_options()
 @group_options
 @accept_option
@@ -183,18 +183,18 @@ def edit_channel(
     add_groups: tuple[str, ...],
     remove_groups: tuple[str, ...],
     as_json: bool,
-    **given: Any,
+    **values: Any,
 ) -> None:
     """Change a channel, or several in one step. Only the given options change.
 
     With --json, several channels are printed as an array.
     """
-    values = channel_values(given)
+    resolved = with_secrets(values)
 
     def patch_for(view: ChannelView) -> options.Patch:
-        patch = options.given_values(dialect=dialect) | channel_patch(values, view)
-        patch |= changed_groups(view.groups, add_groups, remove_groups, whole="groups" in patch)
-        return options.something(patch)
+        patch = options.without_none(dialect=dialect) | channel_patch(resolved, view)
+        patch |= changed_groups(view.groups, add_groups, remove_groups, replaces="groups" in patch)
+        return options.require_changes(patch)
 
     async def work(client: ControlClient) -> tuple[list[ChannelView], list[str]]:
         before = await find_each(client.channel, refs)
@@ -213,25 +213,25 @@ def edit_channel(
 
 
 def _run_and_print(work: Work[tuple[list[ChannelView], list[str]]], *, as_json: bool) -> None:
-    """Run ``work`` and print its messages and, with ``--json``, the changed channels (several as an array)."""
+    """Run ``work``, then print its messages and, with ``--json``, the changed channels, several of them as an array."""
     views, lines = run(work)
     if as_json:
         out_json(views if len(views) > 1 else views[0])
     for line in lines:
-        words(line)
+        notify(line)
     for view in views:
-        warn_of_unset(view)
+        warn_about_unset_variables(view)
         if view.list_error:
-            words(f"note: the model list of channel '{view.name}' could not be refreshed: {view.list_error}")
+            notify(f"note: the model list of channel '{view.name}' could not be refreshed: {view.list_error}")
 
 
 async def _edit_notes(client: ControlClient, before: Sequence[ChannelView], after: Sequence[ChannelView]) -> list[str]:
-    """Returns notes about groups that lost all models."""
-    poorer = set[str]()
+    """Returns a note for each group that lost all models by the edit."""
+    groups = set[str]()
     for view, saved in zip(before, after, strict=True):
-        lost = {model.name for model in view.models} - {model.name for model in saved.models}
-        poorer |= set(view.groups) - (set() if lost else set(saved.groups))
-    return await formatting.groups_without_models(client, poorer)
+        lost_models = {model.name for model in view.models} - {model.name for model in saved.models}
+        groups |= set(view.groups) if lost_models else set(view.groups) - set(saved.groups)
+    return await formatting.groups_without_models(client, groups)
 
 
 @channel.command("rename", examples=["tollkeeper channel rename openai openai-work"])
@@ -241,7 +241,7 @@ async def _edit_notes(client: ControlClient, before: Sequence[ChannelView], afte
 def rename_channel(ref: str, new: str, *, as_json: bool) -> None:
     """Give a channel another name."""
     view = run(lambda client: client.edit_channel(ref, {"name": new}))
-    out_done(view, f"Channel '{plain(ref)}' renamed to '{view.name}'.", as_json=as_json)
+    out_change(view, f"Channel '{plain(ref)}' renamed to '{view.name}'.", as_json=as_json)
 
 
 @channel.command("enable", examples=["tollkeeper channel enable openai"])
@@ -256,12 +256,12 @@ def enable_channel(refs: tuple[str, ...], *, as_json: bool) -> None:
 @names_argument(CHANNELS)
 @json_option
 def disable_channel(refs: tuple[str, ...], *, as_json: bool) -> None:
-    """Stop using one or more channels until they are enabled again. Running calls continue."""
+    """Stop using one or more channels until they are enabled again. Running calls go on."""
     _set_enabled(refs, enabled=False, as_json=as_json)
 
 
 def _set_enabled(refs: tuple[str, ...], *, enabled: bool, as_json: bool) -> None:
-    """Enable or disable channels; enabling also resumes the paused ones."""
+    """Enable or disable channels. Enabling also resumes paused ones."""
 
     async def work(client: ControlClient) -> tuple[list[ChannelView], list[str]]:
         before = await find_each(client.channel, refs)
@@ -280,7 +280,7 @@ def _set_enabled(refs: tuple[str, ...], *, enabled: bool, as_json: bool) -> None
 @names_argument(CHANNELS)
 @json_option
 def resume_channel(refs: tuple[str, ...], *, as_json: bool) -> None:
-    """Use one or more paused channels and their keys again immediately."""
+    """Use one or more paused channels, and their paused keys, again at once."""
 
     async def work(client: ControlClient) -> tuple[list[ChannelView], list[str]]:
         views = [await client.clear_channel(view.id) for view in await find_each(client.channel, refs)]
@@ -300,8 +300,7 @@ def resume_channel(refs: tuple[str, ...], *, as_json: bool) -> None:
 def remove_channel(refs: tuple[str, ...], *, yes: bool) -> None:
     """Remove a channel and its key, or several in one step. Their calls stay in the log."""
     views = run(lambda client: find_each(client.channel, refs))
-    effect = "Keys are removed too; calls stay in the log."
-    confirm(f"Remove {named_text('channel', views)}? {effect}", yes=yes)
+    confirm(f"Remove {named_text('channel', views)}? Keys are removed too; calls stay in the log.", yes=yes)
 
     async def work(client: ControlClient) -> list[str]:
         done = await change_together(client, "channels", {view.id: None for view in views})
@@ -309,10 +308,11 @@ def remove_channel(refs: tuple[str, ...], *, yes: bool) -> None:
         return [done, *await formatting.groups_without_models(client, groups)]
 
     for line in run(work):
-        words(line)
+        notify(line)
 
 
 def _state_text(view: ChannelView, done: str) -> str:
+    """Returns ``Channel 'openai' saved; it is ok.``."""
     state = formatting.channel_state(view)
     return f"Channel '{view.name}' {done}; it {state if state.startswith('needs') else f'is {state}'}."
 

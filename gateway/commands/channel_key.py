@@ -1,4 +1,6 @@
-"""``channel key``: commands for single keys of a channel. Keys are shown masked, and selected by number."""
+"""``channel key``: adds, replaces, removes and resumes single keys of a channel. Keys are shown masked, with
+numbers.
+"""
 
 from collections.abc import Sequence
 
@@ -6,10 +8,10 @@ import click
 
 from gateway.commands import formatting
 from gateway.commands.base import Noun
-from gateway.commands.channel_fields import key_of, warn_of_unset
+from gateway.commands.channel_fields import read_key, warn_about_unset_variables
 from gateway.commands.completion import CHANNELS
 from gateway.commands.options import WholeNumber, accept_option, confirm, json_option, yes_option
-from gateway.commands.output import ListColumn, out_done, out_list, words
+from gateway.commands.output import ListColumn, notify, out_change, out_list
 from gateway.commands.session import run
 from gateway.domain.errors import NotFound
 from gateway.domain.human_values import count_text
@@ -31,13 +33,13 @@ KEY = click.option(
     metavar="KEY",
     default="-",
     show_default=True,
-    help="The key, or env:NAME for a variable that the server has, or - to read it from stdin.",
+    help="The key, or env:NAME for a variable of the server's environment, or - to read it from stdin.",
 )
 
 
 @click.group(cls=Noun)
 def key() -> None:
-    """The keys of a channel. A rate-limited or rejected key is paused on its own; the others stay in use."""
+    """The keys of a channel. If a key is rate-limited or rejected, only that key is paused."""
 
 
 @key.command("list", examples=["tollkeeper channel key list openai"])
@@ -56,8 +58,8 @@ def list_keys(ref: str, *, as_json: bool) -> None:
 @json_option
 def add_key(ref: str, *, key: str, as_json: bool) -> None:
     """Add a key to a channel."""
-    given = key_of(key)
-    _print_keys(run(lambda client: client.add_key(ref, given)), as_json=as_json)
+    secret = read_key(key)
+    _print_keys(run(lambda client: client.add_key(ref, secret)), as_json=as_json)
 
 
 @key.command("rotate", examples=["tollkeeper channel key rotate openai 2 --key env:OPENAI_KEY_3"])
@@ -67,9 +69,9 @@ def add_key(ref: str, *, key: str, as_json: bool) -> None:
 @accept_option
 @json_option
 def rotate_key(ref: str, number: int, *, key: str, as_json: bool) -> None:
-    """Replace a key."""
-    given = key_of(key)
-    _print_keys(run(lambda client: client.replace_key(ref, number, given)), as_json=as_json)
+    """Replace a key by another one."""
+    secret = read_key(key)
+    _print_keys(run(lambda client: client.replace_key(ref, number, secret)), as_json=as_json)
 
 
 @key.command("remove", examples=["tollkeeper channel key remove openai 2"])
@@ -80,11 +82,11 @@ def rotate_key(ref: str, number: int, *, key: str, as_json: bool) -> None:
 def remove_key(ref: str, number: int, *, yes: bool, as_json: bool) -> None:
     """Remove a key. The numbers of the keys after it decrease by one."""
     if not yes:
-        confirm(f"Remove key {_key(ref, number).key} ({number} of channel '{ref}')?", yes=yes)
+        confirm(f"Remove key {number} of channel '{ref}' ({_find_key(ref, number).key})?", yes=yes)
     view = run(lambda client: client.remove_key(ref, number))
     _print_keys(view, as_json=as_json)
     if not view.keys and view.preset:
-        words(f"note: the channel has no key now; if it needs one: tollkeeper channel key add {word(view.name)}")
+        notify(f"note: the channel has no key now; if it needs one: tollkeeper channel key add {word(view.name)}")
 
 
 @key.command("resume", examples=["tollkeeper channel key resume openai 2"])
@@ -92,25 +94,25 @@ def remove_key(ref: str, number: int, *, yes: bool, as_json: bool) -> None:
 @NUMBER
 @json_option
 def resume_key(ref: str, number: int, *, as_json: bool) -> None:
-    """Use a paused key again immediately."""
+    """Use a paused key again at once."""
     _print_keys(run(lambda client: client.clear_key(ref, number)), as_json=as_json)
 
 
-def _key(ref: str, number: int) -> KeyView:
-    """Returns the key. Raises NotFound for an unknown channel or key."""
+def _find_key(ref: str, number: int) -> KeyView:
+    """Returns the key with this number. Raises NotFound for an unknown channel or number."""
     keys = run(lambda client: client.channel(ref)).keys
-    chosen = next((key for key in keys if key.number == number), None)
-    if chosen is None:
-        raise NotFound(f"channel '{ref}' has no key {number}; it has: {keys_text(keys) or 'none'}")
-    return chosen
+    key = next((key for key in keys if key.number == number), None)
+    if key is None:
+        raise NotFound(f"channel '{ref}' has no key {number}; its keys are: {keys_text(keys) or 'none'}")
+    return key
 
 
 def _print_keys(view: ChannelView, *, as_json: bool) -> None:
-    listed = f": {keys_text(view.keys)}" if view.keys else ""
-    out_done(view, f"Channel '{view.name}' has {count_text(len(view.keys), 'key')}{listed}.", as_json=as_json)
-    warn_of_unset(view)
+    keys = f": {keys_text(view.keys)}" if view.keys else ""
+    out_change(view, f"Channel '{view.name}' has {count_text(len(view.keys), 'key')}{keys}.", as_json=as_json)
+    warn_about_unset_variables(view)
 
 
 def keys_text(keys: Sequence[KeyView]) -> str:
-    """Returns the keys on one line."""
+    """Returns ``1 sk-…abcd (ok), 2 sk-…efgh (needs attention)``."""
     return ", ".join(f"{key.number} {key.key} ({formatting.channel_state(key)})" for key in keys)

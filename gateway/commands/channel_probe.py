@@ -1,4 +1,4 @@
-"""Channel probe: ``channel presets``, and what contacts an upstream: ``test`` and ``models``."""
+"""Channel probe: the commands ``channel test`` and ``channel models``, which contact an upstream, and ``presets``."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ from gateway.commands.completion import CHANNELS, MODELS
 from gateway.commands.exit_codes import Exit, Quit
 from gateway.commands.formatting import moment, price_notes, unpriced_notes
 from gateway.commands.options import Patch, json_option, now
-from gateway.commands.output import ListColumn, cells, fit, out, out_json, out_list, words
+from gateway.commands.output import ListColumn, cells, fit, notify, out, out_json, out_list
 from gateway.commands.session import run
 from gateway.domain.channel import Check, ServedModel
 from gateway.domain.human_values import brief_context, brief_span, count_text, first_of
@@ -24,38 +24,39 @@ from gateway.domain.views import ChannelView
 
 
 class UpstreamModel(msgspec.Struct, frozen=True, kw_only=True):
-    """One model of the upstream's own list."""
+    """One model in the upstream's list."""
 
     name: str
     context: int | None
-    """The context used here: as the upstream lists it, else from the price list."""
+    """The context length used here: the one that the upstream lists, else that of the price list."""
     context_source: str
-    """``upstream``, or the name of the price list; empty: unknown."""
+    """``upstream``, or the name of the price list; empty if the context is not known."""
     served: bool
-    """Whether the channel offers it to clients."""
+    """Whether the channel offers the model to clients."""
     state: str
     """``new``, ``gone``, ``offered`` or ``kept_out``."""
     public: str
+    """The name under which it is offered; empty if it is not."""
     more_names: list[str]
-    """Further public names."""
+    """Further names under which it is offered."""
     input_nanos: Nanos | None
-    """Its price there for a million tokens, if the upstream publishes it."""
+    """The price of a million tokens that the upstream publishes; None if it publishes none."""
     output_nanos: Nanos | None
     listed_ms: Millis | None
     stale: bool
     until_ms: Millis | None = None
-    """Until when it is not requested, because the upstream said that it lacks it."""
+    """When the model will be tried again; None unless the upstream answered that it does not have it."""
 
     @property
     def offered(self) -> str:
-        """Returns the names under which it is offered; ``yes`` for its own."""
-        return ", ".join(
-            ["yes" if self.public == self.name else self.public, *self.more_names] if self.served else ["no"]
-        )
+        """Returns the names under which it is offered, ``yes`` for its own name; or ``no``."""
+        if not self.served:
+            return "no"
+        return ", ".join(["yes" if self.public == self.name else self.public, *self.more_names])
 
     @property
     def state_text(self) -> str:
-        """Returns its state, and until when it is not requested."""
+        """Returns its state, and until when it is not used."""
         return self.state.replace("_", " ") + (f", paused until {moment(self.until_ms)}" if self.until_ms else "")
 
 
@@ -74,7 +75,7 @@ COLUMNS = [
 PRESET_COLUMNS = [
     ListColumn("Preset", lambda p: p.name),
     ListColumn("Dialect", lambda p: p.dialect),
-    ListColumn("Base URL", lambda p: p.base_url or "your own: give --base-url"),
+    ListColumn("Base URL", lambda p: p.base_url or "yours, set with --base-url"),
     ListColumn(
         "Key", lambda p: f"env:{p.key_variable}" if p.key_variable else "none needed" if p.local else "", "whole"
     ),
@@ -84,7 +85,7 @@ PRESET_COLUMNS = [
 @click.command(cls=Command, examples=["tollkeeper channel presets"])
 @json_option
 def presets(*, as_json: bool) -> None:
-    """List the known vendors and local servers: dialect, base URL, and the usual variable of the key."""
+    """List the known vendors and local servers, each with its dialect, base URL, and usual variable for the key."""
     out_list(run(lambda client: client.presets()), PRESET_COLUMNS, as_json=as_json, empty="no presets")
 
 
@@ -94,14 +95,14 @@ def presets(*, as_json: bool) -> None:
     "--model",
     default="",
     shell_complete=MODELS,
-    help="Also make one tiny real call to this model. It goes to the upstream directly, which bills it; 'usage' and "
-    "budgets do not count it.",
+    help="Also make a tiny real call to this model. The upstream charges for it, but it does not appear in 'usage' and "
+    "budgets.",
 )
 @json_option
 def test(ref: str | None, model: str, *, as_json: bool) -> None:
-    """Check that a channel can be reached and accepts its key. Free unless --model is given.
+    """Check that a channel's upstream can be reached and accepts the key. This is free of charge without --model.
 
-    Without NAME all enabled channels are checked.
+    Without NAME, all enabled channels are checked.
     """
     if ref is None:
         if model:
@@ -114,10 +115,10 @@ def test(ref: str | None, model: str, *, as_json: bool) -> None:
     else:
         out(_check_text(check))
     if not check.ok:
-        reason = f": {check.text}" if as_json else ""  # otherwise the line above says it
+        reason = f": {check.text}" if as_json else ""  # else the line above has it
         raise Quit(f"channel '{ref}' failed its test{reason}", Exit.UPSTREAM)
     if check.failed_keys:
-        raise Quit(f"channel '{ref}' works, but not with all of its keys", Exit.UPSTREAM)
+        raise Quit(f"channel '{ref}' works, but some of its keys do not", Exit.UPSTREAM)
 
 
 def _check_text(check: Check) -> str:
@@ -126,7 +127,7 @@ def _check_text(check: Check) -> str:
 
 
 def _test_all(*, as_json: bool) -> None:
-    """Prints a line for each channel as its answer comes; JSON is an object by name."""
+    """Print a line for each channel as soon as it has been tested, or with ``--json`` an object by name."""
     checks: dict[str, Check] = {}
 
     async def work(client: ControlClient) -> None:
@@ -155,59 +156,60 @@ def _test_all(*, as_json: bool) -> None:
 )
 @click.argument("ref", metavar="NAME", shell_complete=CHANNELS)
 @click.argument("patterns", nargs=-1)
-@click.option("--refresh", is_flag=True, help="Fetch the list now, even if the last one is recent.")
-@click.option("--add", is_flag=True, help="Add the listed models to the offered ones.")
-@click.option("--set", "replace", is_flag=True, help="Offer exactly the listed models.")
+@click.option("--refresh", is_flag=True, help="Fetch the list now, even if it was fetched recently.")
+@click.option("--add", is_flag=True, help="Also offer the models that match PATTERNS, or all listed ones.")
+@click.option("--set", "replace", is_flag=True, help="Offer only the models that match PATTERNS, or all listed ones.")
 @click.option("--remove", is_flag=True, help="Stop offering the models that match PATTERNS.")
 @json_option
 def models(
     ref: str, patterns: tuple[str, ...], *, refresh: bool, add: bool, replace: bool, remove: bool, as_json: bool
 ) -> None:
     """List the models of a channel's upstream, and say which are new, gone or excluded. PATTERNS narrow the list."""
-    wish = _wish(patterns, add=add, set=replace, remove=remove)
+    action = _action(patterns, add=add, set=replace, remove=remove)
 
     async def work(client: ControlClient) -> tuple[ListingView, list[ListedModel], ChannelView]:
-        listing = await _listing(client, ref, refresh=refresh)
-        chosen = [model for model in listing.models if matches(model.name, patterns)]
+        listing = await _fetch_listing(client, ref, refresh=refresh)
+        matching = [model for model in listing.models if matches(model.name, patterns)]
         view = await client.channel(ref)
-        if wish in ("add", "set"):
-            _demand_some(ref, listing, chosen, patterns)
-            view = await client.edit_channel(view.id, _patch(view, chosen, replace=replace))
-        elif wish:
+        if action in ("add", "set"):
+            _require_models(ref, listing, matching, patterns)
+            view = await client.edit_channel(view.id, _patch_with(view, matching, replace=replace))
+        elif action:
             view = await client.edit_channel(view.id, patch_without(view, patterns))
-        return listing, chosen, view
+        return listing, matching, view
 
-    listing, chosen, view = run(work)
-    rows = _rows(listing, chosen, view, changed=bool(wish))
-    if rows or as_json or wish != "remove":  # a name of one's own is not in the list
+    listing, matching, view = run(work)
+    rows = _rows(listing, matching, view, changed=bool(action))
+    if rows or as_json or action != "remove":  # a removed model need not be in the list
         out_list(rows, COLUMNS, as_json=as_json, empty=f"channel '{ref}' lists no matching models")
     if listing.unnamed:
-        left_out = count_text(listing.unnamed, "model")
-        words(f"note: {left_out} left out: without a name, or with one that is too long or has control characters")
+        count = count_text(listing.unnamed, "model")
+        notify(f"note: {count} left out, without a name or with one that is too long or has control characters")
     if listing.stale:
         age = brief_span(max(0, now() - (listing.time_ms or 0)))
-        words(f"note: this list is {age} old ({moment(listing.time_ms)}); {listing.error or 'use --refresh'}")
+        notify(f"note: this list is {age} old ({moment(listing.time_ms)}); {listing.error or 'use --refresh'}")
     unpriced = [m.public for m in rows if m.state == "new" and m.served and m.public in listing.unpriced]
     refused = bool(unpriced) and run(lambda client: client.settings()).refuse_unpriced
     for line in price_notes(view) if isinstance(view, SavedChannel) else unpriced_notes(unpriced, refused=refused):
-        words(line)
-    if wish:
-        words(f"channel '{view.name}' now offers {count_text(len(view.models), 'model')}")
+        notify(line)
+    if action:
+        notify(f"channel '{view.name}' now offers {count_text(len(view.models), 'model')}")
     if refresh and listing.error:
         raise Quit(f"channel '{ref}': the list could not be refreshed; the last good one stays in use", Exit.UPSTREAM)
 
 
-def _wish(patterns: Sequence[str], **options: bool) -> str:
-    """Returns the one option that is given; empty if there is none. Raises UsageError."""
-    given = [name for name, on in options.items() if on]
-    if len(given) > 1:
+def _action(patterns: Sequence[str], **flags: bool) -> str:
+    """Returns the flag that is set; empty if none is. Raises UsageError for several."""
+    names = [name for name, is_set in flags.items() if is_set]
+    if len(names) > 1:
         raise click.UsageError("--add, --set and --remove exclude each other", click.get_current_context())
-    if given == ["remove"] and not patterns:
+    if names == ["remove"] and not patterns:
         raise click.UsageError("--remove needs the models to remove: NAME PATTERNS", click.get_current_context())
-    return "".join(given)
+    return "".join(names)
 
 
-def _rows(listing: ListingView, chosen: list[ListedModel], view: ChannelView, *, changed: bool) -> list[UpstreamModel]:
+def _rows(listing: ListingView, models: list[ListedModel], view: ChannelView, *, changed: bool) -> list[UpstreamModel]:
+    """Returns the rows of the table, with the names that the channel offers now."""
     now_served: dict[str, list[str]] = {}
     for model in sorted(view.models, key=lambda model: model.name != model.upstream_name):
         now_served.setdefault(model.upstream_name, []).append(model.name)
@@ -226,72 +228,72 @@ def _rows(listing: ListingView, chosen: list[ListedModel], view: ChannelView, *,
             stale=listing.stale,
             until_ms=next((until for n in now_served.get(m.name, []) if (until := view.missing_models.get(n))), None),
         )
-        for m in chosen
+        for m in models
     ]
 
 
 def _state(model: ListedModel, *, changed: bool, served: bool) -> str:
-    """Returns the state after the change, if there was one."""
+    """Returns the state of a model, after the change if there was one."""
     if not changed or model.state == "gone":
         return model.state
     return "offered" if served else "kept_out" if model.served else model.state
 
 
 def patch_without(view: ChannelView, patterns: tuple[str, ...]) -> Patch:
-    """Returns the patch that removes models from a channel, by their names here or upstream. Raises Quit if none match,
-    or none would be left.
+    """Returns the patch that removes the matching models from a channel, by their public or upstream names.
 
-    What the channel's own patterns select is excluded by a pattern.
+    Models that the channel's patterns select are excluded by further patterns. Raises Quit if no model matches, or if
+    none would be left.
     """
     removed = [
         model for model in view.models if matches(model.name, patterns) or matches(model.upstream_name, patterns)
     ]
-    chosen, names = " ".join(map(word, patterns)), {model.name for model in removed}
+    typed, names = " ".join(map(word, patterns)), {model.name for model in removed}
     if not removed:
         offered = first_of([plain(model.name) for model in view.models], 12)
-        text = f"channel '{view.name}' offers no model that matches {chosen}; it offers {offered}; nothing was changed"
+        text = f"channel '{view.name}' offers no model that matches {typed}; it offers {offered}; nothing was changed"
         raise Quit(text, Exit.NOT_FOUND)
     if len(removed) == len(view.models):
-        disable = f"to offer none: tollkeeper channel disable {word(view.name)}"
-        raise Quit(f"channel '{view.name}' offers nothing else; nothing was changed; {disable}", Exit.USAGE)
-    kept = [model for model in view.models if model.name not in names and not model.live]
-    left = {model.upstream_name for model in view.models if model.name not in names}
-    out = sorted({model.upstream_name for model in removed} - left) if view.patterns else []
-    excluded = [f"{NOT}{name}" for name in out if matches(name, view.patterns)]
-    fixed: Patch = {"patterns": [*view.patterns, *excluded]} if excluded else {}
-    return {"models": msgspec.to_builtins(kept)} | fixed
+        disable = f"to stop using it: tollkeeper channel disable {word(view.name)}"
+        raise Quit(f"channel '{view.name}' offers no other models; nothing was changed; {disable}", Exit.USAGE)
+    remaining = [model for model in view.models if model.name not in names]
+    fixed = [model for model in remaining if not model.live]
+    gone = {model.upstream_name for model in removed} - {model.upstream_name for model in remaining}
+    excluded = [f"{NOT}{name}" for name in sorted(gone) if view.patterns and matches(name, view.patterns)]
+    patterns_patch: Patch = {"patterns": [*view.patterns, *excluded]} if excluded else {}
+    return {"models": msgspec.to_builtins(fixed)} | patterns_patch
 
 
-def _demand_some(ref: str, listing: ListingView, listed: list[ListedModel], patterns: tuple[str, ...]) -> None:
-    """Raises Quit if there is nothing to add or set: a mistyped pattern must not remove all models of a channel."""
-    if any(model.state != "gone" for model in listed):
+def _require_models(ref: str, listing: ListingView, models: list[ListedModel], patterns: tuple[str, ...]) -> None:
+    """Raise Quit if there is nothing to add or set: a mistyped pattern must not remove all models of a channel."""
+    if any(model.state != "gone" for model in models):
         return
     if listing.error:
         raise Quit(f"channel '{ref}': {plain(listing.error)}; nothing was changed", Exit.UPSTREAM)
-    chosen = f"model that matches {' '.join(map(word, patterns))}" if patterns else "models"
-    raise Quit(f"the upstream of channel '{ref}' lists no {chosen}; nothing was changed", Exit.NOT_FOUND)
+    missing = f"model that matches {' '.join(map(word, patterns))}" if patterns else "models"
+    raise Quit(f"the upstream of channel '{ref}' lists no {missing}; nothing was changed", Exit.NOT_FOUND)
 
 
-async def _listing(client: ControlClient, ref: str, *, refresh: bool) -> ListingView:
-    """Returns the last list while it is fresh, else a new one."""
+async def _fetch_listing(client: ControlClient, ref: str, *, refresh: bool) -> ListingView:
+    """Returns the last list if it is at most an hour old, else fetches it again."""
     listing = await client.channel_listing(ref)
-    # after an hour it is fetched again
     if refresh or listing.stale or not listing.models or (listing.time_ms or 0) < now() - 3_600_000:
         return await client.refresh_channel(ref)
     return listing
 
 
-def _patch(view: ChannelView, chosen: list[ListedModel], *, replace: bool) -> Patch:
-    """Returns the patch that adds models, or replaces all by them; a model that is offered already keeps all of its
-    names. ``--set`` makes a fixed list, even if patterns selected before.
+def _patch_with(view: ChannelView, models: list[ListedModel], *, replace: bool) -> Patch:
+    """Returns the patch that adds models to a channel, or replaces its models by them and drops its patterns.
+
+    A model that is offered already keeps its names.
     """
-    listed = {m.name: m for m in chosen if m.state != "gone"}
+    listed = {m.name: m for m in models if m.state != "gone"}
     kept = [model for model in view.models if not replace or model.upstream_name in listed]
-    there = {model.upstream_name for model in kept}
+    present = {model.upstream_name for model in kept}
     new = [
         ServedModel(name=m.name, context=m.context, max_output=m.max_output, told=m.told)
         for m in listed.values()
-        if m.name not in there
+        if m.name not in present
     ]
-    fixed: Patch = {"patterns": []} if replace and view.patterns else {}
-    return {"models": msgspec.to_builtins([*kept, *new])} | fixed
+    no_patterns: Patch = {"patterns": []} if replace and view.patterns else {}
+    return {"models": msgspec.to_builtins([*kept, *new])} | no_patterns

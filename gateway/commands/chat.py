@@ -1,4 +1,4 @@
-"""``chat``: one prompt through the gateway's own /v1, sent as by any client, streamed as the answer comes."""
+"""``chat``: sends one prompt to the gateway's own /v1, as any client does, and prints the answer as it arrives."""
 
 import os
 from collections.abc import AsyncGenerator
@@ -11,15 +11,15 @@ import msgspec
 from gateway.client.apps import key_in
 from gateway.client.control import ControlClient
 from gateway.client.http import Stream
-from gateway.client.model_choice import usual_model
+from gateway.client.model_choice import find_model
 from gateway.client.request import encode_body, error_of
-from gateway.client.test_call import PublicApi, demand_serving, public_api
+from gateway.client.test_call import PublicApi, public_api, require_serving
 from gateway.commands import formatting, stdin
 from gateway.commands.base import Command
 from gateway.commands.completion import MODELS, TOKENS
 from gateway.commands.exit_codes import Exit, Quit
 from gateway.commands.options import SOME, WholeNumber
-from gateway.commands.output import harmless, on_terminal, out, out_json, words
+from gateway.commands.output import notify, on_terminal, out, out_json, plain_lines
 from gateway.commands.session import run
 from gateway.domain.advice import advice
 from gateway.domain.errors import GatewayError, InternalError, NotFound, Unavailable, UpstreamError
@@ -44,13 +44,13 @@ from gateway.domain.views import CallView
     "-m",
     type=SOME,
     shell_complete=MODELS,
-    help="The model to call (default: the one called last, else the first that the token sees).",
+    help="The model to call (default: the one called last, else the first one that the token sees).",
 )
 @click.option(
     "--token",
     type=SOME,
     shell_complete=TOKENS,
-    help="Name or key of the token (default: TOLLKEEPER_TOKEN, OPENAI_API_KEY, else the oldest one).",
+    help="Name or key of the token (default: TOLLKEEPER_TOKEN, OPENAI_API_KEY, else the oldest token).",
 )
 @click.option("--system", help="A system message before the prompt.")
 @click.option("--max-tokens", type=WholeNumber(1), metavar="N", help="Limit the answer to this many tokens.")
@@ -70,21 +70,21 @@ def chat(
 
     Without PROMPT, or with '-', the prompt is read from stdin, as UTF-8. Usage and cost are printed on stderr.
     """
-    text = prompt_of(prompt)
+    text = read_prompt(prompt)
     messages = [{"role": "system", "content": system}] if system else []
     messages.append({"role": "user", "content": text})
 
     async def work(client: ControlClient) -> None:
-        status = demand_serving(await client.status())
-        way = public_api(status.address, await _key(client, token), app="tollkeeper-chat")
-        body: dict[str, Any] = {"model": model or await chat_model(client, way), "messages": messages}
+        status = require_serving(await client.status())
+        api = public_api(status.address, await _key(client, token), app="tollkeeper-chat")
+        body: dict[str, Any] = {"model": model or await chat_model(client, api), "messages": messages}
         body |= {} if max_tokens is None else {"max_tokens": max_tokens}
         try:
             if as_json:
-                message, call_id = await whole_answer(way, body)
+                message, call_id = await fetch_answer(api, body)
                 out_json({"message": message, "call": await _call(client, call_id)})
                 return
-            call_id = await (whole(way, body) if no_stream else print_stream(way, body))
+            call_id = await (print_answer(api, body) if no_stream else print_stream(api, body))
         except GatewayError as error:
             await _add_advice(client, error)
             raise
@@ -92,86 +92,88 @@ def chat(
 
     run(work, listen=True)
     if stdin.has_unread_pipe():
-        words("note: stdin was not read, because PROMPT is given; to send both, give PROMPT as --system")
+        notify("note: stdin was not read, because PROMPT is given; to send both, give one of them as --system")
 
 
-def prompt_of(given: tuple[str, ...]) -> str:
-    """Returns the prompt of the command line, else of stdin. Raises UsageError when it is empty."""
-    text = " ".join(given)
+def read_prompt(words: tuple[str, ...]) -> str:
+    """Returns the prompt on the command line, else the one on stdin. Raises UsageError if it is empty."""
+    text = " ".join(words)
     if text in ("", "-"):
         if stdin.on_terminal():
-            words("type the prompt, then press Ctrl-D")
-        text = stdin.prompt()
+            notify("type the prompt, then press Ctrl-D")
+        text = stdin.read_prompt()
     if not text.strip():
         raise click.UsageError("the prompt is empty", click.get_current_context())
     return text
 
 
 async def _key(client: ControlClient, token: str | None) -> str:
-    """Returns the key given or in the environment; for a token's name, one that works for a minute."""
-    named = token or key_in(os.environ)
-    if named.startswith(PREFIX):
-        return named
-    return await client.token_pass(named or await _usual_token(client))
+    """Returns the key in ``token`` or in the environment, else a key that works for one minute as the named token or
+    the default one.
+    """
+    name = token or key_in(os.environ)
+    if name.startswith(PREFIX):
+        return name
+    return await client.token_pass(name or await _default_token(client))
 
 
-async def _usual_token(client: ControlClient) -> str:
-    """Returns the oldest token, which is most likely the owner's. Raises Quit if there is none."""
+async def _default_token(client: ControlClient) -> str:
+    """Returns the name of the oldest active token, which is most likely the owner's. Raises Quit if there is none."""
     usable = [token for token in await client.tokens() if token.state == "active" and not token.temporary]
     if not usable:
         raise Quit("no active token; create one: tollkeeper token add NAME", Exit.NOT_FOUND)
     return min(usable, key=lambda token: token.created_ms).name
 
 
-async def chat_model(client: ControlClient, way: PublicApi) -> str:
+async def chat_model(client: ControlClient, api: PublicApi) -> str:
     """Returns the model called last among those that the token sees, else the first of them.
 
-    Raises Quit if there is none, or if all are for embeddings.
+    Raises Quit if there are none, or only models for embeddings.
     """
-    names = await way.models()
+    names = await api.models()
     if not names:
-        raise Quit("the token sees no model; 'tollkeeper doctor' finds out why", Exit.NOT_FOUND)
+        raise Quit("the token sees no models; 'tollkeeper doctor' finds out why", Exit.NOT_FOUND)
     if all(map(is_embedding_model, names)):
         seen = ", ".join(plain(name) for name in names[:5])
         raise Quit(
-            f"the token sees only models for embeddings ({seen}); choose another --token or a --model", Exit.NOT_FOUND
+            f"the token sees only models for embeddings ({seen}); choose another --token, or a --model", Exit.NOT_FOUND
         )
-    return (await usual_model(client, names)).model
+    return (await find_model(client, names)).model
 
 
-async def whole(way: PublicApi, body: dict[str, Any]) -> str:
-    """Send the prompt and print the whole answer. Returns the call's id. Raises /v1's error."""
-    message, call_id = await whole_answer(way, body)
-    _say(message.get("content") or "")
+async def print_answer(api: PublicApi, body: dict[str, Any]) -> str:
+    """Send the prompt, and print the answer when it is complete. Returns the call's id. Raises the error of /v1."""
+    message, call_id = await fetch_answer(api, body)
+    _print_piece(message.get("content") or "")
     out("")
     return call_id
 
 
-async def whole_answer(way: PublicApi, body: dict[str, Any]) -> tuple[dict[str, Any], str]:
-    """Returns the message of the answer and the call's id. Raises /v1's error."""
-    answer = await way.ask("POST", "/chat/completions", encode_body(body), timeout_s=900.0)
+async def fetch_answer(api: PublicApi, body: dict[str, Any]) -> tuple[dict[str, Any], str]:
+    """Returns the message of the answer, and the call's id. Raises the error of /v1."""
+    answer = await api.send("POST", "/chat/completions", encode_body(body), timeout_s=900.0)
     return msgspec.json.decode(answer.body)["choices"][0]["message"], answer.headers.get("x-request-id", "")
 
 
-async def print_stream(way: PublicApi, body: dict[str, Any]) -> str:
-    """Send the prompt and print the answer while it arrives. Returns the call's id. Raises /v1's error."""
-    async with way.stream("/chat/completions", encode_body(body | {"stream": True}), timeout_s=900.0) as stream:
-        last = "\n"
+async def print_stream(api: PublicApi, body: dict[str, Any]) -> str:
+    """Send the prompt, and print the answer as it arrives. Returns the call's id. Raises the error of /v1."""
+    async with api.stream("/chat/completions", encode_body(body | {"stream": True}), timeout_s=900.0) as stream:
+        last_char = "\n"
         try:
             async with aclosing(texts(stream)) as pieces:
                 async for text in pieces:
-                    _say(text)
-                    last = text[-1]
+                    _print_piece(text)
+                    last_char = text[-1]
         finally:
-            if last != "\n":
+            if last_char != "\n":
                 out("")
         return stream.headers.get("x-request-id", "")
 
 
 async def texts(stream: Stream) -> AsyncGenerator[str, None]:
-    """Yields the pieces of the answer in a stream of server-sent events, each on a ``data:`` line.
+    """Yields the texts of the answer in a stream of server-sent events, each on a ``data:`` line.
 
-    Raises the error that the stream ended with, UpstreamError if it ended without its end mark.
+    Raises the error that the stream ends with, and UpstreamError if it ends without ``[DONE]``.
     """
     async with aclosing(stream.lines()) as lines:
         async for line in lines:
@@ -190,9 +192,9 @@ async def texts(stream: Stream) -> AsyncGenerator[str, None]:
 
 
 async def _add_advice(client: ControlClient, error: GatewayError) -> None:
-    """Add the next step to an error that names none: what it is about is in the call's record."""
+    """Add advice to an error that has none. The call's record says what the error is about."""
     call = None if "'tollkeeper " in error.message else await _call(client, str(error.details.get("call_id", "")))
-    if call is None or (call.attempts and isinstance(error, NotFound)):  # it was the upstream that lacks the model
+    if call is None or (call.attempts and isinstance(error, NotFound)):  # the upstream lacks the model
         return
     key = call.attempts[-1].key.partition(" ")[0] if call.attempts else ""
     names = {"token": call.token, "group": call.group, "model": call.model, "channel": call.channel, "key": key}
@@ -200,32 +202,32 @@ async def _add_advice(client: ControlClient, error: GatewayError) -> None:
         error.message += f"; {fix}"
 
 
-def _say(text: str) -> None:
-    """Print a piece of the answer: unchanged into a file or pipe, made harmless on a terminal."""
-    out(harmless(text) if on_terminal() else text, end="")
+def _print_piece(text: str) -> None:
+    """Print a piece of the answer, without control characters if stdout is a terminal."""
+    out(plain_lines(text) if on_terminal() else text, end="")
 
 
 async def print_receipt(client: ControlClient, call_id: str, max_tokens: int | None = None) -> None:
-    """Print what the call used and cost, on stderr."""
+    """Print on stderr what the call used and cost, and why the answer was cut off."""
     call = await _call(client, call_id)
     if call is None:
         return
     usage = f"{call.input_tokens} input + {call.output_tokens} output tokens ({call.usage_source})"
     model = f"{call.fallback} for {call.model}" if call.fallback else call.model
-    who = f"{model} from {call.channel} as {call.token}"
-    words(f"{usage}, {formatting.cost(call)}, {brief_span(call.duration_ms)}, {who}, {call.id}")
+    route = f"{model} from {call.channel} as {call.token}"
+    notify(f"{usage}, {formatting.cost(call)}, {brief_span(call.duration_ms)}, {route}, {call.id}")
     if call.finish_reason == "length":
         if max_tokens is not None and call.output_tokens >= max_tokens:
             why = f"--max-tokens {max_tokens}"
         elif any(mark.startswith("output_limit=") for mark in call.marks):
-            why = "the model, or what is left of a budget or the balance, allows no more"
+            why = "the model, or what is left of a budget or of the balance, allows no more"
         else:
-            why = "the model's limit of output"
-        words(f"note: the answer was cut off after {count_text(call.output_tokens, 'token')}: {why}")
+            why = "it reached the model's output limit"
+        notify(f"note: the answer was cut off after {count_text(call.output_tokens, 'token')}: {why}")
 
 
 async def _call(client: ControlClient, call_id: str) -> CallView | None:
-    """Returns the record of the call; None if there is none, or the server stopped after the answer."""
+    """Returns the record of the call; None if there is none, or if the server has stopped in the meantime."""
     try:
         return await client.call(call_id) if call_id else None
     except (NotFound, InternalError, Unavailable):

@@ -1,8 +1,8 @@
-"""Completion in a shell: ``completion``, the names that a running server knows, and what bash needs.
+"""Completion: the command ``completion``, the names that a running server knows, and support for bash.
 
-bash cuts the line into words of its own and inserts the answer as it is: of the word under the cursor it replaces only
-what follows the last character of ``COMP_WORDBREAKS``, a colon for instance, and the inserted text must be quoted as
-the line demands. click's own completion does neither, so the whole line is read here, as bash reads it.
+Bash replaces only the part of the word under the cursor that follows the last character of ``COMP_WORDBREAKS``, such as
+a colon, and inserts our text as it is, so the text must be quoted for its place. Click's own support for bash does
+neither, so the whole line is parsed here as bash parses it.
 """
 
 import os
@@ -42,23 +42,23 @@ complete -o nosort -F %(complete_func)s %(prog_name)s
 """
 
 CURSOR = "\0"
-"""Stands at the end of a line while it is read: the word at the cursor may be empty."""
+"""Marks the cursor at the end of a line while it is parsed, because the word there may be empty."""
 
 
 class ShellLine(NamedTuple):
-    """A line up to the cursor, as bash reads it."""
+    """A line up to the cursor, as bash parses it."""
 
     words: list[str]
-    """Whole ones, without their quotes."""
+    """The complete words, without quotes."""
     word: str
-    """The one at the cursor."""
+    """The word at the cursor, without quotes."""
     kept: str
-    """The part of it that bash leaves as it is."""
+    """The part of that word that bash keeps."""
     quote: str
-    """The quotation mark that is open."""
+    """The quotation mark that is open at the cursor; empty if none is."""
 
     def quoted(self, text: str) -> str:
-        """Returns the text quoted for the place of the cursor."""
+        """Returns the text quoted for the place at the cursor."""
         if self.quote == "'":
             return text.replace("'", "'\\''")
         return re.sub(r'(["$`\\])' if self.quote else r"([^\w@%+=:,./-])", r"\\\1", text)
@@ -86,26 +86,26 @@ class BashComplete(shell_completion.BashComplete):
     source_template = SOURCE
 
     def get_completion_args(self) -> tuple[list[str], str]:
-        """Returns the words before the cursor's word, without the first, and that word."""
+        """Returns the words between the program's name and the cursor, and the word at the cursor."""
         line = self._line()
         return line.words[1:], line.word
 
     def format_completion(self, item: CompletionItem[str]) -> str:
-        """Returns ``plain,VALUE``: what bash inserts for the part of the word that it replaces."""
+        """Returns ``plain,VALUE``, where VALUE replaces the part of the word that bash does not keep."""
         line = self._line()
         option, equals, value = line.word.partition("=")
-        whole = item.value
-        if equals and line.word.startswith("-") and not whole.startswith(line.word) and whole.startswith(value):
-            whole = f"{option}={whole}"
-        kept = line.kept if whole.startswith(line.kept) else ""
-        return f"{item.type},{line.quoted(whole.removeprefix(kept))}"
+        word = item.value
+        if equals and line.word.startswith("-") and not word.startswith(line.word) and word.startswith(value):
+            word = f"{option}={word}"
+        kept = line.kept if word.startswith(line.kept) else ""
+        return f"{item.type},{line.quoted(word.removeprefix(kept))}"
 
     def _line(self) -> ShellLine:
         return line_of(os.environ.get("COMP_LINE", ""), os.environ.get("COMP_WORDBREAKS", ""))
 
 
 def register() -> None:
-    """Register this support for bash with click."""
+    """Register our support for bash with click."""
     shell_completion.add_completion_class(BashComplete)
 
 
@@ -113,7 +113,7 @@ Completer = Callable[[click.Context, click.Parameter, str], list[str]]
 
 
 def name_completer(ask: Callable[[ControlClient], Awaitable[Sequence[Any]]]) -> Completer:
-    """Completes names that a client can list; nothing if it cannot."""
+    """Returns a completer of the names that a client lists. Without a running server it completes nothing."""
 
     def complete(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
         try:
@@ -127,18 +127,18 @@ def name_completer(ask: Callable[[ControlClient], Awaitable[Sequence[Any]]]) -> 
 
 
 def several(completer: Completer) -> Completer:
-    """Completes the last of several names with commas between them."""
+    """Returns a completer of the last of several names with commas between them."""
 
     def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
         before, comma, last = incomplete.rpartition(",")
-        there = before.split(",")
-        return [f"{before}{comma}{name}" for name in completer(ctx, param, last) if name not in there]
+        chosen = before.split(",")
+        return [f"{before}{comma}{name}" for name in completer(ctx, param, last) if name not in chosen]
 
     return complete
 
 
 def complete_apps(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-    """Completes the names of programs that can be connected."""
+    """Returns the names of apps that begin with ``incomplete``."""
     return [name for name in APPS if name.startswith(incomplete)]
 
 
@@ -168,12 +168,12 @@ COMPINIT = "(( $+functions[compdef] )) || { autoload -Uz compinit && compinit; }
 def completion(shell: str) -> None:
     """Print the script that completes commands and options in SHELL."""
     register()
-    kind = get_completion_class(shell)
-    if kind is None:
+    completion_class = get_completion_class(shell)
+    if completion_class is None:
         raise click.UsageError(f"no completion for {shell}")
-    script = kind(click.get_current_context().find_root().command, {}, PROGRAM, COMPLETE).source()
-    if shell == "fish":  # click's script takes all after a second comma for another field; values may be lists
+    script = completion_class(click.get_current_context().find_root().command, {}, PROGRAM, COMPLETE).source()
+    if shell == "fish":  # click's script splits at every comma, but a value may be a list
         script = script.replace('string split ","', 'string split --max 1 ","')
-    elif shell == "zsh":  # without a .zshrc that does so, zsh has no completion to add to
+    elif shell == "zsh":  # zsh may not have loaded its completion system
         script = script.replace(f"#compdef {PROGRAM}\n", f"#compdef {PROGRAM}\n\n{COMPINIT}\n", 1)
     out(script)

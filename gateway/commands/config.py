@@ -1,4 +1,4 @@
-"""``config``: the configuration as a file to keep, compare and move."""
+"""``config``: exports the configuration to a file, and imports such a file or one of another gateway."""
 
 import json
 import math
@@ -9,9 +9,9 @@ from typing import Any
 import click
 
 from gateway.commands.base import Noun
-from gateway.commands.files import text_of, write_private
+from gateway.commands.files import read_text, write_private
 from gateway.commands.options import confirm, json_option, yes_option
-from gateway.commands.output import demand_stdout, harmless, json_text, out, out_json, out_once, words
+from gateway.commands.output import json_text, notify, out, out_json, out_once, plain_lines, require_stdout
 from gateway.commands.session import run
 from gateway.domain.config_views import ConfigOrigin, Difference, ImportView
 from gateway.domain.human_values import count_text
@@ -37,9 +37,8 @@ def config() -> None:
 def export(file: str | None, *, yes: bool, as_json: bool) -> None:
     """Write the configuration to FILE (mode 0600, replaced atomically), or to stdout.
 
-    The same configuration always gives the same text.
-
-    Keys of channels become references to environment variables; tokens are written without their keys.
+    The same configuration always gives the same text. Keys of channels become references to environment variables;
+    tokens are written without their keys.
     """
     if file is not None and Path(file).suffix.lower() in OTHER_FORMATS:
         raise click.BadParameter(f"the configuration is written as TOML; name it {Path(file).stem}.toml")
@@ -47,16 +46,16 @@ def export(file: str | None, *, yes: bool, as_json: bool) -> None:
     if as_json:
         out_json(exported)
     elif file in (None, "-"):
-        out(harmless(exported.text), end="")
+        out(plain_lines(exported.text), end="")
     if file is not None and file != "-":
         _write_file(Path(file), exported.text, yes=yes)
-        words(f"Configuration written to {file}.")
+        notify(f"Configuration written to {file}.")
     for note in exported.notes:
-        words(f"note: {note}")
+        notify(f"note: {note}")
 
 
 def _write_file(path: Path, text: str, *, yes: bool) -> None:
-    """Write a file. Asks before a different text is replaced; anything but a regular file is just written to."""
+    """Write a file, and ask before replacing a different text. Devices and pipes are just written to."""
     if path.is_file() and path.read_bytes() != text.encode():
         confirm(f"{path} exists and has other content. Replace it?", yes=yes)
     write_private(str(path), text)
@@ -87,33 +86,33 @@ def _write_file(path: Path, text: str, *, yes: bool) -> None:
 def import_(file: str, origin: str, *, dry_run: bool, prune: bool, yes: bool, as_json: bool) -> None:
     """Apply the configuration in FILE, all of it or nothing.
 
-    What the file names is created, or changed to match it; everything else stays. If the file has something that is not
-    understood, it is rejected, and the place is named. New tokens get keys, which are shown once.
+    What the file names is created, or changed to match the file; everything else stays. A file with an unknown or
+    invalid value is rejected, and the error says where it is. New tokens get keys, which are shown only once.
 
-    From another gateway's file, everything that exists here too is imported; the rest is listed.
+    From a file of another gateway, everything that exists here too is imported, and the rest is listed.
     """
-    whose = ConfigOrigin(origin)
-    if whose is ConfigOrigin.LITELLM:
-        text = _as_json(text_of(file, 1 << 20, "a configuration"))  # YAML is slow to read
+    source = ConfigOrigin(origin)
+    if source is ConfigOrigin.LITELLM:
+        text = _yaml_as_json(read_text(file, 1 << 20, "a configuration"))  # YAML is slow to read
     else:
-        text = text_of(file, 4 << 20, "a configuration")  # thousands of models and prices need a fourth of it
+        text = read_text(file, 4 << 20, "a configuration")  # thousands of models and prices need a quarter of it
     result = run(
-        lambda client: client.import_config(text, prune=prune, origin=whose), create=not dry_run, needs_data=False
+        lambda client: client.import_config(text, prune=prune, origin=source), create=not dry_run, needs_data=False
     )
     if not as_json:
-        _print(result.differences)
+        _print_differences(result.differences)
     if not dry_run:
-        demand_stdout()
+        require_stdout()
         if any(difference.what == "removed" for difference in result.differences):
             confirm("Remove what is marked with '-'?", yes=yes)
         if result.expiring.records:
             confirm(f"With keep_days as in the file, {result.expiring.text} are deleted for good. Import it?", yes=yes)
-        result = run(lambda client: client.import_config(text, apply=True, prune=prune, origin=whose))
-    _tell(result, as_json=as_json)
+        result = run(lambda client: client.import_config(text, apply=True, prune=prune, origin=source))
+    _report(result, as_json=as_json)
 
 
-def _as_json(text: str) -> str:
-    """Returns YAML as JSON. What JSON cannot express becomes text: dates, ``.nan`` and ``.inf``."""
+def _yaml_as_json(text: str) -> str:
+    """Returns YAML as JSON. Dates, ``.nan`` and ``.inf``, which JSON does not have, become texts."""
     import yaml  # only LiteLLM's files need it
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -123,34 +122,37 @@ def _as_json(text: str) -> str:
     except yaml.YAMLError as exc:
         raise click.BadParameter(f"the file is not valid YAML: {plain(' '.join(str(exc).split()), 300)}") from exc
     except (RecursionError, ValueError, TypeError) as exc:
-        msg = f"the file has a value that contains itself, or a key that is not a text ({plain(str(exc), 100)})"
+        msg = f"the file has a value that contains itself, or a key that is not text ({plain(str(exc), 100)})"
         raise click.BadParameter(msg) from exc
 
 
 def _check_size(events: Iterable[Any]) -> None:
-    """Refuse a file that is nested deeply, or large once its aliases are expanded."""
+    """Check that a file is not nested too deeply, and not too large after its aliases are expanded. Raises
+    BadParameter.
+    """
     sizes: dict[str, int] = {}
-    open_: list[tuple[str | None, int]] = []
+    containers: list[tuple[str | None, int]] = []
     for event in events:
         kind, anchor, size = type(event).__name__, getattr(event, "anchor", None), 1
         if kind in ("MappingStartEvent", "SequenceStartEvent"):
-            open_.append((anchor, 1))
-            if len(open_) > 100:
+            containers.append((anchor, 1))
+            if len(containers) > 100:
                 raise click.BadParameter("the file is nested more than 100 levels deep")
             continue
         if kind in ("MappingEndEvent", "SequenceEndEvent"):
-            anchor, size = open_.pop()
+            anchor, size = containers.pop()
         if kind == "AliasEvent":
             size = sizes.get(anchor or "", 1)
         elif anchor:
             sizes[anchor] = size
-        if open_:
-            open_[-1] = (open_[-1][0], open_[-1][1] + size)
-        if size > 200_000 or (open_ and open_[-1][1] > 200_000):
+        if containers:
+            containers[-1] = (containers[-1][0], containers[-1][1] + size)
+        if size > 200_000 or (containers and containers[-1][1] > 200_000):
             raise click.BadParameter("the file contains more than 200,000 values")
 
 
 def _with_finite_numbers(value: Any) -> Any:
+    """Returns the value with ``nan`` and ``inf`` as texts."""
     if isinstance(value, dict):
         return {key: _with_finite_numbers(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -158,8 +160,8 @@ def _with_finite_numbers(value: Any) -> Any:
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _print(differences: Sequence[Difference]) -> None:
-    """Print the changes, one line for each field, and the number of entities left alone."""
+def _print_differences(differences: Sequence[Difference]) -> None:
+    """Print the changes, one line for each field."""
     for difference in differences:
         if difference.what in MARKS:
             line = f"{MARKS[difference.what]} {difference.noun} {plain(difference.name, 80)}".rstrip()
@@ -169,8 +171,9 @@ def _print(differences: Sequence[Difference]) -> None:
                 out(f"    {plain(field.field, 80)} = {before}{plain(field.after, 300) or '(default)'}")
 
 
-def _tell(result: ImportView, *, as_json: bool) -> None:
-    lost = "the new tokens were created: tollkeeper token rotate NAME gives each another key"
+def _report(result: ImportView, *, as_json: bool) -> None:
+    """Print the new keys, the notes, and the number of changes."""
+    lost = "the new tokens were created, but their keys are lost; for new ones: tollkeeper token rotate NAME"
     if as_json and result.keys:
         out_once(json_text(result), lost)
     elif as_json:
@@ -178,12 +181,12 @@ def _tell(result: ImportView, *, as_json: bool) -> None:
     elif result.keys:
         lines = "\n".join(f"{plain(name, 80)}  {key}" for name, key in result.keys.items())
         out_once(lines, lost)
-        words("Save these keys now: they are shown only this once.")
+        notify("Save these keys now: they are shown only this once.")
     for note in result.notes:
-        words(f"note: {note}")
+        notify(f"note: {note}")
     if result.expiring.records and not result.applied:
-        words(f"note: with keep_days as in the file, {result.expiring.text} are deleted for good")
+        notify(f"note: with keep_days as in the file, {result.expiring.text} are deleted for good")
     changes = sum(difference.what != "kept" for difference in result.differences)
     kept = len(result.differences) - changes
-    rest = f"; {kept} not in the file, left unchanged" if kept else ""
-    words(f"{count_text(changes, 'change')} {'made' if result.applied else 'to make'}{rest}")
+    unchanged = f"; {kept} not in the file, left unchanged" if kept else ""
+    notify(f"{count_text(changes, 'change')} {'made' if result.applied else 'to make'}{unchanged}")

@@ -1,4 +1,4 @@
-"""``doctor``: the first thing that keeps a call from working, and what to do about it."""
+"""``doctor``: finds the first thing that keeps calls from working, and says what to do about it."""
 
 import os
 from collections.abc import Iterator
@@ -14,14 +14,14 @@ from gateway.commands.completion import MODELS, TOKENS
 from gateway.commands.exit_codes import Quit, exit_for
 from gateway.commands.options import SOME, json_option
 from gateway.commands.output import fit, out, out_json_list
-from gateway.commands.session import config, run, server_imports
+from gateway.commands.session import current_config, run, server_imports
 from gateway.domain.errors import GatewayError, error_class
 from gateway.domain.text import plain
 from gateway.domain.token import PREFIX
 from gateway.domain.views import Step
 
 WIDTH = 22
-"""The width of names; longer ones are cut."""
+"""The width of the column of names. Longer names are cut."""
 
 COLOURS = {"ok": "green", "fail": "red", "warning": "yellow", "skipped": "bright_black"}
 
@@ -39,13 +39,13 @@ COLOURS = {"ok": "green", "fail": "red", "warning": "yellow", "skipped": "bright
     "--token",
     type=SOME,
     shell_complete=TOKENS,
-    help="Name or key of the token to test (default: TOLLKEEPER_TOKEN, OPENAI_API_KEY, else the one used last).",
+    help="Name or key of the token to test (default: TOLLKEEPER_TOKEN, OPENAI_API_KEY, else the token used last).",
 )
 @click.option(
     "--model",
     shell_complete=MODELS,
     default="",
-    help="The model to test (default: the first that the token sees, embedding models last).",
+    help="The model to test (default: the first one that the token sees, embedding models last).",
 )
 @click.option(
     "--api",
@@ -56,20 +56,20 @@ COLOURS = {"ok": "green", "fail": "red", "warning": "yellow", "skipped": "bright
 def doctor(token: str | None, model: str, api: str | None, *, as_json: bool) -> None:
     """Find the first thing that keeps calls from working.
 
-    It follows a call step by step: does the gateway answer, is the token accepted, does the model exist, does the
-    token's group include it, is there enough quota, is a channel ready? It ends with two tiny real calls (one for an
-    embedding model), and stops at the first step that fails. Then it checks every channel (name, certificate, key; free
-    of charge) and the machine: port, folder, disk, clock, books, proxy variables. Every failed line says what to do.
+    It checks a call step by step, up to the first step that fails: does the gateway answer, is the token accepted, does
+    the model exist, does the token's group include it, is there enough quota, is a channel ready? The last step makes
+    two tiny real calls, or one for an embedding model. Then it checks every channel (name, certificate and key; free of
+    charge) and the machine: port, folder, disk, clock, books and proxy variables. Every failed line says what to do.
 
     With --token or --model, only that call decides the exit code; other problems are warnings.
     """
-    who = token or key_in(os.environ)
-    key, name = (who, "") if who.startswith(PREFIX) else ("", who)
+    token_ref = token or key_in(os.environ)
+    key, name = (token_ref, "") if token_ref.startswith(PREFIX) else ("", token_ref)
 
     async def work(client: ControlClient) -> list[Step]:
         steps = []
-        asked = examine(client, key=key, token=name, model=model, api=api or "", one_call=bool(token or model))
-        async for step in asked:
+        checks = examine(client, key=key, token=name, model=model, api=api or "", one_call=bool(token or model))
+        async for step in checks:
             steps.append(step)
             if not as_json:
                 _print(step)
@@ -80,27 +80,29 @@ def doctor(token: str | None, model: str, api: str | None, *, as_json: bool) -> 
     except GatewayError as error:
         if not error.code.startswith("store_"):
             raise
-        steps = list(_without_store(error))
+        steps = list(_steps_without_store(error))
         for step in [] if as_json else steps:
             _print(step)
     if as_json:
         out_json_list(steps)
     for step in steps:
         if step.result == "fail":
-            fix = f"; {step.fix}" if as_json and step.fix else ""  # otherwise a line above says it
+            fix = f"; {step.fix}" if as_json and step.fix else ""  # else a line above has it
             code = exit_for(error_class(step.status, step.code), step.code)
             raise Quit(f"the check '{step.name}' failed: {step.text}{fix}", code)
 
 
-def _without_store(error: GatewayError) -> Iterator[Step]:
-    """Yields a failed step for a store that cannot be opened, then the checks of the machine, which may show why."""
+def _steps_without_store(error: GatewayError) -> Iterator[Step]:
+    """Yields a failed step for a store that cannot be opened, then checks of the machine, which may show the reason."""
     with server_imports():
-        from gateway.server import machine_checks  # it loads everything; not needed while a server runs
+        from gateway.server import (
+            machine_checks,  # it loads the whole server, which commands need only without a running one
+        )
 
     yield Step(
         name="the store opens", result="fail", text=plain(error.message, 500), code=error.code, status=error.http_status
     )
-    yield from machine_checks(config())
+    yield from machine_checks(current_config())
 
 
 def _print(step: Step) -> None:

@@ -1,4 +1,6 @@
-"""Editing: the options of ``add`` and ``edit``, made from ``domain/fields.py``, and changes of several in one step."""
+"""Editing: makes the options of ``add`` and ``edit`` from the tables of fields, and changes several entities at
+once.
+"""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -22,32 +24,33 @@ V = TypeVar("V", bound=ChannelView | TokenView)
 COMPLETERS: Mapping[str, Completer] = {"groups": GROUPS, "models": MODELS, "presets": PRESETS, "tokens": TOKENS}
 
 
-def field_options(table: Table, *but: str) -> Callable[[F], F]:
-    """Adds the options of all fields but those named; the command gets their values by name."""
-    drawn = [option for field in table if field.name not in but for option in field.kind.options(field)]
+def field_options(table: Table, *omit: str) -> Callable[[F], F]:
+    """Add the options of all fields except those named. The command gets their values by name."""
+    table_options = [option for field in table if field.name not in omit for option in field.kind.options(field)]
 
     def decorate(command: F) -> F:
-        for option in reversed(drawn):
+        for option in reversed(table_options):
             command = _click_option(option)(command)
         return command
 
     return decorate
 
 
-def patch_of(table: Table, given: Mapping[str, Any], before: msgspec.Struct) -> Patch:
-    """Returns the body for the options. Raises UsageError for options that contradict each other."""
+def patch_of(table: Table, values: Mapping[str, Any], before: msgspec.Struct) -> Patch:
+    """Returns the request body for the values of options. Raises UsageError for options that contradict each other."""
     try:
-        return changed_fields(table, given, before)
+        return changed_fields(table, values, before)
     except BadRequest as error:
         raise click.UsageError(error.message, click.get_current_context()) from error
 
 
 def copy_of(table: Table, view: msgspec.Struct) -> Patch:
-    """Returns the body of a copy, without its name."""
+    """Returns the request body that copies an entity, without its name."""
     return {field.name: json_value(getattr(view, field.name)) for field in table if field.name != "name"}
 
 
 def _click_option(option: Option) -> Callable[[F], F]:
+    """Returns click's form of an option."""
     settings: dict[str, Any] = {"help": option.help}
     if option.choices:
         settings["type"] = click.Choice(option.choices)
@@ -56,20 +59,22 @@ def _click_option(option: Option) -> Callable[[F], F]:
     else:
         settings |= {"metavar": option.metavar, "multiple": option.multiple}
         if option.read is not None:
-            settings["type"] = ParsedText(option.metavar.lower(), _reading(option.read, many=option.multiple))
+            settings["type"] = ParsedText(option.metavar.lower(), _value_reader(option.read, many=option.multiple))
     if option.completes:
         completer = COMPLETERS[option.completes]
         settings["shell_complete"] = several(completer) if option.multiple else completer
     return click.option(option.flags, option.name, **settings)
 
 
-def _reading(read: Reader, *, many: bool) -> Callable[[str], Any]:
-    """Reads the value of an option into a tuple, which tells none from not given."""
+def _value_reader(read: Reader, *, many: bool) -> Callable[[str], Any]:
+    """Returns the reader of an option's text. A single value is put into a tuple, to tell the value None from an option
+    that is not given.
+    """
     return lambda text: read(text, now()) if many else (read(text, now()),)
 
 
 def names_argument(complete: Completer) -> Callable[[F], F]:
-    """Adds ``NAME...``: one or several, without repetitions, in the given order."""
+    """Add the argument ``NAME...``: one or several names in the given order, each once."""
 
     def distinct(_ctx: click.Context, _param: click.Parameter, names: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(dict.fromkeys(names))
@@ -80,18 +85,20 @@ def names_argument(complete: Completer) -> Callable[[F], F]:
 
 
 async def find_each(find: Callable[[str], Awaitable[V]], refs: Iterable[str]) -> list[V]:
-    """Returns those with these names or ids, each once. Raises what ``find`` raises."""
+    """Returns the entities with these names or ids, each once. Raises what ``find`` raises."""
     views = [await find(ref) for ref in refs]
     return [*{view.id: view for view in views}.values()]
 
 
 async def change_together(client: ControlClient, kind: str, patches: Mapping[str, object]) -> str:
-    """Change or remove one or several by their ids. Returns what was done, as a sentence."""
+    """Change entities by their ids, or remove those whose patch is None, in one step. Returns what was done, as a
+    sentence.
+    """
     done = await client.batch(kind, patches)
     return f"{done[:1].upper()}{done[1:]}."
 
 
 def named_text(noun: str, views: Sequence[V]) -> str:
     """Returns ``token 'ci'``, or ``2 tokens: 'ci', 'laptop'``."""
-    listed = first_of([f"'{plain(view.name)}'" for view in views], 5)
-    return f"{noun} {listed}" if len(views) == 1 else f"{count_text(len(views), noun)}: {listed}"
+    names = first_of([f"'{plain(view.name)}'" for view in views], 5)
+    return f"{noun} {names}" if len(views) == 1 else f"{count_text(len(views), noun)}: {names}"

@@ -1,4 +1,4 @@
-"""``env``: the lines that point an SDK or a program at this gateway."""
+"""``env``: prints the settings that point an SDK or a program at this gateway."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -8,17 +8,17 @@ from pathlib import Path
 import click
 
 from gateway.client.app import PLACEHOLDER_KEY, AppTarget, Snippet
-from gateway.client.apps import APPS, find_app, key_in, used_last
+from gateway.client.apps import APPS, find_app, key_in, last_used_token
 from gateway.client.connect_card import KEY_VARIABLE, URL_VARIABLE, Shell, environment
 from gateway.client.control import ControlClient
-from gateway.client.model_choice import usual_model
+from gateway.client.model_choice import find_model
 from gateway.commands import stdin
 from gateway.commands.base import Command
 from gateway.commands.completion import MODELS, TOKENS, complete_apps
 from gateway.commands.exit_codes import Exit, Quit
 from gateway.commands.options import SOME, json_option
-from gateway.commands.output import on_terminal, out, out_json, words
-from gateway.commands.session import config, run
+from gateway.commands.output import notify, on_terminal, out, out_json
+from gateway.commands.session import current_config, run
 from gateway.config import is_home
 from gateway.domain.errors import GatewayError
 from gateway.domain.key_owners import hint
@@ -48,11 +48,11 @@ SHELLS: dict[str, Shell] = {"bash": "sh", "zsh": "sh", "sh": "sh", "fish": "fish
     shell_complete=MODELS,
     help="The model to start with (default: the one that the token called last; see docs/apps.md).",
 )
-@click.option("--shell", type=click.Choice(list(SHELLS)), help="The shell to write for (default: that of SHELL).")
+@click.option("--shell", type=click.Choice(list(SHELLS)), help="The shell to write for (default: the one in SHELL).")
 @click.option("--key", metavar="KEY", help="The token's key; - reads it from stdin.")
-@click.option("--token", metavar="NAME", shell_complete=TOKENS, help="The token, if its key is not given.")
+@click.option("--token", metavar="NAME", shell_complete=TOKENS, help="The token, if --key is not given.")
 @click.option(
-    "--only", type=click.Choice(("variables", "file")), help="With --for: only the variables, or only the file."
+    "--only", type=click.Choice(("variables", "file")), help="With --for: print only the variables, or only the file."
 )
 @json_option
 def env(
@@ -67,65 +67,66 @@ def env(
 ) -> None:
     """Print the settings that point an SDK or a program at this gateway.
 
-    With --for it prints everything that the program needs, with the models that the token sees; stderr says where each
-    part goes. If the first part is variables, a pipe gets the other parts as comments, so that a shell can evaluate all
-    of it. Keys are not stored and cannot be looked up: without --key, a placeholder is printed.
+    With --for, everything that the program needs is printed, with the models that the token sees; stderr says where
+    each part goes. If the first part is variables, a pipe gets the other parts as comments, so that a shell can
+    evaluate the whole output. Keys are not stored and cannot be looked up: without --key, a placeholder is printed.
     """
-    kind = SHELLS[shell] if shell else _own_shell()
-    known = _key(key)
-    with _saved_from_loss(known if key == "-" else ""):
+    shell_kind = SHELLS[shell] if shell else _own_shell()
+    known = _read_key(key)
+    with _print_key_on_failure(known if key == "-" else ""):
         if app is None and (model or only):
-            raise click.UsageError("--model and --only go with --for", click.get_current_context())
-        known = _key_of(known, token, given=key is not None)
-        note = "" if known or app else _where_the_key_is(token)
+            raise click.UsageError("--model and --only need --for", click.get_current_context())
+        known = _check_key(known, token, given=key is not None)
+        note = "" if known or app else _key_note(token)
         if app is not None:
             chosen = _choose_snippets(_snippets(app, known, token, model), only, app)
-            _print_guide(chosen, kind, as_json=as_json)
-            printed = "\n".join(snippet.lines(kind) for snippet in chosen)
+            _print_guide(chosen, shell_kind, as_json=as_json)
+            printed = "\n".join(snippet.lines(shell_kind) for snippet in chosen)
             if not known:
-                note = _key_of_app(printed, app, token, only)
+                note = _app_key_note(printed, app, token, only)
             elif key == "-" and known not in printed:  # a pipe cannot be read again
-                note = f"what was printed does not contain the key; save it now: {known}"
+                note = f"the printed settings do not contain the key; save it now: {known}"
         elif as_json:
             out_json({URL_VARIABLE: _address(), KEY_VARIABLE: known or None})
         else:
-            for line in environment(_address(), known, kind).splitlines():
+            for line in environment(_address(), known, shell_kind).splitlines():
                 out(f"# {line}" if KEY_VARIABLE in line and not known else line)
     if note:
-        words(note)
+        notify(note)
 
 
 @contextmanager
-def _saved_from_loss(key: str) -> Iterator[None]:
-    """Prints a key that was read from a pipe if the block fails, because it can be read only once."""
+def _print_key_on_failure(key: str) -> Iterator[None]:
+    """Print a key that was read from a pipe if the block fails, because it can be read only once."""
     try:
         yield
     except (GatewayError, click.ClickException):
         if key.startswith(PREFIX):
-            words(f"nothing was printed for this key; save it now: {plain(key)}")
+            notify(f"nothing was printed for this key; save it now: {plain(key)}")
         raise
 
 
 def target_of(models: Sequence[ModelView], *, base_url: str, key: str, model: str | None) -> AppTarget:
-    """Returns the gateway as a program needs it. Raises Quit if the token does not see that model, or none at all."""
+    """Returns the gateway as apps need it. Raises Quit if the token sees no models, or not the named one."""
     target = AppTarget.of(base_url, models, model=model or "", key=key)
     if not target.models:
-        raise Quit("the token sees no model; 'tollkeeper doctor' finds out why", Exit.NOT_FOUND)
+        raise Quit("the token sees no models; 'tollkeeper doctor' finds out why", Exit.NOT_FOUND)
     if target.model not in target.models:
-        known = ", ".join(target.models)
-        raise Quit(f"the token does not see model '{target.model}'; it sees: {known}", Exit.NOT_FOUND)
+        names = ", ".join(target.models)
+        raise Quit(f"the token does not see model '{target.model}'; it sees: {names}", Exit.NOT_FOUND)
     return target
 
 
 def _snippets(app: str, key: str, token: str | None, model: str | None) -> Sequence[Snippet]:
+    """Returns the settings of an app, with the models that the token sees."""
     program = find_app(app)
 
     async def work(client: ControlClient) -> tuple[Sequence[ModelView], str]:
-        of = (await _token_of(client, key, token, app)).id
-        models = await client.models(of)
+        token_id = (await _choose_token(client, key, token, app)).id
+        models = await client.models(token_id)
         if model:
             return models, model
-        choice = await usual_model(client, [view.name for view in models], family=program.family, token=of)
+        choice = await find_model(client, [view.name for view in models], family=program.family, token=token_id)
         return models, choice.model
 
     models, first = run(work)
@@ -133,19 +134,19 @@ def _snippets(app: str, key: str, token: str | None, model: str | None) -> Seque
 
 
 def _choose_snippets(snippets: Sequence[Snippet], only: str | None, app: str) -> Sequence[Snippet]:
-    """Returns all of them, or the first of that kind. Raises Quit if there is none."""
+    """Returns all snippets, or the first one with variables or with a file. Raises Quit if there is none."""
     if only is None:
         return snippets
-    fitting = [snippet for snippet in snippets if (snippet.is_file if only == "file" else snippet.variables)]
-    if not fitting:
-        raise Quit(f"there is no {only.removesuffix('s')} to set for {app}; leave --only out", Exit.USAGE)
-    return fitting[:1]
+    selected = [snippet for snippet in snippets if (snippet.is_file if only == "file" else snippet.variables)]
+    if not selected:
+        raise Quit(f"{app} has no {only.removesuffix('s')} to set; leave --only out", Exit.USAGE)
+    return selected[:1]
 
 
-async def _token_of(client: ControlClient, key: str, name: str | None, app: str) -> TokenView:
-    """Returns the named token, else that of the key, else the one named like the app, else the one used last.
+async def _choose_token(client: ControlClient, key: str, name: str | None, app: str) -> TokenView:
+    """Returns the named token, else the one with the key, else the one named like the app, else the one used last.
 
-    Raises Quit, or NotFound for the name.
+    Raises NotFound for an unknown name, and Quit for an unknown key or if there are no tokens.
     """
     if name is not None:
         return await client.token(name)
@@ -153,15 +154,15 @@ async def _token_of(client: ControlClient, key: str, name: str | None, app: str)
     if key:
         tokens = [token for token in tokens if token.hint == hint(key)]
         if not tokens:
-            raise Quit("the key is not one of this gateway's; 'tollkeeper token list' shows its tokens", Exit.TOKEN)
+            raise Quit("no token of this gateway has that key; 'tollkeeper token list' lists the tokens", Exit.TOKEN)
     else:
         tokens = [token for token in tokens if not token.temporary]
     if len(tokens) == 1:
         return tokens[0]
     if not tokens:
-        raise Quit("no token yet; create one: tollkeeper token add NAME", Exit.NOT_FOUND)
+        raise Quit("no tokens yet; create one: tollkeeper token add NAME", Exit.NOT_FOUND)
     own = [token for token in tokens if token.name == app]
-    return own[0] if own else used_last([token for token in tokens if token.state == "active"] or tokens)
+    return own[0] if own else last_used_token([token for token in tokens if token.state == "active"] or tokens)
 
 
 def _print_guide(snippets: Sequence[Snippet], shell: Shell, *, as_json: bool) -> None:
@@ -171,27 +172,30 @@ def _print_guide(snippets: Sequence[Snippet], shell: Shell, *, as_json: bool) ->
         return
     only_variables = bool(snippets[0].variables) and not on_terminal()
     for at, (where, text) in enumerate(parts):
-        words(f"\N{RIGHTWARDS ARROW} {where}:")
-        commented = only_variables and at > 0  # eval "$(tollkeeper env …)" would run it
+        notify(f"\N{RIGHTWARDS ARROW} {where}:")
+        commented = only_variables and at > 0  # else eval "$(tollkeeper env …)" would run them
         out("\n".join(f"# {line}".rstrip() for line in text.splitlines()) if commented else text)
 
 
 def _own_shell() -> Shell:
+    """Returns the user's shell, by the variable SHELL."""
     name = Path(os.environ.get("SHELL", "")).name
     return SHELLS.get(name, "powershell" if os.name == "nt" else "sh")
 
 
-def _key(given: str | None) -> str:
-    if given == "-":
-        return stdin.secret("key", "without --key a placeholder stands for it")
-    own = key_in(os.environ)
-    return given or (own if own.startswith(PREFIX) else "")
+def _read_key(option: str | None) -> str:
+    """Returns the key in ``--key``, on stdin, or in the environment; empty if there is none."""
+    if option == "-":
+        return stdin.read_secret("key", "without --key, a placeholder is printed")
+    environment_key = key_in(os.environ)
+    return option or (environment_key if environment_key.startswith(PREFIX) else "")
 
 
-def _key_of(key: str, token: str | None, *, given: bool) -> str:
-    """Returns the key if it belongs to the token; another one from the environment is ignored.
+def _check_key(key: str, token: str | None, *, given: bool) -> str:
+    """Returns the key if it belongs to the named token, or if none is named. Ignores another token's key that is from
+    the environment.
 
-    Raises Quit if it was ``given``, or NotFound for the name.
+    Raises Quit for another token's key that was ``given``, and NotFound for an unknown name.
     """
     if token is None or not key:
         return key
@@ -199,12 +203,14 @@ def _key_of(key: str, token: str | None, *, given: bool) -> str:
     if view.hint == hint(key):
         return key
     if given:
-        raise Quit(f"the key is not that of token '{plain(view.name)}', which is {view.hint}", Exit.TOKEN)
+        raise Quit(f"the key does not belong to token '{plain(view.name)}', whose key is {view.hint}", Exit.TOKEN)
     return ""
 
 
 def _address() -> str:
-    """Returns the running server's base URL; else the one it would have: the given address, else the last one."""
+    """Returns the running server's base URL, else the one that a server would have: the configured one, else the
+    last.
+    """
     try:
         address = run(lambda client: client.status(), running=True).address
     except Quit as error:
@@ -213,29 +219,30 @@ def _address() -> str:
         address = ""
     if address:
         return address
-    where = config()
-    last = last_address(where.last_address)
-    if last and not (where.address_given and where.port):
+    config = current_config()
+    last = last_address(config.last_address)
+    if last and not (config.address_given and config.port):
         return last
-    if not where.port:
-        raise Quit("the port is chosen when the server starts: 'tollkeeper serve' prints it", Exit.UNREACHABLE)
-    host = f"[{where.host}]" if ":" in where.host else where.host
-    return f"http://{host}:{where.port}/v1"
+    if not config.port:
+        raise Quit("the port is chosen when the server starts; 'tollkeeper serve' prints it", Exit.UNREACHABLE)
+    host = f"[{config.host}]" if ":" in config.host else config.host
+    return f"http://{host}:{config.port}/v1"
 
 
-def _key_of_app(printed: str, app: str, token: str | None, only: str | None) -> str:
-    """Returns a note on how to get a key, for output that has a placeholder for it or leaves it out."""
+def _app_key_note(printed: str, app: str, token: str | None, only: str | None) -> str:
+    """Returns a note on how to get a key, for output that has a placeholder instead of it, or does not need it."""
     exists = token is not None or app in [view.name for view in run(lambda client: client.tokens())]
     create = f"tollkeeper token {'rotate' if exists else 'add'} {word(token or app)}"
     if PLACEHOLDER_KEY in printed:
-        filled = f"{create} | tollkeeper env --for {word(app)} --key -"
-        return f"{PLACEHOLDER_KEY} stands for the key, which is not stored; with a new one: {filled}"
+        command = f"{create} | tollkeeper env --for {word(app)} --key -"
+        return f"{PLACEHOLDER_KEY} stands for the key, which is not stored; with a new key: {command}"
     return "" if only else f"the key is not stored; for a new one: {create}"
 
 
-def _where_the_key_is(token: str | None) -> str:
-    if token is None and not is_home(config().home):
-        return "no token yet: 'tollkeeper serve' creates the first one, and shows its key"
+def _key_note(token: str | None) -> str:
+    """Returns a note on where to find the key."""
+    if token is None and not is_home(current_config().home):
+        return "no tokens yet: 'tollkeeper serve' creates the first one, and shows its key"
     if token is None:
         return "the key was shown when the token was created; for a new one: tollkeeper token rotate NAME"
     view = run(lambda client: client.token(token))

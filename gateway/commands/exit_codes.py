@@ -1,4 +1,4 @@
-"""Exit codes: how a command ends. The one table of exit codes, and the line on stderr that goes with a failure."""
+"""Exit codes: the table of exit codes, and the line on stderr that reports a failure."""
 
 from enum import IntEnum
 
@@ -23,7 +23,7 @@ PROGRAM = "tollkeeper"
 
 
 class Exit(IntEnum):
-    """What the exit code means for a script."""
+    """The exit codes of all commands; ``MEANINGS`` explains them."""
 
     OK = 0
     FAILED = 1
@@ -66,15 +66,15 @@ _BY_KIND: tuple[tuple[type[GatewayError], Exit], ...] = (
 
 
 _UNKNOWN = frozenset({"unknown_group"})
-"""Codes of a field that names something unknown: a bad request for HTTP, and something missing for a script."""
+"""Codes of errors that are bad requests in HTTP, but NOT_FOUND for a script: a field names something unknown."""
 
 
 class Quit(click.ClickException):
-    """Ends a command with a line on stderr and an exit code."""
+    """Raised to end a command with a line on stderr and an exit code."""
 
     def __init__(self, message: str, code: Exit) -> None:
         super().__init__(message)
-        self.exit_code = code  # type: ignore[misc]  # click declares it for classes; here each instance knows its own
+        self.exit_code = code  # type: ignore[misc]  # click declares it for the class; here each instance has its own
 
 
 def exit_of(error: BaseException) -> Exit:
@@ -90,23 +90,23 @@ def exit_of(error: BaseException) -> Exit:
 
 
 def exit_for(kind: type[GatewayError], code: str) -> Exit:
-    """Returns the exit code of a failure of that class with that code."""
+    """Returns the exit code for an error of this class with this code."""
     if code.startswith("store_"):
         return Exit.STORE
     if code in _UNKNOWN:
         return Exit.NOT_FOUND
-    if code.startswith("upstream_"):  # whatever its status: it was not this gateway that refused
+    if code.startswith("upstream_"):  # whatever the class is: the upstream failed, not this gateway
         return Exit.UPSTREAM
-    return next((exit_code for known, exit_code in _BY_KIND if issubclass(kind, known)), Exit.FAILED)
+    return next((exit_code for parent, exit_code in _BY_KIND if issubclass(kind, parent)), Exit.FAILED)
 
 
 def line_of(error: BaseException) -> str:
-    """Returns the line that says what failed and what to do."""
-    return f"{PROGRAM}: {plain(without_keys(' '.join(_words_of(error).split())), limit=2_000)}"
+    """Returns the line that says what failed and what to do, without keys."""
+    return f"{PROGRAM}: {plain(without_keys(' '.join(_message_of(error).split())), limit=2_000)}"
 
 
 def report(error: BaseException) -> Exit:
-    """Print the failure on stderr, or the help if a command was left out. Returns the exit code."""
+    """Print a failure on stderr, or the help if no command is named. Returns the exit code."""
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         click.echo(error.format_message(), err=True)
     else:
@@ -114,9 +114,9 @@ def report(error: BaseException) -> Exit:
     return exit_of(error)
 
 
-def _words_of(error: BaseException) -> str:
+def _message_of(error: BaseException) -> str:
     if isinstance(error, click.UsageError):
-        return _usage_words(error)
+        return _usage_message(error)
     if isinstance(error, click.ClickException):
         return error.format_message()
     if isinstance(error, GatewayError):
@@ -129,13 +129,14 @@ def _words_of(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def _usage_words(error: click.UsageError) -> str:
+def _usage_message(error: click.UsageError) -> str:
+    """Returns the message with similar names, if there are any, and with the command that shows the help."""
     message = error.format_message().removesuffix(".")
     if isinstance(error, click.NoSuchOption | click.exceptions.NoSuchCommand) and error.possibilities:
         *others, last = (f"'{name}'" for name in error.possibilities)
-        meant = f"{', '.join(others)} or {last}" if others else last
-        message = f"{error.message} Did you mean {meant}?"
+        names = f"{', '.join(others)} or {last}" if others else last
+        message = f"{error.message} Did you mean {names}?"
     if error.ctx is None:
         return message
-    help_line = f"ee '{error.ctx.command_path} --help'"
-    return f"{message} S{help_line}" if message.endswith("?") else f"{message}; s{help_line}"
+    command = f"'{error.ctx.command_path} --help'"
+    return f"{message} See {command}" if message.endswith("?") else f"{message}; see {command}"

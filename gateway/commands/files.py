@@ -1,4 +1,4 @@
-"""Files: what commands read from files and write to them. Reading is limited, and written files are private."""
+"""Files: reads text from files and stdin within a limit, and writes files that only the user can read."""
 
 import codecs
 import stat
@@ -8,19 +8,19 @@ from pathlib import Path
 import click
 
 from gateway.commands import stdin
-from gateway.commands.output import words
+from gateway.commands.output import notify
 from gateway.runfile import replace_file
 
 _CODINGS = {codecs.BOM_UTF8: "UTF-8", codecs.BOM_UTF16_LE: "UTF-16-LE", codecs.BOM_UTF16_BE: "UTF-16-BE"}
-"""Byte order marks at the start of a file, which editors and shells of Windows write."""
+"""Byte order marks, which editors and shells of Windows write at the start of a file."""
 
 
-def text_of(file: str, limit: int, what: str) -> str:
-    """Returns the whole text of a file, or of stdin for ``-``. ``what`` names the content in errors.
+def read_text(file: str, limit: int, what: str) -> str:
+    """Returns the text of a file, or of stdin for ``-``. ``what`` names the content in errors.
 
-    Raises BadParameter if it is too large or not text, and OSError.
+    Raises BadParameter if there are more than ``limit`` bytes or no text, and OSError.
     """
-    data = stdin.whole(limit + 1) if file == "-" else _content(file, limit)
+    data = stdin.read_bytes(limit + 1) if file == "-" else _read_bytes(file, limit + 1)
     name = "stdin" if file == "-" else file
     if len(data) > limit:
         raise click.BadParameter(f"{name} is larger than {limit >> 20} MiB, too large for {what}")
@@ -33,25 +33,25 @@ def text_of(file: str, limit: int, what: str) -> str:
 
 
 def write_private(file: str, text: str) -> None:
-    """Write a text to a file atomically, with mode 0600. Raises OSError with its name.
+    """Write a text to a file atomically, with mode 0600. Raises OSError with the file's name.
 
-    A symlink is kept and its target is replaced; devices and pipes are written to directly.
+    The target of a symlink is replaced, and the link stays. Devices and pipes are written to directly.
     """
     path = Path(file)
     try:
-        before = path.stat().st_mode if path.exists() else None
-        if before is not None and not stat.S_ISREG(before):
+        old_mode = path.stat().st_mode if path.exists() else None
+        if old_mode is not None and not stat.S_ISREG(old_mode):
             path.write_text(text, encoding="utf-8")
             return
         replace_file(path.resolve(), text.encode(), durable=True)
     except OSError as error:
-        error.filename = file  # instead of the temporary one, or of none
+        error.filename = file  # it may have the name of the temporary file, or none
         raise
-    if before is not None and sys.platform != "win32" and before & 0o077:
-        words(f"note: other users could read or write {file} (mode {stat.S_IMODE(before):o}); its mode is now 0600")
+    if old_mode is not None and sys.platform != "win32" and old_mode & 0o077:
+        notify(f"note: other users could read or write {file} (mode {stat.S_IMODE(old_mode):o}); its mode is now 0600")
 
 
-def _content(file: str, limit: int) -> bytes:
-    """Returns at most one byte more than the limit: a device may never end."""
-    with open(file, "rb") as raw:  # noqa: PTH123 - also a number of a file that is open
-        return raw.read(limit + 1)
+def _read_bytes(file: str, limit: int) -> bytes:
+    """Returns at most ``limit`` bytes: a device may never end."""
+    with open(file, "rb") as raw:  # noqa: PTH123 - also the number of an open file
+        return raw.read(limit)

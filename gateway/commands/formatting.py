@@ -1,4 +1,4 @@
-"""Formatting: single values of the views as tables and details show them."""
+"""Formatting: texts for single values of the views, as tables and details show them."""
 
 from collections.abc import Collection, Sequence
 from typing import Any
@@ -27,40 +27,40 @@ UNPRICED = "unpriced"
 
 
 def moment(ms: int | None) -> str:
-    """Returns local time, or nothing."""
+    """Returns the local time; empty for None."""
     return local_time(ms) if ms is not None else ""
 
 
 def span(ms: int | None) -> str:
-    """Returns a length of time, or nothing."""
+    """Returns a length of time; empty for None."""
     return brief_span(ms) if ms is not None else ""
 
 
 def mean(ms: float | None) -> str:
-    """Returns an average of milliseconds as a cell."""
+    """Returns an average length of time; empty for None."""
     return span(None if ms is None else round(ms))
 
 
 def duration(call: CallView) -> str:
-    """Returns how long a call took; nothing if the gateway stopped meanwhile, because that is unknown."""
+    """Returns how long a call took; empty if that is not known, because the gateway stopped before its end."""
     return "" if call.outcome == Outcome.LOST else span(call.duration_ms)
 
 
 def connections(view: Status) -> str:
-    """Returns ``3 of 2048``, and why that is less than the settings say."""
-    most = f" of {view.most_connections}" if view.most_connections else ""
-    return f"{view.connections}{most}{files_note(view)}"
+    """Returns ``3 of 2048``, and why the limit is lower than the settings say."""
+    limit = f" of {view.most_connections}" if view.most_connections else ""
+    return f"{view.connections}{limit}{files_note(view)}"
 
 
 def files_note(view: Status) -> str:
-    """Returns why the server has fewer connections than the settings allow; empty if it has not."""
+    """Returns why fewer connections are possible than the settings allow; empty if that is not so."""
     return f"; the system allows this server {view.open_files} open files" if view.open_files else ""
 
 
-def some(names: Sequence[str], most: int = 3) -> str:
-    """Returns the first names and how many more there are, for a cell of a table."""
-    shown = ", ".join(names[:most])
-    return f"{shown} +{len(names) - most}" if len(names) > most else shown
+def some(names: Sequence[str], limit: int = 3) -> str:
+    """Returns the first names and the number of the others, for a cell of a table: ``a, b, c +2``."""
+    shown = ", ".join(names[:limit])
+    return f"{shown} +{len(names) - limit}" if len(names) > limit else shown
 
 
 def budgets(views: Sequence[BudgetView]) -> str:
@@ -68,20 +68,20 @@ def budgets(views: Sequence[BudgetView]) -> str:
     return "; ".join(map(budget_text, views))
 
 
-def outlook(views: Sequence[BudgetView], since: Millis) -> list[tuple[str, str]]:
-    """Returns how long budgets last at their pace, one line each; ``since`` is when their owner was created."""
+def budget_outlooks(views: Sequence[BudgetView], since: Millis) -> list[tuple[str, str]]:
+    """Returns how long budgets last at their present pace, one pair each. ``since`` is when their owner was created."""
     forecasts = [(f"budget {view.window.value}", forecast(view, Millis(now()), since)) for view in views]
     return [line for line in forecasts if line[1]]
 
 
 class BalanceOutlook(msgspec.Struct, frozen=True, kw_only=True):
-    """The account, and how long its balance lasts."""
+    """The account, and how long its balance will last."""
 
     account: AccountView
     used_up_ms: Millis | None
-    """When it is used up at the pace of the last days; None while it is too early to tell."""
+    """When the balance will be used up at the pace of the last days; None if there is too little to judge by."""
     pace: str
-    """The same in words."""
+    """The same as a text."""
 
     def text(self) -> str:
         """Returns ``$12.34 available; at the pace of the last 7 days used up on Thu 16:00``."""
@@ -92,8 +92,8 @@ class BalanceOutlook(msgspec.Struct, frozen=True, kw_only=True):
         return {**msgspec.convert(json_value(self.account), dict[str, Any]), "used_up_ms": self.used_up_ms}
 
 
-async def look_ahead(client: ControlClient, account: AccountView | None = None) -> BalanceOutlook | None:
-    """Returns the account with its forecast; None if unknown, because it is only an addition."""
+async def find_balance_outlook(client: ControlClient, account: AccountView | None = None) -> BalanceOutlook | None:
+    """Returns the account with its forecast; None if the server has none, because the outlook is only additional."""
     try:
         account = account or await client.account()
     except GatewayError:
@@ -106,18 +106,18 @@ async def look_ahead(client: ControlClient, account: AccountView | None = None) 
     return BalanceOutlook(account=account, used_up_ms=balance_end(*facts), pace=balance_forecast(*facts))
 
 
-async def balance_outlook(client: ControlClient) -> str:
-    """Returns the text of ``look_ahead``; empty if unknown."""
-    ahead = await look_ahead(client)
-    return ahead.text() if ahead else ""
+async def balance_outlook_text(client: ControlClient) -> str:
+    """Returns the balance and how long it will last; empty if that is not known."""
+    outlook = await find_balance_outlook(client)
+    return outlook.text() if outlook else ""
 
 
 async def groups_without_models(client: ControlClient, names: Collection[str]) -> list[str]:
-    """Returns a note for each of these groups whose tokens lost all models."""
+    """Returns a note for each of these groups that has tokens, but no models."""
     if not names:
         return []
     return [
-        f"note: group '{plain(group.name)}' has no model now, so its tokens cannot call: {first_of(group.tokens, 3)}"
+        f"note: group '{plain(group.name)}' has no models now, so its tokens cannot call: {first_of(group.tokens, 3)}"
         for group in await client.groups()
         if group.name in names and group.tokens and not group.sees
     ]
@@ -127,8 +127,7 @@ def channel_state(view: ChannelView | KeyView) -> str:
     """Returns ``ok``, ``untested``, ``off``, ``paused until 12:30:00``, ``needs attention`` or ``retrying``; for a key
     also ``not set``.
     """
-    shown = view.shown_state if isinstance(view, ChannelView) else view.state
-    state = state_word(shown)
+    state = state_word(view.shown_state if isinstance(view, ChannelView) else view.state)
     if view.state != "cooling" or view.until_ms is None:
         return state
     until = local_time(view.until_ms)
@@ -136,31 +135,31 @@ def channel_state(view: ChannelView | KeyView) -> str:
 
 
 def source(view: PriceView) -> str:
-    """Returns where a price is from, of which day, and whether that is long ago."""
+    """Returns where a price is from, the day of that list, and whether the list is old."""
     day = f" of {local_time(view.as_of_ms)[:10]}" if view.as_of_ms else ""
     inherited = f", as {view.inherited_from}" if view.inherited_from else ""
     return f"{view.source}{day}{', stale' if view.stale else ''}{inherited}"
 
 
 def model_price(model: ModelView) -> str:
-    """Returns what a model costs: the range of its channels if they differ, else its price; for an unpriced model also
-    what its upstream publishes.
+    """Returns what a model costs: the range of its channels' prices if they differ, else its price. For an unpriced
+    model, returns also the price that its upstream publishes.
     """
     if (view := model.price) is None:
-        told = model.told
-        return price(view) + (f" (there {dollars(told.input)} / {dollars(told.output)})" if told is not None else "")
+        published = model.told
+        return UNPRICED + (f" (there {dollars(published.input)} / {dollars(published.output)})" if published else "")
     if len(model.prices) > 1:
         return price_range(model.prices)
     return price(view) + (f" (as {view.inherited_from})" if view.inherited_from else "")
 
 
 def price(view: PriceView | None) -> str:
-    """Returns ``$2.50 / $10.00, 1 tier``: input and output per million tokens; a tier is a price for longer inputs."""
+    """Returns ``$2.50 / $10.00, 1 tier``: input and output per million tokens. A tier is a price for longer inputs."""
     if view is None:
         return UNPRICED
-    more = [count_text(view.tiers, "tier")] if view.tiers else []
-    more += [count_text(len(view.rules), "rule")] if view.rules else []
-    return _rates(view) + "".join(f", {note}" for note in ([] if view.free else more))
+    counts = [count_text(view.tiers, "tier")] if view.tiers else []
+    counts += [count_text(len(view.rules), "rule")] if view.rules else []
+    return _rates(view) + "".join(f", {count}" for count in ([] if view.free else counts))
 
 
 def price_range(views: Sequence[PriceView]) -> str:
@@ -177,9 +176,9 @@ def _rates(view: PriceView) -> str:
 
 
 def price_words(view: PriceView | None, model: str, *, refused: bool = False) -> str:
-    """Returns a price with those of longer inputs and the model it is inherited from; without a price, what to do.
+    """Returns a price with its tiers and the model that it is inherited from, or how to set one if there is none.
 
-    ``refused``: the settings refuse calls without one.
+    ``refused`` is whether the settings refuse calls of unpriced models.
     """
     if view is None:
         effect = "calls are refused" if refused else "counted, not charged"
@@ -192,38 +191,41 @@ def price_words(view: PriceView | None, model: str, *, refused: bool = False) ->
 
 
 async def why_sees_none(client: ControlClient, token: TokenView) -> str:
-    """Returns why a token sees no models, and the command that helps."""
+    """Returns why a token sees no models, and the command that shows or changes that."""
     name, group = plain(token.name), await client.group(token.group)
     if not group.sees:
-        what = f"its group '{plain(group.name)}' has none; see: tollkeeper group show {word(group.name)}"
+        reason = f"its group '{plain(group.name)}' has none; see: tollkeeper group show {word(group.name)}"
     else:
         patterns = plain(", ".join(token.models))
-        what = (
+        reason = (
             f"its own list of models is '{patterns}', which matches none of its group '{plain(group.name)}'; "
-            f"see them all: tollkeeper token edit {word(token.name)} --models '*'"
+            f"to let it see all: tollkeeper token edit {word(token.name)} --models '*'"
         )
-    return f"token '{name}' sees no models: {what}"
+    return f"token '{name}' sees no models: {reason}"
 
 
 def price_notes(saved: SavedChannel) -> list[str]:
-    """Returns which prices a channel's new models got and how to change them, and which have none."""
+    """Returns which prices a channel's new models got, how to change them, and which models have no price."""
     notes = []
     if saved.new_prices:
         some_prices = first_of([f"{view.model} {price(view)}" for view in saved.new_prices], 3)
         sources = ", ".join(dict.fromkeys(source(view) for view in saved.new_prices))
         notes.append(f"Prices of {count_text(len(saved.new_prices), 'model')} set from {sources}: {some_prices}")
-        notes.append("Change one: tollkeeper price set MODEL; see all: tollkeeper price list; set none: --no-prices")
+        notes.append("Change one: tollkeeper price set MODEL; list all: tollkeeper price list; set none: --no-prices")
     if saved.dialect is not Dialect.MOCK:
         notes += unpriced_notes(saved.unpriced, refused=saved.refuses_unpriced)
         if saved.unpriced and not saved.preset:
-            vendor = f"tollkeeper channel edit {word(saved.name)} --preset VENDOR"
-            notes.append(f"If they are a vendor's: {vendor} (tollkeeper channel presets), then tollkeeper price import")
+            command = f"tollkeeper channel edit {word(saved.name)} --preset VENDOR"
+            notes.append(
+                f"If a vendor serves them: {command} (tollkeeper channel presets), then tollkeeper price import"
+            )
     return notes
 
 
 def unpriced_notes(names: Sequence[str], *, refused: bool) -> list[str]:
-    """Returns that models have no price, and how to set one; empty without any. ``refused``: the settings refuse their
-    calls.
+    """Returns notes that models have no price, and how to set one; empty if there are no such models.
+
+    ``refused`` is whether the settings refuse their calls.
     """
     if not names:
         return []
@@ -236,7 +238,7 @@ def unpriced_notes(names: Sequence[str], *, refused: bool) -> list[str]:
 
 
 def status(call: CallView) -> str:
-    """Returns the HTTP status, and how the call ended if that says more."""
+    """Returns the state of a running call, else the HTTP status, with the outcome if that says more."""
     if call.state == "running":
         return "waiting" if call.waits_for else "running"
     if call.outcome in ("done", "refused", "error"):
@@ -245,30 +247,28 @@ def status(call: CallView) -> str:
 
 
 def what(call: CallView) -> str:
-    """Returns the model and its fallback, or the request that reached no API; how many calls the row stands for; the
-    retry.
+    """Returns the model with its fallback, the number of calls that the row stands for, and the retry; without a model,
+    the request.
     """
-    instead = f" as {call.fallback}" if call.fallback else ""
+    fallback = f" as {call.fallback}" if call.fallback else ""
     times = f" x{call.count:,}" if call.count > 1 else ""
     name = call.model or call.request or ("no model" if times else "")
-    return f"{name}{instead}{times}{f' retry {call.retry}' if call.retry else ''}"
+    return f"{name}{fallback}{times}{f' retry {call.retry}' if call.retry else ''}"
 
 
 def cost(call: CallView) -> str:
-    """Returns the cost in short; a call that used something unpriced is marked."""
+    """Returns the brief cost, or ``unpriced`` for a call that used a model without a price."""
     unpriced = call.state == "settled" and call.rates is None and call.usage_source != "none"
     return UNPRICED if unpriced else at_most(brief_dollars(call.cost_nanos), call)
 
 
 def at_most(text: str, call: CallView) -> str:
-    """Returns a number marked as a bound while a call runs: its hold is made from it; the charge is counted
-    at the end.
-    """
+    """Returns a number with ``≤`` while the call runs: it is the bound that the call's hold covers."""
     return f"≤{text}" if call.state == "running" and call.input_tokens else text
 
 
 def receipt(call: CallView) -> list[str]:
-    """Yields how the cost came about, one line for each applied rate."""
+    """Returns how the cost came about, one line for each rate that applied; empty if no price did."""
     rates = call.rates
     if rates is None:
         return []
@@ -281,9 +281,8 @@ def receipt(call: CallView) -> list[str]:
 
 
 def _extras(rates: Rates) -> list[str]:
+    """Returns the lines for the price of a call and the group's multiplier."""
     lines = [f"{dollars(rates.per_call)} for the call"] if rates.per_call else []
-    return (
-        lines
-        if rates.multiplier == 1_000_000
-        else [*lines, f"times {brief_multiplier(rates.multiplier)[1:]} for the group"]
-    )
+    if rates.multiplier != 1_000_000:
+        lines.append(f"times {brief_multiplier(rates.multiplier)[1:]} for the group")
+    return lines

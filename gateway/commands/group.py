@@ -1,4 +1,4 @@
-"""``group``: which tokens use which channels, and at what price."""
+"""``group``: adds, edits and shows groups, which decide which tokens use which channels, and at what price."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,7 +11,7 @@ from gateway.commands.base import Noun
 from gateway.commands.completion import GROUPS
 from gateway.commands.editing import copy_of, field_options, patch_of
 from gateway.commands.options import SOME, confirm, json_option, yes_option
-from gateway.commands.output import ListColumn, out_done, out_list, out_view, words
+from gateway.commands.output import ListColumn, notify, out_change, out_list, out_view
 from gateway.commands.session import run
 from gateway.domain.fields import GROUP, details
 from gateway.domain.group import GroupFields, hidden_aliases
@@ -36,7 +36,7 @@ COLUMNS = [
 
 @click.group(cls=Noun, bare="list")
 def group() -> None:
-    """A group connects tokens with channels: it decides which models its tokens see, and multiplies their prices."""
+    """Groups connect tokens with channels: a group decides which models its tokens see, and multiplies their prices."""
 
 
 @group.command("list", examples=["tollkeeper group list"])
@@ -55,12 +55,12 @@ def show_group(name: str, *, as_json: bool) -> None:
 
     async def work(client: ControlClient) -> tuple[GroupView, str]:
         view = await client.group(name)
-        return view, _missing(view, await client.models()) if view.fallbacks and not as_json else ""
+        return view, _unusable_fallbacks_note(view, await client.models()) if view.fallbacks and not as_json else ""
 
     view, note = run(work)
     out_view(view, _pairs(view), as_json=as_json)
     if note:
-        words(note)
+        notify(note)
 
 
 @group.command("add", examples=["tollkeeper group add friends --multiplier 1.5 --budget month=20"])
@@ -68,24 +68,24 @@ def show_group(name: str, *, as_json: bool) -> None:
 @field_options(GROUP, "name")
 @click.option("--like", metavar="NAME", type=SOME, shell_complete=GROUPS, help="Copy the fields of this group.")
 @json_option
-def add_group(name: str, *, like: str | None, as_json: bool, **given: Any) -> None:
+def add_group(name: str, *, like: str | None, as_json: bool, **values: Any) -> None:
     """Create a group."""
-    body = {"name": name} | patch_of(GROUP, given, GroupFields(name=name))
+    body = {"name": name} | patch_of(GROUP, values, GroupFields(name=name))
 
     async def work(client: ControlClient) -> tuple[GroupView, list[ChannelView]]:
         if like is not None:
             other = await client.group(like)
-            body.update(copy_of(GROUP, other) | patch_of(GROUP, given, other) | {"name": name})
+            body.update(copy_of(GROUP, other) | patch_of(GROUP, values, other) | {"name": name})
         return await client.add_group(body), await client.channels()
 
     view, channels = run(work, create=True)
-    out_done(view, f"Group '{view.name}' created. {_way_to_channels(view.name, channels)}", as_json=as_json)
+    out_change(view, f"Group '{view.name}' created. {_channel_advice(view.name, channels)}", as_json=as_json)
     if note := _hidden_note(view):
-        words(note)
+        notify(note)
 
 
-def _way_to_channels(name: str, channels: Sequence[ChannelView]) -> str:
-    """Returns how a new group gets a channel."""
+def _channel_advice(name: str, channels: Sequence[ChannelView]) -> str:
+    """Returns how to give a new group a channel."""
     if not channels:
         return f"Give it a channel: tollkeeper channel add NAME --group {word(name)}"
     first = max(channels, key=lambda channel: channel.priority)
@@ -96,48 +96,54 @@ def _way_to_channels(name: str, channels: Sequence[ChannelView]) -> str:
 @click.argument("ref", metavar="NAME", shell_complete=GROUPS)
 @field_options(GROUP)
 @json_option
-def edit_group(ref: str, *, as_json: bool, **given: Any) -> None:
+def edit_group(ref: str, *, as_json: bool, **values: Any) -> None:
     """Change a group. Only the given options change."""
 
     async def work(client: ControlClient) -> tuple[GroupView, list[str], str]:
         before = await client.group(ref)
-        patch = options.something(patch_of(GROUP, given, before))
+        patch = options.require_changes(patch_of(GROUP, values, before))
         view = await client.edit_group(ref, patch)
-        notes = [_replaced_note(before, view)]
+        notes = [_lost_fallbacks_note(before, view)]
         if patch.get("fallbacks"):
-            notes.append(_missing(view, await client.models()))
+            notes.append(_unusable_fallbacks_note(view, await client.models()))
         if {"fallbacks", "models"} & patch.keys():
             notes.append(_hidden_note(view))
         if "models" in patch:
             notes += await formatting.groups_without_models(client, [view.name])
-        same = all(getattr(before, name) == getattr(view, name) for name in patch)
-        return view, notes, f"is as before: {NOTHING_CHANGED}" if same else "saved"
+        unchanged = all(getattr(before, name) == getattr(view, name) for name in patch)
+        return view, notes, f"is as before: {NOTHING_CHANGED}" if unchanged else "saved"
 
     view, notes, done = run(work)
-    out_done(view, f"Group '{view.name}' {done}.", as_json=as_json)
+    out_change(view, f"Group '{view.name}' {done}.", as_json=as_json)
     for note in filter(None, notes):
-        words(note)
+        notify(note)
 
 
 def _hidden_note(view: GroupView) -> str:
-    """Returns a note about aliases that the group itself hides."""
+    """Returns a note about aliases that the group's own list of models hides; empty if there are none."""
     hidden = ", ".join(map(plain, hidden_aliases(view)))
-    return f"note: the group's own --models hide {hidden}; add the name there, or no token can use it" if hidden else ""
+    return f"note: the group's own --models hide {hidden}; add it there, or no token can use it" if hidden else ""
 
 
-def _replaced_note(before: GroupView, view: GroupView) -> str:
-    """Returns a note about models that lost their fallbacks: the new ones replaced all."""
-    gone = {fallback.model for fallback in before.fallbacks} - {fallback.model for fallback in view.fallbacks}
-    names = ", ".join(map(plain, sorted(gone)))
-    return f"note: --fallback replaces all, so these have none any more: {names}" if gone and view.fallbacks else ""
+def _lost_fallbacks_note(before: GroupView, view: GroupView) -> str:
+    """Returns a note about models that lost their fallbacks, because the new ones replaced all; else an empty text."""
+    lost = {fallback.model for fallback in before.fallbacks} - {fallback.model for fallback in view.fallbacks}
+    names = ", ".join(map(plain, sorted(lost)))
+    return (
+        f"note: --fallback replaces all fallbacks, so these models have none now: {names}"
+        if lost and view.fallbacks
+        else ""
+    )
 
 
-def _missing(view: GroupView, models: Sequence[ModelView]) -> str:
-    """Returns a note about fallbacks that no channel of the group offers now."""
+def _unusable_fallbacks_note(view: GroupView, models: Sequence[ModelView]) -> str:
+    """Returns a note about fallbacks that no channel of the group offers, or else about those that the group hides; an
+    empty text if there are none.
+    """
     offered = {model.name for model in models if not set(model.channels).isdisjoint(view.channels)}
-    absent = {name for fallback in view.fallbacks for name in fallback.to if name not in offered}
-    if absent:
-        names = ", ".join(map(plain, sorted(absent)))
+    missing = {name for fallback in view.fallbacks for name in fallback.to if name not in offered}
+    if missing:
+        names = ", ".join(map(plain, sorted(missing)))
         return f"note: fallbacks that no channel of group '{plain(view.name)}' offers now: {names}"
     hidden = sorted({name for fallback in view.fallbacks for name in fallback.to if not matches(name, view.models)})
     names = ", ".join(map(plain, hidden))
@@ -149,9 +155,9 @@ def _missing(view: GroupView, models: Sequence[ModelView]) -> str:
 @click.argument("new", metavar="NEW")
 @json_option
 def rename_group(name: str, new: str, *, as_json: bool) -> None:
-    """Give a group another name. Its tokens, channels and calls stay with it."""
+    """Give a group another name. It keeps its tokens, channels and calls."""
     view = run(lambda client: client.edit_group(name, {"name": new}))
-    out_done(view, f"Group '{plain(name)}' renamed to '{view.name}'.", as_json=as_json)
+    out_change(view, f"Group '{plain(name)}' renamed to '{view.name}'.", as_json=as_json)
 
 
 @group.command("remove", examples=["tollkeeper group remove friends --move default"])
@@ -169,13 +175,13 @@ def remove_group(name: str, move: str | None, *, yes: bool) -> None:
     if not yes:
         view = run(lambda client: client.group(name))
         if move:
-            run(lambda client: client.group(move))
+            run(lambda client: client.group(move))  # raises NotFound
         users = [*view.tokens, *view.channels]
-        if move or not users:  # else the server refuses, and says what uses it
-            moves = f" What uses it moves to '{move}': {first_of(users, 3)}." if users else ""
+        if move or not users:  # else the server refuses the removal and says what uses the group
+            moves = f" Its tokens and channels move to '{move}': {first_of(users, 3)}." if users else ""
             confirm(f"Remove group '{name}'?{moves}", yes=yes)
     run(lambda client: client.remove_group(name, move=move or ""))
-    words(f"Group '{name}' removed.")
+    notify(f"Group '{name}' removed.")
 
 
 def _pairs(view: GroupView) -> list[tuple[str, str]]:
@@ -189,5 +195,5 @@ def _pairs(view: GroupView) -> list[tuple[str, str]]:
         ("spent", dollars(view.spent_nanos)),
         ("waiting", count_text(view.waiting, "call") if view.waiting else ""),
         *details(GROUP, view, "name"),
-        *formatting.outlook(view.budgets, view.created_ms),
+        *formatting.budget_outlooks(view.budgets, view.created_ms),
     ]

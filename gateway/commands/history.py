@@ -1,4 +1,4 @@
-"""``history``, ``undo`` and ``redo``: what was changed, when and by whom, and how to undo it."""
+"""``history``, ``undo`` and ``redo``: shows what was changed, when and by whom, and undoes it."""
 
 from collections.abc import Iterator
 
@@ -7,7 +7,7 @@ import msgspec
 
 from gateway.commands.base import Command, Noun
 from gateway.commands.options import SINCE, UNTIL, WholeNumber, confirm, json_option, now, yes_option
-from gateway.commands.output import ListColumn, more_text, out, out_json, out_list, out_view, words
+from gateway.commands.output import ListColumn, more_text, notify, out, out_json, out_list, out_view
 from gateway.commands.session import run
 from gateway.domain.config_views import Difference
 from gateway.domain.errors import Conflict
@@ -27,13 +27,13 @@ _COLUMNS = (
     ListColumn("State", lambda entry: f"undone by {entry.undone_by}" if entry.undone_by else "", "state", drop=2),
 )
 
-SHOWN = 20
-"""How many changes are listed by default."""
+DEFAULT_LIMIT = 20
+"""The number of changes that are listed by default."""
 
 
 @click.group(cls=Noun, bare="list")
 def history() -> None:
-    """What was changed, when and by whom; any change can be undone.
+    """What was changed, when and by whom. Any change can be undone.
 
     Keys are never shown. The last 500 changes are kept.
     """
@@ -55,15 +55,15 @@ def history() -> None:
     multiple=True,
     help="List only changes of the token, group, channel or model with this name or id.",
 )
-@click.option("--since", type=SINCE, metavar="WHEN", help="List only changes from then on: 2h, 7d, 2026-11-20.")
+@click.option("--since", type=SINCE, metavar="WHEN", help="List only changes since then: 2h, 7d, 2026-11-20.")
 @click.option("--until", type=UNTIL, metavar="WHEN", help="List only changes before then.")
 @click.option(
     "--limit",
     "-n",
     type=WholeNumber(1, 1000),
-    default=SHOWN,
+    default=DEFAULT_LIMIT,
     metavar="N",
-    help=f"List at most this many (default: {SHOWN}).",
+    help=f"List at most this many (default: {DEFAULT_LIMIT}).",
 )
 @json_option
 def list_history(
@@ -78,15 +78,15 @@ def list_history(
     """List the changes, newest first."""
     entries = run(lambda client: client.history(kind=kinds, name=names, since=since, until=until, limit=limit))
     out_list(entries, _COLUMNS, as_json=as_json, empty="no changes")
-    if len(entries) == limit == SHOWN and not as_json:
-        words(more_text(SHOWN, "changes"))
+    if len(entries) == limit == DEFAULT_LIMIT and not as_json:
+        notify(more_text(DEFAULT_LIMIT, "changes"))
 
 
 @history.command(examples=["tollkeeper history show 12"])
 @click.argument("number", metavar="ID", type=WholeNumber(1))
 @json_option
 def show(*, number: int, as_json: bool) -> None:
-    """Show one change: what was before, and what after."""
+    """Show one change: the values before and after it."""
     entry = run(lambda client: client.history_entry(number))
     pairs = [
         ("change", f"{entry.id}: {entry.text}"),
@@ -101,7 +101,7 @@ def show(*, number: int, as_json: bool) -> None:
 
 
 def _lines(difference: Difference) -> Iterator[str]:
-    """Returns lines as ``config import --dry-run`` shows them."""
+    """Yields a line for the entity, and one for each field."""
     yield f"{difference.what} {difference.noun} {difference.name}".rstrip()
     for field in difference.fields:
         yield f"  {field.field}: {field.before or 'default'} -> {field.after or 'default'}"
@@ -112,27 +112,27 @@ def _lines(difference: Difference) -> Iterator[str]:
 @yes_option
 @json_option
 def undo_entry(*, number: int, yes: bool, as_json: bool) -> None:
-    """Undo one change; asks first if that overwrites a newer one. Undoing an undo redoes it."""
+    """Undo one change, and ask first if that overwrites a newer one. Undoing an undo redoes the change."""
     _undo(number, redo=False, yes=yes, as_json=as_json)
 
 
 @history.command(examples=["tollkeeper history clear --yes"])
 @yes_option
 def clear(*, yes: bool) -> None:
-    """Delete the history, with the removed keys that are in it."""
-    confirm("Delete the whole history? Nothing older can be undone then.", yes=yes)
+    """Delete the history, including the removed keys in it."""
+    confirm("Delete the whole history? None of its changes can be undone then.", yes=yes)
     run(lambda client: client.clear_history())
-    words("history deleted")
+    notify("history deleted")
 
 
 @click.command(cls=Command, examples=["tollkeeper undo", "tollkeeper history undo 12"])
 @yes_option
 @json_option
 def undo(*, yes: bool, as_json: bool) -> None:
-    """Undo the last configuration change, and say what it was.
+    """Undo the last change of the configuration, and say what it was.
 
-    Asks first if it was made elsewhere, if what it removes has been used, or if that overwrites a newer change.
-    'tollkeeper redo' does it again.
+    Asks first if the change was made elsewhere, if what the undo removes has been used, or if it overwrites a newer
+    change. 'tollkeeper redo' redoes the change.
     """
     _undo(0, redo=False, yes=yes, as_json=as_json)
 
@@ -146,23 +146,24 @@ def redo(*, yes: bool, as_json: bool) -> None:
 
 
 def _undo(number: int, *, redo: bool, yes: bool, as_json: bool) -> None:
+    """Undo or redo a change, after a confirmation if the server asks for one, and print what was done."""
     try:
-        done = _send(number, redo=redo, accept=yes)
+        result = _send(number, redo=redo, accept=yes)
     except Conflict as error:
         if error.code != "needs_confirmation":
             raise
         doubt = msgspec.convert(error.details, UndoDoubt)
         for reason in doubt.reasons:
-            words(reason)
+            notify(reason)
         verb = "Redo" if redo else "Undo"
         confirm(f"{verb} change {doubt.entry.id} ({plain(doubt.entry.text)})?", yes=False)
-        done = _send(doubt.entry.id, redo=redo, accept=True)
+        result = _send(doubt.entry.id, redo=redo, accept=True)
     if as_json:
-        out_json(done)
+        out_json(result)
         return
-    out(undo_text(done, now()))
-    for note in done.notes:
-        words(note)
+    out(undo_text(result, now()))
+    for note in result.notes:
+        notify(note)
 
 
 def _send(number: int, *, redo: bool, accept: bool) -> UndoView:

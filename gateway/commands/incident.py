@@ -1,4 +1,6 @@
-"""``incident``: failures of channels with their causes and who answered their calls, and warnings of budgets."""
+"""``incident``: lists failures of channels, with their causes and the channels that answered instead, and spent
+budgets.
+"""
 
 import click
 
@@ -17,7 +19,7 @@ from gateway.domain.units import Millis
 
 @click.group(cls=Noun, bare="list")
 def incident() -> None:
-    """What failed when, and which channels answered its calls."""
+    """What failed when, and which channels answered instead."""
 
 
 @incident.command(
@@ -27,37 +29,38 @@ def incident() -> None:
     "--channel",
     "channels",
     multiple=True,
-    help="List only the incidents of this channel. May be repeated.",
+    help="List only incidents of this channel. May be repeated.",
     shell_complete=CHANNELS,
 )
 @click.option(
-    "--since", type=SINCE, help="List only incidents that were not over before: 1h, 7d, 14:00, today, 2026-11-01."
+    "--since", type=SINCE, help="List only incidents that were not over by then: 1h, 7d, 14:00, today, 2026-11-01."
 )
 @click.option("--limit", "-n", type=WholeNumber(min=1), metavar="N", help="List at most this many (default: all).")
 @json_option
 def list_incidents(channels: tuple[str, ...], since: Millis | None, limit: int | None, *, as_json: bool) -> None:
-    """List incidents, newest first. Each cause of a channel is an incident of its own; the last 200 are kept.
+    """List incidents, newest first. Each cause of a channel is a separate incident; the last 200 are kept.
 
     An incident ends when a call succeeds, or two minutes after its last failure or after the end of its channel's
-    pause; in JSON, ended_ms is null until then. If a rate limit or an error returns within two minutes, the same
-    incident goes on. Incidents follow a renamed channel.
+    pause; in JSON, ended_ms is null until then. If a rate limit or an error returns within two minutes, the incident
+    continues. A renamed channel keeps its incidents.
 
-    A budget is listed once in a window, when 80 % of it is spent, until it is raised or reset. A budget that was too
+    A budget is listed once in each window, when 80 % of it is spent, until it is raised or reset. A budget that was too
     small for a call is listed for ten minutes. 'Last' is the time of the last failure. 'Calls' says which channels
-    answered the calls that first failed here, and how many calls failed or were refused. Calls that went to another
+    answered the calls that failed here first, and how many calls failed or were refused. Calls that went to another
     channel because this one was paused are not counted.
     """
     incidents = run(lambda client: client.incidents(*channels))
-    recent = [each for each in incidents if each.lasts(now()) or _end_of(each) >= (since or 0)]
+    recent = [incident for incident in incidents if incident.lasts(now()) or _end_of(incident) >= (since or 0)]
     out_list(recent[:limit], COLUMNS, as_json=as_json, empty="no incidents")
 
 
 def _end_of(incident: Incident) -> int:
-    """Returns when an incident ended. It must be over."""
+    """Returns when an incident that is over ended."""
     return max(incident.last, incident.quiet_from if incident.ended is None else incident.ended)
 
 
 def _subject(incident: Incident) -> str:
+    """Returns the owner of the budget, the store, or the channel."""
     if incident.budget:
         return incident.budget.partition(" of ")[2]
     return "the store" if incident.channel == STORE else incident.channel
@@ -68,8 +71,8 @@ def _state(incident: Incident) -> str:
     if not incident.lasts(now()):
         return "over"
     if incident.budget:
-        lasting = "until money is added" if incident.subject_id == BALANCE_ID else ""
-        return f"resets {formatting.moment(incident.until)[5:16]}" if incident.until else lasting
+        no_reset = "until money is added" if incident.subject_id == BALANCE_ID else ""
+        return f"resets {formatting.moment(incident.until)[5:16]}" if incident.until else no_reset
     if not incident.paused:
         return "no success since"
     if incident.kind is FailureKind.UNSET:
@@ -80,14 +83,16 @@ def _state(incident: Incident) -> str:
 
 
 def _calls(incident: Incident) -> str:
-    most = sorted(incident.moved.items(), key=lambda item: -item[1])
-    moved = ", ".join(f"{count:,} {'at' if i else 'retried at'} {name}" for i, (name, count) in enumerate(most))
+    """Returns ``3 retried at groq, 1 at openai; 2 failed; 1 refused``."""
+    ranked = sorted(incident.moved.items(), key=lambda item: -item[1])
+    moved = ", ".join(f"{count:,} {'at' if i else 'retried at'} {name}" for i, (name, count) in enumerate(ranked))
     failed = f"{incident.unanswered:,} failed" if incident.unanswered else ""
     refused = f"{incident.refused:,} refused" if incident.refused else ""
     return "; ".join(filter(None, (moved, failed, refused)))
 
 
 def _cause(incident: Incident) -> str:
+    """Returns the kind of failure, or the budget."""
     if incident.subject_id == BALANCE_ID:
         return "balance used up"
     if incident.budget:

@@ -1,4 +1,4 @@
-"""What the owner runs now and then: ``selftest``, ``verify`` and ``licences``."""
+"""``selftest``, ``verify`` and ``licences``: what the owner runs now and then."""
 
 import asyncio
 import sys
@@ -29,42 +29,44 @@ Draw = Callable[[Config], str]
 def selftest() -> None:
     """Check that this program works on this machine.
 
-    Starts a server on a free port in a temporary folder, sends a plain and a streamed call to its built-in channel,
-    verifies the books, and draws the console once. Needs no network and leaves nothing behind.
+    Starts a server on a free port with a temporary folder, sends a plain and a streamed call to its built-in channel,
+    verifies the books, and draws the console once. Needs no network, and leaves nothing behind.
     """
     draw: Draw = click.get_current_context().meta[CONSOLE]
     with tempfile.TemporaryDirectory(prefix="tollkeeper-", ignore_cleanup_errors=True) as folder:
-        where = load(home=str(Path(folder) / "home"), host="127.0.0.1", port=0)
-        asyncio.run(_examine(where))
-        _examine_console(where, draw)
+        config = load(home=str(Path(folder) / "home"), host="127.0.0.1", port=0)
+        asyncio.run(_check_server(config))
+        _check_console(config, draw)
     out("everything works")
 
 
-async def _examine(where: Config) -> None:
-    """Run all checks. Raises Quit at the first failure."""
-    async with _server(where) as client:
-        _say("a server starts", (await client.status()).address)
+async def _check_server(config: Config) -> None:
+    """Check a server, its calls and its books. Raises Quit at the first failure."""
+    async with _server(config) as client:
+        _print_ok("a server starts", (await client.status()).address)
         await client.add_token({"name": "selftest", "group": "default"})
-        async for step in doctor.ask(client):
+        async for step in doctor.examine_call(client):
             if step.result != "ok":
                 raise Quit(f"selftest: {step.name} failed: {step.text}", Exit.FAILED)
-            _say(step.name, step.text)
+            _print_ok(step.name, step.text)
         verdict = await client.verify()
         if not verdict.equal:
             raise Quit(f"selftest: the books do not balance: {verdict.difference}", Exit.STORE)
-        _say("the books are right", f"{verdict.checks} comparisons were equal")
+        _print_ok("the books are right", f"{verdict.checks} comparisons were equal")
 
 
-def _examine_console(where: Config, draw: Draw) -> None:
-    shown = draw(where)
-    if "tollkeeper" not in shown:
+def _check_console(config: Config, draw: Draw) -> None:
+    """Check that the console can be drawn. Raises Quit if it cannot."""
+    screen = draw(config)
+    if "tollkeeper" not in screen:
         raise Quit("selftest: the console drew nothing", Exit.FAILED)
-    _say("the console draws", f"{len(shown.splitlines())} lines")
+    _print_ok("the console draws", f"{len(screen.splitlines())} lines")
 
 
 @asynccontextmanager
-async def _server(where: Config) -> AsyncIterator[ControlClient]:
-    server = await launch.start(where)
+async def _server(config: Config) -> AsyncIterator[ControlClient]:
+    """Start a server for the block. Returns its client."""
+    server = await launch.start(config)
     try:
         async with ControlClient(server.endpoint) as client:
             yield client
@@ -73,16 +75,16 @@ async def _server(where: Config) -> AsyncIterator[ControlClient]:
             await launch.stop(server.endpoint, now=True, wait_s=15)
 
 
-def _say(name: str, text: str) -> None:
+def _print_ok(name: str, text: str) -> None:
     out(f"ok  {name:<22}  {text}")
 
 
 @click.command(cls=Command, examples=["tollkeeper verify && echo fine"])
 @json_option
 def verify(*, as_json: bool) -> None:
-    """Recompute every balance and sum from the call log; they must be equal to the last nano-dollar.
+    """Recompute every balance and sum from the call log, and check that they are equal to the last nano-dollar.
 
-    Also reports what is missing from the call log, or was damaged when the store was opened.
+    Also reports what is missing from the call log, and what was damaged when the store was opened.
     """
     verdict = run(lambda client: client.verify())
     pairs = [

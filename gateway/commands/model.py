@@ -1,4 +1,4 @@
-"""``model``: the models that clients see."""
+"""``model``: lists and shows the models that clients see."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,7 @@ from gateway.commands import formatting
 from gateway.commands.base import Noun
 from gateway.commands.completion import MODELS, TOKENS
 from gateway.commands.options import SOME, json_option
-from gateway.commands.output import ListColumn, out, out_json, out_list, out_pairs, table, terminal_width, words
+from gateway.commands.output import ListColumn, notify, out, out_json, out_list, out_pairs, table, terminal_width
 from gateway.commands.session import run
 from gateway.domain.account import AccountStatus
 from gateway.domain.human_values import brief_context, brief_count, state_word
@@ -41,22 +41,22 @@ def model() -> None:
     "--token",
     type=SOME,
     shell_complete=TOKENS,
-    help="List only what this token sees, with what it pays and its own calls.",
+    help="List only the models that this token sees, with the prices that it pays and its own calls.",
 )
 @json_option
 def list_models(token: str | None, *, as_json: bool) -> None:
     """List the models: which channels serve them, which groups see them, and what they cost."""
 
     async def work(client: ControlClient) -> tuple[list[ModelView], str, str]:
-        models, nobody = await client.models(token), "no channel offers a model; see: tollkeeper channel add --help"
+        models, empty = await client.models(token), "no channel offers a model; see: tollkeeper channel add --help"
         if token and not models:
-            nobody = await formatting.why_sees_none(client, await client.token(token))
-        return models, nobody, (await client.account()).status
+            empty = await formatting.why_sees_none(client, await client.token(token))
+        return models, empty, (await client.account()).status
 
-    models, nobody, account = run(work)
-    out_list(models, COLUMNS, as_json=as_json, empty=nobody)
-    if account == AccountStatus.SUSPENDED:
-        words("note: the account is suspended, so all calls are rejected; tollkeeper account set --status active")
+    models, empty, status = run(work)
+    out_list(models, COLUMNS, as_json=as_json, empty=empty)
+    if status == AccountStatus.SUSPENDED:
+        notify("note: the account is suspended, so all calls are rejected: tollkeeper account set --status active")
 
 
 ROUTE_COLUMNS = [
@@ -77,7 +77,7 @@ ROUTE_COLUMNS = [
 @click.argument("name", metavar="MODEL", shell_complete=MODELS)
 @json_option
 def show_model(name: str, *, as_json: bool) -> None:
-    """Show one model: which channels serve it in which order, who sees it, what it costs, and its context."""
+    """Show one model: the channels that serve it, in order, who sees it, what it costs, and its context length."""
 
     async def work(client: ControlClient) -> tuple[ModelDetail, bool]:
         detail = await client.model(name)
@@ -93,6 +93,7 @@ def show_model(name: str, *, as_json: bool) -> None:
 
 
 def _pairs(detail: ModelDetail, *, refused: bool) -> Iterator[tuple[str, str]]:
+    """Yields the details. ``refused`` is whether the settings refuse calls of unpriced models."""
     yield "model", detail.name
     yield "price", formatting.price_words(detail.price, detail.name, refused=refused)
     yield (
@@ -104,9 +105,10 @@ def _pairs(detail: ModelDetail, *, refused: bool) -> Iterator[tuple[str, str]]:
     yield "groups", ", ".join(detail.groups) or "none: no token can see it"
     for group, models in detail.fallbacks.items():
         if models:
-            what = "after it" if any(route.group == group for route in detail.routes) else "instead of it"
-            yield f"answers {what} in {plain(group, 30)}", ", ".join(models)
-    yield "tokens", ", ".join(detail.tokens) or "none sees it"
+            has_routes = any(route.group == group for route in detail.routes)
+            when = "after it" if has_routes else "instead of it"
+            yield f"answers {when} in {plain(group, 30)}", ", ".join(models)
+    yield "tokens", ", ".join(detail.tokens) or "none: no token sees it"
     yield "calls", f"{detail.calls:,}"
     yield "spent", dollars(detail.spent_nanos)
 

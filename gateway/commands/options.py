@@ -1,4 +1,4 @@
-"""Options that several commands share, and their types."""
+"""Options: the options that several commands share, and their types."""
 
 import sys
 import time
@@ -18,31 +18,31 @@ from gateway.domain.units import Millis
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
-NO_MATTER = "none"
+NONE = "none"
 """The word that removes a value."""
 
 
 class WholeNumber(click.IntRange):
-    """A whole number in a range, with errors in our own words."""
+    """A whole number in a range, with clearer errors than click's."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Read it."""
+        """Returns the parsed value."""
         try:
             return int(super().convert(value, param, ctx))
         except click.BadParameter:
-            least = f"{self.min or 0:.0f}"
-            span = f"from {least} to {self.max:.0f}" if self.max is not None else f"of {least} or above"
+            minimum = f"{self.min or 0:.0f}"
+            span = f"from {minimum} to {self.max:.0f}" if self.max is not None else f"of {minimum} or above"
             self.fail(f"{value!r} is not a whole number {span}", param, ctx)
 
 
 class Seconds(click.FloatRange):
-    """A number of seconds up to a day. ``nan`` passes every range check, but is not a number of seconds."""
+    """A number of seconds, up to a day. ``nan``, which passes every range check, is rejected."""
 
     def __init__(self) -> None:
         super().__init__(0, 86_400)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Read it."""
+        """Returns the parsed value."""
         seconds = float(super().convert(value, param, ctx))
         if isnan(seconds):
             self.fail(f"{value!r} is not a number of seconds from 0 to 86400", param, ctx)
@@ -50,14 +50,14 @@ class Seconds(click.FloatRange):
 
 
 class ParsedText(click.ParamType[T]):
-    """Text that a function of the domain parses; its BadRequest becomes a usage error."""
+    """A text that a function of the domain parses. BadRequest becomes a usage error."""
 
     def __init__(self, name: str, read: Callable[[str], T]) -> None:
         self.name = name
         self._read = read
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> T:
-        """Read it."""
+        """Returns the parsed value."""
         try:
             return self._read(str(value))
         except BadRequest as error:
@@ -69,24 +69,24 @@ def now() -> Millis:
     return Millis(time.time_ns() // 1_000_000)
 
 
-def renaming(text: str) -> tuple[str, str]:
-    """Returns the two names of ``PUBLIC=UPSTREAM``."""
+def parse_renaming(text: str) -> tuple[str, str]:
+    """Returns the two names in ``PUBLIC=UPSTREAM``. Raises BadRequest if the second is missing."""
     public, upstream = pair(text)
     if not upstream.strip():
         raise BadRequest(f"{text!r} names no upstream model; write PUBLIC=UPSTREAM")
     return public, upstream
 
 
-def some(text: str) -> str:
-    """Returns text that is not empty, such as from an unset variable. Raises BadRequest."""
+def require_text(text: str) -> str:
+    """Returns the text. Raises BadRequest if it is empty, as from an unset variable."""
     if not text.strip():
-        raise BadRequest("it is empty; leave the option out for none")
+        raise BadRequest("the value is empty; leave the option out instead")
     return text
 
 
-def naming(otherwise: str) -> ParsedText[str]:
-    """Returns comma-separated names, at least one: an empty list, such as from an unset variable, would mean all or
-    none.
+def names_type(otherwise: str) -> ParsedText[str]:
+    """Returns the type of comma-separated names, at least one: an empty list, as from an unset variable, could mean all
+    or none. ``otherwise`` says in the error what else the user can do.
     """
 
     def read(text: str) -> str:
@@ -97,22 +97,22 @@ def naming(otherwise: str) -> ParsedText[str]:
     return ParsedText("names", read)
 
 
-NAMES = naming("leave the option out, or write '*' for all")
-SOME: ParsedText[str] = ParsedText("text", some)
+NAMES = names_type("leave the option out, or write '*' for all")
+SOME: ParsedText[str] = ParsedText("text", require_text)
 DOLLARS: ParsedText[int] = ParsedText("dollars", parse_dollars)
 SINCE: ParsedText[Millis] = ParsedText("when", lambda text: parse_past(text, now()))
 UNTIL: ParsedText[Millis] = ParsedText("when", lambda text: parse_past(text, now(), end=True))
-RENAMING: ParsedText[tuple[str, str]] = ParsedText("public=upstream", renaming)
+RENAMING: ParsedText[tuple[str, str]] = ParsedText("public=upstream", parse_renaming)
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON; field names are stable.")
 yes_option = click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
 ACCEPTED = "tollkeeper.accepted"
-"""The key in the context's notes for ``--yes`` of commands that ask only if a key or token would work again."""
+"""The key in ``click.Context.meta`` of ``--yes``, in commands that ask only before a key or token works again."""
 
 
-def _accept(ctx: click.Context, _param: click.Parameter, given: bool) -> None:  # noqa: FBT001 - click calls it
-    ctx.meta[ACCEPTED] = given
+def _store_accepted(ctx: click.Context, _param: click.Parameter, value: bool) -> None:  # noqa: FBT001 - click calls it
+    ctx.meta[ACCEPTED] = value
 
 
 accept_option = click.option(
@@ -120,17 +120,17 @@ accept_option = click.option(
     "-y",
     is_flag=True,
     expose_value=False,
-    callback=_accept,
-    help="Do not ask before a replaced key works again.",
+    callback=_store_accepted,
+    help="Do not ask before a former key works again.",
 )
 
 
 def confirm(question: str, *, yes: bool) -> None:
-    """Ask before something is lost; the default is no. Without a terminal ``--yes`` is required. Raises Quit."""
+    """Ask before something is lost. Raises Quit unless the answer is yes; without a terminal, ``yes`` must be set."""
     if yes:
         return
     if not (sys.stdin and sys.stdin.isatty()):
-        raise Quit(f"no terminal to confirm on; add --yes to answer yes to: {question}", Exit.USAGE)
+        raise Quit(f"there is no terminal to confirm on; add --yes to answer yes to: {question}", Exit.USAGE)
     if not click.confirm(question, default=False, err=True):
         raise Quit("nothing changed", Exit.FAILED)
 
@@ -138,13 +138,13 @@ def confirm(question: str, *, yes: bool) -> None:
 Patch = dict[str, object]
 
 
-def given_values(**values: object) -> Patch:
-    """Returns the given values."""
+def without_none(**values: object) -> Patch:
+    """Returns the values that are not None."""
     return {name: value for name, value in values.items() if value is not None}
 
 
-def something(patch: Patch) -> Patch:
-    """Returns the patch. Raises UsageError when it changes nothing."""
+def require_changes(patch: Patch) -> Patch:
+    """Returns the patch. Raises UsageError if it is empty."""
     if not patch:
         raise click.UsageError("nothing to change; give at least one option", click.get_current_context())
     return patch

@@ -1,6 +1,6 @@
-"""Output: results to stdout, words to stderr. Text from outside is escaped here, before it is written.
+"""Output: writes results to stdout and messages to stderr. Text from outside is escaped here.
 
-Tables are plain aligned text. ``--json`` prints the views of ``gateway.domain.views`` with their field names, in ASCII,
+Tables are aligned plain text. ``--json`` prints the views of ``gateway.domain.views`` with their field names, in ASCII,
 so that no string in them can reach a terminal as a control sequence.
 """
 
@@ -24,34 +24,32 @@ T = TypeVar("T")
 
 MARGIN = "  "
 NOTHING = "-"
-"""An empty cell, so that columns can be counted."""
+"""The text of an empty cell, so that scripts can count columns."""
 
 
 class ListColumn(msgspec.Struct, frozen=True):
-    """One column of a table, and what a narrow terminal does with it."""
+    """One column of a table, and what happens to it on a narrow terminal."""
 
     heading: str
     cell: Callable[[Any], str]
-    """Returns the text of a row's cell."""
+    """Returns the cell of a row."""
     kind: Literal["text", "name", "whole", "number", "state"] = "text"
-    """Texts may be cut: names in the middle, so that similar ones stay distinct, others at the end. Whole ones are
-    moments, ids and the like; numbers are aligned to the right, states have colours."""
+    """``text`` and ``name`` may be cut, a name in its middle, so that similar ones stay distinct. ``whole`` is not cut:
+    times, ids and the like. ``number`` is aligned to the right, ``state`` has a colour."""
     drop: int = 0
-    """Its turn to be omitted, from 1 on; 0: it stays."""
+    """When the column is omitted, from 1 on, if the table is too wide; 0 means never."""
     least: int = 10
-    """The width below which columns are omitted before it is cut further."""
+    """The width down to which the column is cut before other columns are omitted."""
     below: bool = False
-    """Whether it is shown whole on a line of its own under the row if the table is too wide. Only the last columns
-    may.
-    """
+    """Whether the cell moves to a line under the row if the table is too wide. Only the last columns may be so."""
 
     @property
     def elastic(self) -> bool:
-        """Returns whether its cells may be cut."""
+        """Returns whether the cells may be cut."""
         return self.kind in ("text", "name")
 
     def draw(self, text: str, width: int) -> str:
-        """Returns a cell of this width."""
+        """Returns a cell with exactly this width, or longer if it may not be cut."""
         if self.kind == "number":
             return fit(text, -width)
         shown = fit((cut_middle if self.kind == "name" else cut)(text, width) if self.elastic else text, width)
@@ -69,16 +67,16 @@ STATE_COLOURS: Sequence[tuple[tuple[str, ...], str]] = (
     (("5", "0"), "red"),
     (("off", "disabled"), "bright_black"),
 )
-"""The start of a state, and its colour. The word says the same as the colour."""
+"""The beginnings of states, and their colours. The words alone say the same."""
 
 PROGRESS_AFTER_S = 1.0
-"""Seconds after which progress is shown."""
+"""The time after which progress is shown, in seconds."""
 
 
 def out(text: str, *, end: str = "\n") -> None:
-    """Write a result to stdout. If the reader has closed (``| head``), the command ends quietly and successfully.
+    """Write a result to stdout. If the reader has closed the pipe (``| head``), the command ends silently with success.
 
-    Raises Quit when it cannot be written for another reason, such as a full disk.
+    Raises Quit if it cannot be written for another reason, such as a full disk.
     """
     try:
         _write(text + end)
@@ -87,7 +85,9 @@ def out(text: str, *, end: str = "\n") -> None:
 
 
 def out_once(text: str, lost: str) -> None:
-    """Write what cannot be fetched again, such as a key. Raises Quit, with what to do, if the reader has closed."""
+    """Write what cannot be fetched again, such as a key. If it cannot be written, raises Quit with ``lost``, which says
+    what the user can do.
+    """
     try:
         _write(text + "\n")
     except BrokenPipeError:
@@ -96,19 +96,19 @@ def out_once(text: str, lost: str) -> None:
         raise Quit(f"{error.message}; {lost}", Exit.FAILED) from error
 
 
-def demand_stdout() -> None:
-    """Raises Quit if stdout is closed: what is about to be created could not be shown."""
-    if not heard():
-        raise Quit("stdout is closed, and a key is shown only once: nothing was done", Exit.FAILED)
+def require_stdout() -> None:
+    """Raise Quit if stdout is closed, because the key that is about to be created could not be shown."""
+    if not has_stdout():
+        raise Quit("stdout is closed, and a key is shown only once; nothing was changed", Exit.FAILED)
 
 
-def heard() -> bool:
+def has_stdout() -> bool:
     """Returns whether stdout is open."""
     return sys.stdout is not None
 
 
-def words(text: str) -> None:
-    """Write one line meant for people to stderr."""
+def notify(text: str) -> None:
+    """Write one line for people to stderr."""
     click.echo(plain(text, limit=2_000), err=True)
 
 
@@ -118,18 +118,18 @@ def out_json(value: object) -> None:
 
 
 def out_view(view: object, pairs: Iterable[tuple[str, str]], *, as_json: bool) -> None:
-    """One thing in detail: as JSON, or a name and a value a line."""
+    """Write one thing in detail: as JSON, or as lines with a name and a value."""
     if as_json:
         out_json(view)
     else:
         out_pairs(pairs)
 
 
-def out_done(view: object, text: str, *, as_json: bool) -> None:
-    """Say on stderr what was done; with ``--json`` print what it is now."""
+def out_change(view: object, text: str, *, as_json: bool) -> None:
+    """Write to stderr what was done, and with ``--json`` also the new state to stdout."""
     if as_json:
         out_json(view)
-    words(text)
+    notify(text)
 
 
 def json_text(value: object) -> str:
@@ -143,47 +143,48 @@ def out_json_line(value: object) -> None:
 
 
 def out_json_list(values: Iterable[object]) -> None:
-    """Write a JSON array with one element a line, as the elements come."""
-    before = "["
+    """Write a JSON array with one element per line, each as soon as it is available."""
+    separator = "["
     for value in values:
-        out(f"{before}\n{_line(value)}", end="")
-        before = ","
-    out("[]" if before == "[" else "\n]")
+        out(f"{separator}\n{_line(value)}", end="")
+        separator = ","
+    out("[]" if separator == "[" else "\n]")
 
 
 def out_list(rows: Sequence[T], columns: Columns, *, as_json: bool, empty: str) -> None:
-    """Write a listing: a JSON array, or a table for people. ``empty`` says on stderr what to do if it is empty."""
+    """Write a list as a JSON array or as a table. If there are no rows, ``empty`` is written to stderr."""
     if as_json:
         out_json_list(rows)
     elif rows:
         text, omitted = _draw(rows, columns, terminal_width())
         out(text)
         if omitted:
-            words(f"columns left out: {', '.join(omitted)}; see --json, or a wider terminal")
+            notify(f"columns left out: {', '.join(omitted)}; see --json, or a wider terminal")
     else:
-        words(empty)
+        notify(empty)
 
 
 def more_text(count: int, things: str) -> str:
-    """Returns the note below a list that was cut at its default limit."""
+    """Returns the note for a list that ends at its default limit."""
     return f"these are the newest {count} {things}; there may be more: use --limit for more, --until for older ones"
 
 
 def out_pairs(pairs: Iterable[tuple[str, str]]) -> None:
-    """Write details: a name and a value a line; pairs without a value are left out."""
-    kept = [(name, value) for name, value in pairs if value]
-    width = max((len(name) for name, _ in kept), default=0)
+    """Write lines with a name and a value. Pairs without a value are left out."""
+    filled = [(name, value) for name, value in pairs if value]
+    width = max((len(name) for name, _ in filled), default=0)
     lines = []
-    for name, value in kept:
+    for name, value in filled:
         shown = plain(value, limit=2_000)
         lines.append(f"{name:<{width}}{MARGIN}{color_state(shown) if name in STATE_NAMES else shown}")
     out("\n".join(lines))
 
 
 class ProgressLine:
-    """A line on stderr about work that takes more than a second, for a person at a terminal.
+    """A line on stderr about work that takes more than a second.
 
-    The next one replaces it, and it is gone when the block ends. It is omitted if stdout or stderr is a pipe or a file.
+    It is replaced by the next one, and removed when the block ends. It is shown only if stdout and stderr are
+    terminals.
     """
 
     def __init__(self, *, shown: bool = True) -> None:
@@ -199,7 +200,7 @@ class ProgressLine:
             click.echo(f"\r{' ' * self._width}\r", nl=False, err=True)
 
     def show(self, text: str) -> None:
-        """Show how far the work is."""
+        """Show the progress, at the earliest after a second."""
         if self._shown and time.monotonic() >= self._begin:
             line = plain(text, limit=shutil.get_terminal_size().columns - 1)
             click.echo(f"\r{fit(line, self._width)}", nl=False, err=True)
@@ -207,11 +208,11 @@ class ProgressLine:
 
 
 def table(rows: Sequence[T], columns: Columns, width: int | None = None) -> str:
-    """Returns aligned columns under their headings. Every cell is escaped. States have colours, which a pipe never
-    gets.
+    """Returns aligned columns under their headings. Every cell is escaped. States have colours, which click omits in a
+    pipe.
 
-    To fit ``width`` places (None: unlimited) texts are cut, the widest first; if that is not enough, columns are
-    omitted, empty ones before anything is cut.
+    If the table is wider than ``width``, empty columns are omitted, then texts are cut, the widest first, then more
+    columns are omitted. None means that any width will do.
     """
     return _draw(rows, columns, width)[0]
 
@@ -224,7 +225,7 @@ def _draw(rows: Sequence[T], columns: Columns, width: int | None) -> tuple[str, 
     empty = {i for i, column in enumerate(columns) if column.drop and all(line[i] == NOTHING for line in lines[1:])}
     shown, under = list(range(len(columns))), list[int]()
     if width is not None:
-        floors = [20, *(column.least for column in columns[1:])]  # the first column tells the rows apart
+        floors = [20, *(column.least for column in columns[1:])]  # the first column identifies the row
         shown, under = _choose_columns(columns, widths, floors, empty, width)
         elastic = [i for i in shown if columns[i].elastic]
         for least in (floors, [10] * len(columns)):
@@ -241,7 +242,7 @@ def _draw(rows: Sequence[T], columns: Columns, width: int | None) -> tuple[str, 
 def _choose_columns(
     columns: Columns, widths: Sequence[int], floors: Sequence[int], empty: set[int], width: int
 ) -> tuple[list[int], list[int]]:
-    """Returns the columns that are shown, and those that are shown under the rows."""
+    """Returns the columns that are shown in the table, and those that are shown under the rows."""
     shown, under = list(range(len(columns))), list[int]()
     if _total(widths, shown) > width:
         shown = [i for i in shown if i not in empty]
@@ -249,19 +250,20 @@ def _choose_columns(
         if _total(widths, shown) > width:
             shown.remove(last)
             under = [last, *under]
-    least = [min(widths[i], floors[i]) if column.elastic else widths[i] for i, column in enumerate(columns)]
+    minimums = [min(widths[i], floors[i]) if column.elastic else widths[i] for i, column in enumerate(columns)]
     for turn in sorted({column.drop for column in columns} - {0}):
-        if _total(least, shown) > width:
+        if _total(minimums, shown) > width:
             shown = [i for i in shown if columns[i].drop != turn]
     return shown, under
 
 
 def _total(widths: Sequence[int], shown: Sequence[int]) -> int:
+    """Returns the width of a table with these columns."""
     return sum(widths[i] for i in shown) + len(MARGIN) * (len(shown) - 1)
 
 
 def narrow_widths(widths: list[int], elastic: Sequence[int], excess: int, floors: Sequence[int]) -> None:
-    """Take so many places from these columns, each from the widest one that has more than its minimum."""
+    """Narrow these columns by ``excess`` places, one by one from the widest column that is above its minimum."""
     for _ in range(excess):
         widest = max((i for i in elastic if widths[i] > floors[i]), key=lambda i: widths[i], default=None)
         if widest is None:
@@ -270,7 +272,7 @@ def narrow_widths(widths: list[int], elastic: Sequence[int], excess: int, floors
 
 
 def cut(text: str, width: int) -> str:
-    """Returns the text in at most so many places of a terminal, with an ellipsis where it is cut."""
+    """Returns the text in at most ``width`` places of a terminal, with an ellipsis if it is cut."""
     if cells(text) <= width:
         return text
     while text and cells(text) >= width:
@@ -279,7 +281,7 @@ def cut(text: str, width: int) -> str:
 
 
 def cut_middle(text: str, width: int) -> str:
-    """Like ``cut``, but it cuts the middle: similar names often differ at their ends."""
+    """Does as ``cut``, but cuts in the middle, because similar names often differ at their ends."""
     if cells(text) <= width or width < 3:
         return cut(text, width)
     tail = text[-((width - 1) // 2) :]
@@ -294,34 +296,36 @@ def terminal_width() -> int | None:
 
 
 def color_state(state: str) -> str:
-    """Returns a state in its colour; click omits colours without a terminal and with NO_COLOR."""
+    """Returns a state in its colour. Click omits the colour without a terminal, and with NO_COLOR."""
     word = state.strip().lower()
     colour = next((colour for words, colour in STATE_COLOURS if word.startswith(words)), None)
     return click.style(state, fg=colour) if colour else state
 
 
 def fit(text: str, width: int) -> str:
-    """Returns the text padded with spaces to a width; a negative width aligns it to the right. Longer texts stay."""
+    """Returns the text padded with spaces to ``width``, on its left if that is negative. Longer texts stay as they
+    are.
+    """
     blanks = " " * (abs(width) - cells(text))
     return blanks + text if width < 0 else text + blanks
 
 
 def cells(text: str) -> int:
-    """Returns how many places of a terminal the text takes: wide characters two, combining ones none."""
+    """Returns the width of a text in places of a terminal: wide characters take two, combining ones none."""
     if text.isascii():
         return len(text)
     return sum(0 if unicodedata.combining(c) else 1 + (unicodedata.east_asian_width(c) in "WF") for c in text)
 
 
-def harmless(text: str) -> str:
-    """Returns text of several lines made harmless for a terminal; line ends and tabs stay."""
+def plain_lines(text: str) -> str:
+    """Returns a text of several lines without control characters, except for line ends and tabs."""
     lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     return "\n".join("\t".join(plain(part, limit=len(part) + 1) for part in line.split("\t")) for line in lines)
 
 
 def on_terminal() -> bool:
     """Returns whether stdout is a terminal."""
-    return heard() and sys.stdout.isatty()
+    return has_stdout() and sys.stdout.isatty()
 
 
 def errors_on_terminal() -> bool:
@@ -334,21 +338,21 @@ def _line(value: object) -> str:
 
 
 def _write(text: str) -> None:
-    """Write to stdout. Raises BrokenPipeError if the reader has closed, Quit if it cannot be written for another
-    reason.
+    """Write to stdout. Raises BrokenPipeError if the reader has closed the pipe, and Quit if writing fails
+    otherwise.
     """
-    if not heard():
+    if not has_stdout():
         raise Quit("the output cannot be written: stdout is closed", Exit.FAILED)
     try:
         click.echo(text, nl=False)
     except OSError as error:
-        _let_go_of_stdout()
+        _discard_stdout()
         if isinstance(error, BrokenPipeError):
             raise
         raise Quit(f"the output cannot be written: {error.strerror or error}", Exit.FAILED) from error
 
 
-def _let_go_of_stdout() -> None:
-    """Discard what is still buffered, instead of failing again when the interpreter ends."""
-    with open(os.devnull, "w", encoding="utf-8") as nowhere:  # noqa: PTH123 - a device, not a path of ours
-        os.dup2(nowhere.fileno(), sys.stdout.fileno())
+def _discard_stdout() -> None:
+    """Discard what is still buffered, so that the interpreter does not fail again at its end."""
+    with open(os.devnull, "w", encoding="utf-8") as null:  # noqa: PTH123 - a device, not a path of ours
+        os.dup2(null.fileno(), sys.stdout.fileno())

@@ -1,4 +1,4 @@
-"""``price``: what models cost; ``import``: vendors' prices, with a preview; ``news``: what only the lists say."""
+"""``price``: lists, shows, imports and removes prices, and shows news about them."""
 
 from collections.abc import Iterator, Sequence
 
@@ -8,8 +8,8 @@ from gateway.client.control import ControlClient
 from gateway.commands import formatting
 from gateway.commands.base import Command, Noun
 from gateway.commands.completion import CHANNELS, MODELS, several
-from gateway.commands.options import SOME, confirm, json_option, naming, yes_option
-from gateway.commands.output import ListColumn, out, out_json, out_list, out_pairs, table, terminal_width, words
+from gateway.commands.options import SOME, confirm, json_option, names_type, yes_option
+from gateway.commands.output import ListColumn, notify, out, out_json, out_list, out_pairs, table, terminal_width
 from gateway.commands.price_set import extra_rows, set_price
 from gateway.commands.session import run
 from gateway.domain.channel import Dialect
@@ -50,56 +50,59 @@ IMPORT_COLUMNS = [
     metavar="NAME",
     type=SOME,
     shell_complete=CHANNELS,
-    help="Only those of this channel or vendor.",
+    help="Only prices of this channel or vendor.",
 )
 @click.option(
     "--model",
     "models",
-    type=naming("leave the option out for all"),
+    type=names_type("leave the option out for all"),
     multiple=True,
     shell_complete=several(MODELS),
-    help="Only those of these models: a,b.",
+    help="Only prices of these models: a,b.",
 )
-@click.option("--accept", is_flag=True, help="Also import steep rises and prices that look like another unit.")
+@click.option(
+    "--accept", is_flag=True, help="Also import steep rises, and prices that look as if they were in another unit."
+)
 @json_option
 def import_prices(*, dry_run: bool, channel: str | None, models: tuple[str, ...], accept: bool, as_json: bool) -> None:
-    """Import vendors' list prices for the offered models. Prices you set stay; nothing is downloaded."""
-    wanted = listed_names(models) if models else None
+    """Import vendors' list prices for the offered models. Prices that you set stay. Nothing is downloaded."""
+    names = listed_names(models) if models else None
     proposals = run(
-        lambda client: client.import_prices(wanted, channel=channel or "", apply=not dry_run, accept=accept),
+        lambda client: client.import_prices(names, channel=channel or "", apply=not dry_run, accept=accept),
         create=not dry_run,
     )
     empty = "no known prices; nothing to import"
     if not proposals:
-        every = run(lambda client: client.channels())
-        empty += _why_nothing([each for each in every if channel in (None, each.name, each.preset)], wanted, channel)
+        channels = run(lambda client: client.channels())
+        selected = [view for view in channels if channel in (None, view.name, view.preset)]
+        empty += _no_prices_reason(selected, names, channel)
     out_list(proposals, IMPORT_COLUMNS, as_json=as_json, empty=empty)
     for line in _summary(proposals, dry_run=dry_run, accept=accept) if proposals else []:
-        words(line)
+        notify(line)
 
 
-def _why_nothing(channels: Sequence[ChannelView], wanted: Sequence[str] | None, asked: str | None) -> str:
-    """Why no price list applies to channels, or to the models wanted of them, and what to do.
+def _no_prices_reason(channels: Sequence[ChannelView], models: Sequence[str] | None, selector: str | None) -> str:
+    """Returns why no known price applies to the models of these channels, and what to do; empty if that is not known.
 
-    ``asked``: the channel or vendor whose channels they are; None: they are all.
+    ``selector`` is the channel or vendor that selected the channels; None if all are meant, as for ``models``.
     """
     offered = {channel.name: {model.name for model in channel.models} for channel in channels}
-    if missing := sorted(set(wanted or ()).difference(*offered.values())):
-        whose = "No channel offers" if asked is None else f"'{plain(asked)}' does not offer"
-        return f". {whose} {first_of(missing, 3)}; 'tollkeeper model list' has the names"
-    having = [channel for channel in channels if wanted is None or not offered[channel.name].isdisjoint(wanted)]
-    unknown = [channel.name for channel in having if not channel.preset and channel.dialect is not Dialect.MOCK]
+    if missing := sorted(set(models or ()).difference(*offered.values())):
+        subject = "No channel offers" if selector is None else f"'{plain(selector)}' does not offer"
+        return f". {subject} {first_of(missing, 3)}; 'tollkeeper model list' lists the names"
+    relevant = [channel for channel in channels if models is None or not offered[channel.name].isdisjoint(models)]
+    unknown = [channel.name for channel in relevant if not channel.preset and channel.dialect is not Dialect.MOCK]
     if not unknown:
         return ""
     return (
-        f". It is not known whose models these channels have: {first_of(unknown, 3)}; say it with "
+        f". The vendors of these channels are not known: {first_of(unknown, 3)}; name them with "
         f"'tollkeeper channel edit {word(unknown[0])} --preset VENDOR', "
         "or copy single prices with 'tollkeeper price set MODEL --like MODEL'"
     )
 
 
 def _note(proposal: PriceProposal) -> str:
-    """Returns what was done with a proposed price, or why it was not imported."""
+    """Returns whether a proposed price was imported, or why not."""
     if proposal.kept:
         return "set by you, kept"
     if proposal.applied:
@@ -108,14 +111,13 @@ def _note(proposal: PriceProposal) -> str:
 
 
 def _summary(proposals: list[PriceProposal], *, dry_run: bool, accept: bool) -> list[str]:
-    wanted = [p for p in proposals if p.differs and not p.kept]
-    left = 0 if accept else sum(bool(p.guard) for p in wanted)
-    taken = len(wanted) - left
-    lines = [f"{'would import' if dry_run else 'imported'}: {count_text(taken, 'price')}"]
-    if left:
-        lines.append(f"not imported: {count_text(left, 'price')}; see the notes (--accept imports them too)")
+    changes = [p for p in proposals if p.differs and not p.kept]
+    guarded = 0 if accept else sum(bool(p.guard) for p in changes)
+    lines = [f"{'would import' if dry_run else 'imported'}: {count_text(len(changes) - guarded, 'price')}"]
+    if guarded:
+        lines.append(f"not imported: {count_text(guarded, 'price')}; see the notes (--accept imports them too)")
     if any(p.listed.stale for p in proposals):
-        lines.append("note: the list is old; a newer tollkeeper has a newer one")
+        lines.append("note: the price list is old; a newer version of tollkeeper has a newer list")
     return lines
 
 
@@ -175,8 +177,8 @@ HINT_COLUMNS = [
 
 @click.group(cls=Noun, bare="list")
 def price() -> None:
-    """What models cost, in dollars per million tokens. A model without a price is unpriced: counted, not charged,
-    or refused (see 'tollkeeper settings').
+    """What models cost, in dollars per million tokens. Calls of a model without a price are counted but not charged, or
+    refused (see 'tollkeeper settings').
     """
 
 
@@ -202,25 +204,25 @@ def list_prices(*, unpriced: bool, as_json: bool) -> None:
     columns = [*columns, RULES] if any(p.rules for p in prices) else columns
     out_list(prices, columns, as_json=as_json, empty="no prices yet; see: tollkeeper price set --help")
     for line in news_lines(news):
-        words(f"note: {line}")
+        notify(f"note: {line}")
 
 
 @price.command("show", examples=["tollkeeper price show gpt-4o"])
 @click.argument("model", shell_complete=MODELS)
 @json_option
 def show_price(model: str, *, as_json: bool) -> None:
-    """Show the price of one model: every rate, where it is from, and an example."""
+    """Show the price of one model: every rate, its source, and an example."""
 
     async def work(client: ControlClient) -> tuple[PriceView | None, list[ModelRoute], bool]:
         try:
             detail = await client.model(model)
-            known, routes = detail.price, _priced_routes(detail)
-        except NotFound:
-            known = next((view for view in await client.prices() if view.model == model and not view.channel), None)
-            if known is None:
+            view, routes = detail.price, _differing_routes(detail)
+        except NotFound:  # no channel offers it, but it may have a price
+            view = next((view for view in await client.prices() if view.model == model and not view.channel), None)
+            if view is None:
                 raise
             routes = []
-        return known, routes, known is None and not as_json and (await client.settings()).refuse_unpriced
+        return view, routes, view is None and not as_json and (await client.settings()).refuse_unpriced
 
     view, routes, refused = run(work)
     if as_json:
@@ -231,13 +233,14 @@ def show_price(model: str, *, as_json: bool) -> None:
         out("\n" + table(routes, ROUTE_COLUMNS, terminal_width()))
 
 
-def _priced_routes(detail: ModelDetail) -> list[ModelRoute]:
-    """Returns the channels of a model, each once, if one of them has another price than the model."""
+def _differing_routes(detail: ModelDetail) -> list[ModelRoute]:
+    """Returns the channels of a model, each once, if the price at one of them differs from the model's; else none."""
     routes = {route.channel: route for route in detail.routes}
     return [*routes.values()] if any(route.price != detail.price for route in routes.values()) else []
 
 
 def _details(view: PriceView | None, model: str, *, refused: bool) -> Iterator[tuple[str, str]]:
+    """Yields the details of a price. ``refused`` is whether the settings refuse calls of unpriced models."""
     yield "model", model
     if view is None:
         yield "price", formatting.price_words(None, model, refused=refused)
@@ -263,10 +266,10 @@ def _details(view: PriceView | None, model: str, *, refused: bool) -> Iterator[t
 
 @price.command("remove", examples=["tollkeeper price remove gpt-4o"])
 @click.argument("models", metavar="MODEL...", nargs=-1, required=True, shell_complete=MODELS)
-@click.option("--channel", default="", shell_complete=CHANNELS, help="Only the price that this channel has of its own.")
+@click.option("--channel", default="", shell_complete=CHANNELS, help="Remove only the price at this channel.")
 @yes_option
 def remove_price(models: tuple[str, ...], *, channel: str, yes: bool) -> None:
-    """Remove prices. The models are then unpriced: their calls are counted, not charged, or refused."""
+    """Remove prices. Calls of the models are then counted but not charged, or refused."""
     names = [*dict.fromkeys(models)]
     if channel:
         _remove_at(channel, names, yes=yes)
@@ -274,16 +277,16 @@ def remove_price(models: tuple[str, ...], *, channel: str, yes: bool) -> None:
     if not yes:
         priced = {view.model for view in run(lambda client: client.prices())}
         if missing := [model for model in names if model not in priced]:
-            raise NotFound(f"model '{missing[0]}' has no price; 'tollkeeper price list' shows those that have one")
-        its = "Its" if len(names) == 1 else "Their"
-        confirm(f"Remove the price of {_name_list(names)}? {its} calls will {_effect()}.", yes=yes)
+            raise NotFound(f"model '{missing[0]}' has no price; 'tollkeeper price list' lists the prices")
+        whose = "Its" if len(names) == 1 else "Their"
+        confirm(f"Remove the price of {_name_list(names)}? {whose} calls will {_unpriced_effect()}.", yes=yes)
     run(lambda client: client.batch("prices", dict.fromkeys(names)))
     for model in names:
-        words(f"Price of '{model}' removed.")
+        notify(f"Price of '{model}' removed.")
 
 
 def _remove_at(ref: str, models: Sequence[str], *, yes: bool) -> None:
-    """Remove the prices that a channel has of its own. Raises NotFound if one of them does not exist."""
+    """Remove the prices of models at one channel. Raises NotFound if one of them does not exist."""
     view = run(lambda client: client.channel(ref))
     priced = {model.name for model in view.models if model.price is not None}
     if missing := [model for model in models if model not in priced]:
@@ -291,13 +294,14 @@ def _remove_at(ref: str, models: Sequence[str], *, yes: bool) -> None:
     if not yes:
         question = f"Remove the price of {_name_list(models)} at channel '{plain(view.name)}'?"
         confirm(
-            f"{question} Calls there will cost the price for all channels; without one they will {_effect()}.", yes=yes
+            f"{question} Calls there will then cost the general price; without one, they will {_unpriced_effect()}.",
+            yes=yes,
         )
 
     async def work(client: ControlClient) -> None:
         for model in models:
             await client.remove_price(model, view.id)
-            words(f"Price of '{model}' at channel '{plain(view.name)}' removed.")
+            notify(f"Price of '{model}' at channel '{plain(view.name)}' removed.")
 
     run(work)
 
@@ -306,8 +310,8 @@ def _name_list(models: Sequence[str]) -> str:
     return ", ".join(f"'{model}'" for model in models)
 
 
-def _effect() -> str:
-    """What happens to calls without a price."""
+def _unpriced_effect() -> str:
+    """Returns what happens to calls of models without a price."""
     refused = run(lambda client: client.settings()).refuse_unpriced
     return "be refused" if refused else "cost nothing, and no dollar budget will limit them"
 
@@ -318,8 +322,8 @@ price.add_command(import_prices)
 @price.command("news", examples=["tollkeeper price news"])
 @json_option
 def show_news(*, as_json: bool) -> None:
-    """Show how old the price list is, what an import would change, which prices rise on a known day, which ones differ
-    from those that upstreams publish, and why models have no list price.
+    """Show how old the price list is, what an import would change, which prices will rise, which prices differ from
+    those that upstreams publish, and why models have no list price.
     """
     news = run(lambda client: client.price_news())
     if as_json:
@@ -332,9 +336,9 @@ def show_news(*, as_json: bool) -> None:
     if news.hints:
         out_list(news.hints, HINT_COLUMNS, as_json=False, empty="")
     if news.as_of:
-        words(f"price list of {news.as_of}")
+        notify(f"price list of {news.as_of}")
     for line in news_lines(news):
-        words(line)
+        notify(line)
 
 
 price.add_command(set_price)

@@ -1,4 +1,4 @@
-"""``price set``: the price of models, of all channels or of one, always or when a condition holds."""
+"""``price set``: sets the price of models, at all channels or at one, always or under a condition."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
@@ -12,7 +12,7 @@ from gateway.commands.base import Command
 from gateway.commands.completion import CHANNELS, MODELS
 from gateway.commands.editing import field_options, patch_of
 from gateway.commands.options import SOME, json_option
-from gateway.commands.output import out_json, words
+from gateway.commands.output import notify, out_json
 from gateway.commands.session import run
 from gateway.domain.errors import BadRequest, NotFound
 from gateway.domain.human_values import first_of, parse_price_hours
@@ -29,10 +29,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def rule_options(command: F) -> F:
-    """Adds the options of ``price set`` that say where and when a price holds."""
+    """Add the options of ``price set`` that say where and when a price applies."""
     for option in reversed(
         (
-            click.option("--channel", shell_complete=CHANNELS, help="Only for the calls that this channel answers."),
+            click.option("--channel", shell_complete=CHANNELS, help="Only for calls that this channel answers."),
             click.option(
                 "--during",
                 multiple=True,
@@ -41,12 +41,12 @@ def rule_options(command: F) -> F:
                 "The price at other times stays.",
             ),
             click.option(
-                "--since", metavar="DATE", help="From this day on (UTC): 2026-12-01. The price until then stays."
+                "--since", metavar="DATE", help="Only from this day on (UTC): 2026-12-01. The price until then stays."
             ),
             click.option(
                 "--variant",
                 type=click.Choice(VARIANTS),
-                help="Only for calls that the upstream reports as processed so. The usual price stays.",
+                help="Only for calls that the upstream reports as processed in this way. The usual price stays.",
             ),
         )
     ):
@@ -76,7 +76,7 @@ def rule_options(command: F) -> F:
     metavar="MODEL",
     type=SOME,
     shell_complete=MODELS,
-    help="Copy the price of this model: one that has a price here, or one of the price list.",
+    help="Copy the price of this model: one that has a price here, or one in the price list.",
 )
 @click.option(
     *("--from", "file"),
@@ -86,14 +86,18 @@ def rule_options(command: F) -> F:
 )
 @json_option
 def set_price(
-    models: tuple[str, ...], *, free: bool, like: str | None, file: str | None, as_json: bool, **given: Any
+    models: tuple[str, ...], *, free: bool, like: str | None, file: str | None, as_json: bool, **values: Any
 ) -> None:
-    """Set the price of a model, or of several. It replaces the whole price. With --json, several are an array."""
-    amounts = patch_of(PRICE, given, PriceDraft())
-    conditions, channel = conditions_of(given), given["channel"] or ""
+    """Set the price of a model, or of several. The whole price is replaced. With --json, several are printed as an
+    array.
+    """
+    amounts = patch_of(PRICE, values, PriceDraft())
+    conditions, channel = parse_conditions(values), values["channel"] or ""
     if file is not None:
         if models or amounts or free or like or conditions or channel:
-            raise click.UsageError("--from FILE stands alone", click.get_current_context())
+            raise click.UsageError(
+                "--from FILE cannot be combined with other options or models", click.get_current_context()
+            )
         price_file.set_prices(file, as_json=as_json)
         return
     if not models:
@@ -104,79 +108,80 @@ def set_price(
     names, quiet = tuple(dict.fromkeys(models)), bool(free or like or conditions)
 
     async def work(client: ControlClient) -> list[tuple[PriceView, list[str]]]:
-        before, bodies = _before(await client.prices(), channel), dict.fromkeys(names, body)
+        before, bodies = _present_prices(await client.prices(), channel), dict.fromkeys(names, body)
         if conditions:  # the price is added to the present one
-            bodies = {name: with_rule(_usual(before.get(name), name), conditions, body) for name in names}
+            bodies = {name: with_rule(_require_price(before.get(name), name), conditions, body) for name in names}
         if len(bodies) == 1 or channel:
             views = [await client.set_price(name, new, channel) for name, new in bodies.items()]
         else:
             await client.batch("prices", bodies)
             views = [view for view in await client.prices() if view.model in bodies and not view.channel]
         lost = {view.model: "" if quiet else _lost_rates(before.get(view.model), view) for view in views}
-        return [(view, [lost[view.model], await _unknown_model(client, view.model)]) for view in views]
+        return [(view, [lost[view.model], await _unknown_model_note(client, view.model)]) for view in views]
 
     _report(run(work, create=True), several=len(models) > 1, as_json=as_json)
 
 
-def _report(done: Sequence[tuple[PriceView, list[str]]], *, several: bool, as_json: bool) -> None:
+def _report(results: Sequence[tuple[PriceView, list[str]]], *, several: bool, as_json: bool) -> None:
+    """Print the prices, each with its notes."""
     if as_json:
-        out_json([view for view, _ in done] if several else done[0][0])
-    for view, notes in done:
-        at = f" at channel '{plain(view.channel)}'" if view.channel else ""
-        words(f"Price of '{view.model}'{at}: {formatting.price(view)}")
+        out_json([view for view, _ in results] if several else results[0][0])
+    for view, notes in results:
+        where = f" at channel '{plain(view.channel)}'" if view.channel else ""
+        notify(f"Price of '{view.model}'{where}: {formatting.price(view)}")
         for rule in view.rules:
-            words(f"  {rule_text(rule)}")
+            notify(f"  {rule_text(rule)}")
         if view.cached_input_nanos is not None and view.cached_input_nanos > view.input_nanos:
-            words(f"note: cached input costs more than other input: {dollars(view.cached_input_nanos)}")
+            notify(f"note: cached input costs more than other input: {dollars(view.cached_input_nanos)}")
         for note in filter(None, notes):
-            words(note)
+            notify(note)
 
 
-def _before(views: Sequence[PriceView], channel: str) -> dict[str, PriceView]:
-    """Returns the price of each model at a channel, or in general: one imported for some channel, if it has
-    no other.
+def _present_prices(views: Sequence[PriceView], channel: str) -> dict[str, PriceView]:
+    """Returns the present price of each model: that at the channel if one is named, else the general one, else one at
+    any channel.
     """
     ranked = sorted(views, key=lambda view: (view.channel != channel, view.channel != ""), reverse=True)
     return {view.model: view for view in ranked if channel in ("", view.channel) or not view.channel}
 
 
-def _usual(view: PriceView | None, model: str) -> PriceView:
-    """Returns the price that a rule is added to. Raises NotFound."""
+def _require_price(view: PriceView | None, model: str) -> PriceView:
+    """Returns the price. Raises NotFound if the model has none to which a rule can be added."""
     if view is None:
-        raise NotFound(f"'{plain(model)}' has no price yet: set the usual one first, without hours, day or variant")
+        raise NotFound(f"'{plain(model)}' has no price yet; set the usual one first, without hours, day or variant")
     return view
 
 
 def _lost_rates(before: PriceView | None, view: PriceView) -> str:
-    """Returns a note about what a price lost, with the options that restore it; else nothing."""
+    """Returns a note about the rates that a price lost, with the options that restore them; empty if it lost none."""
     lost: list[str] = []
     for field in PRICE:
         old, new = (getattr(draft_of(price), field.name) for price in (before, view))
-        several = isinstance(old, tuple | dict)
-        if any(part not in new for part in old) if several else old is not None and new is None:
+        is_list = isinstance(old, tuple | dict)
+        if any(part not in new for part in old) if is_list else old is not None and new is None:
             lost += map(word, field.kind.arguments(field, new, old))
-    return f"note: the whole price was replaced; what it had before and has no more: {' '.join(lost)}" if lost else ""
+    return f"note: the whole price was replaced; it no longer has: {' '.join(lost)}" if lost else ""
 
 
-async def _unknown_model(client: ControlClient, model: str) -> str:
-    """Returns a note if no channel has a model of that name, with the names that may have been meant; else nothing."""
+async def _unknown_model_note(client: ControlClient, model: str) -> str:
+    """Returns a note if no channel offers a model by that name, with similar names; else an empty text."""
     offered = {view.name for view in await client.models()}
     offered |= {served.upstream_name for channel in await client.channels() for served in channel.models}
     if model in offered or not offered:
         return ""
     note = f"note: no channel offers '{plain(model)}' now"
     if is_pattern(model):
-        fitting = first_of([plain(name) for name in sorted(offered) if matches(name, (model,))], 3)
-        return f"{note}; a price is for one model, not for a pattern{f': {fitting}' if fitting else ''}"
+        matching = first_of([plain(name) for name in sorted(offered) if matches(name, (model,))], 3)
+        return f"{note}; a price is for one model, not for a pattern{f': {matching}' if matching else ''}"
     near = " or ".join(f"'{plain(name)}'" for name in near_names(model, offered))
     return f"{note}; did you mean {near}?" if near else note
 
 
 def _check_options(amounts: Mapping[str, Any], *, free: bool, like: str | None, conditions: Mapping[str, Any]) -> None:
-    """Raises UsageError unless the price is given in exactly one form."""
+    """Raise UsageError unless the price is given in exactly one way."""
     ctx = click.get_current_context()
     if like and conditions:
-        raise click.UsageError("--like copies a whole price, with its hours and days", ctx)
+        raise click.UsageError("--like copies a whole price; leave out --during, --since and --variant", ctx)
     if conditions and "rules" in amounts:
         raise click.UsageError(
             "--rule has its own hours, day and variant; leave out --during, --since and --variant", ctx
@@ -189,19 +194,19 @@ def _check_options(amounts: Mapping[str, Any], *, free: bool, like: str | None, 
         raise click.UsageError("give --input and --output, or --like, or --free", ctx)
 
 
-def conditions_of(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the conditions that a command's options set; empty: the price always holds. Raises UsageError."""
+def parse_conditions(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the conditions that the options set; empty if the price always applies. Raises UsageError."""
     try:
-        during = [msgspec.to_builtins(parse_price_hours(text)) for text in given["during"]]
-        since = 0 if given["since"] is None else parse_moment(given["since"])
+        during = [msgspec.to_builtins(parse_price_hours(text)) for text in values["during"]]
+        since = 0 if values["since"] is None else parse_moment(values["since"])
     except BadRequest as error:
         raise click.UsageError(error.message) from error
-    conditions = {"during": during, "since": since, "variant": given["variant"] or ""}
+    conditions = {"during": during, "since": since, "variant": values["variant"] or ""}
     return {name: value for name, value in conditions.items() if value}
 
 
 def with_rule(view: PriceView, conditions: Mapping[str, Any], amounts: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the body of a price with one more rule, which replaces one with the same conditions."""
+    """Returns the request body of a price with a further rule, which replaces the one with the same conditions."""
     new = msgspec.convert({**conditions, **amounts}, PriceRule)
     kept = [
         rule for rule in view.rules if (rule.since, rule.during, rule.variant) != (new.since, new.during, new.variant)
@@ -211,7 +216,7 @@ def with_rule(view: PriceView, conditions: Mapping[str, Any], amounts: Mapping[s
 
 
 def extra_rows(view: PriceView) -> Iterator[tuple[str, str]]:
-    """Returns the rates of a price beside the usual ones, and its rules, as rows to show."""
+    """Yields the extra rates of a price and its rules, as pairs to print."""
     for name, nanos in view.extras.items():
         yield RATE_WORDS[name], dollars(nanos) + (" each" if name in UNITS else "")
     for rule in view.rules:

@@ -1,7 +1,7 @@
-"""``run``: starts a program with its environment pointed at this gateway, and a token that ends with it.
+"""``run``: starts a program with an environment that points at this gateway, and with a token that ends with it.
 
-The key reaches the program through its environment or a file of ours that only this user can read, never through a
-command line. The token expires by itself if ``run`` is killed; while ``run`` lives, it is extended.
+The program gets the key in its environment, or in a file that only this user can read, never on a command line. While
+``run`` is running, it extends the token; if it is killed, the token expires.
 """
 
 import os
@@ -19,17 +19,17 @@ import click
 import msgspec
 
 from gateway.client.app import KEY_VARIABLE, App, Launch
-from gateway.client.apps import app_of_program, demand_api, find_app, generic_launch
+from gateway.client.apps import app_of_program, find_app, generic_launch, require_api
 from gateway.client.control import ControlClient
-from gateway.client.model_choice import FormerRuns, usual_model
-from gateway.client.test_call import demand_serving
+from gateway.client.model_choice import FormerRuns, find_model
+from gateway.client.test_call import require_serving
 from gateway.commands import stdin
 from gateway.commands.base import Command
 from gateway.commands.completion import GROUPS, MODELS, complete_apps
 from gateway.commands.env import target_of
 from gateway.commands.exit_codes import Exit, Quit
-from gateway.commands.options import SOME, ParsedText, WholeNumber, given_values, now
-from gateway.commands.output import words
+from gateway.commands.options import SOME, ParsedText, WholeNumber, now, without_none
+from gateway.commands.output import notify
 from gateway.commands.session import run
 from gateway.commands.signal_relay import SignalRelay
 from gateway.domain.budget import Budget, Window
@@ -41,25 +41,27 @@ from gateway.domain.units import Millis, Nanos
 from gateway.domain.views import NewToken, TokenView
 
 LEASE_MS = 12 * 3_600_000
-"""Milliseconds for which a token lives without being extended by ``run``."""
+"""The time until a token expires unless ``run`` extends it, in milliseconds."""
 OWN_BUDGET = "token_quota"
-"""The start of error codes of calls whose token's budget is too small."""
+"""The prefix of the error codes of calls that a budget of their token rejected."""
 LOOPBACK = "127.0.0.1,localhost,::1"
 
 WHEN: ParsedText[Millis] = ParsedText("when", lambda text: parse_future(text, now()))
 
 
-def _total(text: str) -> int:
-    """Returns the dollars for the whole run; ``ever=2`` as for tokens is the same. Raises BadRequest for
-    other windows.
+def _parse_total(text: str) -> int:
+    """Returns the nano-dollars for the whole run. ``ever=2``, as for tokens, is the same as ``2``; raises BadRequest
+    for other windows.
     """
     window, equals, amount = text.rpartition("=")
     if equals and window != Window.EVER:
-        raise BadRequest(f"{text!r} has a window, but the budget is for the whole run: --budget {plain(amount) or 2}")
+        raise BadRequest(
+            f"{text!r} has a window, but the budget is for the whole run; use --budget {plain(amount) or 2}"
+        )
     return parse_dollars(amount)
 
 
-TOTAL: ParsedText[int] = ParsedText("dollars", _total)
+TOTAL: ParsedText[int] = ParsedText("dollars", _parse_total)
 
 
 @click.command(
@@ -78,14 +80,14 @@ TOTAL: ParsedText[int] = ParsedText("dollars", _total)
     type=SOME,
     metavar="APP",
     shell_complete=complete_apps,
-    help="The app that PROGRAM is; 'env --help' lists them.",
+    help="The app that PROGRAM is; 'env --help' lists the apps.",
 )
 @click.option("--budget", type=TOTAL, metavar="DOLLARS", help="How much it may spend in total.")
 @click.option(
     "--model",
     type=SOME,
     shell_complete=MODELS,
-    help="The model to begin with (default: the one that this program called last; see docs/apps.md).",
+    help="The model to start with (default: the one that this program called last; see docs/apps.md).",
 )
 @click.option(
     "--hold-output",
@@ -96,9 +98,9 @@ TOTAL: ParsedText[int] = ParsedText("dollars", _total)
 @click.option(
     "--fit-output/--no-fit-output",
     default=True,
-    help="Lower a call's output limit to what the budget still pays for, or reject the call.",
+    help="Lower the output limit of a call to what the budget still pays for, instead of rejecting the call.",
 )
-@click.option("--group", type=SOME, shell_complete=GROUPS, help="The group of its token (default: the usual one).")
+@click.option("--group", type=SOME, shell_complete=GROUPS, help="The group of its token (default: the default group).")
 @click.option("--expires", type=WHEN, help="When its token ends at the latest: 2h, 30d, 2026-12-31.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="[--] PROGRAM [ARGUMENT]...")
 def run_program(
@@ -112,10 +114,10 @@ def run_program(
     hold_output: int | None,
     fit_output: bool,
 ) -> None:
-    """Start PROGRAM with its environment pointed at this gateway.
+    """Start PROGRAM with an environment that points at this gateway.
 
-    The program gets a token of its own, which is named after the program and the folder and ends with the program. None
-    of its settings files is changed. The command ends with the program's exit code. A program that 'env --for' does not
+    The program gets its own token, which is named after the program and the folder, and ends with the program. None of
+    its settings files is changed. The command ends with the program's exit code. A program that 'env --for' does not
     know gets the variables that OpenAI's and Anthropic's SDKs read.
     """
     program = shutil.which(command[0])
@@ -125,7 +127,7 @@ def run_program(
     if app is not None:
         find_app(app)
     else:
-        demand_api(program)
+        require_api(program)
     runs = FormerRuns(program=_label(program, command[1:]), folder=Path.cwd().name or "root", arguments=command[1:])
     body: dict[str, Any] = {
         "name": f"{runs.program}-{runs.folder}-{secrets.token_hex(3)}",
@@ -133,25 +135,25 @@ def run_program(
         "expires": expires or now() + LEASE_MS,
         "budgets": [Budget(window=Window.EVER, nanos=Nanos(budget))] if budget is not None else [],
     }
-    body |= given_values(group=group, hold_output=hold_output) | {"fit_output": fit_output}
+    body |= without_none(group=group, hold_output=hold_output) | {"fit_output": fit_output}
     with (
         SignalRelay() as relay,
-        _own_token(body, renewed=expires is None) as created,
+        _own_token(body, extended=expires is None) as created,
         tempfile.TemporaryDirectory(prefix="tollkeeper-run-", ignore_cleanup_errors=True) as private,
     ):
         folder = Path(private)  # only this user can read it
         launch, environment = run(lambda client: _prepare(client, created, name, model or runs, folder), running=True)
         if launch.warning:
-            words(f"note: {launch.warning}")
+            notify(f"note: {launch.warning}")
         with _own_files(launch, folder):
             code = relay.supervise([program, *launch.arguments, *command[1:]], environment)
         if launch.note and stdin.on_terminal() and _has_called(created):
-            words(launch.note)
+            notify(launch.note)
     click.get_current_context().exit(code)
 
 
 def app_of(program: str, arguments: Sequence[str]) -> str:
-    """Returns the name of the started app, also for ``python -m NAME``; empty if unknown."""
+    """Returns the name of the app that is started, also with ``python -m NAME``; empty if it is not known."""
     return app_of_program(program) or app_of_program(_module(program, arguments))
 
 
@@ -164,86 +166,95 @@ def _module(program: str, arguments: Sequence[str]) -> str:
 async def _prepare(
     client: ControlClient, created: NewToken, name: str, model: str | FormerRuns, folder: Path
 ) -> tuple[Launch, Mapping[str, str]]:
-    """Returns how the program is started and its environment, and prints the chosen model.
+    """Returns how to start the program, and its environment. Prints which model was chosen.
 
-    Raises Quit if its token does not see that.
+    Raises Quit if the token does not see the model.
     """
     models = await client.models(created.token.id)
-    seen = {view.name for view in models}
-    app, chosen = find_app(name) if name else None, ""
+    visible = {view.name for view in models}
+    app, choice_text = find_app(name) if name else None, ""
     if by_option := not isinstance(model, FormerRuns):
         first = model
-    elif named := [name for name in model.model_arguments if name in seen]:
-        first = named[0]
+    elif arguments := [name for name in model.model_arguments if name in visible]:
+        first = arguments[0]
     else:
         family = app.family if app else ()
-        choice = await usual_model(client, [view.name for view in models], family=family, runs=model)
-        chosen = f"{model.program} begins with {plain(choice.model)}, {choice.reason}; --model chooses another one"
+        choice = await find_model(client, [view.name for view in models], family=family, runs=model)
+        choice_text = f"{model.program} starts with {plain(choice.model)}, {choice.reason}; --model chooses another one"
         first = choice.model
     target = target_of(models, base_url=(await client.status()).address, key=created.key, model=first)
-    launch = app.launched(target, folder) if app else generic_launch(target)
-    if app and launch != app.launched(msgspec.structs.replace(target, model=""), folder):
-        if chosen:
-            words(chosen)
+    launch = app.launch_for(target, folder) if app else generic_launch(target)
+    if app and launch != app.launch_for(msgspec.structs.replace(target, model=""), folder):
+        if choice_text:
+            notify(choice_text)
     elif by_option:
-        words(f"note: --model has no effect on {_who_names_models(app)}")
+        notify(f"note: --model has no effect on {_model_owner(app)}")
     variables = {KEY_VARIABLE: created.key, **launch.variables}
     if launch.folder_variable:
         variables[launch.folder_variable] = str(folder)
-    kept = {variable: value for variable, value in os.environ.items() if variable not in variables}
-    environment = {**launch.defaults, **kept, **{variable: value for variable, value in variables.items() if value}}
+    inherited = {variable: value for variable, value in os.environ.items() if variable not in variables}
+    environment = {
+        **launch.defaults,
+        **inherited,
+        **{variable: value for variable, value in variables.items() if value},
+    }
     if any(variable.lower() in ("http_proxy", "all_proxy") for variable in environment):
-        for variable in ("no_proxy", "NO_PROXY"):  # some programs read the one, some the other
+        for variable in ("no_proxy", "NO_PROXY"):  # some programs read one of them, some the other
             environment[variable] = ",".join(filter(None, (environment.get(variable), LOOPBACK)))
     return launch, environment
 
 
-def _who_names_models(app: App | None) -> str:
+def _model_owner(app: App | None) -> str:
+    """Returns the words for a program whose model cannot be set from outside."""
     if app is None:
-        return "a program that is not recognized; --for APP says which it is"
-    return f"a program like this one ({app.title}): nothing but the program itself says which model it calls"
+        return "an unknown program; --for APP says which app it is"
+    return f"a program like this one ({app.title}), which decides itself which model it calls"
 
 
 @contextmanager
-def _own_token(body: dict[str, Any], *, renewed: bool) -> Iterator[NewToken]:
-    """Create a token for the block. At the end it is removed if it made no call, else it is made to expire."""
+def _own_token(body: dict[str, Any], *, extended: bool) -> Iterator[NewToken]:
+    """Create a token for the block, which is extended in a thread if ``extended``. At the end, the token expires, or is
+    removed if it was never used.
+    """
 
     async def create(client: ControlClient) -> NewToken:
-        demand_serving(await client.status())
+        require_serving(await client.status())
         return await client.add_token(body)
 
     created = run(create, running=True)
-    over, started = threading.Event(), True
-    renewal = threading.Thread(target=_renew, args=(click.get_current_context(), created.token.id, over), daemon=True)
+    ended, started = threading.Event(), True
+    extension = threading.Thread(
+        target=_keep_extending, args=(click.get_current_context(), created.token.id, ended), daemon=True
+    )
     try:
-        if renewed:
-            renewal.start()
+        if extended:
+            extension.start()
         yield created
     except (GatewayError, Quit):
         started = False
         raise
     finally:
-        over.set()
-        if renewed:
-            renewal.join()  # an extension that is under way must not come after the end
+        ended.set()
+        if extended:
+            extension.join()  # a late extension must not follow the end
         try:
-            text = run(lambda client: _end(client, created.token), running=True)
+            text = run(lambda client: _end_token(client, created.token), running=True)
             if started:
-                words(text)
+                notify(text)
         except (GatewayError, Quit) as error:
-            words(f"the token '{created.token.name}' could not be ended and expires by itself: {error}")
+            notify(f"the token '{created.token.name}' could not be ended, but will expire: {error}")
 
 
 def _has_called(created: NewToken) -> bool:
-    """Returns whether the program made a call. Without a server that is unknown, so it may have."""
+    """Returns whether the program made a call; True if the server cannot tell."""
     try:
         return bool(run(lambda client: client.calls(token=created.token.id, limit=1), running=True).calls)
     except (GatewayError, Quit):
         return True
 
 
-async def _end(client: ControlClient, token: TokenView) -> str:
-    """End the token. Returns a line that says what it was used for."""
+async def _end_token(client: ControlClient, token: TokenView) -> str:
+    """Let the token expire, or remove it if it was never used. Returns a line about its calls."""
     view = await client.token(token.id)
     last = (await client.calls(token=token.id, limit=1)).calls
     if not (view.calls or last):
@@ -253,23 +264,23 @@ async def _end(client: ControlClient, token: TokenView) -> str:
     calls = f"{count_text(view.calls, 'call')}, {brief_dollars(view.spent_nanos)}"
     why = plain(last[0].error.partition("; ")[0]) if last else ""
     if last and last[0].code.startswith(OWN_BUDGET):
-        calls += f"; a call was refused: {why}. Give it more: tollkeeper run --budget DOLLARS"
+        calls += f"; a call was rejected: {why}. To allow more: tollkeeper run --budget DOLLARS"
     elif not view.calls:
         calls = f"no call was accepted: {why}"
     return f"{plain(view.name)}: {calls}; see tollkeeper usage list --token {word(view.name)}"
 
 
-def _renew(context: click.Context, token: str, over: threading.Event) -> None:
-    """Extend the token now and then, in a thread. The history names the command there too."""
-    while not over.wait(LEASE_MS / 2_000):
-        with suppress(GatewayError, Quit, OSError), context.scope(cleanup=False):  # the server may be starting again
+def _keep_extending(context: click.Context, token: str, ended: threading.Event) -> None:
+    """Extend the token every six hours until the program has ended. Runs in a thread, with the command's context."""
+    while not ended.wait(LEASE_MS / 2_000):
+        with suppress(GatewayError, Quit, OSError), context.scope(cleanup=False):  # the server may be restarting
             run(lambda client: client.edit_token(token, {"expires": now() + LEASE_MS}), running=True)
 
 
 @contextmanager
 def _own_files(launch: Launch, folder: Path) -> Iterator[None]:
-    """Put our files into it, and links to everything else in the program's real folder, which also keeps what
-    is new.
+    """Put our files into ``folder``, with links to everything else in the program's real folder. At the end, save what
+    the program wrote there in the real folder.
     """
     for name, text in launch.files.items():
         with os.fdopen(
@@ -281,7 +292,7 @@ def _own_files(launch: Launch, folder: Path) -> Iterator[None]:
         return
     real = Path(os.environ.get(launch.folder_variable) or click.get_app_dir(launch.folder_default))
     linked = set()
-    with suppress(OSError):  # there may be none, and Windows may not allow links
+    with suppress(OSError):  # the folder may not exist, and Windows may not allow links
         for entry in real.iterdir():
             if entry.name not in launch.files:
                 (folder / entry.name).symlink_to(entry)
@@ -290,49 +301,50 @@ def _own_files(launch: Launch, folder: Path) -> Iterator[None]:
         yield
     finally:
         written = [entry for entry in folder.iterdir() if entry.name not in launch.files and not entry.is_symlink()]
-        saved = [_keep(entry, real / entry.name, replace=entry.name in linked) for entry in written]
+        saved = [_save(entry, real / entry.name, replace=entry.name in linked) for entry in written]
         if not all(saved):
-            _leave(folder, launch)
+            _keep_folder(folder, launch)
 
 
-def _keep(entry: Path, place: Path, *, replace: bool) -> bool:
-    """Copy what the program wrote into its real folder, beside what another program wrote there meanwhile.
+def _save(entry: Path, target: Path, *, replace: bool) -> bool:
+    """Copy what the program wrote to its real folder. If another program has written the same name in the meantime, the
+    copy gets another name.
 
-    A file is replaced at once, also through a link, or stays as it was. Returns whether the copy is there.
+    The target is replaced atomically, also through a link. Returns whether the copy succeeded.
     """
-    taken = place.exists() and not replace
-    shown = place.with_name(f"{place.name}-{secrets.token_hex(3)}") if taken else place
-    place = Path(os.path.realpath(shown))
+    taken = target.exists() and not replace
+    shown = target.with_name(f"{target.name}-{secrets.token_hex(3)}") if taken else target
+    target = Path(os.path.realpath(shown))
     try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".tollkeeper-", dir=place.parent, ignore_cleanup_errors=True) as beside:
-            copy = Path(beside, entry.name)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".tollkeeper-", dir=target.parent, ignore_cleanup_errors=True) as temp:
+            copy = Path(temp, entry.name)
             if entry.is_dir():
                 shutil.copytree(entry, copy, symlinks=True)
             else:
                 shutil.copy2(entry, copy)
-            copy.replace(place)
+            copy.replace(target)
     except OSError as error:
         why = plain(error.strerror or str(error), 1_000)
-        words(f"{plain(entry.name)} could not be saved in {plain(str(place.parent), 1_000)}: {why}")
+        notify(f"{plain(entry.name)} could not be saved in {plain(str(target.parent), 1_000)}: {why}")
         return False
     if taken:
         name = plain(entry.name)
-        words(f"note: another program wrote {name} meanwhile; that of this one is {plain(str(shown), 1_000)}")
+        notify(f"note: another program has also written {name}; the version of this one is {plain(str(shown), 1_000)}")
     return True
 
 
-def _leave(folder: Path, launch: Launch) -> None:
-    """Keep our folder under another name, without the files that contain the key."""
+def _keep_folder(folder: Path, launch: Launch) -> None:
+    """Keep the temporary folder under another name, without our files, which contain the key."""
     with suppress(OSError):
         for name in launch.files:
             (folder / name).unlink(missing_ok=True)
         kept = folder.rename(folder.with_name(f"{folder.name}-kept"))
-        words(f"what the program wrote is in {plain(str(kept), 1_000)}: copy it before your system removes it")
+        notify(f"what the program wrote is in {plain(str(kept), 1_000)}; copy it before the system removes it")
 
 
 def _label(program: str, arguments: Sequence[str]) -> str:
-    """Returns the program's name for its token: the file's, or for a known program its module's."""
+    """Returns the program's name for its token: the name of the file, or of a known app's Python module."""
     module = _module(program, arguments)
     if app_of_program(module):
         return module
@@ -340,7 +352,7 @@ def _label(program: str, arguments: Sequence[str]) -> str:
 
 
 def _note(program: str) -> str:
-    """Returns what the token is for: program, folder, repository and branch."""
+    """Returns the token's note: program, folder, repository and branch."""
     parts = [f"run of {program} in {Path.cwd()}"]
     if top := _git("rev-parse", "--show-toplevel"):
         parts.append(f"repository {Path(top).name}")
@@ -349,12 +361,12 @@ def _note(program: str) -> str:
 
 
 def _git(*arguments: str) -> str:
-    """Returns git's output in this folder; empty on failure."""
+    """Returns git's output in this folder; empty if git fails."""
     git = shutil.which("git")
     if git is None:
         return ""
     try:
-        done = subprocess.run([git, *arguments], capture_output=True, text=True, timeout=2.0, check=False)
+        result = subprocess.run([git, *arguments], capture_output=True, text=True, timeout=2.0, check=False)
     except (OSError, subprocess.TimeoutExpired, UnicodeDecodeError):
         return ""
-    return done.stdout.strip() if done.returncode == 0 else ""
+    return result.stdout.strip() if result.returncode == 0 else ""

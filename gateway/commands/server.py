@@ -1,4 +1,4 @@
-"""The server's life: ``serve``, ``status``, ``stop``."""
+"""``serve``, ``status`` and ``stop``: starts, shows and stops the server."""
 
 import asyncio
 import threading
@@ -9,15 +9,15 @@ import click
 import msgspec
 
 from gateway.client import connect_card, launch
-from gateway.client.apps import used_last
+from gateway.client.apps import last_used_token
 from gateway.client.control import ControlClient
-from gateway.client.test_call import demand_serving
+from gateway.client.test_call import require_serving
 from gateway.commands import formatting
 from gateway.commands.base import Command, address_options
 from gateway.commands.exit_codes import Exit, Quit
 from gateway.commands.options import Seconds, json_option, now
-from gateway.commands.output import heard, out, out_json, out_json_line, out_pairs, words
-from gateway.commands.session import NO_SERVER, config, run, server_imports
+from gateway.commands.output import has_stdout, notify, out, out_json, out_json_line, out_pairs
+from gateway.commands.session import NO_SERVER, current_config, run, server_imports
 from gateway.commands.usage_tail import print_calls
 from gateway.config import Config
 from gateway.domain.account import AccountStatus
@@ -32,55 +32,55 @@ from gateway.domain.views import AccountView, Status, Summary
 from gateway.runfile import Endpoint
 
 
-def serve_here(where: Config, *, log: bool = False) -> int:
-    """Serve in this process until it is stopped. Returns the exit code. ``log``: also print the calls.
+def serve_here(config: Config, *, log: bool = False) -> int:
+    """Serve in this process until it is stopped, and with ``log`` print the calls. Returns the exit code.
 
-    Raises Quit if a server runs on this home.
+    Raises Quit if a server runs on this home already.
     """
-    demand_none(where)
+    require_no_server(config)
     with server_imports():
-        from gateway import server  # it loads everything; the other commands do without
+        from gateway import server  # it loads the whole server, which most commands do without
 
-    where = where if heard() else msgspec.structs.replace(where, first_token=False)  # its key would have no reader
+    config = config if has_stdout() else msgspec.structs.replace(config, first_token=False)  # nobody could read the key
 
-    printing = threading.Thread(target=print_calls, args=(where,), name="log of calls", daemon=True)
+    log_thread = threading.Thread(target=print_calls, args=(config,), name="log of calls", daemon=True)
 
-    def ready(said: server.Welcome) -> None:
-        if not heard():
+    def ready(welcome: server.Welcome) -> None:
+        if not has_stdout():
             return
         if log:
-            printing.start()
-        greet(said.address, said.home, [said.open_to, *said.notes])
-        if said.key:
-            hand_over(said.address, said.token, said.key, next(iter(said.models), "MODEL"))
+            log_thread.start()
+        print_greeting(welcome.address, welcome.home, [welcome.open_to, *welcome.notes])
+        if welcome.key:
+            print_first_key(welcome.address, welcome.token, welcome.key, next(iter(welcome.models), "MODEL"))
 
-    code = server.run(where, ready)
-    if printing.ident is not None:
-        printing.join(2.0)  # for the lines of the last calls
+    code = server.run(config, ready)
+    if log_thread.ident is not None:
+        log_thread.join(2.0)  # it prints the last calls
     return code
 
 
-def follow_or_serve(where: Config) -> int:
-    """Print a line for each call of the server that runs on this home, or of one that is served here. Returns the exit
-    code.
-    """
-    if asyncio.run(launch.find(where)) is None:
-        return serve_here(where, log=True)
-    words("no screen is drawn on this terminal: each call is a line as it ends; Ctrl-C leaves the server running")
-    print_calls(where)
+def follow_or_serve(config: Config) -> int:
+    """Print a line for each call of the server on this home, or serve here if there is none. Returns the exit code."""
+    if asyncio.run(launch.find(config)) is None:
+        return serve_here(config, log=True)
+    notify(
+        "this terminal cannot show the console, so each call is a line when it ends; Ctrl-C leaves the server running"
+    )
+    print_calls(config)
     return 0
 
 
 @click.command(cls=Command, examples=["tollkeeper serve", "tollkeeper serve --port 8700 --log"])
-@click.option("--drain", type=Seconds(), help="Seconds that running calls may take to finish when it stops.")
+@click.option("--drain", type=Seconds(), help="Seconds that running calls get to finish when the server stops.")
 @click.option("--log", is_flag=True, help="Print a line for each call as it ends.")
 @click.option("--no-token", is_flag=True, help="Do not create a first token, because nobody reads the output.")
 def serve(drain: float | None, *, log: bool, no_token: bool) -> None:
     """Run the gateway in the foreground, until Ctrl-C or 'tollkeeper stop'."""
-    where = msgspec.structs.replace(config(), first_token=not no_token)
+    config = msgspec.structs.replace(current_config(), first_token=not no_token)
     if drain is not None:
-        where = msgspec.structs.replace(where, drain_s=drain)
-    click.get_current_context().exit(serve_here(where, log=log))
+        config = msgspec.structs.replace(config, drain_s=drain)
+    click.get_current_context().exit(serve_here(config, log=log))
 
 
 serve.params[:0] = address_options()
@@ -95,42 +95,43 @@ serve.params[:0] = address_options()
         """waybar: "exec": "tollkeeper status --line --json", "return-type": "json", "interval": 5""",
     ],
 )
-@click.option("--line", is_flag=True, help="One line for a status bar; with --json as waybar reads it.")
+@click.option("--line", is_flag=True, help="Print one line for a status bar; with --json in waybar's format.")
 @json_option
 def status(*, line: bool, as_json: bool) -> None:
     """Show the running server.
 
-    Without a server the exit code is 5, and --json prints {"running": false, ...}; --line prints 'off' and ends with 0.
+    If no server is running, the exit code is 5, and --json prints {"running": false, ...}; --line prints 'off', and the
+    exit code is 0.
     """
     if line:
-        bar = _bar_line()
+        status_line = _fetch_bar_line()
         if as_json:
-            out_json_line(bar)
+            out_json_line(status_line)
         else:
-            out(plain(bar.text, limit=1_000))
+            out(plain(status_line.text, limit=1_000))
         return
 
     async def work(client: ControlClient) -> tuple[Status, formatting.BalanceOutlook | None, list[str], list[str]]:
-        view, ahead = await client.status(), await formatting.look_ahead(client)
-        return view, ahead, await _spent_budgets(client), await _price_news(client)
+        view, outlook = await client.status(), await formatting.find_balance_outlook(client)
+        return view, outlook, await _spent_budgets(client), await _price_news(client)
 
     try:
-        view, ahead, spent, news = run(work, running=True)
+        view, outlook, spent, news = run(work, running=True)
     except Quit as error:
         if as_json and error.exit_code is Exit.UNREACHABLE:
-            out_json({"running": False, "home": str(config().home), "error": error.message})
+            out_json({"running": False, "home": str(current_config().home), "error": error.message})
         raise
     if as_json:
-        account = ahead.json() if ahead else None
+        account = outlook.json() if outlook else None
         out_json(
             {"running": True, **msgspec.structs.asdict(view), "account": account, "used_up": spent, "prices": news}
         )
         return
-    _print(view, ahead, spent, news)
+    _print_status(view, outlook, spent, news)
 
 
 async def _spent_budgets(client: ControlClient) -> list[str]:
-    """Returns ``daily budget of token 'ci'`` for each budget that rejects calls; not the balance."""
+    """Returns ``daily budget of token 'ci'`` for each budget that rejects calls, without the balance."""
     try:
         incidents = await client.incidents()
     except GatewayError:
@@ -139,14 +140,15 @@ async def _spent_budgets(client: ControlClient) -> list[str]:
 
 
 async def _price_news(client: ControlClient) -> list[str]:
+    """Returns news about prices; none if the server cannot tell."""
     try:
         return news_lines(await client.price_news())
     except GatewayError:
         return []
 
 
-def _account(account: AccountView) -> str:
-    """Returns what keeps the account from paying; empty if nothing does."""
+def _account_problem(account: AccountView) -> str:
+    """Returns why calls are rejected because of the account; empty if they are not."""
     if account.status is not AccountStatus.ACTIVE:
         fix = advice(QuotaExceeded("", code="account_suspended"))
         return f"{account.status.value}: all calls are rejected; {fix}"
@@ -162,18 +164,18 @@ def _account(account: AccountView) -> str:
     "--wait", type=Seconds(), default=60, show_default=True, help="Seconds to wait until the server has stopped."
 )
 def stop(wait: float, *, at_once: bool) -> None:
-    """Stop accepting calls, let the running ones finish, then stop the server. Waits until it has stopped."""
-    where = config()
+    """Stop accepting calls, let running ones finish, then stop the server. Waits until it has stopped."""
+    config = current_config()
 
     async def work() -> Endpoint | None:
-        seen = await launch.look(where)
-        if seen.silent is not None:
-            raise seen.silent
-        if seen.endpoint is not None:
-            await launch.stop(seen.endpoint, now=at_once, wait_s=wait)
-        return seen.endpoint
+        found = await launch.check_server(config)
+        if found.silent is not None:
+            raise found.silent
+        if found.endpoint is not None:
+            await launch.stop(found.endpoint, now=at_once, wait_s=wait)
+        return found.endpoint
 
-    words("Server stopped." if asyncio.run(work()) else NO_SERVER.format(home=where.home))
+    notify("Server stopped." if asyncio.run(work()) else NO_SERVER.format(home=config.home))
 
 
 class BarLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -185,7 +187,9 @@ class BarLine(msgspec.Struct, frozen=True, kw_only=True):
     """``ok``, ``attention`` or ``off``."""
 
 
-def _bar_line() -> BarLine:
+def _fetch_bar_line() -> BarLine:
+    """Returns the line for the running server, or ``off``."""
+
     async def work(client: ControlClient) -> tuple[Status, AccountView, Summary, list[str]]:
         today = await client.summary(by="", since=parse_past("today", now()))
         return await client.status(), await client.account(), today, await _spent_budgets(client)
@@ -199,28 +203,28 @@ def _bar_line() -> BarLine:
 
 
 def bar_line(view: Status, account: AccountView, today: Summary, spent: Sequence[str] = ()) -> BarLine:
-    """Returns ``3 running, $1.24 today, $8.76 left``, and what needs attention. ``spent``: budgets that
-    reject calls.
+    """Returns ``3 running, $1.24 today, $8.76 left``, and what needs attention. ``spent`` are budgets that reject
+    calls.
     """
     channels = {state: count for state, count in view.channels.items() if state not in ("ok", "off")}
-    troubles = [_state_count("channel", state, count) for state, count in channels.items()] + _key_troubles(view)
+    problems = [_state_count("channel", state, count) for state, count in channels.items()] + _key_problems(view)
     if account.status is not AccountStatus.ACTIVE:
-        troubles.append(f"account {account.status.value}")
+        problems.append(f"account {account.status.value}")
     if account.balance_nanos <= 0:
-        troubles.append("balance used up")
-    troubles += [f"{name} refusing" for name in spent]
+        problems.append("balance used up")
+    problems += [f"{name} refusing" for name in spent]
     if view.state != "serving":
-        troubles.append(view.state.replace("_", " "))
+        problems.append(view.state.replace("_", " "))
     running = f"{view.in_flight} running" + (f", {view.queued} waiting" if view.queued else "")
     left = f"{brief_dollars(account.available_nanos)} left"
-    parts = [running, f"{brief_dollars(today.total.cost_nanos)} today", left, *troubles]
+    parts = [running, f"{brief_dollars(today.total.cost_nanos)} today", left, *problems]
     tooltip = (
         f"{view.address}: {count_text(today.total.calls, 'call')} today, {count_text(today.total.errors, 'error')}"
     )
-    return BarLine(text=", ".join(parts), tooltip=tooltip, css_class="attention" if troubles else "ok")
+    return BarLine(text=", ".join(parts), tooltip=tooltip, css_class="attention" if problems else "ok")
 
 
-def _key_troubles(view: Status) -> list[str]:
+def _key_problems(view: Status) -> list[str]:
     return [_state_count("key", state, count) for state, count in view.keys.items()]
 
 
@@ -230,53 +234,55 @@ def _state_count(noun: str, state: str, count: int) -> str:
     return f"{count_text(count, noun)} {word if count == 1 else word.replace('needs', 'need')}"
 
 
-def demand_none(where: Config, *, elsewhere: bool = False) -> None:
-    """Raises Quit if a server runs on this home, after printing how to use it; Unavailable if it is stopping.
+def require_no_server(config: Config, *, elsewhere: bool = False) -> None:
+    """Raise Quit if a server runs on this home, after printing how to use it; Unavailable if it is stopping.
 
-    ``elsewhere``: not if it listens at the host and port of ``where``.
+    With ``elsewhere``, a server that listens at the host and port of ``config`` is accepted.
     """
-    endpoint = asyncio.run(launch.find(where))
+    endpoint = asyncio.run(launch.find(config))
     if endpoint is None:
         return
-    if elsewhere and (endpoint.host_option, urlsplit(endpoint.address).port) == (where.host, where.port):
+    if elsewhere and (endpoint.host_option, urlsplit(endpoint.address).port) == (config.host, config.port):
         return
     client = ControlClient(endpoint)
-    demand_serving(asyncio.run(client.status()))
+    require_serving(asyncio.run(client.status()))
     tokens = [token for token in asyncio.run(client.tokens()) if not token.temporary]
-    if heard():
+    if has_stdout():
         out(connect_card.assign(connect_card.URL_VARIABLE, endpoint.address, "sh"))
-    stop_it = f"stop it with 'tollkeeper stop{where.home_option}', or give this one another folder with --home"
+    advice_text = f"stop it with 'tollkeeper stop{config.home_option}', or give this one another folder with --home"
     if tokens:
-        token = used_last(tokens)
-        words(
+        token = last_used_token(tokens)
+        notify(
             f"the key of token '{token.name}' ({token.hint}) was shown when it was created; "
-            f"for a new one: tollkeeper token rotate {word(token.name)}{where.home_option}"
+            f"for a new one: tollkeeper token rotate {word(token.name)}{config.home_option}"
         )
-    raise Quit(f"already serving at {endpoint.address} (pid {endpoint.pid}); {stop_it}", Exit.STORE)
+    raise Quit(f"already serving at {endpoint.address} (pid {endpoint.pid}); {advice_text}", Exit.STORE)
 
 
-def greet(address: str, home: str, notes: Sequence[str]) -> None:
-    """Print what the person who started the server needs to know."""
+def print_greeting(address: str, home: str, notes: Sequence[str]) -> None:
+    """Print the address, the data folder, and notes."""
     out(f"Tollkeeper is running at {address}")
     out(f"Data folder: {plain(home, limit=1_000)}. Press Ctrl-C to stop.")
     for note in filter(None, notes):
-        words(f"note: {note}")
+        notify(f"note: {note}")
 
 
-def hand_over(address: str, token: str, key: str, model: str) -> None:
-    """Print the first token's key, this once, and how to use it."""
+def print_first_key(address: str, token: str, key: str, model: str) -> None:
+    """Print the key of the first token, which is shown only once, and how to use it."""
     out(f"\nToken '{plain(token)}' created. Its key is shown only this once:\n\n  {key}")
     out(f"\nTry it in another terminal:\n\n{connect_card.curl(address, model, key)}")
     out(f"\nSettings for SDKs:\n\n{connect_card.environment(address, key)}")
 
 
-def _calls(view: Status) -> str:
-    """Returns ``32 running · 28 waiting``."""
+def _calls_text(view: Status) -> str:
+    """Returns ``32 running · 28 waiting``, config waiting calls wait for an upstream's slot."""
     waiting = sum(view.waits.values())
     return f"{view.in_flight + view.queued - waiting} running · {waiting} waiting"
 
 
-def _print(view: Status, ahead: formatting.BalanceOutlook | None, spent: Sequence[str], news: Sequence[str]) -> None:
+def _print_status(
+    view: Status, outlook: formatting.BalanceOutlook | None, spent: Sequence[str], news: Sequence[str]
+) -> None:
     ollama = view.ollama_address or view.ollama_error
     out_pairs(
         [
@@ -287,17 +293,17 @@ def _print(view: Status, ahead: formatting.BalanceOutlook | None, spent: Sequenc
             ("version", view.version),
             ("process", str(view.pid)),
             ("started", f"{local_time(view.started_ms)}, {brief_span(view.uptime_s * 1000)} ago"),
-            *([("account", _account(ahead.account)), ("balance", ahead.text())] if ahead else []),
+            *([("account", _account_problem(outlook.account)), ("balance", outlook.text())] if outlook else []),
             ("refusing", ", ".join(plain(name) for name in spent)),
-            ("calls", _calls(view)),
-            *(("", f"{count} waiting for {plain(what)}") for what, count in view.waits.items()),
+            ("calls", _calls_text(view)),
+            *(("", f"{count} waiting for {plain(resource)}") for resource, count in view.waits.items()),
             ("open consoles", str(view.watchers)),
             ("connections", formatting.connections(view)),
             (
                 "channels",
                 ", ".join(f"{count} {state_word(state)}" for state, count in sorted(view.channels.items())) or "none",
             ),
-            ("keys", ", ".join(_key_troubles(view))),
+            ("keys", ", ".join(_key_problems(view))),
             *((("" if number else "prices"), line) for number, line in enumerate(news)),
             ("recorded calls", f"{view.records:,}"),
             ("durability", view.durability),

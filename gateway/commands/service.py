@@ -1,12 +1,12 @@
-"""``service``: start the gateway at login."""
+"""``service``: starts the gateway at login."""
 
 import click
 
 from gateway.client.login_service import ServiceState, service_manager
 from gateway.commands.base import Noun
 from gateway.commands.options import json_option
-from gateway.commands.output import out_view, words
-from gateway.commands.session import config
+from gateway.commands.output import notify, out_view
+from gateway.commands.session import current_config
 from gateway.config import make_home
 
 
@@ -17,24 +17,24 @@ def service() -> None:
 
 @service.command(examples=["tollkeeper service install"])
 def install() -> None:
-    """Start the gateway now and at every login: a systemd user unit, a launchd agent or a Windows task."""
-    where = config()
-    make_home(where.home)
-    state = service_manager().install(where)
-    words(f"{state.system} starts the gateway at every login")
+    """Start the gateway now and at every login, with a systemd user unit, a launchd agent or a Windows task."""
+    config = current_config()
+    make_home(config.home)
+    state = service_manager().install(config)
+    notify(f"{state.system} starts the gateway at every login")
     _print(state)
 
 
 @service.command(examples=["tollkeeper service remove"])
 def remove() -> None:
-    """Stop the service and remove it. The data stays."""
+    """Stop the service and remove it. Data is kept."""
     _print(service_manager().remove())
 
 
 @service.command(examples=["tollkeeper service status --json"])
 @json_option
 def status(*, as_json: bool) -> None:
-    """Show whether the gateway is started at login, and whether it runs as a service now."""
+    """Show whether the gateway starts at login, and whether it runs as a service now."""
     _print(service_manager().state(), as_json=as_json)
 
 

@@ -1,4 +1,4 @@
-"""``settings``: what the owner decides for the whole gateway."""
+"""``settings``: shows and changes the settings of the whole gateway."""
 
 from typing import Any
 
@@ -8,15 +8,13 @@ from gateway.client.control import ControlClient
 from gateway.commands import formatting, options
 from gateway.commands.base import Noun
 from gateway.commands.editing import field_options, patch_of
-from gateway.commands.options import json_option, yes_option
+from gateway.commands.options import NONE, json_option, yes_option
 from gateway.commands.output import out_json, out_pairs, out_view
 from gateway.commands.session import run
 from gateway.domain.fields import SETTINGS, details
 from gateway.domain.history import NOTHING_CHANGED
 from gateway.domain.human_values import count_text
 from gateway.domain.settings import Settings
-
-NONE = "none"
 
 
 @click.group(cls=Noun, bare="show")
@@ -39,24 +37,27 @@ def show_settings(*, as_json: bool) -> None:
     ],
 )
 @field_options(SETTINGS)
-@click.option("--add-host", "add_hosts", multiple=True, help="Add one to the host names. May be repeated.")
-@click.option("--add-origin", "add_origins", multiple=True, help="Add one to the origins. May be repeated.")
+@click.option("--add-host", "add_hosts", multiple=True, help="Add a host name. May be repeated.")
+@click.option("--add-origin", "add_origins", multiple=True, help="Add an origin. May be repeated.")
 @yes_option
 @json_option
 def set_settings(
-    *, add_hosts: tuple[str, ...], add_origins: tuple[str, ...], yes: bool, as_json: bool, **given: Any
+    *, add_hosts: tuple[str, ...], add_origins: tuple[str, ...], yes: bool, as_json: bool, **values: Any
 ) -> None:
     """Change settings. Only the given options change.
 
     Asks first if --keep-days deletes call records.
     """
-    patch: dict[str, Any] = dict(patch_of(SETTINGS, given, Settings()))
+    patch: dict[str, Any] = dict(patch_of(SETTINGS, values, Settings()))
     if add_hosts or add_origins:
-        now = run(lambda client: client.settings())
-        for field, before, added in (("hosts", now.hosts, add_hosts), ("origins", now.origins, add_origins)):
+        present = run(lambda client: client.settings())
+        for field, values_before, added in (
+            ("hosts", present.hosts, add_hosts),
+            ("origins", present.origins, add_origins),
+        ):
             if added:
-                patch[field] = list(dict.fromkeys((*patch.get(field, before), *added)))
-    changes = options.something(patch)
+                patch[field] = list(dict.fromkeys((*patch.get(field, values_before), *added)))
+    changes = options.require_changes(patch)
     if "keep_days" in patch:
         expiring = run(lambda client: client.expiring_records(patch["keep_days"]), create=True)
         if expiring.records:
@@ -68,21 +69,24 @@ def set_settings(
     async def work(client: ControlClient) -> tuple[Settings, Settings]:
         return await client.settings(), await client.set_settings(changes)
 
-    was, after = run(work, create=True)
-    both = zip(details(SETTINGS, was), details(SETTINGS, after), strict=True)
-    changed = [(name, f"{old or NONE} -> {new or NONE}") for (name, old), (_, new) in both if old != new]
+    before, after = run(work, create=True)
+    pairs = zip(details(SETTINGS, before), details(SETTINGS, after), strict=True)
+    changed = [(name, f"{old or NONE} -> {new or NONE}") for (name, old), (_, new) in pairs if old != new]
     out_view(after, changed or [("settings", f"as before: {NOTHING_CHANGED}")], as_json=as_json)
 
 
 def _print(view: Settings, *, as_json: bool) -> None:
+    """Print all settings with their options, and the connections that are possible now if these are fewer."""
     if as_json:
         out_json(view)
         return
     status = run(lambda client: client.status())
-    now = f"{status.most_connections}{formatting.files_note(status)}" if status.open_files else ""
+    possible = f"{status.most_connections}{formatting.files_note(status)}" if status.open_files else ""
     options = [field.flags.replace("/", " ") for field in SETTINGS]
     pairs = details(SETTINGS, view)
-    # longer values push their option to the right
-    wide = max(len(value) for _, value in pairs if len(value) <= 24)
-    shown = [(name, f"{value or NONE:<{wide}}  {option}") for (name, value), option in zip(pairs, options, strict=True)]
-    out_pairs([*shown, ("connections now", now)])
+    # the options of longer values are not aligned
+    width = max(len(value) for _, value in pairs if len(value) <= 24)
+    shown = [
+        (name, f"{value or NONE:<{width}}  {option}") for (name, value), option in zip(pairs, options, strict=True)
+    ]
+    out_pairs([*shown, ("connections now", possible)])

@@ -1,4 +1,4 @@
-"""Signal relay: runs a program with our terminal, and passes on the signals that we get."""
+"""Signal relay: runs a program in our terminal, and passes our signals on to it."""
 
 import os
 import signal
@@ -15,68 +15,71 @@ from gateway.domain.text import plain
 
 FORWARDED = ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2")
 FROM_KEYBOARD = ("SIGINT", "SIGQUIT", "SIGTSTP")
-"""The terminal sends these to the program as well as to us; we stop only when the program has stopped."""
+"""The terminal sends these to the program as well as to us. We stop only when the program has stopped."""
 
 
 class SignalRelay:
-    """Passes our signals on to the program; those that come before its start, once it has started.
+    """Passes our signals on to the program. Signals that arrive before its start are sent once it has started.
 
-    None of them ends us while the block runs, so that the token is ended in any case.
+    No signal ends this process during the block, so that the token is ended in any case.
     """
 
     def __init__(self) -> None:
         self._child: subprocess.Popen[bytes] | None = None
-        self._waiting: list[int] = []
-        self._before: dict[int, Any] = {}
+        self._pending: list[int] = []
+        """The signals that arrived before the program was started."""
+        self._previous_handlers: dict[int, Any] = {}
 
     def __enter__(self) -> Self:
         names = (name for name in (*FORWARDED, *FROM_KEYBOARD) if hasattr(signal, name))  # Windows has few
-        self._before = {getattr(signal, name): signal.signal(getattr(signal, name), self._forward) for name in names}
+        self._previous_handlers = {
+            getattr(signal, name): signal.signal(getattr(signal, name), self._forward) for name in names
+        }
         return self
 
     def __exit__(self, *_: object) -> None:
-        for number, handler in self._before.items():
+        for number, handler in self._previous_handlers.items():
             signal.signal(number, handler)
 
     def supervise(self, command: list[str], environment: Mapping[str, str]) -> int:
-        """Run it to its end with our stdin, stdout, stderr and terminal.
+        """Run a program to its end with our stdin, stdout, stderr and terminal.
 
-        Returns its exit code, or 128 plus the signal's number if one ended it. Raises Quit if it cannot be started.
+        Returns its exit code, or 128 plus the number of the signal that ended it. Raises Quit if it cannot be started.
         """
         try:
             self._child = subprocess.Popen(command, env=environment)
         except OSError as error:
             raise Quit(
-                f"'{plain(command[0])}' could not be started: {_why_not(command[0], error)}", Exit.FAILED
+                f"'{plain(command[0])}' could not be started: {_start_failure(command[0], error)}", Exit.FAILED
             ) from error
-        for number in self._waiting:
+        for number in self._pending:
             self._forward(number, None)
         code = _wait(self._child)
         return 128 - code if code < 0 else code
 
     def _forward(self, number: int, _frame: FrameType | None) -> None:
         if self._child is None:
-            self._waiting.append(number)
+            self._pending.append(number)
         elif not (signal.Signals(number).name in FROM_KEYBOARD and _in_foreground()):
             with suppress(OSError):
                 self._child.send_signal(number)
 
 
-def _why_not(program: str, error: OSError) -> str:
-    """Returns why a program cannot be started: the system does not say that it is a script whose interpreter is
-    missing.
+def _start_failure(program: str, error: OSError) -> str:
+    """Returns why a program cannot be started. The system does not report that a script's interpreter is missing, so
+    the script is read.
     """
     with suppress(OSError), Path(program).open("rb") as file:
-        head = file.readline(1_000)
-        if isinstance(error, FileNotFoundError) and head.startswith(b"#!"):
-            interpreter = plain(head[2:].decode("utf-8", "replace").strip())
+        first_line = file.readline(1_000)
+        if isinstance(error, FileNotFoundError) and first_line.startswith(b"#!"):
+            interpreter = plain(first_line[2:].decode("utf-8", "replace").strip())
             return f"its first line names an interpreter that does not exist: {interpreter}"
     return error.strerror or str(error)
 
 
 def _wait(child: "subprocess.Popen[bytes]") -> int:
-    """Returns the exit code. When the program stops (ctrl-z), we stop as well, so that the shell gets its terminal
-    back.
+    """Returns the exit code. When the program is stopped (Ctrl-Z), this process stops too, so that the shell gets the
+    terminal back.
     """
     if os.name == "nt":
         return child.wait()
@@ -90,7 +93,7 @@ def _wait(child: "subprocess.Popen[bytes]") -> int:
 
 
 def _in_foreground() -> bool:
-    """Returns whether the terminal sends the signals of its keys to us and thereby to the program."""
+    """Returns whether the terminal sends signals from the keyboard to our process group, which includes the program."""
     try:
         return os.name == "nt" or os.tcgetpgrp(sys.__stdin__.fileno() if sys.__stdin__ else 0) == os.getpgrp()
     except OSError:

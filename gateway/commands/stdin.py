@@ -1,4 +1,4 @@
-"""Stdin: what is piped in or typed. It is read as bytes, so that it means the same in every locale."""
+"""Stdin: reads what is piped in or typed, as bytes, so that the locale does not matter."""
 
 import os
 import stat
@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from gateway.commands.output import words
+from gateway.commands.output import notify
 
 
 def on_terminal() -> bool:
@@ -15,43 +15,45 @@ def on_terminal() -> bool:
 
 
 def has_unread_pipe() -> bool:
-    """Returns whether something was piped in and not read; False if that cannot be known."""
+    """Returns whether something was piped in but not read; False if the system cannot tell."""
     try:
         import fcntl
         import termios
 
         handle = sys.stdin.fileno()
-        left = fcntl.ioctl(handle, termios.FIONREAD, bytes(4)) if stat.S_ISFIFO(os.fstat(handle).st_mode) else b""
+        is_pipe = stat.S_ISFIFO(os.fstat(handle).st_mode)
+        unread = fcntl.ioctl(handle, termios.FIONREAD, bytes(4)) if is_pipe else b""  # the number of bytes
     except (ImportError, OSError, ValueError, AttributeError):  # Windows, or stdin is closed
         return False
-    return any(left)
+    return any(unread)
 
 
-def whole(limit: int) -> bytes:
-    """Returns all of stdin up to the limit, because it may never end. Empty if stdin is closed."""
+def read_bytes(limit: int) -> bytes:
+    """Returns at most ``limit`` bytes: stdin may never end. Returns none if stdin is closed."""
     return b"" if sys.stdin is None else sys.stdin.buffer.read(limit)
 
 
-def prompt() -> str:
-    """Returns stdin as text. Anything but UTF-8, as in a diff of old files, is replaced, with a note.
+def read_prompt() -> str:
+    """Returns stdin as text. Bytes that are not UTF-8, as in a diff of old files, are replaced, with a note.
 
-    Raises UsageError when it is longer than any prompt.
+    Raises UsageError if it is longer than any prompt.
     """
-    data = whole((32 << 20) + 1)
+    data = read_bytes((32 << 20) + 1)
     if len(data) > 32 << 20:  # the gateway accepts no larger request
         raise click.UsageError("stdin has more than 32 MiB, too much for a prompt")
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        words(
+        notify(
             f"note: stdin is not UTF-8 (byte {error.start + 1}); invalid bytes are sent as '\N{REPLACEMENT CHARACTER}'"
         )
         return data.decode(errors="replace")
 
 
-def secret(what: str, otherwise: str) -> str:
-    """Returns one line, typed without an echo on a terminal. Raises BadParameter, saying what else to do, if it is
-    empty.
+def read_secret(what: str, otherwise: str) -> str:
+    """Returns one line. On a terminal, it is typed without an echo.
+
+    Raises BadParameter if it is empty; the error ends with ``otherwise``, which says what else the user can do.
     """
     if on_terminal():
         typed = str(click.prompt(what, default="", show_default=False, hide_input=True, err=True))
@@ -62,7 +64,5 @@ def secret(what: str, otherwise: str) -> str:
             raise click.BadParameter(text, param_hint=f"--{what}")
         typed = line.decode(errors="replace")
     if not typed.strip():
-        raise click.BadParameter(
-            f"there is no {what} on stdin; nothing was changed; {otherwise}", param_hint=f"--{what}"
-        )
+        raise click.BadParameter(f"stdin has no {what}; nothing was changed; {otherwise}", param_hint=f"--{what}")
     return typed.strip()

@@ -1,4 +1,4 @@
-"""``token``: the keys that clients present."""
+"""``token``: adds, edits and shows tokens, the keys that clients present."""
 
 import shlex
 from collections.abc import Callable
@@ -20,7 +20,16 @@ from gateway.commands.editing import (
     patch_of,
 )
 from gateway.commands.options import SOME, confirm, json_option, now, yes_option
-from gateway.commands.output import ListColumn, demand_stdout, json_text, out_done, out_list, out_once, out_view, words
+from gateway.commands.output import (
+    ListColumn,
+    json_text,
+    notify,
+    out_change,
+    out_list,
+    out_once,
+    out_view,
+    require_stdout,
+)
 from gateway.commands.session import run
 from gateway.domain.fields import TOKEN, details
 from gateway.domain.human_values import count_text, expiry_time
@@ -45,7 +54,7 @@ COLUMNS = [
 
 @click.group(cls=Noun, bare="list")
 def token() -> None:
-    """The keys that clients present. A token belongs to one group."""
+    """Tokens, the keys that clients present. A token belongs to one group."""
 
 
 @token.command("list", examples=["tollkeeper token list --json", "tollkeeper token list --search laptop"])
@@ -53,30 +62,28 @@ def token() -> None:
     "--search",
     type=SOME,
     metavar="WORDS",
-    help="List only tokens that contain these words, or that have or had this key.",
+    help="List only tokens with these words in their fields, or the token that has or had this key.",
 )
-@click.option(
-    "--all", "every", is_flag=True, help="Include the tokens of programs that 'run' started and that have ended."
-)
+@click.option("--all", "with_ended", is_flag=True, help="Include the tokens of ended programs, which 'run' started.")
 @json_option
-def list_tokens(*, search: str | None, every: bool, as_json: bool) -> None:
+def list_tokens(*, search: str | None, with_ended: bool, as_json: bool) -> None:
     """List the tokens."""
     tokens = run(lambda client: client.tokens())
     if search is not None:
-        wanted = search.casefold().split()
-        tokens = [token for token in tokens if all(word in token.searched.casefold() for word in wanted)]
-    shown = [token for token in tokens if every or not token.outlived]
-    empty = "no tokens yet; create one: tollkeeper token add NAME" if search is None else "no token fits"
+        words = search.casefold().split()
+        tokens = [token for token in tokens if all(word in token.searched.casefold() for word in words)]
+    shown = [token for token in tokens if with_ended or not token.outlived]
+    empty = "no tokens yet; create one: tollkeeper token add NAME" if search is None else "no token matches"
     out_list(shown, COLUMNS, as_json=as_json, empty=empty)
     if hidden := len(tokens) - len(shown):
-        words(f"and {count_text(hidden, 'token')} of programs that have ended: tollkeeper token list --all")
+        notify(f"not listed: {count_text(hidden, 'token')} of ended programs; see tollkeeper token list --all")
 
 
 @token.command("show", examples=["tollkeeper token show laptop"])
 @click.argument("ref", metavar="NAME", shell_complete=TOKENS)
 @json_option
 def show_token(ref: str, *, as_json: bool) -> None:
-    """Show one token: budgets, limits, and the models it sees."""
+    """Show one token: its budgets, its limits, and the models that it sees."""
     view = run(lambda client: client.token(ref))
     out_view(view, _pairs(view), as_json=as_json)
 
@@ -99,20 +106,20 @@ def show_token(ref: str, *, as_json: bool) -> None:
     help="Copy the fields of this token; the new one has its own key.",
 )
 @json_option
-def add_token(name: str, *, like: str | None, as_json: bool, **given: Any) -> None:
+def add_token(name: str, *, like: str | None, as_json: bool, **values: Any) -> None:
     """Create a token. Its key is printed once and never stored."""
-    demand_stdout()
-    body = {"name": name} | patch_of(TOKEN, given, TokenFields(name=name, group=""))
+    require_stdout()
+    body = {"name": name} | patch_of(TOKEN, values, TokenFields(name=name, group=""))
 
     async def work(client: ControlClient) -> NewToken:
         if like is None:
             return await client.add_token(body)
         other = await client.token(like)
-        return await client.add_token(copy_of(TOKEN, other) | patch_of(TOKEN, given, other) | {"name": name})
+        return await client.add_token(copy_of(TOKEN, other) | patch_of(TOKEN, values, other) | {"name": name})
 
     created = run(work, create=True)
     _print_key(created, f"Token '{created.token.name}' created in group '{created.token.group}'", as_json=as_json)
-    _note_if_blind(created.token)
+    _note_if_no_models(created.token)
 
 
 @token.command(
@@ -125,13 +132,13 @@ def add_token(name: str, *, like: str | None, as_json: bool, **given: Any) -> No
 @names_argument(TOKENS)
 @field_options(TOKEN)
 @json_option
-def edit_token(refs: tuple[str, ...], *, as_json: bool, **given: Any) -> None:
+def edit_token(refs: tuple[str, ...], *, as_json: bool, **values: Any) -> None:
     """Change a token, or several in one step. Only the given options change.
 
     With --json, several tokens are printed as an array.
     """
-    for view in _change(refs, lambda view: options.something(patch_of(TOKEN, given, view)), as_json=as_json):
-        _note_if_blind(view)
+    for view in _change(refs, lambda view: options.require_changes(patch_of(TOKEN, values, view)), as_json=as_json):
+        _note_if_no_models(view)
 
 
 @token.command("rename", examples=["tollkeeper token rename laptop desktop"])
@@ -141,7 +148,7 @@ def edit_token(refs: tuple[str, ...], *, as_json: bool, **given: Any) -> None:
 def rename_token(ref: str, new: str, *, as_json: bool) -> None:
     """Give a token another name. Its key keeps working."""
     view = run(lambda client: client.edit_token(ref, {"name": new}))
-    out_done(view, f"Token '{plain(ref)}' renamed to '{view.name}'.", as_json=as_json)
+    out_change(view, f"Token '{plain(ref)}' renamed to '{view.name}'.", as_json=as_json)
 
 
 @token.command("rotate", examples=["tollkeeper token rotate laptop"])
@@ -149,11 +156,11 @@ def rename_token(ref: str, new: str, *, as_json: bool) -> None:
 @yes_option
 @json_option
 def rotate_token(ref: str, *, yes: bool, as_json: bool) -> None:
-    """Give a token a new key. The old one stops working immediately."""
+    """Give a token a new key. The old one stops working at once."""
     if not yes:
         name = run(lambda client: client.token(ref)).name
-        confirm(f"Give token '{name}' a new key? The old one stops working immediately.", yes=yes)
-    demand_stdout()
+        confirm(f"Give token '{name}' a new key? The old one stops working at once.", yes=yes)
+    require_stdout()
     rotated = run(lambda client: client.rotate_token(ref))
     _print_key(rotated, f"Token '{rotated.token.name}' has a new key; the old one stopped working", as_json=as_json)
 
@@ -162,7 +169,7 @@ def rotate_token(ref: str, *, yes: bool, as_json: bool) -> None:
 @names_argument(TOKENS)
 @json_option
 def disable_token(refs: tuple[str, ...], *, as_json: bool) -> None:
-    """Reject calls with a token, or with several, until it is enabled again."""
+    """Reject calls with one or more tokens until they are enabled again."""
     _change(refs, lambda _: {"enabled": False}, as_json=as_json)
 
 
@@ -170,7 +177,7 @@ def disable_token(refs: tuple[str, ...], *, as_json: bool) -> None:
 @names_argument(TOKENS)
 @json_option
 def enable_token(refs: tuple[str, ...], *, as_json: bool) -> None:
-    """Accept calls with a token, or with several, again."""
+    """Accept calls with one or more tokens again."""
     _change(refs, lambda _: {"enabled": True}, as_json=as_json)
 
 
@@ -180,13 +187,12 @@ def enable_token(refs: tuple[str, ...], *, as_json: bool) -> None:
 def remove_token(refs: tuple[str, ...], *, yes: bool) -> None:
     """Remove a token, or several in one step. Their calls stay in the log."""
     views = run(lambda client: find_each(client.token, refs))
-    effect = "Keys stop working immediately; calls stay in the log."
-    confirm(f"Remove {named_text('token', views)}? {effect}", yes=yes)
-    words(run(lambda client: change_together(client, "tokens", {view.id: None for view in views})))
+    confirm(f"Remove {named_text('token', views)}? Keys stop working at once; calls stay in the log.", yes=yes)
+    notify(run(lambda client: change_together(client, "tokens", {view.id: None for view in views})))
 
 
 def _change(refs: tuple[str, ...], patch: Callable[[TokenView], options.Patch], *, as_json: bool) -> list[TokenView]:
-    """Change one or several. Returns what they are now."""
+    """Change tokens, and print what was done. Returns the changed tokens."""
 
     async def work(client: ControlClient) -> tuple[list[TokenView], str]:
         patches = {view.id: patch(view) for view in await find_each(client.token, refs)}
@@ -194,23 +200,24 @@ def _change(refs: tuple[str, ...], patch: Callable[[TokenView], options.Patch], 
         return await find_each(client.token, patches), done
 
     views, done = run(work)
-    out_done(views if len(views) > 1 else views[0], done, as_json=as_json)
+    out_change(views if len(views) > 1 else views[0], done, as_json=as_json)
     for view in views:
         if view.state == "expired":
-            words(f"note: token '{view.name}' has expired")
+            notify(f"note: token '{view.name}' has expired")
     return views
 
 
-def _note_if_blind(view: TokenView) -> None:
-    """Note that a token sees no models, which is allowed: its channel may come later."""
+def _note_if_no_models(view: TokenView) -> None:
+    """Print a note if a token sees no models. That is allowed, because a channel may be added later."""
     if not view.sees:
-        words(f"note: {run(lambda client: formatting.why_sees_none(client, view))}")
+        notify(f"note: {run(lambda client: formatting.why_sees_none(client, view))}")
 
 
 def _print_key(created: NewToken, text: str, *, as_json: bool) -> None:
-    again = f"{text}, but its key is lost; for a new one: tollkeeper token rotate {shlex.quote(created.token.name)}"
-    out_once(json_text(created) if as_json else created.key, again)
-    words(f"{text}. The key is shown only this once.")
+    """Print a new key, which is shown only this once."""
+    lost = f"{text}, but its key is lost; for a new one: tollkeeper token rotate {shlex.quote(created.token.name)}"
+    out_once(json_text(created) if as_json else created.key, lost)
+    notify(f"{text}. The key is shown only this once.")
 
 
 def _pairs(view: TokenView) -> list[tuple[str, str]]:
@@ -227,6 +234,6 @@ def _pairs(view: TokenView) -> list[tuple[str, str]]:
         ("held", dollars(view.held_nanos)),
         ("waiting", count_text(view.waiting, "call") if view.waiting else ""),
         *details(TOKEN, view, "name"),
-        *formatting.outlook(view.budgets, view.created_ms),
+        *formatting.budget_outlooks(view.budgets, view.created_ms),
         ("sees", ", ".join(view.sees) or "nothing: no enabled channel of its group offers an allowed model"),
     ]

@@ -1,4 +1,4 @@
-"""``usage export``: calls as CSV or JSON lines, for other programs."""
+"""``usage export``: writes calls as CSV or JSON lines, for other programs."""
 
 import csv
 import io
@@ -17,7 +17,7 @@ from gateway.client.control import ControlClient
 from gateway.commands.base import Command
 from gateway.commands.call_filters import call_query, filter_options, find_calls
 from gateway.commands.exit_codes import Exit, Quit
-from gateway.commands.output import ProgressLine, out, words
+from gateway.commands.output import ProgressLine, notify, out
 from gateway.commands.session import run
 from gateway.domain.field_kinds import json_value
 from gateway.domain.human_values import count_text, local_time
@@ -30,19 +30,19 @@ Write = Callable[[str], object]
 
 FIELDS = CallView.__struct_fields__
 """The fields of a line. Their names and order are stable; new ones are added at the end."""
-HEAD = (*FIELDS, "cost_dollars")
+CSV_COLUMNS = (*FIELDS, "cost_dollars")
 """The columns of CSV; the cost in dollars is always the last one."""
 
 
 class ExportTotals:
-    """The sums of the written calls."""
+    """The number, time span and cost of the written calls."""
 
     def __init__(self) -> None:
         self._calls = self._nanos = 0
         self._first = self._last = Millis(0)
 
     def add(self, call: CallView) -> None:
-        """Add a call, in any order."""
+        """Add a call. The order does not matter."""
         self._first = min(self._first or call.time_ms, call.time_ms)
         self._last = max(self._last, call.time_ms)
         self._calls, self._nanos = self._calls + 1, self._nanos + call.cost_nanos
@@ -57,10 +57,10 @@ class ExportTotals:
 
 
 FILE_NAME = re.compile(r"(\.{0,2}|~)/.*|[^:!]*\.(csv|tsv|txt|xlsx|json|jsonl|ndjson)", re.IGNORECASE)
-"""Matches a word that was probably meant as the file to write."""
+"""Matches a filter word that was probably meant as the file to write."""
 
 FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-"""The starts of cells that a spreadsheet reads as a formula, wide forms included."""
+"""The characters, wide forms included, with which a cell begins that a spreadsheet reads as a formula."""
 
 
 @click.command(
@@ -71,53 +71,51 @@ FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
     ],
 )
 @filter_options
-@click.option("--format", "form", type=click.Choice(["csv", "jsonl"]), default="csv", show_default=True)
-@click.option("--json", "form", flag_value="jsonl", help="The same as --format jsonl.")
+@click.option("--format", "format_name", type=click.Choice(["csv", "jsonl"]), default="csv", show_default=True)
+@click.option("--json", "format_name", flag_value="jsonl", help="The same as --format jsonl.")
 @click.option(
     "--output",
     "-o",
     type=click.Path(dir_okay=False, path_type=Path),
     help="Write to this new file (mode 0600) instead of stdout.",
 )
-def export(form: str, output: Path | None, **given: Any) -> None:
-    """Write calls that have ended, the last one first, to stdout or to a new file (--output).
+def export(format_name: str, output: Path | None, **values: Any) -> None:
+    """Write calls that have ended, newest first, to stdout or to a new file (--output).
 
-    WORDS pick calls, as for 'usage list'.
+    WORDS select calls, as in 'usage list'.
 
     In CSV, control characters are replaced, and a quotation mark (') is put before text that a spreadsheet would read
     as a formula. JSON lines are exact.
     """
-    wanted = call_query(given)
-    line_of = csv_line if form == "csv" else json_line
+    query = call_query(values)
+    format_line = csv_line if format_name == "csv" else json_line
 
     async def work(client: ControlClient, write: Write) -> ExportTotals:
         totals = ExportTotals()
-        if form == "csv":
-            write(csv_text(HEAD))
+        if format_name == "csv":
+            write(csv_text(CSV_COLUMNS))
         with ProgressLine(shown=output is not None) as progress:
-            async for call in find_calls(client, wanted, progress=progress):
+            async for call in find_calls(client, query, progress=progress):
                 if call.state == "settled":
-                    write(line_of(call))
+                    write(format_line(call))
                     totals.add(call)
         return totals
 
-    with _target(output) as write:
+    with _open_output(output) as write:
         totals = run(lambda client: work(client, write))
-    words(totals.text + (f", written to {output}" if output else ""))
-    file = next(filter(FILE_NAME.fullmatch, wanted.query.words), "")
+    notify(totals.text + (f", written to {output}" if output else ""))
+    file = next(filter(FILE_NAME.fullmatch, query.query.words), "")
     if file and output is None:
-        words(f"note: '{file}' was taken as a word that picks calls; to write to a file: --output {word(file)}")
+        notify(f"note: '{file}' was read as a word that filters calls; to write to a file: --output {word(file)}")
 
 
 def json_line(call: CallView) -> str:
-    """Returns the view as it is, in ASCII."""
+    """Returns the view as a line of JSON, in ASCII."""
     return json.dumps(json_value(call)) + "\n"
 
 
 def csv_line(call: CallView) -> str:
-    """Returns the view's fields in order, and the cost in dollars: text made harmless, lists as JSON, nothing
-    for null.
-    """
+    """Returns the view as a line of CSV: its fields in order, then the cost in dollars."""
     return csv_text([*map(csv_cell, _values_of(call)), number(call.cost_nanos)])
 
 
@@ -125,7 +123,9 @@ _values_of = attrgetter(*FIELDS)
 
 
 def csv_cell(value: object) -> str:
-    """Returns a value as text: harmless in a spreadsheet, nothing for null, JSON for anything but text or an int."""
+    """Returns the text of a cell: a text without control characters and formulas, a number, empty for None, else
+    JSON.
+    """
     if isinstance(value, str):
         text = plain(value, limit=len(value) + 1)
         return f"'{text}" if text[:1] in FORMULA else text
@@ -142,14 +142,14 @@ def csv_text(cells: Any) -> str:
 
 
 @contextmanager
-def _target(output: Path | None) -> Iterator[Write]:
-    """Opens stdout, or a private file. Raises Quit when the file exists."""
+def _open_output(output: Path | None) -> Iterator[Write]:
+    """Open stdout, or a new private file. Raises Quit if the file exists."""
     if output is None:
         yield lambda text: out(text, end="")
         return
     try:
         handle = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
-        raise Quit(f"{output} exists; name another file or remove it first", Exit.CONFLICT) from None
+        raise Quit(f"{output} exists; name another file, or remove it first", Exit.CONFLICT) from None
     with os.fdopen(handle, "w", encoding="utf-8") as file:
         yield file.write

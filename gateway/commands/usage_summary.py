@@ -1,4 +1,4 @@
-"""``usage summary``: sums of calls, by what they have in common or over time."""
+"""``usage summary``: sums up calls, by what they have in common or over time."""
 
 from collections.abc import Sequence
 from itertools import chain
@@ -13,7 +13,7 @@ from gateway.commands.base import Command
 from gateway.commands.call_filters import call_query, filter_options, no_match_note
 from gateway.commands.completion import several
 from gateway.commands.options import ParsedText, json_option, now
-from gateway.commands.output import ListColumn, out, out_json, out_list, words
+from gateway.commands.output import ListColumn, notify, out, out_json, out_list
 from gateway.commands.session import run
 from gateway.commands.usage_export import csv_cell, csv_text
 from gateway.domain.budget import Window, window_start
@@ -30,12 +30,12 @@ MONTH_MS = 30 * DAY_MS
 YEAR_MS = 365 * DAY_MS
 
 STEPS = {"month": "2026-11", "day": "2026-11-20", "hour": "2026-11-20 22:00"}
-"""Spans of time that calls are summed up by, each with an example."""
+"""The time spans by which calls are summed up, each with an example of its name."""
 DIMENSIONS = ("token", "model", "channel", "group", "app", "api", *STEPS)
 
 
 def _dimensions_of(text: str) -> tuple[str, ...]:
-    """``token,model``. Raises BadRequest."""
+    """Returns the dimensions in ``token,model``. Raises BadRequest for an unknown one."""
     names = tuple(parse_names(text))
     if not names or (wrong := [name for name in names if name not in DIMENSIONS]):
         known = ", ".join(repr(name) for name in DIMENSIONS)
@@ -93,24 +93,24 @@ NamedRow = tuple[list[str], SumRow]
 )
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV, costs in dollars.")
 @json_option
-def summary(by: tuple[tuple[str, ...], ...], *, as_csv: bool, as_json: bool, **given: Any) -> None:
+def summary(by: tuple[tuple[str, ...], ...], *, as_csv: bool, as_json: bool, **values: Any) -> None:
     """Sum up calls, tokens and cost of the last 30 days, or of the last year by month, unless --since says otherwise.
 
-    'Duration' and 'First' (the time to the first token) are averages. Beside each stand p50 and p95: half of the calls,
-    and 95 % of them, took no longer. These come from the records that are kept. Of many identical refusals only one is
-    recorded each second; all of them are counted.
+    'Duration' and 'First' (the time to the first token) are averages, each followed by p50 and p95: half of the calls,
+    and 95 % of them, took no longer. These are computed from the records that are kept. Of many identical refusals only
+    one is recorded each second, but all of them are counted.
 
-    Words and options pick calls, as in 'usage list'; calls whose records were deleted are left out. With --by month,
-    day or hour the first one is complete, wherever --since is.
+    Words and options select calls, as in 'usage list'; then calls whose records were deleted are left out. With --by
+    month, day or hour, the first one is always complete, even if --since is in its middle.
     """
     grouping = _grouping_of(tuple(chain.from_iterable(by)) or ("model",))
     if as_csv and as_json:
-        raise click.UsageError("--csv and --json exclude each other", click.get_current_context())
-    wanted = call_query(given)
-    since, until = wanted.query.since, wanted.query.until
-    picked = {name: value for name, value in wanted.fields.items() if name not in ("since", "until")}
-    usual = YEAR_MS if grouping.step == "month" else MONTH_MS
-    start = _whole_step(now() - usual if since is None else since, grouping.step)
+        raise click.UsageError("--csv and --json cannot be combined", click.get_current_context())
+    query = call_query(values)
+    since, until = query.query.since, query.query.until
+    filters = {name: value for name, value in query.fields.items() if name not in ("since", "until")}
+    default_span = YEAR_MS if grouping.step == "month" else MONTH_MS
+    start = _step_start(now() - default_span if since is None else since, grouping.step)
 
     async def work(client: ControlClient) -> tuple[Summary, str]:
         view = await client.summary(
@@ -119,10 +119,10 @@ def summary(by: tuple[tuple[str, ...], ...], *, as_csv: bool, as_json: bool, **g
             until=until,
             step=grouping.step,
             percentiles=True,
-            **picked,
+            **filters,
         )
-        nothing = not view.total.calls and any(picked.values())
-        return view, await no_match_note(client, wanted) if nothing else ""
+        no_match = not view.total.calls and any(filters.values())
+        return view, await no_match_note(client, query) if no_match else ""
 
     view, note = run(work)
     named = named_rows(view, grouping)
@@ -136,20 +136,23 @@ def summary(by: tuple[tuple[str, ...], ...], *, as_csv: bool, as_json: bool, **g
         total = ["total", *[""] * (len(grouping.names) - 1)]
         out_list([*named, (total, view.total)], _columns(grouping), as_json=False, empty="")
     if note:
-        words(note)
+        notify(note)
     if repeats := view.total.repeats:
-        refused = f"{repeats:,} refused {plural(repeats, 'calls')} came right after one like it"
-        words(f"{refused}: 'usage list' has one line for all of them")
+        refused = f"{repeats:,} refused {plural(repeats, 'calls')} came right after an identical one"
+        notify(f"{refused}; 'usage list' has one line for all of them")
     left_out = "; older calls are not counted: their records were deleted" if view.incomplete else ""
-    words(f"from {local_time(view.since_ms)} to {local_time(view.until_ms)}{left_out}")
+    notify(f"from {local_time(view.since_ms)} to {local_time(view.until_ms)}{left_out}")
 
 
 class Grouping(msgspec.Struct, frozen=True):
-    """What calls are summed up by."""
+    """How calls are summed up."""
 
     names: tuple[str, ...]
+    """The dimensions in the order of the columns, the time first."""
     by: str
+    """The server's name of the dimension, or of both; empty if calls are summed up by time only."""
     step: str
+    """The time span; empty if there is none."""
 
 
 def _grouping_of(names: tuple[str, ...]) -> Grouping:
@@ -159,7 +162,7 @@ def _grouping_of(names: tuple[str, ...]) -> Grouping:
     if len(set(names)) == len(names) and len(times) <= 1 and (len(others) <= 1 or (not times and set(others) == PAIR)):
         step, by = "".join(times), "|".join(sorted(others, reverse=True))
         return Grouping((*times, *sorted(others, reverse=True)), by, step)
-    text = f"--by {','.join(names)}: only token with model go together, and month, day or hour with one of the others"
+    text = f"--by {','.join(names)}: only token,model can be combined, or month, day or hour with one of the others"
     raise click.UsageError(f"{text}; 'tollkeeper usage export' has every call", click.get_current_context())
 
 
@@ -177,7 +180,7 @@ def _sum_column(column: ListColumn) -> ListColumn:
 
 
 def _csv(named: Sequence[NamedRow], grouping: Grouping) -> str:
-    """Returns a head and one line for each row, without the total."""
+    """Returns a line with the names of the columns, then one line for each row, without the total."""
     lines = [csv_text([*grouping.names, *CSV_FIELDS, "cost_dollars"])]
     for names, row in named:
         cost = number(row.cost_nanos)
@@ -185,19 +188,21 @@ def _csv(named: Sequence[NamedRow], grouping: Grouping) -> str:
     return "".join(lines)
 
 
-def _whole_step(since: int, by: str) -> int:
-    """Returns the start of the month, day or hour whose row would otherwise be partial."""
-    if by in ("day", "month"):
-        return window_start(Window(by), Millis(since))
-    return since // HOUR_MS * HOUR_MS if by == "hour" else since
+def _step_start(since: int, step: str) -> int:
+    """Returns the start of the month, day or hour that contains this time, so that its row is complete."""
+    if step in ("day", "month"):
+        return window_start(Window(step), Millis(since))
+    return since // HOUR_MS * HOUR_MS if step == "hour" else since
 
 
 def named_rows(view: Summary, grouping: Grouping) -> list[NamedRow]:
-    """Returns the rows with their names: by value, the most expensive first; or by time, the oldest first."""
+    """Returns the rows with their names, the most expensive first; with a time span, the oldest first."""
     if not grouping.step:
         return [(_names_of(row, grouping), row) for row in view.rows]
     length = len(STEPS[grouping.step])
-    noon_ms = 0 if grouping.step == "hour" else DAY_MS // 2  # its date here is the server's, if less than 12 h apart
+    noon_ms = (
+        0 if grouping.step == "hour" else DAY_MS // 2
+    )  # noon has the same date in our time zone as in the server's
     points = sorted(view.series, key=lambda point: (point.start_ms, -point.row.cost_nanos))
     return [
         (
@@ -210,7 +215,7 @@ def named_rows(view: Summary, grouping: Grouping) -> list[NamedRow]:
 
 
 def _names_of(row: SumRow, grouping: Grouping) -> list[str]:
-    """Returns the name of each dimension."""
+    """Returns the row's name in each dimension."""
     if len(grouping.names) == 1:
         return [row.name]
     model = row.key.partition("|")[2]

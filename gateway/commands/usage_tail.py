@@ -21,10 +21,10 @@ from gateway.commands.output import (
     cells,
     cut,
     narrow_widths,
+    notify,
     out,
     out_json_line,
     terminal_width,
-    words,
 )
 from gateway.commands.session import run
 from gateway.config import Config
@@ -35,11 +35,11 @@ from gateway.domain.present_names import PresentNames, present_names_of
 from gateway.domain.text import plain
 from gateway.domain.views import CallView
 
-CATCH_UP = 1000
-"""How many calls a snapshot has. If the output is read so slowly that more have ended, the others are left out."""
+SNAPSHOT_CALLS = 1000
+"""The number of calls in a snapshot. If more calls have ended before a slow reader gets it, the others are left out."""
 
-AGAIN_S = 0.5
-"""Seconds before reconnecting to a server that dropped this reader because it did not read."""
+RECONNECT_S = 0.5
+"""The time before reconnecting to a server that dropped us because we read too slowly, in seconds."""
 
 COLUMNS = (
     ListColumn("Time", lambda c: local_time(c.time_ms)[11:], "whole", least=8),
@@ -52,8 +52,8 @@ COLUMNS = (
     ListColumn("Cost", formatting.cost, "number", least=10),
     ListColumn("Duration", lambda c: formatting.span(c.duration_ms), "number", least=6),
 )
-"""The cells of a line, whose headings are not shown, with their widths. Longer cells push the rest, except texts on a
-terminal, which get narrower there."""
+"""The cells of a line, with their widths; headings are not shown. Longer cells shift the others, except for texts on a
+terminal, which are cut."""
 
 
 @click.command(
@@ -63,68 +63,68 @@ terminal, which get narrower there."""
 @filter_options
 @click.option(
     "--recent",
-    type=WholeNumber(0, CATCH_UP),
+    type=WholeNumber(0, SNAPSHOT_CALLS),
     default=10,
     show_default=True,
     help="Number of earlier calls to print first.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line; field names are stable.")
-def tail(recent: int, *, as_json: bool, **given: Any) -> None:
-    """Follow calls: print a line for each as it ends, until Ctrl-C. Needs a running server."""
-    wanted = call_query(given)
+def tail(recent: int, *, as_json: bool, **values: Any) -> None:
+    """Follow calls: print a line for each when it ends, until Ctrl-C. Needs a running server."""
+    query = call_query(values)
 
     async def work(client: ControlClient) -> None:
-        await _check(client, wanted)
-        await _follow(client, EventFeed(wanted, recent), as_json=as_json)
+        await _check_names(client, query)
+        await _follow(client, EventFeed(query, recent), as_json=as_json)
         raise Quit("the server stopped", Exit.UNREACHABLE)
 
     run(work, running=True)
 
 
-def print_calls(where: Config) -> None:
-    """Print the calls of the running server until it ends. A slow reader of stdout holds nothing up."""
+def print_calls(config: Config) -> None:
+    """Print the calls of the running server until it stops. A slow reader of stdout does not slow down calls."""
 
     async def main() -> None:
-        if (endpoint := await find(where)) is not None:
+        if (endpoint := await find(config)) is not None:
             await _follow(ControlClient(endpoint), EventFeed(CallQuery(), 0), as_json=False, quiet=True)
 
-    with suppress(GatewayError, Quit, click.exceptions.Exit):  # the server ended, or the reader closed
+    with suppress(GatewayError, Quit, click.exceptions.Exit):  # the server stopped, or the reader closed the pipe
         asyncio.run(main())
 
 
 async def _follow(client: ControlClient, feed: "EventFeed", *, as_json: bool, quiet: bool = False) -> None:
-    """Print the calls until the server stops; unless ``quiet``, with a line that it is stopping."""
-    async with aclosing(_events(client)) as events:  # one after the other, also when the reader closed
+    """Print the calls until the server stops. Unless ``quiet``, say when it is stopping."""
+    async with aclosing(_events(client)) as events:
         async for event in events:
             if isinstance(event, Snapshot) and feed.missed(event):
-                words("note: calls are left out here; 'tollkeeper usage list' shows them")
-            _print(feed.fresh(event), as_json=as_json)
+                notify("note: some calls are left out here; 'tollkeeper usage list' lists them")
+            _print(feed.calls_in(event), as_json=as_json)
             if isinstance(event, Stopping) and not quiet:
-                words("the server is stopping")
+                notify("the server is stopping")
 
 
-async def _check(client: ControlClient, wanted: CallQuery) -> None:
-    """Raises NotFound for a name that no future call can have."""
-    finders = (wanted.token, client.token), (wanted.group, client.group), (wanted.channel, client.channel)
-    for refs, find_one in finders:
+async def _check_names(client: ControlClient, query: CallQuery) -> None:
+    """Raise NotFound for the name of a token, group or channel that does not exist."""
+    finders = (query.token, client.token), (query.group, client.group), (query.channel, client.channel)
+    for refs, find_entity in finders:
         for ref in refs:
-            await find_one(ref)
+            await find_entity(ref)
 
 
 async def _events(client: ControlClient) -> AsyncGenerator[AnyEvent, None]:
-    """Yields events, also after the server dropped this reader. Raises Unavailable when the server is gone."""
-    heard = True
-    while heard:
-        heard = False
+    """Yields events, and reconnects if the server dropped us. Raises Unavailable if the server is gone."""
+    connected = True
+    while connected:
+        connected = False
         try:
-            async with aclosing(client.events(CATCH_UP)) as events:
+            async with aclosing(client.events(SNAPSHOT_CALLS)) as events:
                 async for event in events:
-                    heard = True
+                    connected = True
                     yield event
         except Unavailable:
-            if not heard:
+            if not connected:
                 raise
-            await asyncio.sleep(AGAIN_S)
+            await asyncio.sleep(RECONNECT_S)
         else:
             return
 
@@ -138,60 +138,65 @@ def _print(calls: Iterable[CallView], *, as_json: bool) -> None:
 
 
 class EventFeed:
-    """Turns events into calls that were not shown yet, oldest first."""
+    """Selects from events the calls that match a query and have not been shown yet, oldest first.
 
-    def __init__(self, wanted: CallQuery, recent: int) -> None:
-        self._asked = wanted
-        self._wanted = wanted.by_names(PresentNames())
+    ``recent`` is the number of earlier calls to show at the beginning.
+    """
+
+    def __init__(self, query: CallQuery, recent: int) -> None:
+        self._call_query = query
+        self._query = query.by_names(PresentNames())
+        """The query with ids in place of names."""
         self._recent = recent
-        self._shown: dict[str, None] = {}
-        self._begun = False
+        self._seen: dict[str, None] = {}
+        """The ids of the latest calls, in order."""
+        self._started = False
 
-    def fresh(self, event: AnyEvent) -> list[CallView]:
-        """Returns the calls to show for this event."""
+    def calls_in(self, event: AnyEvent) -> list[CallView]:
+        """Returns the calls in an event that are to be shown."""
         if isinstance(event, CallSettled):
             return self.unseen([event.call])
         if isinstance(event, Snapshot | EntityChanged):
-            self._wanted = self._asked.by_names(present_names_of(event))
+            self._query = self._call_query.by_names(present_names_of(event))
         if not isinstance(event, Snapshot):
             return []
         calls = self.unseen(reversed(event.recent))
-        if not self._begun:
-            self._begun = True
+        if not self._started:
+            self._started = True
             return calls[len(calls) - min(self._recent, len(calls)) :]
         return calls
 
     def missed(self, event: Snapshot) -> bool:
-        """Returns whether calls ended that are too old for this snapshot and were not shown."""
+        """Returns whether calls have ended that are too old for this snapshot and were not shown."""
         older = event.status.records > len(event.recent)
-        return self._begun and older and self._shown.keys().isdisjoint(call.id for call in event.recent)
+        return self._started and older and self._seen.keys().isdisjoint(call.id for call in event.recent)
 
     def unseen(self, calls: Iterable[CallView]) -> list[CallView]:
-        """Returns the calls to show; all of them now count as seen."""
-        new = [call for call in calls if call.id not in self._shown]
-        self._shown.update(dict.fromkeys(call.id for call in new))
-        while len(self._shown) > 2 * CATCH_UP:
-            del self._shown[next(iter(self._shown))]
-        return [call for call in new if self._wanted.matches(call)]
+        """Returns the calls that match and have not been seen. All of them count as seen now."""
+        new = [call for call in calls if call.id not in self._seen]
+        self._seen.update(dict.fromkeys(call.id for call in new))
+        while len(self._seen) > 2 * SNAPSHOT_CALLS:
+            del self._seen[next(iter(self._seen))]
+        return [call for call in new if self._query.matches(call)]
 
 
 def line_of(call: CallView, width: int | None = None) -> str:
-    """Returns one call on one line, or on two if it failed and the line has at most ``width`` places."""
-    shown, error = [plain(column.cell(call)) or NOTHING for column in COLUMNS], plain(call.error)
-    sizes = [max(column.least, cells(text)) for column, text in zip(COLUMNS, shown, strict=True)]
+    """Returns a call as a line. On a terminal with ``width`` places, the error may be on a second line."""
+    texts, error = [plain(column.cell(call)) or NOTHING for column in COLUMNS], plain(call.error)
+    sizes = [max(column.least, cells(text)) for column, text in zip(COLUMNS, texts, strict=True)]
     if width is not None:
         elastic = [at for at, column in enumerate(COLUMNS) if column.elastic]
         for at in elastic:
             sizes[at] = COLUMNS[at].least
         narrow_widths(sizes, elastic, sum(sizes) + len(MARGIN) * (len(sizes) - 1) - width, [6] * len(sizes))
-    line = MARGIN.join(COLUMNS[at].draw(shown[at], size) for at, size in enumerate(sizes))
+    line = MARGIN.join(COLUMNS[at].draw(texts[at], size) for at, size in enumerate(sizes))
     if width is None:
         return f"{line}{MARGIN}{error}".rstrip()
     line = cut(line, width)
-    left = width - cells(line) - len(MARGIN)
     if not error:
         return line.rstrip()
-    if left >= min(30, cells(error)):  # with less room it has a line of its own
-        return f"{line}{MARGIN}{cut(error, left)}"
+    remaining = width - cells(line) - len(MARGIN)
+    if remaining >= min(30, cells(error)):  # else it is on a second line
+        return f"{line}{MARGIN}{cut(error, remaining)}"
     indent = " " * (COLUMNS[0].least + len(MARGIN))
     return f"{line}\n{indent}{cut(error, width - len(indent))}"

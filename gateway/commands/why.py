@@ -1,4 +1,4 @@
-"""``why``: explain how a call would be handled, without making it."""
+"""``why``: explains how a call would be handled, without making it."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -30,7 +30,7 @@ def _state(route: RouteView) -> str:
 
 
 REQUEST = ListColumn("Request", lambda r: r.conversion, drop=3)
-"""The column is empty for chat completions."""
+"""This column is empty for chat completions."""
 
 COLUMNS = [
     ListColumn("Channel", lambda r: r.channel, "name"),
@@ -48,7 +48,7 @@ COLUMNS = [
     REQUEST,
     ListColumn(
         "Skipped because",
-        lambda r: f"not skipped, because it is the only one: {r.passed}" if r.last_resort else r.passed,
+        lambda r: f"not skipped, because there is no other: {r.passed}" if r.last_resort else r.passed,
         below=True,
     ),
 ]
@@ -65,30 +65,30 @@ COLUMNS = [
 @click.argument("token", shell_complete=TOKENS)
 @click.argument("model", shell_complete=MODELS, required=False)
 @click.option("--prompt-tokens", type=WholeNumber(1), help="Input tokens of the call (default: 1000).")
-@click.option("--max-tokens", type=WholeNumber(1), help="Its limit of output tokens (default: none).")
+@click.option("--max-tokens", type=WholeNumber(1), help="Limit of output tokens of the call (default: none).")
 @click.option("--stream", is_flag=True, help="Explain a streamed call.")
 @click.option("--api", type=SOME, help="The call's API: messages, responses, ... (default: chat).")
 @json_option
-def why(token: str, model: str | None, *, as_json: bool, **given: Any) -> None:
+def why(token: str, model: str | None, *, as_json: bool, **values: Any) -> None:
     """Explain what would happen to a call with TOKEN (a name or a key) to MODEL, without making it.
 
     With the id of a call instead of both, explain what would happen to the same call now.
 
-    It shows the rule that makes the model visible, the price, the hold, what is left of budgets and limits, and the
-    channels in the order in which they would be tried, with the reason for each that is skipped. If the call would be
-    rejected, the exit code is that of the call.
+    Shows the rule that makes the model visible, the price, the hold, what is left of budgets and limits, and the
+    channels in the order in which they would be tried, with the reason why a channel is skipped. If the call would be
+    rejected, the exit code is the one of the call.
     """
     if model is None and not is_call_id(token):
         raise click.UsageError("Missing argument 'MODEL'.", click.get_current_context())
 
     async def work(client: ControlClient) -> tuple[Why, str]:
         if model is not None:
-            return await client.why(token, model, **given), ""
+            return await client.why(token, model, **values), ""
         call = await client.call(token)
         if not (call.token_id and call.model):
-            raise Quit("that call had no token or no model", Exit.FAILED)
+            raise Quit("the call had no token or no model", Exit.FAILED)
         like, note = request_like(call)
-        return await client.why(call.token_id, call.model, **{**given, **like}), note
+        return await client.why(call.token_id, call.model, **{**values, **like}), note
 
     answer, note = run(work)
     if as_json:
@@ -104,6 +104,7 @@ def why(token: str, model: str | None, *, as_json: bool, **given: Any) -> None:
 
 
 def _pairs(answer: Why) -> Iterator[tuple[str, str]]:
+    """Yields the explanation as names and values."""
     yield "result", f"{answer.status} {answer.code}".strip() + f": {answer.message}"
     yield "what to do", answer.fix
     if answer.then is not None:
@@ -116,13 +117,13 @@ def _pairs(answer: Why) -> Iterator[tuple[str, str]]:
     for fallback in answer.unused_fallbacks:
         yield "no fallback", f"{plain(fallback.model)}: {fallback.rule}; {fallback.fix}".removesuffix("; ")
     times = f" {brief_multiplier(answer.multiplier)}" if answer.multiplier != 1_000_000 else ""
-    priced = formatting.price_words(answer.price, answer.model, refused=answer.refuses_unpriced)
-    yield "price", priced + (times if answer.price else "")
+    price = formatting.price_words(answer.price, answer.model, refused=answer.refuses_unpriced)
+    yield "price", price + (times if answer.price else "")
     yield "channels ask", formatting.price_range(answer.prices) if answer.prices else ""
     if answer.hold_nanos is None and answer.visible:
         yield "size", f"{size_text(answer)}; --prompt-tokens and --max-tokens say how large the call is"
     if answer.hold_nanos is not None:
-        size = answer.hold_text + ("; the most of the model and its fallbacks" if answer.fallbacks else "")
+        size = answer.hold_text + ("; the highest of the model and its fallbacks" if answer.fallbacks else "")
         yield "hold", f"{dollars(answer.hold_nanos)} for {size}"
     if marked := [route.channel for route in answer.routes if route.cache_marks and route.chance]:
         yield "prompt cache", f"{CACHE}; 'tollkeeper channel edit {word(marked[0])} --no-cache-marks' stops that"
@@ -131,6 +132,7 @@ def _pairs(answer: Why) -> Iterator[tuple[str, str]]:
 
 
 def _remaining_lines(answer: Why, party: PartyView) -> Iterator[str]:
+    """Yields what is left of the budgets and limits of the account, the group or the token."""
     if party.kind == "account":
         yield f"{brief_dollars(answer.available_nanos)} available"
     for budget in party.budgets:
@@ -153,5 +155,5 @@ def _budget(budget: BudgetView) -> str:
 
 
 def _limit(limit: LimitView) -> str:
-    back = f", all in {pause_text(limit.whole_in_ms / 1000)}" if limit.whole_in_ms else ""
-    return f"{limit.name}: {limit.left:,} of {limit.limit:,} left{back}"
+    reset = f", all in {pause_text(limit.whole_in_ms / 1000)}" if limit.whole_in_ms else ""
+    return f"{limit.name}: {limit.left:,} of {limit.limit:,} left{reset}"

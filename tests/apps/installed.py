@@ -62,7 +62,7 @@ def target(gateway: Gateway, model: str = MODEL) -> AppTarget:
 def launch_of(app: str, gateway: Gateway, folder: Path, model: str) -> Launch:
     """How ``tollkeeper run`` would start it; its files are written into the folder."""
     folder.mkdir(exist_ok=True)
-    launch = APPS[app].launched(target(gateway, model), folder)
+    launch = APPS[app].launch_for(target(gateway, model), folder)
     for name, text in launch.files.items():
         (folder / name).write_text(text)
     return launch

@@ -3,12 +3,12 @@
 from collections.abc import Awaitable, Callable
 
 from gateway.client.control import ControlClient
-from gateway.client.doctor import QUESTIONS, examine
+from gateway.client.doctor import CHECKS, examine
 from gateway.domain.text import plain
 from gateway.domain.views import Step
 from tests.fakes.gateway import Gateway
 
-NAMES = [name for name, _ in QUESTIONS]
+NAMES = [name for name, _ in CHECKS]
 
 Spoil = Callable[[Gateway, ControlClient], Awaitable[object]]
 """Makes a good gateway ill."""

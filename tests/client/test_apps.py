@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from gateway.client.app import AppTarget, Launch, Snippet
-from gateway.client.apps import APPS, app_of_program, demand_api, find_app, generic_launch, key_in
+from gateway.client.apps import APPS, app_of_program, find_app, generic_launch, key_in, require_api
 from gateway.client.connect_card import Shell
 from gateway.domain.errors import NotFound
 from tests.house import ROOT
@@ -54,7 +54,7 @@ def test_models_are_only_those_that_the_token_sees(name: str) -> None:
 
 @EVERY
 def test_the_key_reaches_a_program_by_its_environment_or_a_file_and_never_by_an_argument(name: str) -> None:
-    launch = APPS[name].launched(TARGET, Path("/tmp/x"))
+    launch = APPS[name].launch_for(TARGET, Path("/tmp/x"))
     assert not [argument for argument in launch.arguments if KEY in argument]
     assert KEY in str(launch.variables) + str(launch.files) or name == "cursor"
 
@@ -83,12 +83,12 @@ def test_codex_gets_a_provider_that_speaks_responses() -> None:
 
 @pytest.mark.parametrize(("model", "warned"), [("best", True), ("fast", False)])
 def test_a_name_that_claude_code_has_itself_is_pointed_out(model: str, warned: bool) -> None:
-    launch = APPS["claude"].launched(msgspec.structs.replace(TARGET, model=model), Path("/tmp/x"))
-    assert (f"Claude Code has a model of its own called '{model}'" in launch.warning) is warned
+    launch = APPS["claude"].launch_for(msgspec.structs.replace(TARGET, model=model), Path("/tmp/x"))
+    assert (f"Claude Code replaces the name '{model}'" in launch.warning) is warned
 
 
 def test_codex_is_started_with_the_same_as_overrides() -> None:
-    launch = APPS["codex"].launched(TARGET, Path())
+    launch = APPS["codex"].launch_for(TARGET, Path())
     overrides = "\n".join(value for option, value in zip(launch.arguments[::2], launch.arguments[1::2], strict=True))
     (file,) = files("codex")
     assert tomllib.loads(overrides) == {**tomllib.loads(file.text), "analytics": {"enabled": False}}
@@ -129,7 +129,7 @@ def test_a_model_that_makes_embeddings_is_none_to_choose_for_a_conversation(name
 
 
 def test_claude_code_searches_its_tools_unless_its_user_says_otherwise() -> None:
-    launch = APPS["claude"].launched(TARGET, Path("/tmp/x"))
+    launch = APPS["claude"].launch_for(TARGET, Path("/tmp/x"))
     assert launch.defaults == {"ENABLE_TOOL_SEARCH": "true"}
     assert "ENABLE_TOOL_SEARCH" not in str(launch.variables) + str(launch.files)
     shell, file = APPS["claude"].guide(TARGET)
@@ -139,12 +139,12 @@ def test_claude_code_searches_its_tools_unless_its_user_says_otherwise() -> None
 
 @pytest.mark.parametrize("name", [name for name, app in APPS.items() if not app.programs])
 def test_no_library_sends_traces_with_the_key_of_the_gateway(name: str) -> None:
-    launch = APPS[name].launched(TARGET, Path("/tmp/x"))
+    launch = APPS[name].launch_for(TARGET, Path("/tmp/x"))
     assert {**launch.defaults, **launch.variables}["OPENAI_AGENTS_DISABLE_TRACING"] == "1"
 
 
 def test_programs_are_started_without_reports_to_their_vendors() -> None:
-    launches = {name: APPS[name].launched(TARGET, Path("/tmp/x")) for name in ("codex", "qwen-code", "pi", "crush")}
+    launches = {name: APPS[name].launch_for(TARGET, Path("/tmp/x")) for name in ("codex", "qwen-code", "pi", "crush")}
     assert "analytics.enabled=false" in launches["codex"].arguments
     assert msgspec.json.decode(launches["qwen-code"].files["settings.json"])["privacy"] == {
         "usageStatisticsEnabled": False
@@ -154,7 +154,7 @@ def test_programs_are_started_without_reports_to_their_vendors() -> None:
 
 
 def test_pi_gets_its_provider_by_an_extension_and_every_field_that_it_insists_on() -> None:
-    launch = APPS["pi"].launched(msgspec.structs.replace(TARGET, model=NASTY), Path("/tmp/x"))
+    launch = APPS["pi"].launch_for(msgspec.structs.replace(TARGET, model=NASTY), Path("/tmp/x"))
     assert launch.arguments == ("--extension", str(Path("/tmp/x/tollkeeper.js")), "--model", f"tollkeeper/{NASTY}")
     script = launch.files["tollkeeper.js"].removeprefix('export default (pi) => pi.registerProvider("tollkeeper", ')
     provider = msgspec.json.decode(script.removesuffix(");\n"))
@@ -168,14 +168,14 @@ def test_pi_gets_its_provider_by_an_extension_and_every_field_that_it_insists_on
 
 
 def test_copilot_knows_the_size_of_the_context() -> None:
-    variables = APPS["copilot"].launched(TARGET, Path()).variables
+    variables = APPS["copilot"].launch_for(TARGET, Path()).variables
     assert (variables["COPILOT_PROVIDER_BASE_URL"], variables["COPILOT_MODEL"]) == (URL, "qwen3")
     assert variables["COPILOT_PROVIDER_MAX_PROMPT_TOKENS"] == "24000"
     assert variables["COPILOT_PROVIDER_MAX_OUTPUT_TOKENS"] == "8000"
 
 
 def test_cline_reads_a_file_of_the_run() -> None:
-    launch = APPS["cline"].launched(TARGET, Path("/tmp/x"))
+    launch = APPS["cline"].launch_for(TARGET, Path("/tmp/x"))
     assert launch.variables == {"CLINE_PROVIDER_SETTINGS_PATH": str(Path("/tmp/x/providers.json"))}
     settings = msgspec.json.decode(launch.files["providers.json"])
     assert settings["providers"][settings["lastUsedProvider"]]["settings"] == {
@@ -188,7 +188,7 @@ def test_cline_reads_a_file_of_the_run() -> None:
 
 @pytest.mark.parametrize(("name", "address"), [("goose", "OPENAI_HOST"), ("mini-swe-agent", "OPENAI_BASE_URL")])
 def test_agents_that_read_variables_get_the_address_and_the_model(name: str, address: str) -> None:
-    variables = APPS[name].launched(TARGET, Path()).variables
+    variables = APPS[name].launch_for(TARGET, Path()).variables
     assert variables[address] == {"goose": "http://127.0.0.1:8655", "mini-swe-agent": URL}[name]
     assert "qwen3" in "".join(variables.values())
 
@@ -201,14 +201,14 @@ def test_agents_that_read_variables_get_the_address_and_the_model(name: str, add
     ],
 )
 def test_a_program_that_speaks_no_api_of_the_gateway_is_refused(name: str, title: str) -> None:
-    with pytest.raises(NotFound, match=f"{title} speaks Gemini's API only"):
-        demand_api(name)
-    with pytest.raises(NotFound, match=f"{title} speaks Gemini's API only"):
+    with pytest.raises(NotFound, match=f"{title} speaks only Gemini's API"):
+        require_api(name)
+    with pytest.raises(NotFound, match=f"{title} speaks only Gemini's API"):
         find_app(name)
 
 
 def test_an_unknown_app_is_refused_with_all_names() -> None:
-    with pytest.raises(NotFound, match="unknown app 'emacs'; known: claude, codex, opencode"):
+    with pytest.raises(NotFound, match="unknown app 'emacs'; the apps are: claude, codex, opencode"):
         find_app("emacs")
     assert find_app("Claude").title == "Claude Code"
 
@@ -219,13 +219,13 @@ def test_an_app_is_also_found_by_the_name_of_its_program(program: str, title: st
 
 
 def test_aider_gets_variables_that_win_over_its_files() -> None:
-    variables = APPS["aider"].launched(TARGET, Path()).variables
+    variables = APPS["aider"].launch_for(TARGET, Path()).variables
     assert variables["AIDER_OPENAI_API_KEY"] == KEY
     assert not {"OPENAI_API_KEY", "OPENAI_API_BASE"} & set(variables)
 
 
 def test_open_webui_keeps_no_key_of_a_run() -> None:
-    launch = APPS["open-webui"].launched(TARGET, Path())
+    launch = APPS["open-webui"].launch_for(TARGET, Path())
     assert launch.variables["ENABLE_PERSISTENT_CONFIG"] == "False"
     assert "tollkeeper env --for open-webui" in launch.warning
     assert not [one for one in APPS["open-webui"].guide(TARGET) if "ENABLE_PERSISTENT_CONFIG" in one.variables]
@@ -255,7 +255,7 @@ def test_any_other_program_gets_what_sdks_read() -> None:
 
 @pytest.mark.parametrize("name", [name for name, app in APPS.items() if not app.programs])
 def test_a_program_of_any_sdk_gets_no_less_when_its_app_is_named(name: str) -> None:
-    assert generic_launch(TARGET).variables.keys() <= APPS[name].launched(TARGET, Path()).variables.keys()
+    assert generic_launch(TARGET).variables.keys() <= APPS[name].launch_for(TARGET, Path()).variables.keys()
 
 
 @pytest.mark.parametrize("name", ["pydantic-ai", "langchain"])

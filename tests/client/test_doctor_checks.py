@@ -251,7 +251,7 @@ async def test_a_missing_price_is_a_warning_that_says_what_to_do(owner: ControlC
     await owner.remove_price("m")
     step = (await steps(owner))["the quota is enough"]
     assert (step.result, step.fix.split(" --")[0]) == ("warning", "'tollkeeper price set m")
-    assert step.text == "'m' has no price: calls are counted, not charged, and no budget stops them"
+    assert step.text == "'m' has no price: calls are counted but not charged, and no budget stops them"
 
 
 async def test_the_price_is_that_of_the_group_and_the_tightest_budget_counts(owner: ControlClient) -> None:
@@ -381,15 +381,15 @@ async def test_what_programs_request_without_success_is_reported_with_advice(
     texts = {step.text.partition(",")[0]: step for step in found}
     assert {step.result for step in found} == {"warning"}
     assert set(texts) == {
-        "Claude Code asked for POST /v1/files",
-        "mine asked for POST /v1/chat/completions/chat/completions",
-        "obsidian asked for OPTIONS /v1/models",
-        "odd asked for PUT /v1/models",
+        "Claude Code requested POST /v1/files",
+        "mine requested POST /v1/chat/completions/chat/completions",
+        "obsidian requested OPTIONS /v1/models",
+        "odd requested PUT /v1/models",
     }
-    assert "(4 times in a day)" in texts["Claude Code asked for POST /v1/files"].text
-    assert "not supported" in texts["Claude Code asked for POST /v1/files"].fix
-    assert f"set it to {gateway.base_url}" in texts["mine asked for POST /v1/chat/completions/chat/completions"].fix
-    assert "--app-origins" in texts["obsidian asked for OPTIONS /v1/models"].fix
+    assert "(4 times in a day)" in texts["Claude Code requested POST /v1/files"].text
+    assert "not supported" in texts["Claude Code requested POST /v1/files"].fix
+    assert f"set it to {gateway.base_url}" in texts["mine requested POST /v1/chat/completions/chat/completions"].fix
+    assert "--app-origins" in texts["obsidian requested OPTIONS /v1/models"].fix
     assert all(step.fix for step in found)
 
 

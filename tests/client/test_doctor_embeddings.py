@@ -62,6 +62,6 @@ async def test_what_is_wished_is_done(owner: ControlClient, gateway: Gateway, pr
     assert (step.name, "does not support chat" in step.text) == ("a real call works", True)
     gateway.channel(provider.base_url, "z")
     step = await failure(owner, api="embeddings")
-    assert (step.name, step.fix) == ("the model is offered", "name the one to test: --model NAME")
+    assert (step.name, step.fix) == ("the model is offered", "name the model to test: --model NAME")
     provider.on("z", upstream())
     assert (await steps(owner, api="embeddings", model="z"))["a real call works"].result == "ok"

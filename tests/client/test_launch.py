@@ -20,12 +20,12 @@ from gateway.client.launch import (
     Server,
     ServerState,
     answers,
+    check_server,
     command,
     ensure,
     environment,
     find,
     log_size,
-    look,
     spawn,
     start,
     stop,
@@ -77,13 +77,13 @@ def test_what_killed_servers_left_is_swept(tmp_path: Path) -> None:
     for name, age in (("_MEIold", 100.0), ("_MEInew", 200.0), ("other", 100.0)):
         (tmp_path / name / "lib").mkdir(parents=True)
         os.utime(tmp_path / name, (age, age))
-    launch.sweep(tmp_path, 150.0)
-    launch.sweep(tmp_path / "nothing", 150.0)
+    launch.delete_old_folders(tmp_path, 150.0)
+    launch.delete_old_folders(tmp_path / "nothing", 150.0)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["_MEInew", "other"]
 
 
 def test_each_home_unpacks_into_a_folder_of_its_own(tmp_path: Path) -> None:
-    one, other = (launch.cache_of(Config(home=tmp_path / name)) for name in "ab")
+    one, other = (launch.cache_folder(Config(home=tmp_path / name)) for name in "ab")
     assert (one.parent, one != other) == (other.parent, True)
 
 
@@ -213,7 +213,7 @@ async def test_a_server_that_does_not_answer_is_not_taken_for_none(
     socket = config.home / "s"
     runfile.write(config.runfile, Endpoint(instance="x", secret="s", socket=str(socket), pid=4711))
     async with await asyncio.start_unix_server(talk, socket):
-        seen = await look(config)
+        seen = await check_server(config)
         for _ in range(2):
             await ended.acquire()
     assert (seen.endpoint, seen.silent is not None) == (None, True)
@@ -222,7 +222,7 @@ async def test_a_server_that_does_not_answer_is_not_taken_for_none(
         "server_slow",
         True,
     )
-    assert await look(config) == ServerState()
+    assert await check_server(config) == ServerState()
 
 
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE])

@@ -77,7 +77,7 @@ def test_a_service_is_removed_although_the_tool_refuses(calls: Path, config: Con
         wants.parent.mkdir()
         wants.symlink_to(keeper.file)
         (calls.parent / "refuse").touch()
-        with pytest.raises(ServiceFailed, match=r"failed: no; .* was deleted, so it does not start again"):
+        with pytest.raises(ServiceFailed, match=r"failed: no; .* was deleted, so the gateway does not start again"):
             keeper.remove()
         assert not keeper.file.exists()
         assert wants.is_symlink() is isinstance(keeper, Launchd)

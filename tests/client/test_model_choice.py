@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from gateway.client.control import ControlClient
-from gateway.client.model_choice import FormerRuns, best_model, usual_model
+from gateway.client.model_choice import FormerRuns, best_model, find_model
 from gateway.domain.views import CallPage, CallView
 from gateway.runfile import Endpoint
 from tests.commands.samples import CALL
@@ -45,7 +45,7 @@ class Calls(ControlClient):
 
 
 def chosen(*calls: CallView, names: Sequence[str] = MODELS, **options: Any) -> str:
-    return asyncio.run(usual_model(Calls(*calls), names, **options)).model
+    return asyncio.run(find_model(Calls(*calls), names, **options)).model
 
 
 def test_a_program_goes_on_with_the_model_of_its_own_runs() -> None:

@@ -2,7 +2,7 @@ import pytest
 from msgspec.structs import replace
 
 from gateway.client.http import Address
-from gateway.client.test_call import TESTED, PublicApi, demand_serving, public_api
+from gateway.client.test_call import TESTED, PublicApi, public_api, require_serving
 from gateway.domain.errors import GatewayError, InvalidToken, Unavailable, UpstreamError
 from tests.client.scripted import saying
 from tests.commands.samples import STATUS
@@ -29,7 +29,7 @@ def front(gateway: Gateway, provider: Provider) -> PublicApi:
     ],
 )
 def test_an_address_becomes_a_door(address: str, host: str, port: int, base: str) -> None:
-    assert public_api(address) == PublicApi(place=Address(host=host, port=port), base=base)
+    assert public_api(address) == PublicApi(address=Address(host=host, port=port), base_path=base)
 
 
 async def test_a_key_sees_its_models(front: PublicApi) -> None:
@@ -69,7 +69,7 @@ async def test_a_model_is_called_by_the_api_that_it_is_for(
 ) -> None:
     gateway.channel(provider.base_url, model)
     provider.on(model, upstream())
-    call_id = await public_api(gateway.base_url, gateway.client.key).usual_call(model)
+    call_id = await public_api(gateway.base_url, gateway.client.key).test_call(model)
     (record,) = await gateway.settled(1)
     assert (record.id, record.api, record.stream) == (call_id, api, stream)
     assert ("stream" in provider.last.json) == stream
@@ -78,7 +78,7 @@ async def test_a_model_is_called_by_the_api_that_it_is_for(
 async def test_a_stream_without_its_end_is_not_an_answer() -> None:
     async with saying(b'HTTP/1.1 200 OK\r\n\r\ndata: {"choices":[]}\n\n') as place:
         with pytest.raises(UpstreamError) as caught:
-            await PublicApi(place=place, base="/v1").streamed_call("m")
+            await PublicApi(address=place, base_path="/v1").streamed_call("m")
     assert caught.value.code == "upstream_cut"
 
 
@@ -91,12 +91,12 @@ async def test_a_stream_without_its_end_is_not_an_answer() -> None:
     ],
 )
 def test_a_server_that_is_stopping_accepts_no_calls(running: int, text: str) -> None:
-    demand_serving(replace(STATUS, in_flight=running))
+    require_serving(replace(STATUS, in_flight=running))
     with pytest.raises(Unavailable, match=text):
-        demand_serving(replace(STATUS, state="draining", in_flight=running))
+        require_serving(replace(STATUS, state="draining", in_flight=running))
 
 
 async def test_an_answer_without_choices_is_none() -> None:
     async with saying(b'HTTP/1.1 200 OK\r\n\r\n{"choices":[]}') as place:
         with pytest.raises(UpstreamError):
-            await PublicApi(place=place, base="/v1").plain_call("m")
+            await PublicApi(address=place, base_path="/v1").plain_call("m")

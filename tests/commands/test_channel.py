@@ -109,7 +109,7 @@ def test_a_new_channel_says_which_prices_it_brought_and_what_has_none() -> None:
 def test_a_vendors_channel_without_a_key_says_that_it_needs_one() -> None:
     keyless = replace(SAVED, name="g", preset="groq", key="", keys=())
     known = PresetView(name="groq", dialect="openai", base_url="https://g/v1", key_variable="GROQ_API_KEY", local=False)
-    note = "note: the channel has no key, and groq requires one: tollkeeper channel edit g --key env:GROQ_API_KEY\n"
+    note = "note: the channel has no key, but groq requires one: tollkeeper channel edit g --key env:GROQ_API_KEY\n"
     for saved, noted in ((keyless, True), (replace(keyless, key="env:X"), False), (replace(keyless, preset=""), False)):
         control = Control({"POST /channels": saved, "GET /presets": [known]})
         assert (note in run("channel", "add", "g", "--preset", "groq", control=control).err) is noted
@@ -207,7 +207,7 @@ def test_one_group_is_added_or_removed() -> None:
 @pytest.mark.parametrize(
     ("options", "error"),
     [
-        (["--remove-group", "none-such"], "it does not serve group 'none-such'; it serves default"),
+        (["--remove-group", "none-such"], "the channel does not serve group 'none-such'; its groups are: default"),
         (["--group", "a", "--add-group", "b"], "--group and --no-groups replace all groups"),
     ],
 )
@@ -228,7 +228,7 @@ def test_a_group_that_a_channel_leaves_without_models_is_named(line: str) -> Non
     by_id = {f"GET {mine}": after, f"PATCH {mine}": after, "POST /batch": {"done": "done"}}
     ran = run(*line.split(), control=Control({"GET /channels/x": before, "GET /groups": groups, **by_id}))
     notes = [text for text in ran.err.splitlines() if text.startswith("note: group")]
-    assert notes == ["note: group 'friends' has no model now, so its tokens cannot call: bot, ci"]
+    assert notes == ["note: group 'friends' has no models now, so its tokens cannot call: bot, ci"]
 
 
 @pytest.mark.parametrize(
@@ -248,7 +248,7 @@ def test_a_group_whose_last_model_is_removed_is_named() -> None:
         "GET /groups": [empty],
     }
     ran = run("channel", "edit", "x", "--map", "fast=none", control=Control(answers))
-    assert "note: group 'default' has no model now, so its tokens cannot call: bot" in ran.err
+    assert "note: group 'default' has no models now, so its tokens cannot call: bot" in ran.err
 
 
 @pytest.mark.parametrize("noun", ["token", "channel", "group"])
@@ -268,7 +268,7 @@ def test_an_unencrypted_address_is_pointed_out() -> None:
 
 def test_a_variable_that_is_not_set_is_pointed_out() -> None:
     missing = replace(CHANNEL, missing_variables=("MY_KEY",))
-    note = "note: MY_KEY is not set where the server runs; set it there and start the server again\n"
+    note = "note: MY_KEY is not set where the server runs; set it there and restart the server\n"
     for line in ("add x --base-url https://a.example/v1 --key env:MY_KEY", "edit x --key env:MY_KEY", "enable x"):
         mine = f"/channels/{missing.id}"
         asked = ("POST /channels", "GET /channels/x", f"GET {mine}", f"PATCH {mine}", f"POST {mine}/clear")

@@ -192,11 +192,11 @@ def test_a_mapping_is_removed() -> None:
     assert run(*EDIT, "--map", "fast=none", "--map", "big=o3", control=control).code == 0
     assert control.bodies == [{"models": [{"name": "big", "upstream": "o3"}], "patterns": ["*"]}]
     ran = run(*EDIT, "--map", "o3=none", control=control)
-    assert (ran.code, "no mapping 'o3' to remove" in ran.err) == (Exit.USAGE, True)
+    assert (ran.code, "the channel has no mapping 'o3'" in ran.err) == (Exit.USAGE, True)
     ran = run(*EDIT, "--models", "none", control=control)
-    assert (ran.code, "'*' is for all models" in ran.err) == (Exit.USAGE, True)
+    assert (ran.code, "use '*' for all models" in ran.err) == (Exit.USAGE, True)
     ran = run(*EDIT, "--models", "fast=none", control=control)
-    assert (ran.code, "--map removes a mapping" in ran.err) == (Exit.USAGE, True)
+    assert (ran.code, "use --map fast=none" in ran.err) == (Exit.USAGE, True)
 
 
 def test_names_instead_of_patterns_are_for_good() -> None:

@@ -59,7 +59,7 @@ def test_removing_looks_and_then_asks() -> None:
     control = Control({"GET /channels/openai": TWO})
     assert run("channel", "key", "remove", "openai", "2", control=control).code == Exit.USAGE
     ran = run("channel", "key", "remove", "openai", "3", control=control)
-    assert (ran.code, "has no key 3; it has: 1 " in ran.err) == (Exit.NOT_FOUND, True)
+    assert (ran.code, "has no key 3; its keys are: 1 " in ran.err) == (Exit.NOT_FOUND, True)
 
 
 def test_several_keys_are_given_when_a_channel_is_made() -> None:

@@ -57,7 +57,7 @@ def test_a_key_of_several_that_is_not_accepted_is_a_failure() -> None:
     half = replace(GOOD, text="1 of 2 keys are accepted; it lists 2 models; key 2: refused", failed_keys=1)
     ran = run("channel", "test", "x", control=Control({"POST /channels/x/test": half}))
     assert (ran.code, ran.out) == (Exit.UPSTREAM, f"ok after 85ms: {half.text}\n")
-    assert ran.err == "tollkeeper: channel 'x' works, but not with all of its keys\n"
+    assert ran.err == "tollkeeper: channel 'x' works, but some of its keys do not\n"
     every = run("channel", "test", control=Control({"GET /channels": [CHANNEL], "POST /channels/openai/test": half}))
     assert (every.code, every.err) == (Exit.UPSTREAM, "tollkeeper: 1 channel failed the test: openai\n")
 
@@ -151,7 +151,7 @@ def test_a_list_that_could_not_be_fetched_is_shown_as_such() -> None:
 
 def test_models_without_a_usable_name_are_counted() -> None:
     control = Control({**answers().answers, "GET /channels/x/listing": replace(FRESH, unnamed=2)})
-    assert run("channel", "models", "x", control=control).err.startswith("note: 2 models left out: without a name, or ")
+    assert run("channel", "models", "x", control=control).err.startswith("note: 2 models left out, without a name or ")
 
 
 def test_models_are_added_to_those_there_are() -> None:
@@ -203,7 +203,7 @@ def test_what_cannot_be_taken_off_changes_nothing() -> None:
     ran = run("channel", "models", "x", "nosuch", "--remove", control=control)
     assert (ran.code, "offers no model that matches nosuch; it offers fast, gpt-4o;" in ran.err) == (3, True), ran.err
     ran = run("channel", "models", "x", "*", "--remove", control=control)
-    assert (ran.code, "to offer none: tollkeeper channel disable" in ran.err) == (Exit.USAGE, True)
+    assert (ran.code, "to stop using it: tollkeeper channel disable" in ran.err) == (Exit.USAGE, True)
     assert control.bodies == []
 
 

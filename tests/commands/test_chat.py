@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from gateway.client.test_call import PublicApi, public_api
 from gateway.commands import formatting
-from gateway.commands.chat import chat_model, print_receipt, print_stream, whole
+from gateway.commands.chat import chat_model, print_answer, print_receipt, print_stream
 from gateway.commands.exit_codes import Exit, Quit
 from gateway.config import load
 from gateway.domain.errors import RateLimited, Unavailable, UpstreamError
@@ -87,9 +87,9 @@ async def test_an_answer_is_a_success_also_if_the_server_stops_right_after_it(
         (
             ["output_limit=2"],
             "length",
-            "note: the answer was cut off after 150 tokens: the model, or what is left of a budget or the balance,",
+            "note: the answer was cut off after 150 tokens: the model, or what is left of a budget or of the balance,",
         ),
-        ([], "length", "note: the answer was cut off after 150 tokens: the model's limit of output"),
+        ([], "length", "note: the answer was cut off after 150 tokens: it reached the model's output limit"),
         (["output_limit=2"], "stop", ""),
     ],
 )
@@ -126,7 +126,7 @@ async def test_a_whole_answer_is_printed(provider: Provider, capsys: pytest.Capt
         await exchange.answer(b'{"choices":[{"message":{"content":"hi"}}]}', headers={"x-request-id": "req_1"})
 
     provider.on("m", answer)
-    assert await whole(way(provider), {"model": "m"}) == "req_1"
+    assert await print_answer(way(provider), {"model": "m"}) == "req_1"
     assert capsys.readouterr().out == "hi\n"
 
 
@@ -138,7 +138,7 @@ async def test_a_refusal_says_when_to_try_again(provider: Provider, message: str
         {"error": {"message": message, "code": "rate_limit_exceeded"}}, status=429, headers={"retry-after": "12"}
     )
     provider.on("m", refusal)
-    for ask in (print_stream, whole):
+    for ask in (print_stream, print_answer):
         with pytest.raises(RateLimited) as caught:
             await ask(way(provider), {"model": "m", "messages": []})
         assert caught.value.message == said
@@ -214,7 +214,7 @@ def test_a_real_call_is_streamed_and_its_cost_told(served: Served) -> None:
 
 
 def test_a_pipe_beside_a_prompt_is_not_ignored_without_a_word(served: Served) -> None:
-    note = "note: stdin was not read, because PROMPT is given; to send both, give PROMPT as --system\n"
+    note = "note: stdin was not read, because PROMPT is given; to send both, give one of them as --system\n"
     for line, told in ((("hi",), True), (("--system", "hi"), False)):
         ran = tollkeeper(served.home, "chat", "--model", "demo-echo", *line, stdin="a diff")
         assert (ran.code, ran.err.endswith(note)) == (0, told), ran.err

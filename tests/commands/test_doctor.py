@@ -18,9 +18,9 @@ DOWN = {"GET /status": {**{f: getattr(STATUS, f) for f in STATUS.__struct_fields
 def test_the_first_failure_is_named_with_what_to_do() -> None:
     ran = run("doctor", control=Control(DOWN))
     assert ran.code == Exit.UNREACHABLE
-    assert ran.out.startswith("fail     the gateway answers     the gateway is not listening")
+    assert ran.out.startswith("fail     the gateway answers     no server is running")
     assert "tollkeeper serve" in ran.out
-    assert ran.err.startswith("tollkeeper: the check 'the gateway answers' failed: the gateway is not listening")
+    assert ran.err.startswith("tollkeeper: the check 'the gateway answers' failed: no server is running")
     assert ("tollkeeper serve" in ran.err, ran.err.count("\n")) == (False, 1)
     assert "tollkeeper serve" in run("doctor", "--json", control=Control(DOWN)).err
 

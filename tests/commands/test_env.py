@@ -79,7 +79,7 @@ def test_the_key_in_the_environment_is_left_out_if_it_is_that_of_another_token(m
 def test_a_key_that_is_given_must_be_that_of_the_token() -> None:
     ran = run("env", "--token", "laptop", "--key", "-", control=Control(APPS), stdin=f"{KEY}\n")
     assert (ran.code, KEY in ran.out) == (Exit.TOKEN, False)
-    assert f"the key is not that of token 'laptop', which is {TOKEN.hint}" in ran.err
+    assert f"the key does not belong to token 'laptop', whose key is {TOKEN.hint}" in ran.err
     assert f"nothing was printed for this key; save it now: {KEY}" in ran.err
 
 
@@ -141,7 +141,7 @@ def test_a_key_from_a_pipe_that_no_part_has_is_not_lost() -> None:
     line = ("env", "--for", "codex", "--shell", "sh", "--key")
     ran = run(*line, "-", "--only", "file", control=Control(APPS), stdin=OWN_KEY)
     assert OWN_KEY not in ran.out
-    assert ran.err.endswith(f"what was printed does not contain the key; save it now: {OWN_KEY}\n")
+    assert ran.err.endswith(f"the printed settings do not contain the key; save it now: {OWN_KEY}\n")
     for known in ((*line, OWN_KEY, "--only", "file"), (*line, "-"), (*line, "-", "--only", "variables")):
         assert "save it now" not in run(*known, control=Control(APPS), stdin=OWN_KEY).err
 

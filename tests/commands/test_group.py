@@ -73,7 +73,7 @@ def test_a_question_before_removal_names_what_moves_and_never_precedes_a_refusal
     control = Control({"GET /groups/default": GROUP, "GET /groups/home": GROUP, "DELETE /groups/default": error})
     assert run("group", "remove", "default", control=control).code == Exit.CONFLICT
     asked = run("group", "remove", "default", "--move", "home", control=control)
-    assert (asked.code, f"What uses it moves to 'home': {GROUP.tokens[0]}" in asked.err) == (Exit.USAGE, True)
+    assert (asked.code, f"Its tokens and channels move to 'home': {GROUP.tokens[0]}" in asked.err) == (Exit.USAGE, True)
     assert run("group", "remove", "default", "--move", "hoem", control=control).code == Exit.NOT_FOUND
     unused = Control({"GET /groups/default": replace(GROUP, tokens=[], channels=[])})
     assert "answer yes to: Remove group 'default'?" in run("group", "remove", "default", control=unused).err
@@ -124,7 +124,7 @@ def test_fallbacks_that_are_replaced_are_named() -> None:
     saved = replace(GROUP, fallbacks=[Fallback(model="o3", to=(MODEL.name,))], channels=MODEL.channels)
     control = Control({"GET /groups/default": before, "PATCH /groups/default": saved, "GET /models": [MODEL]})
     err = run("group", "edit", "default", "--fallback", f"o3={MODEL.name}", control=control).err
-    assert err.endswith("note: --fallback replaces all, so these have none any more: gpt-*\n")
+    assert err.endswith("note: --fallback replaces all fallbacks, so these models have none now: gpt-*\n")
 
 
 def test_models_that_leave_a_group_without_any_are_pointed_out() -> None:
@@ -132,7 +132,7 @@ def test_models_that_leave_a_group_without_any_are_pointed_out() -> None:
         found = replace(GROUP, sees=sees, tokens=["laptop"])
         control = Control({"GET /groups/default": GROUP, "PATCH /groups/default": found, "GET /groups": [found]})
         ran = run("group", "edit", "default", "--models", "gpt-9*", control=control)
-        assert ("note: group 'default' has no model now, so its tokens cannot call: laptop" in ran.err) is noted
+        assert ("note: group 'default' has no models now, so its tokens cannot call: laptop" in ran.err) is noted
 
 
 def test_an_alias_that_the_group_hides_is_pointed_out() -> None:
@@ -141,7 +141,7 @@ def test_an_alias_that_the_group_hides_is_pointed_out() -> None:
         saved = replace(GROUP, models=models, fallbacks=aliases, channels=MODEL.channels)
         control = Control({"GET /groups/default": GROUP, "PATCH /groups/default": saved, "GET /models": [MODEL]})
         err = run("group", "edit", "default", "--fallback", f"fast={MODEL.name}", control=control).err
-        assert ("note: the group's own --models hide fast; add the name there, or no token can use it" in err) is noted
+        assert ("note: the group's own --models hide fast; add it there, or no token can use it" in err) is noted
         control = Control({"POST /groups": saved, "GET /channels": []})
         assert ("the group's own --models hide fast" in run("group", "add", "new", control=control).err) is noted
 

@@ -43,7 +43,7 @@ def test_the_list_may_be_one_tokens() -> None:
             ["gpt-4o"],
             (
                 "its own list of models is 'demo-*', which matches none of its group 'default'; "
-                "see them all: tollkeeper token edit laptop --models '*'"
+                "to let it see all: tollkeeper token edit laptop --models '*'"
             ),
         ),
     ],

@@ -44,9 +44,9 @@ def test_a_budget_without_a_window_is_answered_with_examples_that_work(text: str
 
 
 def test_what_was_not_given_is_not_sent() -> None:
-    assert options.given_values(a=None, b="", c=0) == {"b": "", "c": 0}
+    assert options.without_none(a=None, b="", c=0) == {"b": "", "c": 0}
 
 
 def test_an_empty_patch_is_a_usage_error() -> None:
     with click.Context(click.Command("edit")), pytest.raises(click.UsageError):
-        options.something({})
+        options.require_changes({})

@@ -15,10 +15,10 @@ from gateway.commands.output import (
     color_state,
     cut,
     cut_middle,
-    harmless,
     out_json,
     out_json_list,
     out_pairs,
+    plain_lines,
     table,
 )
 from gateway.domain.field_kinds import json_value
@@ -52,7 +52,7 @@ def test_cells_and_pairs_are_harmless(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def test_text_of_several_lines_keeps_its_lines_and_tabs() -> None:
-    assert harmless("a\tb\r\nc\x1b[2J\n") == "a\tb\nc\ufffd[2J\n"
+    assert plain_lines("a\tb\r\nc\x1b[2J\n") == "a\tb\nc\ufffd[2J\n"
 
 
 def test_json_is_ascii_and_exact(capsys: pytest.CaptureFixture[str]) -> None:

@@ -82,7 +82,7 @@ def test_leaps_can_be_accepted() -> None:
 
 def test_an_old_list_says_so() -> None:
     stale = replace(NEW, listed=replace(PRICE, stale=True))
-    assert "the list is old" in run("price", "import", control=Control({"POST /prices/import": [stale]})).err
+    assert "the price list is old" in run("price", "import", control=Control({"POST /prices/import": [stale]})).err
 
 
 def test_prices_are_listed_in_dollars() -> None:
@@ -121,7 +121,7 @@ def test_rates_that_a_new_price_does_not_have_any_more_are_named() -> None:
     bare = replace(PRICE, cached_input_nanos=None, cache_write_nanos=None, tier_prices=[])
     control = Control({**OFFERED, "GET /prices": [full], f"PUT /prices/{quote(PRICE.model)}": bare})
     ran = run("price", "set", PRICE.model, "--input", "2.5", "--output", "10", control=control)
-    assert ran.err.splitlines()[1].endswith("what it had before and has no more: --cached 1.25 --tier 200k=6/22.50")
+    assert ran.err.splitlines()[1].endswith("it no longer has: --cached 1.25 --tier 200k=6/22.50")
     longer = replace(tier, above=1_000_000)
     free = replace(PRICE, cached_input_nanos=Nanos(0), tier_prices=[tier, longer])
     answers = {
@@ -130,7 +130,7 @@ def test_rates_that_a_new_price_does_not_have_any_more_are_named() -> None:
         f"PUT /prices/{quote(PRICE.model)}": replace(bare, tier_prices=[longer]),
     }
     ran = run("price", "set", PRICE.model, "--input", "2.5", "--output", "10", control=Control(answers))
-    assert ran.err.splitlines()[1].endswith("no more: --cached 0 --tier 200k=6/22.50 --tier 1M=6/22.50")
+    assert ran.err.splitlines()[1].endswith("no longer has: --cached 0 --tier 200k=6/22.50 --tier 1M=6/22.50")
     kept = {**OFFERED, "GET /prices": [full], f"PUT /prices/{quote(PRICE.model)}": full}
     ran = run("price", "set", PRICE.model, "--input", "2.5", "--output", "10", control=Control(kept))
     assert "no more" not in ran.err
@@ -256,7 +256,7 @@ def test_a_missing_price_says_what_to_do() -> None:
 def test_nothing_known_is_nothing_to_import() -> None:
     for preset, more in (
         ("openai", ""),
-        ("", ". It is not known whose models these channels have: openai; say it with "),
+        ("", ". The vendors of these channels are not known: openai; name them with "),
     ):
         channels = [replace(CHANNEL, preset=preset)]
         ran = run("price", "import", control=Control({"POST /prices/import": [], "GET /channels": channels}))
@@ -268,13 +268,13 @@ def test_only_the_channel_asked_for_can_be_why_nothing_is_imported() -> None:
     channels = [replace(CHANNEL, name="openai", preset="openai"), replace(CHANNEL, name="mine", preset="")]
     control = Control({"POST /prices/import": [], "GET /channels": channels})
     assert run("price", "import", "--channel", "openai", control=control).err == "no known prices; nothing to import\n"
-    assert "these channels have: mine;" in run("price", "import", "--channel", "mine", control=control).err
+    assert "these channels are not known: mine;" in run("price", "import", "--channel", "mine", control=control).err
     assert "No channel offers gpt-9;" in run("price", "import", "--model", "gpt-9", control=control).err
     named = run("price", "import", "--channel", "openai", "--model", "gpt-9", control=control).err
     assert "'openai' does not offer gpt-9;" in named
     offered = channels[1].models[0].name
     control = Control({"POST /prices/import": [], "GET /channels": channels[1:]})
-    assert "these channels have: mine;" in run("price", "import", "--model", offered, control=control).err
+    assert "these channels are not known: mine;" in run("price", "import", "--model", offered, control=control).err
 
 
 def test_a_price_is_removed() -> None:
@@ -301,8 +301,11 @@ def test_prices_of_a_channel_are_removed_after_a_question() -> None:
     control = Control({**answers, "GET /settings": Settings()})
     ran = run(*line, control=control)
     assert (ran.code, [asked for asked, _ in control.asked if asked.startswith("DELETE")]) == (Exit.USAGE, [])
-    assert "Remove the price of 'fast', 'gpt-4o' at channel 'openai'? Calls there will cost the price" in ran.err
-    assert "without one they will cost nothing" in ran.err
+    assert (
+        "Remove the price of 'fast', 'gpt-4o' at channel 'openai'? Calls there will then cost the general price"
+        in ran.err
+    )
+    assert "without one, they will cost nothing" in ran.err
     control = Control(answers)
     ran = run(*line, "--yes", control=control)
     assert ran.err == "Price of 'fast' at channel 'openai' removed.\nPrice of 'gpt-4o' at channel 'openai' removed.\n"

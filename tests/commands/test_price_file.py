@@ -53,15 +53,19 @@ def test_the_list_of_prices_can_be_read_back() -> None:
     ("file", "text", "said"),
     [
         ("p.csv", "model,input,output\na,1\n", "line 2 ('a'): give input and output, or like, or free"),
-        ("p.csv", "model,input,output\n,1,2\n", "line 2: has no model"),
-        ("p.csv", "model,input,output\na,1,2\na,1,2\n", "line 3: 'a' has a price already in this file"),
+        ("p.csv", "model,input,output\n,1,2\n", "line 2: names no model"),
+        ("p.csv", "model,input,output\na,1,2\na,1,2\n", "line 3: 'a' has another price in this file"),
         ("p.csv", "model,input,output\na,x,2\n", "line 2 ('a'): input: "),
         ("p.csv", "model,input,output\na,1,2,3\n", "line 2: has more values than there are columns"),
-        ("p.json", '[{"model":"a","inputs":1}]', "entry 1 ('a'): unknown field 'inputs'; known: model, input, "),
+        (
+            "p.json",
+            '[{"model":"a","inputs":1}]',
+            "entry 1 ('a'): unknown field 'inputs'; the fields are: model, input, ",
+        ),
         ("p.json", "[1]", "entry 1: must be an object"),
-        ("p.json", "{", "is not JSON"),
-        ("p.toml", "=", "is not TOML"),
-        ("p.csv", "model,input,output\n", "it has no prices"),
+        ("p.json", "{", "the file is not valid JSON"),
+        ("p.toml", "=", "the file is not valid TOML"),
+        ("p.csv", "model,input,output\n", "the file has no prices"),
     ],
 )
 def test_a_mistake_is_named_with_its_place(file: str, text: str, said: str) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import click
 import pytest
 
-from gateway.commands.price_set import conditions_of, extra_rows, with_rule
+from gateway.commands.price_set import extra_rows, parse_conditions, with_rule
 from gateway.domain.price import PriceRule
 from gateway.domain.price_hours import PriceHours
 from gateway.domain.price_view import PriceView
@@ -27,13 +27,13 @@ NONE: dict[str, Any] = {"during": (), "since": None, "variant": None}
     ],
 )
 def test_conditions_become_those_of_a_rule(given: dict[str, Any], found: dict[str, Any]) -> None:
-    assert conditions_of({**NONE, **given}) == found
+    assert parse_conditions({**NONE, **given}) == found
 
 
 @pytest.mark.parametrize("given", [{"since": "soon"}, {"during": ("noon",)}, {"during": ("01:00-02:00 Mars/Base",)}])
 def test_what_cannot_be_read_is_a_usage_error(given: dict[str, Any]) -> None:
     with pytest.raises(click.UsageError):
-        conditions_of({**NONE, **given})
+        parse_conditions({**NONE, **given})
 
 
 def view(*rules: PriceRule) -> PriceView:
@@ -58,7 +58,7 @@ def test_a_rule_is_added_to_the_price_there_is_and_replaces_its_like() -> None:
     body = with_rule(present, {"variant": "flex"}, {"input": 7, "output": 8})
     assert (body["input"], body["output"]) == (1, 2)
     assert [rule["input"] for rule in body["rules"]] == [5, 7]
-    again = with_rule(present, conditions_of({**NONE, "during": ("00:00-01:00 UTC",)}), {"input": 9, "output": 9})
+    again = with_rule(present, parse_conditions({**NONE, "during": ("00:00-01:00 UTC",)}), {"input": 9, "output": 9})
     assert [rule["input"] for rule in again["rules"]] == [3, 9]
 
 

@@ -132,8 +132,8 @@ def test_a_program_whose_budget_is_too_small_learns_how_the_next_one_gets_more(s
     body += "\nexcept urllib.error.HTTPError as error: print(error.read().decode())"
     ran = tollkeeper(served.home, "run", "--budget", "0.000000001", "--", sys.executable, "-c", body)
     assert "give the next one more: 'tollkeeper run --budget AMOUNT -- PROGRAM'" in ran.out
-    assert ": 0 calls, $0.00; a call was refused: the budget of token 'python" in ran.err
-    assert ". Give it more: tollkeeper run --budget DOLLARS; see tollkeeper usage list --token " in ran.err
+    assert ": 0 calls, $0.00; a call was rejected: the budget of token 'python" in ran.err
+    assert ". To allow more: tollkeeper run --budget DOLLARS; see tollkeeper usage list --token " in ran.err
     assert [token["calls"] for token in tokens(served)] == [0]
 
 
@@ -204,7 +204,7 @@ if what == "late":
         assert ((real / "logs.db").read_text(), (real / "templates" / what).read_text()) == (what, what), said
     others = sorted(path.read_text() for path in real.glob("other.db*"))
     assert (others, (real / "other.db").read_text()) == (["ours", "theirs"], "theirs")
-    assert "note: another program wrote other.db meanwhile; that of this one is " in said
+    assert "note: another program has also written other.db; the version of this one is " in said
     assert not (real / "keys.json").exists()
 
 
@@ -262,7 +262,7 @@ def test_a_settings_file_that_cannot_be_saved_is_as_it_was_and_the_new_one_is_ke
     assert ((real / "logs.db").read_text(), [*real.iterdir()]) == ("old", [real / "logs.db"])
     (kept,) = (tmp_path / "tmp").iterdir()
     assert f"logs.db could not be saved in {real}: No space left on device\n" in ran.err
-    assert f"what the program wrote is in {kept}: " in ran.err
+    assert f"what the program wrote is in {kept}; " in ran.err
     assert [path.name for path in kept.iterdir()] == ["logs.db"]
     assert ((kept / "logs.db").read_text("utf-8"), stat.S_IMODE(kept.stat().st_mode)) == ("mine: \u00e9", 0o700)
 
@@ -363,7 +363,7 @@ def test_ctrl_z_stops_both_and_the_shell_goes_on_with_both(served: Served) -> No
 
 def test_a_budget_is_for_the_whole_run(served: Served) -> None:
     ran = tollkeeper(served.home, "run", "--budget", "day=2", "--", sys.executable)
-    assert (ran.code, "the budget is for the whole run: --budget 2" in ran.err) == (Exit.USAGE, True)
+    assert (ran.code, "the budget is for the whole run; use --budget 2" in ran.err) == (Exit.USAGE, True)
     assert tollkeeper(served.home, "run", "--budget", "ever=2", "--", sys.executable, "-c", CALL).code == 0
     assert [token["budgets"][0]["limit_nanos"] for token in tokens(served)] == [2_000_000_000]
 
@@ -389,7 +389,7 @@ def _awaited(served: Served) -> list[dict[str, Any]]:
 
 
 def test_a_model_for_a_program_that_is_not_known_is_warned_of(served: Served) -> None:
-    note = "note: --model has no effect on a program that is not recognized; --for APP says which it is\n"
+    note = "note: --model has no effect on an unknown program; --for APP says which app it is\n"
     for more, warned in (((), True), (("--for", "gptme"), False)):
         ran = tollkeeper(served.home, "run", "--model", "demo-echo", *more, "--", sys.executable, "-c", "")
         assert (ran.code, ran.err.startswith(note)) == (0, warned), ran.err
@@ -413,7 +413,7 @@ def test_a_program_begins_with_the_model_of_its_last_run_and_run_says_so(served:
     assert tollkeeper(served.home, "chat", "--model", "demo-echo", "hi").code == 0
     ran = tollkeeper(served.home, "run", str(program))
     assert ran.out == "openai/demo-story\n"
-    text = "aider begins with demo-story, which it called last; --model chooses another one\n"
+    text = "aider starts with demo-story, which it called last; --model chooses another one\n"
     assert ran.err.startswith(text)
     assert text not in tollkeeper(served.home, "run", "--model", "demo-story", str(program)).err
     named = tollkeeper(served.home, "run", str(program), "-m", "demo-echo")
@@ -449,7 +449,7 @@ def test_a_server_that_is_gone_at_the_end_leaves_the_exit_code(monkeypatch: pyte
 
 def test_a_program_that_keeps_settings_of_its_own_is_warned_of(served: Served, tmp_path: Path) -> None:
     ran = tollkeeper(served.home, "run", str(script(tmp_path, "open-webui", "")))
-    assert "\nnote: Open WebUI takes its settings from the environment now " in f"\n{ran.err}"
+    assert "\nnote: Open WebUI now takes its settings from the environment, " in f"\n{ran.err}"
 
 
 @pytest.mark.parametrize(("options", "fits"), [((), True), (("--fit-output",), True), (("--no-fit-output",), False)])

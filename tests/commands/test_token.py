@@ -97,7 +97,7 @@ def test_without_a_stdout_no_key_is_made(home: Path) -> None:
     closed = ["sh", "-c", 'exec "$@" >&-', "sh", *PROGRAM]
     for args in (("add", "y"), ("rotate", "x", "--yes")):
         ran = subprocess.run([*closed, "token", *args], env=environment(home), capture_output=True, check=False)
-        assert (ran.returncode, b"nothing was done" in ran.stderr) == (Exit.FAILED, True)
+        assert (ran.returncode, b"nothing was changed" in ran.stderr) == (Exit.FAILED, True)
     assert [token["name"] for token in tollkeeper(home, "token", "list", "--json").json] == ["x"]
 
 
@@ -238,7 +238,7 @@ def test_tokens_of_programs_that_have_ended_are_hidden_and_counted() -> None:
     control = Control({"GET /tokens": [TOKEN, ended, ended]})
     ran = run("token", "list", control=control)
     assert "claude-src" not in ran.out
-    assert "and 2 tokens of programs that have ended: tollkeeper token list --all" in ran.err
+    assert "not listed: 2 tokens of ended programs; see tollkeeper token list --all" in ran.err
     everything = run("token", "list", "--all", control=control)
     assert (everything.out.count("claude-src"), everything.err) == (2, "")
     assert [row["name"] for row in run("token", "list", "--json", control=control).json] == ["laptop"]

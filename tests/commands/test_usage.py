@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from gateway.commands import output
 from gateway.commands.exit_codes import Exit
-from gateway.commands.usage_export import FIELDS, HEAD, csv_line
+from gateway.commands.usage_export import CSV_COLUMNS, FIELDS, csv_line
 from gateway.domain.call import FailureKind
 from gateway.domain.field_kinds import json_value
 from gateway.domain.human_values import local_time
@@ -50,8 +50,8 @@ def test_a_call_that_waited_for_a_place_says_how_long_and_for_which() -> None:
 def test_csv_has_a_column_for_every_field() -> None:
     ran = run("usage", "export", control=Control(CONTROL))
     rows = list(csv.DictReader(io.StringIO(ran.out)))
-    assert [list(row) for row in rows] == [list(HEAD)]
-    assert (HEAD[:-1], rows[0]["cost_dollars"]) == (FIELDS, "0.00438")
+    assert [list(row) for row in rows] == [list(CSV_COLUMNS)]
+    assert (CSV_COLUMNS[:-1], rows[0]["cost_dollars"]) == (FIELDS, "0.00438")
     assert (rows[0]["cost_nanos"], rows[0]["stream"], rows[0]["balance_nanos"]) == ("4380000", "true", "9995620000")
     assert json.loads(rows[0]["attempts"])[0]["channel"] == "other"
 
@@ -297,11 +297,11 @@ def test_a_channel_that_was_passed_over_is_named() -> None:
 def test_a_model_that_nothing_offers_is_named_with_those_there_are() -> None:
     control = Control({"GET /calls": CallPage(calls=[]), "GET /models": [MODEL]})
     assert run("usage", "list", "--model", "nope", control=control).err == (
-        f"no matching calls; no channel offers model 'nope' now; there are: {MODEL.name}\n"
+        f"no matching calls; no channel offers model 'nope' now; the offered models are: {MODEL.name}\n"
     )
     offered = run("usage", "list", "--model", MODEL.name, control=control).err
     other = f"tollkeeper usage list --as {MODEL.name}\n"
-    assert offered == f"no matching calls; this model may have answered calls for other names: {other}"
+    assert offered == f"no matching calls; the model may have answered calls to other names: {other}"
     late = run("usage", "list", "--model", MODEL.name, "--errors", control=control).err
     assert late == "no matching calls\n"
 

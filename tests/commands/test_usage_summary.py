@@ -80,7 +80,7 @@ def test_csv_is_exact_and_harmless_and_without_a_total() -> None:
     ]
     assert rows[1]["cost_dollars"] == "1.234567891"
     both = run("usage", "summary", "--csv", "--json", control=Control({}))
-    assert (both.code, "exclude each other" in both.err) == (Exit.USAGE, True)
+    assert (both.code, "cannot be combined" in both.err) == (Exit.USAGE, True)
 
 
 def test_days_go_with_another_dimension() -> None:
@@ -136,7 +136,7 @@ def test_a_day_of_the_server_has_its_name_in_any_zone(zone: str, monkeypatch: py
 def test_refusals_without_a_record_are_explained() -> None:
     total = replace(SUMMARY.total, repeats=2)
     ran = run("usage", "summary", control=Control({"GET /usage": replace(SUMMARY, total=total)}))
-    assert "2 refused calls came right after one like it" in ran.err
+    assert "2 refused calls came right after an identical one" in ran.err
 
 
 def test_the_json_is_the_view() -> None:
@@ -202,5 +202,7 @@ def test_a_model_that_nobody_offers_is_named_with_those_there_are() -> None:
     none = replace(SUMMARY, rows=[], total=sum_row("", calls=0))
     control = Control({"GET /usage": none, "GET /models": [MODEL]})
     ran = run("usage", "summary", "--model", "gtp", control=control)
-    assert f"no matching calls; no channel offers model 'gtp' now; there are: {MODEL.name}\nfrom " in ran.err
+    assert (
+        f"no matching calls; no channel offers model 'gtp' now; the offered models are: {MODEL.name}\nfrom " in ran.err
+    )
     assert "no matching" not in run("usage", "summary", control=control).err

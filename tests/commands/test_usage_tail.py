@@ -44,8 +44,8 @@ def ids(calls: list[CallView]) -> list[str]:
 
 
 def test_it_begins_with_some_earlier_calls_oldest_first() -> None:
-    assert ids(EventFeed(CallQuery(), 2).fresh(snapshot(call(3), call(2), call(1)))) == ["req_2", "req_3"]
-    assert EventFeed(CallQuery(), 0).fresh(snapshot(call(1))) == []
+    assert ids(EventFeed(CallQuery(), 2).calls_in(snapshot(call(3), call(2), call(1)))) == ["req_2", "req_3"]
+    assert EventFeed(CallQuery(), 0).calls_in(snapshot(call(1))) == []
 
 
 def test_names_find_the_calls_that_were_made_under_earlier_ones() -> None:
@@ -54,39 +54,39 @@ def test_names_find_the_calls_that_were_made_under_earlier_ones() -> None:
     told = replace(snapshot(call(2), call(1)), tokens=renamed, groups=[group])
     for words, token in (("tok:jupyter grp:home", ()), ("", ("jupyter",)), ("grp:home", ("jupyter",))):
         wanted = CallQuery(token=token, group=("home",), query=parse(words, NOW))
-        assert ids(EventFeed(wanted, 9).fresh(told)) == ["req_1", "req_2"]
-    assert EventFeed(CallQuery(query=parse("!tok:jupyter", NOW)), 9).fresh(told) == []
+        assert ids(EventFeed(wanted, 9).calls_in(told)) == ["req_1", "req_2"]
+    assert EventFeed(CallQuery(query=parse("!tok:jupyter", NOW)), 9).calls_in(told) == []
     feed = EventFeed(CallQuery(query=parse("tok:later", NOW)), 9)
-    assert feed.fresh(told) == []
+    assert feed.calls_in(told) == []
     later = [replace(TOKEN, id=CALL.token_id, name="later")]
-    feed.fresh(EntityChanged(seq=2, account=ACCOUNT, tokens=later, groups=[], channels=[], models=[]))
-    assert ids(feed.fresh(CallSettled(seq=3, call=call(4)))) == ["req_4"]
+    feed.calls_in(EntityChanged(seq=2, account=ACCOUNT, tokens=later, groups=[], channels=[], models=[]))
+    assert ids(feed.calls_in(CallSettled(seq=3, call=call(4)))) == ["req_4"]
 
 
 def test_calls_follow_as_they_end() -> None:
     feed = EventFeed(CallQuery(), 0)
-    feed.fresh(snapshot(call(5)))
-    assert ids(feed.fresh(CallSettled(seq=2, call=call(4)))) == ["req_4"]
-    assert feed.fresh(Heartbeat(seq=3, time_ms=NOW)) == []
+    feed.calls_in(snapshot(call(5)))
+    assert ids(feed.calls_in(CallSettled(seq=2, call=call(4)))) == ["req_4"]
+    assert feed.calls_in(Heartbeat(seq=3, time_ms=NOW)) == []
 
 
 def test_after_falling_behind_nothing_is_shown_twice() -> None:
     feed = EventFeed(CallQuery(), 0)
-    feed.fresh(snapshot(call(1)))
-    feed.fresh(CallSettled(seq=2, call=call(2)))
-    assert ids(feed.fresh(snapshot(call(4), call(3), call(2), call(1)))) == ["req_3", "req_4"]
+    feed.calls_in(snapshot(call(1)))
+    feed.calls_in(CallSettled(seq=2, call=call(2)))
+    assert ids(feed.calls_in(snapshot(call(4), call(3), call(2), call(1)))) == ["req_3", "req_4"]
 
 
 def test_only_a_snapshot_that_meets_nothing_shown_means_a_gap() -> None:
     feed = EventFeed(CallQuery(), 0)
     first, met, gap = snapshot(call(1)), snapshot(call(3), call(2), call(1)), snapshot(call(9))
     assert not feed.missed(first)
-    feed.fresh(first)
+    feed.calls_in(first)
     assert (feed.missed(met), feed.missed(gap)) == (False, True)
 
 
 async def test_a_reader_that_was_abandoned_asks_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(usage_tail, "AGAIN_S", 0)
+    monkeypatch.setattr(usage_tail, "RECONNECT_S", 0)
     beat = msgspec.json.encode(Heartbeat(seq=1, time_ms=NOW))
     head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
     tries = iter([beat, beat, b""])
@@ -105,14 +105,14 @@ async def test_a_reader_that_was_abandoned_asks_again(monkeypatch: pytest.Monkey
 
 
 def test_only_what_was_requested_is_shown() -> None:
-    assert EventFeed(CallQuery(token=("phone",)), 10).fresh(snapshot(call(1))) == []
+    assert EventFeed(CallQuery(token=("phone",)), 10).calls_in(snapshot(call(1))) == []
 
 
 def test_memory_is_bounded() -> None:
     feed = EventFeed(CallQuery(), 0)
     for number in range(5_000):
-        feed.fresh(CallSettled(seq=number, call=call(number)))
-    assert len(feed._shown) == 2_000  # noqa: SLF001 - its bound is what is tested
+        feed.calls_in(CallSettled(seq=number, call=call(number)))
+    assert len(feed._seen) == 2_000  # noqa: SLF001 - its bound is what is tested
 
 
 def test_a_line_names_the_fallback_and_how_many_calls_it_stands_for() -> None:

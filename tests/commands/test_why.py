@@ -109,7 +109,7 @@ def test_a_call_is_explained_as_one_like_it_would_be_now() -> None:
     ran = run("why", "laptop", control=control)
     assert (ran.code, "Missing argument 'MODEL'" in ran.err) == (Exit.USAGE, True)
     bare = Control({f"GET /calls/{CALL.id}": replace(CALL, token_id="")})
-    assert run("why", CALL.id, control=bare).err.endswith("that call had no token or no model\n")
+    assert run("why", CALL.id, control=bare).err.endswith("the call had no token or no model\n")
 
 
 def test_a_refusal_says_of_what_size_the_call_would_be() -> None:
@@ -129,7 +129,7 @@ def test_the_decision_and_its_reasons() -> None:
     (price,) = [line for line in lines if line.startswith("price ")]
     assert price.startswith("price          unpriced: counted, not charged; 'tollkeeper price set gpt-4o --like OTHER'")
     hold = "hold           $0.0017384 for 1,000 input and 4,096 output tokens, as the request sets no limit"
-    assert f"{hold}; the most of the model and its fallbacks" in lines
+    assert f"{hold}; the highest of the model and its fallbacks" in lines
     assert "fallbacks      small, tiny" in lines
     assert "no fallback    huge: the token may not use it; 'tollkeeper token edit laptop'" in lines
     alone = run("why", "laptop", "gpt-4o", control=Control({"GET /why": replace(FOUND, fallbacks=[])})).out

@@ -152,7 +152,7 @@ def test_a_terminal_that_cannot_draw_gets_lines_of_a_server_there_and_then_of_on
     with terminal(*words, columns=110, rows=36, environ=environ) as first:
         first.wait("OPENAI_API_KEY")
         with terminal(*words, columns=110, rows=36, environ=environ) as second:
-            second.wait("each call is a line as it ends; Ctrl-C leaves the server running")
+            second.wait("each call is a line when it ends; Ctrl-C leaves the server running")
             assert "demo-story" in command(tmp_path, "chat", "--model", "demo-story", "hello")
             for one in (first, second):
                 one.wait("demo-story")

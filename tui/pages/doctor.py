@@ -10,7 +10,7 @@ from textual.content import Content
 from textual.widgets import Input, Static
 
 from gateway.client.control import ControlClient
-from gateway.client.doctor import QUESTIONS, examine
+from gateway.client.doctor import CHECKS, examine
 from gateway.domain.views import Step
 from tui import format as fmt
 from tui import glyphs
@@ -122,9 +122,9 @@ class DoctorPage(ConsolePage):
 
     def _names_of_steps(self) -> list[str]:
         """Returns the questions, then the further checks that have finished so far."""
-        names = [name for name, _ in QUESTIONS]
+        names = [name for name, _ in CHECKS]
         names += [step.name for step in self._steps[len(names) :]]
-        if self._began is not None and len(self._steps) >= len(QUESTIONS):
+        if self._began is not None and len(self._steps) >= len(CHECKS):
             names.append("channels and machine")
         return names
 

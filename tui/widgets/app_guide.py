@@ -13,7 +13,7 @@ from textual.content import Content
 from gateway.client.app import AppTarget, Snippet
 from gateway.client.apps import APPS
 from gateway.client.connect_card import Shell
-from gateway.client.model_choice import CallsBefore, best_model, choose_model
+from gateway.client.model_choice import RecentCalls, best_model, choose_model
 from gateway.domain.errors import GatewayError
 from gateway.domain.text import mask
 from gateway.domain.views import ModelView, TokenView
@@ -34,7 +34,7 @@ class AppGuide:
         self._key = key
         self._key_shown = False
         self._models: Sequence[ModelView] = ()
-        self._calls = CallsBefore()
+        self._calls = RecentCalls()
         self.chosen_model = model if model in token.sees else ""
         """The chosen model; empty: the usual one."""
         self.shown = False
@@ -47,7 +47,7 @@ class AppGuide:
         with suppress(GatewayError):  # the texts are valid for the chosen model alone
             client = self._session.client
             self._models = await client.models(self._token.id)
-            self._calls = await CallsBefore.of(client, self._token.id)
+            self._calls = await RecentCalls.fetch(client, self._token.id)
 
     @property
     def name_now(self) -> str:

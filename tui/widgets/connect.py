@@ -257,5 +257,5 @@ async def make_test_call(session: ConsoleSession, token: TokenView, model: str, 
     """
     client = session.client
     present = key or await client.token_pass(token.id)
-    call_id = await public_api(session.address, present).usual_call(model)
+    call_id = await public_api(session.address, present).test_call(model)
     return await client.call(call_id)

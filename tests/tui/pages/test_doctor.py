@@ -64,7 +64,7 @@ async def test_the_first_bad_answer_says_what_to_do_and_ends_it() -> None:
     async with public(owner, "503 Service Unavailable"), shown("doctor", owner) as (app, pilot, _):
         await press(app, pilot, "enter")
         await until(app, pilot, "fix this, then press enter to check again")
-        assert "skipped: fix the failure above first" in screen(app)
+        assert "skipped; fix the failure above first" in screen(app)
 
 
 async def test_token_and_model_are_chosen_and_are_in_the_command() -> None:
