@@ -181,7 +181,7 @@ async def open_engine(
     clock, tasks = clock or Clock(), Tasks()
     store = Store.open(config, now=clock.wall)
     files = OpenFiles(partial(attrgetter("entities.registry.settings"), store))
-    upstreams, worker = Upstreams(most=files.upstreams), Worker()
+    upstreams, worker = Upstreams(max_connections=files.upstreams), Worker()
     log_filter = LogFilter(upstreams.redaction)
     log_filter.install()
     try:

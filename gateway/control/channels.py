@@ -257,7 +257,7 @@ def _check(channel: Channel, edits: ConfigEdits) -> Channel:
         if other.id != channel.id and channel.name in (other.name, other.id):
             raise Conflict(f"there is already a channel '{channel.name}'; choose another name", param="name")
     url = checked_base_url(channel.base_url) if channel.dialect.info.needs_url else ""
-    return msgspec.structs.replace(channel, base_url=url, options=mock.spelt(channel.options))
+    return msgspec.structs.replace(channel, base_url=url, options=mock.with_stored_names(channel.options))
 
 
 def _date_models(channel: Channel, old: Channel | None, edits: ConfigEdits) -> Channel:

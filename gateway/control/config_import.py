@@ -153,7 +153,7 @@ class ImportPlan:
         url = new.base_url if "base_url" in values else default_base_url(new.dialect, new.preset)
         if new.dialect.info.needs_url:
             url = _at(path, lambda: checked_base_url(url))
-        channel = msgspec.structs.replace(new, base_url=url, options=mock.spelt(new.options))
+        channel = msgspec.structs.replace(new, base_url=url, options=mock.with_stored_names(new.options))
         return self._with_models(separate_patterns(channel), old)
 
     def _with_models(self, new: Channel, old: Channel | None) -> Channel:

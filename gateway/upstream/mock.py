@@ -1,8 +1,8 @@
-"""Mock: an upstream inside this process, for trying everything without an account. It speaks OpenAI's API.
+"""Mock: an upstream within this process, for trying everything without an account. It has OpenAI's API.
 
 It answers chat completions, and embeddings with vectors that are equal for equal texts and similar for texts with words
-in common. The model's name, the channel's options, and words beginning with ``!`` in the last user message (see
-``HELP``) decide what it does, so that clients can be tested against every way an upstream can fail.
+in common. The model's name, the channel's options, and words that begin with ``!`` in the last user message (see
+``HELP``) control what it does, so that clients can be tested against every way in which an upstream can fail.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ Sleep = Callable[[float], Awaitable[object]]
 MODELS = ("demo-echo", "demo-story", "demo-flaky")
 CONTEXT = 8192
 LONGEST = 4 * CONTEXT
-"""The most characters of an answer: an echo is cut there, as by a model at the end of its context."""
+"""The most characters of an answer. A longer echo is cut, as by a model at the end of its context."""
 
 STORY = (
     "At the mouth of the valley stood a toll house, and in it lived a keeper who counted. She counted carts and sheep,"
@@ -76,7 +76,7 @@ _Words = Annotated[str, msgspec.Meta(min_length=1)]
 
 
 class MockPlan(msgspec.Struct, kw_only=True):
-    """What one answer does: the options of a channel, see ``MEANINGS``. The defaults are those of a good upstream."""
+    """What one answer does. The fields are a channel's options (``MEANINGS``). By default, nothing goes wrong."""
 
     latency: _Millis = 0.0
     speed: _Number = 0.0
@@ -84,7 +84,7 @@ class MockPlan(msgspec.Struct, kw_only=True):
     auth: bool = False
     retry_after: _Words | _Seconds | _Millis = ""
     cut: _Count | None = None
-    """A plain answer is cut off always, and a stream always before its end."""
+    """A stream is cut off before its end, however large the number. A plain answer is cut off with any."""
     silence: _Count | None = None
     no_usage: bool = False
     bad_json: bool = False
@@ -111,28 +111,28 @@ MEANINGS = {
 
 
 def check_options(options: Mapping[str, Option]) -> None:
-    """Raises BadRequest for an unknown option, naming the known ones, and for an invalid value."""
+    """Raises BadRequest for an unknown option and for an invalid value."""
     for name, value in options.items():
-        meaning = MEANINGS.get(usual(name))
+        meaning = MEANINGS.get(stored_name(name))
         if meaning is None:
-            known = ", ".join(MEANINGS)
+            names = ", ".join(MEANINGS)
             raise BadRequest(
-                f"options: '{plain(name, 64)}' is not an option of the mock; the options are: {known}", param="options"
+                f"options: '{plain(name, 64)}' is not an option of the mock; the options are: {names}", param="options"
             )
         try:
-            msgspec.convert({usual(name): value}, MockPlan)
+            msgspec.convert({stored_name(name): value}, MockPlan)
         except msgspec.ValidationError as error:
             raise BadRequest(f"options: {name} is {meaning}, not '{plain(str(value), 64)}'", param="options") from error
 
 
-def usual(name: str) -> str:
-    """Returns the stored spelling: ``no-usage``, as a message has it, is ``no_usage``."""
+def stored_name(name: str) -> str:
+    """Returns the name of an option as it is stored: ``no_usage`` for ``no-usage``, which messages have."""
     return name.replace("-", "_")
 
 
-def spelt(options: Mapping[str, Option]) -> dict[str, Option]:
-    """Returns the options in the stored spelling; if one is given in both, the later value counts."""
-    return {usual(name): value for name, value in options.items()}
+def with_stored_names(options: Mapping[str, Option]) -> dict[str, Option]:
+    """Returns the options under the names as they are stored. If one has both spellings, the last value counts."""
+    return {stored_name(name): value for name, value in options.items()}
 
 
 class MockRequest(msgspec.Struct):
@@ -159,31 +159,31 @@ class MockRequest(msgspec.Struct):
         if isinstance(content, list):
             content = "\n".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
         text = content if isinstance(content, str) else ""
-        return text.encode("utf-8", "replace").decode()  # half of an emoji cannot be repeated
+        return text.encode("utf-8", "replace").decode()  # half of an emoji cannot be sent back
 
     @property
     def inputs(self) -> list[str]:
-        """Returns the texts for embeddings; those given as tokens as numbers with spaces between them."""
-        given = self.input
-        items = [given] if isinstance(given, str) or not given or type(given[0]) is int else given
+        """Returns the texts for embeddings. Those given as tokens become their numbers with spaces between them."""
+        is_single = isinstance(self.input, str) or not self.input or type(self.input[0]) is int
+        items: list[Any] = [self.input] if is_single or self.input is None else list(self.input)
         return [item if isinstance(item, str) else " ".join(map(str, item or ())) for item in items]
 
 
 class Mock:
-    """Answers requests. ``sleep`` waits."""
+    """Answers requests. ``sleep`` is a parameter for tests."""
 
     def __init__(self, sleep: Sleep = asyncio.sleep) -> None:
         self._sleep = sleep
         self._count = 0
 
     def models(self) -> list[ServedModel]:
-        """Returns the list of its models."""
+        """Returns its models."""
         return [ServedModel(name=name, context=CONTEXT, max_output=CONTEXT) for name in MODELS]
 
     async def answer(self, channel: Channel, prepared: PreparedRequest) -> "MockReply":
         """Returns the answer to a prepared request."""
         self._count += 1
-        await asyncio.sleep(0)  # like every upstream, it never answers within the same turn of the loop
+        await asyncio.sleep(0)  # no upstream answers within the same turn of the loop
         try:
             request = msgspec.convert(rawjson.value(prepared.body), MockRequest)
             plan = plan_of(channel.options, request)
@@ -207,33 +207,33 @@ class Mock:
 def plan_of(options: Mapping[str, Option], request: MockRequest) -> MockPlan:
     """Returns the plan: the channel's options, then the message's directives. Unknown directives are ignored."""
     chosen: dict[str, Option] = {"speed": 25.0} if request.model == "demo-story" else {}  # as fast as one reads
-    chosen |= spelt(options)
+    chosen |= with_stored_names(options)
     for name, number in _DIRECTIVE.findall(request.text):
-        chosen |= _directive(usual(name), number)
-    if wait := _RETRY_AFTER.search(request.text):
-        chosen["retry_after"] = wait[1]
+        chosen |= _directive(stored_name(name), number)
+    if retry_after := _RETRY_AFTER.search(request.text):
+        chosen["retry_after"] = retry_after[1]
     return msgspec.convert(chosen, MockPlan)
 
 
 def _directive(name: str, number: str) -> dict[str, Option]:
-    """Returns what a directive sets; nothing if it is unknown, or lacks its number."""
+    """Returns the option that a directive sets; none if it is unknown, or its number is missing."""
     if name.isdigit():
         return {"status": int(name)}
     if name in ("latency", "speed") and number:
         return {name: float(number)}
     if name in ("cut", "silence") or (name == "status" and number):
         return {name: int(float(number or 0))}
-    switch = name in ("auth", "no_usage", "bad_json", "html")
-    return {name: not number or float(number) > 0} if switch else {}
+    is_switch = name in ("auth", "no_usage", "bad_json", "html")
+    return {name: not number or float(number) > 0} if is_switch else {}
 
 
 class MockContent(msgspec.Struct):
-    """One answer, before anything goes wrong with it."""
+    """The content of one answer, before it is cut off."""
 
     pieces: list[bytes]
-    """Its body, or the events of a stream."""
-    said: int = 0
-    """How many events precede the first that says why it ended."""
+    """The body, or the events of a stream."""
+    unfinished: int = 0
+    """The number of events before the first with a finish reason."""
     streamed: bool = False
 
 
@@ -268,44 +268,50 @@ def _tool_call(request: MockRequest) -> dict[str, Any] | None:
 
 
 def _chat(answer_id: str, request: MockRequest, plan: MockPlan, prompt: int) -> MockContent:
-    """A chat completion."""
+    """Returns a chat completion, or the events of one."""
     call, text = _tool_call(request), _text(request)
     words = [] if call else _WORD.findall(text[:LONGEST])
     limit = request.max_completion_tokens or request.max_tokens or len(words)
-    cut, words = len(words) > limit or len(text) > LONGEST, words[:limit]
-    finish = "tool_calls" if call else "length" if cut else "stop"
+    truncated, words = len(words) > limit or len(text) > LONGEST, words[:limit]
+    finish = "tool_calls" if call else "length" if truncated else "stop"
     choices = range(max(1, min(request.n or 1, 8)))
     output = len(choices) * (estimate("".join(words)) or estimate(str(call)))
     usage = {"prompt_tokens": prompt, "completion_tokens": output, "total_tokens": prompt + output}
     head = {"id": answer_id, "created": 0, "model": request.model}
-    if not request.stream:
-        message: dict[str, Any] = {"role": "assistant", "content": "".join(words) or None, "refusal": None}
-        if call:
-            message["tool_calls"] = [call]
-        said = [{"index": i, "message": message, "logprobs": None, "finish_reason": finish} for i in choices]
-        return MockContent([_body({**head, "object": "chat.completion", "choices": said}, usage, plan)])
-    deltas = [{"role": "assistant", "content": ""}, *({"content": word} for word in words)]
-    deltas += [{"tool_calls": [{"index": 0, **call}]}] if call else []
-    steps: list[tuple[dict[str, Any], str | None]] = [(delta, None) for delta in deltas] + [({}, finish)]
-    events = [
-        _event(head, [{"index": i, "delta": delta, "logprobs": None, "finish_reason": reason}])
-        for delta, reason in steps
-        for i in choices
-    ]
-    if plan.bad_json:
-        events[len(events) // 2 : len(events) // 2] = 2 * [b'data: {"id": \n\n']  # a single one would be forgiven
-    if (request.stream_options or {}).get("include_usage") and not plan.no_usage:
-        events.append(_event(head, [], usage=usage))
-    return MockContent([*events, b"data: [DONE]\n\n"], len(choices) * len(deltas), streamed=True)
+    if request.stream:
+        deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}, *({"content": word} for word in words)]
+        deltas += [{"tool_calls": [{"index": 0, **call}]}] if call else []
+        events = [*(_event(head, i, delta) for delta in deltas for i in choices)]
+        events += [_event(head, i, {}, finish) for i in choices]
+        with_usage = (request.stream_options or {}).get("include_usage") and not plan.no_usage
+        pieces = _stream(events, plan, _chunk(head, [], usage=usage) if with_usage else b"")
+        return MockContent(pieces, unfinished=len(choices) * len(deltas), streamed=True)
+    message: dict[str, Any] = {"role": "assistant", "content": "".join(words) or None, "refusal": None}
+    if call:
+        message["tool_calls"] = [call]
+    answers = [{"index": i, "message": message, "logprobs": None, "finish_reason": finish} for i in choices]
+    return MockContent([_body({**head, "object": "chat.completion", "choices": answers}, usage, plan)])
 
 
-def _event(head: dict[str, Any], choices: list[dict[str, Any]], **more: object) -> bytes:
+def _stream(events: list[bytes], plan: MockPlan, usage: bytes) -> list[bytes]:
+    """Returns the events of a stream, with that of the usage, and with broken ones if the plan has them."""
+    middle = len(events) // 2
+    broken = 2 * [b'data: {"id": \n\n'] if plan.bad_json else []  # a single one would be skipped
+    ends = [usage, b"data: [DONE]\n\n"] if usage else [b"data: [DONE]\n\n"]
+    return [*events[:middle], *broken, *events[middle:], *ends]
+
+
+def _event(head: dict[str, Any], index: int, delta: dict[str, Any], finish: str | None = None) -> bytes:
+    return _chunk(head, [{"index": index, "delta": delta, "logprobs": None, "finish_reason": finish}])
+
+
+def _chunk(head: dict[str, Any], choices: list[dict[str, Any]], **more: object) -> bytes:
     chunk = {**head, "object": "chat.completion.chunk", "choices": choices, **more}
     return b"data: " + msgspec.json.encode(chunk) + b"\n\n"
 
 
 def _vectors(request: MockRequest) -> dict[str, Any]:
-    """Returns embeddings: each word of a text is a direction, found by its hash; a vector of length 1 is their sum."""
+    """Returns embeddings. Each word of a text has a direction by its hash; the vector is their sum, with length 1."""
     size = max(1, min(request.dimensions or 256, 4096))
     vectors = [_vector(text, size) for text in request.inputs[:2048]]
     packed = request.encoding_format == "base64"
@@ -328,7 +334,7 @@ def _vector(text: str, size: int) -> tuple[float, ...]:
 
 
 class MockReply(Reply):
-    """Its answer, with planned failures on the way."""
+    """One answer, with the failures that its plan has."""
 
     def __init__(self, channel: Channel, plan: MockPlan, content: MockContent, sleep: Sleep) -> None:
         self._channel = channel
@@ -357,7 +363,7 @@ class MockReply(Reply):
         events, plan = self._content.pieces, self._plan
         stop = len(events)
         if plan.cut is not None:
-            stop = min(plan.cut, self._content.said)
+            stop = min(plan.cut, self._content.unfinished)
         if plan.silence is not None:
             stop = min(plan.silence, stop)
         if plan.speed > 0:

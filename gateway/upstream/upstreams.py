@@ -1,4 +1,4 @@
-"""The only way to the upstreams: a pool of connections for each channel, or the mock in this process."""
+"""Upstreams: sends requests to upstreams, through a pool of connections for each channel, or to the mock."""
 
 import logging
 import os
@@ -24,55 +24,65 @@ from gateway.upstream.mock import Mock
 from gateway.upstream.model_list import ModelPage, read_models
 from gateway.upstream.redaction.redaction import Redaction
 
-_ANSWERED_HERE = frozenset(dialect for dialect in Dialect if not dialect.info.needs_url)
+_MOCKED = frozenset(dialect for dialect in Dialect if not dialect.info.needs_url)
 
 _log = logging.getLogger("tollkeeper")
 
 
 class Upstreams:
-    """The pools of all channels. ``environ`` resolves ``env:NAME`` references."""
+    """The only way to the upstreams. ``environ`` resolves ``env:NAME`` references."""
 
     def __init__(
-        self, environ: Mapping[str, str] | None = None, mock: Mock | None = None, most: Callable[[], int] = lambda: 0
+        self,
+        environ: Mapping[str, str] | None = None,
+        mock: Mock | None = None,
+        max_connections: Callable[[], int] = lambda: 0,
     ) -> None:
-        """``most`` returns how many connections all pools together may have open; 0: any number."""
+        """``max_connections`` returns how many connections all pools together may have; 0: any number."""
         self._environ = os.environ if environ is None else environ
         self.variables = ChannelVariables(self._environ)
         self._mock = mock or Mock()
-        self._total = OpenConnections(most)
+        self._total = OpenConnections(max_connections)
         self.redaction = Redaction(self._environ)
         self._pools: dict[ChannelId, list[Pool]] = {}
         """One pool for each channel, or for each of its keys."""
         self._retired: list[Pool] = []
+        """Pools of channels that were changed or removed. They are closed when their last call has ended."""
         self.share: Callable[[], AbstractContextManager[Memory]] = lambda: nullcontext(UnlimitedMemory())
-        """The share of the memory for answers for a list of models, or the answer to a test."""
+        """Returns a share of the memory for answers, for a list of models or the answer to a test call."""
         self.dates: dict[ChannelId, str] = {}
-        """The ``Date`` header of each channel's last list of models: the time by the upstream's clock."""
+        """The ``Date`` header of each channel's last list of models, which is the time by the upstream's clock."""
         self.unnamed: dict[ChannelId, int] = {}
-        """How many models of each channel's last list have no usable name."""
+        """The number of models without a usable name in each channel's last list."""
 
     async def send(self, channel: Channel, prepared: PreparedRequest, *, stream: bool) -> Reply:
         """Returns the answer once its head has arrived. Raises AttemptFailed."""
-        if channel.dialect in _ANSWERED_HERE:
+        if channel.dialect in _MOCKED:
             return await self._mock.answer(channel, prepared)
         if self._retired:
-            await self._bury()
+            await self._close_retired()
         pools = self._pools.get(channel.id)
         pool = pools[0] if pools and pools[0].channel is channel else self._pool(channel)
         return await pool.send("POST", prepared, pool.head_s[stream])
 
     async def complete(
-        self, channel: Channel, order: Order, served: ServedModel, learned: LearnedRefusals, limit: int, speaks: Adapter
+        self,
+        channel: Channel,
+        order: Order,
+        served: ServedModel,
+        learned: LearnedRefusals,
+        limit: int,
+        adapter: Adapter,
     ) -> WholeAnswer:
-        """Makes one plain call with an answer of at most ``limit`` bytes, read by ``speaks``. Raises UpstreamError."""
+        """Make one plain call. Returns its answer of at most ``limit`` bytes. Raises UpstreamError."""
         order = msgspec.structs.replace(order, screen=self.redaction.screen(channel))
         with self.redaction.errors_of(channel):
-            reply = await self.send(channel, speaks.prepare(order, channel, served, learned), stream=False)
-            with self._gathering(channel, reply, "its answer") as memory:
+            reply = await self.send(channel, adapter.prepare(order, channel, served, learned), stream=False)
+            with self._memory_for(channel, reply, "its answer") as memory:
                 body = await reply.read(limit, memory)
             if not 200 <= reply.status < 300:
-                raise AttemptFailed(speaks.failure(channel, reply.status, reply.headers, body))
-            return speaks.whole(body, order, channel)
+                raise AttemptFailed(adapter.failure(channel, reply.status, reply.headers, body))
+            return adapter.whole(body, order, channel)
 
     async def check_reachability(self, channel: Channel) -> Reachability | None:
         """Returns how far the channel's host can be reached; None if no connection is needed.
@@ -88,33 +98,33 @@ class Upstreams:
         return msgspec.structs.replace(result, text=self.redaction.text(result.text, channel))
 
     async def fetch_models(self, channel: Channel) -> list[ServedModel]:
-        """Returns the models that the upstream lists now, and keeps the time by its clock. Raises UpstreamError."""
+        """Returns the models that the upstream lists now. Raises UpstreamError."""
         with self.redaction.errors_of(channel):
-            return await self._fetch(channel)
+            return await self._fetch_models(channel)
 
     async def discover_root(self, channel: Channel) -> tuple[str, list[ServedModel]]:
-        """Returns the base URL of the list of models, and that list: the URL as given, with ``/v1`` or without.
+        """Returns the base URL at which there is a list of models, and that list. It is the URL as given, or the one
+        with ``/v1`` instead of without, or the reverse.
 
-        Native dialects have only one. Raises UpstreamError if there is none: that of the URL as given, unless the other
-        one refuses the key.
+        Raises UpstreamError if neither has one: that of the URL as given, unless the other one refuses the key.
         """
         with self.redaction.errors_of(channel):
             base = channel.base_url.rstrip("/").removesuffix("/chat/completions")
             other = base.removesuffix("/v1") if base.endswith("/v1") else base + "/v1"
             try:
-                return base, await self._list_at(base, channel)
+                return base, await self._fetch_models_at(base, channel)
             except AttemptFailed as failed:
                 final = (FailureKind.NETWORK, FailureKind.SLOW, FailureKind.AUTH, FailureKind.UNSET)
                 if failed.kind in final or not channel.dialect.info.root_may_vary:
                     raise
                 try:
-                    return other, await self._list_at(other, channel)
-                except AttemptFailed as found:  # a key is refused only where something exists
-                    raise (found if found.kind is FailureKind.AUTH else failed) from None
+                    return other, await self._fetch_models_at(other, channel)
+                except AttemptFailed as other_failed:  # a key is refused only where something exists
+                    raise (other_failed if other_failed.kind is FailureKind.AUTH else failed) from None
 
     @contextmanager
-    def _gathering(self, channel: Channel, reply: Reply, what: str) -> Iterator[Memory]:
-        """Holds a body's share of the memory for answers while the block reads it; the reply ends with the block."""
+    def _memory_for(self, channel: Channel, reply: Reply, what: str) -> Iterator[Memory]:
+        """Yields memory for the body of a reply, which ends with the block. Raises AttemptFailed if there is none."""
         try:
             with self.share() as memory:
                 yield memory
@@ -123,19 +133,19 @@ class Upstreams:
         finally:
             reply.abort()
 
-    async def _fetch(self, channel: Channel) -> list[ServedModel]:
+    async def _fetch_models(self, channel: Channel) -> list[ServedModel]:
         if not channel.dialect.info.needs_url:
             return self._mock.models()
         models: dict[str, ServedModel] = {}
         dialect, unnamed = DIALECTS[channel.dialect], 0
-        asked = dialect.models_request(channel, "")
+        request = dialect.models_request(channel, "")
         for _ in range(20):  # no vendor has so many pages
-            if asked is None:
+            if request is None:
                 break
-            page = await self._fetch_page(channel, asked)
+            page = await self._fetch_page(channel, request)
             models |= {model.name: model for model in page.models}
             unnamed += page.unreadable
-            asked = dialect.models_request(channel, page.after) if page.after else None
+            request = dialect.models_request(channel, page.after) if page.after else None
         self.unnamed[channel.id] = unnamed
         if unnamed:
             what = "model has" if unnamed == 1 else "models have"
@@ -143,9 +153,10 @@ class Upstreams:
             _log.warning("channel '%s': %d %s %s; left out", plain(channel.name), unnamed, what, why)
         return self.redaction.models(models.values(), channel)
 
-    async def _fetch_page(self, channel: Channel, asked: PreparedRequest) -> ModelPage:
-        reply = await self._pool(channel).send("GET", asked, head_s=20.0)
-        with self._gathering(channel, reply, "its list of models") as memory:
+    async def _fetch_page(self, channel: Channel, request: PreparedRequest) -> ModelPage:
+        """Returns a page of the list of models, and keeps the time of the answer."""
+        reply = await self._pool(channel).send("GET", request, head_s=20.0)
+        with self._memory_for(channel, reply, "its list of models") as memory:
             body = await reply.read(16 * 1024 * 1024, memory)
             page = read_models(body) if reply.status == 200 else None
         self.dates[channel.id] = reply.headers.get("date", "")
@@ -155,11 +166,11 @@ class Upstreams:
             raise AttemptFailed(failures.bad_response(channel, "its list of models cannot be read"))
         return page
 
-    async def _list_at(self, base_url: str, channel: Channel) -> list[ServedModel]:
-        return await self._fetch(msgspec.structs.replace(channel, base_url=base_url))
+    async def _fetch_models_at(self, base_url: str, channel: Channel) -> list[ServedModel]:
+        return await self._fetch_models(msgspec.structs.replace(channel, base_url=base_url))
 
     def forget(self, channel_id: ChannelId) -> None:
-        """Forget a channel that was changed or removed: running calls continue, new ones open new connections."""
+        """Forget a channel that was changed or removed. Running calls continue, new ones open new connections."""
         self._retired += self._pools.pop(channel_id, ())
         self.dates.pop(channel_id, None)
         self.unnamed.pop(channel_id, None)
@@ -173,17 +184,19 @@ class Upstreams:
         self._retired.clear()
 
     def _pool(self, channel: Channel) -> Pool:
+        """Returns the pool for a channel as it is now, a new one if there is none."""
         pools = self._pools.get(channel.id, ())
         for pool in pools:
             if pool.channel is channel or pool.fits(channel):
                 return pool
-        if len(pools) > 50:  # more than keys: calls that began before several edits of their channel
+        if len(pools) > 50:  # more than it has keys: some are for calls from before an edit
             self.forget(channel.id)
         pool = Pool(channel, headers_of(channel, self._environ), proxy_to(channel, self._environ), self._total)
         self._pools.setdefault(channel.id, []).append(pool)
         return pool
 
-    async def _bury(self) -> None:
+    async def _close_retired(self) -> None:
+        """Close the retired pools whose last call has ended."""
         idle = [pool for pool in self._retired if not pool.busy]
         self._retired = [pool for pool in self._retired if pool.busy]
         for pool in idle:

@@ -1,8 +1,7 @@
-"""Vendors: what is known about vendors and model servers, as one table. Models change: rows, not code.
+"""Vendors: what is known about vendors and model servers, as one table.
 
-A new preset is a ``Vendor`` and its name in ``PRESETS``. A channel's row is found by its preset, else by the host of
-its base URL; an unknown upstream gets ``PLAIN``. Facts are from the vendors' documentation and sources, read in the
-middle of 2026.
+A new preset is a row in ``PRESETS``. A channel's row is that of its preset, or else that of the host of its base URL;
+an unknown upstream gets ``PLAIN``. The facts are from the vendors' documentation and sources as of the middle of 2026.
 """
 
 from fnmatch import fnmatchcase
@@ -21,7 +20,8 @@ _OPENAI_ONLY = frozenset(
         *("safety_identifier", "service_tier", "store", "verbosity", "web_search_options"),
     }
 )
-"""Fields that few vendors but OpenAI know. Strict ones refuse them, and many name only the first they find."""
+"""Fields that few vendors but OpenAI know. Strict vendors refuse them, and many name only the first one in the error.
+"""
 
 
 class Vendor(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,60 +31,60 @@ class Vendor(msgspec.Struct, frozen=True, kw_only=True):
     dialect: Dialect = Dialect.OPENAI
     """The dialect of its channels by default."""
     base_url: str = ""
-    """The base URL; empty: it has no fixed one."""
+    """The base URL; empty if it has no fixed one."""
     key_variable: str = ""
-    """The environment variable of the key in its own documentation; empty: it needs none, or names none."""
+    """The environment variable of the key in its own documentation; empty if there is none."""
     hosts: tuple[str, ...] = ()
-    """Host patterns, with ``:port`` for servers known by their port."""
+    """Host patterns, with ``:port`` for servers that are known by their port."""
     key_header: str = ""
-    """The header of the key; empty: it is sent as a bearer token."""
+    """The header of the key; empty if it is sent as a bearer token."""
     token_limit_field: TokenLimitField = TokenLimitField.KEEP
+    """The name of the output limit."""
     reasoning_models: tuple[str, ...] = ()
-    """Patterns of the models that take ``max_completion_tokens`` instead."""
+    """Patterns of the models whose output limit is called ``max_completion_tokens`` instead."""
     allow: frozenset[str] = frozenset()
-    """If not empty: only these top-level fields are accepted there."""
+    """If not empty, the only top-level fields that it accepts."""
     deny: frozenset[str] = frozenset()
     """Top-level fields that it refuses."""
     rename: tuple[tuple[str, str], ...] = ()
-    """Top-level fields with another name there."""
+    """Pairs of a top-level field and its name at the vendor."""
     suspects: tuple[frozenset[str], ...] = (_OPENAI_ONLY,)
-    """Top-level fields that are refused together: if it refuses one of a set for a model, the whole set is left out for
-    a while."""
+    """Sets of top-level fields. If it refuses one of a set for a model, the whole set is left out for a while."""
     swaps: tuple[tuple[str, bytes, bytes], ...] = ()
-    """Top-level fields, values, and their names there. Values are JSON texts."""
+    """Triples of a top-level field, a value, and the vendor's name of that value. Values are JSON texts."""
     message_allow: frozenset[str] = frozenset()
-    """If not empty: only these fields of a message are accepted there."""
+    """If not empty, the only fields of a message that it accepts."""
     message_deny: frozenset[str] = frozenset()
+    """Fields of a message that it refuses."""
     strict_messages: bool = False
     """Whether it refuses a message with unknown fields."""
     completions_root: str = ""
-    """What follows the host for ``/completions``; empty: they are below the base URL like everything else."""
+    """The path that replaces that of the base URL for ``/completions``; empty if they are below the base URL."""
     stream_options: bool = True
-    """Whether it accepts a request for the usage of a stream."""
+    """Whether it accepts ``stream_options``, which ask for the usage of a stream."""
     empty_content: bool = False
-    """Whether ``content: null`` of a message without tool calls must be sent as ``""``."""
+    """Whether the content of a message without tool calls must be ``""`` instead of null."""
     drop_nulls: bool = False
     """Whether null fields of assistant messages must be left out."""
     short_tool_ids: bool = False
     """Whether ids of tool calls must be nine letters and digits."""
     reasoning_back: bool = False
-    """Whether it refuses tool calls that return without their preceding ``reasoning_content``."""
+    """Whether it refuses tool calls that come back without the ``reasoning_content`` before them."""
     heeds_tool_choice: bool = True
-    """In Anthropic's dialect: whether the model calls the tool that a request demands, and none if it forbids that."""
-
+    """Whether its Messages API obeys ``tool_choice``."""
     responses: bool | None = None
-    """Whether it has the Responses API; None: its first call finds that out."""
+    """Whether it has the Responses API; None: the first call finds that out."""
     reads_reasoning: bool = True
     """Whether assistant messages may have ``reasoning_content``."""
     reads_developer: bool = True
-    """Whether messages may have the role ``developer``; otherwise it is called ``system``."""
+    """Whether messages may have the role ``developer``. If not, it is sent as ``system``."""
     reads_signatures: bool = False
     """Whether tool calls may have Google's thought signatures."""
     edits_messages: bool = False
-    """Whether the messages must be decoded. Derived from the rest."""
+    """Whether messages must be decoded. Derived from other fields."""
     quiet: bool = True
-    """Whether a request goes out unchanged, except for its model, its output limit and what streams need. Derived as
-    well."""
+    """Whether a request goes out unchanged, except for its model, its output limit and what streams need. Derived from
+    other fields."""
 
     def __post_init__(self) -> None:
         edits = (self.message_allow, self.message_deny, self.empty_content, self.drop_nulls, self.short_tool_ids)
@@ -93,17 +93,17 @@ class Vendor(msgspec.Struct, frozen=True, kw_only=True):
         force_setattr(self, "quiet", not any(edited))
 
     def accepts(self, name: str) -> bool:
-        """Returns whether a top-level field is accepted there."""
+        """Returns whether it accepts a top-level field."""
         return name not in self.deny and (not self.allow or name in self.allow)
 
     def limit_field(self, upstream_model: str) -> TokenLimitField:
         """Returns the name of the output limit for this model."""
-        reasons = any(fnmatchcase(upstream_model, pattern) for pattern in self.reasoning_models)
-        return TokenLimitField.MAX_COMPLETION_TOKENS if reasons else self.token_limit_field
+        is_reasoning = any(fnmatchcase(upstream_model, pattern) for pattern in self.reasoning_models)
+        return TokenLimitField.MAX_COMPLETION_TOKENS if is_reasoning else self.token_limit_field
 
 
 PLAIN = Vendor(name="")
-"""An unknown vendor: the request goes out as it came."""
+"""The row of an unknown vendor."""
 
 _SAMPLING = frozenset({"temperature", "top_p", "frequency_penalty", "presence_penalty"})
 """Sampling parameters that thinking models refuse."""
@@ -112,15 +112,13 @@ _REASONING = ("o1*", "o3*", "o4*", "gpt-5*", "gpt-6*")
 
 
 def _remote(name: str, base_url: str, **facts: Any) -> Vendor:
-    """Returns a vendor at its own host. Its documentation keeps the key in a variable of its name unless another is
-    given.
-    """
-    known = {"hosts": (urlsplit(base_url).netloc,), "key_variable": f"{name.upper()}_API_KEY"}
-    return Vendor(name=name, base_url=base_url, **known | facts)
+    """Returns a vendor at its own host. By default its key is in a variable that is named after it."""
+    defaults = {"hosts": (urlsplit(base_url).netloc,), "key_variable": f"{name.upper()}_API_KEY"}
+    return Vendor(name=name, base_url=base_url, **defaults | facts)
 
 
 def _local(name: str, port: int, **facts: Any) -> Vendor:
-    """Returns a server that usually runs on this machine, known by the port in its documentation."""
+    """Returns a server that usually runs on this machine, at the port in its documentation."""
     return Vendor(name=name, base_url=f"http://127.0.0.1:{port}/v1", hosts=(f"*:{port}",), **facts)
 
 
@@ -135,10 +133,10 @@ OPENAI = _remote(
 )
 
 ANTHROPIC = _remote("anthropic", "https://api.anthropic.com/v1", dialect=Dialect.ANTHROPIC, responses=False)
-"""The row of the vendor's own dialect and of OpenAI's."""
+"""The row of the vendor's own dialect, and of its API in OpenAI's dialect at the same host."""
 
 GEMINI = _remote("gemini", "https://generativelanguage.googleapis.com/v1beta", dialect=Dialect.GEMINI, hosts=())
-"""Its host is that of its OpenAI-compatible API, whose row is below."""
+"""It has no host, because its OpenAI-compatible API, with another row, is at the same one."""
 
 OPENROUTER = _remote(
     "openrouter",
@@ -232,7 +230,7 @@ PRESETS = {
             name="azure",
             hosts=("*.openai.azure.com", "*.services.ai.azure.com", "*.cognitiveservices.azure.com"),
             key_header="api-key",
-            # the model is a deployment's name, which may say nothing: the channel can set the field
+            # a deployment may have any name; if these patterns do not match it, the channel sets the field
             reasoning_models=_REASONING,
             suspects=(_SAMPLING | {"logit_bias", "logprobs", "top_logprobs"},),
             responses=True,
@@ -259,7 +257,7 @@ PRESETS = {
         _local(
             "ollama",
             11434,
-            token_limit_field=TokenLimitField.MAX_TOKENS,  # the other one is silently ignored: the output has no limit
+            token_limit_field=TokenLimitField.MAX_TOKENS,  # the other one is silently ignored
             empty_content=True,
             heeds_tool_choice=False,
             reads_developer=False,
@@ -276,7 +274,7 @@ PRESETS = {
         _local("vllm", 8000, reads_developer=False, responses=True),
         _local("jan", 1337, reads_developer=False),
         _local("koboldcpp", 5001, reads_developer=False),
-        # For those who know better than the row their channel's host would find.
+        # for a channel whose host has a row that does not apply to it
         Vendor(name="plain", suspects=()),
     )
 }
@@ -284,12 +282,12 @@ PRESETS = {
 
 
 LOCAL = tuple(row.name for row in PRESETS.values() if row.base_url.startswith("http://127.0.0.1:"))
-"""Servers that usually run on this machine, at the ports in their own documentation."""
+"""The names of servers that usually run on this machine, at the ports in their own documentation."""
 
 
 @lru_cache(maxsize=256)
 def vendor_of(preset: str, base_url: str) -> Vendor:
-    """Returns the row for a channel's preset and base URL. An unknown preset changes nothing."""
+    """Returns the row for a channel's preset and base URL; ``PLAIN`` if there is none."""
     if preset:
         return PRESETS.get(preset, PLAIN)
     try:
@@ -297,10 +295,11 @@ def vendor_of(preset: str, base_url: str) -> Vendor:
         name, port = parts.hostname or "", str(parts.port or "")
     except ValueError:
         return PLAIN
-    return next((row for row in PRESETS.values() if any(_is_at(host, name, port) for host in row.hosts)), PLAIN)
+    return next((row for row in PRESETS.values() if any(_matches(host, name, port) for host in row.hosts)), PLAIN)
 
 
-def _is_at(host: str, name: str, port: str) -> bool:
-    """Returns whether the host of a row is this one: a name, ``*`` and the end of one, or any name with a port."""
-    wanted, _, at = host.partition(":")
-    return at in ("", port) and (name.endswith(wanted[1:]) if wanted[0] == "*" else name == wanted)
+def _matches(pattern: str, name: str, port: str) -> bool:
+    """Returns whether a host pattern matches: a name, ``*`` and the end of a name, or ``*`` and a port."""
+    name_pattern, _, port_pattern = pattern.partition(":")
+    matches_name = name.endswith(name_pattern[1:]) if name_pattern[0] == "*" else name == name_pattern
+    return matches_name and port_pattern in ("", port)

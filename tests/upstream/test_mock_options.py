@@ -3,7 +3,7 @@
 import pytest
 
 from gateway.domain.errors import BadRequest
-from gateway.upstream.mock import MEANINGS, MockPlan, MockRequest, Option, check_options, plan_of, spelt
+from gateway.upstream.mock import MEANINGS, MockPlan, MockRequest, Option, check_options, plan_of, with_stored_names
 
 GOOD: dict[str, Option] = {
     "latency": 200.5,
@@ -49,4 +49,4 @@ def test_a_value_without_a_meaning_is_refused_with_the_meaning(name: str, value:
 
 
 def test_one_spelling_is_stored() -> None:
-    assert spelt({"no-usage": True, "cut": 3, "no_usage": False}) == {"no_usage": False, "cut": 3}
+    assert with_stored_names({"no-usage": True, "cut": 3, "no_usage": False}) == {"no_usage": False, "cut": 3}

@@ -1,11 +1,11 @@
-"""One HTTP/1.1 connection to an upstream: requests go out, one at a time, and their answers come in.
+"""UpstreamConnection: one HTTP/1.1 connection to an upstream. Requests go out one at a time, and their answers come in.
 
-It decides when a connection may be used again: only after an answer that came whole, did not ask to close, and was
-followed by nothing. Every other one is closed, so that no answer can reach the wrong call.
+A connection may be used again only after a complete answer that did not ask to close and was followed by nothing. Any
+other one is closed, so that no answer can reach the wrong call.
 
-The head of nearly every request equals the one before, so its bytes are kept. A large body goes out piece by piece, as
-it is taken, with turns for other work in between: sent at once, 30 MB hold up the event loop, because the system copies
-them, TLS encrypts them, and what is not taken at once is copied again to wait.
+The heads of most requests are equal, so their bytes are kept. A large body is sent in pieces, with turns of the event
+loop between them. Sent at once, 30 MB would block the loop: the system copies them, TLS encrypts them, and what the
+socket does not take is copied again into a buffer.
 """
 
 import asyncio
@@ -26,31 +26,32 @@ class Target(msgspec.Struct, frozen=True):
     """A URL as it is sent."""
 
     line: bytes
-    """The rest of the request line, and the Host header."""
+    """The request line after the method, and the Host header."""
     place: DialTarget
 
 
 class RequestHeads:
-    """The request heads of one channel with these headers of its own."""
+    """Writes the request heads of one channel, with its own headers in them."""
 
     def __init__(self, headers: Mapping[str, str]) -> None:
         self._headers = dict(headers)
-        self._known: dict[tuple[tuple[str, str], ...], bytes] = {}
+        self._written: dict[tuple[tuple[str, str], ...], bytes] = {}
+        """The lines of each set of headers, which are few."""
 
     def head(self, method: str, target: Target, prepared: PreparedRequest) -> bytes:
-        """Returns a head. Raises ValueError for a header that cannot be sent, without showing its value."""
+        """Returns the head of a request. Raises ValueError for a header that cannot be sent, without its value."""
         key = tuple(prepared.headers.items())
-        lines = self._known.get(key)
+        lines = self._written.get(key)
         if lines is None:
-            if len(self._known) >= 64:  # sets of headers
-                self._known.clear()
-            lines = self._known[key] = _lines({**self._headers, **prepared.headers})
+            if len(self._written) >= 64:
+                self._written.clear()
+            lines = self._written[key] = _header_lines({**self._headers, **prepared.headers})
         size = len(prepared.body)
         length = b"Content-Length: %d\r\n" % size if size or method == "POST" else b""
         return b"%b %b\r\n%b%b\r\n" % (method.encode(), target.line, lines, length)
 
 
-def _lines(headers: Mapping[str, str]) -> bytes:
+def _header_lines(headers: Mapping[str, str]) -> bytes:
     for name, value in headers.items():
         line = name + value
         if "\r" in line or "\n" in line or "\0" in line or not line.isascii():
@@ -60,12 +61,13 @@ def _lines(headers: Mapping[str, str]) -> bytes:
 
 @lru_cache(maxsize=256)
 def target_of(text: str) -> Target:
-    """Returns the target of a whole URL."""
+    """Returns the target of a URL."""
     url = yarl.URL(text)
     host, port = url.raw_host or "", url.port or 0
-    shown = f"[{host}]" if ":" in host else host
-    name = shown if url.is_default_port() else f"{shown}:{port}"
-    line = f"{url.raw_path_qs} HTTP/1.1\r\nHost: {name}".encode()
+    authority = f"[{host}]" if ":" in host else host
+    if not url.is_default_port():
+        authority += f":{port}"
+    line = f"{url.raw_path_qs} HTTP/1.1\r\nHost: {authority}".encode()
     return Target(line, DialTarget(host, port, tls_context() if url.scheme == "https" else None))
 
 
@@ -78,36 +80,38 @@ def tls_context() -> ssl.SSLContext:
     return context
 
 
-AT_ONCE = 256 * 1024
-"""Bytes of a body that are given to the connection at once."""
+PIECE_SIZE = 256 * 1024
+"""The most bytes of a body that are sent at once."""
 READ_SIZE = 64 * 1024
-"""The most bytes of one read: no more than a few of them ever wait for a slow reader."""
+"""The most bytes that are read at once."""
 
 
 class UpstreamConnection(asyncio.BufferedProtocol):
-    """One connection. ``idle`` is called when it may serve again, ``gone`` once when it is lost.
+    """One connection. It calls ``on_idle`` when it may serve again, and ``on_lost`` once when it is lost.
 
-    It reads into a ``buffer`` of ``READ_SIZE`` that it shares with other connections: the bytes are taken out before
-    the loop turns to the next one.
+    It reads into a ``buffer`` of ``READ_SIZE`` that it shares with other connections, because the bytes are parsed
+    before the loop turns to the next one.
     """
 
     def __init__(
         self,
-        idle: Callable[["UpstreamConnection"], None],
-        gone: Callable[["UpstreamConnection"], None],
+        on_idle: Callable[["UpstreamConnection"], None],
+        on_lost: Callable[["UpstreamConnection"], None],
         buffer: memoryview | None = None,
     ) -> None:
-        self._idle = idle
-        self._gone = gone
+        self._on_idle = on_idle
+        self._on_lost = on_lost
         self._buffer = memoryview(bytearray(READ_SIZE)) if buffer is None else buffer
         self._transport: asyncio.Transport | None = None
         self._parser = Parser()
         self._answer: WireAnswer | None = None
-        self._paused = False
+        self._reading_paused = False
         self._unsent: memoryview[int] | bytes = b""
-        """What is left of a large body."""
-        self._full = self._soon = False
-        """Whether too much waits to read more; whether more is sent in the loop's next turn."""
+        """The rest of a large body."""
+        self._writing_paused = False
+        """Whether the transport takes no more for now."""
+        self._piece_scheduled = False
+        """Whether the next piece of a large body is sent in the loop's next turn."""
         self.used = False
         """Whether it has served before."""
         self.idle_since = 0.0
@@ -117,10 +121,11 @@ class UpstreamConnection(asyncio.BufferedProtocol):
         """Returns whether it is connected."""
         return self._transport is not None and not self._transport.is_closing()
 
-    def ask(self, head: bytes, body: bytes, *, together: bool = False) -> WireAnswer:
-        """Send a request, a large one as the upstream takes it. Raises ConnectionBroken if the connection is closed.
+    def send(self, head: bytes, body: bytes, *, soon: bool = False) -> WireAnswer:
+        """Send a request. Returns its answer, which is yet to come. Raises ConnectionBroken if the connection is
+        closed.
 
-        ``together``: in the loop's next turn, with what others send then. Waking the receiver costs more than sending,
+        ``soon``: send it in the loop's next turn, together with others. Waking the receiver costs more than sending,
         and it is woken once for all of them.
         """
         if self._transport is None or self._transport.is_closing():
@@ -128,24 +133,24 @@ class UpstreamConnection(asyncio.BufferedProtocol):
         answer = self._answer = WireAnswer(self)
         self._parser.begin(answer)
         self._unsent = b""
-        if len(body) > AT_ONCE:
+        if len(body) > PIECE_SIZE:
             self._transport.write(head)
             self._unsent = memoryview(body)
-            self._send_piece()
-        elif together:
-            asyncio.get_running_loop().call_soon(self._send, head, body)
+            self._write_piece()
+        elif soon:
+            asyncio.get_running_loop().call_soon(self._write, head, body)
         else:
-            self._send(head, body)
+            self._write(head, body)
         return answer
 
     def resume_reading(self) -> None:
-        """The reader has room again."""
-        if self._paused and self._transport is not None and not self._transport.is_closing():
-            self._paused = False
+        """Resume reading: the answer's buffer has room again."""
+        if self._reading_paused and self._transport is not None and not self._transport.is_closing():
+            self._reading_paused = False
             self._transport.resume_reading()
 
     def abort(self) -> None:
-        """Close at once, without sending the rest."""
+        """Close at once, without sending the rest of the request."""
         if self._transport is not None:
             self._transport.abort()
 
@@ -172,18 +177,18 @@ class UpstreamConnection(asyncio.BufferedProtocol):
             return
         answer.wake()
         if answer.complete:
-            self._served()
-        elif answer.full and not self._paused and self._transport is not None:
-            self._paused = True
+            self._finish_exchange()
+        elif answer.full and not self._reading_paused and self._transport is not None:
+            self._reading_paused = True
             self._transport.pause_reading()
 
     def eof_received(self) -> bool:
-        """See asyncio. Close at once: an upstream that has finished will not accept the rest of the request."""
+        """See asyncio. An upstream that has closed its side does not take the rest of a request either."""
         self.abort()
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """See asyncio. A body of unknown length ends with its connection; any other one was cut off."""
+        """See asyncio. A body of unknown length ends with its connection; any other one is incomplete."""
         self._transport, self._unsent = None, b""
         answer, self._answer = self._answer, None
         if answer is not None:
@@ -196,50 +201,49 @@ class UpstreamConnection(asyncio.BufferedProtocol):
                     ConnectionBroken(why if exc is None else text_of(exc), answer_started=self._parser.answer_started)
                 )
         self._parser.close()
-        self._gone(self)
+        self._on_lost(self)
 
     def pause_writing(self) -> None:
         """See asyncio."""
-        self._full = True
+        self._writing_paused = True
 
     def resume_writing(self) -> None:
         """See asyncio."""
-        self._full = False
-        if not self._soon:
-            self._send_piece()
+        self._writing_paused = False
+        if not self._piece_scheduled:
+            self._write_piece()
 
-    def _send(self, head: bytes, body: bytes) -> None:
+    def _write(self, head: bytes, body: bytes) -> None:
         if self._transport is None or self._transport.is_closing():
             return
-        if len(body) <= 16 * 1024:  # sending one buffer takes a fraction of the work for two
+        if len(body) <= 16 * 1024:  # copying is cheaper than sending two buffers
             self._transport.write(head + body)
         else:
             self._transport.writelines((head, body))
 
-    def _send_piece(self) -> None:
-        """Send more of a large body, if there is room for it: the next piece now, the one after it in the next turn."""
-        self._soon = False
-        if self._full or not self._unsent or self._transport is None or self._transport.is_closing():
+    def _write_piece(self) -> None:
+        """Write the next piece of a large body, unless writing is paused, and schedule the one after it."""
+        self._piece_scheduled = False
+        if self._writing_paused or not self._unsent or self._transport is None or self._transport.is_closing():
             return
-        piece, self._unsent = self._unsent[:AT_ONCE], self._unsent[AT_ONCE:]
+        piece, self._unsent = self._unsent[:PIECE_SIZE], self._unsent[PIECE_SIZE:]
         self._transport.write(piece)
         if self._unsent:
-            self._soon = True
-            asyncio.get_running_loop().call_soon(self._send_piece)
+            self._piece_scheduled = True
+            asyncio.get_running_loop().call_soon(self._write_piece)
 
-    def _served(self) -> None:
-        """The answer is complete, and nothing followed it."""
+    def _finish_exchange(self) -> None:
+        """Offer the connection for other calls after a complete answer.
+
+        It is closed if the upstream asked for that, or answered before it had the whole request.
+        """
         self._answer = None
-        if self._paused:
+        if self._reading_paused:
             self.resume_reading()
-        sent, self._unsent = not self._unsent, b""
-        if (
-            self._parser.reusable
-            and sent
-            and self._transport is not None
-            and not self._transport.get_write_buffer_size()
-        ):
+        transport, sent_all = self._transport, not self._unsent
+        self._unsent = b""
+        if self._parser.reusable and sent_all and transport is not None and not transport.get_write_buffer_size():
             self.used = True
-            self._idle(self)
-        else:  # the upstream wants no more, or answered before it had the whole request
+            self._on_idle(self)
+        else:
             self.abort()

@@ -1,10 +1,9 @@
-"""Dialling: from a host and a port to a connection: names are looked up in threads, addresses raced, a proxy's tunnel
-opened.
+"""Dialer: connects to a host and a port: looks up the name, races the addresses, and opens a proxy's tunnel.
 
-The event loop's executor has a handful of threads and is shared; a name server that does not answer blocks one for half
-a minute. Here a look-up has a deadline, a thread of its own, and holds up only its own channel. The threads are
-daemons: a stuck one does not keep the process alive. A tunnel (CONNECT, RFC 9110 section 9.3.6) is opened on a socket
-that nothing else reads yet; if it fails, nothing was sent to the upstream.
+The event loop's executor is shared and has a handful of threads; a name server that does not answer blocks one for half
+a minute. So each look-up has a deadline and a thread of its own, and delays only its own channel. The threads are
+daemons, so that a stuck one does not keep the process alive. A tunnel (CONNECT, RFC 9110 section 9.3.6) is opened on a
+socket that nothing else reads yet. If it fails, nothing was sent to the upstream.
 """
 
 import asyncio
@@ -30,10 +29,10 @@ Address = tuple[socket.AddressFamily, int, str, int]
 
 
 async def look_up(host: str, port: int) -> list[Address]:
-    """Looks a name up in a thread of its own. Raises OSError with a text for people."""
+    """Returns the addresses of a name, looked up in a thread of its own. Raises OSError with a text for people."""
     future: Future[list[Address]] = Future()
-    future.set_running_or_notify_cancel()  # who stops waiting does not cancel it
-    threading.Thread(target=_ask, args=(future, host, port), name=f"name of {host}", daemon=True).start()
+    future.set_running_or_notify_cancel()  # then it cannot be cancelled, which the thread would not expect
+    threading.Thread(target=_resolve, args=(future, host, port), name=f"name of {host}", daemon=True).start()
     try:
         async with asyncio.timeout(LOOK_UP_S):
             return await asyncio.wrap_future(future)
@@ -45,8 +44,8 @@ async def look_up(host: str, port: int) -> list[Address]:
         raise OSError(None, "the name is not a host name") from exc
 
 
-def _ask(future: Future[list[Address]], host: str, port: int) -> None:
-    """Runs in the thread."""
+def _resolve(future: Future[list[Address]], host: str, port: int) -> None:
+    """Set the future's result to the addresses. Runs in the thread."""
     try:
         infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as exc:
@@ -59,17 +58,17 @@ _STATUS = re.compile(rb"HTTP/1\.[01] (\d{3})(?: [^\r\n]*)?\r\n")
 
 
 async def tunnel(sock: socket.socket, proxy: Proxy, host: str, port: int) -> None:
-    """Have the proxy connect to a host. Raises OSError with its answer; then the socket is closed."""
+    """Have the proxy connect a socket to a host. If it refuses, raises OSError, and the socket is closed."""
     try:
-        await asyncio.get_running_loop().sock_sendall(sock, _request(proxy, host, port))
-        _check(await _head(sock), proxy)
+        await asyncio.get_running_loop().sock_sendall(sock, _connect_request(proxy, host, port))
+        _check_answer(await _read_head(sock), proxy)
     except BaseException:
         sock.close()
         raise
 
 
-async def _head(sock: socket.socket) -> bytes:
-    """Returns everything up to the end of the head, or to where it becomes invalid."""
+async def _read_head(sock: socket.socket) -> bytes:
+    """Returns the proxy's answer up to the end of its head, or until it is too long."""
     head = b""
     while b"\r\n\r\n" not in head and len(head) < 16 * 1024:
         data = await asyncio.get_running_loop().sock_recv(sock, 4096)
@@ -79,16 +78,17 @@ async def _head(sock: socket.socket) -> bytes:
     return head
 
 
-def _request(proxy: Proxy, host: str, port: int) -> bytes:
-    place = _name(host, port)
-    opens = f"Proxy-Authorization: {proxy.authorization}\r\n" if proxy.authorization else ""
-    return f"CONNECT {place} HTTP/1.1\r\nHost: {place}\r\n{opens}\r\n".encode()
+def _connect_request(proxy: Proxy, host: str, port: int) -> bytes:
+    authority = _authority(host, port)
+    authorization = f"Proxy-Authorization: {proxy.authorization}\r\n" if proxy.authorization else ""
+    return f"CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\n{authorization}\r\n".encode()
 
 
-def _check(head: bytes, proxy: Proxy) -> None:
+def _check_answer(head: bytes, proxy: Proxy) -> None:
+    """Raises OSError unless the proxy's answer opens the tunnel."""
     match = _STATUS.match(head)
     status = int(match[1]) if match else 0
-    name = _name(proxy.host, proxy.port)
+    name = _authority(proxy.host, proxy.port)
     if status == 407:
         raise OSError(None, f"the proxy {name} does not accept the user and password it was given")
     if not status or b"\r\n\r\n" not in head:
@@ -99,11 +99,11 @@ def _check(head: bytes, proxy: Proxy) -> None:
         raise OSError(None, f"the proxy {name} sent unexpected data")
 
 
-def _name(host: str, port: int) -> str:
+def _authority(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-Made = TypeVar("Made", bound=asyncio.BaseProtocol)
+AnyProtocol = TypeVar("AnyProtocol", bound=asyncio.BaseProtocol)
 
 
 class DialTarget(msgspec.Struct, frozen=True):
@@ -117,24 +117,28 @@ class DialTarget(msgspec.Struct, frozen=True):
 
 
 class Dialer:
-    """Connects to the hosts of one channel. Remembers the addresses of names for a while.
+    """Connects to the hosts of one channel, and remembers their addresses for a while.
 
-    With a proxy, its address is looked up; it finds the hosts itself.
+    With a proxy, only the proxy's address is looked up; it finds the hosts itself.
     """
 
     def __init__(self, proxy: Proxy | None = None) -> None:
         self._proxy = proxy
-        self._asking = asyncio.Lock()
-        self._known: dict[tuple[str, int], tuple[float, list[Address]]] = {}
+        self._look_up_lock = asyncio.Lock()
+        self._cache: dict[tuple[str, int], tuple[float, list[Address]]] = {}
+        """The addresses of each name, and until when they count, by the loop's clock."""
 
-    async def dial(self, where: DialTarget, make: Callable[[], Made]) -> Made:
-        """Returns a connection with its protocol. Raises OSError (certificate errors too)."""
+    async def dial(self, target: DialTarget, make: Callable[[], AnyProtocol]) -> AnyProtocol:
+        """Returns the protocol of a new connection. Raises OSError, for certificates too."""
         loop = asyncio.get_running_loop()
-        sock = await self._tunnel(where, self._proxy) if self._proxy else await self._connect(where.host, where.port)
-        name = where.host if where.tls is not None else None
-        # From here on the socket is asyncio's, which closes it on failure, too: closing it here as well would let the
-        # loop forget whatever connection got its number meanwhile.
-        _, protocol = await loop.create_connection(make, sock=sock, ssl=where.tls, server_hostname=name)
+        if self._proxy is None:
+            sock = await self._connect(target.host, target.port)
+        else:
+            sock = await self._tunnel(target, self._proxy)
+        name = target.host if target.tls is not None else None
+        # From here on the socket is asyncio's, which closes it on failure as well. If it were closed here too, the loop
+        # could forget another connection that has got its number meanwhile.
+        _, protocol = await loop.create_connection(make, sock=sock, ssl=target.tls, server_hostname=name)
         return protocol
 
     async def _connect(self, host: str, port: int) -> socket.socket:
@@ -142,16 +146,16 @@ class Dialer:
         infos = [(family, socket.SOCK_STREAM, proto, "", (host, port)) for family, proto, host, port in addresses]
         try:  # each address gets a quarter of a second before the next one is tried in parallel (RFC 8305)
             return await aiohappyeyeballs.start_connection(infos, happy_eyeballs_delay=0.25)
-        except BaseException:  # its host may have moved
-            self._known.pop((host, port), None)
+        except BaseException:  # the host may have moved
+            self._cache.pop((host, port), None)
             raise
 
-    async def _tunnel(self, where: DialTarget, proxy: Proxy) -> socket.socket:
+    async def _tunnel(self, target: DialTarget, proxy: Proxy) -> socket.socket:
         try:
             sock = await self._connect(proxy.host, proxy.port)
         except OSError as exc:
             raise OSError(None, f"the proxy {proxy.host}:{proxy.port} cannot be reached: {text_of(exc)}") from exc
-        await tunnel(sock, proxy, where.host, where.port)
+        await tunnel(sock, proxy, target.host, target.port)
         return sock
 
     async def addresses(self, host: str, port: int) -> list[Address]:
@@ -163,18 +167,20 @@ class Dialer:
         return [(family, socket.IPPROTO_TCP, host, port)]
 
     async def _look_up(self, host: str, port: int) -> list[Address]:
-        """Looks one name up at a time: whoever waits for the same name finds its addresses."""
-        async with self._asking:
+        """Returns the addresses of a name. Names are looked up one at a time, so that calls that need the same one look
+        it up once.
+        """
+        async with self._look_up_lock:
             now = asyncio.get_running_loop().time()
-            until, known = self._known.get((host, port), (0.0, []))
+            until, addresses = self._cache.get((host, port), (0.0, []))
             if until <= now:
-                known = await look_up(host, port)
-                self._known[host, port] = (now + 300.0, known)  # seconds that they are believed
-        return known
+                addresses = await look_up(host, port)
+                self._cache[host, port] = (now + 300.0, addresses)  # seconds
+        return addresses
 
 
 def text_of(exc: Exception) -> str:
-    """Returns what went wrong, in a few words."""
+    """Returns a short text that says what failed."""
     if isinstance(exc, ssl.SSLCertVerificationError):
         return f"its certificate is not accepted: {exc.verify_message}"
     if isinstance(exc, ssl.SSLError):
@@ -185,8 +191,8 @@ def text_of(exc: Exception) -> str:
 
 
 def _system_text(exc: OSError) -> str:
-    """Returns the system's words, which asyncio replaces. Errors of look-ups have numbers of their own."""
-    if exc.errno and not isinstance(exc, socket.gaierror):
+    """Returns the system's text for an error, which asyncio replaces by one of its own."""
+    if exc.errno and not isinstance(exc, socket.gaierror):  # look-ups have other numbers
         return os.strerror(exc.errno)
-    closed = "it closed the connection" if isinstance(exc, ConnectionError) else type(exc).__name__
-    return exc.strerror or str(exc) or closed
+    default = "it closed the connection" if isinstance(exc, ConnectionError) else type(exc).__name__
+    return exc.strerror or str(exc) or default

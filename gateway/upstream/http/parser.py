@@ -164,17 +164,18 @@ class Parser:
         self._answer: WireAnswer | None = None
         self._headers: dict[str, str] = {}
         self._no_body = 0
-        """Bytes received since the last byte of a body."""
-        self._informed = 0
+        """The number of bytes received since the last byte of a body."""
+        self._informational = 0
+        """The number of 1xx responses before the answer."""
         self.answer_started = False
-        """Whether anything of this answer has come."""
+        """Whether any byte of this answer has come."""
         self.reusable = False
         """Whether the answer is complete and its sender keeps the connection."""
 
     def begin(self, answer: WireAnswer) -> None:
         """Begin the next answer."""
         self._answer = answer
-        self._headers, self._no_body, self._informed = {}, 0, 0
+        self._headers, self._no_body, self._informational = {}, 0, 0
         self.answer_started = self.reusable = False
 
     def close(self) -> None:
@@ -194,8 +195,8 @@ class Parser:
         except httptools.HttpParserUpgrade as exc:
             raise _malformed_error("it switches to another protocol") from exc
         except httptools.HttpParserError as exc:
-            ours = exc.__context__ if isinstance(exc.__context__, ValueError) else None
-            raise _malformed_error(str(ours or f"not valid HTTP: {exc}")) from exc
+            own_error = exc.__context__ if isinstance(exc.__context__, ValueError) else None  # raised in a callback
+            raise _malformed_error(str(own_error or f"not valid HTTP: {exc}")) from exc
         finally:
             if self._body:
                 self._pass_on()
@@ -214,7 +215,7 @@ class Parser:
             raise ValueError("it sent more than one answer")
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Takes a header of the head; trailers are ignored (RFC 9110, 6.5.1)."""
+        """Add a header of the head. Trailers are ignored (RFC 9110, 6.5.1)."""
         answer, headers, key = self._answer, self._headers, _key(name)
         if answer is None or answer.status:
             return
@@ -234,8 +235,8 @@ class Parser:
         if sum(map(len, headers.values())) > HEAD_LIMIT:
             raise _too_long_error()
         if status < 200:
-            self._informed += 1
-            if self._informed > 10:
+            self._informational += 1
+            if self._informational > 10:
                 raise ValueError("it sends only 1xx responses")
             self._headers = {}
         elif self._answer is not None:
@@ -245,7 +246,7 @@ class Parser:
             self._answer.status, self._answer.headers = status, headers
 
     def on_message_complete(self) -> None:
-        """Takes the end of a message; a status of 1xx is one too."""
+        """Finish the answer. A 1xx response before it is a message too."""
         if self._answer is not None and self._answer.status:
             self.reusable = self._http.should_keep_alive()
             if self._body:
@@ -254,7 +255,7 @@ class Parser:
             self._answer = None
 
     def _pass_on(self) -> None:
-        """Pass the body that this read brought to the answer, as one piece."""
+        """Pass the body in the bytes of this read to the answer, as one piece."""
         self._no_body = 0
         body = self._body
         if self._answer is not None:
@@ -272,12 +273,12 @@ def _malformed_error(text: str) -> ConnectionBroken:
 
 @lru_cache(maxsize=512)
 def _key(name: bytes) -> str:
-    """Returns a header's name. Cached, because upstreams send the same few names."""
+    """Returns a header's name in lower case. Cached, because upstreams send the same few names."""
     return name.decode("latin-1").lower()
 
 
 class Inflater:
-    """One compressed body, which may have several members."""
+    """Decompresses one body, which may have several members."""
 
     def __init__(self, coding: str) -> None:
         """Raises ValueError for a coding that was not requested."""
@@ -285,31 +286,31 @@ class Inflater:
             raise ValueError(f"its content coding is '{coding[:20]}', which was not requested")
         self.pending = b""
         """Bytes that are not decompressed yet."""
-        self._unpacker: zlib._Decompress | None = None
+        self._member: zlib._Decompress | None = None
 
     def feed(self, data: bytes) -> bytes:
-        """Unpack at most one piece. Raises ValueError when it is damaged."""
+        """Returns the next decompressed piece; empty if more bytes are needed. Raises ValueError for a damaged body."""
         self.pending += data
         try:
             while self.pending:
-                if out := self._unpack():
-                    return out
+                if piece := self._decompress():
+                    return piece
         except zlib.error as exc:
             raise ValueError("its compressed body is damaged") from exc
         return b""
 
     def end(self) -> None:
         """Check that the body is complete. Raises ValueError if it is not."""
-        if self.pending or self._unpacker is not None:
+        if self.pending or self._member is not None:
             raise ValueError("its compressed body ends too early")
 
-    def _unpack(self) -> bytes:
+    def _decompress(self) -> bytes:
         """Returns the next piece, which may be empty."""
-        if self._unpacker is None:
-            self._unpacker = zlib.decompressobj(wbits=47)  # gzip, or deflate with zlib's frame
-        out = self._unpacker.decompress(self.pending, 32 * 1024)
-        if self._unpacker.eof:  # another member may follow
-            self.pending, self._unpacker = self._unpacker.unused_data, None
+        if self._member is None:
+            self._member = zlib.decompressobj(wbits=47)  # gzip, or deflate in zlib's format
+        piece = self._member.decompress(self.pending, 32 * 1024)
+        if self._member.eof:  # another member may follow
+            self.pending, self._member = self._member.unused_data, None
         else:
-            self.pending = self._unpacker.unconsumed_tail
-        return out
+            self.pending = self._member.unconsumed_tail
+        return piece

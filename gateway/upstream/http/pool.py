@@ -1,9 +1,9 @@
-"""Pool: the connections of one channel. No redirects, no cookies, no proxies but the channel's own.
+"""Pool: the connections of one channel. It follows no redirects, keeps no cookies, and uses no proxy but the channel's.
 
-A client library is not used because aiohttp's client was two thirds of a call's cost. Little is needed here, and the
+No client library is used, because aiohttp's client was two thirds of a call's cost, little of it is needed, and the
 rules for reusing a connection should be visible (see ``connection``). A channel's owner decides how many calls run at
 once, so a call that finds no idle connection gets a new one. All pools together have no more connections than the
-system has open files for. When these are used up, an idle connection of any pool is closed for the one that is needed.
+system has open files for. When these are used up, an idle connection of any pool is closed for the new one.
 """
 
 import asyncio
@@ -29,38 +29,38 @@ from gateway.upstream.http.parser import ConnectionBroken, WireAnswer
 from gateway.upstream.http.reply import DeadlineTimer, HttpReply
 
 KEEP_ALIVE_S = 30.0
-"""Seconds after which an idle connection is not used again."""
+"""The seconds after which an idle connection is not used again."""
 LOG_S = 60.0
-"""Seconds between two equal lines in the log."""
+"""The fewest seconds between two warnings about used up connections."""
 
 _log = logging.getLogger("tollkeeper")
 
 
 class OpenConnections:
-    """How many connections all pools together have, or are about to open."""
+    """Counts the connections that all pools together have, or are about to open."""
 
-    def __init__(self, most: Callable[[], int] = lambda: 0) -> None:
-        """``most`` returns how many are allowed; 0: any number."""
-        self._most = most
-        self._logged = -LOG_S
+    def __init__(self, limit: Callable[[], int] = lambda: 0) -> None:
+        """``limit`` returns how many are allowed; 0: any number."""
+        self._limit = limit
+        self._logged_at = -LOG_S
         self.count = 0
         self.pools: WeakSet[Pool] = WeakSet()
 
     def add(self) -> bool:
         """Count one more. Returns whether an idle one was closed for it. Raises Unavailable if all are in use."""
-        most = self._most()
-        full = most > 0 and self.count >= most
+        limit = self._limit()
+        full = limit > 0 and self.count >= limit
         if full and not any(pool.close_one() for pool in self.pools):
             raise self.used_up(
-                f"all {most} upstream connections that the system's limit of open files allows are in use"
+                f"all {limit} upstream connections that the system's limit of open files allows are in use"
             )
         self.count += 1
         return full
 
     def used_up(self, why: str) -> Unavailable:
-        """Returns the error of a call that cannot get a connection. No channel is at fault."""
-        if (now := monotonic()) - self._logged >= LOG_S:
-            self._logged = now
+        """Returns the error of a call that cannot get a connection, and logs it. No channel is at fault."""
+        if (now := monotonic()) - self._logged_at >= LOG_S:
+            self._logged_at = now
             _log.warning("no upstream can be reached: %s", why)
         return Unavailable(f"{why}; try again when other calls have ended", retry_after_s=1)
 
@@ -82,19 +82,19 @@ class Pool:
         self._total.pools.add(self)
         self._open: set[UpstreamConnection] = set()
         self._idle: list[UpstreamConnection] = []
-        """Idle connections; the one that became idle last is used first."""
+        """Idle connections. The one that became idle last is used first."""
         self._sweeping: asyncio.TimerHandle | None = None
         self._closed = False
         self._buffer = memoryview(bytearray(READ_SIZE))
         self._loop = asyncio.get_running_loop()
         self._deadlines = DeadlineTimer(self._loop, self._expire)
         self.head_s = {stream: channel.timeouts.head_s(stream=stream) for stream in (False, True)}
-        """How long the head of an answer may take, by whether it is streamed."""
+        """The seconds that the head of an answer may take, by whether it is streamed."""
         self.busy = 0
         """The number of answers in progress."""
 
     def fits(self, channel: Channel) -> bool:
-        """Returns whether these connections are as the channel wants them."""
+        """Returns whether these connections can be used for a channel as it is now."""
         mine = self.channel
         return mine is channel or (
             mine.base_url == channel.base_url
@@ -113,7 +113,7 @@ class Pool:
             self._sweeping.cancel()
         for connection in list(self._open):
             connection.abort()
-        for _ in range(10):  # connections tell a few turns of the loop later that they are lost, TLS the latest
+        for _ in range(10):  # connection_lost is called some turns of the loop later, with TLS the most
             if not self._open:
                 break
             await asyncio.sleep(0)
@@ -143,21 +143,23 @@ class Pool:
                 if connection is None:
                     connection = await self._dial(target)
                 try:
-                    answer = await self._ask(connection, head, prepared.body, head_s)
+                    answer = await self._exchange(connection, head, prepared.body, head_s)
                 except ConnectionBroken as exc:
-                    late = self._loop.time() - began > 1.0  # seconds: then it was not broken before
+                    # one that was closed while it was idle fails within a second and before any answer
+                    late = self._loop.time() - began > 1.0
                     if not connection.used or late or exc.answer_started:
                         raise AttemptFailed(exchange_failure(self.channel, exc)) from exc
-                    connection = None  # it had been broken while it was idle
+                    connection = None
                 else:
                     return HttpReply(self, answer, began)
         except BaseException:
             self.busy -= 1
             raise
 
-    async def _ask(self, connection: UpstreamConnection, head: bytes, body: bytes, head_s: float) -> WireAnswer:
-        answer = connection.ask(head, body, together=self.busy > 1)
-        self._deadlines.note(answer, head_s)
+    async def _exchange(self, connection: UpstreamConnection, head: bytes, body: bytes, head_s: float) -> WireAnswer:
+        """Send a request. Returns the answer once its head has arrived."""
+        answer = connection.send(head, body, soon=self.busy > 1)
+        self._deadlines.add(answer, head_s)
         try:
             while not answer.status:
                 await answer.wait()
@@ -181,7 +183,7 @@ class Pool:
         return None
 
     async def _dial(self, target: Target) -> UpstreamConnection:
-        """Opens a connection. Raises AttemptFailed, or Unavailable when no open file is left for it."""
+        """Open a connection. Raises AttemptFailed, or Unavailable if no open file is left for it."""
         seconds = self.channel.timeouts.connect
         try:
             async with asyncio.timeout(seconds):
@@ -195,35 +197,35 @@ class Pool:
     async def _connect(self, target: Target) -> UpstreamConnection:
         if self._closed:
             raise OSError(None, "the channel's connections were closed")
-        make = partial(UpstreamConnection, self._rest, self._forget, self._buffer)
-        waits = self._total.add()
+        make = partial(UpstreamConnection, self._add_idle, self._forget, self._buffer)
+        closed_another = self._total.add()
         try:
-            if waits:  # the file of a closed connection is free in the loop's next turn
+            if closed_another:  # its file is free in the loop's next turn
                 await asyncio.sleep(0)
             connection = await self._dialer.dial(target.place, make)
         except BaseException:
             self._total.count -= 1
             raise
-        self._note(connection)
+        self._add(connection)
         return connection
 
-    def _note(self, connection: UpstreamConnection) -> None:
-        """Keep a new connection, which may be lost by now, or the pool closed."""
+    def _add(self, connection: UpstreamConnection) -> None:
+        """Add a new connection, unless it is lost by now, or the pool was closed."""
         self._open.add(connection)
         if not connection.alive:
             self._forget(connection)
         elif self._closed:
             connection.abort()
 
-    def _rest(self, connection: UpstreamConnection) -> None:
-        """A connection may serve again."""
+    def _add_idle(self, connection: UpstreamConnection) -> None:
+        """Keep a connection for other calls. The connection calls it when it has served one."""
         connection.idle_since = monotonic()
         self._idle.append(connection)
         if self._sweeping is None:
             self._sweeping = self._loop.call_later(KEEP_ALIVE_S, self._sweep)
 
     def _forget(self, connection: UpstreamConnection) -> None:
-        """A connection is lost, or about to be."""
+        """Forget a connection that is lost, or about to be."""
         if connection in self._idle:
             self._idle.remove(connection)
         if connection in self._open:
@@ -231,7 +233,7 @@ class Pool:
             self._total.count -= 1
 
     def _sweep(self) -> None:
-        """Close what has been idle for too long."""
+        """Close the connections that have been idle for too long."""
         oldest = monotonic() - KEEP_ALIVE_S
         for connection in [connection for connection in self._idle if connection.idle_since <= oldest]:
             connection.abort()
@@ -239,7 +241,7 @@ class Pool:
 
 
 def connect_failure(channel: Channel, exc: Exception, seconds: float, address: str) -> Failure:
-    """Returns why connecting to ``address`` failed. Nothing was sent."""
+    """Returns the failure of connecting to ``address``. Nothing was sent."""
     if isinstance(exc, TimeoutError) and not exc.strerror:
         slow = failures.too_slow(channel, "connect", seconds, sent=False)
         return msgspec.structs.replace(slow, kind=FailureKind.NETWORK)
@@ -247,7 +249,7 @@ def connect_failure(channel: Channel, exc: Exception, seconds: float, address: s
 
 
 def exchange_failure(channel: Channel, exc: ConnectionBroken) -> Failure:
-    """Returns why a request has no answer."""
+    """Returns the failure of a request without an answer."""
     if exc.malformed:
         return failures.bad_response(channel, exc.text)
     return failures.unreachable(channel, exc.text, sent=exc.sent)

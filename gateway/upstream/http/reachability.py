@@ -1,5 +1,6 @@
-"""Reachability: how far a channel's host can be reached: its name, a connection, its certificate. Nothing is requested
-from it.
+"""Reachability: checks whether a channel's host can be reached: its name, a connection, its certificate.
+
+No request is sent.
 """
 
 import asyncio
@@ -14,7 +15,7 @@ from gateway.upstream.http.dial import Dialer, text_of
 
 
 class Stage(StrEnum):
-    """What has to succeed, in this order."""
+    """The stages of a connection, in their order."""
 
     NAME = "name"
     CONNECTION = "connection"
@@ -22,22 +23,23 @@ class Stage(StrEnum):
 
 
 class Reachability(msgspec.Struct, frozen=True, kw_only=True):
-    """What was found out. ``failed`` is None if all succeeded."""
+    """The result of a check."""
 
     host: str
     port: int
     failed: Stage | None = None
+    """The stage that failed; None: none did."""
     text: str = ""
     """Why it failed."""
     addresses: tuple[str, ...] = ()
-    """The addresses of a name."""
+    """The addresses of the host's name."""
     tls: str = ""
     """The TLS version; empty without TLS."""
     expires_s: float | None = None
-    """When the certificate ends, in seconds since the epoch."""
+    """When the certificate expires, in seconds since the epoch."""
 
 
-class _Peek(asyncio.Protocol):
+class _Probe(asyncio.Protocol):
     """A connection that is only inspected."""
 
     transport: asyncio.BaseTransport
@@ -47,36 +49,36 @@ class _Peek(asyncio.Protocol):
 
 
 async def check_reachability(base_url: str, seconds: float, proxy: Proxy | None = None) -> Reachability:
-    """Go up to the point at which a request could be sent, within so many seconds for each stage.
+    """Returns how far the host of a URL can be reached, with at most ``seconds`` for each stage, and 5.
 
-    Through a proxy only the proxy's own name is looked up here.
+    With a proxy, the host's name is not looked up, because the proxy does that.
     """
-    place, most = target_of(base_url).place, min(seconds, 5.0)
-    reached = Reachability(host=place.host, port=place.port)
+    target, limit_s = target_of(base_url).place, min(seconds, 5.0)
+    result = Reachability(host=target.host, port=target.port)
     dialer = Dialer(proxy)
     try:
-        async with asyncio.timeout(most):
-            addresses = await dialer.addresses(place.host, place.port) if proxy is None else ()
-            names = dict.fromkeys(address for _, _, address, _ in addresses if address != place.host)
-            reached = msgspec.structs.replace(reached, addresses=tuple(names))
+        async with asyncio.timeout(limit_s):
+            addresses = await dialer.addresses(target.host, target.port) if proxy is None else ()
+            unique = dict.fromkeys(address for _, _, address, _ in addresses if address != target.host)
+            result = msgspec.structs.replace(result, addresses=tuple(unique))
     except OSError as exc:
-        return _fail(reached, Stage.NAME, exc, most)
+        return _with_failure(result, Stage.NAME, exc, limit_s)
     try:
-        async with asyncio.timeout(most):
-            peek = await dialer.dial(place, _Peek)
+        async with asyncio.timeout(limit_s):
+            probe = await dialer.dial(target, _Probe)
     except OSError as exc:
         stage = Stage.CERTIFICATE if isinstance(exc, ssl.SSLError) else Stage.CONNECTION
-        return _fail(reached, stage, exc, most)
-    tls = peek.transport.get_extra_info("ssl_object")
-    peek.transport.close()
+        return _with_failure(result, stage, exc, limit_s)
+    tls = probe.transport.get_extra_info("ssl_object")
+    probe.transport.close()
     if tls is None:
-        return reached
-    ends = (tls.getpeercert() or {}).get("notAfter")
-    expires_s = float(ssl.cert_time_to_seconds(ends)) if ends else None
-    return msgspec.structs.replace(reached, tls=tls.version() or "", expires_s=expires_s)
+        return result
+    not_after = (tls.getpeercert() or {}).get("notAfter")
+    expires_s = float(ssl.cert_time_to_seconds(not_after)) if not_after else None
+    return msgspec.structs.replace(result, tls=tls.version() or "", expires_s=expires_s)
 
 
-def _fail(reached: Reachability, stage: Stage, exc: OSError, seconds: float) -> Reachability:
+def _with_failure(result: Reachability, stage: Stage, exc: OSError, limit_s: float) -> Reachability:
     slow = isinstance(exc, TimeoutError) and not exc.strerror
-    text = f"no answer within {seconds:g} s" if slow else text_of(exc)
-    return msgspec.structs.replace(reached, failed=stage, text=text)
+    text = f"no answer within {limit_s:g} s" if slow else text_of(exc)
+    return msgspec.structs.replace(result, failed=stage, text=text)

@@ -1,11 +1,10 @@
-"""An answer whose head has come over HTTP, and its body, within the deadlines.
+"""HttpReply: an answer whose head has arrived over HTTP, and its body, within the deadlines.
 
-It ends in one of three ways: read to its end, released, or aborted. Its connection is kept only after the first, or if
-the rest comes at once after the second. One timer serves all answers of a pool that are waited for: setting and
-cancelling a timer costs more than all else a connection does for a call, noting a moment costs nothing.
+It ends in one of three ways: it is read to its end, released, or aborted. Its connection is kept after the first, or if
+the rest arrives at once after the second.
 
-A stream may be silent for too long. Data events are progress. Comments show that somebody is there, so they hold off
-the idle deadline, but not for ever. Fragments of an event that does not get finished are neither.
+A stream may be silent for too long. Data events are progress. Comments show that the upstream is there, so they extend
+the idle deadline, but not for ever. Fragments of an event that is never complete are neither.
 """
 
 import asyncio
@@ -23,7 +22,7 @@ from gateway.upstream.http.parser import ConnectionBroken, Inflater, WireAnswer
 STREAM_LIMIT = 256 * 1024 * 1024
 """The most bytes of one streamed answer, decompressed."""
 LINGER_S = 0.5
-"""Seconds that the rest of an unwanted answer may take before its connection is closed."""
+"""The seconds that the rest of a released answer may take before its connection is closed."""
 
 
 class ReplyPool(Protocol):
@@ -40,7 +39,9 @@ class HttpReply:
     __slots__ = ("_answer", "_began", "_ended", "_inflater", "_pool", "_timer", "channel", "headers", "status")
 
     def __init__(self, pool: ReplyPool, answer: WireAnswer, began: float) -> None:
-        """Raises AttemptFailed if the body is packed in a way that was not requested."""
+        """``began``: when the request was sent, by the loop's clock. Raises AttemptFailed if the body is compressed in
+        a way that was not requested.
+        """
         self.channel = pool.channel
         self._pool = pool
         self._ended = False
@@ -50,11 +51,11 @@ class HttpReply:
         self.status = answer.status
         self.headers: Mapping[str, str] = answer.headers
         coding = answer.headers.get("content-encoding", "")
-        self._inflater = self._unpacking(coding.strip().lower()) if coding else None
+        self._inflater = self._inflater_for(coding.strip().lower()) if coding else None
 
     async def read(self, limit: int, memory: Memory) -> bytes:
         data = b""
-        if self._answer.complete and self._inflater is None:  # the usual case: it came with its head
+        if self._answer.complete and self._inflater is None:  # most bodies arrive together with the head
             data = self._answer.read_nowait()
             if len(data) <= limit and memory.take(len(data)):
                 self._end()
@@ -62,7 +63,7 @@ class HttpReply:
         return await self._gather(data, limit, memory)
 
     async def _gather(self, data: bytes, limit: int, memory: Memory) -> bytes:
-        """The whole body, of which ``data`` has come. It grows in one place: its parts are not copied again."""
+        """Returns the whole body, of which ``data`` has arrived."""
         gathered = BytesIO()
         seconds = self.channel.timeouts.total
         self.arm(self._began + seconds, self.expire, "total", seconds)
@@ -71,15 +72,15 @@ class HttpReply:
                 self.abort()
                 raise AttemptFailed(failures.bad_response(self.channel, f"it is longer than {limit} bytes"))
             if not memory.take(len(data)):
-                seconds += await self._wait(memory, len(data))
+                seconds += await self._wait_for_memory(memory, len(data))
                 self.arm(self._began + seconds, self.expire, "total", self.channel.timeouts.total)
             gathered.write(data)
             data = b""
         self.release()
         return gathered.getvalue()
 
-    async def _wait(self, memory: Memory, size: int) -> float:
-        """Waits for memory. Returns the seconds it took: the upstream waits too, and they do not count against it."""
+    async def _wait_for_memory(self, memory: Memory, size: int) -> float:
+        """Wait for memory. Returns the seconds that it took, which do not count against the upstream."""
         loop = asyncio.get_running_loop()
         began = loop.time()
         self._disarm()
@@ -94,24 +95,24 @@ class HttpReply:
         try:
             if self._inflater is None:
                 return await self._answer.receive()
-            return await self._unpacked(self._inflater)
+            return await self._receive_decompressed(self._inflater)
         except (ConnectionBroken, ValueError) as exc:
             self.abort()
             raise AttemptFailed(failures.bad_response(self.channel, f"it was cut off: {exc}")) from exc
 
-    async def _unpacked(self, inflater: Inflater) -> bytes:
-        """Unpacks. Raises ValueError when the compressed body is damaged, or ends too early."""
+    async def _receive_decompressed(self, inflater: Inflater) -> bytes:
+        """Returns the next decompressed bytes. Raises ValueError if the body is damaged or incomplete."""
         while True:
             if inflater.pending and (data := inflater.feed(b"")):
                 return data
-            packed = await self._answer.receive()
-            if not packed:
+            compressed = await self._answer.receive()
+            if not compressed:
                 inflater.end()
                 return b""
-            if data := inflater.feed(packed):
+            if data := inflater.feed(compressed):
                 return data
 
-    def _unpacking(self, coding: str) -> Inflater | None:
+    def _inflater_for(self, coding: str) -> Inflater | None:
         if coding in ("identity", ""):
             return None
         try:
@@ -121,12 +122,12 @@ class HttpReply:
             raise AttemptFailed(failures.bad_response(self.channel, str(exc))) from exc
 
     def arm(self, at: float, callback: Callable[..., None], *args: object) -> None:
-        """Replace the timer, which ends with the reply."""
+        """Set the reply's only timer, which is cancelled when the reply ends."""
         self._disarm()
         self._timer = asyncio.get_running_loop().call_at(at, callback, *args)
 
     def expire(self, deadline: str, seconds: float) -> None:
-        """A deadline has passed: the reader gets an error that names it."""
+        """End the reply because a deadline has passed, and raise an error in its reader that names the deadline."""
         self._answer.fail(AttemptFailed(failures.too_slow(self.channel, deadline, seconds, sent=True)))
         self._end()
 
@@ -153,41 +154,47 @@ class HttpReply:
 
 
 class Incoming:
-    """The bytes of a stream as they arrive, within its deadlines. An iterator, so that it needs no end."""
+    """Iterates over the bytes of a stream as they arrive, within its deadlines.
+
+    It is not an async generator because those must be closed.
+    """
 
     __slots__ = (
-        *("_armed", "_comments", "_event_at", "_events", "_left", "_reply", "_sign_at", "_progress", "_size"),
+        *("_alarm_at", "_comments", "_event_at", "_events", "_progress", "_reply", "_returned_at", "_sign_at", "_size"),
         *("_timeouts", "_waiting"),
     )
 
     def __init__(self, reply: HttpReply, progress: StreamProgress, began: float) -> None:
-        """Until the first event the head deadline runs on, from ``began``."""
+        """``began``: when the request was sent. Until the first event, the head deadline counts from there."""
         self._reply = reply
         self._timeouts = reply.channel.timeouts
         self._progress = progress
         self._events = self._progress.events
         self._comments = self._progress.comments
         self._event_at = self._sign_at = began
+        """When the last event came, and the last event or comment. The client's time does not count."""
         self._size = 0
+        """The number of bytes so far."""
         self._waiting = False
-        self._left = asyncio.get_running_loop().time()
+        """Whether the reader waits for bytes."""
+        self._returned_at = asyncio.get_running_loop().time()
         """When the reader got the last bytes."""
-        self._arm(self.due()[0])
+        self._set_alarm(self.next_deadline()[0])
 
     def __aiter__(self) -> "Incoming":
         return self
 
     async def __anext__(self) -> bytes:
-        """Returns the next bytes. A connection that breaks in the middle of the events ends them: they decide what that
-        means.
+        """Returns the next bytes. If the connection breaks after the first event, the stream just ends: its events show
+        whether the answer is complete.
         """
         loop = asyncio.get_running_loop()
         now = loop.time()
-        self._event_at += now - self._left  # the client's time does not count
-        self._sign_at += now - self._left
-        self.look(now)
-        if (at := self.due()[0]) < self._armed:  # the idle deadline may be shorter than what is left for the head
-            self._arm(at)
+        self._event_at += now - self._returned_at
+        self._sign_at += now - self._returned_at
+        self.note_progress(now)
+        if (at := self.next_deadline()[0]) < self._alarm_at:  # idle may be shorter than what is left of head
+            self._set_alarm(at)
         self._waiting = True
         try:
             data = await self._reply.receive()
@@ -197,7 +204,7 @@ class Incoming:
             raise
         finally:
             self._waiting = False
-            self._left = loop.time()
+            self._returned_at = loop.time()
         if not data:
             raise StopAsyncIteration
         self._size += len(data)
@@ -208,8 +215,8 @@ class Incoming:
             )
         return data
 
-    def look(self, now: float) -> None:
-        """Note whether there was progress since the last check."""
+    def note_progress(self, now: float) -> None:
+        """Note the time if there was progress since the last check."""
         if self._progress.events != self._events:
             self._events = self._progress.events
             self._event_at = self._sign_at = now
@@ -217,54 +224,56 @@ class Incoming:
             self._comments = self._progress.comments
             self._sign_at = now
 
-    def due(self) -> tuple[float, float, str]:
-        """Returns the deadline that passes first if nothing more comes: its moment, its length in seconds, and its
-        name.
-        """
+    def next_deadline(self) -> tuple[float, float, str]:
+        """Returns the time, the length in seconds and the name of the deadline that passes first if nothing comes."""
         timeouts = self._timeouts
         name, seconds = ("idle", timeouts.idle) if self._events else ("first event", timeouts.head)
-        silent = self._sign_at + seconds, seconds, name
-        chatting = self._event_at + timeouts.comments, timeouts.comments, "comments only"
-        return silent if silent[0] <= chatting[0] else chatting
+        silence = self._sign_at + seconds, seconds, name
+        comments_only = self._event_at + timeouts.comments, timeouts.comments, "comments only"
+        return silence if silence[0] <= comments_only[0] else comments_only
 
-    def _check(self) -> None:
-        """Called by the timer: a deadline has passed, or was extended meanwhile."""
+    def _check_deadline(self) -> None:
+        """Expire the reply, unless the deadline was extended, or the client is slow. The timer calls it."""
         now = asyncio.get_running_loop().time()
-        self.look(now)
-        at, seconds, name = self.due()
+        self.note_progress(now)
+        at, seconds, name = self.next_deadline()
         if not self._waiting:
-            self._arm(now + seconds)
+            self._set_alarm(now + seconds)
         elif now < at:
-            self._arm(at)
+            self._set_alarm(at)
         else:
             self._reply.expire(name, seconds)
 
-    def _arm(self, at: float) -> None:
-        self._armed = at
-        self._reply.arm(at, self._check)
+    def _set_alarm(self, at: float) -> None:
+        self._alarm_at = at
+        self._reply.arm(at, self._check_deadline)
 
 
 Item = TypeVar("Item")
 
 
 class DeadlineTimer(Generic[Item]):
-    """Calls ``expire`` for what is still noted when its time is over, at most a turn of the loop later."""
+    """Calls ``expire`` for items whose deadline has passed, at most a turn of the loop later.
+
+    One timer serves them all. Setting and cancelling one for each call would cost more than everything else that a
+    connection does for a call; noting a time costs nothing.
+    """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, expire: Callable[[Item, float], None]) -> None:
         self._loop = loop
         self._expire = expire
         self.due: dict[Item, tuple[float, float]] = {}
-        """The deadline of each item, and its seconds. Ended items are taken out."""
-        self._next = 0.0
+        """The deadline of each item: its time, and its length in seconds. Remove an item that is done."""
+        self._alarm_at = 0.0
         """When the timer fires, if there is one."""
         self._timer: asyncio.TimerHandle | None = None
 
-    def note(self, item: Item, seconds: float) -> None:
-        """Note an item, which must be taken out of ``due`` within so many seconds."""
+    def add(self, item: Item, seconds: float) -> None:
+        """Add an item, which must be removed from ``due`` within so many seconds."""
         at = self._loop.time() + seconds
         self.due[item] = at, seconds
-        if self._timer is None or at < self._next:
-            self._set(at)
+        if self._timer is None or at < self._alarm_at:
+            self._set_timer(at)
 
     def close(self) -> None:
         """Stop the timer."""
@@ -272,17 +281,17 @@ class DeadlineTimer(Generic[Item]):
         if self._timer is not None:
             self._timer.cancel()
 
-    def _set(self, at: float) -> None:
+    def _set_timer(self, at: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._next = at
-        self._timer = self._loop.call_at(at, self._look)
+        self._alarm_at = at
+        self._timer = self._loop.call_at(at, self._expire_due)
 
-    def _look(self) -> None:
+    def _expire_due(self) -> None:
         self._timer = None
         now = self._loop.time()
         for item, (_, seconds) in [entry for entry in self.due.items() if entry[1][0] <= now]:
             del self.due[item]
             self._expire(item, seconds)
         if self.due:
-            self._set(min(at for at, _ in self.due.values()))
+            self._set_timer(min(at for at, _ in self.due.values()))

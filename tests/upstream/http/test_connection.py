@@ -16,7 +16,7 @@ import pytest
 
 from gateway.domain.failure import AttemptFailed
 from gateway.upstream.adapter import UnlimitedMemory
-from gateway.upstream.http.connection import AT_ONCE, READ_SIZE, UpstreamConnection
+from gateway.upstream.http.connection import PIECE_SIZE, READ_SIZE, UpstreamConnection
 from gateway.upstream.http.parser import HIGH_WATER, ConnectionBroken, WireAnswer
 from gateway.upstream.http.pool import Pool
 from tests.fakes.wire import Socket, chunked
@@ -39,7 +39,7 @@ class Wired:
         self.gone += 1
 
     async def ask(self) -> WireAnswer:
-        answer = self.wire.ask(*REQUEST)
+        answer = self.wire.send(*REQUEST)
         await head_of(answer)
         return answer
 
@@ -63,7 +63,7 @@ async def _whole(answer: WireAnswer) -> bytes:
 
 async def test_requests_that_go_together_go_in_the_next_turn() -> None:
     async with _wired(saying(OK + b"Content-Length: 1\r\n\r\na")) as wired:
-        answer = wired.wire.ask(*REQUEST, together=True)
+        answer = wired.wire.send(*REQUEST, soon=True)
         await head_of(answer)
         assert await _whole(answer) == b"a"
         assert wired.idle == 1
@@ -90,9 +90,9 @@ def test_head_and_body_go_out_as_one_buffer_unless_the_body_is_long() -> None:
     wire, transport = UpstreamConnection(lambda _: None, lambda _: None), Written()
     wire.connection_made(cast("asyncio.Transport", transport))
     head, long = REQUEST[0], b"x" * ((16 * 1024) + 1)
-    wire.ask(*REQUEST)
-    wire.ask(head, long[: (16 * 1024)])
-    wire.ask(head, long)
+    wire.send(*REQUEST)
+    wire.send(head, long[: (16 * 1024)])
+    wire.send(head, long)
     assert transport.calls == [b"".join(REQUEST), head + long[: (16 * 1024)], [head, long]]
 
 
@@ -104,7 +104,7 @@ async def test_a_request_that_was_to_go_together_is_not_sent_after_all() -> None
         heard.append(bytes(peer.buffer))
 
     async with _wired(listen) as wired:
-        answer = wired.wire.ask(*REQUEST, together=True)
+        answer = wired.wire.send(*REQUEST, soon=True)
         answer.abort()
         await until(lambda: heard)
     assert heard == [b""]
@@ -120,7 +120,7 @@ async def test_a_closed_connection_takes_no_question() -> None:
     async with _wired(saying()) as wired:
         wired.wire.abort()
         with pytest.raises(ConnectionBroken) as caught:
-            wired.wire.ask(*REQUEST)
+            wired.wire.send(*REQUEST)
         assert not caught.value.sent
 
 
@@ -165,7 +165,7 @@ async def test_connections_that_share_a_buffer_do_not_mix_their_answers() -> Non
         for made in wires:
             await asyncio.get_running_loop().create_connection(partial(_same, made), "127.0.0.1", port)
         marks = [b"%02d" % number for number in range(20)]
-        asks = [(wire.ask(REQUEST[0], mark), mark) for wire, mark in zip(wires, marks, strict=True)]
+        asks = [(wire.send(REQUEST[0], mark), mark) for wire, mark in zip(wires, marks, strict=True)]
         for answer, _ in asks:
             await head_of(answer)
         assert [await _whole(answer) for answer, _ in asks] == [mark * 1500 for _, mark in asks]
@@ -219,7 +219,7 @@ async def test_an_answer_before_the_request_was_taken_spoils_the_connection() ->
         await peer.gone.wait()
 
     async with _wired(hasty) as wired:
-        answer = wired.wire.ask(b"POST / HTTP/1.1\r\nContent-Length: 30000000\r\n\r\n", b"x" * 30_000_000)
+        answer = wired.wire.send(b"POST / HTTP/1.1\r\nContent-Length: 30000000\r\n\r\n", b"x" * 30_000_000)
         await head_of(answer)
         assert (await _whole(answer), wired.idle, wired.wire.alive) == (b"{}", 0, False)
 
@@ -234,7 +234,7 @@ async def test_an_early_answer_is_heard_although_the_peer_closes_on_our_body() -
         peer.close()
 
     async with _wired(rude) as wired:
-        answer = wired.wire.ask(b"POST / HTTP/1.1\r\nContent-Length: 3000000\r\n\r\n", b"x" * 3_000_000)
+        answer = wired.wire.send(b"POST / HTTP/1.1\r\nContent-Length: 3000000\r\n\r\n", b"x" * 3_000_000)
         await head_of(answer)
         assert (answer.status, await _whole(answer)) == (413, b"{}")
 
@@ -249,7 +249,7 @@ async def test_a_peer_that_says_its_last_word_is_not_waited_for() -> None:
         await asyncio.sleep(60)
 
     async with _wired(half) as wired:
-        answer = wired.wire.ask(b"POST / HTTP/1.1\r\nContent-Length: 30000000\r\n\r\n", b"x" * 30_000_000)
+        answer = wired.wire.send(b"POST / HTTP/1.1\r\nContent-Length: 30000000\r\n\r\n", b"x" * 30_000_000)
         async with asyncio.timeout(5):
             with pytest.raises(ConnectionBroken, match="without an answer"):
                 await head_of(answer)
@@ -409,7 +409,7 @@ class TestLargeRequests:
 
         async with _wired(listen) as wired:
             for _ in range(2):
-                answer = wired.wire.ask(self.HEAD, self.BODY)
+                answer = wired.wire.send(self.HEAD, self.BODY)
                 await head_of(answer)
                 await _whole(answer)
             assert wired.idle == 2
@@ -426,14 +426,14 @@ class TestLargeRequests:
             await peer.write(EMPTY)
 
         async with _wired(listen) as wired:
-            answer = wired.wire.ask(self.HEAD, self.BODY)
+            answer = wired.wire.send(self.HEAD, self.BODY)
             transport = wired.wire._transport  # noqa: SLF001 - what waits in it is what this is about
             assert transport is not None
             most = 0
             for _ in range(100):
                 await asyncio.sleep(0.001)
                 most = max(most, transport.get_write_buffer_size())
-            assert 0 < most <= 2 * AT_ONCE
+            assert 0 < most <= 2 * PIECE_SIZE
             go_on.set()
             await head_of(answer)
             assert await _whole(answer) == b""
@@ -446,7 +446,7 @@ class TestLargeRequests:
             await peer.gone.wait()
 
         async with _wired(refuse) as wired:
-            answer = wired.wire.ask(self.HEAD, self.BODY)
+            answer = wired.wire.send(self.HEAD, self.BODY)
             await head_of(answer)
             assert await _whole(answer) == b""
             await until(lambda: wired.gone)
@@ -458,5 +458,5 @@ class TestLargeRequests:
             await peer.gone.wait()
 
         async with _wired(ignore) as wired:
-            wired.wire.ask(self.HEAD, self.BODY).abort()
+            wired.wire.send(self.HEAD, self.BODY).abort()
             await until(lambda: wired.gone)

@@ -21,13 +21,13 @@ async def watch() -> Watch:
 
 
 async def test_at_first_the_head_deadline_runs_on(watch: Watch) -> None:
-    assert watch(Seen()).due() == (1020, 20, "first event")
+    assert watch(Seen()).next_deadline() == (1020, 20, "first event")
 
 
 async def test_a_look_without_signs_changes_nothing(watch: Watch) -> None:
     stream = watch(Seen())
-    stream.look(1015)
-    assert stream.due() == (1020, 20, "first event")
+    stream.note_progress(1015)
+    assert stream.next_deadline() == (1020, 20, "first event")
 
 
 @pytest.mark.parametrize(
@@ -41,8 +41,8 @@ async def test_a_sign_of_life_moves_the_deadline(watch: Watch, sign: str, due: t
     seen = Seen()
     stream = watch(seen)
     setattr(seen, sign, 1)
-    stream.look(1010)
-    assert stream.due() == due
+    stream.note_progress(1010)
+    assert stream.next_deadline() == due
 
 
 async def test_but_not_for_ever(watch: Watch) -> None:
@@ -50,15 +50,15 @@ async def test_but_not_for_ever(watch: Watch) -> None:
     stream = watch(seen)
     for moment in range(1000, 1096, 5):
         seen.comments += 1
-        stream.look(moment)
-    assert stream.due() == (1100, 100, "comments only")
+        stream.note_progress(moment)
+    assert stream.next_deadline() == (1100, 100, "comments only")
 
 
 async def test_an_event_after_comments_starts_over(watch: Watch) -> None:
     seen = Seen()
     stream = watch(seen)
     seen.comments = 1
-    stream.look(1050)
+    stream.note_progress(1050)
     seen.events = 1
-    stream.look(1060)
-    assert stream.due() == (1090, 30, "idle")
+    stream.note_progress(1060)
+    assert stream.next_deadline() == (1090, 30, "idle")

@@ -407,8 +407,8 @@ class Clerk:
 @STANDING_STILL
 async def test_what_is_not_struck_out_expires_with_its_seconds() -> None:
     clerk = Clerk()
-    clerk.deadlines.note("kept", TICK_S)
-    clerk.deadlines.note("met", TICK_S)
+    clerk.deadlines.add("kept", TICK_S)
+    clerk.deadlines.add("met", TICK_S)
     del clerk.deadlines.due["met"]
     await skip(3 * TICK_S)
     assert clerk.expired == [("kept", TICK_S)]
@@ -417,8 +417,8 @@ async def test_what_is_not_struck_out_expires_with_its_seconds() -> None:
 @STANDING_STILL
 async def test_a_sooner_one_goes_first_and_the_later_one_still_goes() -> None:
     clerk = Clerk()
-    clerk.deadlines.note("late", 4 * TICK_S)
-    clerk.deadlines.note("soon", TICK_S)
+    clerk.deadlines.add("late", 4 * TICK_S)
+    clerk.deadlines.add("soon", TICK_S)
     await skip(2 * TICK_S)
     assert clerk.expired == [("soon", TICK_S)]
     await skip(4 * TICK_S)
@@ -428,7 +428,7 @@ async def test_a_sooner_one_goes_first_and_the_later_one_still_goes() -> None:
 @STANDING_STILL
 async def test_nothing_is_left_to_wake_up_for_when_all_are_struck_out(monkeypatch: pytest.MonkeyPatch) -> None:
     clerk = Clerk()
-    clerk.deadlines.note("met", TICK_S)
+    clerk.deadlines.add("met", TICK_S)
     del clerk.deadlines.due["met"]
     await skip(2 * TICK_S)
     monkeypatch.setattr(clerk.deadlines, "_look", lambda: clerk.expired.append(("woken", 0.0)))
@@ -440,7 +440,7 @@ async def test_nothing_is_left_to_wake_up_for_when_all_are_struck_out(monkeypatc
 async def test_one_that_is_noted_after_the_timer_paused_expires_too() -> None:
     clerk = Clerk()
     for item in ("first", "second"):
-        clerk.deadlines.note(item, TICK_S)
+        clerk.deadlines.add(item, TICK_S)
         await skip(2 * TICK_S)
     assert [item for item, _ in clerk.expired] == ["first", "second"]
 
@@ -448,7 +448,7 @@ async def test_one_that_is_noted_after_the_timer_paused_expires_too() -> None:
 @STANDING_STILL
 async def test_nothing_expires_after_the_close() -> None:
     clerk = Clerk()
-    clerk.deadlines.note("kept", TICK_S)
+    clerk.deadlines.add("kept", TICK_S)
     clerk.deadlines.close()
     await skip(2 * TICK_S)
     assert clerk.expired == []

@@ -51,4 +51,4 @@ def test_many_different_headers_are_not_kept_for_ever() -> None:
     heads = RequestHeads({})
     for number in range(3 * 64):
         assert b"A: %d\r\n" % number in heads.head("POST", TARGET, _prepared({"A": str(number)}))
-    assert len(heads._known) <= 64  # noqa: SLF001 - nothing else tells
+    assert len(heads._written) <= 64  # noqa: SLF001 - nothing else tells
