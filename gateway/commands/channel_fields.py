@@ -16,7 +16,7 @@ from gateway.commands.editing import field_options, patch_of
 from gateway.commands.options import NAMES, NONE, RENAMING, Patch
 from gateway.commands.output import notify
 from gateway.domain.channel import ChannelFields, Dialect, ServedModel
-from gateway.domain.field_kinds import once
+from gateway.domain.field_kinds import unique_pairs
 from gateway.domain.fields import CHANNEL
 from gateway.domain.offering import Offering, offering_of, read_offering
 from gateway.domain.quoting import listed_names
@@ -141,7 +141,7 @@ def _models_patch(models: Sequence[str], maps: Pairs, before: ChannelFields) -> 
     if unmapped := next((name for name, upstream in typed if upstream.lower() == NONE), ""):
         text = f"--models cannot remove a mapping; use --map {plain(unmapped)}=none"
         raise click.UsageError(text, click.get_current_context())
-    once([*(pair for pair in typed if pair[1]), *maps], "--models and --map")
+    unique_pairs([*(pair for pair in typed if pair[1]), *maps], "--models and --map")
     by_name = {model.name: model for model in offered.models}
     for name, upstream in maps:
         if upstream.lower() != NONE:

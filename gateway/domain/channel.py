@@ -1,4 +1,4 @@
-"""A channel: one upstream account that can answer calls, what it overrides in requests, and its upstream's models."""
+"""Channel: one upstream account that can answer calls, its changes to requests, and its upstream's models."""
 
 from enum import StrEnum
 from typing import Any
@@ -33,22 +33,20 @@ _TYPES: tuple[tuple[str, tuple[type, ...], frozenset[str]], ...] = (
     ("a text or a list", (str, list), frozenset({"stop"})),
     ("a text or an object", (str, dict), frozenset({"tool_choice"})),
 )
-"""The types of well-known parameters. Upstreams answer 400 to other types; allowed ranges differ."""
+"""The types of well-known parameters, to which all upstreams agree; their ranges differ."""
 
 
 class Overrides(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The owner's changes to requests. Applied in this order: ``remove``, ``default``, ``set``, then the
-    system prompt.
-    """
+    """The owner's changes to requests, applied in this order: ``remove``, ``default``, ``set``, the system prompt."""
 
     set: dict[str, Any] = {}
-    """Parameters that always have this value. Values are the owner's JSON, passed on unread."""
+    """Parameters that always have this value, which is any JSON."""
     default: dict[str, Any] = {}
     """Parameters that have this value if the client sends none, or null."""
     remove: tuple[str, ...] = ()
     """Parameters that are never sent."""
     system: str = ""
-    """A system prompt; empty: none."""
+    """A system prompt; empty if there is none."""
     replace_system: bool = False
     """Whether it replaces the client's system messages instead of preceding them."""
 
@@ -75,29 +73,30 @@ def check_overrides(overrides: Overrides) -> None:
 
 
 def _check_type(name: str, value: Any) -> None:
-    """Check a value's type. Null is allowed: it means the upstream's own default."""
-    rule = next(((what, types) for what, types, names in _TYPES if name in names), None)
+    """Raises BadRequest for a value of the wrong type. Null is allowed, because it means the upstream's default."""
+    rule = next(((expected, types) for expected, types, names in _TYPES if name in names), None)
     if rule is None or value is None:
         return
-    what, types = rule
+    expected, types = rule
     if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
-        shown = plain(msgspec.json.encode(value).decode(), 60)
-        raise BadRequest(f"overrides: {name} must be {what}, not {shown}", param="overrides")
+        text = plain(msgspec.json.encode(value).decode(), 60)
+        raise BadRequest(f"overrides: {name} must be {expected}, not {text}", param="overrides")
 
 
 class DialectInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """What is special about channels of a dialect. Their wire format is in ``upstream``."""
+    """What is special about the channels of a dialect. The wire format itself is in ``upstream``."""
 
     needs_url: bool = True
-    """Whether they connect to a base URL. Otherwise they are answered in this process."""
+    """Whether they connect to a base URL; otherwise they answer in this process."""
     root_may_vary: bool = False
-    """Whether a base URL may lack ``/v1`` or have one too many, because many vendors speak it."""
+    """Whether ``/v1`` may be missing from a base URL or be too much in it, because many vendors use the dialect."""
     lists_models: bool = True
-    """Whether their upstreams list models, in a list that may change."""
+    """Whether their upstreams have a list of models, which may change."""
     has_options: bool = False
+    """Whether they have ``options``."""
     key_header: str = ""
-    """The header of the key; empty: the vendor's, usually ``Authorization: Bearer``. A new one is also in
-    ``_KEY_HEADERS`` of ``control.validation`` and ``_NEVER_FORWARDED`` of ``inbound.relay``."""
+    """The header of the key; empty for that of the vendor, usually ``Authorization: Bearer``. Add a new one to
+    ``_KEY_HEADERS`` of ``control.validation`` and to ``_NEVER_FORWARDED`` of ``inbound.relay``."""
     adds_tools: bool = False
     """Whether requests get tools if the conversation has tool calls but no tools."""
     names_results: bool = False
@@ -129,7 +128,7 @@ _DIALECTS = {
 
 
 class UpstreamPrices(PriceAmounts, frozen=True, kw_only=True, omit_defaults=True):
-    """An upstream's published price of a model. Calls are charged at our Price."""
+    """The price of a model that its upstream publishes. Calls are charged at our Price instead."""
 
     per_call: Nanos = Nanos(0)
     tiers: tuple[Tier, ...] = ()
@@ -142,24 +141,24 @@ class ServedModel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
     name: str
     upstream: str = ""
-    """The upstream name; empty: the public name."""
+    """The name at the upstream; empty if it is the public name."""
     created: Millis = Millis(0)
-    """When the model was first seen here. Clients see whole seconds."""
+    """When the model was first seen here. Clients get it in whole seconds."""
     context: int | None = None
-    """Context length in tokens, if the upstream reports it."""
+    """The context length in tokens, if the upstream reports it."""
     max_output: int | None = None
-    """The most output tokens of one answer, if the upstream reports them, or the context that no answer exceeds.
+    """The most output tokens of one answer, if the upstream reports them; else its context length, if known.
 
-    A request's higher limit is lowered to it, so a wrong one makes answers shorter but never lets more be spent than is
+    A higher limit in a request is lowered to this. If it is wrong, answers get shorter, but never cost more than is
     held.
     """
     told: UpstreamPrices | None = None
-    """Its price there, if the upstream publishes it."""
+    """The upstream's price, if it publishes one."""
     live: bool = False
-    """Whether a pattern selected it: it is removed when the upstream does not list it any more."""
+    """Whether a pattern selected it, so that it is removed when the upstream no longer lists it."""
     price: Price | None = None
-    """Its price at this channel, if the owner or a list set one here. It comes before the model's; see
-    ``core.model_prices``."""
+    """Its price at this channel, if the owner or a price list set one. It has precedence over the price of the model;
+    see ``core.model_prices``."""
 
     @property
     def upstream_name(self) -> str:
@@ -174,26 +173,26 @@ class Timeouts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Deadlines of one attempt, in seconds."""
 
     connect: float = 10.0
-    """For DNS, TCP and TLS together."""
+    """The time for DNS, TCP and TLS together."""
     head: float = DEFAULT_HEAD_S
-    """From the sent request to the head of the response. Most upstreams send the head of a plain answer only with all
-    of it, so for plain calls only a deadline below the default counts; see ``head_s``."""
+    """The time from the sent request to the head of the response. Most upstreams send the head of a plain answer
+    together with its body, so for plain calls only a deadline below the default counts; see ``head_s``."""
     idle: float = 300.0
-    """Between two data events of a stream. Comments do not count."""
+    """The time between two data events of a stream. Comments do not count."""
     comments: float = 900.0
-    """How long a stream may send only comments."""
+    """The time for which a stream may send only comments."""
     total: float = 600.0
-    """For all attempts of a plain call. A stream that keeps sending may take longer."""
+    """The time for all attempts of a plain call. A stream that keeps sending may take longer."""
 
     def head_s(self, *, stream: bool) -> float:
-        """Returns how long the head of an answer may take: ``head``, but for a plain call ``total`` unless ``head`` is
-        short.
+        """Returns the time for the head of a response: ``head``, or for a plain call ``total`` unless ``head`` is below
+        its default.
         """
         return self.head if stream or self.head < DEFAULT_HEAD_S else max(self.head, self.total)
 
 
 class TokenLimitField(StrEnum):
-    """The name of the output limit that the upstream understands."""
+    """The name under which the output limit is sent to the upstream."""
 
     KEEP = "keep"
     MAX_TOKENS = "max_tokens"
@@ -201,7 +200,7 @@ class TokenLimitField(StrEnum):
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The last test of a channel."""
+    """The result of the last test of a channel."""
 
     time: Millis
     ok: bool
@@ -209,7 +208,7 @@ class Check(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ms: Millis
     text: str = ""
     failed_keys: int = 0
-    """How many of several keys were not accepted."""
+    """The number of keys that were not accepted, if the channel has several."""
 
 
 class ChannelFields(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -220,53 +219,53 @@ class ChannelFields(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
     name: str
     base_url: str = ""
-    """The root above ``/chat/completions``, for example ``https://host/v1``; for ``anthropic`` and ``gemini`` the
-    version may be omitted. Empty for ``mock``."""
+    """The URL before ``/chat/completions``, for example ``https://host/v1``. For ``anthropic`` and ``gemini`` the
+    version may be omitted; for ``mock`` it is empty."""
     key: str = ""
     """The upstream's key, or ``env:NAME``. Never shown, logged or exported."""
     keys: tuple[str, ...] = ()
     """More keys of the same upstream, in the same form. Each is paused on its own when it is limited or rejected."""
     models: tuple[ServedModel, ...] = ()
     patterns: tuple[str, ...] = ()
-    """Which names of the upstream's own list are also offered: ``gpt-*``, ``!gpt-*-preview``; empty: only the names in
-    ``models``."""
+    """Patterns for names in the upstream's list that are also offered: ``gpt-*``, ``!gpt-*-preview``. If empty, only
+    the names in ``models`` are offered."""
     groups: tuple[str, ...] = ("default",)
     priority: int = 0
     """Higher priorities are tried first."""
     weight: int = 1
-    """Its share of the draw within one priority; 0 is never drawn unless all are 0."""
+    """Its share of the calls within one priority; 0 means none, unless all weights are 0."""
     cost_factor: int = MILLION
     """What its upstream charges, in parts per million of a model's price. Only ``cheapest`` uses it."""
     enabled: bool = True
-    """Set by the owner only."""
+    """Whether it may get calls. Only the owner changes this."""
     preset: str = ""
-    """The known upstream whose quirks apply; empty: found by the base URL, if known."""
+    """The name of the known upstream whose quirks apply; if empty, it is recognized by the base URL."""
     limits: Limits = Limits()
     timeouts: Timeouts = Timeouts()
     headers: dict[str, str] = {}
     """Additional request headers. Values may be ``env:NAME``."""
     overrides: Overrides | None = None
-    """What is changed in every request; None: nothing."""
+    """What is changed in every request; None if nothing is."""
     proxy: str = ""
-    """``http://user:password@host:port`` of its proxy, or ``env:NAME``; empty: none. It may hold a password: never
-    shown, logged or exported as it is."""
+    """The URL ``http://user:password@host:port`` of its proxy, or ``env:NAME``; empty if it has none. Because of the
+    password, it is never shown, logged or exported as it is."""
     token_limit_field: TokenLimitField | None = None
-    """None: the preset's."""
+    """The name of the output limit; None for that of the preset."""
     strict: bool = False
-    """Fail instead of calling again without a parameter that the upstream rejected."""
+    """Whether a call fails if the upstream rejects a parameter, instead of being retried without it."""
     finish_abandoned: bool = True
-    """When the client of a plain call leaves: finish it and charge the true usage (True), or cancel it (False)."""
+    """Whether a plain call whose client disconnects is finished and charged; otherwise it is cancelled."""
     cache_marks: bool = True
-    """Mark prompts for the vendor's cache if the client sets no marks. Used by Anthropic's dialect."""
+    """Whether prompts get marks for Anthropic's cache if the client sets none."""
     options: dict[str, str | int | float | bool] = {}
     """Options of the ``mock`` dialect."""
     known_prices: bool = True
-    """New models without a price get the one that the program knows, if any."""
+    """Whether new models without a price get their vendor's list price, if it is known."""
     note: str = ""
 
 
 class Channel(ChannelFields, frozen=True, omit_defaults=True):
-    """One upstream account: where it is, what it offers, to whom, in which order.
+    """One upstream account: its address, what it offers, to whom, and in which order it is tried.
 
     Its own fields precede the inherited, keyword-only ones, so that an exported channel begins with its dialect.
     """
@@ -284,7 +283,7 @@ class Channel(ChannelFields, frozen=True, omit_defaults=True):
 
 
 def key_id(channel: ChannelId, number: int) -> ChannelId:
-    """Returns the id under which the state of one of several keys is kept."""
+    """Returns the id for the state of one of several keys."""
     return ChannelId(f"{channel}#{number}")
 
 
@@ -294,21 +293,21 @@ def key_name(number: int, key: str) -> str:
 
 
 class UpstreamModels(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The last good list of one channel's upstream."""
+    """The last list of models that a channel's upstream sent."""
 
     channel: ChannelId
     time: Millis
-    """When the list came; 0: none ever came, and ``error`` says why."""
+    """When the list was fetched; 0 if that never succeeded, and ``error`` has the reason."""
     models: tuple[ServedModel, ...] = ()
     new: tuple[str, ...] = ()
     """Upstream names that were not in the list before."""
     gone: tuple[str, ...] = ()
-    """Upstream names that were in the list before."""
+    """Upstream names that were in the list before and are not any more."""
     unnamed: int = 0
-    """How many models were left out: without a name, or with one that is too long or has control characters."""
+    """How many models were left out because they have no name, or one that is too long or has control characters."""
     tried: Millis = Millis(0)
-    """When fetching the list last failed since then; 0: never."""
+    """When a later attempt to fetch the list failed; 0 if none did."""
     error: str = ""
-    """Why that failed."""
+    """Why that attempt failed."""
     key_refused: bool = False
     """Whether it failed because the upstream did not accept the key."""

@@ -1,9 +1,8 @@
-"""The owner's structs as a configuration file and back, in TOML with one fixed layout.
+"""Config codec: converts the owner's structs to a configuration file and back, in TOML with one fixed layout.
 
-The same values give the same bytes; the standard library reads them. The content follows from the structs, so a new
-field needs nothing here. Fields with their default are left out. Money is in dollars (``"2.50"``, per million tokens
-where the field is a rate), moments are ISO 8601, multipliers are factors; a struct with nothing but a ``name`` is
-written as that name.
+The same values always give the same bytes. The content is derived from the structs, so a new field needs nothing here.
+Fields that have their default are left out. Money is in dollars (``"2.50"``, per million tokens where the field is a
+rate), moments are ISO 8601, and multipliers are factors. A struct that has only a ``name`` is written as that name.
 """
 
 import enum
@@ -39,9 +38,9 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 
 
 def table(path: Sequence[str], values: Table) -> str:
-    """Returns one table with its header, one value a line, in the given order. A list of several values has one a line.
+    """Returns one table with its header and one value per line, in this order. A list has one item per line.
 
-    Inner tables take one line, as TOML demands of those that are not sections.
+    Inner tables are on one line, as TOML requires of those that are not sections.
     """
     lines = [f"[{'.'.join(map(_key, path))}]", *(f"{_key(name)} = {_block(value)}" for name, value in values.items())]
     return "\n".join(lines) + "\n"
@@ -72,8 +71,8 @@ def _key(name: str) -> str:
 
 
 def _string(text: str) -> str:
-    """Returns a string. JSON's escapes are valid in TOML. Invisible characters are escaped too, so that a file is safe
-    to display.
+    """Returns a string with JSON's escapes, which TOML has too. Invisible characters are escaped as well, so that it is
+    safe to display a file.
     """
     quoted = json.dumps(text, ensure_ascii=False)
     if quoted.isascii() and quoted.isprintable():
@@ -84,30 +83,33 @@ def _string(text: str) -> str:
 AnyStruct = TypeVar("AnyStruct", bound=msgspec.Struct)
 
 _NAMES: dict[tuple[type, str], str] = {(Budget, "nanos"): "dollars"}
-"""Fields with another name in a file."""
+"""Fields that have another name in a file."""
 
-_FACTOR: tuple[Callable[[Any], Value], Callable[[str], Any]] = (
+_FACTOR_SPELLING: tuple[Callable[[Any], Value], Callable[[str], Any]] = (
     lambda parts: brief_multiplier(parts).removeprefix("x"),
     parse_multiplier,
 )
-_SPELT = {(Group, "multiplier"): _FACTOR, (Channel, "cost_factor"): _FACTOR}
-"""Fields with a spelling of their own."""
+_SPELLINGS = {(Group, "multiplier"): _FACTOR_SPELLING, (Channel, "cost_factor"): _FACTOR_SPELLING}
+"""How to write and read fields with a spelling of their own."""
 
 
 def write_fields(
     value: msgspec.Struct, omit: Collection[str] = (), inner: Mapping[type, Collection[str]] = {}
 ) -> dict[str, Value]:
-    """Returns the fields that differ from their defaults, by their names in a file. ``inner``: what to omit inside."""
+    """Returns the fields that differ from their defaults, by their names in a file.
+
+    ``inner`` has the fields to omit in inner structs, by type.
+    """
     kind = type(value)
     values: dict[str, Value] = {}
     for field, hint in _fields(kind):
-        given = getattr(value, field.name)
+        value_of_field = getattr(value, field.name)
         default = field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
-        if field.name in omit or given is None or given == default:
+        if field.name in omit or value_of_field is None or value_of_field == default:
             continue
-        spelt = _SPELT.get((kind, field.name))
+        spelling = _SPELLINGS.get((kind, field.name))
         name = _NAMES.get((kind, field.name), field.name)
-        values[name] = spelt[0](given) if spelt else _write(given, hint, inner)
+        values[name] = spelling[0](value_of_field) if spelling else _write(value_of_field, hint, inner)
     return values
 
 
@@ -118,45 +120,47 @@ def read(
     base: Mapping[str, Any],
     inner: Mapping[type, Collection[str]] = {},
 ) -> AnyStruct:
-    """Returns the struct that a table describes. ``base`` are fields that no file has, ``inner`` those of inner
-    structs.
+    """Returns the struct that a table describes.
 
+    ``base`` has the values of fields that are not in files; ``inner`` names such fields of inner structs, by type.
     Raises BadRequest with the path of the faulty place and what was expected there.
     """
     if not isinstance(values, Mapping):
         raise misfit(path, "must be a table of names and values")
-    own = (*base, *inner.get(kind, ()))
-    names = {_NAMES.get((kind, f.name), f.name): (f, hint) for f, hint in _fields(kind) if f.name not in own}
-    given = dict(base)
+    omitted = (*base, *inner.get(kind, ()))
+    names = {_NAMES.get((kind, f.name), f.name): (f, hint) for f, hint in _fields(kind) if f.name not in omitted}
+    values_by_field = dict(base)
     for name, value in values.items():
         if name not in names:
             raise misfit(f"{path}.{plain(str(name), 64)}", f"is unknown; use one of: {', '.join(names) or 'none'}")
         field, hint = names[name]
-        spelt = _SPELT.get((kind, field.name))
+        spelling = _SPELLINGS.get((kind, field.name))
         where = f"{path}.{name}"
-        given[field.name] = _spelt(spelt[1], value, where) if spelt else _read(value, hint, where, inner)
+        values_by_field[field.name] = (
+            _parse_text(spelling[1], value, where) if spelling else _read(value, hint, where, inner)
+        )
     for name, (field, _) in names.items():
-        if field.required and field.name not in given:
+        if field.required and field.name not in values_by_field:
             raise misfit(f"{path}.{name}", "is missing")
-    return kind(**given)
+    return kind(**values_by_field)
 
 
 @cache
 def _fields(kind: type[msgspec.Struct]) -> tuple[tuple[msgspec.structs.FieldInfo, Any], ...]:
-    """Returns fields and their types, cached because large configurations need them often."""
+    """Returns the fields of a struct and their types. They are cached, because large files need them often."""
     hints = get_type_hints(kind)
     return tuple((field, hints[field.name]) for field in msgspec.structs.fields(kind))
 
 
 def misfit(path: str, what: str) -> BadRequest:
-    """Returns the error of a file, and where it is."""
+    """Returns the error for an invalid value, with its path in the file."""
     return BadRequest(f"{path}: {what}", code="bad_configuration", param=path)
 
 
 def _write(value: Any, hint: Any, inner: Mapping[type, Collection[str]]) -> Value:
-    hint = _bare(hint)
+    hint = _without_none(hint)
     if hint is Any:
-        return _free(value)
+        return _write_any(value)
     if hint in _UNITS:
         return str(_UNITS[hint][0](value))
     if isinstance(value, msgspec.Struct):
@@ -166,36 +170,34 @@ def _write(value: Any, hint: Any, inner: Mapping[type, Collection[str]]) -> Valu
         return {name: _write(value[name], _argument(hint, 1), inner) for name in sorted(value)}
     if isinstance(value, list | tuple):
         return [_write(item, _argument(hint, 0), inner) for item in value]
-    return _plainly(value)
+    return _write_scalar(value)
 
 
-def _free(value: Any) -> Value:
-    """Returns the owner's JSON as it is. What TOML cannot express, ``null``, becomes JSON text: ``{ json =
-    "null" }``.
-    """
-    if not _sayable(value):
+def _write_any(value: Any) -> Value:
+    """Returns any JSON value for TOML. A value with ``null``, which TOML lacks, becomes text: ``{ json = "null" }``."""
+    if not _is_expressible(value):
         return {"json": msgspec.json.encode(value, order="deterministic").decode()}
     if isinstance(value, Mapping):
-        return {name: _free(value[name]) for name in sorted(value)}
-    return [_free(item) for item in value] if isinstance(value, list | tuple) else _plainly(value)
+        return {name: _write_any(value[name]) for name in sorted(value)}
+    return [_write_any(item) for item in value] if isinstance(value, list | tuple) else _write_scalar(value)
 
 
-def _sayable(value: Any) -> bool:
+def _is_expressible(value: Any) -> bool:
     if isinstance(value, Mapping):
-        return set(value) != {"json"} and all(map(_sayable, value.values()))
-    return all(map(_sayable, value)) if isinstance(value, list | tuple) else value is not None
+        return set(value) != {"json"} and all(map(_is_expressible, value.values()))
+    return all(map(_is_expressible, value)) if isinstance(value, list | tuple) else value is not None
 
 
-def _unfreeze(value: Any, path: str) -> Any:
+def _read_any(value: Any, path: str) -> Any:
     if isinstance(value, Mapping) and set(value) == {"json"}:
         try:
             return msgspec.json.decode(str(value["json"]))
         except msgspec.DecodeError as exc:
             raise misfit(f"{path}.json", f"is not valid JSON: {plain(str(exc))}") from exc
     if isinstance(value, Mapping):
-        return {name: _unfreeze(item, f"{path}.{name}") for name, item in value.items()}
+        return {name: _read_any(item, f"{path}.{name}") for name, item in value.items()}
     if isinstance(value, list):
-        return [_unfreeze(item, f"{path}[{number}]") for number, item in enumerate(value)]
+        return [_read_any(item, f"{path}[{number}]") for number, item in enumerate(value)]
     if isinstance(value, float) and not math.isfinite(value):
         raise misfit(path, f"{value} is not a number that JSON can hold")
     if isinstance(value, str | int | float):
@@ -203,7 +205,7 @@ def _unfreeze(value: Any, path: str) -> Any:
     raise misfit(path, "dates and times must be strings, in quotation marks")
 
 
-def _plainly(value: object) -> Value:
+def _write_scalar(value: object) -> Value:
     if isinstance(value, enum.Enum):
         return str(value.value)
     if isinstance(value, str | int | float):
@@ -212,11 +214,11 @@ def _plainly(value: object) -> Value:
 
 
 def _read(value: Any, hint: Any, path: str, inner: Mapping[type, Collection[str]]) -> Any:
-    hint = _bare(hint)
+    hint = _without_none(hint)
     if hint is Any:
-        return _unfreeze(value, path)
+        return _read_any(value, path)
     if hint in _UNITS:
-        return _spelt(_UNITS[hint][1], value, path)
+        return _parse_text(_UNITS[hint][1], value, path)
     kind = get_origin(hint) or hint
     if kind in (tuple, list):
         if not isinstance(value, list):
@@ -234,21 +236,21 @@ def _read(value: Any, hint: Any, path: str, inner: Mapping[type, Collection[str]
             {},
             inner,
         )
-    return _simple(value, hint, path)
+    return _read_scalar(value, hint, path)
 
 
-def _simple(value: Any, hint: Any, path: str) -> Any:
+def _read_scalar(value: Any, hint: Any, path: str) -> Any:
     if isinstance(value, int | float) and not -MOST <= value <= MOST:
         raise misfit(path, f"must be from -{MOST} to {MOST}")
     try:
         return msgspec.convert(value, hint)
     except msgspec.ValidationError as exc:
         choices = [str(choice) for choice in hint] if isinstance(hint, type) and issubclass(hint, enum.StrEnum) else []
-        known = f"; use one of: {', '.join(choices)}" if choices else ""
-        raise misfit(path, plain(str(exc)) + known) from exc
+        hint_text = f"; use one of: {', '.join(choices)}" if choices else ""
+        raise misfit(path, plain(str(exc)) + hint_text) from exc
 
 
-def _spelt(read_text: Callable[[str], Any], value: object, path: str) -> Any:
+def _parse_text(read_text: Callable[[str], Any], value: object, path: str) -> Any:
     if not isinstance(value, str):
         raise misfit(path, f"must be a string in quotation marks, not {plain(str(value), 40)}")
     try:
@@ -257,19 +259,20 @@ def _spelt(read_text: Callable[[str], Any], value: object, path: str) -> Any:
         raise misfit(path, error.message) from error
 
 
-def _bare(hint: Any) -> Any:
-    """Returns the hint without ``None``, which a file expresses by omission."""
+def _without_none(hint: Any) -> Any:
+    """Returns the type without ``None``, which a file expresses by leaving the field out."""
     if get_origin(hint) in (Union, types.UnionType):
-        rest = [inner for inner in get_args(hint) if inner is not types.NoneType]
-        return rest[0] if len(rest) == 1 else Union[tuple(rest)]  # noqa: UP007 - made of a list
+        options = [inner for inner in get_args(hint) if inner is not types.NoneType]
+        return options[0] if len(options) == 1 else Union[tuple(options)]  # noqa: UP007 - made of a list
     return hint
 
 
 def _argument(hint: Any, number: int) -> Any:
-    """Returns the type of items: ``tuple[X, ...]`` and ``list[X]`` have one, ``dict[K, V]`` two; untyped ones take
-    anything.
+    """Returns a type argument: of items in ``tuple[X, ...]`` and ``list[X]``, of keys or values in ``dict[K, V]``.
+
+    For a type without arguments it is ``Any``.
     """
-    args = get_args(_bare(hint))
+    args = get_args(_without_none(hint))
     return args[number] if len(args) > number else Any
 
 
@@ -284,10 +287,10 @@ _UNITS: dict[Any, tuple[Callable[[Any], str], Callable[[str], Any]]] = {
     Nanos: (number, parse_dollars),
     Millis: (iso, _moment),
 }
-"""How values of a unit are written and read."""
+"""How to write and read values of a unit."""
 
 FORMAT = 1
-"""The file's format. A program refuses one that it does not know."""
+"""The format of the file. A program refuses a format that it does not know."""
 
 Name = Literal["settings", "account", "groups", "channels", "tokens", "prices"]
 
@@ -299,9 +302,9 @@ class Section(msgspec.Struct, frozen=True, kw_only=True):
     noun: str
     kind: type[msgspec.Struct]
     title: str = ""
-    """The field that names an entity, its heading in the file; empty: one entity only."""
+    """The field with the entity's name, which is its heading in the file; empty if there is only one entity."""
     omit: tuple[str, ...] = ()
-    """Fields that belong to this home, apart from the title: identities, digests, dates, results."""
+    """Fields that are not configuration, such as ids, digests, dates and results."""
 
 
 SECTIONS: tuple[Section, ...] = (
@@ -314,7 +317,7 @@ SECTIONS: tuple[Section, ...] = (
     ),
     Section(name="prices", noun="price", kind=Price, title="model", omit=("updated",)),
 )
-"""The sections in the order of the file. Grants, spending and upstream lists are not configuration: they stay here."""
+"""The sections in the order of the file. Grants, spending and upstream lists are not configuration."""
 
 INNER: Mapping[type, Collection[str]] = {ServedModel: ("created", "told", "live")}
-"""What belongs to this home in inner structs."""
+"""Fields of inner structs that are not configuration."""

@@ -1,4 +1,4 @@
-"""Config file: the configuration as a text, and what a text would change. See ``domain.views``."""
+"""Config views: the configuration as text, and what a text would change. See ``domain.views``."""
 
 from enum import StrEnum
 
@@ -8,7 +8,7 @@ from gateway.domain.settings import ExpiringRecords
 
 
 class ConfigOrigin(StrEnum):
-    """The program whose configuration a text is."""
+    """The program that a configuration was made for."""
 
     OURS = "tollkeeper"
     LITELLM = "litellm"
@@ -19,14 +19,14 @@ class ConfigOrigin(StrEnum):
 
 
 class ExportView(msgspec.Struct, frozen=True, kw_only=True):
-    """The configuration as a text, and what to know about it."""
+    """The configuration as text, and what the owner should know about it."""
 
     text: str
     notes: list[str]
 
 
 class FieldDifference(msgspec.Struct, frozen=True, kw_only=True):
-    """The present and the new value of one field, for people; empty: the default. Secrets are masked."""
+    """The present and the new value of one field, as texts; a default is empty. Secrets are masked."""
 
     field: str
     before: str
@@ -34,7 +34,7 @@ class FieldDifference(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
-    """One entity that a text adds, changes or removes, or keeps although it does not name it."""
+    """One entity that a text adds, changes or removes; or that is kept although the text does not have it."""
 
     what: str
     """``added``, ``changed``, ``removed`` or ``kept``."""
@@ -44,13 +44,13 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ImportView(msgspec.Struct, frozen=True, kw_only=True):
-    """What a text changes or changed."""
+    """What importing a text changes, or has changed if it is ``applied``."""
 
     applied: bool
     differences: list[Difference]
     notes: list[str]
-    """What else to do, and what was not imported from another gateway's file."""
+    """What the owner still has to do, and what was not imported from another gateway's file."""
     expiring: ExpiringRecords
-    """Call records that are deleted for good because they are kept for fewer days."""
+    """Call records that are deleted for good because records are kept for fewer days."""
     keys: dict[str, str]
-    """The key of each new token by name, shown only once."""
+    """The keys of new tokens by name, which are shown only once."""

@@ -1,9 +1,9 @@
-"""Conversation: what a client sends to a model, through any API: turns made of blocks, tools, and a tool choice.
+"""Conversation: what a client sends to a model through any API: turns of blocks, tools, and a tool choice.
 
-An inbound API parses requests into a ``Conversation``; a dialect writes it for its upstream. A request's parameters are
-not part of it: they stay raw in ``Order.fields``, named as in chat completions.
+An inbound API parses a request into a ``Conversation``, and a dialect writes it for its upstream. The parameters of the
+request are not part of it: they stay raw in ``Order.fields``, named as in chat completions.
 
-Texts stay undecoded JSON strings: only the model reads them, and this preserves their escapes.
+Texts stay undecoded JSON strings, because only the model reads them, and this preserves their escapes.
 """
 
 import re
@@ -22,7 +22,7 @@ class TextPart(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A text."""
 
     raw: msgspec.Raw
-    """A JSON string."""
+    """The text as a JSON string."""
     cache: msgspec.Raw = NULL
     """Anthropic's breakpoint of the prompt cache, or null."""
     refusal: bool = False
@@ -30,22 +30,22 @@ class TextPart(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def blank(self) -> bool:
-        """Returns whether the text is blank, which some vendors refuse."""
-        # only texts of up to 64 KiB are checked
+        """Returns whether the text has only whitespace, which some vendors reject. Above 64 KiB it is not examined."""
         return len(memoryview(self.raw)) <= 64 << 10 and _BLANK.fullmatch(bytes(self.raw)) is not None
 
 
 class MediaPart(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """An image, a sound or a document: base64 text of a type, or a web address."""
+    """An image, a sound or a document, as base64 or as a URL."""
 
     type: str = ""
-    """The media type in lower case; empty with an address."""
+    """The media type in lower case; empty if there is only a URL."""
     data: str = ""
+    """The content as base64; empty if there is only a URL."""
     url: str = ""
     name: str = ""
-    """A file's name."""
+    """The name of a file."""
     detail: str = ""
-    """How closely an image is examined, in OpenAI's words; empty: not set."""
+    """How closely an image is examined, in OpenAI's words; empty if not set."""
     cache: msgspec.Raw = NULL
     where: str
     """Its place in the client's request, for errors."""
@@ -66,9 +66,9 @@ class ResultPart(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What a tool returned."""
 
     call_id: str
-    """The call's id; empty: the client names none, see ``transcript``."""
+    """The id of the call; empty if the client sends none (see ``transcript``)."""
     name: str = ""
-    """The called function's name, if known."""
+    """The name of the called function, if known."""
     parts: tuple[TextPart | MediaPart, ...] = ()
     failed: bool = False
     """Whether the client marked the tool as failed."""
@@ -78,17 +78,17 @@ class ThoughtPart(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Reasoning that the client sent back."""
 
     text: msgspec.Raw = NULL
-    """A JSON string for models that read it, or null."""
+    """The reasoning as a JSON string, or null if it is not readable."""
     signed: tuple[msgspec.Raw, ...] = ()
     """Anthropic's thinking blocks, which only that vendor may get."""
     maker: SealKind | None = None
     """The vendor that sealed it; None if unknown."""
     name: str
-    """Its name in the client's request, to report that it was left out."""
+    """Its name in the client's request, for a report that it was left out."""
 
     @property
     def empty(self) -> bool:
-        """Returns whether its text is empty, and nothing is signed."""
+        """Returns whether it has neither text nor signed blocks."""
         return bytes(self.text) == b'""' and not self.signed
 
 
@@ -96,10 +96,10 @@ Block = TextPart | MediaPart | CallPart | ResultPart | ThoughtPart
 
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One side's turn. Only ``assistant`` has calls and thoughts."""
+    """A turn of one side. Only turns of ``assistant`` have calls and thoughts."""
 
     role: str
-    """``system``, ``user``, ``assistant``, or ``tool`` for the results of one assistant's turn and nothing else."""
+    """``system``, ``user``, ``assistant``, or ``tool`` for a turn with nothing but the results of a turn's calls."""
     blocks: tuple[Block, ...] = ()
 
     @property
@@ -135,13 +135,13 @@ class ToolChoice(msgspec.Struct, frozen=True, kw_only=True):
     """The tools that the model may or must call."""
 
     mode: str = ""
-    """``auto``, ``none``, ``required`` or ``named``; empty: not set."""
+    """``auto``, ``none``, ``required`` or ``named``; empty if not set."""
     name: str = ""
-    """The function that must be called, if ``named``."""
+    """The function that must be called, if the mode is ``named``."""
     allowed: tuple[str, ...] | None = None
-    """The only tools that may be called; None: all."""
+    """The only tools that may be called; None if all may."""
     param: str = "tool_choice"
-    """The client's parameter."""
+    """The name of the client's parameter, for errors."""
 
     @property
     def forced(self) -> bool:
@@ -153,11 +153,12 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     """What the model reads."""
 
     turns: tuple[Turn, ...]
-    """Each turn with tool calls is followed by a turn of role ``tool`` with their results, in the same order."""
+    """The turns. Each one with tool calls is followed by a turn of role ``tool`` with their results in the same order.
+    """
     tools: tuple[ToolOffer, ...] = ()
     choice: ToolChoice = ToolChoice()
     param_names: Mapping[str, str] = {}
-    """Maps chat completions' names of parameters to the client's, where they differ."""
+    """Maps names of parameters in chat completions to those in the client's API, where they differ."""
     extras: tuple[str, ...] = ()
     """Names of the client's parameters and items that exist only in its own API."""
     marks: tuple[str, ...] = ()
@@ -167,10 +168,9 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     def allowed_tools(self) -> tuple[ToolOffer, ...]:
         """Returns the tools that may be called, each name once, because some vendors reject duplicates."""
         allowed = self.choice.allowed
-        first = {tool.name: tool for tool in reversed(self.tools)}
-        return tuple(
-            tool for tool in self.tools if first[tool.name] is tool and (allowed is None or tool.name in allowed)
-        )
+        first_by_name = {tool.name: tool for tool in reversed(self.tools)}
+        tools = [tool for tool in self.tools if first_by_name[tool.name] is tool]
+        return tuple(tool for tool in tools if allowed is None or tool.name in allowed)
 
     @property
     def called_functions(self) -> list[str]:
@@ -185,7 +185,7 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
         return [block for block in blocks if isinstance(block, TextPart | MediaPart)] + inner
 
     def dropped_reasoning(self, reads: Callable[[ThoughtPart], bool]) -> list[str]:
-        """Returns the client's names for the reasoning that an upstream does not accept."""
+        """Returns the client's names for the reasoning that an upstream does not accept, each once."""
         thoughts = [thought for turn in self.turns for thought in turn.thoughts]
         return list(dict.fromkeys(thought.name for thought in thoughts if not reads(thought)))
 
@@ -196,7 +196,7 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def size(self) -> int:
-        """Returns how many bytes the texts, arguments and schemas take."""
+        """Returns the size of all texts, arguments and schemas in bytes."""
         texts = [part.raw for part in self.contents if isinstance(part, TextPart)]
         texts += [call.arguments for turn in self.turns for call in turn.calls]
         texts += [tool.parameters for tool in self.tools]
@@ -204,11 +204,12 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def join_texts(texts: Iterable[msgspec.Raw], gap: bytes = _GAP) -> msgspec.Raw:
-    """Returns one JSON string made of several without decoding them. Empty ones are left out; ``gap`` is escaped as in
-    JSON.
+    """Returns one JSON string made of several, without decoding them. Empty ones are left out.
+
+    ``gap`` is the text between them, escaped as in JSON.
     """
-    given = list(texts)
-    if len(given) == 1:
-        return given[0]
-    inner = [bytes(text)[1:-1] for text in given]
-    return msgspec.Raw(b'"' + gap.join(filter(None, inner)) + b'"')
+    parts = list(texts)
+    if len(parts) == 1:
+        return parts[0]
+    contents = [bytes(text)[1:-1] for text in parts]
+    return msgspec.Raw(b'"' + gap.join(filter(None, contents)) + b'"')

@@ -1,6 +1,6 @@
-"""Cost: what a usage costs at the rates of a price, and the most that a call can cost, for its hold.
+"""Cost: what a usage costs at the rates of a price, and the most that a call can cost, which is held for it.
 
-Both are exact integers with one rounding. No usage within a call's limits costs more than its bound.
+Both are exact integers that are rounded once. No usage within the limits of a call costs more than is held for it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -38,7 +38,7 @@ _OUTPUT: Final = (*OUTPUT_PARTS, CITATIONS, REASONING)
 
 
 class CallExtras(msgspec.Struct, frozen=True, gc=False):
-    """What a call may be billed for beside plain text."""
+    """What a call may be billed for in addition to plain text."""
 
     media: bool = False
     """Whether its input may contain audio, images or video."""
@@ -48,27 +48,24 @@ class CallExtras(msgspec.Struct, frozen=True, gc=False):
     """The most searches that the vendor may make for it."""
     pictures: int = 0
     variants: tuple[str, ...] = ()
-    """How it may be processed, beside the standard way."""
+    """The ways in which it may be processed, except the standard one."""
     advice: Nanos = Nanos(0)
-    """What other models may cost that work on the answer."""
+    """The most that other models which work on the answer may cost."""
 
 
 PLAIN = CallExtras()
 
 
 def highest_price(prices: Sequence[Price]) -> Price:
-    """Returns a price with the highest amounts of several prices in force.
-
-    No call is more expensive at any of them.
-    """
+    """Returns a price with the highest amounts of several prices in force. No call costs more at any of them."""
     if len(prices) == 1:
         return prices[0]
     starts = sorted({tier.above for price in prices for tier in price.tiers})
     names = dict.fromkeys(rule.variant for price in prices for rule in price.rules)
     rules = []
     for name in names:
-        ways = [msgspec.structs.replace(variant_price(price, name) or price, rules=()) for price in prices]
-        rules.append(as_rule(highest_price(ways), variant=name))
+        variants = [msgspec.structs.replace(variant_price(price, name) or price, rules=()) for price in prices]
+        rules.append(as_rule(highest_price(variants), variant=name))
     return msgspec.structs.replace(
         prices[0],
         **_most(prices, 0),
@@ -80,53 +77,53 @@ def highest_price(prices: Sequence[Price]) -> Price:
 
 def _most(prices: Sequence[Price], tokens: int) -> dict[str, Any]:
     all_rates = [rates(price, tokens, MILLION) for price in prices]
-    names = dict.fromkeys(name for at in all_rates for name in at.extras or ())
+    names = dict.fromkeys(name for rate in all_rates for name in rate.extras or ())
     return {
-        "input": Nanos(max(at.input for at in all_rates)),
-        "output": Nanos(max(at.output for at in all_rates)),
-        "cached_input": Nanos(max(at.cached_input for at in all_rates)),
-        "cache_write": Nanos(max(at.cache_write for at in all_rates)),
-        "cache_write_long": Nanos(max(at.long_write for at in all_rates)),
-        "extras": {name: Nanos(max(at.part(name) for at in all_rates)) for name in names},
+        "input": Nanos(max(rate.input for rate in all_rates)),
+        "output": Nanos(max(rate.output for rate in all_rates)),
+        "cached_input": Nanos(max(rate.cached_input for rate in all_rates)),
+        "cache_write": Nanos(max(rate.cache_write for rate in all_rates)),
+        "cache_write_long": Nanos(max(rate.long_write for rate in all_rates)),
+        "extras": {name: Nanos(max(rate.part(name) for rate in all_rates)) for name in names},
     }
 
 
 def highest_cost(
     price: Price, input_tokens: int, output_tokens: int, multiplier: int, extras: CallExtras = PLAIN
 ) -> Nanos:
-    """Returns the most that a call of at most so many tokens can cost, for a hold. ``price`` is one in force.
+    """Returns the most that a call with at most these tokens can cost. ``price`` is one in force.
 
     Any part of the input may be read from a cache or written to one, the output may be of any kind, and a shorter input
-    may fall into a more expensive tier.
+    may be in a more expensive tier.
     """
-    if not (price.tiers or price.extras or extras.variants or extras.advice):  # as most are
-        into = max(price.input, price.cached_input or 0, price.cache_write or 0, price.cache_write_long or 0)
-        return _round(input_tokens * into + output_tokens * price.output + price.per_call * MILLION, multiplier)
+    if not (price.tiers or price.extras or extras.variants or extras.advice):  # as for most calls
+        input_rate = max(price.input, price.cached_input or 0, price.cache_write or 0, price.cache_write_long or 0)
+        return _round(input_tokens * input_rate + output_tokens * price.output + price.per_call * MILLION, multiplier)
     most = _highest(price, input_tokens, output_tokens, extras)
     for variant in extras.variants:
-        if (other := variant_price(price, variant)) is not None:
-            most = max(most, _highest(other, input_tokens, output_tokens, extras))
+        if (varied := variant_price(price, variant)) is not None:
+            most = max(most, _highest(varied, input_tokens, output_tokens, extras))
     return _round(most + extras.advice * MILLION, multiplier)
 
 
 def _highest(price: Price, input_tokens: int, output_tokens: int, extras: CallExtras) -> int:
     most = 0
-    for at, longest in _longest_inputs(price, input_tokens) if price.tiers else ((price, input_tokens),):
-        into = max(at.input, at.cached_input or 0, at.cache_write or 0, at.cache_write_long or 0)
-        out, fees = int(at.output), int(price.per_call)
-        if price.extras or at.extras:
-            own = {**price.extras, **at.extras}
-            written = own.get(LONGEST_WRITE, 0) if extras.cached_12h else 0
-            into = max(into, written, *(own.get(name, 0) for name in _MEDIA if extras.media))
-            out = max(out, *(own.get(name, 0) for name in _OUTPUT))
-            fees += extras.searches * max(own.get(name, 0) for name in SEARCHES)
-            fees += extras.pictures * own.get(PICTURES, 0)
-        most = max(most, longest * into + output_tokens * out + fees * MILLION)
+    for tier, longest in _longest_inputs(price, input_tokens) if price.tiers else ((price, input_tokens),):
+        input_rate = max(tier.input, tier.cached_input or 0, tier.cache_write or 0, tier.cache_write_long or 0)
+        output_rate, fees = int(tier.output), int(price.per_call)
+        if price.extras or tier.extras:
+            extra_rates = {**price.extras, **tier.extras}
+            longest_write = extra_rates.get(LONGEST_WRITE, 0) if extras.cached_12h else 0
+            input_rate = max(input_rate, longest_write, *(extra_rates.get(name, 0) for name in _MEDIA if extras.media))
+            output_rate = max(output_rate, *(extra_rates.get(name, 0) for name in _OUTPUT))
+            fees += extras.searches * max(extra_rates.get(name, 0) for name in SEARCHES)
+            fees += extras.pictures * extra_rates.get(PICTURES, 0)
+        most = max(most, longest * input_rate + output_tokens * output_rate + fees * MILLION)
     return most
 
 
 def _longest_inputs(price: Price, input_tokens: int) -> list[tuple[Price | Tier, int]]:
-    """Yields the rates that may apply to at most so many input tokens, each with the most tokens it applies to."""
+    """Returns the rates that may apply to at most this many input tokens, each with the most tokens it applies to."""
     starts = sorted({tier.above for tier in price.tiers if tier.above < input_tokens})
     ends = dict(zip(starts, [*starts[1:], input_tokens], strict=True)) if starts else {}
     tiers = [(tier, ends[tier.above]) for tier in price.tiers if tier.above in ends]
@@ -134,7 +131,7 @@ def _longest_inputs(price: Price, input_tokens: int) -> list[tuple[Price | Tier,
 
 
 def cost(usage: Usage, at: Rates) -> Nanos:
-    """Returns the nano-dollars of one usage: integers throughout and one half-up rounding at the end."""
+    """Returns what a usage costs, in integers that are rounded half up at the end."""
     fresh = max(0, usage.input - usage.cached - usage.cache_write)
     micro = (
         fresh * at.input
@@ -150,13 +147,13 @@ def cost(usage: Usage, at: Rates) -> Nanos:
 
 
 def parts_billed(usage: Usage, at: Rates) -> Iterator[tuple[str, int, int, int]]:
-    """Yields the parts of a usage with rates of their own: name, count, that rate, and the rate of the whole.
+    """Yields the parts of a usage that may have rates of their own: name, count, that rate, and the rate of text.
 
-    No part counts twice: ``input_audio`` is here without its cached tokens. ``UNITS`` are counted in millions, because
-    their rates are for one of them.
+    No token is in two parts: ``input_audio`` is without its cached tokens. The counts of ``UNITS`` are multiplied by a
+    million, because their rates are for one unit.
     """
     parts, extras = usage.parts, at.extras or {}
-    left = usage.output
+    output_left = usage.output
     if parts:
         for kind in MODALITIES:
             cached = parts.get(f"cached_{kind}", 0)
@@ -166,21 +163,21 @@ def parts_billed(usage: Usage, at: Rates) -> Iterator[tuple[str, int, int, int]]
         yield LONGEST_WRITE, parts.get(LONGEST_WRITE, 0), at.part(LONGEST_WRITE), at.long_write
         for name in (*OUTPUT_PARTS, CITATIONS):
             count = parts.get(name, 0)
-            left -= count
+            output_left -= count
             yield name, count, at.part(name), at.output
         for name, text_rate in zip(OTHER_PARTS, at.text, strict=True):
             yield name, parts.get(name, 0), at.part(name), text_rate
-        left -= parts.get("other_output", 0)
+        output_left -= parts.get("other_output", 0)
         for name in UNITS:
             yield name, parts.get(name, 0) * MILLION, at.part(name), 0
     if usage.reasoning and REASONING in extras:
-        yield REASONING, min(usage.reasoning, left), extras[REASONING], at.output
+        yield REASONING, min(usage.reasoning, output_left), extras[REASONING], at.output
 
 
 def counts_billed(usage: Usage, at: Rates) -> list[tuple[int, str, int]]:
-    """Yields what a usage costs, as a receipt shows it: counts with names and rates, nothing twice, no zeros.
+    """Returns the rows of a receipt: counts with names and rates, without overlaps and zeros.
 
-    Rates are for a million tokens, and for one search or picture.
+    Rates are for a million tokens, or for one search or picture.
     """
     counts = {
         "input": usage.input - usage.cached - usage.cache_write,
@@ -189,14 +186,14 @@ def counts_billed(usage: Usage, at: Rates) -> list[tuple[int, str, int]]:
         "long cache write": usage.cache_write_long,
         "output": usage.output,
     }
-    more: list[tuple[int, str, int]] = []
+    part_rows: list[tuple[int, str, int]] = []
     for name, count, rate, text_rate in parts_billed(usage, at) if at.extras else ():
         if name in UNITS:
-            more.append((count // MILLION, RATE_WORDS[name], rate))
+            part_rows.append((count // MILLION, RATE_WORDS[name], rate))
         elif rate != text_rate:
             counts[_WHOLES.get(name, "output")] -= count
-            more.append((count, RATE_WORDS[name], rate))
-    rows = [*((count, name, rate) for (name, count), rate in zip(counts.items(), at.text, strict=True)), *more]
+            part_rows.append((count, RATE_WORDS[name], rate))
+    rows = [*((count, name, rate) for (name, count), rate in zip(counts.items(), at.text, strict=True)), *part_rows]
     return [row for row in rows if row[0]]
 
 
@@ -212,7 +209,7 @@ _WHOLES = {
 UNIT_WORDS: Final = {
     RATE_WORDS[name]: f"{RATE_WORDS[name]}{'es' if name.endswith('searches') else 's'}" for name in UNITS
 }
-"""What is charged by the piece, and its plural."""
+"""Maps the names of units to their plurals."""
 _SCALE = MILLION * MILLION
 
 

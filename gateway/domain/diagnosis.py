@@ -1,4 +1,4 @@
-"""Diagnosis: what the gateway would do with a call and why, and what the doctor found out about a channel, as views."""
+"""Diagnosis: views of what the gateway would do with a call and why, and of what the doctor found."""
 
 from operator import itemgetter
 from typing import Any
@@ -23,7 +23,7 @@ class LimitView(msgspec.Struct, frozen=True, kw_only=True):
     limit: int
     left: int
     whole_in_ms: Millis
-    """Milliseconds until it is whole again; 0 if it is, or if that is unknown."""
+    """The milliseconds until all of it is available again; 0 if it is already, or if that is unknown."""
 
 
 class PartyView(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,19 +37,19 @@ class PartyView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RouteView(msgspec.Struct, frozen=True, kw_only=True):
-    """A channel and its part in the choice."""
+    """A channel that may serve the call, and why it is chosen or not."""
 
     channel: str
     model: str
     """The requested model, or one of its fallbacks."""
     upstream_model: str
-    """The model's name there; empty: the channel does not offer it."""
+    """The model's name at its upstream; empty if the channel does not offer the model."""
     priority: int
     weight: int
     place: str
-    """Why it has its place among the others; empty: it cannot be tried."""
+    """Why it is tried before or after others; empty if it cannot be tried."""
     chance: float
-    """How likely it is tried first, from 0 to 1."""
+    """The probability that it is tried first, from 0 to 1."""
     state: str
     reason: str
     """The reason for its state."""
@@ -57,9 +57,9 @@ class RouteView(msgspec.Struct, frozen=True, kw_only=True):
     """When its pause ends."""
     in_flight: int
     passed: str
-    """Why it is skipped; empty: it is not."""
+    """Why it is skipped; empty if it is not."""
     last_resort: bool
-    """Whether it would be tried anyway, because no other channel is left."""
+    """Whether it would be tried although it is skipped, because no other channel is left."""
     cache_marks: bool
     """Whether prompts get cache marks if the client sets none."""
     conversion: str
@@ -82,12 +82,12 @@ class UnusedFallback(msgspec.Struct, frozen=True, kw_only=True):
 
     model: str
     rule: str
-    """Why it is left out."""
+    """Why it may not."""
     fix: str
 
 
 class Why(msgspec.Struct, frozen=True, kw_only=True):
-    """The decision. ``message`` is exactly what a real call would get."""
+    """What the gateway would do with a call, and why. ``message`` is exactly what a real call would get."""
 
     token: str
     group: str
@@ -107,7 +107,7 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
     retry_after_s: float | None
     """How long to wait, if waiting helps."""
     then: Obstacle | None
-    """What would refuse it next, once that is fixed; None: nothing that is known."""
+    """Why the call would still be refused after that is fixed; None if nothing else is known."""
     visible: bool
     rule: str
     """The rule by which the model is visible or hidden."""
@@ -119,12 +119,12 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
     multiplier: int
     """The group's multiplier in parts per million."""
     hold_nanos: Nanos | None
-    """What would be held; None: the call would not be admitted."""
+    """What would be held; None if the call would not be admitted."""
     hold_tokens: int | None
     holds_rest: bool
-    """Whether the hold is all that is left of the account or a budget: a long answer is cut off."""
+    """Whether the hold is all that is left of the account or a budget, so that a long answer is cut off."""
     hold_output: int
-    """The token's own maximum of output tokens to hold; 0: what the request allows."""
+    """The most output tokens to hold for a call of the token; 0 for what the request allows."""
     available_nanos: Nanos
     parties: list[PartyView]
     fallbacks: list[str]
@@ -156,7 +156,7 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
 
 
 ASSUMED = "assumed:"
-"""Starts what the call's record does not contain."""
+"""The word before what the call's record does not contain."""
 
 
 def size_text(why: Why) -> str:
@@ -166,20 +166,18 @@ def size_text(why: Why) -> str:
 
 
 def request_like(call: CallView) -> tuple[dict[str, Any], str]:
-    """Returns the parameters of ``why`` for a request like this call's, and in words what they and the
-    assumptions are.
-    """
-    wanted: dict[str, Any] = {"stream": True} if call.stream else {}
+    """Returns the parameters of ``why`` for a request like that of a call, and a text that explains them."""
+    params: dict[str, Any] = {"stream": True} if call.stream else {}
     if call.api not in (CHAT_API, ""):
-        wanted["api"] = call.api
+        params["api"] = call.api
     if (size := request_size(call.marks)) is not None:
-        wanted |= {"prompt_tokens": max(1, size.input)}
-        wanted |= {} if size.max_output is None else {"max_tokens": size.max_output}
-        return wanted, f"like that call: {size.text()}"
+        params |= {"prompt_tokens": max(1, size.input)}
+        params |= {} if size.max_output is None else {"max_tokens": size.max_output}
+        return params, f"like that call: {size.text()}"
     if call.input_tokens:
-        wanted["prompt_tokens"] = call.input_tokens
-        return wanted, f"like that call: {call.input_tokens:,} input tokens; {ASSUMED} no limit of its output"
-    return wanted, f"its size is not known; {ASSUMED} 1,000 input tokens, no limit of output"
+        params["prompt_tokens"] = call.input_tokens
+        return params, f"like that call: {call.input_tokens:,} input tokens; {ASSUMED} no limit of its output"
+    return params, f"its size is not known; {ASSUMED} 1,000 input tokens, no limit of output"
 
 
 def left_text(why: Why) -> str:
@@ -192,25 +190,25 @@ def left_text(why: Why) -> str:
     for party in why.parties:
         owner = f"{party.kind} '{plain(party.name)}'" if party.name else f"the {party.kind}"
         for budget in party.budgets:
-            of = f"left of the {budget_name(budget.window, owner)}"
+            label = f"left of the {budget_name(budget.window, owner)}"
             if budget.nanos is not None:
                 held = (
                     f" ({brief_dollars(budget.held_nanos)} more is held for running calls)" if budget.held_nanos else ""
                 )
-                money.append((max(0, budget.nanos - budget.spent_nanos - budget.held_nanos), f"is {of}{held}"))
+                money.append((max(0, budget.nanos - budget.spent_nanos - budget.held_nanos), f"is {label}{held}"))
             if budget.tokens is not None:
-                tokens.append((max(0, budget.tokens - budget.spent_tokens), of))
+                tokens.append((max(0, budget.tokens - budget.spent_tokens), label))
     nanos, whose = min(money, key=itemgetter(0))
-    fewest = [f", and {count_text(count, 'token')} {of}" for count, of in sorted(tokens)[:1]]
+    fewest = [f", and {count_text(count, 'token')} {label}" for count, label in sorted(tokens)[:1]]
     return f"{brief_dollars(nanos)} {whose}{''.join(fewest)}"
 
 
 class Checkup(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of the doctor, and the upstream's time."""
+    """One line of the doctor, and how far this machine's clock differs from the upstream's."""
 
     step: Step
     ahead_ms: Millis | None
-    """By how many milliseconds this machine's clock is ahead of the upstream's, to a second; None if unknown."""
+    """The milliseconds by which this machine's clock is ahead, within a second; None if unknown."""
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
@@ -225,4 +223,4 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     difference: str
     """The first difference; empty if equal."""
     damage: list[str] = []
-    """What the call log lacks, or what was damaged when the store was opened. The sums may still be equal."""
+    """What is missing from the call log, or was damaged when the store was opened. The sums may be right anyway."""

@@ -1,22 +1,23 @@
 """The error family: what went wrong, what to do next, and the HTTP status and error type that stand for it.
 
 GatewayError
-├── BadRequest          the client's request is wrong; asking again the same way is useless
+├── BadRequest          the client's request is wrong; sending it again does not help
 │   ├── TooLarge        … it is too big
-│   └── Refused         … it comes from a place or in a form that is not accepted
+│   └── RequestRefused  … it has an origin or a form that is not accepted
 ├── InvalidToken        no token, an unknown one, or one that may not be used now
 ├── NotFound            something that was named does not exist, or is not visible to the caller
-├── Conflict            the change does not fit what is there (control surface)
-├── QuotaExceeded       the money or the token budget is gone
-├── RateLimited         too fast; carries when to come back
-├── NoChannel           the model is known, but nothing can serve it now
-├── Unavailable         the gateway itself cannot take the call: stopping, overloaded, store failed
-├── UpstreamError       a channel failed; carries the upstream's message
-│   └── UpstreamTimeout … by taking too long
+├── Conflict            the change does not fit the present configuration (control API)
+├── QuotaExceeded       the money or the token budget is used up
+├── RateLimited         too many requests; says when to try again
+├── NoChannel           the model is known, but no channel can serve it now
+├── Unavailable         the gateway itself cannot accept the call: stopping, overloaded, store failed
+│   └── AnswerMemoryFull … during the answer
+├── UpstreamError       a channel failed; has the upstream's message
+│   └── UpstreamTimeout … because it took too long
 └── InternalError       a bug of ours
 
-A class gives its status and type; ``CODE_STATUS`` lists the codes that have their own, ``PASSED_STATUS`` which
-statuses of an upstream are passed on. ``error_class`` finds the class of an error that arrived over HTTP.
+A class has a status and a type. ``CODE_STATUS`` has those of codes that differ, ``PASSED_STATUS`` the statuses of
+upstreams that are passed on. ``error_class`` returns the class of an error that was received over HTTP.
 """
 
 from collections.abc import Mapping
@@ -47,20 +48,19 @@ PASSED_STATUS: Final[Mapping[int, str]] = {
     415: "invalid_request_error",
     422: "invalid_request_error",
 }
-"""Statuses by which an upstream refuses a client's mistake: they are passed on with this type. 403 is a text that it
-will not answer."""
-
+"""Types of the statuses that an upstream sends for a client's mistake, which are passed on. 403 is sent for a prompt
+that it refuses to answer."""
 
 _TRANSIENT = frozenset({FailureKind.RATE, FailureKind.SERVER, FailureKind.NETWORK, FailureKind.SLOW, FailureKind.CUT})
-"""Failures of an upstream that do not depend on the request and may not repeat."""
+"""Failures of an upstream that do not depend on the request, so that a retry may succeed."""
 
 
 class GatewayError(Exception):
-    """Base of all expected failures.
+    """The base of all expected failures.
 
-    ``message`` says what failed, names what is involved and says what to do. ``code`` is the stable identifier clients
-    see; ``param`` the request field at fault. ``retry_after_s`` is set when waiting helps. ``details`` reach the client
-    under ``error.gateway``.
+    ``message`` says what failed, names what is involved and says what to do. ``code`` is the stable identifier for
+    clients, ``param`` the wrong field of the request. ``retry_after_s`` is set if waiting helps. Clients get
+    ``details`` as ``error.gateway``.
     """
 
     default_code: ClassVar[str] = "internal_error"
@@ -91,9 +91,9 @@ class GatewayError(Exception):
         self.request_size: RequestSize | None = None
         """The size of the request, if the call was refused for it."""
         self.facts: Mapping[str, str] = {}
-        """What an answer's headers would report about the call's route."""
+        """The headers that report the route of the call."""
         self.recorded = False
-        """Whether a refusal or a call was recorded with it, so that the owner sees it."""
+        """Whether a refusal or a call was recorded with this error, so that the owner sees it."""
 
     @property
     def http_status(self) -> int:
@@ -136,7 +136,7 @@ class TooLarge(BadRequest):
 
 
 class RequestRefused(BadRequest):
-    """The request is not accepted from this place or in this form: Host, Origin, content type, encoding."""
+    """The request has a Host, Origin, content type or encoding that is not accepted."""
 
     default_code = "refused"
     default_status = 403
@@ -148,7 +148,7 @@ class InvalidToken(GatewayError):
     """The client sent no valid token."""
 
     note: str = ""
-    """What only the owner may read: whose key it was."""
+    """Whose key it was, which only the owner may read."""
 
     default_code = "invalid_api_key"
     default_status = 401
@@ -160,7 +160,7 @@ class InvalidToken(GatewayError):
 
 
 class NotFound(GatewayError):
-    """What was named does not exist or is not visible."""
+    """Something that was named does not exist or is not visible."""
 
     default_code = "not_found"
     default_status = 404
@@ -168,7 +168,7 @@ class NotFound(GatewayError):
 
 
 class Conflict(GatewayError):
-    """A change that does not fit: a name in use, something still referred to."""
+    """The change does not fit the present configuration: a name is in use, or something is still referred to."""
 
     default_code = "conflict"
     default_status = 409
@@ -183,22 +183,22 @@ class QuotaExceeded(GatewayError):
     default_status = 429
     default_type = "insufficient_quota"
     state: str = ""
-    """How much is left and how much is needed: the message's first sentence."""
+    """The first sentence of the message: how much is left and how much is needed."""
     left_nanos: int | None = None
-    """Nano-dollars left by the balance and all dollar budgets."""
+    """The nano-dollars that the balance and all dollar budgets leave."""
     left_tokens: int | None = None
-    """Tokens left by all token budgets; None without any."""
+    """The tokens that all token budgets leave; None if there are none."""
     status: int = 429
-    """The status that stops the calling program; see ``set_quota_status``."""
+    """The status that makes the calling program stop; see ``set_quota_status``."""
     affordable_output: int = 0
-    """The output tokens of all choices together that the rest pays for."""
+    """The output tokens, of all choices together, that what is left pays for."""
 
     def _http(self) -> tuple[int, str]:
         return self.status, self.default_type
 
     @property
     def transient(self) -> bool:
-        """See ``GatewayError``: a budget comes back in hours or days."""
+        """Returns False, because a budget is renewed after hours or days only."""
         return False
 
 
@@ -227,16 +227,16 @@ class Unavailable(GatewayError):
 
 
 class AnswerMemoryFull(Unavailable):
-    """An answer was abandoned because all answers together would take too much memory. Its upstream was working."""
+    """An answer was abandoned because all answers together would take too much memory. The upstream did not fail."""
 
     default_code = "answer_memory_full"
 
 
 class UpstreamError(GatewayError):
-    """A channel failed. ``status`` is the upstream's (0: no answer).
+    """A channel failed. ``status`` is the upstream's HTTP status; 0 if it did not answer.
 
-    The message may quote the client's own request to it; ``quoteless`` is the message without such quotes, for everyone
-    else (None: it has none).
+    The message may quote the client's own request. ``quoteless`` is the message without such quotes, for all others;
+    None if there are none.
     """
 
     default_code = "upstream_error"
@@ -259,7 +259,7 @@ class UpstreamError(GatewayError):
         self.status = status
         self.quoteless = quoteless
         self.kind = FailureKind.SERVER
-        """What the failure means for other attempts."""
+        """The kind of failure, which decides about further attempts."""
         self.sent = True
         """Whether the request may have reached the upstream."""
         self.verbatim = ""
@@ -267,26 +267,28 @@ class UpstreamError(GatewayError):
 
     @property
     def record_message(self) -> str:
-        """See ``GatewayError``."""
+        """Returns the message without quotes of the request."""
         return self.message if self.quoteless is None else self.quoteless
 
     @property
     def transient(self) -> bool:
-        """See ``GatewayError``."""
+        """Returns whether the kind of failure may not repeat."""
         return self.kind in _TRANSIENT
 
     def _http(self) -> tuple[int, str]:
         if self.kind is FailureKind.MISSING:
             return CODE_STATUS["model_not_found"]
-        clients_mistake = not self.code.startswith("upstream_") or self.code == "upstream_rejected"
-        if clients_mistake and (passed := PASSED_STATUS.get(self.status)) is not None:
-            return self.status, passed
-        if self.kind is FailureKind.CLIENT and self.status:  # told under the status of a failure of its own
+        is_clients_mistake = not self.code.startswith("upstream_") or self.code == "upstream_rejected"
+        if is_clients_mistake and (http_type := PASSED_STATUS.get(self.status)) is not None:
+            return self.status, http_type
+        if (
+            self.kind is FailureKind.CLIENT and self.status
+        ):  # a mistake of the client under the status of another failure
             return 400, PASSED_STATUS[400]
         return super()._http()
 
     def add(self, text: str) -> None:
-        """Append our own words to the message."""
+        """Append a text of ours to the message."""
         if self.quoteless is not None:
             self.quoteless += text
         self.message += text
@@ -315,18 +317,19 @@ _BY_CODE: Final = {code: kind for kind in _CLASSES for code in (kind.default_cod
 _BY_STATUS: Final = {
     status: kind
     for kind in _CLASSES
-    if "default_status" in vars(kind)  # one that has its parent's is found by its code alone
+    if "default_status" in vars(kind)  # one that inherits it is identified by its code alone
     for status in (kind.default_status, *vars(kind).get("other_statuses", ()))
 }
 
 
 def error_class(status: int, code: str) -> type[GatewayError]:
-    """Returns the class of an error that arrived with this status and code. The code decides; else the status, and of
-    several classes with that status the last one declared.
+    """Returns the class of an error that was received with this status and code.
+
+    The status counts only if no class has the code. If several classes have the status, the last one counts.
     """
     return _BY_CODE.get(code) or _BY_STATUS.get(status, GatewayError)
 
 
 def unsupported_param(param: str, why: str) -> BadRequest:
-    """Returns the error of a parameter that the upstream lacks and that must not be dropped silently."""
+    """Returns the error for a parameter that the upstream lacks and that must not be dropped silently."""
     return BadRequest(f"{param}: {why}", code="unsupported_parameter", param=param)

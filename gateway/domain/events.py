@@ -1,6 +1,6 @@
-"""Events: what watchers get, in order: a snapshot, then changes, and another snapshot after falling behind.
+"""Events: what watchers receive: a snapshot, then changes in order, and a new snapshot if they fall behind.
 
-One JSON object a line. The tag ``type`` names the event.
+Each event is one line with a JSON object. Its ``type`` names the event.
 """
 
 import msgspec
@@ -23,7 +23,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
     """The base of all events. ``seq`` numbers the events of one stream; a snapshot has the number of the last one."""
 
     seq: int = 0
-    """0 before it is sent."""
+    """Its number; 0 before it is sent."""
 
 
 class Snapshot(Event, frozen=True, kw_only=True, tag="snapshot"):
@@ -39,11 +39,11 @@ class Snapshot(Event, frozen=True, kw_only=True, tag="snapshot"):
     recent: list[CallView]
     """The newest settled calls, newest first."""
     older: int | None = None
-    """How many records are older than these; None: all others."""
+    """How many records are older than these; None if all others are."""
     waiting: list[Running] = []
-    """Calls that wait for a place. Nothing is held for them yet."""
+    """Calls that wait for a free slot. Nothing is held for them yet."""
     incidents: list[Incident] = []
-    """Oldest first."""
+    """The incidents, oldest first."""
     refuses_unpriced: bool = False
     """Whether calls of unpriced models are refused."""
     removed_names: dict[str, str] = {}
@@ -57,7 +57,7 @@ class CallStarted(Event, frozen=True, kw_only=True, tag="started"):
 
 
 class CallWaiting(Event, frozen=True, kw_only=True, tag="waiting"):
-    """A call waits for a place, see ``waits_for``. Nothing is held for it yet."""
+    """A call waits for a free slot (see ``waits_for``). Nothing is held for it yet."""
 
     call: Running
 
@@ -69,7 +69,7 @@ class CallLeft(Event, frozen=True, kw_only=True, tag="left"):
 
 
 class CallProgress(Event, frozen=True, kw_only=True, tag="progress"):
-    """A running call progressed: routed, first byte, tokens so far. A later one of the same call replaces it."""
+    """A running call progressed: it was routed, or has more tokens. A later event of the same call replaces it."""
 
     call: Running
 
@@ -81,7 +81,7 @@ class CallSettled(Event, frozen=True, kw_only=True, tag="settled"):
 
 
 class EntityChanged(Event, frozen=True, kw_only=True, tag="changed"):
-    """The configuration, a channel's health or the balances changed; these are the present tables."""
+    """The configuration, the state of a channel or a balance changed. The event has all present tables."""
 
     account: AccountView
     tokens: list[TokenView]
@@ -99,7 +99,7 @@ class Balance(Event, frozen=True, kw_only=True, tag="balance"):
 
 
 class Heartbeat(Event, frozen=True, kw_only=True, tag="beat"):
-    """Nothing happened: the stream is alive."""
+    """Nothing happened, but the connection works."""
 
     time_ms: Millis
 
@@ -117,7 +117,7 @@ class IncidentChanged(Event, frozen=True, kw_only=True, tag="incident"):
 
 
 class Stopping(Event, frozen=True, kw_only=True, tag="stopping"):
-    """The server drains and will stop."""
+    """The server stops after the running calls."""
 
     until_ms: Millis
     running: list[CallId]

@@ -1,4 +1,4 @@
-"""Failure: why an attempt at an upstream failed, in words not yet cleared of secrets."""
+"""Failure: why an attempt at an upstream failed, in texts that may still contain secrets."""
 
 from collections.abc import Callable, Mapping
 
@@ -8,9 +8,9 @@ from gateway.domain.call import FailureKind
 
 
 class UpstreamText:
-    """Text that an upstream sent, or that may quote it: the channel's key, a header, the client's prompt.
+    """A text that an upstream sent. It may contain the channel's key, a header, or the client's prompt.
 
-    It cannot be read, formatted or printed. Only ``redaction`` turns it into a string, cleared of secrets.
+    It cannot be formatted or printed. Only ``redaction`` turns it into a string, without secrets.
     """
 
     __slots__ = ("_raw",)
@@ -39,7 +39,7 @@ NO_TEXT = UpstreamText()
 
 
 class OrderOrigin(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a failure came from, in the upstream's own identifiers, which are as untrusted as its messages."""
+    """The upstream's own identifiers of a failure, which are as untrusted as its messages."""
 
     status: int | None = None
     type: UpstreamText = NO_TEXT
@@ -53,37 +53,37 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
 
     kind: FailureKind
     code: str
-    """Our code; for ``upstream_rejected`` the upstream's own, if it can be passed on."""
+    """Our error code; for ``upstream_rejected`` that of the upstream, if it can be passed on."""
     text: UpstreamText
     """What happened, and at which channel."""
     for_owner: UpstreamText | None = None
-    """The same with words that the client must not see; None: it has none."""
+    """The text with details that the client must not see; None if there are none."""
     status: int = 0
-    """The upstream's status; 0 without an answer."""
+    """The upstream's HTTP status; 0 if it did not answer."""
     param: str | None = None
-    """The request field at fault, if we know it ourselves."""
+    """The wrong field of the request, if we know it ourselves."""
     origin: OrderOrigin | None = None
-    """None: the request never got near the upstream."""
+    """The upstream's own identifiers; None if the request was not sent."""
     details: Mapping[str, object] = {}
-    """Our own facts for the client."""
+    """Further facts for the client."""
     retry_after_s: float | None = None
-    """Seconds after which the upstream may be called again, as it says; 0 to 600."""
+    """The seconds after which the upstream allows another call, from 0 to 600; None if it does not say."""
     sent: bool = True
     """Whether the request may have reached the upstream, which then may have billed it."""
     parameters: tuple[str, ...] = ()
     """Names in the message that may be parameters the upstream does not accept; see ``refused_params``."""
     max_output: int | None = None
-    """The model's own output limit, if the upstream names it because the request's is higher."""
+    """The model's own output limit, if the upstream names it because that of the request is higher."""
     lacks_api: bool = False
-    """Whether the upstream lacks the API: this call is translated, and so are later ones for a day."""
+    """Whether the upstream lacks the API, so that this call and later ones for a day are translated."""
     may_lack_api: bool = False
-    """Whether it probably lacks the API: certain if the translated call succeeds."""
+    """Whether the upstream probably lacks the API. It is certain if the translated call succeeds."""
     verbatim: UpstreamText = NO_TEXT
-    """The body as it came, for a client that acts on its vendor's own words; see ``UpstreamError.verbatim``."""
+    """The body as received, for clients that act on the text of their vendor; see ``UpstreamError.verbatim``."""
 
 
 class AttemptFailed(Exception):
-    """An attempt failed; carries the Failure. It shows no text: ``redaction`` makes an UpstreamError of it."""
+    """An attempt failed. It has a Failure but no text; ``redaction`` converts it to an UpstreamError."""
 
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure.code)

@@ -1,10 +1,10 @@
 """Kinds of fields: how a field of an entity is typed, shown, set by options of a command, and printed as a command.
 
 A kind depends on neither click nor the console: it describes options as values, and both front ends draw them. A form
-has one input for each field. Everything that reads text takes ``now``, the moment from which spans such as ``30d``
-count, and raises BadRequest.
+has one input for each field. Functions that read text take ``now``, the moment from which spans such as ``30d`` count,
+and raise BadRequest.
 
-Long: the simple kinds, read side by side.
+Long: the simple kinds, which are best read side by side.
 """
 
 import shlex
@@ -33,7 +33,7 @@ K = TypeVar("K")
 
 NONE_WORD = "none"
 NONE_WORDS = ("", NONE_WORD, "never")
-"""Words for no limit and no moment."""
+"""What may be typed for no limit and no moment."""
 
 Reader = Callable[[str, Millis], Any]
 Section = Literal["", "Calls", "Access", "Ollama", "Limits", "Load", "Console"]
@@ -43,18 +43,18 @@ class Option(msgspec.Struct, frozen=True, kw_only=True):
     """One option of a command. A kind merges the options of its field into a value."""
 
     flags: str
-    """As click spells it: ``--note``, or ``--sticky/--not-sticky`` for a switch."""
+    """The flags as click spells them: ``--note``, or ``--sticky/--not-sticky`` for a switch."""
     name: str
-    """The parameter's name."""
+    """The name of the parameter."""
     help: str
     metavar: str = ""
-    """Empty for a switch."""
+    """The name of the value in help texts; empty for a switch."""
     read: Reader | None = None
-    """None: text as it is."""
+    """Returns the value of a text; None if the value is the text itself."""
     choices: tuple[str, ...] = ()
     multiple: bool = False
     completes: str = ""
-    """What a shell completes it with: ``groups``, ``models`` or ``presets``."""
+    """The names with which a shell completes it: ``groups``, ``models`` or ``presets``."""
 
 
 class Field(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,25 +64,26 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
     """The attribute of the entity and the name in JSON."""
     kind: "Kind[Any]"
     help: str
-    """Its option's help; a switch with two flags has one sentence for both."""
+    """The help of its option. A switch with two flags has one sentence for both."""
     label: str = ""
-    """Its label in forms, if it is not just the name; ``show`` and detail panes use ``detail``."""
+    """Its label in forms; by default the name. ``show`` and detail panes use ``detail``."""
     option: str = ""
-    """Its flags, if they are not just ``--name``, or ``--name/--no-name`` of a switch."""
+    """The flags of its option; by default ``--name``, or for a switch ``--name/--no-name``."""
     placeholder: str = ""
     """An example that a form shows while the input is empty."""
     part: str = ""
-    """The id of a further input, if an attribute has several, and its option's name; it is not shown by itself."""
+    """The id of the input and the name of the option, if the attribute has several inputs and this is not the first."""
     advanced: bool = False
     """Whether a form hides it until it is needed."""
     section: Section = ""
-    """Where the console lists a setting."""
+    """The section of the console's list of settings."""
 
     def __post_init__(self) -> None:
         force_setattr(self, "label", self.label or self.name.replace("_", " ").capitalize())
 
     @property
     def flags(self) -> str:
+        """Returns the flags of its option."""
         name = self.name.replace("_", "-")
         return self.option or (f"--{name}/--no-{name}" if isinstance(self.kind, Flag) else f"--{name}")
 
@@ -93,16 +94,20 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def detail(self) -> str:
-        """Returns its label in details: without a unit, and in lower case."""
+        """Returns its label in details, without a unit and in lower case."""
         return self.label[:1].lower() + self.label[1:].partition(",")[0]
 
     def show(self, value: Any) -> str:
-        """Returns the value as details show it; empty: nothing to show."""
+        """Returns the value as details show it; empty if there is nothing to show."""
         return self.kind.show(value)
 
 
 class Kind(Generic[T]):
-    """Text of one line; the base of all other kinds."""
+    """The base of all kinds, which accepts any line of text.
+
+    The input of a form usually holds the whole value. If an attribute has several inputs, ``part`` returns what one of
+    them holds, and ``put`` returns the value with a new content of that input.
+    """
 
     metavar: str = "TEXT"
     required: bool = False
@@ -110,62 +115,62 @@ class Kind(Generic[T]):
     unit: str = ""
     """What a number counts."""
     none: str = ""
-    """The word that an option takes for an empty text."""
+    """The word that an option needs in place of an empty text."""
     choices: tuple[str, ...] = ()
-    """The values a form picks from, if any."""
+    """The texts from which a form lets one choose, if any."""
     completes: str = ""
-    """What it names, as an option's ``completes``; the form lists them."""
+    """The names that a form offers, as in ``Option.completes``."""
     many: bool = False
-    """Whether it is a list of such names."""
+    """Whether the value is a list of such names."""
 
     def options(self, field: Field) -> Sequence[Option]:
         """Returns the options of ``add`` and ``edit`` that set the field."""
         return [self.option(field)]
 
     def option(self, field: Field, **changes: Any) -> Option:
-        """Returns the option with the field's flags, changed in this way."""
-        usual: dict[str, Any] = {
+        """Returns the option with the field's flags, with these attributes changed."""
+        defaults: dict[str, Any] = {
             "name": field.id,
             "metavar": self.metavar,
             "read": self.read,
             "completes": self.completes,
         }
-        return Option(flags=field.flags, help=field.help, **(usual | changes))
+        return Option(flags=field.flags, help=field.help, **(defaults | changes))
 
-    def change(self, field: Field, given: Mapping[str, Any], before: T) -> Any:
-        """Returns the value that the options set; UNSET if none was given."""
-        value = given.get(field.id)
+    def change(self, field: Field, options: Mapping[str, Any], before: T) -> Any:
+        """Returns the value after a command's options, by parameter names; UNSET if they do not set it."""
+        value = options.get(field.id)
         if value is None:
             return msgspec.UNSET
         return self.put(before, value[0] if isinstance(value, tuple) else value)
 
     def text(self, value: T) -> str:
-        """Returns the value as it is typed."""
+        """Returns the text of the input with this value."""
         return str(self.part(value))
 
     def read(self, text: str, now: Millis) -> Any:
-        """Returns the value of a typed text."""
+        """Returns the content of the input in which this text was typed."""
         return text.strip()
 
     def part(self, value: T) -> Any:
-        """Returns the part of the value in the input."""
+        """Returns the content of the input: the value, or a part of it."""
         return value
 
     def put(self, value: T, part: Any) -> Any:
-        """Returns the value with the input's content."""
+        """Returns the value with this content of the input."""
         return part
 
     def arguments(self, field: Field, before: T, after: T) -> Sequence[str]:
-        """Returns the options that turn one value into the other. Raises BadRequest if no option can."""
+        """Returns the arguments that change one value to the other. Raises BadRequest if no option can."""
         return [] if before == after else [field.flags, self.text(after) or self.none]
 
     def show(self, value: T) -> str:
-        """Returns the value as details show it; empty: nothing to show."""
+        """Returns the value as details show it; empty if there is nothing to show."""
         return self.text(value)
 
 
 def json_value(value: Any) -> Any:
-    """Returns the value in JSON types. Unlike in files, every field of a struct is included, also with its default."""
+    """Returns the value in JSON types. Unlike in files, fields of structs are included even if they are defaults."""
     if isinstance(value, msgspec.Struct):
         names = zip(value.__struct_encode_fields__, value.__struct_fields__, strict=True)
         return {name: json_value(getattr(value, field)) for name, field in names}
@@ -186,11 +191,10 @@ class Text(Kind[str]):
         check: Callable[[str], str] | None = None,
         none: bool = False,
     ) -> None:
-        """``none``: the word ``none`` stands for an empty text."""
+        """``check`` returns a text in its normal form, or raises BadRequest. ``none``: the word means an empty text."""
         self.metavar = metavar
         self.required = required
         self._check = check
-        """Returns a form's text in its usual spelling, or raises BadRequest; the server does so for options."""
         self.completes = completes
         self._none = none
 
@@ -208,7 +212,7 @@ class Text(Kind[str]):
 
 
 class Secret(Text):
-    """Text that may hold a password, or a reference to a variable. Views have it masked."""
+    """A text that may contain a password, or a reference to a variable. Views have it masked."""
 
     def read(self, text: str, now: Millis) -> str:
         if text.strip().lower() in NONE_WORDS:
@@ -216,18 +220,19 @@ class Secret(Text):
         return text.strip() if text.strip().startswith(REFERENCE) else super().read(text, now)
 
     def arguments(self, field: Field, before: str, after: str) -> Sequence[str]:
-        """Returns nothing: the command reads a secret from stdin, and never prints it."""
+        """Returns the option with the value, or with ``-`` for stdin if the value contains a password."""
         if before == after:
             return []
         return [field.flags, "-" if "@" in after else after or "none"]
 
 
 class Choice(Kind[Any]):
-    """One of several values, each with the words for it."""
+    """One of several values."""
 
-    def __init__(self, words: Mapping[Any, str]) -> None:
-        self._words = {str(value): text for value, text in words.items()}
-        self._values = {text: value for value, text in words.items()}
+    def __init__(self, texts: Mapping[Any, str]) -> None:
+        """``texts`` has a text for each value."""
+        self._texts = {str(value): text for value, text in texts.items()}
+        self._values = {text: value for value, text in texts.items()}
         self.choices = tuple(self._values)
 
     def options(self, field: Field) -> Sequence[Option]:
@@ -235,7 +240,7 @@ class Choice(Kind[Any]):
         return [self.option(field, metavar="", read=None, choices=values)]
 
     def text(self, value: Any) -> str:
-        return self._words.get(str(value), str(value))
+        return self._texts.get(str(value), str(value))
 
     def read(self, text: str, now: Millis) -> Any:
         return self._values[text]
@@ -245,7 +250,7 @@ class Choice(Kind[Any]):
 
 
 class Flag(Kind[bool]):
-    """Yes or no; its option has a flag for each: ``--sticky/--not-sticky``."""
+    """Yes or no. Its option has a flag for each: ``--sticky/--not-sticky``."""
 
     def __init__(self, on: str, off: str) -> None:
         self.choices = (off, on)
@@ -297,7 +302,7 @@ class Number(Kind[int]):
 
 
 class Multiplier(Kind[int]):
-    """A factor, kept in parts per million."""
+    """A factor, which is stored in parts per million."""
 
     metavar = "FACTOR"
 
@@ -312,34 +317,34 @@ class Multiplier(Kind[int]):
 
 
 class ListKind(Kind[T]):
-    """Several values. Each option of a command gives one or more of them; another option may remove all."""
+    """Several values. An option of a command adds one or more of them; another option may remove all."""
 
     clears: tuple[str, str] = ("", "")
-    """The option that removes all, and its help; empty: there is none."""
+    """The option that removes all, and its help; empty if there is none."""
 
     def options(self, field: Field) -> Sequence[Option]:
         flag, text = self.clears
         clearing = [Option(flags=flag, name=_parameter(flag), help=text)] if flag else []
         return [self.option(field, read=self.read_option, multiple=True), *clearing]
 
-    def change(self, field: Field, given: Mapping[str, Any], before: T) -> Any:
-        values, flag = given.get(field.id) or (), self.clears[0]
-        cleared = bool(flag and given.get(_parameter(flag)))
+    def change(self, field: Field, options: Mapping[str, Any], before: T) -> Any:
+        values, flag = options.get(field.id) or (), self.clears[0]
+        cleared = bool(flag and options.get(_parameter(flag)))
         if cleared and values:
             raise BadRequest(f"{flag} and {field.flags} exclude each other")
         return self.gather(field, values, before) if values or cleared else msgspec.UNSET
 
     def read_option(self, text: str, now: Millis) -> Any:
-        """Returns what one option gives."""
+        """Returns what one option contains, as ``gather`` takes it."""
         raise NotImplementedError
 
     def gather(self, field: Field, values: Sequence[Any], before: T) -> T:
-        """Returns the field's value after options that gave these values."""
+        """Returns the value of the field after all options of a command."""
         raise NotImplementedError
 
 
 class Names(ListKind[tuple[str, ...]]):
-    """Names. A command takes them comma-separated; without an option to remove all, ``''`` does so."""
+    """Names, separated by commas in an option. If no option removes all, ``''`` does."""
 
     metavar = "NAMES"
     many = True
@@ -347,29 +352,28 @@ class Names(ListKind[tuple[str, ...]]):
     def __init__(
         self, *, none: str, clears: tuple[str, str] = ("", ""), completes: str = "", none_word: bool = False
     ) -> None:
+        """``none`` is the text of an empty list in details; ``none_word``: the word ``none`` may be typed for it."""
         self._none = none
-        """Words for an empty list."""
         self._none_word = none_word
-        """Whether ``none`` stands for it too."""
         self.clears = clears
         self.completes = completes
 
     def read_option(self, text: str, now: Millis) -> str:
-        """Returns at least one name: an empty list, such as from an unset variable, would mean all or none."""
+        """Returns the names in an option. Raises BadRequest for none, which may come from an unset variable."""
         if self.clears[0] and not listed_names([text]):
             raise BadRequest(f"{text!r} contains no names; use {self.clears[0]} for none")
         return text
 
     def gather(self, field: Field, values: Sequence[str], before: tuple[str, ...]) -> tuple[str, ...]:
-        return self._meant(tuple(listed_names(values)))
+        return self._without_none(tuple(listed_names(values)))
 
     def text(self, value: tuple[str, ...]) -> str:
         return names_text(value)
 
     def read(self, text: str, now: Millis) -> tuple[str, ...]:
-        return self._meant(tuple(parse_names(text)))
+        return self._without_none(tuple(parse_names(text)))
 
-    def _meant(self, names: tuple[str, ...]) -> tuple[str, ...]:
+    def _without_none(self, names: tuple[str, ...]) -> tuple[str, ...]:
         return () if self._none_word and [name.lower() for name in names] == [NONE_WORD] else names
 
     def arguments(self, field: Field, before: tuple[str, ...], after: tuple[str, ...]) -> Sequence[str]:
@@ -382,7 +386,7 @@ class Names(ListKind[tuple[str, ...]]):
 
 
 class Patterns(Names):
-    """Patterns of model names. ``*`` alone means all of them, kept as an empty list."""
+    """Patterns of model names. ``*`` alone means all models, which are stored as an empty list."""
 
     metavar = "PATTERNS"
 
@@ -392,7 +396,7 @@ class Patterns(Names):
     def read_option(self, text: str, now: Millis) -> str:
         if not listed_names([text]):
             raise BadRequest(f"{text!r} contains no names; leave the option out, or use '*' for all")
-        if text.strip().lower() == NONE_WORD:  # of a budget, or of models? No model is '!*'
+        if text.strip().lower() == NONE_WORD:  # it could mean no patterns or no models
             raise BadRequest("'none' is not clear: '*' is for all models, '!*' for no model")
         return text
 
@@ -414,7 +418,7 @@ class Moment(Kind[Millis | None]):
     none = "never"
 
     def text(self, value: Millis | None) -> str:
-        """Returns a day if the moment is its end, else the minute: an unchanged text keeps the exact moment."""
+        """Returns a day if the moment is its end; otherwise the minute, although the moment is more exact."""
         return "" if value is None else ended_date(value) or local_time(value)[: len("2026-11-30 22:31")]
 
     def read(self, text: str, now: Millis) -> Millis | None:
@@ -425,24 +429,24 @@ class Moment(Kind[Millis | None]):
 
 
 class Pairs(ListKind[T]):
-    """Several ``NAME=VALUE``. In a form they are words of one line, quoted as for a shell."""
+    """Several ``NAME=VALUE``. In a form they are words on one line, quoted as for a shell."""
 
     metavar = "NAME=VALUE"
     merges: str = ""
-    """The value that removes one of the pairs; empty: given pairs replace all."""
+    """The value that removes one of the pairs; if empty, the pairs in options replace all."""
 
     def read_option(self, text: str, now: Millis) -> Any:
         return pair(text)
 
     def gather(self, field: Field, values: Sequence[Any], before: T) -> T:
-        return self.value(once(values, field.flags), before)
+        return self.value(unique_pairs(values, field.flags), before)
 
     def value(self, pairs: Mapping[str, str], before: T | None) -> T:
-        """Returns the value with these pairs. ``before`` is the value an edit begins with."""
+        """Returns the value of the field with these pairs. ``before`` is the value that a command changes, if any."""
         raise NotImplementedError
 
     def pairs(self, value: T) -> Mapping[str, str]:
-        """Returns the names and values as they are typed."""
+        """Returns the texts that are typed for the value, by name."""
         raise NotImplementedError
 
     def text(self, value: T) -> str:
@@ -455,23 +459,21 @@ class Pairs(ListKind[T]):
             if not (name and value):
                 raise BadRequest(f"{word!r} is not name=value")
             pairs.append((name, value))
-        return self.value(once(pairs, "the list"), None)
+        return self.value(unique_pairs(pairs, "the list"), None)
 
     def arguments(self, field: Field, before: T, after: T) -> Sequence[str]:
         if before == after:
             return []
-        old, changed = self.pairs(before), dict(self.pairs(after))
+        old, new = self.pairs(before), dict(self.pairs(after))
         if self.merges:
-            gone = {name: self.merges for name in old if name not in changed}
-            changed = {name: text for name, text in changed.items() if old.get(name) != text} | gone
-        named = [part for name, text in changed.items() for part in (field.flags, f"{pair_name(name)}={text}")]
-        return named or [flag for flag in self.clears[:1] if flag]
+            removed = {name: self.merges for name in old if name not in new}
+            new = {name: text for name, text in new.items() if old.get(name) != text} | removed
+        arguments = [part for name, text in new.items() for part in (field.flags, f"{pair_name(name)}={text}")]
+        return arguments or [flag for flag in self.clears[:1] if flag]
 
 
-def once(pairs: Sequence[tuple[K, T]], option: str) -> dict[K, T]:
-    """Returns the values by name. Raises BadRequest if a name is given twice, because it is unclear which one
-    is meant.
-    """
+def unique_pairs(pairs: Sequence[tuple[K, T]], option: str) -> dict[K, T]:
+    """Returns the values by name. Raises BadRequest if a name is given twice."""
     values: dict[K, T] = {}
     for name, value in pairs:
         if name in values:
@@ -485,12 +487,12 @@ def _parameter(flag: str) -> str:
 
 
 def _quote_word(word: str) -> str:
-    """Returns a word as it is typed, in quotation marks only if it needs them."""
+    """Returns a word as it is typed, in quotation marks if it needs them."""
     return shlex.quote(word) if not word or any(char.isspace() or char in "\"'\\" for char in word) else word
 
 
 def shell_words(text: str) -> list[str]:
-    """Returns the words of a text quoted as for a shell. Raises BadRequest."""
+    """Returns the words of a text that is quoted as for a shell. Raises BadRequest."""
     try:
         return shlex.split(text)
     except ValueError as error:

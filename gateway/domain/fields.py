@@ -1,11 +1,11 @@
 """Fields: what the owner can edit of each entity, in the order of forms, details and ``--help``.
 
-A new field is a line in the entity's struct (``TokenFields`` and so on) and a ``Field`` here. Its option, its input in
-the console's form, its line in ``show`` and in the detail pane, and the command that a form prints all come from this
-table. ``enabled`` has commands of its own; a channel's key, models and dialect are read by hand in
+A new field is a line in the struct of the entity (``TokenFields`` and so on) and a ``Field`` here. Its option, its
+input in the console's form, its line in ``show`` and in the detail pane, and the command that a form prints are all
+derived from this table. ``enabled`` has commands of its own; the key, models and dialect of a channel are handled in
 ``commands/channel_fields.py`` and ``tui/pages/channel_fields.py``.
 
-Long: one table for every entity, so that a field has one place to be looked up.
+Long: one table for every entity, so that each field is found in one place.
 """
 
 from collections.abc import Mapping, Sequence
@@ -197,7 +197,8 @@ GROUP: Table = (
 )
 
 
-def _proxy(text: str) -> str:
+def _checked_proxy(text: str) -> str:
+    """Returns the text. Raises BadRequest if it is not the URL of a proxy."""
     parse_proxy(text)
     return text
 
@@ -303,7 +304,7 @@ CHANNEL: Table = (
     ),
     Field(
         name="proxy",
-        kind=Secret(metavar="URL", check=_proxy),
+        kind=Secret(metavar="URL", check=_checked_proxy),
         help="HTTP proxy to go through: http://host:3128, env:NAME, - for stdin, or none.",
         placeholder="none, or http://host:3128, or env:NAME",
         advanced=True,
@@ -535,20 +536,20 @@ FIELDS: Mapping[str, Table] = {
     "channels": CHANNEL,
     "prices": PRICE,
 }
-"""The fields of each table of the registry."""
+"""The fields of the entities in each table of the registry."""
 
 
-def changed_fields(table: Table, given: Mapping[str, Any], before: msgspec.Struct) -> dict[str, Any]:
+def changed_fields(table: Table, options: Mapping[str, Any], before: msgspec.Struct) -> dict[str, Any]:
     """Returns the body of an edit: the fields that a command's options change. Raises BadRequest for an invalid one."""
     changed: dict[str, Any] = {}
     for field in table:
-        value = field.kind.change(field, given, changed.get(field.name, getattr(before, field.name)))
+        value = field.kind.change(field, options, changed.get(field.name, getattr(before, field.name)))
         if value is not msgspec.UNSET:
             changed[field.name] = value
     return {name: json_value(value) for name, value in changed.items()}
 
 
 def details(table: Table, entity: msgspec.Struct, *excluded: str) -> list[tuple[str, str]]:
-    """Returns the label and the text of each field, for ``show`` and the detail panes."""
+    """Returns the label and the text of each field, for ``show`` and the detail panes. Attributes are shown once."""
     first_by_name = {field.name: field for field in reversed(table) if field.name not in excluded}
     return [(f.detail, f.show(getattr(entity, f.name))) for f in table if first_by_name.get(f.name) is f]

@@ -1,7 +1,6 @@
-"""Forecasts: how long a budget lasts at the pace of its window, and the balance at that of the last seven days.
+"""Forecast: how long a budget lasts at the pace of its window, and the balance at the pace of the last seven days.
 
-A pace is what was spent divided by the time. The time before the first call does not count, because nothing is known of
-it. The clock is a parameter.
+A pace is an amount spent divided by its time. The time before the first call does not count.
 """
 
 from datetime import datetime
@@ -12,77 +11,77 @@ from gateway.domain.units import Millis
 from gateway.domain.views import BudgetView
 
 FAR_MS = 366 * 86_400_000
-"""A forecast beyond this, in milliseconds, is not given as a date."""
+"""The span in milliseconds beyond which a forecast names no date."""
 
 DAY_MS = 86_400_000
-"""With less than a day of calls the balance has no forecast."""
+"""A day in milliseconds. With less than a day of calls, the balance has no forecast."""
 
 WEEK_MS = 7 * DAY_MS
 
 PACE_DAYS = 7
-"""The days whose spending is the pace of the balance, today included."""
+"""The number of days whose spending is the pace of the balance, including today."""
 
 
 def used_share(budget: BudgetView) -> float:
-    """Returns the larger share that is spent, of money or of tokens; over 1 if overdrawn.
+    """Returns the share that is spent, of money or of tokens, whichever is larger; over 1 if overdrawn.
 
-    What running calls hold does not count: most of it is returned, and a forecast would jump. A budget of nothing is
-    used up.
+    What running calls hold does not count, because most of it is returned. A budget of 0 is used up.
     """
     return max(spent_share(budget), float(0 in (budget.nanos, budget.tokens)))
 
 
 def forecast(budget: BudgetView, now: Millis, since: Millis) -> str:
-    """Returns ``empty on Thu 16:00 at this pace``, ``lasts at this pace``, or nothing while it is too early to tell.
+    """Returns ``at this pace used up on Thu 16:00``, ``lasts at this pace``, or nothing while it is too early to tell.
 
-    The pace is that of the window so far, at most from ``since``, when its owner was created.
+    The pace is that of the window so far, but not from before ``since``, when its owner was created.
     """
-    part = used_share(budget)
-    if part >= 1:
+    share = used_share(budget)
+    if share >= 1:
         resets = f"; resets {_moment(budget.resets_at_ms, now)}" if budget.resets_at_ms else ""
         return f"used up{resets}"
     span, until_ms = pace_span(budget, now, since), budget.resets_at_ms
-    if part == 0 or not span:
+    if share == 0 or not span:
         return ""
-    empty = now + round((1 - part) * span / part)
-    if (until_ms is not None and empty >= until_ms) or empty - now > FAR_MS:
+    empties_at = now + round((1 - share) * span / share)
+    if (until_ms is not None and empties_at >= until_ms) or empties_at - now > FAR_MS:
         return "lasts at this pace"
-    return f"at this pace used up on {_moment(empty, now)}"
+    return f"at this pace used up on {_moment(empties_at, now)}"
 
 
 def pace_span(budget: BudgetView, now: Millis, since: Millis) -> int:
-    """Returns the milliseconds of a budget's pace; 0 while it is too early to tell."""
-    begun = max(window_start(budget.window, now), since)
-    whole = (budget.resets_at_ms or now + WEEK_MS) - begun
+    """Returns the span of a budget's pace in milliseconds; 0 while it is too early to tell."""
+    start = max(window_start(budget.window, now), since)
+    whole = (budget.resets_at_ms or now + WEEK_MS) - start
     # before that it is too early for a forecast
-    return now - begun if now - begun >= whole * 0.02 else 0
+    return now - start if now - start >= whole * 0.02 else 0
 
 
 def pace_start(now: Millis) -> Millis:
     """Returns the start of the days whose spending is the pace of the balance."""
-    begun = window_start(Window.DAY, now)
+    start = window_start(Window.DAY, now)
     for _ in range(PACE_DAYS - 1):
-        begun = window_start(Window.DAY, Millis(begun - DAY_MS // 2))
-    return begun
+        start = window_start(Window.DAY, Millis(start - DAY_MS // 2))
+    return start
 
 
 def balance_forecast(left: int, spent: int, first: Millis | None, now: Millis) -> str:
-    """Returns the forecast of a balance, given what was spent since ``pace_start``.
+    """Returns a forecast such as ``at the pace of the last 7 days used up on 3 Dec``; empty on the first day.
 
-    ``first`` is when the first call of all began; in the first day there is no forecast.
+    ``left`` is the balance, ``spent`` what was spent since ``pace_start``, and ``first`` when the first call of all
+    began.
     """
     if left <= 0:
         return "empty"
-    empty = balance_end(left, spent, first, now)
-    if empty is None:
+    empties_at = balance_end(left, spent, first, now)
+    if empties_at is None:
         return ""
     days = -(-_span(first, now) // DAY_MS)
     pace = f"at the pace of the last {f'{days} days' if days > 1 else 'day'}"
-    return f"lasts over a year {pace}" if empty - now > FAR_MS else f"{pace} used up on {_moment(empty, now)}"
+    return f"lasts over a year {pace}" if empties_at - now > FAR_MS else f"{pace} used up on {_moment(empties_at, now)}"
 
 
 def balance_end(left: int, spent: int, first: Millis | None, now: Millis) -> Millis | None:
-    """Returns when a balance is used up at that pace, however far off; None while it is too early to tell."""
+    """Returns when a balance is used up at that pace, however far away; None while it is too early to tell."""
     span = _span(first, now)
     if left <= 0:
         return now
@@ -90,13 +89,13 @@ def balance_end(left: int, spent: int, first: Millis | None, now: Millis) -> Mil
 
 
 def _span(first: Millis | None, now: Millis) -> int:
-    """Returns the time of the pace."""
+    """Returns the span of the balance's pace in milliseconds."""
     return now - max(pace_start(now), now if first is None else first)
 
 
 def _moment(ms: int, now: int) -> str:
     """Returns ``Thu 16:00`` while that is unique, else ``3 Dec``."""
-    then, today = (datetime.fromtimestamp(moment / 1000).astimezone().date() for moment in (ms, now))
-    if ms >= now and (then - today).days < 7:
+    date, today = (datetime.fromtimestamp(moment / 1000).astimezone().date() for moment in (ms, now))
+    if ms >= now and (date - today).days < 7:
         return f"{datetime.fromtimestamp(ms / 1000).astimezone():%a %H:%M}"
-    return f"{then.day} {then:%b}" if then.year == today.year else f"{then.day} {then:%b %Y}"
+    return f"{date.day} {date:%b}" if date.year == today.year else f"{date.day} {date:%b %Y}"

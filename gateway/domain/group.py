@@ -14,21 +14,21 @@ class Policy(StrEnum):
     """Which of a group's channels is tried first."""
 
     PRIORITY = "priority"
-    """The one with the highest priority; weights decide among equals."""
+    """The one with the highest priority; weights decide between equal ones."""
     CHEAPEST = "cheapest"
     FASTEST = "fastest"
-    """As measured recently."""
+    """The one that was fastest recently."""
     LOCAL = "local"
-    """A server on this machine or network, while it is not busy."""
+    """One on this machine or network, while it is not busy."""
 
 
 class Fallback(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Which other models may answer for one."""
+    """The models that may answer when no channel can serve another one."""
 
     model: str
     """A pattern of public model names."""
     to: tuple[str, ...]
-    """Public model names, the first choice first."""
+    """Public model names, in the order in which they are tried."""
 
 
 class GroupFields(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -36,30 +36,30 @@ class GroupFields(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
     name: str
     models: tuple[str, ...] = ()
-    """Patterns of public model names its tokens may see; empty means all its channels offer."""
+    """Patterns of public model names that its tokens may see; empty means all that its channels offer."""
     multiplier: int = MILLION
-    """Price multiplier in parts per million; 1_000_000 is times one."""
+    """The multiplier of prices, in parts per million."""
     budgets: tuple[Budget, ...] = ()
     limits: Limits = Limits()
     policy: Policy = Policy.PRIORITY
     sticky: bool = False
-    """Whether a conversation stays at the channel and key that answered it, so that prompt caches are used again."""
+    """Whether a conversation stays at the channel and key that answered it, so that prompt caches are used."""
     fallbacks: tuple[Fallback, ...] = ()
-    """The fallbacks; the first one whose pattern matches a model counts."""
+    """The fallbacks, of which the first one whose pattern matches a model counts."""
     note: str = ""
 
 
 def hidden_aliases(group: GroupFields) -> list[str]:
-    """Returns names of fallbacks that the group itself does not show: no token can use them."""
+    """Returns the names that have fallbacks although the group does not show them, so that no token can use them."""
     names = (fallback.model for fallback in group.fallbacks if not is_pattern(fallback.model))
     return [name for name in names if not matches(name, group.models)]
 
 
 class Group(GroupFields, frozen=True, kw_only=True, omit_defaults=True):
-    """A group. Channels and tokens refer to it by name, calls and sums by its id, which a rename does not change."""
+    """A group. Channels and tokens refer to it by name, calls and sums by its id, which does not change."""
 
     id: str = ""
-    """The name that it was created with, unless another group had that id then."""
+    """The name with which it was created, unless another group had that id."""
     created: Millis = Millis(0)
 
     def __post_init__(self) -> None:
@@ -68,5 +68,5 @@ class Group(GroupFields, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def changed_name(self) -> str:
-        """Returns its name if that is not its id, else an empty text."""
+        """Returns its name if it differs from the id; else an empty text."""
         return "" if self.name == self.id else self.name

@@ -1,7 +1,7 @@
 """History: the owner's changes, as they are stored and as they are shown.
 
-An entry has each entity before and after, so that it can be undone later. An undo is an entry as well, which names the
-one it undoes; a redo undoes an undo. Entries are never edited.
+An entry has each entity before and after the change, so that it can be undone later. An undo is an entry too, which
+names the one that it undoes; a redo undoes an undo. Entries are never edited.
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,22 +21,22 @@ SOURCE_HEADER = "X-Tollkeeper-Source"
 """The header in which a front end says who makes a change."""
 
 ACCEPT_HEADER = "X-Tollkeeper-Accept"
-"""The header in which a front end names, by its code, the question that the owner answered with yes."""
+"""The header in which a front end sends the code of the question that the owner answered with yes."""
 
 REVIVES_KEY = "revives_key"
 """The code of the question whether a key or token may work again."""
 
 RUN = "run"
-"""The command that starts a program with a token of its own."""
+"""The name of the command that starts a program with a token of its own."""
 
 NOTHING_CHANGED = "nothing was changed"
 """The result of an edit that changed nothing. It is not in the history."""
 
 
 def difference_excerpts(before: str, after: str, limit: int) -> tuple[str, str]:
-    """Returns both values in at most so many characters; of long ones, the part in which they begin to differ."""
-    same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(before, after, strict=False)))
-    start = same - limit // 4
+    """Returns excerpts of two values, at most ``limit`` characters long, in which they begin to differ."""
+    common = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(before, after, strict=False)))
+    start = common - limit // 4
     if start > 0 and max(len(before), len(after)) > limit:
         before, after = (f"…{value[start:].lstrip()}" for value in (before, after))
     return plain(before, limit), plain(after, limit)
@@ -52,9 +52,9 @@ class ChangeSource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     session: str = ""
     """The id of one run of a console."""
     place: str = ""
-    """The terminal."""
+    """The name of the terminal."""
     command: str = ""
-    """The command, without its arguments."""
+    """The command without its arguments."""
 
     @property
     def runs_program(self) -> bool:
@@ -66,11 +66,11 @@ class ChangeSource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         return urlencode(msgspec.structs.asdict(self), errors="replace")
 
     def elsewhere(self, other: "ChangeSource") -> bool:
-        """Returns whether another front end made the change. Two commands are the same one, two consoles are not."""
+        """Returns whether another front end made the change. All commands count as one, each console counts as one."""
         return (self.via, self.session) != (other.via, other.session)
 
     def text(self, reader: "ChangeSource | None" = None) -> str:
-        """Returns the source in words for ``reader``."""
+        """Returns the source as a text for the front end ``reader``."""
         place = f" on {self.place}" if self.place else ""
         if self.via == "command":
             return f"the command line ('{self.command}'{place})" if self.command else f"the command line{place}"
@@ -92,24 +92,24 @@ class ChangeSource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 def source_of(header: str) -> ChangeSource:
-    """Returns the source in a header. Unknown parts are left out."""
-    given = {name: plain(values[0], 60) for name, values in parse_qs(header).items()}
-    via = given.get("via", "")
+    """Returns the source in a header. Unknown parts are ignored."""
+    parts = {name: plain(values[0], 60) for name, values in parse_qs(header).items()}
+    via = parts.get("via", "")
     return ChangeSource(
         via="console" if via == "console" else "command" if via == "command" else "api",
-        session=given.get("session", ""),
-        place=given.get("place", ""),
-        command=given.get("command", ""),
+        session=parts.get("session", ""),
+        place=parts.get("place", ""),
+        command=parts.get("command", ""),
     )
 
 
 Fields = dict[str, Any]
-"""Stored fields of an entity; a missing one has its default."""
+"""The stored fields of an entity. Those that are missing have their defaults."""
 
 
 class EntityChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The change of one entity: added (``before`` is None), removed (``after`` is None), or edited (both have only the
-    fields that differ).
+    """The change of one entity. If it was added, ``before`` is None; if it was removed, ``after`` is None; if it was
+    edited, both have only the fields that differ.
     """
 
     table: Table
@@ -120,7 +120,7 @@ class EntityChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class HistoryEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One change of the configuration, however much it contains."""
+    """One change of the configuration, with one or more entities."""
 
     id: int
     time: Millis
@@ -131,7 +131,7 @@ class HistoryEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """The result of undoing it: ``token 'ci' is removed``."""
     changes: list[EntityChange]
     undoes: int = 0
-    """The id of the entry that this one undoes; 0: none."""
+    """The id of the entry that this one undoes; 0 if it undoes none."""
 
 
 HistoryKind = Literal["change", "undo", "redo"]
@@ -146,30 +146,30 @@ class HistoryView(msgspec.Struct, frozen=True, kw_only=True):
     source: ChangeSource
     text: str
     undone_by: int
-    """The id of the entry that undid this one; 0: none."""
+    """The id of the entry that undid this one; 0 if none did."""
     undoes: int
-    """The id of the entry that this one undid; 0: none."""
+    """The id of the entry that this one undid; 0 if it undid none."""
     differences: list[Difference]
 
     @property
     def edited(self) -> str:
-        """Returns what an edit changed: a single field with its values, or the names of several, and its other effects;
-        empty if no entity was edited.
+        """Returns what an edit changed: a single field with its values or the names of several, and other changed
+        entities. It is empty if no entity was edited.
         """
-        changed = [difference for difference in self.differences if difference.what == "changed"]
-        if not changed:
+        edits = [difference for difference in self.differences if difference.what == "changed"]
+        if not edits:
             return ""
         others = [
             f"{difference.what} {difference.noun} {difference.name}"
             for difference in self.differences
             if difference.what != "changed"
         ]
-        fields = changed[0].fields if len(changed) == 1 else []
+        fields = edits[0].fields if len(edits) == 1 else []
         if len(fields) == 1 and fields[0].before + fields[0].after and self.kind == "change":
             before, after = fields[0].before or "default", fields[0].after or "default"
             before, after = difference_excerpts(before, after, 24)
             return "; ".join([f"{fields[0].field}: {before} -> {after}", *others])
-        names = dict.fromkeys(field.field for difference in changed for field in difference.fields)
+        names = dict.fromkeys(field.field for difference in edits for field in difference.fields)
         return "; ".join([", ".join(names), *others])
 
 
@@ -188,14 +188,14 @@ class UndoView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UndoDoubt(msgspec.Struct, frozen=True):
-    """The details of the error ``needs_confirmation``: what would be undone, and why to ask first."""
+    """The details of the error ``needs_confirmation``: what would be undone, and why the owner is asked."""
 
     entry: HistoryView
     reasons: list[str]
 
 
 def undone_entries(entries: Iterable[HistoryEntry]) -> dict[int, int]:
-    """Maps the id of each undone entry to that of the entry that undid it. ``entries``: oldest first."""
+    """Maps the ids of undone entries to those of the entries that undid them. ``entries`` are oldest first."""
     undone: dict[int, int] = {}
     for entry in reversed(list(entries)):
         if entry.undoes and entry.id not in undone:
@@ -211,15 +211,15 @@ def kind_of(entry: HistoryEntry, entries: Sequence[HistoryEntry]) -> HistoryKind
 
 
 def root_of(entry: HistoryEntry, entries: Sequence[HistoryEntry]) -> HistoryEntry:
-    """Returns the original change of an undo or redo, as far back as entries are kept."""
+    """Returns the original change of an undo or redo; if it is no longer kept, the oldest entry that leads to it."""
     return _chain(entry, entries)[-1]
 
 
 def _chain(entry: HistoryEntry, entries: Sequence[HistoryEntry]) -> list[HistoryEntry]:
-    """Returns an entry, the one that it undoes, the one that that undoes, and so on."""
-    known, chain = {other.id: other for other in entries}, [entry]
-    while chain[-1].undoes in known:
-        chain.append(known[chain[-1].undoes])
+    """Returns an entry, the entry that it undoes, the entry that this one undoes, and so on."""
+    by_id, chain = {other.id: other for other in entries}, [entry]
+    while chain[-1].undoes in by_id:
+        chain.append(by_id[chain[-1].undoes])
     return chain
 
 
@@ -233,6 +233,6 @@ def ago(ms: int) -> str:
 def undo_text(done: UndoView, now: int, reader: ChangeSource | None = None) -> str:
     """Returns what was undone, when it had been done and by whom."""
     target = done.target
-    said = "" if done.kind == "redo" else f"{plain(target.text)}, "
-    when = f"change {target.id}: {said}{ago(now - target.time_ms)}, by {plain(target.source.text(reader), 160)}"
+    what = "" if done.kind == "redo" else f"{plain(target.text)}, "
+    when = f"change {target.id}: {what}{ago(now - target.time_ms)}, by {plain(target.source.text(reader), 160)}"
     return f"{'Redone' if done.kind == 'redo' else 'Undone'}: {plain(done.text)} ({when})"

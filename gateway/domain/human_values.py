@@ -1,7 +1,8 @@
-"""Counts, multipliers, spans of time, moments and price tiers as people write and read them.
+"""Human values: counts, multipliers, spans of time, moments and price tiers as people write and read them.
 
-The tier ``200k=6/22.50`` costs 6 dollars in and 22.50 out for inputs of more than 200,000 tokens. Two more amounts may
-follow: cached input, cache write and long cache write; ``price.rates`` says what applies without them.
+The tier ``200k=6/22.50`` is for inputs of more than 200,000 tokens; it costs 6 dollars for input and 22.50 for output.
+Up to three amounts may follow: cached input, cache write and long cache write. ``price.rates`` says what applies
+without them.
 """
 
 import re
@@ -39,7 +40,7 @@ def parse_count(text: str) -> int:
 
 
 def parse_multiplier(text: str) -> int:
-    """Returns the parts per million of ``1.5`` or ``x0.25``. Raises BadRequest for anything else."""
+    """Returns a multiplier such as ``1.5`` or ``x0.25`` in parts per million. Raises BadRequest for anything else."""
     number = text.strip().removeprefix("x")
     if not _MULTIPLIER.fullmatch(number):
         raise BadRequest(f"{text!r} is not a number such as 1.5 (at most 6 digits after the point)")
@@ -59,10 +60,10 @@ def parse_span(text: str) -> Millis:
 
 
 def parse_past(text: str, now: Millis, *, end: bool = False) -> Millis:
-    """Returns a past moment: a span back from now, a time of day, ``today``, ``yesterday``, ``month``, ``last-month``,
-    or a date (see ``parse_date``).
+    """Returns a past moment: a span before now, a time of day, ``today``, ``yesterday``, ``month``, ``last-month``, or
+    a date (see ``parse_date``).
 
-    A time of day is its latest occurrence: today's, or yesterday's if today's is still to come.
+    A time of day means its latest occurrence, today or yesterday.
     """
     if _SPAN.fullmatch(text.strip()):
         return Millis(now - parse_span(text))
@@ -72,9 +73,9 @@ def parse_past(text: str, now: Millis, *, end: bool = False) -> Millis:
 
 
 def parse_future(text: str, now: Millis) -> Millis:
-    """Returns a future moment: a span from now, the next such time of day, ``today``, ``tomorrow`` or a date.
+    """Returns a future moment: a span after now, the next such time of day, ``today``, ``tomorrow`` or a date.
 
-    A day counts to its end. Raises BadRequest for a past moment.
+    A day means its end. Raises BadRequest for a past moment.
     """
     if _SPAN.fullmatch(text.strip()):
         moment = Millis(now + parse_span(text))
@@ -88,12 +89,12 @@ def parse_future(text: str, now: Millis) -> Millis:
 
 
 def _time_on(day: str, text: str, now: Millis) -> Millis:
-    """Returns the moment of a time of day, ``9:30`` or ``14:00:15``, on the day of ``today``."""
+    """Returns the moment of a time of day, such as ``9:30`` or ``14:00:15``, on a day such as ``today``."""
     return parse_date(f"{_date_of(day, now)}T{text.strip():0>{8 if text.count(':') > 1 else 5}}")
 
 
 def _date_of(text: str, now: Millis) -> str:
-    """Returns the local date of ``today``, ``yesterday`` or ``tomorrow``, or this or the last month; else the text."""
+    """Returns the local date or month that a word such as ``today`` or ``last-month`` means; other texts unchanged."""
     word, today = text.strip().lower(), datetime.fromtimestamp(now / 1000).astimezone().date()
     if word in _MONTHS:
         last = today.replace(day=1) - timedelta(days=1)
@@ -102,9 +103,9 @@ def _date_of(text: str, now: Millis) -> str:
 
 
 def parse_date(text: str, *, end: bool = False) -> Millis:
-    """Returns the moment of an ISO 8601 date or time, in local time unless it has an offset.
+    """Returns the moment of an ISO 8601 date or time, which is local unless it has an offset.
 
-    A bare date or month is its first moment, or with ``end`` the first moment after it. Raises BadRequest.
+    A date or month without a time means its first moment, or with ``end`` the first moment after it. Raises BadRequest.
     """
     is_month = _MONTH.fullmatch(text.strip()) is not None
     try:
@@ -126,7 +127,7 @@ def parse_date(text: str, *, end: bool = False) -> Millis:
 
 
 def brief_count(number: int) -> str:
-    """Returns three significant digits: ``950``, ``12.3k``, ``1.25M``."""
+    """Returns a count with three significant digits: ``950``, ``12.3k``, ``1.25M``."""
     for letter, size in (("B", 1_000 * MILLION), ("M", MILLION), ("k", 1_000)):
         if number >= size - size // 2_000:
             digits = 2 if number < 10 * size else 1 if number < 100 * size else 0
@@ -136,23 +137,23 @@ def brief_count(number: int) -> str:
 
 
 def exact_count(number: int) -> str:
-    """Returns a count as it is typed: short if that loses nothing."""
+    """Returns a count as it is typed, in the brief form if that is exact."""
     brief = brief_count(number)
     return brief if parse_count(brief) == number else str(number)
 
 
 def plural(number: int, noun: str) -> str:
-    """Returns the noun, given in singular or plural, as it follows a number. Words after it stay: ``requests a
-    minute``.
+    """Returns a noun in the form for a number. It may be given in singular or plural, with further words after it, as
+    in ``requests a minute``.
     """
-    first, space, rest = noun.partition(" ")
+    first, space, tail = noun.partition(" ")
     singular = f"{first[:-3]}y" if first.endswith("ies") else first.removesuffix("s")
     many = f"{singular[:-1]}ies" if singular.endswith("y") and singular[-2:-1] not in "aeiou" else f"{singular}s"
-    return f"{singular if number == 1 else many}{space}{rest}"
+    return f"{singular if number == 1 else many}{space}{tail}"
 
 
 def percent_text(share: float) -> str:
-    """Returns ``84%``; less than all is never ``100%``."""
+    """Returns a share as ``84%``. Less than 1 is never ``100%``."""
     return f"{share:.0%}" if share >= 1 else f"{min(round(share * 100), 99)}%"
 
 
@@ -168,13 +169,13 @@ def first_of(texts: Sequence[str], most: int) -> str:
 
 
 def brief_context(tokens: int | None, source: str, unit: str = "") -> str:
-    """Returns a model's context: ``128k`` from its upstream, ``128k (list)`` from a price list; empty: unknown."""
+    """Returns a model's context: ``128k``, or ``128k (list)`` if it is from a price list; empty if it is unknown."""
     mark = "" if source in ("", UPSTREAM) else " (list)"
     return f"{brief_count(tokens)}{unit}{mark}" if tokens else ""
 
 
 def brief_multiplier(millionths: int) -> str:
-    """``x1``, ``x1.5``."""
+    """Returns a multiplier as ``x1`` or ``x1.5``."""
     return f"x{(Decimal(millionths) / MILLION).normalize():f}"
 
 
@@ -185,9 +186,9 @@ def brief_span(ms: int) -> str:
     if ms < 60_000:
         return f"{Decimal(ms) / 1000:.{2 if ms < 10_000 else 1}f}s"
     seconds = ms // 1000
-    for letter, size, small, part in (("d", 86_400, "h", 3_600), ("h", 3_600, "m", 60), ("m", 60, "s", 1)):
+    for letter, size, small_letter, small_size in (("d", 86_400, "h", 3_600), ("h", 3_600, "m", 60), ("m", 60, "s", 1)):
         if seconds >= size:
-            return f"{seconds // size}{letter}{seconds % size // part:02d}{small}"
+            return f"{seconds // size}{letter}{seconds % size // small_size:02d}{small_letter}"
     raise AssertionError  # sixty seconds are a minute
 
 
@@ -208,46 +209,52 @@ def expiry_time(ms: int) -> str:
 
 
 def ended_date(ms: int) -> str:
-    """Returns the local date that ends at a moment; empty if none does."""
-    there = datetime.fromtimestamp(ms / 1000).astimezone()
-    ends = (there.hour, there.minute, there.second, there.microsecond) == (0, 0, 0, 0)
-    return (there.date() - timedelta(days=1)).isoformat() if ends else ""
+    """Returns the local date that ends at a moment; empty if no day ends then."""
+    local = datetime.fromtimestamp(ms / 1000).astimezone()
+    ends = (local.hour, local.minute, local.second, local.microsecond) == (0, 0, 0, 0)
+    return (local.date() - timedelta(days=1)).isoformat() if ends else ""
 
 
 def zoned_time(ms: int) -> str:
-    """Returns a moment with its offset, for readers elsewhere: ``2026-11-20 22:31:05+01:00``."""
+    """Returns a moment with its offset, for readers in other time zones: ``2026-11-20 22:31:05+01:00``."""
     return datetime.fromtimestamp(ms / 1000).astimezone().isoformat(" ", "seconds")
 
 
 AMOUNTS = (2, 3, 4, 5)
-"""How many amounts a tier may have."""
+"""The numbers of amounts that a tier may have."""
 
 
 def parse_tier(text: str) -> Tier:
     """Returns the tier of ``200k=6/22.50`` or ``200k=6/22.50/0.60/7.50``. Raises BadRequest for anything else."""
-    above, equals, rest = text.strip().partition("=")
-    amounts = rest.split("/")
-    if not equals or len(amounts) not in AMOUNTS:
+    above, sign, amounts_text = text.strip().partition("=")
+    amounts = amounts_text.split("/")
+    if not sign or len(amounts) not in AMOUNTS:
         raise BadRequest(f"{text!r} is not a price for longer inputs such as 200k=6/22.50, which is input/output")
-    input_, output, *more = map(_amount, amounts)
-    cached, write, long = [*more, None, None, None][:3]
+    input_nanos, output, *more = map(_amount, amounts)
+    cached, write, long_write = [*more, None, None, None][:3]
     return Tier(
         above=parse_count(above),
-        input=input_,
+        input=input_nanos,
         output=output,
         cached_input=cached,
         cache_write=write,
-        cache_write_long=long,
+        cache_write_long=long_write,
     )
 
 
 def tier_text(tier: Tier) -> str:
     """Returns the tier as it is typed."""
-    given = [tier.cached_input, tier.cache_write, tier.cache_write_long]
-    while given and given[-1] is None:
-        given.pop()
-    at = rates(Price(model="", input=tier.input, output=tier.output, tiers=(tier,)), tier.above + 1, MILLION)
-    amounts = [at.input, at.output, at.cached_input, at.cache_write, at.long_write][: 2 + len(given)]
+    optional = [tier.cached_input, tier.cache_write, tier.cache_write_long]
+    while optional and optional[-1] is None:
+        optional.pop()
+    tier_rates = rates(Price(model="", input=tier.input, output=tier.output, tiers=(tier,)), tier.above + 1, MILLION)
+    amounts = [
+        tier_rates.input,
+        tier_rates.output,
+        tier_rates.cached_input,
+        tier_rates.cache_write,
+        tier_rates.long_write,
+    ][: 2 + len(optional)]
     return f"{exact_count(tier.above)}={'/'.join(map(typed_dollars, amounts))}"
 
 
@@ -258,9 +265,7 @@ _HOURS = re.compile(
 
 
 def parse_price_hours(text: str) -> PriceHours:
-    """Returns the hours of ``mon-fri 01:00-04:00 UTC``: every day without days, UTC without a zone. Raises
-    BadRequest.
-    """
+    """Returns hours such as ``mon-fri 01:00-04:00 UTC``, by default of every day and in UTC. Raises BadRequest."""
     match = _HOURS.fullmatch(text.strip())
     if match is None:
         raise BadRequest(f"{text!r} are not hours such as 'mon-fri 01:00-04:00 UTC'")
@@ -275,14 +280,14 @@ def parse_price_hours(text: str) -> PriceHours:
 
 
 def _days_of(text: str) -> tuple[Day, ...]:
-    out: set[int] = set()
-    known: dict[str, int] = {day: number for number, day in enumerate(DAYS)}
+    days: set[int] = set()
+    numbers: dict[str, int] = {day: number for number, day in enumerate(DAYS)}
     for span in text.split(","):
         first, _, last = span.partition("-")
-        if first not in known or (last or first) not in known:
+        if first not in numbers or (last or first) not in numbers:
             raise BadRequest(f"{text!r} are not days such as mon-fri or sat,sun")
-        out |= {(known[first] + step) % 7 for step in range((known[last or first] - known[first]) % 7 + 1)}
-    return tuple(DAYS[day] for day in sorted(out))
+        days |= {(numbers[first] + step) % 7 for step in range((numbers[last or first] - numbers[first]) % 7 + 1)}
+    return tuple(DAYS[day] for day in sorted(days))
 
 
 def _minute_of(text: str) -> int:

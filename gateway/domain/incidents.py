@@ -1,7 +1,7 @@
 """Incidents: periods in which a channel, or the store, failed for one cause; and budgets that are nearly spent.
 
-They are made from failed attempts of settled calls, and from what is wrong now. Failures with another cause, kind or
-HTTP status make another incident, and both may overlap.
+They are derived from failed attempts of settled calls, and from the present conditions of channels, store and budgets.
+Failures with another kind or HTTP status are another incident, even at the same time.
 """
 
 import re
@@ -18,16 +18,16 @@ from gateway.domain.units import Millis
 from gateway.domain.views import BudgetView, CallView
 
 QUIET_MS = 120_000
-"""Failures further apart, in milliseconds, are two incidents."""
+"""The time without failures after which an incident ends, in milliseconds."""
 
 ENDED_BY_SUCCESS = frozenset({FailureKind.AUTH, FailureKind.UNSET, FailureKind.QUOTA, FailureKind.NETWORK})
-"""Causes that a successful call disproves. Rate limits, errors and others come and go with calls between."""
+"""Kinds of failures that are over after a successful call. Others, such as rate limits, may occur between successes."""
 
 LIMIT = 200
-"""How many incidents are kept."""
+"""The number of incidents that are kept."""
 
 STORE = ""
-"""The channel name in incidents of the store and of budgets."""
+"""The channel name of incidents of the store and of budgets."""
 
 PAUSED_STATES = ("cooling", "attention")
 """States in which a channel gets no calls."""
@@ -45,40 +45,40 @@ class Incident(msgspec.Struct, kw_only=True, omit_defaults=True):
     subject_id: str = ""
     """The id of the channel or budget, which survives renames."""
     key: str = ""
-    """Which of several keys failed alone, by number and mask; empty: the channel."""
+    """The number and mask of the key that failed, if only this one did; empty if the channel failed."""
     budget: str = ""
-    """The budget or price: ``daily budget of token 'ci'``, or ``reported cost of 'gpt-4o' at channel 'c'``; empty for
-    failures."""
+    """The budget or price, such as ``daily budget of token 'ci'`` or ``reported cost of 'gpt-4o' at channel 'c'``.
+    Empty for failures."""
     kind: FailureKind | None = None
-    """None for the store and for budgets."""
+    """The kind of failure; None for the store and for budgets."""
     status: int = 0
     """The upstream's HTTP status; 0 without an answer."""
     reason: str = ""
     """The reason of the last failure."""
     began: Millis = msgspec.field(name="began_ms")
     last: Millis = msgspec.field(name="last_ms")
-    """The last failure; for a pause without one, its beginning."""
+    """When the last failure was; for a pause without failures, when it began."""
     failures: int = 0
-    """How many attempts failed."""
+    """The number of attempts that failed."""
     unanswered: int = 0
-    """How many calls no channel answered."""
+    """The number of these calls that no other channel answered."""
     refused: int = 0
-    """How many calls had no other channel while this one was paused, so that none was tried; or found the budget too
-    small."""
+    """The number of calls that were refused because the channel was paused and there was no other, or because the
+    budget was too small."""
     apis: dict[str, int] = msgspec.field(default_factory=dict)
-    """Failed attempts by the inbound API of their calls."""
+    """The numbers of failed attempts, by the inbound API of their calls."""
     moved: dict[str, int] = msgspec.field(default_factory=dict)
-    """Calls that failed here and were then answered by other channels, by channel name; not those that a pause kept
-    away."""
+    """The numbers of calls that failed here and were then answered by other channels, by the names of those. Calls that
+    skipped a paused channel are not among them."""
     until: Millis | None = msgspec.field(name="until_ms", default=None)
-    """When it is tried again, or the budget is reset; None while paused: when it is resumed by hand."""
+    """When the channel is tried again, or the budget is reset. None while paused means when the owner resumes it."""
     refusing: bool = False
-    """Whether the budget rejects calls: all of it is spent, or it was recently too small for one."""
+    """Whether the budget rejects calls, because all of it is spent or it was recently too small for one."""
     paused: bool = False
-    """Whether it lasts: the channel is paused, the store rejects calls, or a variable is still not set."""
+    """Whether its condition lasts: the channel is paused, the store rejects calls, or a variable is not set."""
     ended: Millis | None = msgspec.field(name="ended_ms", default=None)
-    """When it was used again after a pause, a call succeeded, or less of the budget was spent than deserves a warning;
-    the last failure if it was quiet then. None: it lasts."""
+    """When the channel was used again, a call succeeded, or the budget no longer needed a warning; or when the last
+    failure was, if none followed for a while. None while the incident lasts."""
 
     @property
     def length_ms(self) -> int | None:
@@ -88,11 +88,11 @@ class Incident(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     @property
     def quiet_from(self) -> Millis:
-        """Returns the last failure, or the end of the pause after it."""
+        """Returns when the last failure, or the pause after it, ended."""
         return max(self.last, self.until or Millis(0))
 
     def includes(self, at: Millis) -> bool:
-        """Returns whether a failure with the same cause at this moment belongs to it."""
+        """Returns whether a failure of the same kind at this moment belongs to the incident."""
         if self.ended is None:
             end = self.quiet_from + QUIET_MS
         else:
@@ -100,7 +100,7 @@ class Incident(msgspec.Struct, kw_only=True, omit_defaults=True):
         return self.paused or self.began - QUIET_MS <= at <= end
 
     def lasts(self, now: int) -> bool:
-        """Returns whether it lasts: it is paused, or nothing succeeded since a failure of the last minutes."""
+        """Returns whether it lasts: its channel is paused, or nothing succeeded since a failure of the last minutes."""
         if self.budget:
             return self.ended is None and (self.until is None or self.until > now)
         return self.paused or (self.channel != STORE and self.ended is None and now - self.quiet_from <= QUIET_MS)
@@ -110,12 +110,12 @@ class Incident(msgspec.Struct, kw_only=True, omit_defaults=True):
         return self.refusing and self.lasts(now)
 
     def has_cause(self, subject: str, key: str, kind: FailureKind | None) -> bool:
-        """Returns whether it has this cause. A key may have another number by now."""
+        """Returns whether it has this cause. The number of the key is ignored, because it may have changed."""
         return (self.subject_id, self.kind, _mask(self.key)) == (subject, kind, _mask(key))
 
 
 class Condition(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that is wrong now. Its incident lasts as long as it is reported."""
+    """Something that is wrong now. Its incident lasts as long as ``Incidents.update`` gets it."""
 
     channel: str = STORE
     subject_id: str = ""
@@ -124,42 +124,42 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True):
     kind: FailureKind | None = None
     reason: str = ""
     until: Millis | None = None
-    """None: unknown, or as before."""
+    """When it ends; None if that is unknown or has not changed."""
     refusing: bool = False
 
 
 class Incidents:
-    """All incidents, the oldest first."""
+    """All incidents, oldest first."""
 
-    def __init__(self, known: Iterable[Incident] = ()) -> None:
-        self._all: deque[Incident] = deque(known, maxlen=LIMIT)
+    def __init__(self, incidents: Iterable[Incident] = ()) -> None:
+        self._all: deque[Incident] = deque(incidents, maxlen=LIMIT)
         self._names: Mapping[str, str] = {}
         """The present names of channels and budgets by their ids."""
         self._ids: dict[str, str] = {}
-        """Their ids by every name they had since the start."""
+        """Their ids by all names that they had since the start."""
 
     def newest(self, channel: str = "") -> list[Incident]:
-        """Returns incidents, the newest first; only a channel's if it is named."""
+        """Returns all incidents, or those of a channel, newest first."""
         return [incident for incident in reversed(self._all) if channel in ("", incident.channel)]
 
     def put(self, incident: Incident) -> None:
         """Add an incident, or replace it."""
-        at = next((i for i, other in enumerate(self._all) if other.id == incident.id), None)
-        if at is None:
+        index = next((i for i, other in enumerate(self._all) if other.id == incident.id), None)
+        if index is None:
             self._all.append(incident)
         else:
-            self._all[at] = incident
+            self._all[index] = incident
 
     def copies(self) -> dict[int, Incident]:
         """Returns the incidents as they are now, by id."""
         return {incident.id: msgspec.structs.replace(incident) for incident in self._all}
 
     def changed_since(self, before: Mapping[int, Incident]) -> list[Incident]:
-        """Returns the incidents that are new, or different from these copies."""
+        """Returns the incidents that are not equal to any of these copies."""
         return [incident for incident in self._all if before.get(incident.id) != incident]
 
     def follow_names(self, names: Mapping[str, str]) -> None:
-        """Use the present names of channels and budgets, by their ids."""
+        """Rename channels and budgets in all incidents. ``names`` has the present names by ids."""
         self._names = names
         self._ids |= {name: subject for subject, name in names.items()}
         for incident in self._all:
@@ -173,7 +173,7 @@ class Incidents:
         return self._names.get(self._ids.get(name, ""), name)
 
     def begin(self, **fields: object) -> Incident:
-        """Add an incident."""
+        """Add a new incident, and return it."""
         incident = Incident(id=max((other.id for other in self._all), default=0) + 1, **fields)  # type: ignore[arg-type]
         self._all.append(incident)
         return incident
@@ -184,54 +184,56 @@ class Incidents:
             return
         answered = 200 <= call.status < 300
         seen: set[str] = set()
-        for at, attempt in _failures(call):
-            incident = self._of(attempt, at)
+        for at, attempt in _failed_attempts(call):
+            incident = self._incident_of(attempt, at)
             incident.status = attempt.status
             incident.reason = plain(attempt.reason) or incident.reason
             incident.last = max(incident.last, at)
             if incident.ended is not None and incident.ended < at:
                 incident.ended = None
             incident.failures += 1
-            incident.apis = _one_more(incident.apis, call.api)
+            incident.apis = _count_one_more(incident.apis, call.api)
             if attempt.channel not in seen and call.channel != attempt.channel and answered:
-                incident.moved = _one_more(incident.moved, self._present_name(call.channel))
+                incident.moved = _count_one_more(incident.moved, self._present_name(call.channel))
             elif attempt.channel not in seen and not answered:
                 incident.unanswered += 1
             seen.add(attempt.channel)
 
-    def _of(self, attempt: Attempt, at: Millis) -> Incident:
-        """Returns the incident that a failure at this moment belongs to, perhaps a new one."""
+    def _incident_of(self, attempt: Attempt, at: Millis) -> Incident:
+        """Returns the incident that a failure at this moment belongs to, which may be a new one."""
         name, key = self._present_name(attempt.channel), attempt.key if attempt.kind in _KEY_CAUSES else ""
         subject = self._ids.get(name, name)
-        mine = [
+        candidates = [
             other
             for other in self.newest()
             if other.has_cause(subject, key, attempt.kind)
             and (other.status == attempt.status or not other.failures)
             and other.includes(at)
         ]
-        incident = next((other for other in mine if other.began <= at), mine[-1] if mine else None)
+        incident = next((other for other in candidates if other.began <= at), candidates[-1] if candidates else None)
         return incident or self.begin(channel=name, subject_id=subject, key=key, kind=attempt.kind, began=at, last=at)
 
     def add_refusal(self, call: CallView) -> None:
         """Count a call that was refused because a budget was too small, or because channels were paused."""
         channels = [self._ids.get(name, name) for name in skipped_channels(call.marks)]
         for subject in filter(None, (exceeded_budget(call.marks), *channels)):
-            mine = [incident for incident in self.newest() if incident.subject_id == subject]
-            cause = next((incident for incident in mine if incident.paused), mine[0] if mine else None)
+            incidents = [incident for incident in self.newest() if incident.subject_id == subject]
+            cause = next((incident for incident in incidents if incident.paused), incidents[0] if incidents else None)
             if cause is not None:
                 cause.refused += call.count
                 cause.last = max(cause.last, Millis(call.time_ms + call.duration_ms)) if cause.budget else cause.last
 
-    def update(self, wrong: Iterable[Condition], failing: Collection[tuple[str, str]], now: Millis) -> list[Incident]:
-        """Begin, continue and end incidents, given all that is wrong now.
+    def update(
+        self, conditions: Iterable[Condition], failing: Collection[tuple[str, str]], now: Millis
+    ) -> list[Incident]:
+        """Begin, continue and end incidents. ``conditions`` are all that exist now.
 
-        ``failing`` are the ids of channels where nothing succeeded since a failure, each with a key or an empty one.
-        Returns new warnings: that a budget is nearly or fully spent, or too small for a call.
+        ``failing`` are the ids of channels where nothing succeeded since a failure, each with the key that failed, or
+        an empty text. Returns the incidents that are new warnings: a budget is nearly or fully spent, or too small.
         """
         lasting, warnings = set[int](), list[Incident]()
-        for condition in wrong:
-            incident = self._lasting(condition, now)
+        for condition in conditions:
+            incident = self._incident_for(condition, now)
             if incident is None:
                 incident = self.begin(
                     channel=condition.channel,
@@ -244,45 +246,47 @@ class Incidents:
             if incident.budget and (not incident.reason or condition.reason == ALL_SPENT != incident.reason):
                 incident.last = now
                 warnings.append(incident)
-            _continue(incident, condition)
+            _apply_condition(incident, condition)
             lasting.add(incident.id)
         subjects = {(subject, _mask(key)) for subject, key in failing}
         for other in self._all:
             if other.ended is None and other.id not in lasting:
-                fails = other.kind not in _STATE_KINDS and (other.subject_id, _mask(other.key)) in subjects
-                _stop(other, now, fails=fails)
+                still_fails = other.kind not in _STATE_KINDS and (other.subject_id, _mask(other.key)) in subjects
+                _end_pause(other, now, still_fails=still_fails)
         return warnings
 
-    def _lasting(self, condition: Condition, now: Millis) -> Incident | None:
-        """Returns the incident of what is wrong: that with the last failure."""
-        mine = [
+    def _incident_for(self, condition: Condition, now: Millis) -> Incident | None:
+        """Returns the incident of a condition. If there are several, it is the one with the latest failure."""
+        incidents = [
             incident
             for incident in self._all
             if incident.has_cause(condition.subject_id, condition.key, condition.kind)
         ]
         if condition.channel == STORE:
-            mine = [incident for incident in mine if incident.ended is None and incident.until == condition.until]
+            incidents = [
+                incident for incident in incidents if incident.ended is None and incident.until == condition.until
+            ]
         else:
-            mine = [incident for incident in mine if incident.includes(now)]
-        return max(mine, key=lambda incident: incident.last, default=None)
+            incidents = [incident for incident in incidents if incident.includes(now)]
+        return max(incidents, key=lambda incident: incident.last, default=None)
 
 
-def _continue(incident: Incident, condition: Condition) -> None:
-    """Let it last as the condition says."""
+def _apply_condition(incident: Incident, condition: Condition) -> None:
+    """Set that the incident lasts, with the state of its condition."""
     incident.key, incident.refusing = condition.key, condition.refusing
     if not incident.failures:
         incident.reason = plain(condition.reason)
     if condition.until is not None:
-        incident.until = _steady(incident.until, condition.until)
+        incident.until = _stable_moment(incident.until, condition.until)
     incident.paused, incident.ended = not incident.budget, None
 
 
-def _stop(incident: Incident, now: Millis, *, fails: bool) -> None:
-    """End a pause; and the incident, unless its channel still fails and it is not quiet for long."""
+def _end_pause(incident: Incident, now: Millis, *, still_fails: bool) -> None:
+    """End the pause of an incident. The incident itself ends too, unless its channel failed again recently."""
     paused, incident.paused = incident.paused, False
-    lasts = incident.lasts(now)
-    if not (fails and lasts):
-        unknown = incident.until is None if paused else lasts
+    is_ongoing = incident.lasts(now)
+    if not (still_fails and is_ongoing):
+        unknown = incident.until is None if paused else is_ongoing
         incident.ended = now if unknown else min(now, incident.quiet_from)
 
 
@@ -291,15 +295,15 @@ def _mask(key: str) -> str:
     return key.partition(" ")[2]
 
 
-def _one_more(counts: Mapping[str, int], name: str) -> dict[str, int]:
+def _count_one_more(counts: Mapping[str, int], name: str) -> dict[str, int]:
     return {**counts, name: counts.get(name, 0) + 1}
 
 
 _STATE_KINDS = frozenset({FailureKind.UNSET, FailureKind.MISSING})
-"""Causes that end with their condition, whatever else fails at the channel."""
+"""Kinds of failures whose incidents end with their condition, even if the channel fails otherwise."""
 
 _KEY_CAUSES = frozenset({FailureKind.AUTH, FailureKind.QUOTA, FailureKind.RATE})
-"""Failures of one key; the channel's others may be used."""
+"""Kinds of failures that concern one key, so that the others of the channel can be used."""
 
 _CAUSES = {
     FailureKind.AUTH: "key rejected",
@@ -315,7 +319,7 @@ _CAUSES = {
 
 
 def reason_text(reason: str) -> str:
-    """Returns why a channel failed or is paused, without its name, which may have changed since."""
+    """Returns a reason without the channel's name at its beginning, which may have changed since."""
     return _CHANNEL.sub("", reason, count=1)
 
 
@@ -323,10 +327,10 @@ _CHANNEL = re.compile(r"channel '.*?': ")
 
 
 def cause_text(incident: Incident) -> str:
-    """``rate-limited``, ``errors (503)``, ``paused``, ``key 1 …7890 rejected``."""
+    """Returns what failed: ``rate-limited``, ``errors (503)``, ``paused``, ``key 1 …7890 rejected``."""
     if incident.kind is None:
         return f"key {incident.key} paused" if incident.key else "paused"
-    if incident.status == 529:  # all of Anthropic's customers together send too many calls
+    if incident.status == 529:  # Anthropic's status for too many calls of all customers together
         return "overloaded"
     text = _CAUSES.get(incident.kind, "failed")
     if incident.key:
@@ -335,12 +339,12 @@ def cause_text(incident: Incident) -> str:
 
 
 def spent_share(budget: BudgetView) -> float:
-    """Returns the larger share that is spent, of money or of tokens. What running calls hold does not count."""
+    """Returns the share that is spent, of money or of tokens, whichever is larger. Holds do not count."""
     return share_of(budget, budget.spent_nanos, budget.spent_tokens)
 
 
 def spent_text(budget: BudgetView) -> str:
-    """Returns ``85% is spent``, or that calls are rejected."""
+    """Returns ``85% is spent``, or a text that calls are rejected."""
     share = spent_share(budget)
     if share >= 1 or 0 in (budget.nanos, budget.tokens):
         return ALL_SPENT
@@ -348,13 +352,13 @@ def spent_text(budget: BudgetView) -> str:
     return text if share >= WARN_SHARE else f"too little is left for a call; {text}"
 
 
-def _steady(before: Millis | None, now: Millis) -> Millis:
-    # a moment that is computed again differs by less
+def _stable_moment(before: Millis | None, now: Millis) -> Millis:
+    """Returns the new moment, or the earlier one if they are about equal, as if computed twice."""
     return before if before is not None and abs(now - before) < 2_000 else now
 
 
-def _failures(call: CallView) -> Iterator[tuple[Millis, Attempt]]:
-    """Yields what failed on the upstream's side, and when."""
+def _failed_attempts(call: CallView) -> Iterator[tuple[Millis, Attempt]]:
+    """Yields the attempts that failed because of the upstream, and when they did."""
     at = call.time_ms
     for attempt in call.attempts:
         at = Millis(at + attempt.ms)

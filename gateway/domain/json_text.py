@@ -1,7 +1,7 @@
-"""JSON text that is searched and counted as it is written, because bodies may be large.
+"""JSON text: searches and counts in JSON that is not decoded, because bodies may be large.
 
-The elements of a large answer are counted, by their commas, before it is decoded: 37 MB of ``{},`` would take a
-gigabyte. Log probabilities have more elements than the rest of an answer; where they pass undecoded, they do not count.
+The elements of a large answer are counted by their commas before it is decoded: 37 MB of ``{},`` would take a gigabyte.
+Log probabilities have more elements than the rest of an answer; where they are passed on undecoded, they do not count.
 """
 
 import re
@@ -19,7 +19,7 @@ _ASCII_ESCAPE = re.compile(rb"\\u00([2-7][0-9a-fA-F])")
 
 
 def plain_escapes(data: bytes | msgspec.Raw) -> bytes:
-    """Returns JSON text for searching: escaped letters, digits and marks stand for themselves."""
+    """Returns JSON text for searching, in which letters, digits and punctuation are not escaped."""
     text = bytes(data)
     return _ASCII_ESCAPE.sub(_unescape, text) if b"\\u00" in text else text
 
@@ -30,42 +30,44 @@ def _unescape(match: "re.Match[bytes]") -> bytes:
 
 
 def refuse_repeated(keys: int, *texts: bytes | msgspec.Raw) -> None:
-    """Raises BadRequest unless these JSON texts have as many keys as were read in all their objects."""
-    if keys != sum(map(_written_keys, texts)):
+    """Raises BadRequest if an object in these JSON texts has a key twice. ``keys``: how many keys they have decoded."""
+    if keys != sum(map(_count_keys, texts)):
         raise BadRequest("an object of the body has a key twice; send each field once", code="duplicate_key")
 
 
-def _written_keys(data: bytes | msgspec.Raw) -> int:
+def _count_keys(data: bytes | msgspec.Raw) -> int:
+    """Returns how many keys a JSON text has, including repeated ones."""
     text = bytes(data)
     return sum(part.count(b":") for part in _outside_strings(text)) if b"{" in text else 0
 
 
 def _outside_strings(text: bytes) -> Iterator[bytes]:
-    """Yields the text without its strings, in steps, because a large text takes a while."""
-    inside = start = 0
+    """Yields the text without its strings, in parts of 64 KiB, so that a caller can stop early."""
+    in_string = start = 0
     while start < len(text):
-        end = start + (64 << 10)  # split at every quote at once
+        end = start + (64 << 10)
         while end < len(text) and text[end - 1] == ord("\\"):  # no escape is cut
             end += 1
         part = text[start:end]
         if b"\\" in part:
             part = part.replace(b"\\\\", b"").replace(b'\\"', b"")
         pieces = part.split(b'"')
-        yield b"".join(pieces[inside::2])
-        inside ^= len(pieces) + 1 & 1
+        yield b"".join(pieces[in_string::2])
+        in_string ^= len(pieces) + 1 & 1  # an odd number of quotes was passed
         start = end
 
 
 def read_typed(decoder: "msgspec.json.Decoder[Value]", raw: bytes | msgspec.Raw, where: str) -> Value:
-    """Returns a decoded value of a request. Raises BadRequest that names the place at fault; ``where`` is the value's
-    own.
+    """Returns a decoded value of a request. Raises BadRequest that names the wrong place.
+
+    ``where`` is the place of the value itself.
     """
     try:
         return decoder.decode(raw)
     except msgspec.ValidationError as error:
-        what, _, path = str(error).partition(" - at `$")
+        problem, _, path = str(error).partition(" - at `$")
         place = (where + path.rstrip("`")).lstrip(".")
-        raise BadRequest(f"{place}: {what}", code="invalid_type", param=place) from error
+        raise BadRequest(f"{place}: {problem}", code="invalid_type", param=place) from error
     except RecursionError as error:
         raise BadRequest("the body is nested too deeply", code="too_deep") from error
     except msgspec.DecodeError as error:
@@ -73,11 +75,11 @@ def read_typed(decoder: "msgspec.json.Decoder[Value]", raw: bytes | msgspec.Raw,
 
 
 MOST_ELEMENTS = 1_000_000
-"""The most elements that are decoded: some 250 MiB at worst."""
-MOST_UNOPENED = 4_000_000
+"""The most elements that are decoded. They take up to 250 MiB."""
+MOST_LOGPROBS = 4_000_000
 """The most elements of log probabilities: thirty thousand tokens with twenty alternatives each."""
 SMALL = 1 << 20
-"""The size in bytes up to which a text is not counted."""
+"""The size in bytes up to which elements are not counted."""
 
 
 class TooManyElements(ValueError):
@@ -96,19 +98,22 @@ _PROBED = msgspec.json.Decoder(_ProbedAnswer)
 
 
 def refuse_many_elements(text: bytes, *, opens_logprobs: bool = True) -> None:
-    """Raises TooManyElements for more elements than any real answer has."""
+    """Raises TooManyElements for more elements than any real answer has.
+
+    ``opens_logprobs``: whether log probabilities will be decoded too.
+    """
     if len(text) <= SMALL:
         return
-    most = MOST_ELEMENTS if opens_logprobs or b'"logprobs"' not in text else MOST_UNOPENED
+    most = MOST_ELEMENTS if opens_logprobs or b'"logprobs"' not in text else MOST_LOGPROBS
     count = count_elements(text, most)
     if MOST_ELEMENTS < count <= most:
-        count -= _count_unopened(text)
+        count -= _count_logprobs(text)
     if count > MOST_ELEMENTS:
         raise TooManyElements(f"it has more than {MOST_ELEMENTS:,} elements")
 
 
 def count_elements(text: bytes, most: int) -> int:
-    """Returns the commas outside of strings, counting only until there are more than ``most``."""
+    """Returns the number of commas outside strings, or a number above ``most`` if there are more."""
     count = 0
     for part in _outside_strings(text):
         count += part.count(b",")
@@ -117,17 +122,17 @@ def count_elements(text: bytes, most: int) -> int:
     return count
 
 
-def _count_unopened(text: bytes) -> int:
-    """Returns the elements of the log probabilities of all choices."""
+def _count_logprobs(text: bytes) -> int:
+    """Returns the number of elements in the log probabilities of all choices."""
     try:
         choices = _PROBED.decode(text).choices
     except (msgspec.DecodeError, RecursionError):
         return 0
-    return sum(count_elements(bytes(choice.logprobs), MOST_UNOPENED) for choice in choices)
+    return sum(count_elements(bytes(choice.logprobs), MOST_LOGPROBS) for choice in choices)
 
 
 class ObjectEnd:
-    """Finds the end of a JSON object that comes in pieces. Each character is examined once."""
+    """Finds the end of a JSON object that is received in pieces. Each character is examined once."""
 
     _MARKS = re.compile(r'["\\{}\[\]]')
 
@@ -137,9 +142,10 @@ class ObjectEnd:
         self._quoted = False
         self._escaped = False
         self.reached = False
+        """Whether the object is complete."""
 
     def add(self, text: str) -> None:
-        """Add a piece. Anything but blanks after the end means that it was not an object."""
+        """Examine the next piece. If anything but whitespace follows the end, the text is not an object."""
         if not self._begun or self.reached:
             text = text.lstrip(" \t\r\n")
         if text and (self.reached or (not self._begun and text[0] != "{")):
@@ -152,20 +158,20 @@ class ObjectEnd:
             self._escaped, start = False, 1
         for mark in self._MARKS.finditer(text, start):
             if mark.start() >= start:
-                start = self._take(mark[0], mark.start(), len(text))
+                start = self._handle_mark(mark[0], mark.start(), len(text))
             if self.reached:
                 break
         if self.reached and text[start:].strip(" \t\r\n"):
             self.reached, self._depth = False, -1
 
-    def _take(self, mark: str, place: int, size: int) -> int:
-        """Take one significant character. Returns where to go on."""
+    def _handle_mark(self, mark: str, position: int, size: int) -> int:
+        """Handle a quote, backslash or bracket. Returns the position at which to continue."""
         if mark == "\\":
-            self._escaped = self._quoted and place + 1 == size
-            return place + (2 if self._quoted else 1)
+            self._escaped = self._quoted and position + 1 == size
+            return position + (2 if self._quoted else 1)
         if mark == '"':
             self._quoted = not self._quoted
         elif not self._quoted:
             self._depth += 1 if mark in "{[" else -1
             self.reached = self._depth == 0
-        return place + 1
+        return position + 1

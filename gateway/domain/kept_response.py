@@ -10,18 +10,17 @@ class KeptResponse(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     id: str
     previous: str
-    """The response that it continued, or empty."""
+    """The id of the response that it continues; empty if none."""
     input: bytes
-    """The new input of its request: JSON values with commas between them."""
+    """The new input of its request, as JSON values with commas between them."""
     elsewhere: bool = False
-    """Whether its upstream may keep it, so that ``previous_response_id`` is left to the upstream."""
+    """Whether its upstream may have it too, so that ``previous_response_id`` is passed on."""
     body: bytes
     """The response as it was sent."""
     items: Mapping[str, msgspec.Raw]
-    """Its output in order, by item ids: parts of ``body``, which take no memory of their own."""
+    """Its output items by id, in order. They are slices of ``body`` and take no memory of their own."""
 
     @property
     def size(self) -> int:
-        """Returns the bytes that it takes."""
-        # what each takes beside its content
+        """Returns the bytes that it takes in memory, about 1 KiB more than its content."""
         return len(self.input) + len(self.body) + 1024

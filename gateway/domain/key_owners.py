@@ -1,7 +1,7 @@
 """Key owners: whose a key is or was. Keys that once worked are remembered by their SHA-256, for searches and warnings.
 
-A handle replaces a key where the key itself must not be: its showable part and the start of its SHA-256. Searches
-replace a pasted key by its handle at once, and every search finds the owner by it.
+A handle stands for a key where the key itself must not be: the part that may be shown, and the start of the SHA-256. A
+key that is pasted into a search is replaced by its handle at once, and the search finds the owner by it.
 """
 
 import hashlib
@@ -23,14 +23,12 @@ _VENDOR_KEY = re.compile(
     rf"(?<![0-9A-Za-z])(?!{PREFIX})(?:(?:sk|pk|rk|key|gsk|xai|hf|nvapi|pplx|csk|fw|tgp|r8|ghp|github_pat)[-_]|AIza)"
     r"[0-9A-Za-z_.-]{16,}"
 )
-"""The form of keys of tokens and of vendors."""
+"""Matches keys of vendors."""
 _HANDLE = re.compile(r"([0-9A-Za-z_.-]*…[0-9A-Za-z_.-]*)#[0-9a-f]{8}")
 
 
 def digest(key: str) -> str:
-    """Returns what is kept of a key. Plain SHA-256 suffices for 256 random bits; a slow hash would only slow down every
-    call.
-    """
+    """Returns what is stored of a key. A slow hash is not needed for 256 random bits, and would delay every call."""
     return hashlib.sha256(key.encode("utf-8", "surrogateescape")).hexdigest()
 
 
@@ -40,14 +38,14 @@ def hint(key: str) -> str:
 
 
 def handle(shown: str, key_digest: str) -> str:
-    """Returns the handle of a key, of which ``shown`` may be seen."""
+    """Returns the handle of a key. ``shown`` is the part that may be shown."""
     return f"{shown}#{key_digest[:8]}"
 
 
 def without_keys(text: str, *, typed: bool = False) -> str:
-    """Returns the text with a handle instead of each key.
+    """Returns the text with a handle in place of each key.
 
-    ``typed``: it is typed letter by letter, so only a token's key is known to be complete.
+    ``typed``: the text is still being typed. Then vendors' keys stay, because they may be incomplete.
     """
 
     def replaced(match: re.Match[str]) -> str:
@@ -77,9 +75,9 @@ class KeyOwner(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     handle: str
     since: Millis | None = None
-    """Since when the key is refused; None: it is in use."""
+    """Since when the key is refused; None if it is in use."""
     removed: bool = False
-    """Whether its owner was removed; otherwise it was replaced."""
+    """Whether it is refused because its owner was removed; otherwise it was replaced."""
 
     def has(self, ref: str) -> bool:
         """Returns whether this is the key's handle, or the shown part of a token's key."""
@@ -108,18 +106,18 @@ def since_text(since: Millis, now: Millis) -> str:
 
 
 def keys_of(token: Token, registry: Registry) -> Iterator[KeyOwner]:
-    """Returns the owners of a token's present and former keys, the newest first."""
+    """Yields the owners of a token's present and former keys, newest first."""
     yield KeyOwner(noun="token", id=token.id, name=token.name, handle=handle(token.hint, token.digest))
     former = [key for key in registry.retired.values() if key.owner == token.id]
     yield from (owner_of_retired(key, registry) for key in sorted(former, key=lambda key: -key.since))
 
 
 def owners_of(registry: Registry) -> Iterator[KeyOwner]:
-    """Returns the owners of all known keys, those in use first."""
+    """Yields the owners of all known keys, those in use first."""
     for token in registry.tokens.values():
         yield KeyOwner(noun="token", id=token.id, name=token.name, handle=handle(token.hint, token.digest))
     for channel in registry.channels.values():
-        for key in _secrets(channel):
+        for key in _plain_keys(channel):
             yield KeyOwner(noun="channel", id=channel.id, name=channel.name, handle=handle(mask(key), digest(key)))
     for retired in sorted(registry.retired.values(), key=lambda key: -key.since):
         yield owner_of_retired(retired, registry)
@@ -127,14 +125,14 @@ def owners_of(registry: Registry) -> Iterator[KeyOwner]:
 
 def owner_of_retired(key: RetiredKey, registry: Registry) -> KeyOwner:
     """Returns the owner of a key that no longer works, by its present name."""
-    there = registry.tokens.get(TokenId(key.owner)) or registry.channels.get(ChannelId(key.owner))
+    owner = registry.tokens.get(TokenId(key.owner)) or registry.channels.get(ChannelId(key.owner))
     return KeyOwner(
         noun=key.noun,
         id=key.owner,
-        name=key.name if there is None else there.name,
+        name=key.name if owner is None else owner.name,
         handle=handle(key.hint, key.digest),
         since=key.since,
-        removed=key.removed or there is None,
+        removed=key.removed or owner is None,
     )
 
 
@@ -146,7 +144,7 @@ def find_owner(registry: Registry, ref: str) -> KeyOwner | None:
 
 
 def owner_ids(owners: Iterable[KeyOwner]) -> dict[str, str]:
-    """Returns owners' ids by handles and by the shown parts of tokens' keys, casefolded."""
+    """Returns the ids of owners by the handles of their keys and by the shown parts of tokens' keys, casefolded."""
     ids: dict[str, str] = {}
     for owner in owners:
         ids.setdefault(owner.handle.casefold(), owner.id)
@@ -156,34 +154,40 @@ def owner_ids(owners: Iterable[KeyOwner]) -> dict[str, str]:
 
 
 def retirements(changes: Iterable[Change], before: Registry, after: Registry, now: Millis) -> list[Change]:
-    """Returns what changes of tokens and channels do to remembered keys: more of them, and fewer that work again."""
+    """Returns the changes of remembered keys after changes of tokens and channels.
+
+    Keys that no longer work are added, those that work again are removed, and of the rest the newest 1,000 are kept.
+    """
     edited = dict.fromkeys((change.table, change.key) for change in changes if change.table in ("tokens", "channels"))
-    had = [key for table, id_ in edited for key in _keys(getattr(before, table).get(id_), now)]
-    has = {key.digest for table, id_ in edited for key in _keys(getattr(after, table).get(id_), now)}
-    there = after.tokens.keys() | after.channels.keys()
-    gone = [msgspec.structs.replace(key, removed=key.owner not in there) for key in had if key.digest not in has]
-    again = [Change("retired", known, None) for known in has if known in before.retired]
-    kept = sorted(before.retired.values(), key=lambda key: key.since)
-    # the newest are remembered
-    over = kept[: max(0, len(kept) + len(gone) - 1_000)] if gone else []
-    dropped = [Change("retired", key.digest, None) for key in over if key.digest not in has]
-    return [*again, *dropped, *(Change("retired", key.digest, key) for key in gone)]
+    old_keys = [key for table, id_ in edited for key in _retired_keys(getattr(before, table).get(id_), now)]
+    new_digests = {key.digest for table, id_ in edited for key in _retired_keys(getattr(after, table).get(id_), now)}
+    existing = after.tokens.keys() | after.channels.keys()
+    retired = [
+        msgspec.structs.replace(key, removed=key.owner not in existing)
+        for key in old_keys
+        if key.digest not in new_digests
+    ]
+    revived = [Change("retired", key_digest, None) for key_digest in new_digests if key_digest in before.retired]
+    by_age = sorted(before.retired.values(), key=lambda key: key.since)
+    surplus = by_age[: max(0, len(by_age) + len(retired) - 1_000)] if retired else []
+    dropped = [Change("retired", key.digest, None) for key in surplus if key.digest not in new_digests]
+    return [*revived, *dropped, *(Change("retired", key.digest, key) for key in retired)]
 
 
-def _keys(entity: Token | Channel | None, now: Millis) -> Iterator[RetiredKey]:
-    """Returns the keys of a token or channel as they are remembered later; none for a program's token."""
+def _retired_keys(entity: Token | Channel | None, now: Millis) -> Iterator[RetiredKey]:
+    """Yields the keys of a token or channel in the form in which they are remembered; none for a temporary token."""
     if isinstance(entity, Token) and not entity.temporary:
         yield RetiredKey(
             digest=entity.digest, hint=entity.hint, noun="token", owner=entity.id, name=entity.name, since=now
         )
     elif isinstance(entity, Channel):
-        for key in _secrets(entity):
+        for key in _plain_keys(entity):
             yield RetiredKey(
                 digest=digest(key), hint=mask(key), noun="channel", owner=entity.id, name=entity.name, since=now
             )
 
 
-def _secrets(channel: Channel) -> list[str]:
+def _plain_keys(channel: Channel) -> list[str]:
     return [key for key in channel.all_keys if not key.startswith(REFERENCE)]
 
 
@@ -195,16 +199,16 @@ def revivals(changes: Iterable[Change], before: Registry, after: Registry, now: 
         if table not in ("tokens", "channels"):
             continue
         old, new = getattr(before, table).get(id_), getattr(after, table).get(id_)
-        had = {key.digest: _refused_state(old, now) for key in _keys(old, now)}
-        for key in _keys(new, now):
+        old_states = {key.digest: _refused_state(old, now) for key in _retired_keys(old, now)}
+        for key in _retired_keys(new, now):
             retired = before.retired.get(key.digest)
-            if had.get(key.digest) == "" or _refused_state(new, now):
+            if old_states.get(key.digest) == "" or _refused_state(new, now):
                 continue
             if retired is not None and retired.owner == id_ and (table == "tokens" or not retired.removed):
                 why = f"the {key.noun} was removed" if retired.removed else "it was replaced"
                 yield f"{_key_text(key)} works again; {why} {since_text(retired.since, now)}."
-            elif key.digest in had:
-                yield f"{_key_text(key)} works again; the token is {had[key.digest]} now."
+            elif key.digest in old_states:
+                yield f"{_key_text(key)} works again; the token is {old_states[key.digest]} now."
 
 
 def _key_text(key: RetiredKey) -> str:
@@ -212,6 +216,6 @@ def _key_text(key: RetiredKey) -> str:
 
 
 def _refused_state(entity: Token | Channel | None, now: Millis) -> str:
-    """Returns why an entity's keys do not work: ``disabled`` or ``expired``; empty if they do."""
+    """Returns why the keys of a token do not work, ``disabled`` or ``expired``; empty if they do, as a channel's do."""
     state = state_of(entity, now) if isinstance(entity, Token) else TokenState.ACTIVE
     return "" if state is TokenState.ACTIVE else state.value

@@ -1,4 +1,4 @@
-"""Kinds of fields for budgets (``day=5 month=50``) and limits (``rpm=60 tpm=200k``)."""
+"""Limit kinds: the kinds of fields for budgets (``day=5 month=50``) and limits (``rpm=60 tpm=200k``)."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -9,7 +9,7 @@ import msgspec
 
 from gateway.domain.budget import Budget, Window
 from gateway.domain.errors import BadRequest
-from gateway.domain.field_kinds import NONE_WORDS, Field, Number, Option, Pairs, once
+from gateway.domain.field_kinds import NONE_WORDS, Field, Number, Option, Pairs, unique_pairs
 from gateway.domain.human_values import brief_count, exact_count, parse_count, plural
 from gateway.domain.incidents import spent_share
 from gateway.domain.limits import DEFAULT_OUTPUT, Limits
@@ -19,10 +19,10 @@ from gateway.domain.views import BudgetView
 
 Amounts = dict[Window, int]
 WindowAmount = tuple[Window | None, int | None]
-"""An amount and its window; without an amount it is removed, without a window all are."""
+"""A window and its amount. The amount None removes the budget; the window None removes all budgets."""
 
 NONE = "none"
-"""The word that removes a limit."""
+"""The word that removes a limit or budget."""
 ALL = "all"
 
 CHANNEL_LIMITS = ("rpm", "tpm", "rpd", "tpd", "concurrent", "queue", "queue_s")
@@ -53,36 +53,36 @@ _SHOWN = {
     "queue_s": "seconds of waiting",
 }
 
-
 _BETWEEN_AMOUNTS = re.compile(r"[\s,]+(?=[A-Za-z]+(?:=|[\s,]|$))")
+"""Matches the separator between two amounts, but not one inside an amount such as ``1,000``."""
 
 
 def budget_text(budget: Budget) -> str:
-    """Returns ``$1.20 of $5.00 a day``, and the same in tokens; only the limits if the use is unknown.
+    """Returns ``$1.20 of $5.00 a day``, with tokens if they are limited too; or ``$5.00 a day`` if the use is unknown.
 
-    A used-up budget says so: its numbers are rounded.
+    A used-up budget is called so, because the rounded amounts may not show it.
     """
     parts = []
-    used = budget if isinstance(budget, BudgetView) else None
+    view = budget if isinstance(budget, BudgetView) else None
     if budget.nanos is not None:
-        spent = f"{brief_dollars(used.spent_nanos)} of " if used else ""
+        spent = f"{brief_dollars(view.spent_nanos)} of " if view else ""
         parts.append(f"{spent}{brief_dollars(budget.nanos)}")
     if budget.tokens is not None:
-        spent = f"{brief_count(used.spent_tokens)} of " if used else ""
+        spent = f"{brief_count(view.spent_tokens)} of " if view else ""
         parts.append(f"{spent}{brief_count(budget.tokens)} {plural(budget.tokens, 'token')}")
-    end = ", used up" if used and spent_share(used) >= 1 else ""
+    end = ", used up" if view and spent_share(view) >= 1 else ""
     return f"{' and '.join(parts)} {budget.window.info.rate}{end}"
 
 
 def limits_text(limits: Limits) -> str:
-    """Returns ``60 requests a minute, 4 calls at once``; empty without limits."""
+    """Returns ``60 requests a minute, 4 calls at once``; empty if nothing is limited."""
     return ", ".join(
         f"{exact_count(number)} {plural(number, _SHOWN[name])}" for name, number in _set_limits(limits).items()
     )
 
 
 class Budgets(Pairs[tuple[Budget, ...]]):
-    """Budgets in dollars, or in tokens: an option changes single windows."""
+    """Budgets in dollars or in tokens. An option changes the budgets of single windows."""
 
     def __init__(self, unit: Literal["nanos", "tokens"]) -> None:
         self._unit = unit
@@ -91,14 +91,14 @@ class Budgets(Pairs[tuple[Budget, ...]]):
         self.metavar = "WINDOW=DOLLARS" if unit == "nanos" else "WINDOW=COUNT"
 
     def read_option(self, text: str, now: Millis) -> Sequence[WindowAmount]:
-        """Returns an option's amounts, at least one."""
+        """Returns the amounts in an option. Raises BadRequest if there are none."""
         return [_window_amount(word, self._read) for word in _amount_words(text) or [""]]
 
     def gather(self, field: Field, values: Sequence[Any], before: tuple[Budget, ...]) -> tuple[Budget, ...]:
-        """Returns the budgets with the given amounts. ``none`` for all windows forgets the earlier ones."""
-        pairs = once([*chain.from_iterable(values)], field.flags)
-        kept = {} if None in pairs else self.part(before)
-        return self.put(before, kept | {window: amount for window, amount in pairs.items() if window is not None})
+        """Returns the budgets with the amounts in options. ``none`` without a window removes all earlier ones."""
+        pairs = unique_pairs([*chain.from_iterable(values)], field.flags)
+        amounts = {} if None in pairs else self.part(before)
+        return self.put(before, amounts | {window: amount for window, amount in pairs.items() if window is not None})
 
     def pairs(self, value: tuple[Budget, ...]) -> Mapping[str, str]:
         write = typed_dollars if self._unit == "nanos" else exact_count
@@ -128,7 +128,7 @@ class Budgets(Pairs[tuple[Budget, ...]]):
 
 
 class RateLimits(Pairs[Limits]):
-    """Limits: one input, and an option for each."""
+    """Rate limits, with one input for all of them and an option for each."""
 
     merges = NONE
 
@@ -147,8 +147,8 @@ class RateLimits(Pairs[Limits]):
             for name in self._names
         ]
 
-    def change(self, field: Field, given: Mapping[str, Any], before: Limits) -> Any:
-        changes = {name: change[0] for name in self._names if (change := given.get(name)) is not None}
+    def change(self, field: Field, options: Mapping[str, Any], before: Limits) -> Any:
+        changes = {name: change[0] for name in self._names if (change := options.get(name)) is not None}
         return msgspec.structs.replace(before, **changes) if changes else msgspec.UNSET
 
     def pairs(self, value: Limits) -> Mapping[str, str]:
@@ -158,7 +158,7 @@ class RateLimits(Pairs[Limits]):
         return Limits(**self.changes(text))
 
     def changes(self, text: str) -> dict[str, int | None]:
-        """Returns the limits in a text; None removes one. Raises BadRequest."""
+        """Returns the limits in a text, where None removes one. Raises BadRequest."""
         values: dict[str, int | None] = {}
         for word in text.replace(",", " ").split():
             name, equals, number = word.partition("=")
@@ -176,12 +176,12 @@ class RateLimits(Pairs[Limits]):
 
 
 class OutputHold(Number):
-    """The most output tokens that a call holds; 0: all that it may use."""
+    """The most output tokens that a call holds; 0 for all that it may use."""
+
+    none = ALL
 
     def read(self, text: str, now: Millis) -> int:
         return 0 if text.strip().lower() in (ALL, *NONE_WORDS) else super().read(text, now)
-
-    none = ALL
 
     def text(self, value: int) -> str:
         return exact_count(value) if value else ""
@@ -200,7 +200,7 @@ def _amount_words(text: str) -> Sequence[str]:
 
 
 def _window_amount(text: str, read: Callable[[str], int], none_words: Sequence[str] = (NONE,)) -> WindowAmount:
-    """Reads ``day=5`` or ``month=none``; ``none`` alone is for all windows. Raises BadRequest without a window."""
+    """Returns the window and amount of ``day=5``, ``month=none`` or ``none``. Raises BadRequest."""
     name, equals, amount = text.strip().rpartition("=")
     if amount in none_words and not equals:
         return None, None
@@ -208,19 +208,19 @@ def _window_amount(text: str, read: Callable[[str], int], none_words: Sequence[s
         window = Window(name)
     except ValueError:
         windows = [*Window]
-        known = f"{', '.join(windows[:-1])} or {windows[-1]}"
+        windows_text = f"{', '.join(windows[:-1])} or {windows[-1]}"
         if not equals:
-            number, _, named = amount.partition("/")
-            example = f"{named}={number}" if named in windows else f"day={amount} or ever={amount}"
-            if named not in windows and not amount.replace(".", "").isdecimal():
+            number, _, window_name = amount.partition("/")  # as in 5/day
+            example = f"{window_name}={number}" if window_name in windows else f"day={amount} or ever={amount}"
+            if window_name not in windows and not amount.replace(".", "").isdecimal():
                 example = "day=5 or ever=5"
-            raise BadRequest(f"a budget needs a window: {known}, as in {example}") from None
-        raise BadRequest(f"unknown budget window {name!r}; use {known}, as in day=5") from None
+            raise BadRequest(f"a budget needs a window: {windows_text}, as in {example}") from None
+        raise BadRequest(f"unknown budget window {name!r}; use {windows_text}, as in day=5") from None
     return window, None if amount in none_words else read(amount)
 
 
 def _limit(name: str, text: str) -> int | None:
-    """Returns one limit; None removes it. Raises BadRequest for one that stops every call."""
+    """Returns a limit, or None to remove it. Raises BadRequest for one that would stop every call."""
     if text.strip().lower() in NONE_WORDS[1:]:
         return None
     if (number := parse_count(text)) or name in MAY_BE_ZERO:

@@ -1,33 +1,35 @@
-"""Limits: how fast and how much at once, as the owner sets it. Spending is limited in ``budget``."""
+"""Limits: the rates and the numbers of simultaneous calls that the owner allows. Spending is limited in ``budget``."""
 
 import msgspec
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Rates of a token, group or channel; None means no limit. Minutes slide, days begin at local midnight."""
+    """The limits of a token, group or channel. Minutes slide, days begin at local midnight."""
 
     rpm: int | None = None
-    """Requests a minute."""
+    """Requests a minute; None for no limit, also below."""
     tpm: int | None = None
     """Input and output tokens a minute."""
     rpd: int | None = None
+    """Requests a day."""
     tpd: int | None = None
+    """Input and output tokens a day."""
     concurrent: int | None = None
-    """Calls in flight. None on a channel: the number in the settings."""
+    """Calls at once. For a channel, None means the number in the settings."""
     streams: int | None = None
-    """Streams in flight of a token or group. None on a token: the number in the settings."""
+    """Streams at once, for a token or group. For a token, None means the number in the settings."""
     queue: int | None = None
-    """Calls that may wait for a place; None: the number in the settings."""
+    """Calls that may wait for a free slot; None for the number in the settings."""
     queue_s: int | None = None
-    """Seconds a call may wait for a place; 0: it is refused at once. None: the number in the settings."""
+    """Seconds that a call may wait for a free slot; 0 if it must not wait; None for the number in the settings."""
 
 
 DEFAULT_OUTPUT = 4096
-"""Output tokens to hold for if a request has no cap."""
+"""The output tokens that are held for a request without a limit of its own."""
 
 
 class LimitReading(msgspec.Struct, frozen=True, gc=False):
-    """A limit, what is left of it, and seconds until it is whole again."""
+    """A limit, what is left of it, and the seconds until all of it is available again."""
 
     limit: int
     left: int
@@ -35,6 +37,6 @@ class LimitReading(msgspec.Struct, frozen=True, gc=False):
 
 
 Readings = tuple[LimitReading | None, LimitReading | None]
-"""The tightest limits of requests and of tokens among all that bind a call."""
+"""The tightest limits of requests and of tokens among all that apply to a call."""
 
 NO_READINGS: Readings = (None, None)

@@ -1,8 +1,8 @@
 """Media size: the most input tokens that the pictures, documents and sounds of a request may count.
 
-A picture's tokens do not depend on its bytes: a vendor scales it and cuts it into tiles or patches. So the hold is the
-most that the vendor's documentation gives for one picture of the model's family. If the family is unknown, the bytes
-count as text: some servers do count them so.
+The tokens of a picture do not depend on its bytes: the vendor scales it and cuts it into tiles or patches. So the most
+is held that the vendor's documentation names for a picture of the model's family. If the family is unknown, the bytes
+count as text, because some servers count them like that.
 """
 
 import base64
@@ -23,19 +23,19 @@ _PICTURES = (
     (re.compile(r"pixtral|mistral|ministral|magistral|devstral"), 4_200),  # 64 by 64 patches with their line ends
     (re.compile(r"qwen|qvq|glm|kimi|llama|nova|grok|phi|internvl|minicpm|command-a|aya|ernie|doubao"), 16_384),
 )
-"""Tokens of one picture by the model's name; the first matching row counts."""
+"""The most tokens of one picture, by the name of the model. The first matching row counts."""
 TEXT_BYTES = 3
-"""Bytes per token of what counts as text."""
+"""The bytes per token of what counts as text."""
 PAGE_BYTES = 2_000
-"""The bytes of a page, for a document whose pages cannot be counted: hardly any page has fewer."""
+"""The bytes per page of a document whose pages cannot be counted. Hardly any page has fewer."""
 _PAGE = re.compile(rb"/Type\s*/Page\b")
-_PACKED = b"/ObjStm"
-_NEAR = 400
-"""Bytes after the name of a packed part within which it begins."""
+_COMPRESSED_PART = b"/ObjStm"
+_HEADER_BYTES = 400
+"""The most bytes between the name of a compressed part and its content."""
 
 
 class PromptMedia(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The parts of a request that are not text. Bytes are those of base64 text."""
+    """The parts of a request that are not text. Sizes are those of base64 text."""
 
     pictures: int = 0
     picture_bytes: int = 0
@@ -46,53 +46,51 @@ class PromptMedia(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """How many documents are not in the request."""
 
     def bound(self, model: str) -> int:
-        """Returns the most tokens that it may count at a model of this name, as its vendor calls it."""
+        """Returns the most tokens that these parts may count at a model. ``model`` is its upstream name."""
         name = model.lower()
-        known = next((tokens for pattern, tokens in _PICTURES if pattern.search(name)), 0)
-        # the address or the few bytes of a picture say little
-        picture = known or 5_000
-        pictures = self.pictures * picture
-        # 32 tokens of sound a second, at 8 kbit/s as base64
-        sound, film = self.sound_bytes // 32, self.film_bytes // 16
-        if not known:
+        family_tokens = next((tokens for pattern, tokens in _PICTURES if pattern.search(name)), 0)
+        picture_tokens = family_tokens or 5_000
+        pictures = self.pictures * picture_tokens
+        sound, film = (
+            self.sound_bytes // 32,
+            self.film_bytes // 16,
+        )  # 32 tokens of sound a second, at 8 kbit/s as base64
+        if not family_tokens:
             pictures = max(pictures, self.picture_bytes // TEXT_BYTES)
             sound, film = self.sound_bytes // TEXT_BYTES, self.film_bytes // TEXT_BYTES
-        # a page has its text beside its picture
-        pages = self.pages * (3_000 + picture)
-        # a document that the vendor has or fetches may have a hundred pages
-        return pictures + pages + sound + film + self.fetched * 100_000
+        pages = self.pages * (3_000 + picture_tokens)  # a page counts as text and as a picture
+        return pictures + pages + sound + film + self.fetched * 100_000  # a fetched document may have a hundred pages
 
 
 NO_MEDIA = PromptMedia()
 
 
 def count_pages(text: bytes) -> int:
-    """Returns how many pages a PDF in base64 has, at least one; estimated by size if they cannot be counted."""
+    """Returns how many pages a PDF in base64 has, at least one. If they cannot be counted, its size is used."""
     try:
         document = base64.b64decode(text[text.find(b",") + 1 :])
     except (binascii.Error, ValueError):
         return 1 + len(text) // PAGE_BYTES
     pages = _pages_in(document)
-    # bytes of packed parts that are looked through
-    left, at = 8 << 20, document.find(_PACKED)
-    while at >= 0 and left > 0:
-        part = _inflate(document, at, left)
-        left -= max(_NEAR, len(part))
+    bytes_left, start = 8 << 20, document.find(_COMPRESSED_PART)  # more is not decompressed
+    while start >= 0 and bytes_left > 0:
+        part = _inflate(document, start, bytes_left)
+        bytes_left -= max(_HEADER_BYTES, len(part))
         pages += _pages_in(part)
-        at = document.find(_PACKED, at + 1)
-    return pages if pages and left > 0 else max(pages, 1 + len(document) // PAGE_BYTES)
+        start = document.find(_COMPRESSED_PART, start + 1)
+    return pages if pages and bytes_left > 0 else max(pages, 1 + len(document) // PAGE_BYTES)
 
 
 def _pages_in(text: bytes) -> int:
     return len(_PAGE.findall(text))
 
 
-def _inflate(document: bytes, at: int, most: int) -> bytes:
-    """Returns the packed part whose name is here; empty if it cannot be unpacked."""
-    begin = document.find(b"stream", at + len(_PACKED), at + _NEAR)
-    if begin < 0:
+def _inflate(document: bytes, start: int, most: int) -> bytes:
+    """Returns at most ``most`` bytes of the part whose name is at ``start``; empty if it cannot be decompressed."""
+    keyword = document.find(b"stream", start + len(_COMPRESSED_PART), start + _HEADER_BYTES)
+    if keyword < 0:
         return b""
-    start = document.find(b"\n", begin, begin + 10) + 1
+    content = document.find(b"\n", keyword, keyword + 10) + 1
     with suppress(zlib.error):
-        return zlib.decompressobj().decompress(memoryview(document)[start:], most)
+        return zlib.decompressobj().decompress(memoryview(document)[content:], most)
     return b""

@@ -1,4 +1,4 @@
-"""Money as people write it: exact dollars, to and from integer nano-dollars. Floats are never used."""
+"""Money: exact dollars as people write them, to and from integer nano-dollars. Floats are never used."""
 
 import re
 
@@ -9,9 +9,9 @@ _AMOUNT = re.compile(r"(-?)\$?(?=\.?[0-9])([0-9]{0,40})(?:\.([0-9]{1,9}))?", re.
 
 
 def parse_dollars(text: str) -> Nanos:
-    """Returns the nano-dollars of ``2.50``, ``$2.50``, ``.5`` or ``-1``.
+    """Returns an amount such as ``2.50``, ``$2.50``, ``.5`` or ``-1`` in nano-dollars.
 
-    Raises BadRequest for anything else, including amounts that are too fine or too large.
+    Raises BadRequest for anything else, including amounts that are too small or too large.
     """
     match = _AMOUNT.fullmatch(text.strip())
     if match is None:
@@ -42,10 +42,9 @@ def typed_dollars(nanos: int) -> str:
 
 
 def brief_dollars(nanos: int) -> str:
-    """Returns the amount for a table: rounded to four digits after the point, or to four significant ones if it is
-    small.
+    """Returns the amount for a table: with four digits after the point, or four significant ones if it is small.
 
-    Only zero is shown as ``$0.00``.
+    Only zero is ``$0.00``.
     """
     size = abs(nanos)
     step = 10 ** max(0, min(5, len(str(size)) - 4))

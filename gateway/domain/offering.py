@@ -1,4 +1,4 @@
-"""Offering: the models of a channel as its owner types them, in the console's form and in ``--models``."""
+"""Offering: the models of a channel as its owner types them in the console's form and in ``--models``."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,11 +12,10 @@ from gateway.domain.urls import demand_no_url
 
 
 class Offering(msgspec.Struct, frozen=True):
-    """Models by name, and patterns that select from the upstream's list."""
+    """The models that a channel offers: single ones, and patterns for the upstream's list."""
 
     models: list[ServedModel]
-    """The models that are listed by name. The server decides which ones the patterns select, since its list may be
-    newer."""
+    """The models that are listed by name. Which ones the patterns select is up to the server, whose list is newer."""
     patterns: list[str]
 
     def patch(self) -> dict[str, Any]:
@@ -25,20 +24,21 @@ class Offering(msgspec.Struct, frozen=True):
 
 
 def read_offering(text: str, known: Sequence[ServedModel] = ()) -> Offering:
-    """Returns the offering of ``a, name=upstream, gpt-*, !*-preview``; known data of a model that stays is kept. Raises
-    BadRequest.
+    """Returns the offering of a text such as ``a, name=upstream, gpt-*, !*-preview``. Raises BadRequest.
+
+    ``known`` are the channel's present models, whose data is kept.
     """
-    there = {model.name: model for model in known}
-    own = {model.name for model in known if not model.live}
+    by_name = {model.name: model for model in known}
+    named = {model.name for model in known if not model.live}
     models, patterns = [], []
     for word in dict.fromkeys(split_names(text)):
         name, upstream = model_pair(word)
         for part in (name, upstream):
             demand_no_url(part)
-        if not upstream and is_pattern(name) and name not in own:
+        if not upstream and is_pattern(name) and name not in named:
             patterns.append(name)
             continue
-        model = there.get(name, ServedModel(name=name))
+        model = by_name.get(name, ServedModel(name=name))
         models.append(msgspec.structs.replace(model, upstream="" if upstream == name else upstream, live=False))
     return Offering(models, patterns)
 
@@ -48,7 +48,9 @@ def offering_of(channel: ChannelFields) -> Offering:
     return Offering([model for model in channel.models if not model.live], list(channel.patterns))
 
 
-def offering_words(found: Offering) -> list[str]:
-    """Returns the words that a user would type for it, between commas."""
-    named = [quote_name(m.name, "=") + (f"={quote_name(m.upstream, '=')}" if m.upstream else "") for m in found.models]
-    return [*named, *(quote_name(pattern, "=") for pattern in found.patterns)]
+def offering_words(offering: Offering) -> list[str]:
+    """Returns the words that a user would type for the offering, separated by commas."""
+    named = [
+        quote_name(m.name, "=") + (f"={quote_name(m.upstream, '=')}" if m.upstream else "") for m in offering.models
+    ]
+    return [*named, *(quote_name(pattern, "=") for pattern in offering.patterns)]

@@ -1,4 +1,4 @@
-"""Order: what a client wants from a channel, whatever its API, and the HTTP request that a channel makes of it."""
+"""Order: what a client requests from a channel through any API, and the HTTP request that a channel makes of it."""
 
 from collections.abc import Callable, Mapping
 
@@ -11,45 +11,45 @@ from gateway.domain.screen import NO_SCREEN, Screen
 
 
 class Order(msgspec.Struct, kw_only=True, gc=False):
-    """What the client wants, ready for any channel. Only its ``screen`` changes."""
+    """What the client requests, in a form for every channel. Only its ``screen`` changes."""
 
     fields: dict[str, msgspec.Raw]
-    """The client's JSON object, top level only, with unchanged values: a chat completion request for the dialects'
-    adapters, without what is in ``conversation``; for a relay, a request in the words of its API."""
+    """The top level of the client's JSON object, with unchanged values. For an adapter of a dialect it is a chat
+    completion request without what is in ``conversation``; for a relay, a request of the client's own API."""
     conversation: Conversation | None = None
     """The conversation of a translated request."""
     body: bytes = b""
-    """The whole object as it came, for a channel that needs no change in it; empty: built from the rest."""
+    """The whole object as received, for a channel that needs no change in it. If empty, the body is built."""
     model: str
-    """The public name in the answer; after a fallback that of the model that answers."""
+    """The public name in the answer; after a fallback, that of the model that answers."""
     stream: bool = False
     include_usage: bool = False
-    """Whether the client wants the usage chunk of a stream."""
+    """Whether the client requested the usage chunk of a stream."""
     answer_id: str = "chatcmpl-0"
     """The answer's id if the upstream sends none: ``chatcmpl-`` and 24 hex digits."""
     created: int = 0
-    """The answer's ``created`` if the upstream sends none: seconds since the epoch."""
+    """The answer's ``created`` if the upstream sends none, in seconds since the epoch."""
     removed: tuple[str, ...] = ()
     """The client's parameters that the channel's owner removes; see ``overrides``."""
     output_budget: int | None = None
-    """The output tokens of all choices that the hold pays for; None: all. It limits what the gateway chooses."""
+    """The output tokens, of all choices together, that the hold pays for; None if it pays for all. It is the most that
+    the gateway may choose as a limit."""
     strict_events: bool = False
-    """Whether an unreadable event fails the stream; otherwise one such event is left out."""
+    """Whether an unreadable event fails the stream; otherwise one such event is skipped."""
     owner: str = ""
     """The id of the client's token, if a channel may add what it has seen before; else empty."""
     screen: Screen = NO_SCREEN
-    """The check for secrets on the answer's way to the client. Set when an answer has come, because it belongs to the
-    channel."""
+    """The check of the answer for secrets. It is set when an answer has begun, because it depends on the channel."""
     forward: Mapping[str, str] = {}
-    """The client's headers that a relay sends along."""
+    """The client's headers that a relay passes on."""
     query: str = ""
-    """The client's query that a relay sends along."""
+    """The client's query that a relay passes on."""
     input_hint: int = 0
-    """Input tokens to show a client before they are reported: rather too few."""
+    """The input tokens that a client gets before they are reported. It may be too small, but hardly too large."""
     clock: Callable[[], int] = int
     """Returns milliseconds since the epoch, for an API whose answers say how long they took."""
     began: int = 0
-    """When the request came, by the same clock."""
+    """When the request was received, by the same clock."""
     form: AnswerForm = DEFAULT_FORM
 
 
@@ -59,13 +59,13 @@ class LearnedRefusals(msgspec.Struct, frozen=True, kw_only=True):
     dropped: tuple[str, ...] = ()
     """Top-level parameters to leave out."""
     token_limit_field: TokenLimitField | None = None
-    """The name of the output limit that it insists on."""
+    """The name that the output limit must have."""
     max_output: int | None = None
-    """The model's own output limit, which it named when it refused a higher one."""
+    """The model's own output limit, which the upstream named when it refused a higher one."""
 
 
 class PreparedRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One HTTP request to an upstream, without the channel's key and own headers, which the client adds."""
+    """One HTTP request to an upstream, without the channel's key and headers, which the HTTP client adds."""
 
     url: str
     headers: dict[str, str]
@@ -73,6 +73,6 @@ class PreparedRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     dropped: tuple[str, ...] = ()
     """The client's parameters that were left out, for ``x-gateway-dropped-params``."""
     lowered: int | None = None
-    """The output limit that is sent, if it is lower than the request's or the default: the model's, or the hold's."""
+    """The output limit that is sent, if the model or the hold made it lower than that of the request or the default."""
     more: tuple["PreparedRequest", ...] = ()
-    """Further requests, if the upstream accepts no more at once. ``Adapter.whole`` gets an array of answers."""
+    """Further requests, if the upstream does not accept so much at once. ``Adapter.whole`` gets an array of answers."""

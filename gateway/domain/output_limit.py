@@ -65,7 +65,7 @@ _WORDS = (
     "amt",
     *("completion", "output", "candidate", "sequence", "generation", "prompt", "input", "batch", "request", "instance"),
 )
-_PROMISING = re.compile("|".join(_WORDS), re.IGNORECASE)
+_HINT = re.compile("|".join(_WORDS), re.IGNORECASE)
 """A name must contain one of these to be examined closely; a short one such as ``n`` need not."""
 _CAP = re.compile(
     r"token(?!iz|.*ids?$)|predict|(max|min)(imum)?(new|gen|out|decode|.*(len|completion|response|answer|reply))"
@@ -79,14 +79,14 @@ _SCHEMA = frozenset({"maxLength", "minLength"})
 """Words of JSON Schema, for the form of an answer, where a ``type`` stands beside them."""
 _NUMBERS = frozenset({int, float, str})
 """Types of values that may be numbers: some are text."""
-_HOLDERS = frozenset({dict, list})
-_BESIDE = frozenset({"prediction"})
+_CONTAINERS = frozenset({dict, list})
+_PREDICTIONS = frozenset({"prediction"})
 """Fields whose length counts as output."""
-_PROMISE = re.compile(
+_HINT_IN_JSON = re.compile(
     rb'(?:"n|(?:\\u|' + "|".join(_WORDS).encode() + rb')(?:[^"\\]|\\.)*)"\s*:', re.IGNORECASE | re.DOTALL
 )
 """Matches JSON text that contains a name of a limit."""
-_HOLDER_STARTS = (b"{", b"[")
+_CONTAINER_STARTS = (b"{", b"[")
 _CHOICES = frozenset(
     {
         *("n", "bestof", "candidatecount", "numreturnsequences", "numgenerations", "numcompletions", "numresponses"),
@@ -155,25 +155,25 @@ def read_limit(
     """
     if not fields:
         return limit_of(None)
-    findings = _Findings()
-    findings.look({name: fields[name] for name in fields.keys() - content})
-    own = [rawjson.maybe(fields.get(name)) for name in caps]
-    bounded = any(type(value) is int and value >= 1 for value in own)
-    cap = max(findings.caps, default=0)
-    thinking = max(findings.budget + max(findings.inner, cap) - cap, findings.inner)
-    within, extra = (thinking, findings.predicted) if thinks_within else (0, thinking + findings.predicted)
-    capped = min(max(cap, within) + extra, MOST_TOKENS) if cap else 0
-    usual = min(max(DEFAULT_OUTPUT, within) + extra, MOST_TOKENS) if findings.unbounded or not bounded else 0
-    least = usual if findings.unbounded else 0 if cap else min(max(1, within) + extra, MOST_TOKENS)
-    return OutputLimit(capped=capped, expected=usual, choices=findings.choices, minimum=least)
+    search = _LimitSearch()
+    search.examine({name: fields[name] for name in fields.keys() - content})
+    api_caps = [rawjson.maybe(fields.get(name)) for name in caps]
+    bounded = any(type(value) is int and value >= 1 for value in api_caps)
+    cap = max(search.caps, default=0)
+    thinking = max(search.budget + max(search.inner, cap) - cap, search.inner)
+    thinking_within, extra = (thinking, search.predicted) if thinks_within else (0, thinking + search.predicted)
+    capped = min(max(cap, thinking_within) + extra, MOST_TOKENS) if cap else 0
+    expected = min(max(DEFAULT_OUTPUT, thinking_within) + extra, MOST_TOKENS) if search.unbounded or not bounded else 0
+    minimum = expected if search.unbounded else 0 if cap else min(max(1, thinking_within) + extra, MOST_TOKENS)
+    return OutputLimit(capped=capped, expected=expected, choices=search.choices, minimum=minimum)
 
 
-def may_limit(others: Fields) -> bool:
+def may_limit(fields: Fields) -> bool:
     """Returns whether these fields may contain a limit. It costs little."""
-    if any([_meaning(name) is not _Meaning.NONE or name in _BESIDE for name in others]):  # noqa: C419 - quicker so
+    if any([_meaning(name) is not _Meaning.NONE or name in _PREDICTIONS for name in fields]):  # noqa: C419 - quicker so
         return True
-    text = b"".join([text for text in map(bytes, others.values()) if text.startswith(_HOLDER_STARTS)])
-    return len(text) > 4 << 10 or _PROMISE.search(text) is not None
+    text = b"".join([text for text in map(bytes, fields.values()) if text.startswith(_CONTAINER_STARTS)])
+    return len(text) > 4 << 10 or _HINT_IN_JSON.search(text) is not None
 
 
 class _Meaning(Enum):
@@ -186,7 +186,7 @@ class _Meaning(Enum):
     BATCH = auto()
 
 
-class _Findings:
+class _LimitSearch:
     """What the fields of a request say about its output."""
 
     def __init__(self) -> None:
@@ -200,20 +200,20 @@ class _Findings:
         self.predicted = 0
         self.choices = 1
 
-    def look(self, others: Fields) -> None:
+    def examine(self, fields: Fields) -> None:
         """Examine these fields and everything in them. Raises BadRequest if that is too much."""
-        for name in _BESIDE & others.keys():
-            self.predicted += -(-len(memoryview(others.pop(name))) // BOUND_BYTES_PER_TOKEN)
-        if not may_limit(others):
+        for name in _PREDICTIONS & fields.keys():
+            self.predicted += -(-len(memoryview(fields.pop(name))) // BOUND_BYTES_PER_TOKEN)
+        if not may_limit(fields):
             return
-        top = {name: rawjson.maybe(raw) for name, raw in others.items()}
-        objects, names = _objects(top)
-        refuse_repeated(sum(len(holder) for _, holder in objects) - len(top), *others.values())
-        limits = _limits(names)
-        for thinking, holder in objects if limits else ():
-            for name in limits.keys() & holder.keys():
-                if holder is top or name not in _SCHEMA or "type" not in holder:
-                    self._add(limits[name], holder[name], thinking=thinking)
+        top = {name: rawjson.maybe(raw) for name, raw in fields.items()}
+        objects, names = _all_objects(top)
+        refuse_repeated(sum(len(obj) for _, obj in objects) - len(top), *fields.values())
+        meanings = _limit_names(names)
+        for thinking, obj in objects if meanings else ():
+            for name in meanings.keys() & obj.keys():
+                if obj is top or name not in _SCHEMA or "type" not in obj:
+                    self._add(meanings[name], obj[name], thinking=thinking)
 
     def _add(self, meaning: _Meaning, value: Any, *, thinking: bool) -> None:
         if meaning is _Meaning.BATCH:
@@ -249,29 +249,29 @@ class _Findings:
         self.choices = min(self.choices * max(1, answers), MOST_TOKENS)
 
 
-def _objects(top: dict[str, Any]) -> tuple[list[tuple[bool, dict[str, Any]]], set[str]]:
+def _all_objects(top: dict[str, Any]) -> tuple[list[tuple[bool, dict[str, Any]]], set[str]]:
     """Yields all objects, with whether they are about thinking, and the names in them."""
     objects: list[tuple[bool, dict[str, Any]]] = []
     names: set[str] = set()
     stack: list[tuple[bool, Any]] = [(False, top)]
     while stack:
-        thinking, holder = stack.pop()
-        if type(holder) is list:
-            stack += [(thinking, item) for item in holder if type(item) in _HOLDERS]
+        thinking, item_ = stack.pop()
+        if type(item_) is list:
+            stack += [(thinking, item) for item in item_ if type(item) in _CONTAINERS]
             continue
-        objects.append((thinking, holder))
-        names.update(holder)
-        for key, value in holder.items():
-            if type(value) in _HOLDERS:
+        objects.append((thinking, item_))
+        names.update(item_)
+        for key, value in item_.items():
+            if type(value) in _CONTAINERS:
                 stack.append((thinking or _THINKING.search(key) is not None, value))
     return objects, names
 
 
-def _limits(names: set[str]) -> dict[str, _Meaning]:
+def _limit_names(names: set[str]) -> dict[str, _Meaning]:
     """Returns the names of limits. Raises BadRequest if they are too many; other names cost next to nothing."""
     meanings: dict[str, _Meaning] = {}
     for name in names:
-        if (len(name) < 3 or _PROMISING.search(name)) and (meaning := _meaning(name)) is not _Meaning.NONE:
+        if (len(name) < 3 or _HINT.search(name)) and (meaning := _meaning(name)) is not _Meaning.NONE:
             meanings[name] = meaning
             if len(meanings) > MOST_NAMES:
                 msg = f"the body has more than {MOST_NAMES} fields that look like limits of the output"

@@ -10,7 +10,7 @@ import msgspec
 
 from gateway.domain.channel import Overrides, Timeouts
 from gateway.domain.errors import BadRequest
-from gateway.domain.field_kinds import NONE_WORD, Field, Flag, Kind, Option, Pairs, Text, once, shell_words
+from gateway.domain.field_kinds import NONE_WORD, Field, Flag, Kind, Option, Pairs, Text, shell_words, unique_pairs
 from gateway.domain.group import Fallback
 from gateway.domain.quoting import comma_list, listed_names, pair
 from gateway.domain.text import REFERENCE
@@ -46,24 +46,24 @@ class Deadlines(Pairs[Timeouts]):
         return msgspec.structs.replace(before or Timeouts(), **changes)
 
     def pairs(self, value: Timeouts) -> Mapping[str, str]:
-        usual = msgspec.structs.asdict(Timeouts())
-        return {name: _brief(s) for name, s in msgspec.structs.asdict(value).items() if s != usual[name]}
+        defaults = msgspec.structs.asdict(Timeouts())
+        return {name: _brief(s) for name, s in msgspec.structs.asdict(value).items() if s != defaults[name]}
 
     def show(self, value: Timeouts) -> str:
         return ", ".join(f"{name} {_brief(seconds)}s" for name, seconds in msgspec.structs.asdict(value).items())
 
 
 def _seconds(name: str, text: str) -> float:
-    usual: float | None = msgspec.structs.asdict(Timeouts()).get(name)
-    if text == "default" and usual is not None:
-        return usual
+    default: float | None = msgspec.structs.asdict(Timeouts()).get(name)
+    if text == "default" and default is not None:
+        return default
     try:
         seconds = float(text)
     except ValueError:
         seconds = math.nan
     if not 0 < seconds <= 86_400:
-        back = f"; {name}=default is {_brief(usual)}" if usual is not None else ""
-        raise BadRequest(f"{name}: {text!r} is not a number of seconds up to 86400, as in head=60{back}")
+        default_hint = f"; {name}=default is {_brief(default)}" if default is not None else ""
+        raise BadRequest(f"{name}: {text!r} is not a number of seconds up to 86400, as in head=60{default_hint}")
     return seconds
 
 
@@ -109,9 +109,9 @@ class MockOptions(Pairs[dict[str, Any]]):
         """Reads the options. Names may be written with hyphens: ``no-usage`` is ``no_usage``."""
         if before is None:
             return {name: json_or_text(text) for name, text in pairs.items()}
-        changes = once([(name.replace("-", "_"), text) for name, text in pairs.items()], "--option")
-        kept = {name.replace("-", "_"): value for name, value in before.items()}
-        return {name: value for name, value in kept.items() if name not in changes} | {
+        changes = unique_pairs([(name.replace("-", "_"), text) for name, text in pairs.items()], "--option")
+        options = {name.replace("-", "_"): value for name, value in before.items()}
+        return {name: value for name, value in options.items() if name not in changes} | {
             name: _simple(text) for name, text in changes.items() if text != NONE_WORD
         }
 
@@ -174,18 +174,18 @@ class RequestOverrides(Kind[Overrides | None]):
             Option(flags="--no-overrides", name="no_overrides", help=none),
         ]
 
-    def change(self, field: Field, given: Mapping[str, Any], before: Overrides | None) -> Any:
+    def change(self, field: Field, options: Mapping[str, Any], before: Overrides | None) -> Any:
         """Each kind of change replaces the earlier ones of its kind."""
         changes: dict[str, Any] = {}
         for kind in ("set", "default"):
-            if pairs := given.get(f"{kind}_params"):
-                named = once(pairs, f"--{kind}-param")
-                changes[kind] = {name: json_or_text(text) for name, text in named.items()}
-        if names := given.get("remove_params"):
+            if pairs := options.get(f"{kind}_params"):
+                pairs_by_name = unique_pairs(pairs, f"--{kind}-param")
+                changes[kind] = {name: json_or_text(text) for name, text in pairs_by_name.items()}
+        if names := options.get("remove_params"):
             changes["remove"] = tuple(listed_names(names))
         if not changes:
-            return None if given.get("no_overrides") else msgspec.UNSET
-        base = Overrides() if before is None or given.get("no_overrides") else before
+            return None if options.get("no_overrides") else msgspec.UNSET
+        base = Overrides() if before is None or options.get("no_overrides") else before
         return msgspec.structs.replace(base, **changes)
 
     def text(self, value: Overrides | None) -> str:
@@ -208,15 +208,15 @@ class RequestOverrides(Kind[Overrides | None]):
         """Returns all options again if some were set before, including those of the prompt."""
         if before == after:
             return []
-        overrides, out = after or Overrides(), ["--no-overrides"] if before else []
+        overrides, arguments = after or Overrides(), ["--no-overrides"] if before else []
         for name, value in overrides.set.items():
-            out += ["--set-param", f"{name}={json_text(value)}"]
+            arguments += ["--set-param", f"{name}={json_text(value)}"]
         for name, value in overrides.default.items():
-            out += ["--default-param", f"{name}={json_text(value)}"]
+            arguments += ["--default-param", f"{name}={json_text(value)}"]
         for name in overrides.remove:
-            out += ["--remove-param", name]
-        out += ["--system", overrides.system] if overrides.system else []
-        return [*out, "--replace-system"] if overrides.replace_system else out
+            arguments += ["--remove-param", name]
+        arguments += ["--system", overrides.system] if overrides.system else []
+        return [*arguments, "--replace-system"] if overrides.replace_system else arguments
 
     def show(self, value: Overrides | None) -> str:
         if value is None:
@@ -266,7 +266,7 @@ class PromptPlace(Flag):
 
 def _parameters(text: str) -> Overrides:
     always: dict[str, Any] = {}
-    usual: dict[str, Any] = {}
+    defaults: dict[str, Any] = {}
     removed: list[str] = []
     for word in shell_words(text):
         name, equals, value = word.removeprefix(DEFAULT).partition("=")
@@ -275,8 +275,8 @@ def _parameters(text: str) -> Overrides:
         elif not name or not equals:
             raise BadRequest(f"{word!r} is not name=value, ?name=value or -name")
         else:
-            (usual if word.startswith(DEFAULT) else always)[name] = json_or_text(value)
-    return Overrides(set=always, default=usual, remove=tuple(dict.fromkeys(removed)))
+            (defaults if word.startswith(DEFAULT) else always)[name] = json_or_text(value)
+    return Overrides(set=always, default=defaults, remove=tuple(dict.fromkeys(removed)))
 
 
 def _removed_name(text: str, _now: Millis) -> str:

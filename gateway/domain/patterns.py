@@ -9,9 +9,9 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 
 NOT = "!"
-ALIKE = 0.6
+SIMILARITY = 0.6
 """How much of two names must agree, from 0 to 1."""
-COMPARED = 200
+MOST_COMPARED = 200
 """How many names are compared letter by letter, at some 10 microseconds each, on the event loop."""
 
 _EMBEDDING = re.compile(r"embed|(?:^|[/-])(?:bge|gte|e5|all-minilm|voyage|m2-bert)-(?!.*rerank)", re.IGNORECASE)
@@ -21,9 +21,9 @@ def matches(name: str, patterns: tuple[str, ...]) -> bool:
     """Returns whether the name matches one of the patterns and none that excludes. Without including patterns all names
     match.
     """
-    let_in = [pattern for pattern in patterns if not pattern.startswith(NOT)]
-    kept_out = [pattern[1:] for pattern in patterns if pattern.startswith(NOT)]
-    return (not let_in or _fits(name, let_in)) and not _fits(name, kept_out)
+    including = [pattern for pattern in patterns if not pattern.startswith(NOT)]
+    excluding = [pattern[1:] for pattern in patterns if pattern.startswith(NOT)]
+    return (not including or _matches_any(name, including)) and not _matches_any(name, excluding)
 
 
 def is_pattern(text: str) -> bool:
@@ -43,21 +43,21 @@ def _cached_near_names(name: str, known: tuple[str, ...], count: int) -> tuple[s
     """
     from difflib import get_close_matches  # noqa: PLC0415 - needed for a mistake only
 
-    names, short = sorted(known), name.casefold()
-    holding = [other for other in names if len(short) > 2 and short in other.casefold()]
-    if len(names) > COMPARED:
-        names = _spelled_alike(short, names)
-    return tuple(dict.fromkeys([*holding, *get_close_matches(name, names, count, ALIKE)]))[:count]
+    names, folded = sorted(known), name.casefold()
+    containing = [other for other in names if len(folded) > 2 and folded in other.casefold()]
+    if len(names) > MOST_COMPARED:
+        names = _spelled_alike(folded, names)
+    return tuple(dict.fromkeys([*containing, *get_close_matches(name, names, count, SIMILARITY)]))[:count]
 
 
 def _spelled_alike(typed: str, names: Iterable[str]) -> list[str]:
     """Returns the names that may be alike, by lengths and letters. A vendor or a date may be added."""
     letters, size = set(typed), len(typed)
-    fitting = (name for name in names if 2 * min(len(name), size) >= ALIKE * (len(name) + size))
-    missing = {name: len(letters.difference(name.casefold())) for name in fitting}
+    similar_length = (name for name in names if 2 * min(len(name), size) >= SIMILARITY * (len(name) + size))
+    missing = {name: len(letters.difference(name.casefold())) for name in similar_length}
     # letters that are typed wrong
-    near = (name for name, count in missing.items() if count <= 3)
-    return sorted(near, key=lambda name: (missing[name], abs(len(name) - size)))[:COMPARED]
+    similar = (name for name, count in missing.items() if count <= 3)
+    return sorted(similar, key=lambda name: (missing[name], abs(len(name) - size)))[:MOST_COMPARED]
 
 
 def is_embedding_model(name: str) -> bool:
@@ -65,5 +65,5 @@ def is_embedding_model(name: str) -> bool:
     return _EMBEDDING.search(name) is not None
 
 
-def _fits(name: str, patterns: list[str]) -> bool:
+def _matches_any(name: str, patterns: list[str]) -> bool:
     return any(name == p or fnmatchcase(name, p.replace("[", "[[]")) for p in patterns)

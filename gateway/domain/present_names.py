@@ -56,10 +56,10 @@ class PresentNames(msgspec.Struct, frozen=True, kw_only=True):
             field = "channel_id" if owner.startswith("ch_") else "token_id"
             shown = TextCondition(condition.text.partition("#")[0])
             return AnyOf((shown, OneOf(field, frozenset([owner]))))
-        others = tuple(self._others(condition)) if isinstance(condition, PatternCondition) else ()
+        others = tuple(self._renamed_conditions(condition)) if isinstance(condition, PatternCondition) else ()
         return AnyOf((condition, *others)) if others else condition
 
-    def _others(self, condition: PatternCondition) -> Iterator[Condition]:
+    def _renamed_conditions(self, condition: PatternCondition) -> Iterator[Condition]:
         """Returns what else finds calls of those whose names match."""
         for field, names in (("token", self.tokens), ("channel", self.channels), ("group", self.groups)):
             if condition.field == field and condition.pattern.strip("*"):
@@ -72,8 +72,8 @@ class PresentNames(msgspec.Struct, frozen=True, kw_only=True):
 def present_names_of(event: Snapshot | EntityChanged) -> PresentNames:
     """Returns the names that a server sent to its watchers."""
     return PresentNames(
-        tokens=_of_kind("tok_", event.removed_names) | {token.id: token.name for token in event.tokens},
-        channels=_of_kind("ch_", event.removed_names) | {channel.id: channel.name for channel in event.channels},
+        tokens=_with_prefix("tok_", event.removed_names) | {token.id: token.name for token in event.tokens},
+        channels=_with_prefix("ch_", event.removed_names) | {channel.id: channel.name for channel in event.channels},
         keys=owner_ids(owner for token in event.tokens for owner in token.keys),
         groups={group.id: group.name for group in event.groups},
     )
@@ -82,8 +82,8 @@ def present_names_of(event: Snapshot | EntityChanged) -> PresentNames:
 def names_in(registry: Registry, removed: Mapping[str, str]) -> PresentNames:
     """Returns the names in a configuration."""
     return PresentNames(
-        tokens=_of_kind("tok_", removed) | {token.id: token.name for token in registry.tokens.values()},
-        channels=_of_kind("ch_", removed) | {channel.id: channel.name for channel in registry.channels.values()},
+        tokens=_with_prefix("tok_", removed) | {token.id: token.name for token in registry.tokens.values()},
+        channels=_with_prefix("ch_", removed) | {channel.id: channel.name for channel in registry.channels.values()},
         groups={group.id: group.name for group in registry.groups.values()},
         keys=owner_ids(owners_of(registry)),
     )
@@ -91,15 +91,15 @@ def names_in(registry: Registry, removed: Mapping[str, str]) -> PresentNames:
 
 def removed_names(entries: Iterable[HistoryEntry], registry: Registry) -> dict[str, str]:
     """Returns the last names of removed tokens and channels by id, from the changes, oldest first."""
-    there = registry.tokens.keys() | registry.channels.keys()
+    existing = registry.tokens.keys() | registry.channels.keys()
     names = {
         change.key: change.name
         for entry in entries
         for change in entry.changes
         if change.table in ("tokens", "channels") and change.after is None
     }
-    return {key: name for key, name in names.items() if key not in there}
+    return {key: name for key, name in names.items() if key not in existing}
 
 
-def _of_kind(prefix: str, names: Mapping[str, str]) -> dict[str, str]:
+def _with_prefix(prefix: str, names: Mapping[str, str]) -> dict[str, str]:
     return {key: name for key, name in names.items() if key.startswith(prefix)}

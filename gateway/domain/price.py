@@ -141,9 +141,16 @@ class Price(PriceAmounts, frozen=True, kw_only=True, omit_defaults=True):
 Part = TypeVar("Part", Price, PriceRule, Tier)
 
 
-def _costs(at: PriceAmounts) -> bool:
-    amounts = (at.input, at.output, at.cached_input, at.cache_write, at.cache_write_long, getattr(at, "per_call", 0))
-    return any(amounts) or any(at.extras.values())
+def _costs(amounts_of: PriceAmounts) -> bool:
+    amounts = (
+        amounts_of.input,
+        amounts_of.output,
+        amounts_of.cached_input,
+        amounts_of.cache_write,
+        amounts_of.cache_write_long,
+        getattr(amounts_of, "per_call", 0),
+    )
+    return any(amounts) or any(amounts_of.extras.values())
 
 
 class PriceDraft(msgspec.Struct, frozen=True, kw_only=True):
@@ -222,7 +229,7 @@ def in_force(price: Price, moment: Millis) -> Price:
             if rule.variant:
                 variants[rule.variant] = msgspec.structs.replace(rule, since=Millis(0), during=())
             else:
-                now = _with(price, rule)
+                now = _with_rule(price, rule)
     return msgspec.structs.replace(now, rules=tuple(variants.values()))
 
 
@@ -231,10 +238,10 @@ def variant_price(price: Price, variant: str) -> Price | None:
     price.
     """
     rule = next((rule for rule in price.rules if rule.variant == variant), None)
-    return None if rule is None else _with(price, rule)
+    return None if rule is None else _with_rule(price, rule)
 
 
-def _with(price: Price, rule: PriceRule) -> Price:
+def _with_rule(price: Price, rule: PriceRule) -> Price:
     return msgspec.structs.replace(
         price,
         input=rule.input,
@@ -279,13 +286,13 @@ def _rates_at(price: Price, best: Price | Tier, multiplier: int) -> Rates:
     return Rates(best.input, cached, write, best.output, price.per_call, multiplier, best.cache_write_long, extras)
 
 
-def map_parts(at: Part, change: Callable[[Any], Any]) -> Part:
+def map_parts(part: Part, change: Callable[[Any], Any]) -> Part:
     """Returns a price after a change of its own amounts, and of those in its tiers and rules."""
-    inner = {name: getattr(at, name) for name in ("tiers", "rules") if getattr(at, name, ())}
+    inner = {name: getattr(part, name) for name in ("tiers", "rules") if getattr(part, name, ())}
     parts: Any = {
-        name: tuple(map_parts(inner_part, change) for inner_part in several) for name, several in inner.items()
+        name: tuple(map_parts(inner_part, change) for inner_part in inner_parts) for name, inner_parts in inner.items()
     }
-    changed: Part = change(msgspec.structs.replace(at, **parts))
+    changed: Part = change(msgspec.structs.replace(part, **parts))
     return changed
 
 

@@ -32,8 +32,8 @@ class PriceHours(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def contains(self, moment: Millis) -> bool:
         """Returns whether the moment is in these hours. Raises the same errors as ``zone_of``."""
-        then = datetime.fromtimestamp(moment / 1000, zone_of(self.zone))
-        minute, day = then.hour * 60 + then.minute, then.weekday()
+        local = datetime.fromtimestamp(moment / 1000, zone_of(self.zone))
+        minute, day = local.hour * 60 + local.minute, local.weekday()
         if self.start < self.end:
             return self.start <= minute < self.end and DAYS[day] in self.days
         began = day if minute >= self.start else day - 1 if minute < self.end else None

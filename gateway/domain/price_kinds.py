@@ -38,7 +38,7 @@ class Dollars(Kind[Nanos | None]):
         return "" if value is None else dollars(value)
 
 
-class Several(ListKind[Any]):
+class RepeatedValues(ListKind[Any]):
     """A field with any number of values. A command takes one value an option, a form takes all of them in one text."""
 
     def __init__(
@@ -79,9 +79,9 @@ def _by_length(tiers: Iterable[Tier]) -> tuple[Tier, ...]:
     return tuple(sorted(tiers, key=lambda tier: tier.above))
 
 
-TIERS = Several("ABOVE=INPUT/OUTPUT", parse_tier, _by_length, lambda tiers: [*map(tier_text, tiers)])
-RATES = Several("NAME=DOLLARS", parse_rate, dict, lambda rates: rates_text(rates).split())
-RULES = Several("WHEN=INPUT/OUTPUT", parse_rule, tuple, lambda rules: [*map(rule_text, rules)], between="; ")
+TIERS = RepeatedValues("ABOVE=INPUT/OUTPUT", parse_tier, _by_length, lambda tiers: [*map(tier_text, tiers)])
+RATES = RepeatedValues("NAME=DOLLARS", parse_rate, dict, lambda rates: rates_text(rates).split())
+RULES = RepeatedValues("WHEN=INPUT/OUTPUT", parse_rule, tuple, lambda rules: [*map(rule_text, rules)], between="; ")
 
 PRICE: Sequence[Field] = (
     Field(

@@ -29,9 +29,9 @@ SCHEMAS = ("tools", "functions", "response_format")
 """Fields of a chat that the model reads beside the messages."""
 _INPUTS = ("input", "prompt", "suffix")
 """Fields that the model reads instead of messages, in other kinds of requests."""
-CHAT_SIGNS = (b"data:", b'"image_url"', b'"images"', b'"video_url"', b'"input_audio"', b'"file"', b"\\u00")
-MESSAGES_SIGNS = (b"data:", b'"source"', b'"signature"', b'"redacted_thinking"', b"\\u00")
-RESPONSES_SIGNS = (
+CHAT_MARKERS = (b"data:", b'"image_url"', b'"images"', b'"video_url"', b'"input_audio"', b'"file"', b"\\u00")
+MESSAGES_MARKERS = (b"data:", b'"source"', b'"signature"', b'"redacted_thinking"', b"\\u00")
+RESPONSES_MARKERS = (
     b"data:",
     b'"input_image"',
     b'"input_file"',
@@ -41,7 +41,7 @@ RESPONSES_SIGNS = (
     b"\\u00",
 )
 """Texts in a conversation of each API that contains media or seals. Long words are found fastest."""
-_SIGNS = tuple({*CHAT_SIGNS, *MESSAGES_SIGNS, *RESPONSES_SIGNS, b'"data"', b'"file_'})
+_MARKERS = tuple({*CHAT_MARKERS, *MESSAGES_MARKERS, *RESPONSES_MARKERS, b'"data"', b'"file_'})
 _SEALS = {
     "thinking": "signature",
     "redacted_thinking": "data",
@@ -76,7 +76,7 @@ def bound_of(
     read: Iterable[msgspec.Raw],
     schemas: Iterable[msgspec.Raw] = (),
     others: Iterable[msgspec.Raw] = (),
-    signs: Iterable[bytes] = _SIGNS,
+    signs: Iterable[bytes] = _MARKERS,
     *,
     least: int = 16,
 ) -> InputBound:
@@ -95,19 +95,19 @@ def bound_of(
         # a digit and a comma
         tokens += sum(len(memoryview(value)) // 2 for value in numbers)
     media = NO_MEDIA
-    special = [value for value in given if _has_sign(bytes(value), signs)]
-    if together and _has_sign(together, _SIGNS):
-        special += [value for value in shown if _has_sign(bytes(value), _SIGNS)]
+    special = [value for value in given if _has_marker(bytes(value), signs)]
+    if together and _has_marker(together, _MARKERS):
+        special += [value for value in shown if _has_marker(bytes(value), _MARKERS)]
     if special:
         parts = read_prompt(special)
         refuse_repeated(parts.keys, *special)
-        size -= parts.left_out
+        size -= parts.skipped_bytes
         tokens -= -parts.sealed_bytes // SEAL_BYTES_PER_TOKEN
         media = parts.media
     return InputBound(max(least, -(-size // BOUND_BYTES_PER_TOKEN) + tokens), media)
 
 
-def _has_sign(text: bytes, signs: Iterable[bytes]) -> bool:
+def _has_marker(text: bytes, signs: Iterable[bytes]) -> bool:
     if text[:9] == b'[{"role":' and text.find(b"[", 1) < 0:  # messages whose contents are all texts
         return False
     for sign in signs:  # noqa: SIM110 - a generator would cost more than all this
@@ -178,7 +178,7 @@ class PromptParts(msgspec.Struct):
     fetched: int = 0
     """How many documents are not in the request."""
     sealed_bytes: int = 0
-    left_out: int = 0
+    skipped_bytes: int = 0
     """Bytes of JSON that are not text: media and seals."""
     keys: int = 0
     """How many keys all objects have."""
@@ -207,16 +207,16 @@ def _read(values: Iterable[Any], parts: PromptParts) -> None:
             stack.extend([(key, element, called) for element in reversed(item)])
         elif isinstance(item, dict):
             parts.keys += len(item)
-            left_out = () if called else _special(item, key, parts)
+            skipped_bytes = () if called else _add_special_fields(item, key, parts)
             kind = item.get("type")
             kind = kind if isinstance(kind, str) else ""
             for name in reversed(item):
-                if name not in left_out and (called or name not in _LABELS):
+                if name not in skipped_bytes and (called or name not in _LABELS):
                     place = kind if name == "source" else name
                     stack.append((place, item[name], called or (name == "input" and kind in _CALLS)))
 
 
-def _special(item: dict[str, Any], key: str, parts: PromptParts) -> list[str]:
+def _add_special_fields(item: dict[str, Any], key: str, parts: PromptParts) -> list[str]:
     """Counts the fields of an object that are media, their addresses, or seals.
 
     ``key`` is the object's own name; for a source, the type of its holder.
@@ -231,7 +231,7 @@ def _special(item: dict[str, Any], key: str, parts: PromptParts) -> list[str]:
             continue
         if name == sealed:
             parts.sealed_bytes += len(text)
-            parts.left_out += len(text)
+            parts.skipped_bytes += len(text)
             names.append(name)
         elif _is_data(name, text, kind):
             if _add_medium(text, _media_type(text, item, key), parts):
@@ -289,7 +289,7 @@ def _add_medium(text: str, media_type: str, parts: PromptParts) -> bool:
         parts.pages += count_pages(text.encode("utf-8", "replace"))
     else:
         return False
-    parts.left_out += size
+    parts.skipped_bytes += size
     return True
 
 

@@ -286,9 +286,9 @@ def shell_word(text: str) -> str:
         return text
     if any(_FILTER.match(word) for word in text.split()[1:]):
         return text
-    if (filtered := _FILTER.match(text)) is None:
+    if (prefix := _FILTER.match(text)) is None:
         return f'"{text}"'
-    return f'{filtered[0]}"{text[filtered.end() :].strip()}"'
+    return f'{prefix[0]}"{text[prefix.end() :].strip()}"'
 
 
 def _with_colon(word: str) -> str:
@@ -298,21 +298,21 @@ def _with_colon(word: str) -> str:
         return word
     negations, name, sign, value = match.groups()
     field = _FULL_NAMES.get(name, name)
-    compared = sign if sign in ("<", ">", "<=", ">=") else ""
+    comparison = sign if sign in ("<", ">", "<=", ">=") else ""
     if field not in FIELDS:
-        if compared and value[0].isdigit():
+        if comparison and value[0].isdigit():
             raise BadRequest(_unknown_filter(name))
         return word
-    if (compared and field not in _NUMBERS and field != "st") or (sign == "!=" and field in ("since", "until")):
+    if (comparison and field not in _NUMBERS and field != "st") or (sign == "!=" and field in ("since", "until")):
         raise BadRequest(f"{word}: write {name}:{value}")
-    return f"{negations}{'!' if sign == '!=' else ''}{field}:{compared}{value}"
+    return f"{negations}{'!' if sign == '!=' else ''}{field}:{comparison}{value}"
 
 
 def words_for(field: str, values: Collection[str]) -> list[str]:
     """Returns the words for calls whose field matches any of these values, and none of those with a leading ``!``."""
-    wanted = [_in_quotes(value) for value in values if not value.startswith("!")]
-    unwanted = [_in_quotes(value.removeprefix("!")) for value in values if value.startswith("!")]
-    return [*([f"{field}:{','.join(wanted)}"] if wanted else []), *(f"!{field}:{value}" for value in unwanted)]
+    included = [_in_quotes(value) for value in values if not value.startswith("!")]
+    excluded = [_in_quotes(value.removeprefix("!")) for value in values if value.startswith("!")]
+    return [*([f"{field}:{','.join(included)}"] if included else []), *(f"!{field}:{value}" for value in excluded)]
 
 
 def _in_quotes(value: str) -> str:
@@ -362,10 +362,10 @@ def is_id(field: str, value: str) -> bool:
 
 
 def _unknown_filter(name: str) -> str:
-    near = get_close_matches(name, (*FIELDS, *_FULL_NAMES), 1)
-    meant = f" Did you mean {_FULL_NAMES.get(near[0], near[0])}:?" if near else ""
-    known = f"Filters are {', '.join(f'{field}:' for field in FIELDS)}"
-    return f"unknown filter '{name}:'.{meant} {known}; to find it as a text, put double quotes around it"
+    similar = get_close_matches(name, (*FIELDS, *_FULL_NAMES), 1)
+    suggestion = f" Did you mean {_FULL_NAMES.get(similar[0], similar[0])}:?" if similar else ""
+    list_text = f"Filters are {', '.join(f'{field}:' for field in FIELDS)}"
+    return f"unknown filter '{name}:'.{suggestion} {list_text}; to find it as a text, put double quotes around it"
 
 
 def _status_condition(value: str) -> Condition:

@@ -45,8 +45,8 @@ def parse_names(text: str) -> list[str]:
 
 def quote_name(name: str, separators: str = "") -> str:
     """Returns a name as it is typed. ``separators`` are further characters that would end it."""
-    plain = name and not any(char.isspace() or char in f",{_MARKS}{separators}" for char in name)
-    return name if plain else '"' + name.replace('"', '""') + '"'
+    bare = name and not any(char.isspace() or char in f",{_MARKS}{separators}" for char in name)
+    return name if bare else '"' + name.replace('"', '""') + '"'
 
 
 def names_text(names: Iterable[str]) -> str:
@@ -59,8 +59,8 @@ def comma_list(names: Iterable[str]) -> str:
     it.
     """
     listed = list(names)
-    if comma := next((name for name in listed if "," in name), None):
-        raise BadRequest(f"'{comma}' contains a comma, which separates the names of an option")
+    if with_comma := next((name for name in listed if "," in name), None):
+        raise BadRequest(f"'{with_comma}' contains a comma, which separates the names of an option")
     return ",".join(listed)
 
 
@@ -89,8 +89,8 @@ def model_pair(word: str) -> tuple[str, str]:
 
     Either may be quoted, as a name that contains ``=`` must be. Raises BadRequest.
     """
-    before, equals, behind = split_pair(word)
-    name, upstream = unquote(before.strip()), unquote(behind.strip())
+    before, equals, after = split_pair(word)
+    name, upstream = unquote(before.strip()), unquote(after.strip())
     if not name or (equals and not upstream):
         raise BadRequest(f"{word!r} is not a model name or name=upstream-name")
     return name, upstream

@@ -13,27 +13,27 @@ from gateway.domain.views import CallView
 
 def repeated_calls(calls: Iterable[CallView]) -> Mapping[str, str]:
     """Returns the id of the call before each retry, by the retry's id, as far as it is among these calls."""
-    repeated: dict[str, str] = {}
-    waiting: dict[tuple[object, ...], list[CallView]] = {}
+    repeated_ids: dict[str, str] = {}
+    unrepeated: dict[tuple[object, ...], list[CallView]] = {}
     for call in sorted(calls, key=lambda call: call.id):
         if call.retry:
-            candidates = waiting.get((*_common(call), call.retry - 1), [])
-            before = next(
+            candidates = unrepeated.get((*_common(call), call.retry - 1), [])
+            previous = next(
                 (candidate for candidate in reversed(candidates) if _ended_shortly_before(candidate, call)), None
             )
-            if before is not None:
-                candidates.remove(before)
-                repeated[call.id] = before.id
+            if previous is not None:
+                candidates.remove(previous)
+                repeated_ids[call.id] = previous.id
         if not 200 <= call.status < 300:
-            waiting.setdefault((*_common(call), call.retry), []).append(call)
-    return repeated
+            unrepeated.setdefault((*_common(call), call.retry), []).append(call)
+    return repeated_ids
 
 
 def earlier_attempts(call: CallView, calls: Iterable[CallView]) -> Sequence[CallView]:
     """Returns the calls that this one repeats, the last one first, as far as they are among these calls."""
     by_id = {other.id: other for other in calls} | {call.id: call}
-    before, attempts = repeated_calls(by_id.values()), []
-    while (earlier := before.get(call.id)) is not None:
+    repeated_ids, attempts = repeated_calls(by_id.values()), []
+    while (earlier := repeated_ids.get(call.id)) is not None:
         call = by_id[earlier]
         attempts.append(call)
     return attempts

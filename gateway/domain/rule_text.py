@@ -38,15 +38,20 @@ def rates_text(rates: Mapping[str, Nanos]) -> str:
 
 def parse_rule(text: str) -> PriceRule:
     """Returns the rule of a text. Raises BadRequest."""
-    when, equals, amounts = text.partition("=")
-    pair, *more = amounts.split() or [""]
-    into, slash, out = pair.partition("/")
+    conditions, equals, amounts = text.partition("=")
+    input_output, *words = amounts.split() or [""]
+    input_amount, slash, output_amount = input_output.partition("/")
     if not equals or not slash:
         raise BadRequest(
             f"{text.strip()!r} is not a rule such as 'mon-fri 01:00-04:00 UTC = 5/20', which is input/output"
         )
-    fields: dict[str, Any] = {"input": _amount(into), "output": _amount(out), "extras": {}, "tiers": ()}
-    for word in more:
+    fields: dict[str, Any] = {
+        "input": _amount(input_amount),
+        "output": _amount(output_amount),
+        "extras": {},
+        "tiers": (),
+    }
+    for word in words:
         name, _, value = word.partition("=")
         if name in _AMOUNTS:
             fields[_AMOUNTS[name]] = _amount(value)
@@ -55,33 +60,35 @@ def parse_rule(text: str) -> PriceRule:
         else:
             fields["extras"] |= [parse_rate(word)]
     fields["tiers"] = tuple(sorted(fields["tiers"], key=lambda tier: tier.above))
-    return PriceRule(**fields, **_conditions(when))
+    return PriceRule(**fields, **_conditions(conditions))
 
 
 def rule_text(rule: PriceRule) -> str:
     """Returns a rule as it is typed."""
-    when = [rule.variant] if rule.variant else []
-    when += [f"from {_written_moment(rule.since)}"] if rule.since else []
-    when += map(str, rule.during)
+    conditions = [rule.variant] if rule.variant else []
+    conditions += [f"from {_written_moment(rule.since)}"] if rule.since else []
+    conditions += map(str, rule.during)
     amounts = {name: getattr(rule, field) for name, field in _AMOUNTS.items()}
     words = [f"{typed_dollars(rule.input)}/{typed_dollars(rule.output)}"]
     words += [f"{name}={typed_dollars(nanos)}" for name, nanos in amounts.items() if nanos is not None]
     words += [rates_text(rule.extras)] if rule.extras else []
-    return f"{', '.join(when)} = {' '.join([*words, *map(tier_text, rule.tiers)])}"
+    return f"{', '.join(conditions)} = {' '.join([*words, *map(tier_text, rule.tiers)])}"
 
 
 def parse_moment(text: str) -> Millis:
     """Returns the minute of ``2026-12-01`` or ``2026-12-01T08:30+01:00``, in UTC by default. Raises BadRequest."""
     try:
-        then = datetime.fromisoformat(text.strip())
+        moment = datetime.fromisoformat(text.strip())
     except ValueError:
         raise BadRequest(f"{text.strip()!r} is not a day such as 2026-12-01") from None
-    return Millis(round((then if then.tzinfo else then.replace(tzinfo=UTC)).timestamp() * 1000) // 60_000 * 60_000)
+    return Millis(
+        round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000) // 60_000 * 60_000
+    )
 
 
 def _written_moment(moment: Millis) -> str:
-    then = datetime.fromtimestamp(moment / 1000, UTC)
-    return f"{then:%Y-%m-%d}" if moment % 86_400_000 == 0 else f"{then:%Y-%m-%dT%H:%M}"
+    utc = datetime.fromtimestamp(moment / 1000, UTC)
+    return f"{utc:%Y-%m-%d}" if moment % 86_400_000 == 0 else f"{utc:%Y-%m-%dT%H:%M}"
 
 
 def _conditions(text: str) -> dict[str, Any]:

@@ -38,14 +38,14 @@ _LIMIT_VALUE = re.compile(r"[\w.:+,; /-]{1,64}", re.ASCII)
 ID_HEADERS = ("x-request-id", "request-id", "x-generation-id", "mistral-correlation-id")
 """The headers in which upstreams send their id of the call."""
 _ID = re.compile(r"[\w.:+/=-]{1,120}", re.ASCII)
-_KNOWN = frozenset(
+_CONTENT_FIELDS = frozenset(
     {
         *("choices", "created", "delta", "finish_reason", "id", "index", "logprobs", "message", "model", "object"),
         "usage",
     }
 )
 """Fields that are content, or that are checked or written elsewhere."""
-_USUAL = frozenset(
+_COMMON = frozenset(
     {"citations", "native_finish_reason", "obfuscation", "provider", "service_tier", "system_fingerprint"}
 )
 """Common fields of chunks, of which only the values are checked."""
@@ -65,18 +65,18 @@ class Screen:
         self._harmless: set[bytes] = set()
         """Short values found harmless: most chunks repeat them."""
         self._grams = frozenset(gram for spelling in needles.long for gram in windows_of(spelling, BLOCK))
-        self._values = tuple(dict.fromkeys(form for value in needles.values for form in _in_json(value)))
+        self._values = tuple(dict.fromkeys(form for value in needles.values for form in _json_spellings(value)))
 
     def has_secret(self, text: str) -> bool:
         """Returns whether a short text contains a secret, or a piece of one."""
         if len(text) <= HARMLESS:
             return False
-        low = fold_case(text)
-        hit = not self._grams.isdisjoint(blocks_of(low))
-        if hit or has_escapes(text) or (self._spaced and "++" in low):
+        folded = fold_case(text)
+        may_match = not self._grams.isdisjoint(blocks_of(folded))
+        if may_match or has_escapes(text) or (self._spaced and "++" in folded):
             return bool(self.needles.spans(text))
         for short in self.needles.short:  # noqa: SIM110 - a generator would cost more than all this
-            if short in low:
+            if short in folded:
                 return True
         return False
 
@@ -124,60 +124,62 @@ class Screen:
 
         A field whose name contains one is left out.
         """
-        if fields.keys() <= _KNOWN:
+        if fields.keys() <= _CONTENT_FIELDS:
             return False
-        bad = [
-            name for name in fields if name not in _KNOWN and (self._names(name) or self.value_has_secret(fields[name]))
+        leaking = [
+            name
+            for name in fields
+            if name not in _CONTENT_FIELDS and (self._name_has_secret(name) or self.value_has_secret(fields[name]))
         ]
-        for name in bad:
-            if self._names(name):
+        for name in leaking:
+            if self._name_has_secret(name):
                 del fields[name]
             else:
                 fields[name] = self._blanked(fields[name])
-        return bool(bad)
+        return bool(leaking)
 
     def cleaned(self, fields: Fields, content: Container[str]) -> Fields:
         """Returns fields without secrets, whatever their names; only those of the content are left alone."""
-        out = {}
+        cleaned_fields = {}
         for name, value in fields.items():
             if name in content or not self.value_has_secret(value):
-                out[name] = value
+                cleaned_fields[name] = value
             elif not self.has_secret(name):
-                out[name] = self._blanked(value)
-        return out
+                cleaned_fields[name] = self._blanked(value)
+        return cleaned_fields
 
     def _blanked(self, value: msgspec.Raw) -> msgspec.Raw:
         text = bytes(value).decode("utf-8", "replace")
         blanked = rawjson.maybe(blank_spans(text, self.needles.spans(text)).encode())
         return rawjson.NULL if blanked is None else rawjson.raw(blanked)
 
-    def _names(self, name: str) -> bool:
+    def _name_has_secret(self, name: str) -> bool:
         """Returns whether the name of a field itself contains a secret."""
-        return name not in _USUAL and self.has_secret(name)
+        return name not in _COMMON and self.has_secret(name)
 
     def headers(self, headers: Mapping[str, str]) -> dict[str, str]:
         """Returns the headers of an answer that the client gets: limits, times, and the upstream's id of the call."""
-        out = {}
-        for name in _passed_on(tuple(headers)):
+        passed = {}
+        for name in _useful_headers(tuple(headers)):
             value = headers[name]
             if len(value) <= HARMLESS or (_LIMIT_VALUE.fullmatch(value) and not self.has_secret(value)):
-                out[name] = value
+                passed[name] = value
         for name in ID_HEADERS:
             request_id = headers.get(name)
             if request_id:
                 if _ID.fullmatch(request_id) and not self.has_secret(request_id):
-                    out[REQUEST_ID] = request_id
+                    passed[REQUEST_ID] = request_id
                 break
-        return out
+        return passed
 
 
 @lru_cache(maxsize=256)
-def _passed_on(names: tuple[str, ...]) -> tuple[str, ...]:
+def _useful_headers(names: tuple[str, ...]) -> tuple[str, ...]:
     """Returns the headers that a client may use. An upstream's answers nearly always have the same."""
     return tuple(name for name in names if name in _PASSED or _LIMIT.fullmatch(name))
 
 
-def _in_json(value: str) -> tuple[bytes, ...]:
+def _json_spellings(value: str) -> tuple[bytes, ...]:
     """Returns the value as it is written in a JSON string, with and without the slash escaped."""
     written = msgspec.json.encode(value)[1:-1]
     return (written, written.replace(b"/", b"\\/"))

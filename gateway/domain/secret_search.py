@@ -81,24 +81,24 @@ def _decode_layer(view: SearchView, kind: re.Pattern[str] = _ESCAPE) -> SearchVi
     """Returns the text with one layer of escapes decoded; None without escapes."""
     if kind.search(view.text) is None:
         return None
-    out: list[str] = []
+    parts: list[str] = []
     starts: list[int] = []
     ends: list[int] = []
-    last = 0
+    done = 0
     for match in kind.finditer(view.text):
         begin, end = match.span()
-        out.append(view.text[last:begin])
-        starts += view.starts[last:begin]
-        ends += view.ends[last:begin]
+        parts.append(view.text[done:begin])
+        starts += view.starts[done:begin]
+        ends += view.ends[done:begin]
         if char := _char(match[0]):
-            out.append(char)
+            parts.append(char)
             starts.append(view.starts[begin])
             ends.append(view.ends[end - 1])
-        last = end
-    out.append(view.text[last:])
-    starts += view.starts[last:]
-    ends += view.ends[last:]
-    return SearchView("".join(out), starts, ends)
+        done = end
+    parts.append(view.text[done:])
+    starts += view.starts[done:]
+    ends += view.ends[done:]
+    return SearchView("".join(parts), starts, ends)
 
 
 def _char(escape: str) -> str:
@@ -130,15 +130,15 @@ def fold_case(text: str) -> str:
 def spellings(value: str) -> tuple[str, ...]:
     """Returns how a value may be written, folded: as it is, decoded, in Base64 at any alignment, in hex digits."""
     raw = value.encode()
-    written = [value, " ".join(value.split()), raw.decode("latin-1"), raw.hex()]
-    whole = SearchView(value, range(len(value)), range(1, len(value) + 1))
-    written += [view.text for view in views(value)]
-    written += [view.text for kind in _KINDS if (view := _decode_layer(whole, kind))]
+    texts = [value, " ".join(value.split()), raw.decode("latin-1"), raw.hex()]
+    unchanged = SearchView(value, range(len(value)), range(1, len(value) + 1))
+    texts += [view.text for view in views(value)]
+    texts += [view.text for kind in _KINDS if (view := _decode_layer(unchanged, kind))]
     for before in range(3):
         start, stop = (8 * before + 5) // 6, 8 * (before + len(raw)) // 6
         shifted = bytes(before) + raw + bytes(2)
-        written += [encode(shifted).decode()[start:stop] for encode in (b64encode, urlsafe_b64encode)]
-    return tuple(spelling for spelling in dict.fromkeys(map(fold_case, written)) if len(spelling) >= SHORTEST)
+        texts += [encode(shifted).decode()[start:stop] for encode in (b64encode, urlsafe_b64encode)]
+    return tuple(spelling for spelling in dict.fromkeys(map(fold_case, texts)) if len(spelling) >= SHORTEST)
 
 
 class Needles(msgspec.Struct, frozen=True):
@@ -157,8 +157,8 @@ class Needles(msgspec.Struct, frozen=True):
     def has_value(self, text: str) -> bool:
         """Returns whether a whole value is in the text, in any spelling."""
         for view in views(text):
-            low = fold_case(view.text)
-            if any(spelling in low for spelling in (*self.long, *self.short)):
+            folded = fold_case(view.text)
+            if any(spelling in folded for spelling in (*self.long, *self.short)):
                 return True
         return False
 
@@ -199,14 +199,14 @@ class Needles(msgspec.Struct, frozen=True):
 
 def needles(values: Iterable[str]) -> Needles:
     """Returns the prepared values, without those that are too short."""
-    searched = tuple(dict.fromkeys(value for value in values if len(value) >= SHORTEST))
-    written = [spelling for value in searched for spelling in spellings(value)]
-    long = tuple(spelling for spelling in written if len(spelling) >= PIECE)
+    long_enough = tuple(dict.fromkeys(value for value in values if len(value) >= SHORTEST))
+    all_spellings = [spelling for value in long_enough for spelling in spellings(value)]
+    long = tuple(spelling for spelling in all_spellings if len(spelling) >= PIECE)
     return Needles(
-        values=frozenset(searched),
-        ends=tuple(map(fold_case, searched)),
+        values=frozenset(long_enough),
+        ends=tuple(map(fold_case, long_enough)),
         long=long,
-        short=tuple(spelling for spelling in written if len(spelling) < PIECE),
+        short=tuple(spelling for spelling in all_spellings if len(spelling) < PIECE),
         blocks=frozenset(block for spelling in long for block in blocks_of(spelling)),
     )
 
@@ -241,12 +241,12 @@ def windows_of(text: str, size: int) -> Iterator[str]:
 
 def blank_spans(text: str, spans: Iterable[Span]) -> str:
     """Returns the text with an ellipsis instead of each of these parts."""
-    out: list[str] = []
-    last = 0
+    parts: list[str] = []
+    done = 0
     for begin, end in sorted(spans):
-        if end <= last:
+        if end <= done:
             continue
-        if begin > last or not out:
-            out += [text[last:begin], BLANK]
-        last = end
-    return "".join(out) + text[last:]
+        if begin > done or not parts:
+            parts += [text[done:begin], BLANK]
+        done = end
+    return "".join(parts) + text[done:]

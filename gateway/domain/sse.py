@@ -57,20 +57,20 @@ class RawFramer:
         if not rest and data.endswith(BLANK) and b"\r" not in data:
             return data
         if len(rest) <= 4096 and b"\r" not in data and b"\r" not in rest:  # joining so little costs nothing
-            whole = bytes(rest) + data if rest else data
-            blank = whole.rfind(BLANK)
+            joined = bytes(rest) + data if rest else data
+            blank = joined.rfind(BLANK)
             end = blank + 2 if blank >= 0 else 0
-            rest[:] = whole[end:]
-            return whole[:end]
-        searched, end = max(0, len(rest) - 3), 0
+            rest[:] = joined[end:]
+            return joined[:end]
+        search_from, end = max(0, len(rest) - 3), 0
         rest += data
-        for match in _END.finditer(rest, searched):
+        for match in _END.finditer(rest, search_from):
             if match.end() == len(rest) and rest.endswith(b"\n\r"):
                 break  # its line feed follows
             end = match.end()
-        done = bytes(rest[:end])
+        events = bytes(rest[:end])
         del rest[:end]
-        return done
+        return events
 
     def end(self) -> bytes:
         """Returns what is left at the end of the bytes."""
@@ -133,11 +133,11 @@ def parse(block: bytes) -> SSEEvent | None:
 
 def _join_lines(lines: list[bytes]) -> bytes:
     """Joins lines of JSON. Between tokens a line feed is whitespace; inside a string it is an error, which remains."""
-    whole = b"\n".join(lines)
+    joined = b"\n".join(lines)
     try:
-        msgspec.json.decode(whole)
+        msgspec.json.decode(joined)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return whole
+        return joined
     return b" ".join(lines)
 
 

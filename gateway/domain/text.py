@@ -23,16 +23,16 @@ def plain(text: str, limit: int = 200) -> str:
     """
     if text.isascii() and text.isprintable():
         return text if len(text) <= limit else text[: max(0, limit - 1)] + "…"
-    out: list[str] = []
+    chars: list[str] = []
     marks = 0
     for char in text[: limit + 1]:
         marks = marks + 1 if unicodedata.combining(char) else 0
         if marks > 4:
             continue
-        out.append(REPLACEMENT if unicodedata.category(char) in _FORBIDDEN else char)
+        chars.append(REPLACEMENT if unicodedata.category(char) in _FORBIDDEN else char)
     if len(text) > limit:
-        return "".join(out[: max(0, limit - 1)]) + "…"
-    return "".join(out)
+        return "".join(chars[: max(0, limit - 1)]) + "…"
+    return "".join(chars)
 
 
 def word(name: str) -> str:

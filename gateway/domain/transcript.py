@@ -45,27 +45,27 @@ class Transcript:
 
     def add(self, role: str, blocks: Iterable[Block]) -> None:
         """Add a turn. Results may be among the blocks of a user's turn, and are taken out of it."""
-        given, kept = tuple(blocks), list[Block]()
-        for block in given:
-            kept += [block] if not isinstance(block, ResultPart) else self._place(block)
-        if given and not kept:
+        all_blocks, own_blocks = tuple(blocks), list[Block]()
+        for block in all_blocks:
+            own_blocks += [block] if not isinstance(block, ResultPart) else self._attach_result(block)
+        if all_blocks and not own_blocks:
             return
         role = "user" if role == "tool" else role
-        calls = [_Call(block) for block in kept if isinstance(block, CallPart)]
+        calls = [_Call(block) for block in own_blocks if isinstance(block, CallPart)]
         self._by_id |= {call.block.id: call for call in calls}
-        if role == "assistant" and self._turns and self._continues(kept):
-            before, known = self._turns[-1]
-            self._turns[-1] = Turn(role=role, blocks=(*before.blocks, *kept)), [*known, *calls]
+        if role == "assistant" and self._turns and self._joins_last_turn(own_blocks):
+            last_turn, earlier_calls = self._turns[-1]
+            self._turns[-1] = Turn(role=role, blocks=(*last_turn.blocks, *own_blocks)), [*earlier_calls, *calls]
         else:
-            self._turns.append((Turn(role=role, blocks=tuple(kept)), calls))
+            self._turns.append((Turn(role=role, blocks=tuple(own_blocks)), calls))
 
-    def arguments(self, given: bytes) -> msgspec.Raw:
+    def arguments(self, text: bytes) -> msgspec.Raw:
         """Returns the arguments of a call as a JSON object, whatever the model wrote.
 
         Without arguments it is empty. Line breaks in strings are escaped, and an object in a string is decoded.
         Anything else becomes the text of one field.
         """
-        data = given.strip()
+        data = text.strip()
         try:
             _OBJECT.decode(data or b"{}")
         except (msgspec.DecodeError, RecursionError):
@@ -76,19 +76,19 @@ class Transcript:
     @property
     def turns(self) -> tuple[Turn, ...]:
         """Returns the turns, each with calls followed by their results."""
-        out: list[Turn] = []
+        turns: list[Turn] = []
         for turn, calls in self._turns:
-            out.append(turn)
+            turns.append(turn)
             if calls:
-                out.append(Turn(role="tool", blocks=tuple(self._result(call) for call in calls)))
-        return tuple(out)
+                turns.append(Turn(role="tool", blocks=tuple(self._result(call) for call in calls)))
+        return tuple(turns)
 
     @property
     def marks(self) -> tuple[str, ...]:
         """Returns what was repaired, once ``turns`` was read."""
         return tuple(self._marks)
 
-    def _continues(self, blocks: list[Block]) -> bool:
+    def _joins_last_turn(self, blocks: list[Block]) -> bool:
         """Returns whether these blocks join the last turn. A signed thought never follows words or calls."""
         turn, calls = self._turns[-1]
         if turn.role != "assistant" or any(call.result is not None for call in calls):
@@ -96,18 +96,18 @@ class Transcript:
         thinks = any(isinstance(block, ThoughtPart) and block.signed for block in blocks)
         return not thinks or all(isinstance(block, ThoughtPart) for block in turn.blocks)
 
-    def _place(self, block: ResultPart) -> list[Block]:
+    def _attach_result(self, block: ResultPart) -> list[Block]:
         """Give a result to its call. Without a call it becomes texts of the user, which are returned."""
         call = self._call_of(block)
         if call is None:
             self._marks[RESULTS_REPAIRED] = None
             label = f"[result of tool call {block.call_id}]" if block.call_id else "[result of a tool call]"
             return [TextPart(raw=rawjson.raw(label)), *block.parts]
-        known = call.result
-        if known is not None:
+        earlier = call.result
+        if earlier is not None:
             self._marks[RESULTS_REPAIRED] = None
-            parts = known.parts if known.parts == block.parts else known.parts + block.parts
-            block = msgspec.structs.replace(block, parts=parts, failed=known.failed or block.failed)
+            parts = earlier.parts if earlier.parts == block.parts else earlier.parts + block.parts
+            block = msgspec.structs.replace(block, parts=parts, failed=earlier.failed or block.failed)
         call.result = msgspec.structs.replace(block, call_id=call.block.id, name=call.block.name)
         return []
 

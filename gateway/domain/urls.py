@@ -161,5 +161,5 @@ def _authorization(user: str | None, password: str | None) -> str:
     return "Basic " + base64.b64encode(pair.encode()).decode()
 
 
-def _bad_proxy(why: str) -> BadRequest:
-    return BadRequest(f"proxy: {why}", param="proxy")
+def _bad_proxy(reason: str) -> BadRequest:
+    return BadRequest(f"proxy: {reason}", param="proxy")

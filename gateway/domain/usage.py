@@ -123,32 +123,32 @@ def canonical(usage: Usage) -> Usage:
     return msgspec.structs.replace(result, parts=_parts(usage.parts, result)) if usage.parts else result
 
 
-def _parts(given: Mapping[str, int], whole: Usage) -> dict[str, int]:
+def _parts(reported: Mapping[str, int], whole: Usage) -> dict[str, int]:
     """Returns the parts, none counted twice.
 
     Input that is neither text nor cached nor written is at most the input without cache and writes; what exceeds this
     is cached, as far as possible. Output of all kinds and citations are at most the output.
     """
-    out: dict[str, int] = {}
+    parts: dict[str, int] = {}
     fresh, cached = whole.input - whole.cached - whole.cache_write, whole.cached
     for kind in MODALITIES:
-        count = max(0, given.get(f"input_{kind}", 0))
-        known = min(max(0, given.get(f"cached_{kind}", 0)), cached)
-        count = max(count, known)
-        new = min(count - known, fresh)
-        known = min(count - new, cached)
-        fresh, cached = fresh - new, cached - known
-        out[f"input_{kind}"], out[f"cached_{kind}"] = new + known, known
-    out[LONGEST_WRITE] = min(max(0, given.get(LONGEST_WRITE, 0)), whole.cache_write_long)
+        count = max(0, reported.get(f"input_{kind}", 0))
+        cached_count = min(max(0, reported.get(f"cached_{kind}", 0)), cached)
+        count = max(count, cached_count)
+        new = min(count - cached_count, fresh)
+        cached_count = min(count - new, cached)
+        fresh, cached = fresh - new, cached - cached_count
+        parts[f"input_{kind}"], parts[f"cached_{kind}"] = new + cached_count, cached_count
+    parts[LONGEST_WRITE] = min(max(0, reported.get(LONGEST_WRITE, 0)), whole.cache_write_long)
     left = whole.output
     for name in (*OUTPUT_PARTS, CITATIONS):
-        out[name] = min(max(0, given.get(name, 0)), left)
-        left -= out[name]
-    long = whole.cache_write_long - out[LONGEST_WRITE]
-    most = (fresh, cached, whole.cache_write - whole.cache_write_long, long, left)
-    out |= {name: min(max(0, given.get(name, 0)), room) for name, room in zip(OTHER_PARTS, most, strict=True)}
-    out |= {name: max(0, given.get(name, 0)) for name in UNITS}
-    return {name: count for name, count in out.items() if count}
+        parts[name] = min(max(0, reported.get(name, 0)), left)
+        left -= parts[name]
+    long = whole.cache_write_long - parts[LONGEST_WRITE]
+    limits = (fresh, cached, whole.cache_write - whole.cache_write_long, long, left)
+    parts |= {name: min(max(0, reported.get(name, 0)), limit) for name, limit in zip(OTHER_PARTS, limits, strict=True)}
+    parts |= {name: max(0, reported.get(name, 0)) for name in UNITS}
+    return {name: count for name, count in parts.items() if count}
 
 
 def as_object(usage: Usage) -> dict[str, object]:

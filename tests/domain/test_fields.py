@@ -10,7 +10,7 @@ from gateway.domain.account import AccountFields
 from gateway.domain.budget import Budget, Window
 from gateway.domain.channel import ChannelFields
 from gateway.domain.errors import BadRequest
-from gateway.domain.field_kinds import Field, once
+from gateway.domain.field_kinds import Field, unique_pairs
 from gateway.domain.fields import ACCOUNT, CHANNEL, GROUP, SETTINGS, TOKEN, Table, changed_fields, details
 from gateway.domain.group import GroupFields
 from gateway.domain.limits import Limits
@@ -174,6 +174,6 @@ def test_a_span_counts_from_now() -> None:
 
 
 def test_a_name_given_twice_is_refused() -> None:
-    assert once([("a", 1), ("b", 1)], "--x") == {"a": 1, "b": 1}
+    assert unique_pairs([("a", 1), ("b", 1)], "--x") == {"a": 1, "b": 1}
     with pytest.raises(BadRequest, match="--x: 'a' is given twice"):
-        once([("a", 1), ("a", 2)], "--x")
+        unique_pairs([("a", 1), ("a", 2)], "--x")

@@ -21,7 +21,7 @@ from gateway.domain.errors import BadRequest, GatewayError, InvalidToken, NotFou
 from gateway.domain.json_text import read_typed
 from gateway.domain.order import Order
 from gateway.domain.output_limit import OutputLimit, read_limit
-from gateway.domain.prompt_size import MESSAGE_TOKENS, MESSAGES_SIGNS, InputBound, bound_of, tokens_of
+from gateway.domain.prompt_size import MESSAGE_TOKENS, MESSAGES_MARKERS, InputBound, bound_of, tokens_of
 from gateway.domain.rawjson import NULL, Fields
 from gateway.inbound.api import LARGE, AttemptPlan, HttpRequest, InboundApi, InboundRequest
 from gateway.inbound.chat.api import MAX_OUTPUT, check_model, error_object, is_plain, missing_input
@@ -159,7 +159,7 @@ def prompt_of(fields: Fields) -> int:
 def _input_bound(fields: Fields) -> InputBound:
     texts, schemas, others = _prompt_parts(fields)
     settings = [fields[name] for name in _SETTINGS if name in fields]
-    return bound_of(texts, schemas, [*others, *settings], MESSAGES_SIGNS)
+    return bound_of(texts, schemas, [*others, *settings], MESSAGES_MARKERS)
 
 
 def _prompt_parts(fields: Fields) -> tuple[list[msgspec.Raw], list[msgspec.Raw], list[msgspec.Raw]]:

@@ -18,7 +18,7 @@ from gateway.domain.errors import BadRequest
 from gateway.domain.json_text import read_typed
 from gateway.domain.order import Order
 from gateway.domain.output_limit import OutputLimit, larger, read_limit
-from gateway.domain.prompt_size import MESSAGE_TOKENS, RESPONSES_SIGNS, bound_of, tokens_of
+from gateway.domain.prompt_size import MESSAGE_TOKENS, RESPONSES_MARKERS, bound_of, tokens_of
 from gateway.domain.rawjson import NULL, Fields
 from gateway.inbound.api import HttpRequest, InboundRequest
 from gateway.inbound.chat.api import MAX_MODEL, MAX_OUTPUT, is_plain, missing_input
@@ -152,7 +152,7 @@ def parse_responses_request(request: HttpRequest) -> InboundRequest:
     compacts = TRIGGER in bytes(typed.input)
     others = [fields[name] for name in fields.keys() - _COUNTED]
     texts = _present_fields(fields, _INPUT)
-    bound = bound_of(texts, _present_fields(fields, _SCHEMAS), others, RESPONSES_SIGNS)
+    bound = bound_of(texts, _present_fields(fields, _SCHEMAS), others, RESPONSES_MARKERS)
     return InboundRequest(
         body=body,
         fields=fields,
