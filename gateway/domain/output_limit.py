@@ -1,19 +1,20 @@
-"""Output limit: the most output that a request allows as it goes out. The one place that reads caps, for holds.
+"""Output limit: the most output that an outgoing request allows, for holds. Only this file reads caps.
 
-A hold must cover whatever an upstream may make of the caps it receives, so they are read generously:
+A hold must cover the output however an upstream understands the caps it gets, so they are read generously:
 
-- every cap counts, under any name that vendors and model servers use and at any depth; of several the largest
+- every cap counts, under any name that vendors and model servers use and at any depth; if there are several, the
+  largest counts
 - numbers of answers multiply, under any name and at any depth, as do arrays of prompts
-- a budget for thinking comes on top of the cap, because some vendors count it apart; not so in APIs whose cap is known
-  to bound both (``thinks_within``)
-- predicted output comes on top as well: what the model does not use of it is billed as output
-- two readings of the same bytes must not differ: an object with the same name twice is refused
-- a cap under another name than the API's own bounds nothing, for an upstream may not know it, but may be obeyed
-- one that says that there is no limit leaves nothing to choose: what a usual answer needs must be affordable
+- a budget for thinking is added to the cap, because some vendors count it separately, but not in APIs whose cap is
+  known to include it (``thinks_within``)
+- predicted output is added as well, because what the model does not use of it is billed as output
+- an object with the same name twice is refused, because an upstream may read the other value
+- a cap under another name than the API's own may be obeyed by the upstream, but is no guarantee of a limit
+- if a cap means that there is no limit, the gateway cannot set one, so a usual answer must be affordable
 
-Each inbound API says what of a client's request goes out to a channel that speaks it (``InboundRequest.output_rule``),
-and each dialect what goes out of a chat (``dialects.output_limit``). The conversation is not looked at: nothing that
-the model reads is a limit.
+Each inbound API says which part of a client's request is sent to a channel that speaks the API
+(``InboundRequest.output_rule``), and each dialect what is sent of a chat (``dialects.output_limit``). The conversation
+is skipped: nothing that the model reads is a limit.
 """
 
 import math
@@ -32,10 +33,10 @@ from gateway.domain.prompt_size import BOUND_BYTES_PER_TOKEN
 from gateway.domain.rawjson import Fields
 
 LEAST_OUTPUT = 1024
-"""The output tokens that must be affordable if the gateway chooses the cap: fewer give useless answers."""
+"""The output tokens that must be affordable if the gateway chooses the cap. With fewer, answers are useless."""
 
 CAPS = ("max_completion_tokens", "max_tokens")
-"""OpenAI's names of the one output limit."""
+"""OpenAI's names of the output limit."""
 
 STANDARD_FIELDS = frozenset(
     {
@@ -46,19 +47,18 @@ STANDARD_FIELDS = frozenset(
         *("prompt_cache_key", "prompt_cache_options", "prompt_cache_retention", "moderation", "web_search_options"),
     }
 )
-"""Fields whose meaning is known. Of these only ``CAPS`` and ``n`` affect the length of the output."""
+"""Fields whose meaning is known. Of them only ``CAPS`` and ``n`` affect the length of the output."""
 
 CHAT_CONTENT = frozenset({"model", "messages", "tools", "functions", "response_format", "tool_choice", "function_call"})
 """Fields of a chat that the model reads."""
 
 MOST_TOKENS = 10**9
-"""A cap counts for at most this: no answer is longer, and sums stay within 64 bits."""
+"""The value of larger caps: no answer is longer, and sums stay within 64 bits."""
 MOST_CHOICES = 128
 """The most choices that a client may request."""
 
 MOST_NAMES = 1000
-"""The most different names of limits in one request: nobody needs so many, and the event loop waits while they are
-read."""
+"""The most different names of limits in one request. Reading more would block the event loop for too long."""
 
 _WORDS = (
     *("token", "predict", "budget", "max", "min", "best", "num", "count", "len", "limit", "sample", "choice", "amount"),
@@ -66,7 +66,7 @@ _WORDS = (
     *("completion", "output", "candidate", "sequence", "generation", "prompt", "input", "batch", "request", "instance"),
 )
 _HINT = re.compile("|".join(_WORDS), re.IGNORECASE)
-"""A name must contain one of these to be examined closely; a short one such as ``n`` need not."""
+"""Matches names that may be limits, except those of one or two letters such as ``n``."""
 _CAP = re.compile(
     r"token(?!iz|.*ids?$)|predict|(max|min)(imum)?(new|gen|out|decode|.*(len|completion|response|answer|reply))"
     r"|(gen|generat|output|completion|response|answer|reply).*(len|limit|max)|amountgen|genamt"
@@ -74,18 +74,18 @@ _CAP = re.compile(
 """Matches names without their underscores: ``max_new_tokens``, ``num_predict``, ``maxOutputTokens``, ``max_length``."""
 _THINKING = re.compile(r"budget|think|reason", re.IGNORECASE)
 _NO_CAP = re.compile(r"prompt|input|context|cache|truncat")
-"""Names that limit the input."""
+"""Matches names that limit the input."""
 _SCHEMA = frozenset({"maxLength", "minLength"})
-"""Words of JSON Schema, for the form of an answer, where a ``type`` stands beside them."""
+"""Keywords of JSON Schema, in objects that also have a ``type``. They are about the form of an answer."""
 _NUMBERS = frozenset({int, float, str})
-"""Types of values that may be numbers: some are text."""
+"""Types of values that may be numbers."""
 _CONTAINERS = frozenset({dict, list})
 _PREDICTIONS = frozenset({"prediction"})
 """Fields whose length counts as output."""
 _HINT_IN_JSON = re.compile(
     rb'(?:"n|(?:\\u|' + "|".join(_WORDS).encode() + rb')(?:[^"\\]|\\.)*)"\s*:', re.IGNORECASE | re.DOTALL
 )
-"""Matches JSON text that contains a name of a limit."""
+"""Matches JSON text that may contain the name of a limit."""
 _CONTAINER_STARTS = (b"{", b"[")
 _CHOICES = frozenset(
     {
@@ -96,19 +96,19 @@ _CHOICES = frozenset(
     }
 )
 _BATCHES = frozenset({"prompt", "prompts", "input", "inputs", "requests", "instances", "batch"})
-"""Arrays whose items are each answered."""
+"""Names of arrays of which each item gets an answer."""
 
 
 class OutputLimit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The most output of one request, in tokens of each choice."""
+    """The most output of one request, in tokens per choice."""
 
     capped: int = 0
-    """What its caps allow; 0: it has none."""
+    """The output that its caps allow; 0 if it has none."""
     expected: int = 0
-    """What to expect if nothing limits the output: at least ``capped``."""
+    """The output to hold for if no cap is sure to be obeyed; at least ``capped``."""
     choices: int = 1
     minimum: int = 0
-    """The smallest cap that the gateway itself chooses for a request without one, with what it does not limit."""
+    """The least output that must be affordable if the gateway sets a cap, with what that cap does not limit."""
 
     @property
     def capped_total(self) -> int:
@@ -127,14 +127,14 @@ class OutputLimit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 def limit_of(cap: int | None, *, expected: int = DEFAULT_OUTPUT, choices: int = 1, minimum: int = 0) -> OutputLimit:
-    """Returns the limit of a dialect in which one number limits the whole output, thinking included."""
+    """Returns the limit of a dialect in which one number limits the whole output, including thinking."""
     if cap is None or cap < 1:
         return OutputLimit(expected=expected, choices=choices, minimum=max(1, minimum))
     return OutputLimit(capped=min(cap, MOST_TOKENS), choices=choices)
 
 
 def larger(limit: OutputLimit, other: OutputLimit) -> OutputLimit:
-    """Returns the limit of a request that may go out in either form."""
+    """Returns the limit of a request that may be sent in either of two forms."""
     return OutputLimit(
         capped=max(limit.capped_total, other.capped_total),
         expected=max(limit.total, other.total),
@@ -149,27 +149,31 @@ def read_limit(
     caps: tuple[str, ...] = CAPS,
     thinks_within: bool = False,
 ) -> OutputLimit:
-    """Returns the limit of an outgoing request, with whatever vendors have added to it.
+    """Returns the limit of an outgoing request, also by fields that are not the API's own.
 
-    ``content``: fields that are skipped; ``caps``: the API's own names of the limit.
+    ``content`` names the fields to skip, ``caps`` those of the API for its limit.
     """
     if not fields:
         return limit_of(None)
     search = _LimitSearch()
     search.examine({name: fields[name] for name in fields.keys() - content})
     api_caps = [rawjson.maybe(fields.get(name)) for name in caps]
-    bounded = any(type(value) is int and value >= 1 for value in api_caps)
+    is_sure = any(type(value) is int and value >= 1 for value in api_caps) and not search.unbounded
     cap = max(search.caps, default=0)
     thinking = max(search.budget + max(search.inner, cap) - cap, search.inner)
-    thinking_within, extra = (thinking, search.predicted) if thinks_within else (0, thinking + search.predicted)
-    capped = min(max(cap, thinking_within) + extra, MOST_TOKENS) if cap else 0
-    expected = min(max(DEFAULT_OUTPUT, thinking_within) + extra, MOST_TOKENS) if search.unbounded or not bounded else 0
-    minimum = expected if search.unbounded else 0 if cap else min(max(1, thinking_within) + extra, MOST_TOKENS)
-    return OutputLimit(capped=capped, expected=expected, choices=search.choices, minimum=minimum)
+    included, added = (thinking, search.predicted) if thinks_within else (0, thinking + search.predicted)
+
+    def output(tokens: int) -> int:
+        """Returns the whole output if its text has this limit."""
+        return min(max(tokens, included) + added, MOST_TOKENS)
+
+    expected = 0 if is_sure else output(DEFAULT_OUTPUT)
+    minimum = expected if search.unbounded else 0 if cap else output(1)
+    return OutputLimit(capped=output(cap) if cap else 0, expected=expected, choices=search.choices, minimum=minimum)
 
 
 def may_limit(fields: Fields) -> bool:
-    """Returns whether these fields may contain a limit. It costs little."""
+    """Returns whether these fields may contain a limit. This is a quick test that may be wrong."""
     if any([_meaning(name) is not _Meaning.NONE or name in _PREDICTIONS for name in fields]):  # noqa: C419 - quicker so
         return True
     text = b"".join([text for text in map(bytes, fields.values()) if text.startswith(_CONTAINER_STARTS)])
@@ -187,21 +191,23 @@ class _Meaning(Enum):
 
 
 class _LimitSearch:
-    """What the fields of a request say about its output."""
+    """Collects everything in the fields of a request that may limit its output."""
 
     def __init__(self) -> None:
         self.caps: list[int] = []
         self.unbounded = False
-        """Whether a cap means "no limit": -1 for llama.cpp."""
+        """Whether a cap means "no limit", as -1 does for llama.cpp."""
         self.budget = 0
         """The largest budget for thinking."""
         self.inner = 0
-        """The largest cap inside of an object about thinking: for thinking, or for the whole output."""
+        """The largest cap inside an object about thinking, which may be for thinking or for the whole output."""
         self.predicted = 0
+        """The tokens of predicted output."""
         self.choices = 1
+        """The number of answers."""
 
     def examine(self, fields: Fields) -> None:
-        """Examine these fields and everything in them. Raises BadRequest if that is too much."""
+        """Examine these fields and everything in them. Raises BadRequest if they have too many limits."""
         for name in _PREDICTIONS & fields.keys():
             self.predicted += -(-len(memoryview(fields.pop(name))) // BOUND_BYTES_PER_TOKEN)
         if not may_limit(fields):
@@ -216,8 +222,9 @@ class _LimitSearch:
                     self._add(meanings[name], obj[name], thinking=thinking)
 
     def _add(self, meaning: _Meaning, value: Any, *, thinking: bool) -> None:
+        """Add the value of a limit. ``thinking``: it is inside an object about thinking."""
         if meaning is _Meaning.BATCH:
-            if type(value) is list and value and type(value[0]) is not int:  # otherwise it is one text, given as tokens
+            if type(value) is list and value and type(value[0]) is not int:  # numbers are one text, given as tokens
                 self._multiply(len(value))
         elif type(value) is list:
             for item in value:
@@ -239,7 +246,7 @@ class _LimitSearch:
         amount = _amount(value)
         if amount is None:
             return
-        if amount < 1:  # or without end
+        if amount < 1:
             self.unbounded = True
         else:
             self.caps.append(min(amount, MOST_TOKENS))
@@ -250,7 +257,7 @@ class _LimitSearch:
 
 
 def _all_objects(top: dict[str, Any]) -> tuple[list[tuple[bool, dict[str, Any]]], set[str]]:
-    """Yields all objects, with whether they are about thinking, and the names in them."""
+    """Returns all objects, each with whether it is about thinking, and all names in them."""
     objects: list[tuple[bool, dict[str, Any]]] = []
     names: set[str] = set()
     stack: list[tuple[bool, Any]] = [(False, top)]
@@ -268,7 +275,7 @@ def _all_objects(top: dict[str, Any]) -> tuple[list[tuple[bool, dict[str, Any]]]
 
 
 def _limit_names(names: set[str]) -> dict[str, _Meaning]:
-    """Returns the names of limits. Raises BadRequest if they are too many; other names cost next to nothing."""
+    """Returns the names that are limits, with their meanings. Raises BadRequest if there are too many of them."""
     meanings: dict[str, _Meaning] = {}
     for name in names:
         if (len(name) < 3 or _HINT.search(name)) and (meaning := _meaning(name)) is not _Meaning.NONE:
@@ -281,6 +288,7 @@ def _limit_names(names: set[str]) -> dict[str, _Meaning]:
 
 @lru_cache(maxsize=1024)
 def _meaning(name: str) -> _Meaning:
+    """Returns what a number with this name limits."""
     word = name.lower().replace("_", "").replace("-", "")
     if word in _CHOICES:
         return _Meaning.CHOICES
@@ -296,13 +304,13 @@ def _meaning(name: str) -> _Meaning:
 
 
 def _amount(value: Any) -> int | None:
-    """Returns the number, rounded up, also from a float or text; None if it is not a number, -1 for "no limit".
+    """Returns an integer, float or numeric text as an integer, rounded up; -1 for infinity; None if it is no number.
 
-    Text is read as generously as by servers written in Python.
+    A text is read as by Python's ``float``, because many servers are written in Python.
     """
     if type(value) is int:
         return value
-    if type(value) is str and len(value) <= 400:  # the longest float that is written out has fewer
+    if type(value) is str and len(value) <= 400:  # the longest float has fewer digits
         try:
             value = float(value)
         except ValueError:

@@ -1,4 +1,4 @@
-"""Kinds of fields that are pairs: deadlines, headers, mock options, overrides of requests, fallbacks of models."""
+"""Pair kinds: the kinds of fields with pairs: deadlines, headers, mock options, overrides of requests, fallbacks."""
 
 import json
 import math
@@ -28,12 +28,12 @@ def json_or_text(text: str) -> Any:
 
 
 def json_text(value: Any) -> str:
-    """Returns text as it is, unless it would be read as something else."""
+    """Returns JSON, or a text as it is if ``json_or_text`` returns it unchanged."""
     return value if isinstance(value, str) and json_or_text(value) == value else json.dumps(value, ensure_ascii=False)
 
 
 class Deadlines(Pairs[Timeouts]):
-    """Seconds by name, or ``default``; names not typed get their default."""
+    """Deadlines: seconds by name, or ``default``. In a form, names that are not typed get their default."""
 
     metavar = "NAME=SECONDS"
     merges = "default"
@@ -54,6 +54,7 @@ class Deadlines(Pairs[Timeouts]):
 
 
 def _seconds(name: str, text: str) -> float:
+    """Returns the seconds of a deadline. Raises BadRequest."""
     default: float | None = msgspec.structs.asdict(Timeouts()).get(name)
     if text == "default" and default is not None:
         return default
@@ -68,12 +69,12 @@ def _seconds(name: str, text: str) -> float:
 
 
 def _brief(seconds: float) -> str:
-    """Returns a short form if that loses nothing."""
+    """Returns seconds in a short form, if that is exact."""
     return f"{seconds:g}" if float(f"{seconds:g}") == seconds else str(seconds)
 
 
 class Headers(Pairs[dict[str, str]]):
-    """Request headers. Their values are secret unless they are references: a view masks them."""
+    """Request headers. Values that are not references to variables may be secret, and are masked in views."""
 
     clears = "--no-headers", "Remove all additional headers."
 
@@ -86,11 +87,11 @@ class Headers(Pairs[dict[str, str]]):
         return dict(pairs)
 
     def pairs(self, value: dict[str, str]) -> Mapping[str, str]:
-        """Returns the pairs. Values that may be secret are left for the owner to fill in."""
+        """Returns the pairs. In place of a secret is ``VALUE``, which the owner must replace."""
         return {name: text if text.startswith(REFERENCE) else "VALUE" for name, text in value.items()}
 
     def text(self, value: dict[str, str]) -> str:
-        """Returns the text; empty if some values are secret."""
+        """Returns the text; empty if a value is secret."""
         return super().text(value) if all(text.startswith(REFERENCE) for text in value.values()) else ""
 
     def read(self, text: str, now: Millis) -> dict[str, str]:
@@ -101,18 +102,18 @@ class Headers(Pairs[dict[str, str]]):
 
 
 class MockOptions(Pairs[dict[str, Any]]):
-    """Options of the mock dialect: JSON values by name."""
+    """Options of the mock dialect, as JSON values by name."""
 
     merges = NONE_WORD
 
     def value(self, pairs: Mapping[str, str], before: dict[str, Any] | None) -> dict[str, Any]:
-        """Reads the options. Names may be written with hyphens: ``no-usage`` is ``no_usage``."""
+        """Returns the options. In a command, names may have hyphens: ``no-usage`` is ``no_usage``."""
         if before is None:
             return {name: json_or_text(text) for name, text in pairs.items()}
         changes = unique_pairs([(name.replace("-", "_"), text) for name, text in pairs.items()], "--option")
         options = {name.replace("-", "_"): value for name, value in before.items()}
         return {name: value for name, value in options.items() if name not in changes} | {
-            name: _simple(text) for name, text in changes.items() if text != NONE_WORD
+            name: _scalar(text) for name, text in changes.items() if text != NONE_WORD
         }
 
     def pairs(self, value: dict[str, Any]) -> Mapping[str, str]:
@@ -122,13 +123,14 @@ class MockOptions(Pairs[dict[str, Any]]):
         return ", ".join(f"{name}={item}" for name, item in value.items())
 
 
-def _simple(text: str) -> str | int | float | bool:
+def _scalar(text: str) -> str | int | float | bool:
+    """Returns the JSON value of a text, unless it is an array, an object or null; then the text."""
     value = json_or_text(text)
     return value if isinstance(value, str | int | float | bool) else text
 
 
 class Fallbacks(Pairs[tuple[Fallback, ...]]):
-    """Which models may answer for others: ``gpt-*=a,b other=c``."""
+    """Models that may answer for others: ``gpt-*=a,b other=c``."""
 
     metavar = "MODEL=OTHERS"
     clears = "--no-fallbacks", "No other model may answer."
@@ -144,7 +146,7 @@ class Fallbacks(Pairs[tuple[Fallback, ...]]):
 
     def arguments(self, field: Field, before: tuple[Fallback, ...], after: tuple[Fallback, ...]) -> Sequence[str]:
         for rule in after if before != after else ():
-            comma_list(rule.to)  # no option can hold a name with a comma
+            comma_list(rule.to)  # raises BadRequest for a name with a comma, which no option can contain
         return super().arguments(field, before, after)
 
     def show(self, value: tuple[Fallback, ...]) -> str:
@@ -153,14 +155,15 @@ class Fallbacks(Pairs[tuple[Fallback, ...]]):
 
 PROMPT_PLACES = ("before the client's", "instead of the client's")
 DEFAULT, REMOVE = "?", "-"
+"""What a parameter begins with that has a default, or is removed."""
 BREAK = "\\n"
-"""A line end of the system prompt in a one-line input."""
+"""The text that stands for a line break of the system prompt in an input of one line."""
 
 
 class RequestOverrides(Kind[Overrides | None]):
-    """Parameters ``temperature=0.2 ?max_tokens=4096 -logprobs``: always set, set unless the client sets it, removed.
+    """Parameters such as ``temperature=0.2 ?max_tokens=4096 -logprobs``: always set, set by default, and removed.
 
-    The system prompt and its place are parts of their own.
+    The system prompt and its place have inputs of their own.
     """
 
     def options(self, field: Field) -> Sequence[Option]:
@@ -175,7 +178,7 @@ class RequestOverrides(Kind[Overrides | None]):
         ]
 
     def change(self, field: Field, options: Mapping[str, Any], before: Overrides | None) -> Any:
-        """Each kind of change replaces the earlier ones of its kind."""
+        """Returns the overrides after options. Options of one kind replace all earlier parameters of that kind."""
         changes: dict[str, Any] = {}
         for kind in ("set", "default"):
             if pairs := options.get(f"{kind}_params"):
@@ -195,7 +198,7 @@ class RequestOverrides(Kind[Overrides | None]):
         return " ".join([*words, *(REMOVE + shlex.quote(name) for name in overrides.remove)])
 
     def read(self, text: str, now: Millis) -> Overrides:
-        return _parameters(text)
+        return _parse_parameters(text)
 
     def part(self, value: Overrides | None) -> Overrides:
         return msgspec.structs.replace(value or Overrides(), system="", replace_system=False)
@@ -205,7 +208,7 @@ class RequestOverrides(Kind[Overrides | None]):
         return msgspec.structs.replace(part, system=base.system, replace_system=base.replace_system) or None
 
     def arguments(self, field: Field, before: Overrides | None, after: Overrides | None) -> Sequence[str]:
-        """Returns all options again if some were set before, including those of the prompt."""
+        """Returns the arguments for all overrides, including the prompt, because one option first removes all."""
         if before == after:
             return []
         overrides, arguments = after or Overrides(), ["--no-overrides"] if before else []
@@ -230,7 +233,7 @@ class RequestOverrides(Kind[Overrides | None]):
 
 
 class SystemPrompt(Text):
-    """The system prompt of overrides. Its option is among those of ``RequestOverrides``, as far as commands go."""
+    """The system prompt of overrides. ``RequestOverrides`` returns its arguments of a command."""
 
     def text(self, value: Any) -> str:
         return self.part(value).replace("\n", BREAK)
@@ -249,7 +252,7 @@ class SystemPrompt(Text):
 
 
 class PromptPlace(Flag):
-    """Whether that prompt replaces the client's."""
+    """Whether the system prompt replaces the client's. ``RequestOverrides`` returns its arguments of a command."""
 
     def __init__(self) -> None:
         super().__init__(PROMPT_PLACES[True], PROMPT_PLACES[False])
@@ -264,7 +267,8 @@ class PromptPlace(Flag):
         return []
 
 
-def _parameters(text: str) -> Overrides:
+def _parse_parameters(text: str) -> Overrides:
+    """Returns the parameters in a text, without a system prompt. Raises BadRequest."""
     always: dict[str, Any] = {}
     defaults: dict[str, Any] = {}
     removed: list[str] = []
@@ -280,6 +284,7 @@ def _parameters(text: str) -> Overrides:
 
 
 def _removed_name(text: str, _now: Millis) -> str:
+    """Returns the text. Raises BadRequest if it has no names."""
     if not listed_names([text]):
         raise BadRequest(f"{text!r} contains no names; --no-overrides removes all that is set here")
     return text

@@ -1,6 +1,6 @@
 """Patterns of model names: ``*`` and ``?`` as in a shell, case-sensitive; a leading ``!`` excludes names.
 
-Also what a name tells: in most lists only it shows which models make embeddings.
+Also similar names, and which models make embeddings, which in most lists only the name shows.
 """
 
 import re
@@ -10,16 +10,16 @@ from functools import lru_cache
 
 NOT = "!"
 SIMILARITY = 0.6
-"""How much of two names must agree, from 0 to 1."""
+"""How similar two names must be, from 0 to 1."""
 MOST_COMPARED = 200
-"""How many names are compared letter by letter, at some 10 microseconds each, on the event loop."""
+"""The most names that are compared letter by letter on the event loop, in about 10 microseconds each."""
 
 _EMBEDDING = re.compile(r"embed|(?:^|[/-])(?:bge|gte|e5|all-minilm|voyage|m2-bert)-(?!.*rerank)", re.IGNORECASE)
 
 
 def matches(name: str, patterns: tuple[str, ...]) -> bool:
-    """Returns whether the name matches one of the patterns and none that excludes. Without including patterns all names
-    match.
+    """Returns whether the name matches one of the patterns and none that excludes it. If all patterns exclude names,
+    all others match.
     """
     including = [pattern for pattern in patterns if not pattern.startswith(NOT)]
     excluding = [pattern[1:] for pattern in patterns if pattern.startswith(NOT)]
@@ -27,20 +27,18 @@ def matches(name: str, patterns: tuple[str, ...]) -> bool:
 
 
 def is_pattern(text: str) -> bool:
-    """Returns whether it is a pattern rather than a name."""
+    """Returns whether the text is a pattern rather than a name."""
     return "*" in text or "?" in text or text.startswith(NOT)
 
 
 def near_names(name: str, known: Iterable[str], count: int = 3) -> list[str]:
-    """Returns what an unknown name may have meant: names that contain it, then names spelled alike."""
+    """Returns known names that may have been meant by an unknown one: those that contain it, then similar ones."""
     return list(_cached_near_names(name, tuple(known), count))
 
 
 @lru_cache(maxsize=32)
 def _cached_near_names(name: str, known: tuple[str, ...], count: int) -> tuple[str, ...]:
-    """Cached, because a client may repeat its mistake many times a second. Of many names only those with its letters
-    are compared.
-    """
+    """Returns what ``near_names`` does. It is cached because a client may repeat its mistake many times a second."""
     from difflib import get_close_matches  # noqa: PLC0415 - needed for a mistake only
 
     names, folded = sorted(known), name.casefold()
@@ -51,17 +49,16 @@ def _cached_near_names(name: str, known: tuple[str, ...], count: int) -> tuple[s
 
 
 def _spelled_alike(typed: str, names: Iterable[str]) -> list[str]:
-    """Returns the names that may be alike, by lengths and letters. A vendor or a date may be added."""
+    """Returns the names that may be similar, by their lengths and letters."""
     letters, size = set(typed), len(typed)
     similar_length = (name for name in names if 2 * min(len(name), size) >= SIMILARITY * (len(name) + size))
     missing = {name: len(letters.difference(name.casefold())) for name in similar_length}
-    # letters that are typed wrong
-    similar = (name for name, count in missing.items() if count <= 3)
+    similar = (name for name, count in missing.items() if count <= 3)  # so many letters may be typed wrong
     return sorted(similar, key=lambda name: (missing[name], abs(len(name) - size)))[:MOST_COMPARED]
 
 
 def is_embedding_model(name: str) -> bool:
-    """Returns whether a model makes embeddings, by its vendor's name for it."""
+    """Returns whether a model makes embeddings, according to its name."""
     return _EMBEDDING.search(name) is not None
 
 

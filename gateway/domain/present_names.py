@@ -1,8 +1,7 @@
-"""Present names: what tokens, channels and groups are called now, so that a filter finds calls under their former
-names.
+"""Present names: what tokens, channels and groups are called now, so that filters also find calls under former names.
 
-A call keeps the names of its time. A search for the calls of a token means all of them, whenever it was renamed. A
-removed token or channel has its last name.
+The record of a call has the names of its time, but a search for the calls of a token means all of them. A removed token
+or channel has its last name.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -25,19 +24,16 @@ from gateway.domain.registry import Registry
 
 
 class PresentNames(msgspec.Struct, frozen=True, kw_only=True):
-    """The present names, and the last ones of what was removed."""
+    """The present names by id, and the last names of what was removed."""
 
     tokens: Mapping[str, str] = {}
-    """By id."""
     channels: Mapping[str, str] = {}
-    """By id."""
     keys: Mapping[str, str] = {}
-    """Ids of tokens and channels by what stands for their keys, also former ones; see ``key_owners.owner_ids``."""
+    """The ids of tokens and channels by the handles of their present and former keys; see ``key_owners.owner_ids``."""
     groups: Mapping[str, str] = {}
-    """By id."""
 
     def widened(self, query: Query) -> Query:
-        """Returns the query in which a name also means the calls of its token, channel or group under other names."""
+        """Returns the query in which a name also matches calls of its token, channel or group under other names."""
         conditions = tuple(map(self._widened, query.conditions))
         return query if conditions == query.conditions else msgspec.structs.replace(query, conditions=conditions)
 
@@ -60,7 +56,7 @@ class PresentNames(msgspec.Struct, frozen=True, kw_only=True):
         return AnyOf((condition, *others)) if others else condition
 
     def _renamed_conditions(self, condition: PatternCondition) -> Iterator[Condition]:
-        """Returns what else finds calls of those whose names match."""
+        """Yields conditions that match all calls of the tokens, channels and groups whose present names match."""
         for field, names in (("token", self.tokens), ("channel", self.channels), ("group", self.groups)):
             if condition.field == field and condition.pattern.strip("*"):
                 ids = frozenset(key for key, name in names.items() if condition.matches_text(name))
@@ -70,7 +66,7 @@ class PresentNames(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def present_names_of(event: Snapshot | EntityChanged) -> PresentNames:
-    """Returns the names that a server sent to its watchers."""
+    """Returns the names in an event for watchers."""
     return PresentNames(
         tokens=_with_prefix("tok_", event.removed_names) | {token.id: token.name for token in event.tokens},
         channels=_with_prefix("ch_", event.removed_names) | {channel.id: channel.name for channel in event.channels},
@@ -90,7 +86,7 @@ def names_in(registry: Registry, removed: Mapping[str, str]) -> PresentNames:
 
 
 def removed_names(entries: Iterable[HistoryEntry], registry: Registry) -> dict[str, str]:
-    """Returns the last names of removed tokens and channels by id, from the changes, oldest first."""
+    """Returns the last names of removed tokens and channels by id. ``entries`` are oldest first."""
     existing = registry.tokens.keys() | registry.channels.keys()
     names = {
         change.key: change.name

@@ -2,8 +2,8 @@
 a cost.
 
 The amounts are set by the owner or come from ``control.vendor_prices``; ``tui.receipt`` and ``commands.formatting``
-show the formula with its numbers. A price consists, from the outside in, of rules (which apply from a day on, in some
-hours, or for a service tier), tiers (for longer inputs), and rates (of each kind of tokens, and of each search).
+show the formula with its numbers. A price has rules, which apply from a day on, in some hours, or for a service tier;
+rules and prices have tiers for longer inputs; and all of these have rates for each kind of tokens and for searches.
 """
 
 from collections.abc import Callable, Mapping
@@ -27,10 +27,10 @@ from gateway.domain.usage import (
 
 REASONING: Final = "reasoning"
 RATE_NAMES: Final = (*PARTS, REASONING)
-"""Rates without fields of their own: of parts of a usage, of reasoning if it is billed apart from other output, and, in
-nano-dollars each, of ``UNITS``."""
+"""The names of rates that have no fields of their own: for parts of a usage, for reasoning if it is billed separately
+from other output, and for ``UNITS``, in nano-dollars per unit."""
 VARIANTS: Final = ("flex", "priority", "fast", "batch")
-"""Ways to process a call for which vendors charge other prices."""
+"""The ways to process a call for which vendors have other prices."""
 RATE_WORDS: Final[Mapping[str, str]] = {
     **{f"input_{kind}": f"{kind} input" for kind in MODALITIES},
     **{f"cached_{kind}": f"cached {kind} input" for kind in MODALITIES},
@@ -47,7 +47,7 @@ RATE_WORDS: Final[Mapping[str, str]] = {
     "file_searches": "file search",
     PICTURES: "picture",
 }
-"""The names of the rates that people see."""
+"""The names of these rates for people."""
 
 
 class PriceAmounts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -62,18 +62,18 @@ class PriceAmounts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     cache_write_long: Nanos | None = None
     """The rate of what the upstream's cache keeps for an hour or more; None means the rate of ``cache_write``."""
     extras: dict[str, Nanos] = {}
-    """Further rates, by ``RATE_NAMES``. A part of a usage without one has the rate of the whole; a tier or rule
-    without one has that of its price."""
+    """Further rates, by ``RATE_NAMES``. A part of a usage without a rate has that of the whole, a tier or rule without
+    a rate that of its price."""
 
 
 class Tier(PriceAmounts, frozen=True, kw_only=True, omit_defaults=True):
-    """The prices of calls whose input is longer than ``above`` tokens."""
+    """The rates of calls whose input is longer than ``above`` tokens."""
 
     above: int
 
 
 class PriceRule(PriceAmounts, frozen=True, kw_only=True, omit_defaults=True):
-    """PriceAmounts that replace those of a price if all of its conditions hold; see ``in_force``."""
+    """The amounts that replace those of a price if all conditions hold; see ``in_force``."""
 
     since: Millis = Millis(0)
     """The moment from which the rule applies."""
@@ -91,7 +91,7 @@ class PriceRule(PriceAmounts, frozen=True, kw_only=True, omit_defaults=True):
 
 
 UPSTREAM = "upstream"
-"""The source of a context that an upstream lists; any other is the name of a price list."""
+"""The source of a context length that an upstream lists. Other sources are names of price lists."""
 MANUAL = "manual"
 """The source of a price that the owner set."""
 LIKE = "like "
@@ -99,7 +99,7 @@ LIKE = "like "
 
 
 def is_set_by_owner(source: str) -> bool:
-    """Returns whether a price with this source is the owner's choice; then no list replaces it."""
+    """Returns whether the owner set the price with this source, so that no list replaces it."""
     return source == MANUAL or source.startswith(LIKE)
 
 
@@ -113,16 +113,16 @@ class Price(PriceAmounts, frozen=True, kw_only=True, omit_defaults=True):
     per_call: Nanos = Nanos(0)
     tiers: tuple[Tier, ...] = ()
     rules: tuple[PriceRule, ...] = ()
-    """The rules, of which the last one that holds counts."""
+    """The rules. If several hold, the last one counts."""
     source: str = MANUAL
     """``manual``, ``demo``, or the name of the price list it was imported from. A manual price is never overwritten."""
     updated: Millis = Millis(0)
     context: int | None = None
     """The context length in tokens by the price list, which no answer exceeds; None if it is unknown."""
     as_of: Millis = Millis(0)
-    """When the list that the price was imported from was last updated; 0 if it is not from a list."""
+    """When the list that the price is from was last updated; 0 if it is not from a list."""
     context_source: str = ""
-    """The price list that the context is from, if it is not the price's."""
+    """The price list that the context length is from, if the price is not from it too."""
 
     @property
     def free(self) -> bool:
@@ -154,7 +154,7 @@ def _costs(amounts_of: PriceAmounts) -> bool:
 
 
 class PriceDraft(msgspec.Struct, frozen=True, kw_only=True):
-    """The part of a price that the owner sets, always as a whole; None means not set.
+    """The part of a price that the owner sets, always as a whole. None means not set.
 
     A new field must also be one of ``Price``, and a ``Field`` of ``PRICE`` in ``domain.fields``.
     """
@@ -184,11 +184,11 @@ class Rates(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The rate of long cache writes; None means the rate of ``cache_write``, as in all records older than
     this field."""
     extras: dict[str, int] | None = None
-    """As in ``Price``; None if it has none."""
+    """See ``Price.extras``; None if there are none."""
 
     @property
     def long_write(self) -> int:
-        """Returns the rate of tokens that stay in the cache for long."""
+        """Returns the rate of long cache writes."""
         return self.cache_write if self.cache_write_long is None else self.cache_write_long
 
     def part(self, name: str) -> int:
@@ -216,27 +216,24 @@ class Rates(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 def in_force(price: Price, moment: Millis) -> Price:
-    """Returns the price of calls that begin at this moment. Its rules are only those for variants, without other
-    conditions.
+    """Returns the price of calls that begin at this moment. The only rules that are left in it are those for variants.
 
     If several rules hold, the last one counts, for each variant and for calls without one.
     """
     if not price.rules:
         return price
-    now, variants = price, dict[str, PriceRule]()
+    current, variants = price, dict[str, PriceRule]()
     for rule in price.rules:
         if rule.holds(moment):
             if rule.variant:
                 variants[rule.variant] = msgspec.structs.replace(rule, since=Millis(0), during=())
             else:
-                now = _with_rule(price, rule)
-    return msgspec.structs.replace(now, rules=tuple(variants.values()))
+                current = _with_rule(price, rule)
+    return msgspec.structs.replace(current, rules=tuple(variants.values()))
 
 
 def variant_price(price: Price, variant: str) -> Price | None:
-    """Returns the price of calls that are processed in this way, from a price in force; None if they have no other
-    price.
-    """
+    """Returns the price of calls with this variant, according to a price in force; None if it is the same."""
     rule = next((rule for rule in price.rules if rule.variant == variant), None)
     return None if rule is None else _with_rule(price, rule)
 
@@ -265,7 +262,7 @@ def as_rule(price: Price, **conditions: Any) -> PriceRule:
 
 
 def rates(price: Price, input_tokens: int, multiplier: int, variant: str = "") -> Rates:
-    """Returns the rates for a call of this input length and variant: those of the highest tier it exceeds.
+    """Returns the rates of a call with this input length and variant, from the highest tier that it exceeds.
 
     ``price`` must be one in force.
     """
@@ -287,7 +284,7 @@ def _rates_at(price: Price, best: Price | Tier, multiplier: int) -> Rates:
 
 
 def map_parts(part: Part, change: Callable[[Any], Any]) -> Part:
-    """Returns a price after a change of its own amounts, and of those in its tiers and rules."""
+    """Returns a price, tier or rule after ``change`` was applied to it and to all tiers and rules in it."""
     inner = {name: getattr(part, name) for name in ("tiers", "rules") if getattr(part, name, ())}
     parts: Any = {
         name: tuple(map_parts(inner_part, change) for inner_part in inner_parts) for name, inner_parts in inner.items()

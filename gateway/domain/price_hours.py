@@ -1,7 +1,7 @@
-"""PriceHours: the days and hours of a week in which a price applies: ``mon-fri 01:00-04:00 UTC``.
+"""PriceHours: the days and hours of the week in which a price applies: ``mon-fri 01:00-04:00 UTC``.
 
-Hours that end before they begin continue into the next day, and belong to the day on which they begin. The zone is a
-name of the IANA database, so summer time is respected. ``human_values`` reads the text.
+Hours whose end is before their start continue into the next day, and belong to the day on which they begin. The zone is
+a name of the IANA database, so summer time is respected. ``human_values`` parses the text.
 """
 
 from datetime import UTC, datetime, tzinfo

@@ -1,4 +1,4 @@
-"""The fields of a price, and their kinds: amounts of dollars, prices for longer inputs, rates, and rules."""
+"""Price kinds: the fields of a price, and their kinds: amounts of dollars, tiers, rates and rules."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -13,7 +13,7 @@ from gateway.domain.units import Millis, Nanos
 
 
 class Dollars(Kind[Nanos | None]):
-    """An amount in dollars; None means that another rate applies, or that it costs nothing."""
+    """An amount in dollars. None means that another rate applies, or that there is no fee."""
 
     metavar = "DOLLARS"
 
@@ -31,7 +31,7 @@ class Dollars(Kind[Nanos | None]):
         return nanos
 
     def arguments(self, field: Field, before: Nanos | None, after: Nanos | None) -> Sequence[str]:
-        """Returns the option with the amount; nothing for None, because a price is set as a whole."""
+        """Returns the option with the amount; nothing for None, because each command sets the whole price."""
         return [] if after is None or after == before else [field.flags, self.text(after)]
 
     def show(self, value: Nanos | None) -> str:
@@ -39,40 +39,43 @@ class Dollars(Kind[Nanos | None]):
 
 
 class RepeatedValues(ListKind[Any]):
-    """A field with any number of values. A command takes one value an option, a form takes all of them in one text."""
+    """Any number of values. Each option of a command has one value, the input of a form has all of them."""
 
     def __init__(
         self,
         metavar: str,
-        one: Callable[[str], Any],
+        parse: Callable[[str], Any],
         build: Callable[[Iterable[Any]], Any],
-        written: Callable[[Any], Sequence[str]],
+        texts: Callable[[Any], Sequence[str]],
         *,
-        between: str = " ",
+        separator: str = " ",
     ) -> None:
-        """``one`` reads a value, ``build`` returns the field's value of those that were read, ``written`` its texts."""
+        """``parse`` returns one value, ``build`` the value of the field with these, and ``texts`` their texts.
+
+        If the separator of the texts is a space, commas may separate them too.
+        """
         self.metavar = metavar
-        self._one, self._build, self._written = one, build, written
-        self._between = between
-        """The separator of the texts; if it is only a space, a comma separates them too."""
+        self._parse, self._build, self._texts = parse, build, texts
+        self._separator = separator
 
     def read_option(self, text: str, now: Millis) -> Any:
-        return self._one(text)
+        return self._parse(text)
 
     def gather(self, field: Field, values: Sequence[Any], before: Any) -> Any:
         return self._build(values)
 
     def text(self, value: Any) -> str:
-        return self._between.join(self._written(value))
+        return self._separator.join(self._texts(value))
 
     def read(self, text: str, now: Millis) -> Any:
-        sign = self._between.strip()
+        if text.strip().lower() in NONE_WORDS:
+            return self._build([])
+        sign = self._separator.strip()
         parts = text.split(sign) if sign else text.replace(",", " ").split()
-        none = text.strip().lower() in NONE_WORDS
-        return self._build([] if none else [self._one(part) for part in parts if part.strip()])
+        return self._build([self._parse(part) for part in parts if part.strip()])
 
     def arguments(self, field: Field, before: Any, after: Any) -> Sequence[str]:
-        return [] if before == after else [word for text in self._written(after) for word in (field.flags, text)]
+        return [] if before == after else [word for text in self._texts(after) for word in (field.flags, text)]
 
 
 def _by_length(tiers: Iterable[Tier]) -> tuple[Tier, ...]:
@@ -81,7 +84,7 @@ def _by_length(tiers: Iterable[Tier]) -> tuple[Tier, ...]:
 
 TIERS = RepeatedValues("ABOVE=INPUT/OUTPUT", parse_tier, _by_length, lambda tiers: [*map(tier_text, tiers)])
 RATES = RepeatedValues("NAME=DOLLARS", parse_rate, dict, lambda rates: rates_text(rates).split())
-RULES = RepeatedValues("WHEN=INPUT/OUTPUT", parse_rule, tuple, lambda rules: [*map(rule_text, rules)], between="; ")
+RULES = RepeatedValues("WHEN=INPUT/OUTPUT", parse_rule, tuple, lambda rules: [*map(rule_text, rules)], separator="; ")
 
 PRICE: Sequence[Field] = (
     Field(

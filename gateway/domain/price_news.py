@@ -1,5 +1,5 @@
-"""Price news: how old the price list is, what an import would change, which prices rise, and which upstreams publish
-prices that differ from those in use.
+"""Price news: how old the price list is, what an import would change, which prices will rise, and which upstreams
+publish prices that differ from those in use.
 """
 
 import msgspec
@@ -49,7 +49,7 @@ class PriceNews(msgspec.Struct, frozen=True, kw_only=True):
     """What the owner should know about the prices."""
 
     as_of_ms: Millis | None = None
-    """When the price list was last updated; None without a list."""
+    """When the price list was last updated; None if there is none."""
     as_of: str = ""
     """The day of ``as_of_ms`` in UTC."""
     stale: bool = False

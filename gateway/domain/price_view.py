@@ -36,18 +36,17 @@ class PriceView(msgspec.Struct, frozen=True, kw_only=True):
     inherited_from: str = ""
     """The model whose price this is, if ``model`` is another name of it and has no price of its own."""
     context: int | None = None
-    """The context length in tokens by the price list; used if no upstream lists one."""
+    """The context length in tokens by the price list, which counts if no upstream lists one."""
     extras: dict[str, Nanos] = {}
-    """Further rates: those of audio, images, video, citations and reasoning; of searches in nano-dollars each."""
+    """Further rates; see ``Price.extras``."""
     rules: list[PriceRule] = []
     """The prices that replace all of these from a day on, in some hours, or for a service tier."""
     channel: str = ""
-    """The only channel whose calls have this price; empty for the price of calls at channels without a price of their
-    own."""
+    """The channel that has this price; empty for the price of all channels without one of their own."""
 
 
 def draft_of(view: PriceView | None) -> PriceDraft:
-    """Returns everything that the owner can set in a price."""
+    """Returns the part of a price that the owner can set; an empty draft for no price."""
     if view is None:
         return PriceDraft()
     amounts: dict[str, Any] = {name: getattr(view, f"{name}_nanos") for name in AMOUNTS}
@@ -61,7 +60,12 @@ def draft_of(view: PriceView | None) -> PriceDraft:
 
 def example_cost(draft: PriceDraft, multiplier: int = MILLION) -> Nanos:
     """Returns what a call of ``EXAMPLE`` costs."""
-    none = Nanos(0)
-    first, second, fee = draft.input or none, draft.output or none, draft.per_call or none
-    price = Price(model="", input=first, output=second, per_call=fee, tiers=draft.tiers)
+    zero = Nanos(0)
+    price = Price(
+        model="",
+        input=draft.input or zero,
+        output=draft.output or zero,
+        per_call=draft.per_call or zero,
+        tiers=draft.tiers,
+    )
     return cost(EXAMPLE, rates(price, EXAMPLE.input, multiplier))
