@@ -1,4 +1,4 @@
-"""Config: where this gateway lives and listens, read once from flags and environment into one frozen value."""
+"""Config: the data folder and the address of the gateway, read once from options and environment."""
 
 import os
 import stat
@@ -16,8 +16,7 @@ DEFAULT_PORT = 8655
 ENV_PREFIX = "TOLLKEEPER_"
 
 SOCKET_PATH_LIMIT = 100
-"""A Unix socket's path may have 104 bytes on some systems, including its end."""
-
+"""The most bytes of the path of a Unix socket. Some systems allow 104 with the zero byte at the end."""
 
 HOME_FILES = frozenset(
     {
@@ -37,37 +36,37 @@ HOME_FILES = frozenset(
         "usage",
     }
 )
-"""The files of a data folder. Two of these identify it; a single one among other files proves nothing."""
+"""The files of a data folder. Two of them identify it; a single one among other files does not."""
 TEMPORARY = ".tmp"
-"""The suffix of a file that replaces another one. A killed process leaves it."""
+"""The suffix of a new file that is going to replace another one. A process that is killed may leave it behind."""
 INCIDENTAL = frozenset({".DS_Store", "lost+found"})
-"""Files that systems put into empty folders."""
+"""Files that systems create in empty folders."""
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True):
-    """Folders and address. Everything else the owner decides is a setting in the store."""
+    """The data folder and the address. Everything else that the owner decides is a setting in the store."""
 
     home: Path
-    """The data folder, mode 0700; every file in it has mode 0600."""
+    """The data folder, with mode 0700. Its files have mode 0600."""
     host: str = DEFAULT_HOST
     port: int = DEFAULT_PORT
-    """The port; 0: any free one."""
+    """The port; 0 for any free one."""
     address_given: bool = False
     """Whether an option or the environment sets host or port."""
     drain_s: float = 30.0
-    """How long a stopping server waits for running calls."""
+    """How long a stopping server waits for running calls, in seconds."""
     first_token: bool = True
-    """Create a token at the start if there is none, for somebody who starts a server and reads what it prints."""
+    """Whether a token is created at the start if there is none, for a user who reads what the server prints."""
 
     @property
     def runfile(self) -> Path:
-        """The path of the file that says how to reach the running server."""
+        """Returns the path of the file that says how to reach the running server."""
         return self.home / "run.json"
 
     @property
     def socket(self) -> Path | None:
-        """The control socket's path; None if the system has none or the path would be too long (then loopback TCP is
-        used).
+        """Returns the path of the control socket; None if loopback TCP is used, because the system has no Unix sockets
+        or the path would be too long.
         """
         path = self.home / "control.sock"
         if os.name == "nt" or len(os.fsencode(path)) > SOCKET_PATH_LIMIT:
@@ -76,17 +75,17 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def last_address(self) -> Path:
-        """The path of the file with the base URL of the last server."""
+        """Returns the path of the file with the base URL of the last server."""
         return self.home / "last-address"
 
     @property
     def home_option(self) -> str:
-        """Returns ``--home`` for a command to be copied, with a leading space; empty for the default home."""
+        """Returns the option ``--home`` for a command to be copied, after a space; empty for the default folder."""
         return "" if self.home == load().home else f" --home {word(str(self.home))}"
 
     @property
     def log(self) -> Path:
-        """The path of the log of a server in the background."""
+        """Returns the path of the log of a server that runs in the background."""
         return self.home / "server.log"
 
 
@@ -97,7 +96,7 @@ def load(
     port: int | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> Config:
-    """Returns the configuration. Flags override ``TOLLKEEPER_HOME``, ``_HOST``, ``_PORT`` and ``_DRAIN_S``, which
+    """Returns the configuration. Options override ``TOLLKEEPER_HOME``, ``_HOST``, ``_PORT`` and ``_DRAIN_S``, which
     override the defaults.
 
     Raises BadRequest for an invalid value.
@@ -115,7 +114,7 @@ def load(
 
 
 def is_home(folder: Path) -> bool:
-    """Returns whether it is a used data folder. One that may not be listed counts: opening it says why."""
+    """Returns whether a folder is a data folder with files. It is assumed if the system refuses to list the folder."""
     try:
         names = _names(folder)
     except PermissionError:
@@ -126,16 +125,16 @@ def is_home(folder: Path) -> bool:
 def make_home(folder: Path) -> None:
     """Create a data folder with mode 0700.
 
-    An empty folder is used as it is, with the rights its owner gave it. Raises BadRequest for a folder with files of
-    something else, which is left alone, and OSError.
+    An empty folder is used as it is, with the mode its owner gave it. Raises OSError, and BadRequest if the folder has
+    files of something else; then it is not changed.
     """
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         folder.mkdir(mode=0o700)
-        ours = True
+        is_ours = True
     except FileExistsError:
-        ours = is_home(folder)
-    if ours:
+        is_ours = is_home(folder)
+    if is_ours:
         if os.name != "nt" and stat.S_IMODE(folder.stat().st_mode) != 0o700:
             folder.chmod(0o700)
     elif names := _names(folder):
@@ -147,6 +146,7 @@ def make_home(folder: Path) -> None:
 
 
 def _names(folder: Path) -> set[str]:
+    """Returns the names of the files in a folder, without those that do not count."""
     try:
         return {path.name.removesuffix(TEMPORARY) for path in folder.iterdir()} - INCIDENTAL
     except (FileNotFoundError, NotADirectoryError):
@@ -154,7 +154,7 @@ def _names(folder: Path) -> set[str]:
 
 
 def _folder(text: str) -> Path:
-    """Returns the whole path, which the runfile and the server's reports contain as text."""
+    """Returns the absolute path. Raises BadRequest if it is not text, because the runfile and reports contain it."""
     home = Path(text).expanduser().absolute()
     try:
         str(home).encode()

@@ -1,8 +1,8 @@
 """Frozen: what is special about the one-file executable, which unpacks itself into a folder at every start.
 
-It is two processes: an outer one that unpacks, waits and cleans up, and an inner one, the program. Killed hard, the
-outer one leaves the folder behind; so the inner one marks and locks it, and the next server deletes folders that are
-marked and not locked. The kernel releases the lock when the process ends, however it ends.
+It runs as two processes: an outer one that unpacks, waits and cleans up, and an inner one, which is the program. If the
+outer one is killed, the folder stays. So the inner one locks a file in it, and the next server deletes folders whose
+file is not locked. The kernel releases the lock when the process ends, however it ends.
 """
 
 import asyncio
@@ -15,31 +15,31 @@ if sys.platform != "win32":
     import fcntl
 
 MARK = "tollkeeper.lock"
-"""The file that the process using the folder keeps locked."""
+"""The file that is locked by the process that uses the folder."""
 
 
 def folder() -> Path | None:
-    """Returns where this process's executable unpacked itself; None if it did not."""
+    """Returns the folder into which this process's executable unpacked itself; None if it is not one-file."""
     unpacked = getattr(sys, "_MEIPASS", "")
     return Path(unpacked) if unpacked and Path(unpacked).name.startswith("_MEI") else None
 
 
 def lock_own_folder() -> int:
-    """Mark and lock this process's folder, and delete the folders of dead ones.
+    """Lock this process's folder, and delete the folders of processes that have died.
 
-    Returns the lock's descriptor, which must stay open; -1 if there is nothing to lock.
+    Returns the descriptor of the locked file, which must stay open; -1 if there is nothing to lock.
     """
-    mine = folder()
-    if mine is None or os.name == "nt":  # Windows deletes no folder in use, and has no such lock
+    own = folder()
+    if own is None or os.name == "nt":  # Windows refuses to delete a folder in use, and has no such lock
         return -1
-    for other in mine.parent.glob("_MEI*"):
-        if other != mine and _is_dead(other / MARK):
+    for other in own.parent.glob("_MEI*"):
+        if other != own and _is_unlocked(other / MARK):
             shutil.rmtree(other, ignore_errors=True)
-    return _lock(mine / MARK, os.O_RDWR | os.O_CREAT)
+    return _lock(own / MARK, os.O_RDWR | os.O_CREAT)
 
 
 async def wait_for_parent_exit() -> None:
-    """Returns when the outer process is gone; never without one."""
+    """Wait until the outer process has ended; for ever if there is none."""
     if folder() is None:
         await asyncio.Event().wait()
     parent = os.getppid()
@@ -47,12 +47,12 @@ async def wait_for_parent_exit() -> None:
         await asyncio.sleep(1.0)
 
 
-def _is_dead(mark: Path) -> bool:
-    """Returns whether the mark is not locked. A folder without a mark belongs to something else."""
-    held = _lock(mark, os.O_RDWR)
-    if held < 0:
+def _is_unlocked(mark: Path) -> bool:
+    """Returns whether the file exists and no process has locked it. Other programs' folders do not have it."""
+    descriptor = _lock(mark, os.O_RDWR)
+    if descriptor < 0:
         return False
-    os.close(held)
+    os.close(descriptor)
     return True
 
 

@@ -1,6 +1,6 @@
-"""Runfile: how to reach the running server, and the secret that opens it: a JSON file, mode 0600, in the home.
+"""Runfile: how to reach the running server, with the secret for it, in a JSON file with mode 0600 in the home.
 
-It is removed with the server. Only the address stays in a file of its own, for later reference.
+It is removed when the server stops. The address stays in another file.
 """
 
 import errno
@@ -17,25 +17,25 @@ from gateway.domain.units import Millis
 
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """How to reach one running server. It holds the secret: never print it."""
+    """How to reach one running server. It contains the secret, so it must never be printed."""
 
     instance: str
-    """The id of one start of a server; its status repeats it."""
+    """The id of one start of the server, which is also in its status."""
     secret: str
     socket: str = ""
-    """The path of the control socket; empty if control listens on loopback TCP."""
+    """The path of the control socket; empty if the control API listens on loopback TCP."""
     host: str = "127.0.0.1"
     port: int = 0
-    """The port of control on TCP."""
+    """The TCP port of the control API."""
     address: str = ""
-    """The base URL of /v1, for example ``http://127.0.0.1:8655/v1``; empty when only control runs."""
+    """The base URL of /v1, for example ``http://127.0.0.1:8655/v1``; empty if only the control API runs."""
     host_option: str = ""
-    """Where /v1 listens, as given by ``--host``; ``address`` has a host that can be reached."""
+    """The host on which /v1 listens, as in ``--host``. The one in ``address`` can be reached."""
     pid: int = 0
     version: str = ""
     started: Millis = Millis(0)
     home: str = ""
-    """The folder of the store, absolute and without links. A copy of that folder has this file, but no server."""
+    """The folder of the store, absolute and without links, to recognize a runfile in a copy of that folder."""
 
     def __repr__(self) -> str:
         return f"Endpoint(instance={self.instance!r}, address={self.address!r}, pid={self.pid})"
@@ -47,12 +47,12 @@ def write(path: Path, endpoint: Endpoint) -> None:
 
 
 def keep_address(path: Path, address: str) -> None:
-    """Keep the base URL of a server for ``last_address``. Raises OSError."""
+    """Store the base URL of a server for ``last_address``. Raises OSError."""
     replace_file(path, address.encode() + b"\n")
 
 
 def last_address(path: Path) -> str:
-    """Returns the base URL that was kept last; empty if none was."""
+    """Returns the base URL that was stored last; empty if there is none."""
     with suppress(OSError, UnicodeDecodeError), _open(path) as file:
         address = file.read(400).decode("ascii").strip()
         return address if address.startswith("http://") and address.isprintable() else ""
@@ -60,18 +60,18 @@ def last_address(path: Path) -> str:
 
 
 def _open(path: Path) -> BinaryIO:
-    """Open it for reading. A named pipe in its place reads as empty, without waiting."""
+    """Open a file for reading. A named pipe in its place reads as empty, and does not block."""
     return os.fdopen(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)), "rb")
 
 
 def replace_file(path: Path, data: bytes, *, durable: bool = False) -> None:
-    """Replace a file atomically, with mode 0600. ``durable``: sync it first. Raises OSError."""
+    """Replace a file atomically. The new one has mode 0600, and is synced if ``durable``. Raises OSError."""
     handle, temporary = tempfile.mkstemp(prefix=f".{path.name[:80]}.", dir=path.parent)  # a link is never followed
     try:
         with os.fdopen(handle, "wb") as file:
             if sys.platform != "win32":
-                with suppress(PermissionError):  # a file system without modes
-                    os.fchmod(handle, 0o600)  # a umask may have left even less
+                with suppress(PermissionError):  # some file systems have no modes
+                    os.fchmod(handle, 0o600)  # the umask may have removed rights of the owner
             file.write(data)
             if durable:
                 file.flush()
@@ -84,10 +84,9 @@ def replace_file(path: Path, data: bytes, *, durable: bool = False) -> None:
 
 
 def read(path: Path) -> Endpoint | None:
-    """Returns the content of the runfile; None if it cannot be read, or was copied here with a home.
+    """Returns the content of the runfile; None if it cannot be read, or belongs to a home of which this is a copy.
 
-    It does not prove that the server runs. Raises OSError if this process can open no more files: then nothing is
-    known.
+    The server may have died since. Raises OSError only if this process has too many open files.
     """
     try:
         endpoint = _endpoint_of(path)
@@ -106,14 +105,14 @@ def _endpoint_of(path: Path) -> Endpoint:
 
 
 def _copied(folder: Path, home: str) -> bool:
-    """Returns whether the runfile's home exists and is another folder than this. A home may have moved since."""
+    """Returns whether the runfile's home exists and is another folder than this one. A moved home does not exist."""
     with suppress(OSError):
         return bool(home) and not folder.samefile(home)
     return False
 
 
 def remove(path: Path, instance: str) -> bool:
-    """Remove the runfile if it belongs to this instance: a successor may have written its own."""
+    """Remove the runfile, unless another instance of the server has written its own. Returns whether it was removed."""
     with suppress(OSError, msgspec.DecodeError, UnicodeDecodeError):
         if _endpoint_of(path).instance == instance:
             path.unlink()

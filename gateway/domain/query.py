@@ -1,16 +1,17 @@
-"""Query: the small language that picks calls: the filter of the console, of ``usage list``, ``tail`` and ``export``.
+"""Query: the small language that selects calls, in the filter of the console and in ``usage list``, ``tail`` and
+``export``.
 
-Long: every kind of word, what it means and how it is written are read together.
+Long: every kind of word, its meaning and its spelling are best read together.
 
-Words are separated by spaces and all must hold; ``!`` before a word negates it; double quotes keep spaces together.
-A bare word is looked for in every text field. ``field:value`` looks in one; fields may be written in full (``token:``),
-and an unknown one is an error:
+Words are separated by spaces, and all must hold. ``!`` before a word negates it, and double quotes keep spaces in a
+word. A bare word is searched in every text field, ``field:value`` in one. Fields may be written in full (``token:``);
+an unknown one is an error:
 
 ======================================  ================================================================
 ``tok: grp: ch: model: app: api: id:``  a pattern with ``*`` and ``?``, compared without case; ``tok:`` and ``ch:`` also
-                                        take an id, whatever the name was; ``domain.present_names`` adds to a name the
-                                        calls of its token, channel or group that had another one
-``as:``                                 the same for the upstream's model that the call went to
+                                        accept an id; ``domain.present_names`` adds the calls of a token, channel or
+                                        group from when it had another name
+``as:``                                 a pattern for the upstream model of the call
 ``st:``                                 ``err``, ``ok``, ``running``, an outcome, ``4xx``, ``429``, ``>=400``
 ``dur: ttft:``                          a span: ``>5s``, ``<=250ms``
 ``in: out:``                            a count of tokens: ``>10k``
@@ -18,12 +19,10 @@ and an unknown one is an error:
 ``since: until:``                       a moment: ``10m``, ``14:00``, ``2026-11-30``
 ======================================  ================================================================
 
-Several values with commas between them mean any of them: ``model:gpt-4o,o3``, ``st:429,5xx``. A comma inside double
-quotes is part of the value.
+Several values separated by commas mean any of them: ``model:gpt-4o,o3``, ``st:429,5xx``. A comma inside double quotes
+is part of the value. ``cost>0.01``, ``status>=400``, ``model=gpt-4o`` and ``model!=gpt-4o`` may be written as well.
 
-``cost>0.01``, ``status>=400``, ``model=gpt-4o`` and ``model!=gpt-4o`` are understood, too.
-
-A parsed word is a condition: a value, so that the store can derive from it what to search the bytes of its files for.
+A word is parsed to a condition, which is a value, so that the store can see which fields it needs.
 """
 
 import re
@@ -43,10 +42,10 @@ from gateway.domain.units import Millis
 from gateway.domain.views import CallView
 
 TEXTS = ("id", "token", "group", "model", "upstream_model", "channel", "app", "outcome", "code", "error")
-"""Fields of a call, beside its status, that a bare word is searched in."""
+"""The fields of a call in which a bare word is searched, in addition to the status."""
 
 INFINITE = 1 << 62
-"""More than any number of a call."""
+"""A number above any number of a call."""
 
 _WORD = re.compile(r'(?:[^\s"]|"[^"]*(?:"|$))+')
 _VALUES = re.compile(r'(?:[^,"]|"[^"]*(?:"|$))*')
@@ -71,7 +70,7 @@ _PATTERNS = {
     "id": "id",
 }
 _IDS = {"tok": (re.compile(r"tok_[0-9a-f]{16}"), "token_id"), "ch": (re.compile(r"ch_[0-9a-f]{16}"), "channel_id")}
-"""The form of ids of tokens and channels, and their field."""
+"""What matches the ids of tokens and channels, and the fields with such ids."""
 _FULL_NAMES = {
     "token": "tok",
     "group": "grp",
@@ -88,7 +87,7 @@ WAITING = "waiting"
 _STATES = ("running", WAITING, "settled", *Outcome)
 
 _SEPARATOR = "\0"
-"""Separates the texts of a call when they are searched at once."""
+"""The separator between the texts of a call when they are searched at once."""
 
 _texts_of: Callable[[Any], tuple[str, ...]] = attrgetter(*TEXTS)
 
@@ -97,9 +96,10 @@ class TextCondition(msgspec.Struct, frozen=True):
     """A text field or the status contains this text, compared without case."""
 
     text: str
-    """Casefolded."""
+    """The text, casefolded."""
 
     def matches(self, call: Any) -> bool:
+        """Returns whether the condition holds for a call."""
         texts = (*_texts_of(call), str(call.status))
         if _SEPARATOR in self.text:
             return any(self.text in text.casefold() for text in texts)
@@ -111,9 +111,10 @@ class PatternCondition(msgspec.Struct, frozen=True):
 
     field: str
     pattern: str
-    """Casefolded."""
+    """The pattern, casefolded."""
 
     def matches(self, call: Any) -> bool:
+        """Returns whether the condition holds for a call."""
         return self.matches_text(getattr(call, self.field))
 
     def matches_text(self, text: str) -> bool:
@@ -129,23 +130,26 @@ class NumberCondition(msgspec.Struct, frozen=True):
     high: int = INFINITE
 
     def matches(self, call: Any) -> bool:
+        """Returns whether the condition holds for a call."""
         number = getattr(call, self.field)
         return number is not None and self.low <= number <= self.high
 
 
 class StateCondition(msgspec.Struct, frozen=True):
-    """The call is in this state, or ended in this way."""
+    """The call has this state or outcome."""
 
     value: str
 
     def matches(self, call: Any) -> bool:
+        """Returns whether the condition holds for a call."""
         return self.value in (call.outcome, call.state) or (self.value == WAITING and bool(call.waits_for))
 
 
 class FailureCondition(msgspec.Struct, frozen=True):
-    """The call failed: it was not ended by anyone, and it has no status of success."""
+    """The call failed: its status is not 2xx, and nobody ended it."""
 
     def matches(self, call: Any) -> bool:
+        """Returns whether the condition holds for a call."""
         return call.state == "settled" and not 200 <= call.status < 300 and call.outcome not in NOT_ERRORS
 
 
@@ -156,19 +160,21 @@ class OneOf(msgspec.Struct, frozen=True):
     values: frozenset[str]
 
     def matches(self, call: Any) -> bool:
+        """Returns whether the condition holds for a call."""
         return self.matches_text(getattr(call, self.field))
 
     def matches_text(self, text: str) -> bool:
-        """Returns whether it is one of the values."""
+        """Returns whether the text is one of the values."""
         return text in self.values
 
 
 class AnyOf(msgspec.Struct, frozen=True):
-    """One of the conditions holds."""
+    """At least one of the conditions holds."""
 
     conditions: "tuple[Condition, ...]"
 
     def matches(self, call: Any) -> bool:
+        """Returns whether the condition holds for a call."""
         return any(condition.matches(call) for condition in self.conditions)
 
 
@@ -178,24 +184,25 @@ class Negation(msgspec.Struct, frozen=True):
     condition: "Condition"
 
     def matches(self, call: Any) -> bool:
+        """Returns whether the condition holds for a call."""
         return not self.condition.matches(call)
 
 
 Condition = (
     TextCondition | PatternCondition | NumberCondition | StateCondition | FailureCondition | OneOf | AnyOf | Negation
 )
-"""Any object with the attributes of a CallView that a condition names can be tested with it."""
+"""A test of a CallView, or of any object that has the attributes which the condition names."""
 
 SUCCESS = NumberCondition("status", 200, 299)
 
 
 class Query(msgspec.Struct, frozen=True, kw_only=True):
-    """Which calls are meant: a span of time, and conditions that must all hold."""
+    """A selection of calls: a span of time, and conditions that must all hold."""
 
     since: Millis | None = None
     until: Millis | None = None
     words: tuple[str, ...] = ()
-    """The words of the conditions, each with its colon."""
+    """The words of the conditions, with colons."""
     conditions: tuple[Condition, ...] = ()
 
     def matches(self, call: CallView) -> bool:
@@ -216,13 +223,10 @@ def query_of(field: str, *values: str) -> Query:
 
 
 def speed_of(call: CallView) -> float | None:
-    """Returns output tokens a second after the first token; None before there is something to count, or if all came at
-    once.
-    """
+    """Returns output tokens per second after the first token; None if there are none yet, or all were sent at once."""
     if call.first_byte_ms is None or not call.output_tokens:
         return None
     ms = call.duration_ms - call.first_byte_ms
-    # what comes at once has no meaningful speed
     return call.output_tokens * 1000 / ms if ms >= 20 else None
 
 
@@ -250,19 +254,19 @@ SORT_KEYS: Mapping[str, Callable[[CallView], Any]] = {
 
 
 class CallOrder(msgspec.Struct, frozen=True):
-    """An order of calls. Of equal ones the newest comes first."""
+    """An order of calls. Equal ones are sorted newest first."""
 
     key: str
     """One of ``SORT_KEYS``."""
     ascending: bool = False
 
     def best(self, calls: Iterable[CallView], limit: int) -> list[CallView]:
-        """Returns the first of them in this order. ``calls`` are newest first."""
+        """Returns the first calls in this order. ``calls`` are sorted newest first."""
         return sorted(calls, key=SORT_KEYS[self.key], reverse=not self.ascending)[:limit]
 
 
 def parse(text: str, now: Millis) -> Query:
-    """Returns the query of a line of words. Raises BadRequest naming the word that is not understood."""
+    """Returns the query of a line of words. Raises BadRequest, which names the word that is not valid."""
     bounds: dict[str, Millis] = {}
     words: list[str] = []
     for word in map(_with_colon, _WORD.findall(text)):
@@ -278,9 +282,10 @@ def parse(text: str, now: Millis) -> Query:
 
 
 def shell_word(text: str) -> str:
-    """Returns a command's argument as it would be in a line of words.
+    """Returns a command's argument as it would be written in a line of words.
 
-    The shell removed its quotes: text with spaces is one word, as in ``tok:"my laptop"``, unless more filters follow.
+    The shell has removed its quotes, so a text with spaces is one word, as in ``tok:"my laptop"``, unless it contains
+    further filters.
     """
     if '"' in text or not any(map(str.isspace, text)):
         return text
@@ -292,7 +297,7 @@ def shell_word(text: str) -> str:
 
 
 def _with_colon(word: str) -> str:
-    """Returns ``cost>0.01`` as ``cost:>0.01``, ``model!=m`` as ``!model:m``; other words unchanged."""
+    """Returns ``cost>0.01`` as ``cost:>0.01`` and ``model!=m`` as ``!model:m``; other words unchanged."""
     match = _WITHOUT_COLON.fullmatch(word)
     if match is None:
         return word
@@ -309,7 +314,7 @@ def _with_colon(word: str) -> str:
 
 
 def words_for(field: str, values: Collection[str]) -> list[str]:
-    """Returns the words for calls whose field matches any of these values, and none of those with a leading ``!``."""
+    """Returns the words for calls whose field matches any of these values, but none of those with a leading ``!``."""
     included = [_in_quotes(value) for value in values if not value.startswith("!")]
     excluded = [_in_quotes(value.removeprefix("!")) for value in values if value.startswith("!")]
     return [*([f"{field}:{','.join(included)}"] if included else []), *(f"!{field}:{value}" for value in excluded)]
@@ -320,8 +325,9 @@ def _in_quotes(value: str) -> str:
 
 
 def _condition(word: str) -> Condition:
+    """Returns the condition of a word. Raises BadRequest."""
     negations = len(word) - len(word.lstrip("!"))
-    if negations == len(word):  # the last exclamation mark is searched for
+    if negations == len(word):  # only exclamation marks: the last one is searched
         negations -= 1
     word = word[negations:]
     conditions = tuple(map(_plain_condition, _alternatives(word)))
@@ -330,7 +336,7 @@ def _condition(word: str) -> Condition:
 
 
 def _alternatives(word: str) -> list[str]:
-    """Returns a word for each of the values between commas."""
+    """Returns a word for each of the values that commas separate."""
     field, _, quoted = word.partition(":")
     name = _FULL_NAMES.get(field, field)
     values = [value for value in _VALUES.findall(quoted) if value] if name in _PATTERNS or name == "st" else []
@@ -338,12 +344,13 @@ def _alternatives(word: str) -> list[str]:
 
 
 def _plain_condition(word: str) -> Condition:
+    """Returns the condition of a word with one value and without negation. Raises BadRequest."""
     field, colon, quoted = word.partition(":")
     field, value = _FULL_NAMES.get(field, field), _unquote(quoted)
     if colon and is_id(field, value):
         return PatternCondition(_IDS[field][1], value)
     if colon and field == "id" and not {"*", "?"} & set(value):
-        return PatternCondition("id", f"*{value.casefold()}*")  # few people type a whole one
+        return PatternCondition("id", f"*{value.casefold()}*")  # a part of an id is enough
     if colon and field in _PATTERNS:
         return PatternCondition(_PATTERNS[field], value.casefold())
     if colon and field == "st":
@@ -357,7 +364,7 @@ def _plain_condition(word: str) -> Condition:
 
 
 def is_id(field: str, value: str) -> bool:
-    """Returns whether the value is an id, for ``tok:`` or ``ch:``."""
+    """Returns whether the value is an id of a token or channel, for the fields ``tok`` and ``ch``."""
     return field in _IDS and _IDS[field][0].fullmatch(value) is not None
 
 
@@ -369,7 +376,7 @@ def _unknown_filter(name: str) -> str:
 
 
 def _status_condition(value: str) -> Condition:
-    if value in ("err", "error", "errors"):  # not only the outcome ``error``: all failed calls are meant
+    if value in ("err", "error", "errors"):  # all failed calls, not only those with the outcome ``error``
         return FailureCondition()
     if value == "ok":
         return SUCCESS

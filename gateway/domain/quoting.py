@@ -1,7 +1,7 @@
 """Quoting: lists of names and of ``name=value`` as people type them on one line.
 
-Names are separated by commas or spaces; a name that contains one is quoted. A quotation mark opens only at the start of
-a name, so ``bob's`` is a name; inside quotation marks it is doubled. Readers raise BadRequest.
+Names are separated by commas or spaces. A name that contains one of these is quoted. A quotation mark has a meaning
+only at the start of a name, so ``bob's`` is a name; inside quotation marks it is doubled.
 """
 
 import re
@@ -14,7 +14,7 @@ _QUOTED = r'"(?:[^"]|"")*"|' + r"'(?:[^']|'')*'"
 _WHOLE = re.compile(_QUOTED)
 _SIDES = re.compile(rf"({_QUOTED}|[^=]*)(?:(=)(.*))?", re.DOTALL)
 _OPENS = r"(?<![^\s,=])"
-"""Matches after a separator, or at the start."""
+"""Matches at the start and after a separator."""
 _WORDS = re.compile(rf"(?:{_OPENS}(?:{_QUOTED})|[^\s,])+")
 
 
@@ -24,7 +24,7 @@ def split_names(text: str) -> list[str]:
 
 
 def split_pair(word: str) -> tuple[str, str, str]:
-    """Returns what precedes the first ``=`` outside quotation marks, that sign, and what follows it."""
+    """Returns the text before the first ``=`` outside quotation marks, that sign, and the text after it."""
     match = _SIDES.fullmatch(word)
     return (match[1], match[2] or "", match[3] or "") if match else (word, "", "")
 
@@ -55,9 +55,7 @@ def names_text(names: Iterable[str]) -> str:
 
 
 def comma_list(names: Iterable[str]) -> str:
-    """Returns names as one option of a command takes them. Raises BadRequest for a comma within one: no option can hold
-    it.
-    """
+    """Returns names as they are written in one option. Raises BadRequest for a name with a comma."""
     listed = list(names)
     if with_comma := next((name for name in listed if "," in name), None):
         raise BadRequest(f"'{with_comma}' contains a comma, which separates the names of an option")
@@ -65,14 +63,14 @@ def comma_list(names: Iterable[str]) -> str:
 
 
 def pair_name(name: str) -> str:
-    """Returns a name as the left side of ``NAME=VALUE``. Raises BadRequest if it contains that sign."""
+    """Returns the name, for the left side of ``NAME=VALUE``. Raises BadRequest if it contains ``=``."""
     if "=" in name:
         raise BadRequest(f"'{name}' contains '=', which ends a name in an option")
     return name
 
 
 def listed_names(texts: Iterable[str]) -> list[str]:
-    """Returns the names in an option that takes several, separated by commas or repeated."""
+    """Returns the names in the values of a repeated option, in which they are separated by commas."""
     return list(dict.fromkeys(name.strip() for text in texts for name in text.split(",") if name.strip()))
 
 
@@ -85,9 +83,9 @@ def pair(text: str) -> tuple[str, str]:
 
 
 def model_pair(word: str) -> tuple[str, str]:
-    """Returns a model's name and its upstream name in ``name`` or ``name=upstream``; without one, ''.
+    """Returns the name of a model and its upstream name in ``name=upstream``; the latter is empty in ``name``.
 
-    Either may be quoted, as a name that contains ``=`` must be. Raises BadRequest.
+    Both may be quoted, and a name that contains ``=`` must be. Raises BadRequest.
     """
     before, equals, after = split_pair(word)
     name, upstream = unquote(before.strip()), unquote(after.strip())

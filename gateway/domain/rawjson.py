@@ -1,10 +1,10 @@
-r"""JSON whose values stay as they were sent.
+r"""Raw JSON: JSON whose values stay as they were sent.
 
-What is not examined is passed on unchanged: numbers, escapes, unknown fields. A lone surrogate escape such as
-``\ud83d`` is legal JSON, but msgspec refuses it; such a value is read by the standard library and written again.
+Numbers, escapes and unknown fields that are not examined are passed on unchanged. A lone surrogate escape such as
+``\ud83d`` is legal JSON that msgspec refuses; such a value is read by the standard library and encoded again.
 
-Some servers write NaN or Infinity, which is not JSON, or numbers beyond all bounds. Such a value is read as null, a
-count of tokens as -1, so that it does not count as omitted: one odd number does not lose an answer.
+Some servers write NaN or Infinity, which are not JSON, or huge numbers. These are read as null, in counts of tokens as
+-1, which does not mean that the count is missing. So an answer is not lost because of one invalid number.
 """
 
 import json
@@ -20,10 +20,10 @@ Kind = TypeVar("Kind", dict[str, Any], list[Any], str)
 
 NULL = msgspec.Raw(b"null")
 
-_ODD = object()
-"""Stands for an invalid number."""
+_INVALID = object()
+"""The placeholder of an invalid number."""
 _COUNT = re.compile(r"token|_n\Z", re.IGNORECASE)
-"""Names of counts of tokens; ``prompt_n`` and the like are llama.cpp's."""
+"""Matches names of token counts; llama.cpp has names such as ``prompt_n``."""
 
 _REFUSED = (msgspec.DecodeError, RecursionError)
 
@@ -34,7 +34,7 @@ _TEXT = msgspec.json.Decoder(str)
 
 
 def encode(value: object) -> bytes:
-    """Compact JSON."""
+    """Returns the value as compact JSON."""
     try:
         return msgspec.json.encode(value)
     except UnicodeEncodeError:  # a lone surrogate
@@ -50,7 +50,7 @@ def raw(value: object) -> msgspec.Raw:
 
 
 def fields(data: bytes | msgspec.Raw) -> Fields:
-    """Returns the values of an object by name. Raises ValueError when the bytes are not a JSON object."""
+    """Returns the raw values of an object by name. Raises ValueError if the bytes are not a JSON object."""
     try:
         return _FIELDS.decode(data)
     except _REFUSED:
@@ -58,7 +58,7 @@ def fields(data: bytes | msgspec.Raw) -> Fields:
 
 
 def maybe_fields(data: bytes | msgspec.Raw | None) -> Fields:
-    """As ``fields``, but empty when the bytes are not a JSON object."""
+    """Returns what ``fields`` does, or nothing if the bytes are not a JSON object."""
     try:
         return {} if data is None else fields(data)
     except ValueError:
@@ -66,7 +66,7 @@ def maybe_fields(data: bytes | msgspec.Raw | None) -> Fields:
 
 
 def items(data: bytes | msgspec.Raw) -> list[msgspec.Raw]:
-    """Returns the elements of an array. Raises ValueError when the bytes are not a JSON array."""
+    """Returns the raw elements of an array. Raises ValueError if the bytes are not a JSON array."""
     try:
         return _ITEMS.decode(data)
     except _REFUSED:
@@ -74,7 +74,7 @@ def items(data: bytes | msgspec.Raw) -> list[msgspec.Raw]:
 
 
 def objects(data: bytes | msgspec.Raw) -> list[Fields]:
-    """Returns the elements of an array of objects. Raises ValueError for anything else."""
+    """Returns the fields of each element of an array of objects. Raises ValueError for anything else."""
     try:
         return _OBJECTS.decode(data)
     except _REFUSED:
@@ -82,7 +82,7 @@ def objects(data: bytes | msgspec.Raw) -> list[Fields]:
 
 
 def text(data: bytes | msgspec.Raw) -> str:
-    """Returns a string. Raises ValueError when the bytes are not a JSON string."""
+    """Returns a string. Raises ValueError if the bytes are not a JSON string."""
     try:
         return _TEXT.decode(data)
     except _REFUSED:
@@ -90,7 +90,7 @@ def text(data: bytes | msgspec.Raw) -> str:
 
 
 def value(data: bytes | msgspec.Raw | None) -> Any:
-    """Returns any value, decoded completely; None when there is none. Raises ValueError when the bytes are not JSON."""
+    """Returns any value, completely decoded; None for no data. Raises ValueError if the bytes are not JSON."""
     if data is None:
         return None
     try:
@@ -100,7 +100,7 @@ def value(data: bytes | msgspec.Raw | None) -> Any:
 
 
 def maybe(data: bytes | msgspec.Raw | None) -> Any:
-    """As ``value``, but None when the bytes are not JSON."""
+    """Returns what ``value`` does, or None if the bytes are not JSON."""
     if data is None:
         return None
     try:
@@ -112,7 +112,7 @@ def maybe(data: bytes | msgspec.Raw | None) -> Any:
 
 
 def at(item: Any, *names: str) -> Any:
-    """Returns what a value, raw or decoded, has under these names, one inside the other; None if it is not there."""
+    """Returns the member of a raw or decoded value under these nested names; None if there is none."""
     item = maybe(item) if isinstance(item, msgspec.Raw) else item
     for name in names:
         item = item.get(name) if isinstance(item, dict) else None
@@ -120,19 +120,19 @@ def at(item: Any, *names: str) -> Any:
 
 
 def text_at(item: Any, *names: str) -> str:
-    """Returns the text there; empty if there is none."""
+    """Returns the member under these nested names if it is a text; otherwise an empty text."""
     text = at(item, *names)
     return text if isinstance(text, str) else ""
 
 
 def list_at(item: Any, *names: str) -> list[Any]:
-    """Returns the list there; empty if it is anything else."""
+    """Returns the member under these nested names if it is a list; otherwise an empty list."""
     value = at(item, *names)
     return value if isinstance(value, list) else []
 
 
 def is_null(data: msgspec.Raw | None) -> bool:
-    """Returns whether a value is absent or null."""
+    """Returns whether a value is missing or null."""
     return data is None or data == NULL
 
 
@@ -147,11 +147,12 @@ def is_list(raw: msgspec.Raw) -> bool:
 
 
 def is_nothing(raw: msgspec.Raw) -> bool:
-    """Returns whether a value asks for nothing, so that nothing is lost without it."""
+    """Returns whether a value is null, false or empty, so that nothing is lost if it is left out."""
     return len(memoryview(raw)) <= 5 and bytes(raw) in (b"null", b"false", b"[]", b'""')
 
 
 def _load_as(kind: type[Kind], data: bytes | msgspec.Raw) -> Kind:
+    """Returns a value of this type. Raises ValueError for any other."""
     decoded = _load(data)
     if not isinstance(decoded, kind):
         raise ValueError("another kind of JSON value")  # noqa: TRY004 - one kind of error for unexpected bytes
@@ -159,36 +160,35 @@ def _load_as(kind: type[Kind], data: bytes | msgspec.Raw) -> Kind:
 
 
 def _load(data: bytes | msgspec.Raw) -> Any:
+    """Returns a value that is decoded by the standard library. Raises ValueError."""
     try:
-        decoded = json.loads(bytes(data), parse_constant=_odd, parse_float=_float, parse_int=_int)
-        return _tame(decoded) if isinstance(decoded, dict | list) else None if decoded is _ODD else decoded
+        decoded = json.loads(bytes(data), parse_constant=lambda _: _INVALID, parse_float=_float, parse_int=_int)
+        return (
+            _replace_invalid(decoded) if isinstance(decoded, dict | list) else None if decoded is _INVALID else decoded
+        )
     except RecursionError as exc:
         raise ValueError("nested too deeply") from exc
 
 
-def _odd(_: str) -> object:
-    return _ODD
-
-
 def _float(digits: str) -> object:
     number = float(digits)
-    return number if math.isfinite(number) else _ODD
+    return number if math.isfinite(number) else _INVALID
 
 
 def _int(digits: str) -> object:
-    return int(digits) if len(digits) < 400 else _ODD
+    return int(digits) if len(digits) < 400 else _INVALID
 
 
-def _tame(decoded: Any) -> Any:
-    """Returns the value with its invalid numbers replaced."""
-    holders = [decoded]
-    while holders:
-        holder = holders.pop()
-        for key, item in holder.items() if isinstance(holder, dict) else enumerate(holder):
-            if item is _ODD:
-                holder[key] = -1 if isinstance(key, str) and _COUNT.search(key) else None
+def _replace_invalid(decoded: Any) -> Any:
+    """Replace the invalid numbers in an object or array. Returns it."""
+    containers = [decoded]
+    while containers:
+        container = containers.pop()
+        for key, item in container.items() if isinstance(container, dict) else enumerate(container):
+            if item is _INVALID:
+                container[key] = -1 if isinstance(key, str) and _COUNT.search(key) else None
             elif isinstance(item, dict | list):
-                holders.append(item)
+                containers.append(item)
     return decoded
 
 

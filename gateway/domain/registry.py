@@ -1,4 +1,4 @@
-"""Everything the owner has configured, as one immutable value, and one change of it that can be undone."""
+"""Registry: everything that the owner has configured, as one immutable value, and the changes of it."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -15,10 +15,10 @@ from gateway.domain.units import ChannelId, Millis, Nanos, TokenId
 
 
 class RetiredKey(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A key of a token or channel that was replaced, or removed with its owner; only this is kept of it."""
+    """What is kept of a key of a token or channel that was replaced, or removed with its owner."""
 
     digest: str
-    """SHA-256 of the whole key, 64 hex digits."""
+    """The SHA-256 of the whole key, 64 hex digits."""
     hint: str
     """The part of the key that may be shown."""
     noun: Literal["token", "channel"]
@@ -32,7 +32,7 @@ class RetiredKey(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Registry(msgspec.Struct, frozen=True, kw_only=True):
-    """The configuration between two changes. Every change makes a new one."""
+    """The configuration between two changes. Every change creates a new one."""
 
     account: Account
     settings: Settings
@@ -49,7 +49,7 @@ class Registry(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def granted(self) -> Nanos:
         """Returns the sum of all grants."""
-        return Nanos(sum(g.nanos for g in self.grants.values()))
+        return Nanos(sum(grant.nanos for grant in self.grants.values()))
 
 
 Table = Literal["account", "settings", "tokens", "groups", "channels", "prices", "grants", "lists", "retired"]
@@ -66,14 +66,14 @@ KINDS: Mapping[Table, type[Entity]] = {
     "lists": UpstreamModels,
     "retired": RetiredKey,
 }
-"""The type of each table's entities. ``account`` and ``settings`` hold one entity each."""
+"""The type of the entities in each table. ``account`` and ``settings`` are a single entity each."""
 
 
 class Change(msgspec.Struct, frozen=True):
-    """Put (``value``) or delete (``value`` None) the entity ``key`` of a table.
+    """The new value of one entity, or its deletion if ``value`` is None.
 
-    Keys: tokens, channels and grants by id, retired keys by digest, lists by the channel's id, groups by name, prices
-    by model, account and settings by ``""``.
+    ``key`` is the id of a token, channel or grant, the digest of a retired key, the channel's id for a list, the name
+    of a group, the model of a price, and empty for account and settings.
     """
 
     table: Table
@@ -84,7 +84,7 @@ class Change(msgspec.Struct, frozen=True):
 def with_changes(registry: Registry, changes: Sequence[Change]) -> Registry:
     """Returns the configuration after changes. Deleting what does not exist changes nothing.
 
-    What an upstream listed is deleted with its channel, and when the channel gets another address without a new list.
+    The list of an upstream is deleted with its channel, and if the channel gets another address but no new list.
     """
     tables: dict[str, Any] = {}
     for change in changes:
@@ -101,11 +101,13 @@ def with_changes(registry: Registry, changes: Sequence[Change]) -> Registry:
             entities[change.key] = change.value
     after = msgspec.structs.replace(registry, **tables)
     fetched = {change.key for change in changes if change.table == "lists"}
-    lists = {key: listed for key, listed in after.lists.items() if key in fetched or _stays(key, registry, after)}
+    lists = {
+        key: models for key, models in after.lists.items() if key in fetched or _has_same_address(key, registry, after)
+    }
     return after if len(lists) == len(after.lists) else msgspec.structs.replace(after, lists=lists)
 
 
-def _stays(key: ChannelId, before: Registry, after: Registry) -> bool:
-    """Returns whether a channel exists after a change, at the same address as before."""
+def _has_same_address(key: ChannelId, before: Registry, after: Registry) -> bool:
+    """Returns whether a channel exists after a change and its address was not changed."""
     old, new = before.channels.get(key), after.channels.get(key)
     return new is not None and (old is None or (old.dialect, old.base_url) == (new.dialect, new.base_url))

@@ -1,9 +1,7 @@
-"""Repeated calls: which calls repeat an earlier one, as the client's SDK counts them.
+"""Repeated calls: which calls are a client's retries of earlier ones. The gateway's own retries are in ``core.retry``.
 
-The gateway's own retries are in ``core.retry``.
-
-SDKs number their attempts (``x-stainless-retry-count``), but give them nothing in common. The preceding call is the one
-of the same token, program, API and model with the preceding number that ended last, not long ago, and has no retry yet.
+SDKs number their attempts (``x-stainless-retry-count``), but give them no common id. So the call before a retry is the
+latest one with the preceding number and the same token, program, API and model that ended recently and has no retry.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,7 +10,7 @@ from gateway.domain.views import CallView
 
 
 def repeated_calls(calls: Iterable[CallView]) -> Mapping[str, str]:
-    """Returns the id of the call before each retry, by the retry's id, as far as it is among these calls."""
+    """Maps the id of each retry to that of the call before it, as far as it is among these calls."""
     repeated_ids: dict[str, str] = {}
     unrepeated: dict[tuple[object, ...], list[CallView]] = {}
     for call in sorted(calls, key=lambda call: call.id):
@@ -30,7 +28,7 @@ def repeated_calls(calls: Iterable[CallView]) -> Mapping[str, str]:
 
 
 def earlier_attempts(call: CallView, calls: Iterable[CallView]) -> Sequence[CallView]:
-    """Returns the calls that this one repeats, the last one first, as far as they are among these calls."""
+    """Returns the calls that this one repeats, newest first, as far as they are among these calls."""
     by_id = {other.id: other for other in calls} | {call.id: call}
     repeated_ids, attempts = repeated_calls(by_id.values()), []
     while (earlier := repeated_ids.get(call.id)) is not None:
@@ -44,5 +42,5 @@ def _common(call: CallView) -> tuple[str, str, str, str]:
 
 
 def _ended_shortly_before(before: CallView, call: CallView) -> bool:
-    # SDKs wait up to a minute before they try again
+    """Returns whether a call ended at most two minutes before the next one. SDKs wait up to one minute."""
     return 0 <= call.time_ms - (before.time_ms + before.duration_ms) <= 120_000

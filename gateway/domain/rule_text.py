@@ -1,7 +1,7 @@
-"""Rules and further rates of a price as they are typed: ``flex, mon-fri 01:00-04:00 UTC = 0.30/1.20 cached=0.03``.
+"""Rule text: rules and further rates of a price as one types them: ``flex, mon-fri 01:00-04:00 UTC = 0.30/1.20``.
 
-Before ``=`` are the conditions, after it input and output, and then what else the rule says: amounts by their names,
-and tiers such as ``200k=6/22.50``. Several rules are separated by ``;``.
+Before ``=`` are the conditions. After it are the amounts for input and output, then further amounts by their names,
+such as ``cached=0.03``, and tiers such as ``200k=6/22.50``. Several rules are separated by ``;``.
 """
 
 from collections.abc import Mapping
@@ -20,11 +20,11 @@ _AMOUNTS: Final = {
     "cache-write-long": "cache_write_long",
     "per-call": "per_call",
 }
-"""Amounts by the names of their options, with their fields."""
+"""Maps the typed names of amounts to their fields."""
 
 
 def parse_rate(text: str) -> tuple[str, Nanos]:
-    """Returns the rate of ``input_audio=32``. Raises BadRequest for another name."""
+    """Returns the name and the amount of a rate such as ``input_audio=32``. Raises BadRequest."""
     name, equals, amount = text.partition("=")
     if not equals or name.strip() not in RATE_NAMES:
         raise BadRequest(f"{text!r} is not one of {', '.join(RATE_NAMES)} with its dollars, as NAME=1.50")
@@ -37,7 +37,7 @@ def rates_text(rates: Mapping[str, Nanos]) -> str:
 
 
 def parse_rule(text: str) -> PriceRule:
-    """Returns the rule of a text. Raises BadRequest."""
+    """Returns the rule in a text. Raises BadRequest."""
     conditions, equals, amounts = text.partition("=")
     input_output, *words = amounts.split() or [""]
     input_amount, slash, output_amount = input_output.partition("/")
@@ -76,7 +76,10 @@ def rule_text(rule: PriceRule) -> str:
 
 
 def parse_moment(text: str) -> Millis:
-    """Returns the minute of ``2026-12-01`` or ``2026-12-01T08:30+01:00``, in UTC by default. Raises BadRequest."""
+    """Returns the minute of a text such as ``2026-12-01`` or ``2026-12-01T08:30+01:00``, which is UTC by default.
+
+    Raises BadRequest.
+    """
     try:
         moment = datetime.fromisoformat(text.strip())
     except ValueError:
@@ -92,6 +95,7 @@ def _written_moment(moment: Millis) -> str:
 
 
 def _conditions(text: str) -> dict[str, Any]:
+    """Returns the conditions of a rule by the names of its fields. Raises BadRequest."""
     conditions: dict[str, Any] = {"during": ()}
     for part in filter(None, map(str.strip, text.split(", "))):
         if part.lower().removesuffix(" processing") in VARIANTS:

@@ -1,8 +1,8 @@
-"""Screen: what surrounds the content of a successful answer (ids, headers, fields beside the messages) shows no secret
-of its channel. The content itself is never examined.
+"""Screen: keeps the secrets of a channel out of what surrounds the content of a successful answer: ids, headers, and
+fields beside the messages. The content itself is never examined.
 
-This is on the path of every call, so it is fast: short texts are searched in full, by one look-up for every few
-characters; long fields are searched for the values as they are written in JSON.
+It runs for every call, so it is fast: short texts are searched thoroughly with one look-up for every few characters,
+long fields only for the values as they are written in JSON.
 """
 
 import re
@@ -26,7 +26,7 @@ from gateway.domain.secret_search import (
 )
 
 HARMLESS = 7
-"""So many characters are too few for a secret."""
+"""The most characters of a text that is too short for a secret."""
 
 REQUEST_ID = "x-upstream-request-id"
 
@@ -36,7 +36,7 @@ _LIMIT = re.compile(
 )
 _LIMIT_VALUE = re.compile(r"[\w.:+,; /-]{1,64}", re.ASCII)
 ID_HEADERS = ("x-request-id", "request-id", "x-generation-id", "mistral-correlation-id")
-"""The headers in which upstreams send their id of the call."""
+"""The headers in which upstreams send their id of a call."""
 _ID = re.compile(r"[\w.:+/=-]{1,120}", re.ASCII)
 _CONTENT_FIELDS = frozenset(
     {
@@ -44,26 +44,26 @@ _CONTENT_FIELDS = frozenset(
         "usage",
     }
 )
-"""Fields that are content, or that are checked or written elsewhere."""
+"""Fields that are content, or that are checked or replaced elsewhere."""
 _COMMON = frozenset(
     {"citations", "native_finish_reason", "obfuscation", "provider", "service_tier", "system_fingerprint"}
 )
-"""Common fields of chunks, of which only the values are checked."""
+"""Common fields of chunks, whose names are not checked."""
 
 
 class Screen:
-    """Keeps one channel's secrets out of its answers."""
+    """Finds and removes the secrets of one channel."""
 
     __slots__ = ("_grams", "_harmless", "_spaced", "_values", "needles", "shortest")
 
     def __init__(self, needles: Needles) -> None:
         self.needles = needles
         self.shortest = SHORTEST if needles.short else PIECE
-        """Characters of the shortest text that can show a secret."""
+        """The length of the shortest text that can contain a secret, or a piece of one."""
         self._spaced = any(len(value.split()) > 1 for value in needles.values)
         """Whether a secret contains spaces."""
         self._harmless: set[bytes] = set()
-        """Short values found harmless: most chunks repeat them."""
+        """Short values without secrets, which most chunks repeat."""
         self._grams = frozenset(gram for spelling in needles.long for gram in windows_of(spelling, BLOCK))
         self._values = tuple(dict.fromkeys(form for value in needles.values for form in _json_spellings(value)))
 
@@ -83,16 +83,14 @@ class Screen:
     def value_has_secret(self, raw: msgspec.Raw) -> bool:
         """Returns whether a JSON value contains a secret."""
         data = bytes(raw)
-        size = len(data)
-        if size <= HARMLESS or data in self._harmless:
+        if len(data) <= HARMLESS or data in self._harmless:
             return False
-        # a longer field is not searched for pieces and other spellings
-        if size > 4096:
+        if len(data) > 4096:  # it is not searched for pieces and other spellings
             return any(value in data for value in self._values)
-        shows = self.has_secret(data.decode("utf-8", "replace"))
-        if not shows:
+        has_secret = self.has_secret(data.decode("utf-8", "replace"))
+        if not has_secret:
             self._remember(data)
-        return shows
+        return has_secret
 
     def any_has_secret(self, values: Iterable[msgspec.Raw]) -> bool:
         """Returns whether one of the JSON values contains a secret. The short ones are searched together."""
@@ -119,10 +117,9 @@ class Screen:
             self._harmless.add(data)
 
     def clean(self, fields: Fields) -> bool:
-        """Blank the secrets in the fields of an answer, chunk or choice, but not its content. Returns whether there
-        were any.
+        """Blank the secrets in the fields of an answer, chunk or choice, except its content.
 
-        A field whose name contains one is left out.
+        A field whose name contains a secret is removed. Returns whether there were any secrets.
         """
         if fields.keys() <= _CONTENT_FIELDS:
             return False
@@ -139,7 +136,7 @@ class Screen:
         return bool(leaking)
 
     def cleaned(self, fields: Fields, content: Container[str]) -> Fields:
-        """Returns fields without secrets, whatever their names; only those of the content are left alone."""
+        """Returns the fields without secrets. Fields of the content are not examined."""
         cleaned_fields = {}
         for name, value in fields.items():
             if name in content or not self.value_has_secret(value):
@@ -154,7 +151,7 @@ class Screen:
         return rawjson.NULL if blanked is None else rawjson.raw(blanked)
 
     def _name_has_secret(self, name: str) -> bool:
-        """Returns whether the name of a field itself contains a secret."""
+        """Returns whether the name of a field contains a secret."""
         return name not in _COMMON and self.has_secret(name)
 
     def headers(self, headers: Mapping[str, str]) -> dict[str, str]:
@@ -175,7 +172,7 @@ class Screen:
 
 @lru_cache(maxsize=256)
 def _useful_headers(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Returns the headers that a client may use. An upstream's answers nearly always have the same."""
+    """Returns the names of headers that a client may use. It is cached because most answers have the same headers."""
     return tuple(name for name in names if name in _PASSED or _LIMIT.fullmatch(name))
 
 

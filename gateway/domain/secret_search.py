@@ -1,10 +1,10 @@
 r"""Secret search: finds known secrets in a text, whole or in pieces, in plain or encoded form, in linear time.
 
-A text is searched as it is, and again with its escapes decoded (percent, JSON, HTML), up to ``ROUNDS`` times, so that
-``%73k-``, ``\u0073k-`` and ``sk\/`` are found for what they are. A secret has several spellings: the value, the decoded
-value if it looks escaped itself, its Base64 at each of the three alignments, its hex digits. Case does not matter, and
-all whitespace equals the plus sign that replaces it in forms. A piece is found by blocks of ``BLOCK`` characters: if
-two strings share ``PIECE`` characters, each contains a whole aligned block of the other.
+A text is searched as it is, and again with its escapes decoded (percent, JSON, HTML) up to ``ROUNDS`` times, so that
+``%73k-``, ``\u0073k-`` and ``sk\/`` are found. A secret has several spellings: the value, the decoded value if it looks
+escaped itself, its Base64 at each of the three alignments, and its hex digits. Case is ignored, and all whitespace
+equals the plus sign that replaces it in forms. A piece is found by blocks of ``BLOCK`` characters: if two strings share
+``PIECE`` characters, each contains a whole aligned block of the other.
 """
 
 import re
@@ -16,18 +16,18 @@ import msgspec
 from gateway.domain.lazy_pattern import lazy_pattern
 
 SHORTEST = 8
-"""The fewest characters of a value to search for. Shorter ones are ordinary words and numbers (``test``, ``EMPTY``,
-``1234``): blanking those would spoil messages and hide nothing."""
+"""The fewest characters of a value that is searched. Shorter ones are ordinary words and numbers (``test``, ``EMPTY``,
+``1234``), and blanking them would only spoil messages."""
 PIECE = 12
-"""So many characters of a longer value are blanked anywhere. Shorter values are found only whole."""
+"""The fewest characters of a piece of a value that are blanked. Shorter values are blanked only as a whole."""
 BLOCK = 6
-"""Two blocks less one character fit into a piece, so a piece always contains an aligned one."""
+"""The size of a block. A piece has two blocks less one character, so it always contains an aligned block."""
 ROUNDS = 3
-"""How many layers of escapes are decoded."""
+"""The number of layers of escapes that are decoded."""
 BLANK = "…"
 
 blocks_of = re.compile(f".{{{BLOCK}}}", re.DOTALL).findall
-"""Returns the blocks of a text, one after the other."""
+"""Returns the aligned blocks of a text, without an incomplete one at the end."""
 
 Span = tuple[int, int]
 
@@ -40,7 +40,7 @@ _UNSEEN = (
     r"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f"
     r"\ufe00-\ufe0f\ufeff\ufffd]"
 )
-"""Characters without width, or displayed without."""
+"""Matches characters that are invisible."""
 _FURTHER_BLANKS = r"(?<=\s)\s+"
 _ESCAPE = lazy_pattern(f"{_JSON}|{_PERCENT}|{_HTML}|{_UNSEEN}|{_FURTHER_BLANKS}")
 _BUT_BLANKS = lazy_pattern(f"{_JSON}|{_PERCENT}|{_HTML}|{_UNSEEN}")
@@ -53,7 +53,7 @@ _FOLDED = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)} | dict.fro
 
 
 class SearchView(msgspec.Struct, frozen=True):
-    """A text after some decoding, and where each of its characters is in the original."""
+    """A text after some decoding, with the positions of its characters in the original."""
 
     text: str
     starts: Sequence[int]
@@ -61,7 +61,7 @@ class SearchView(msgspec.Struct, frozen=True):
 
 
 def views(text: str) -> Iterator[SearchView]:
-    """Yields the text as it is, then with its escapes decoded, while it has any."""
+    """Yields the text as it is, then with one more layer of escapes decoded each time, while it has any."""
     view: SearchView | None = SearchView(text, range(len(text)), range(1, len(text) + 1))
     for _ in range(ROUNDS + 1):
         if view is None:
@@ -102,7 +102,7 @@ def _decode_layer(view: SearchView, kind: re.Pattern[str] = _ESCAPE) -> SearchVi
 
 
 def _char(escape: str) -> str:
-    """Returns the character of an escape; empty for invisible ones."""
+    """Returns the character that an escape stands for; empty for invisible characters and repeated blanks."""
     kind = escape[0]
     if kind == "%":
         return chr(int(escape[1:], 16))
@@ -123,12 +123,12 @@ def _of_code(code: int) -> str:
 
 
 def fold_case(text: str) -> str:
-    """Returns the text for comparison: in lower case, each space a plus sign, every character in its place."""
+    """Returns the text for comparison, in lower case and with plus signs for spaces. No character moves."""
     return text.lower().replace(" ", "+") if text.isascii() and text.isprintable() else text.translate(_FOLDED)
 
 
 def spellings(value: str) -> tuple[str, ...]:
-    """Returns how a value may be written, folded: as it is, decoded, in Base64 at any alignment, in hex digits."""
+    """Returns the spellings of a value, folded: as it is, decoded, in Base64 at any alignment, and in hex digits."""
     raw = value.encode()
     texts = [value, " ".join(value.split()), raw.decode("latin-1"), raw.hex()]
     unchanged = SearchView(value, range(len(value)), range(1, len(value) + 1))
@@ -142,17 +142,17 @@ def spellings(value: str) -> tuple[str, ...]:
 
 
 class Needles(msgspec.Struct, frozen=True):
-    """Values to search for, prepared; see ``needles``."""
+    """Secrets to search for, prepared by ``needles``."""
 
     values: frozenset[str] = frozenset()
     ends: tuple[str, ...] = ()
-    """The values, folded, for masked quotes."""
+    """The values, folded, of which texts may show the beginning and the end."""
     long: tuple[str, ...] = ()
-    """Spellings that are found in pieces."""
+    """The spellings of which pieces are found."""
     short: tuple[str, ...] = ()
-    """Spellings that are found whole."""
+    """The spellings that are found only as a whole."""
     blocks: frozenset[str] = frozenset()
-    """The aligned blocks of the long ones."""
+    """The aligned blocks of the long spellings."""
 
     def has_value(self, text: str) -> bool:
         """Returns whether a whole value is in the text, in any spelling."""
@@ -163,7 +163,7 @@ class Needles(msgspec.Struct, frozen=True):
         return False
 
     def spans(self, text: str) -> list[Span]:
-        """Returns where they are in the text."""
+        """Returns where the secrets and their pieces are in the text. The spans may overlap."""
         if not self.values:
             return []
         spans: list[Span] = []
@@ -172,6 +172,7 @@ class Needles(msgspec.Struct, frozen=True):
         return [*spans, *self._masked(fold_case(text))]
 
     def _places(self, text: str) -> Iterator[Span]:
+        """Yields where spellings and pieces of them are in a folded text."""
         hits = self.blocks.intersection(windows_of(text, BLOCK))
         if hits:
             written = (spelling for spelling in self.long if not hits.isdisjoint(blocks_of(spelling)))
@@ -186,19 +187,19 @@ class Needles(msgspec.Struct, frozen=True):
                 start = text.find(short, start + len(short))
 
     def _masked(self, text: str) -> Iterator[Span]:
-        """Yields where values are shown by only their beginning and end."""
+        """Yields where only the beginning and the end of values are shown, as in ``sk-ab...wxyz``."""
         for number, match in enumerate(_ELLIPSIS.finditer(text)):
             if number >= 32:  # it takes a while
                 return
             before, after = text[max(0, match.start() - 64) : match.start()], text[match.end() : match.end() + 64]
             for value in self.ends:
                 head, tail = _head(before, value), _tail(after, value)
-                if head + tail >= 8:  # characters of ``sk-ab...wxyz``
+                if head + tail >= 8:
                     yield match.start() - head, match.end() + tail
 
 
 def needles(values: Iterable[str]) -> Needles:
-    """Returns the prepared values, without those that are too short."""
+    """Returns these secrets, prepared for searches, without those that are too short."""
     long_enough = tuple(dict.fromkeys(value for value in values if len(value) >= SHORTEST))
     all_spellings = [spelling for value in long_enough for spelling in spellings(value)]
     long = tuple(spelling for spelling in all_spellings if len(spelling) >= PIECE)
@@ -212,7 +213,7 @@ def needles(values: Iterable[str]) -> Needles:
 
 
 def join_needles(parts: Sequence[Needles]) -> Needles:
-    """Returns all of them as one."""
+    """Returns all these secrets together."""
     return Needles(
         values=frozenset().union(*(part.values for part in parts)),
         ends=tuple(end for part in parts for end in part.ends),
@@ -223,24 +224,24 @@ def join_needles(parts: Sequence[Needles]) -> Needles:
 
 
 def _head(before: str, value: str) -> int:
-    """Returns how many characters of the value's beginning end ``before``."""
+    """Returns the number of characters at the end of ``before`` that are the beginning of a value."""
     start = before.rfind(value[:3])
     return len(before) - start if start >= 0 and value.startswith(before[start:]) else 0
 
 
 def _tail(after: str, value: str) -> int:
-    """Returns how many characters of the value's end begin ``after``."""
+    """Returns the number of characters at the beginning of ``after`` that are the end of a value."""
     end = after.find(value[-3:]) + 3
     return end if end >= 3 and value.endswith(after[:end]) else 0
 
 
 def windows_of(text: str, size: int) -> Iterator[str]:
-    """Returns every run of so many characters."""
+    """Yields all substrings of this size."""
     return (text[start : start + size] for start in range(len(text) - size + 1))
 
 
 def blank_spans(text: str, spans: Iterable[Span]) -> str:
-    """Returns the text with an ellipsis instead of each of these parts."""
+    """Returns the text with an ellipsis in place of each of these spans."""
     parts: list[str] = []
     done = 0
     for begin, end in sorted(spans):

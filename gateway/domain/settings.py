@@ -1,4 +1,4 @@
-"""Settings: what the owner decides for the whole gateway, kept in the store."""
+"""Settings: what the owner decides for the whole gateway. They are in the store."""
 
 from enum import StrEnum
 
@@ -8,12 +8,12 @@ from gateway.domain.human_values import count_text
 
 
 class Durability(StrEnum):
-    """When a settlement counts as safe from a power cut. A kill of the process loses nothing either way."""
+    """When records are synced. If only the process is killed, nothing is lost either way."""
 
     INTERVAL = "interval"
-    """Synced every 100 ms: a power cut may lose the last calls and their charges."""
+    """Every 100 ms, so that a power cut may lose the last calls and their charges."""
     CALL = "call"
-    """The answer's last byte waits for its own sync."""
+    """Before the last byte of each answer."""
 
 
 class ExpiringRecords(msgspec.Struct, frozen=True, kw_only=True):
@@ -21,7 +21,7 @@ class ExpiringRecords(msgspec.Struct, frozen=True, kw_only=True):
 
     records: int = 0
     days: int = 0
-    """On how many days their calls began."""
+    """The number of days on which their calls began."""
 
     @property
     def text(self) -> str:
@@ -30,54 +30,55 @@ class ExpiringRecords(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Gateway-wide choices. A new one is also a ``Field`` of ``SETTINGS`` in ``domain.fields``.
+    """The settings. A new one is also a ``Field`` of ``SETTINGS`` in ``domain.fields``.
 
-    Bounds are in ``control.validation``.
+    Bounds are in ``control.validation``. In limits of calls, connections and memory, 0 means no limit.
     """
 
     refuse_unpriced: bool = False
-    """Refuse calls to unpriced models instead of counting them at no cost."""
+    """Whether calls to unpriced models are refused, instead of counted at no cost."""
     strict_streams: bool = False
-    """End a stream with an error at an unreadable event, instead of leaving out one."""
+    """Whether a stream ends with an error at an unreadable event, instead of skipping one such event."""
     durability: Durability = Durability.INTERVAL
     hosts: tuple[str, ...] = ()
-    """Host names accepted beside the loopback ones and the bound address."""
+    """The host names that are accepted in addition to loopback names and the bound address."""
     origins: tuple[str, ...] = ()
-    """Web origins that may call from a browser; none by default."""
+    """The web origins that may call from a browser."""
     app_origins: bool = False
-    """Desktop apps and browser extensions may call: ``app://``, ``chrome-extension://``, ``null`` and similar
-    origins."""
+    """Whether desktop apps and browser extensions may call, with origins such as ``app://``, ``chrome-extension://``
+    and ``null``."""
     loopback_origins: bool = False
-    """Web pages served by this machine may call."""
+    """Whether web pages that this machine serves may call."""
     ollama_token: str = ""
-    """The name of the token for programs on this machine that speak Ollama's API and send no key; empty: none."""
+    """The name of the token for programs on this machine that speak Ollama's API and send no key; empty if none."""
     ollama_port: int = 0
-    """A second port for them, on the loopback address, without keys; 0: none."""
+    """A second port for these programs on the loopback address, without keys; 0 if there is none."""
     list_for_claude: bool = False
-    """List every model that Claude Code would not offer also as ``claude/NAME``, for Anthropic's clients."""
+    """Whether Anthropic's clients get each model that Claude Code would not offer also under the name ``claude/NAME``.
+    """
     keep_days: int = 400
-    """Days for which call records are kept; their sums stay for ever."""
+    """The days for which call records are kept. Their sums are kept for ever."""
     refresh_models_h: int = 24
-    """Hours between refreshes of model lists that patterns select from; 0: never."""
+    """The hours between refreshes of model lists from which patterns select; 0 for never."""
     stop_on_leave: bool = False
     """Whether leaving the console stops the server too."""
     token_streams: int = 32
-    """Streams of one token at a time, unless the token has a limit; 0: no limit."""
+    """The streams of one token at once, unless the token has a limit of its own."""
     channel_calls: int = 64
-    """Calls of one channel at a time, unless the channel has a limit; 0: no limit."""
+    """The calls of one channel at once, unless the channel has a limit of its own."""
     queue: int = 64
-    """Calls that may wait at one such limit, unless its owner has a number."""
+    """The calls that may wait for a free slot of one token, group or channel, unless it has a number of its own."""
     queue_s: int = 10
-    """Seconds that they may wait."""
+    """The seconds that they may wait."""
     connections: int = 2048
-    """Open connections of clients; 0: no limit. Fewer are possible if the system allows too few open files."""
+    """The open connections of clients. There may be fewer if the system allows too few open files."""
     address_connections: int = 256
-    """Open connections of one address of another machine; 0: no limit."""
+    """The open connections from one address of another machine."""
     bodies_mib: int = 256
-    """MiB of all request bodies together; 0: no limit."""
+    """The memory of all request bodies together, in MiB."""
     answers_mib: int = 256
-    """MiB of all answers together while they are gathered, or wait for their clients; 0: no limit."""
+    """The memory of all answers together that are not sent yet, in MiB."""
     responses_mib: int = 32
-    """MiB of all responses that clients may continue; 0: none are kept."""
+    """The memory of all responses that clients may continue, in MiB; 0 keeps none."""
     memory_mib: int = 1024
-    """MiB of the process above which new calls are rejected; 0: no limit."""
+    """The memory of the process above which new calls are rejected, in MiB."""

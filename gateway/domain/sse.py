@@ -1,9 +1,9 @@
-"""Server-sent events, cut out of bytes that are split anywhere, and parsed.
+"""Server-sent events: cuts them out of bytes that are split anywhere, and parses them.
 
-Events are read in two steps, so that those which need no examination can be passed on in bulk: a ``Framer`` cuts
-complete events out of the bytes, ``parse`` reads one of them. Where events pass unchanged, a ``RawFramer`` cuts them,
-and a ``PieceDecoder`` reads the usual ones: pieces of the answer in a common form, as many as follow each other. Time
-is linear in the bytes, whatever the splits. The rules are those of the WHATWG HTML standard, section 9.2.6.
+There are two steps, so that events which need no examination can be passed on in bulk: a ``Framer`` cuts complete
+events out of the bytes, and ``parse`` reads one of them. Where events are passed on unchanged, a ``RawFramer`` cuts
+them, and a ``PieceDecoder`` reads runs of common ones, which are pieces of the answer. The time is linear in the number
+of bytes, however they are split. The rules are those of the WHATWG HTML standard, section 9.2.6.
 """
 
 import re
@@ -16,16 +16,16 @@ EVENT_LIMIT = 16 * 1024 * 1024
 """The most bytes of one event, without its blank line."""
 
 BLANK = b"\n\n"
-"""Ends an event once all line ends are line feeds."""
+"""The end of an event, if all lines end with line feeds."""
 
 BOM = b"\xef\xbb\xbf"
 
 
 class SSEEvent(msgspec.Struct, frozen=True):
-    """One event: its data, and its ``event`` name or empty.
+    """One event: its data, and its name, which may be empty.
 
-    Several ``data`` lines are joined by line feeds, or by spaces if they are JSON, as parts of it may be passed on
-    unchanged.
+    Several ``data`` lines are joined by line feeds, or by spaces if they are JSON, parts of which may be passed on as
+    one line.
     """
 
     data: bytes
@@ -33,11 +33,11 @@ class SSEEvent(msgspec.Struct, frozen=True):
 
 
 class EventTooLong(Exception):
-    """An event is longer than any upstream has reason to send."""
+    """An event is longer than ``EVENT_LIMIT``."""
 
 
 _END = re.compile(rb"(?>\r\n|\n|\r)(?>\r\n|\n|\r)")
-"""A blank line, and the end of the line before it."""
+"""Matches a blank line and the end of the line before it."""
 
 
 class RawFramer:
@@ -48,15 +48,15 @@ class RawFramer:
 
     @property
     def held(self) -> int:
-        """Returns the bytes of an incomplete event."""
+        """Returns the number of bytes of the incomplete event."""
         return len(self._rest)
 
     def feed(self, data: bytes) -> bytes:
-        """Returns the complete events, with their blank lines."""
+        """Returns all events that are complete with these bytes, with their blank lines."""
         rest = self._rest
         if not rest and data.endswith(BLANK) and b"\r" not in data:
             return data
-        if len(rest) <= 4096 and b"\r" not in data and b"\r" not in rest:  # joining so little costs nothing
+        if len(rest) <= 4096 and b"\r" not in data and b"\r" not in rest:  # it is quick to join so little
             joined = bytes(rest) + data if rest else data
             blank = joined.rfind(BLANK)
             end = blank + 2 if blank >= 0 else 0
@@ -66,22 +66,22 @@ class RawFramer:
         rest += data
         for match in _END.finditer(rest, search_from):
             if match.end() == len(rest) and rest.endswith(b"\n\r"):
-                break  # its line feed follows
+                break  # a line feed may follow
             end = match.end()
         events = bytes(rest[:end])
         del rest[:end]
         return events
 
     def end(self) -> bytes:
-        """Returns what is left at the end of the bytes."""
-        left = bytes(self._rest)
+        """Returns the incomplete event at the end of the bytes."""
+        incomplete = bytes(self._rest)
         self._rest.clear()
-        return left
+        return incomplete
 
 
 class Framer(RawFramer):
-    """Cuts events like ``RawFramer``, with line feeds for all line ends, without a leading byte order mark, and with a
-    limit.
+    """Cuts events like ``RawFramer``, but with a limit of their size, and returns them with line feeds as line ends and
+    without a byte order mark.
     """
 
     def __init__(self) -> None:
@@ -89,20 +89,20 @@ class Framer(RawFramer):
         self._begun = False
 
     def feed(self, data: bytes) -> bytes:
-        """Returns all complete events, each ended by a blank line; may be empty. Raises EventTooLong."""
+        """Returns all events that are complete with these bytes, with their blank lines. Raises EventTooLong."""
         if self._begun and not self._rest and data.endswith(BLANK) and data.find(b"\r") < 0 and len(data) < EVENT_LIMIT:
             return data
-        events = self._even(super().feed(data))
+        events = self._normalized(super().feed(data))
         longest = max(map(len, events.split(BLANK))) if len(events) > EVENT_LIMIT else self.held
         if longest > EVENT_LIMIT:
             raise EventTooLong(f"an event is longer than {EVENT_LIMIT >> 20} MiB")
         return events
 
     def end(self) -> bytes:
-        """Returns what is left at the end of the bytes: an event whose blank line never came, or nothing."""
-        return self._even(super().end())
+        """Returns an event at the end of the bytes whose blank line is missing, or nothing."""
+        return self._normalized(super().end())
 
-    def _even(self, events: bytes) -> bytes:
+    def _normalized(self, events: bytes) -> bytes:
         if not self._begun and events:
             self._begun = True
             events = events.removeprefix(BOM)
@@ -110,7 +110,7 @@ class Framer(RawFramer):
 
 
 def parse(block: bytes) -> SSEEvent | None:
-    """Parses one event without its blank line. Returns None if it has no data: only comments, or nothing."""
+    """Returns the event in a block without its blank line; None if it has no data."""
     if block.startswith(b"data: ") and b"\n" not in block:
         return SSEEvent(block[6:])
     if block.startswith(b"event: "):
@@ -132,7 +132,7 @@ def parse(block: bytes) -> SSEEvent | None:
 
 
 def _join_lines(lines: list[bytes]) -> bytes:
-    """Joins lines of JSON. Between tokens a line feed is whitespace; inside a string it is an error, which remains."""
+    """Returns the lines joined by spaces if they are valid JSON, otherwise by line feeds."""
     joined = b"\n".join(lines)
     try:
         msgspec.json.decode(joined)
@@ -147,14 +147,15 @@ def has_comment(block: bytes) -> bool:
 
 
 def event_end(events: bytes, start: int, *, returns: bool) -> int:
-    """Returns where the event at ``start`` ends, with its blank line. ``returns``: lines may end in carriage
-    returns.
+    """Returns where the event at ``start`` ends, after its blank line.
+
+    ``returns``: lines may end with carriage returns.
     """
     if returns:
         match = _END.search(events, start)
         return match.end() if match else len(events)
     end = events.find(b"\n", start)
-    while end >= 0 and not events.startswith(b"\n", end + 1):  # looking for two bytes takes ten times as long
+    while end >= 0 and not events.startswith(b"\n", end + 1):  # a search for two bytes takes ten times as long
         end = events.find(b"\n", end + 1)
     return end + 2 if end >= 0 else len(events)
 
@@ -162,23 +163,23 @@ def event_end(events: bytes, start: int, *, returns: bool) -> int:
 SMALL_NUMBER = Annotated[int, msgspec.Meta(ge=0, le=9_999_999)]
 """A number with too few digits to contain a secret."""
 WINDOW = 28 << 10
-"""Bytes of events that are decoded together: few, so that little is wasted if one of them is unusual. From 30,000 bytes
-on Python prepares each search for more than a few bytes, which takes longer than the search."""
+"""The bytes of events that are decoded together: few, so that little is wasted if one of them is of another kind. From
+30,000 bytes on, Python prepares each search for more than a few bytes, which takes longer than the search."""
 PieceEvent = TypeVar("PieceEvent")
 
 
 class PieceDecoder(Generic[PieceEvent]):
-    """Decodes events that are a piece of the answer and nothing else, as many of a kind as follow each other."""
+    """Decodes runs of events of one kind that contain a piece of the answer and nothing else."""
 
     def __init__(self, kinds: Iterable[str], shape: type[PieceEvent]) -> None:
-        """``kinds``: names of events. ``shape``: their data, which must forbid unknown fields."""
+        """``kinds`` are names of events, ``shape`` is the type of their data, which must forbid unknown fields."""
         self._heads = frozenset(b"event: %b\ndata: {" % kind.encode() for kind in kinds)
         self._decoder: msgspec.json.Decoder[PieceEvent] = msgspec.json.Decoder(shape)
 
     def read(self, events: bytes, start: int) -> tuple[list[PieceEvent], int]:
-        """Returns the pieces from ``start`` on, and where they end; none if the first event is another one.
+        """Returns the pieces from ``start`` on, and where they end; none if the first event is of another kind.
 
-        The data of all events is decoded as lines, so that none can reach into the next.
+        The data of all events is decoded as lines, so that invalid data cannot extend into the next event.
         """
         begin = events.find(b"{", start, start + 128) + 1
         head = events[start:begin]
@@ -206,7 +207,7 @@ class PieceDecoder(Generic[PieceEvent]):
         return [], start
 
     def _read_one(self, line: bytes) -> list[PieceEvent]:
-        """The piece with this data; none if it is another event."""
+        """Returns the piece with this data; none if it has another form."""
         try:
             return [self._decoder.decode(line)]
         except (msgspec.DecodeError, UnicodeDecodeError):
@@ -214,7 +215,7 @@ class PieceDecoder(Generic[PieceEvent]):
 
 
 def _before_others(parts: list[bytes]) -> list[bytes]:
-    """Returns the data up to the first event of another kind."""
+    """Returns the data before the first event of another kind."""
     for number, part in enumerate(parts):
         if b"\n" in part:
             piece, blank, _ = part.partition(BLANK)
@@ -231,8 +232,8 @@ def is_stream(body: bytes) -> bool:
 
 
 def stream_in(body: bytes) -> bytes:
-    """Returns the events in a body: all of it if it is a stream, one for each line if these are JSON objects; empty for
-    anything else.
+    """Returns the events in a body: the whole body if it is a stream, an event for each line if it is lines of JSON,
+    nothing otherwise.
     """
     if is_stream(body):
         return body
@@ -251,5 +252,5 @@ _UNSEPARATED = re.compile(rb"\}\n(?=(?:event:[^\n]*\n)?data: ?(?:\{|\[DONE\]))")
 
 
 def with_blank_lines(events: bytes) -> bytes:
-    """Returns events with the blank lines that some upstreams leave out between them."""
+    """Returns events with blank lines between them, which some upstreams leave out."""
     return _UNSEPARATED.sub(b"}\n\n", events)

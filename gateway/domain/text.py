@@ -1,25 +1,25 @@
-"""Text from outside, escaped: the one function between foreign strings and a terminal or a log."""
+"""Text: makes strings from outside safe for terminals, logs and shells."""
 
 import shlex
 import unicodedata
 
 _FORBIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
-"""Unicode categories that move cursors, reorder text or start escape sequences."""
+"""The Unicode categories of characters that move cursors, reorder text or start escape sequences."""
 
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 REFERENCE = "env:"
-"""Begins the name of a variable of the environment that is given instead of a secret."""
+"""The prefix of the name of an environment variable that is used instead of a secret."""
 
 _BARE = frozenset("@%+:,./-_")
-"""Characters, beside letters and digits of every script, that have no meaning for a shell."""
+"""The characters without a meaning for a shell, in addition to letters and digits."""
 
 
 def plain(text: str, limit: int = 200) -> str:
-    """Returns the text on one line, with every control, format and private character replaced; at most ``limit``
-    characters.
+    """Returns the text on one line, at most ``limit`` characters long, with all control, format and private characters
+    replaced.
 
-    A cut text ends in an ellipsis. Combining marks are kept, but at most four in a row, so that they cannot reach
-    neighbouring lines.
+    A shortened text ends in an ellipsis. At most four combining marks in a row are kept, so that they cannot reach
+    other lines.
     """
     if text.isascii() and text.isprintable():
         return text if len(text) <= limit else text[: max(0, limit - 1)] + "…"
@@ -36,7 +36,7 @@ def plain(text: str, limit: int = 200) -> str:
 
 
 def word(name: str) -> str:
-    """Returns a name for a command to be copied into a shell: harmless, and quoted if needed."""
+    """Returns a name for a command that is copied into a shell, quoted if needed."""
     shown = plain(name, 1_000)
     bare = shown and all(char in _BARE or char.isalnum() for char in shown)
     return shown if bare else shlex.quote(shown)

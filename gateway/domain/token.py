@@ -1,4 +1,4 @@
-"""Token: the key a client presents. Only its SHA-256 digest is kept."""
+"""Token: the key with which a client calls. Only its SHA-256 digest is stored."""
 
 from enum import StrEnum
 
@@ -13,7 +13,7 @@ PREFIX = "sk-tk-"
 
 
 class TokenState(StrEnum):
-    """Whether a token may be used now; computed, never stored."""
+    """Whether a token may be used now. It is computed and never stored."""
 
     ACTIVE = "active"
     DISABLED = "disabled"
@@ -43,14 +43,14 @@ class TokenFields(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     budgets: tuple[Budget, ...] = ()
     limits: Limits = Limits()
     models: tuple[str, ...] = ()
-    """Patterns such as ``gpt-*``; empty means all models of the group."""
+    """Patterns of the models that it may use, such as ``gpt-*``; empty for all models of the group."""
     stop_when_empty: bool = False
-    """End a running stream when this token's budget is gone."""
+    """Whether a running stream ends when the token's budget is used up."""
     hold_output: int = 0
-    """The most output tokens to hold for a call, and the number for one without a limit of its own; 0: all that a
-    request allows. With it, calls may cost more than they hold."""
+    """The most output tokens to hold for a call, and the number for a call without a limit; 0 for all that a request
+    allows. With it, calls may cost more than was held."""
     fit_output: bool = False
-    """If too little is left for a call, lower its output limit to what the rest pays for, if that is useful."""
+    """Whether the output limit of a call is lowered to what is left of the money, instead of refusing the call."""
     color: Color = Color.NONE
     note: str = ""
 
@@ -60,13 +60,12 @@ class Token(TokenFields, frozen=True, kw_only=True, omit_defaults=True):
 
     id: TokenId
     digest: str
-    """SHA-256 of the whole key, 64 hex digits. The key itself is shown once and never stored."""
+    """The SHA-256 of the whole key, 64 hex digits. The key itself is shown once and never stored."""
     hint: str
     """The part of the key that may be shown: its first ten and last four characters."""
     created: Millis = Millis(0)
     temporary: bool = False
-    """Whether ``tollkeeper run`` created it for one program: it ends with the program, and is deleted some
-    days later."""
+    """Whether ``tollkeeper run`` created it for one program. It expires with the program, and is deleted days later."""
 
     def outlived(self, now: Millis) -> bool:
         """Returns whether the program that it was created for has ended."""
@@ -74,7 +73,7 @@ class Token(TokenFields, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def state_of(token: Token, now: Millis) -> TokenState:
-    """Returns the token's state. Disabled wins over expired: it is what the owner did."""
+    """Returns the token's state. A token that is disabled and expired counts as disabled."""
     if not token.enabled:
         return TokenState.DISABLED
     if token.expires is not None and token.expires <= now:

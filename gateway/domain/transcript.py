@@ -1,9 +1,9 @@
-"""Transcript: the turns that clients send back, repaired so that every upstream accepts them.
+"""Transcript: repairs the turns that clients send back, so that every upstream accepts them.
 
 Vendors require one result for each call, directly after the calls and in their order, and arguments that are an object.
-Clients send results in another order, late, twice, or for calls that are not in the conversation; an interruption
-leaves calls without a result; and models write arguments that are not JSON. None of this is refused, because it would
-be refused again in every later turn, and no text is lost.
+But clients send results in another order, late, twice, or for calls that are not in the conversation; interruptions
+leave calls without a result; and models write arguments that are not JSON. Such turns are not refused, because the
+client would send them again with every later turn. No text is lost.
 """
 
 import json
@@ -16,7 +16,7 @@ from gateway.domain import rawjson
 from gateway.domain.conversation import Block, CallPart, ResultPart, TextPart, ThoughtPart, Turn
 
 RESULTS_REPAIRED = "tool_results_repaired"
-"""The mark of a request in which calls had no result, results no call, or calls two results."""
+"""The mark of a request with calls without a result, results without a call, or two results of a call."""
 ARGUMENTS_REPAIRED = "tool_arguments_repaired"
 """The mark of a request in which the arguments of a call were not a JSON object."""
 INVALID_ARGUMENTS = "invalid_arguments"
@@ -27,7 +27,7 @@ _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 class _Call:
-    """A call, and its result once found."""
+    """A call, and its result if there is one."""
 
     def __init__(self, block: CallPart) -> None:
         self.block = block
@@ -35,16 +35,18 @@ class _Call:
 
 
 class Transcript:
-    """Collects turns. ``turns`` and ``marks`` are the result."""
+    """Collects turns and repairs them."""
 
     def __init__(self) -> None:
         self._turns: list[tuple[Turn, list[_Call]]] = []
+        """The turns, each with its calls."""
         self._by_id: dict[str, _Call] = {}
-        """The calls by id, the last one of equal ids: some models count from the start in every turn."""
+        """The calls by id. If several have the same id, as with models that number them by turn, it is the last one."""
         self._marks: dict[str, None] = {}
+        """The marks, in order and without duplicates."""
 
     def add(self, role: str, blocks: Iterable[Block]) -> None:
-        """Add a turn. Results may be among the blocks of a user's turn, and are taken out of it."""
+        """Add a turn. Results among its blocks are moved to their calls."""
         all_blocks, own_blocks = tuple(blocks), list[Block]()
         for block in all_blocks:
             own_blocks += [block] if not isinstance(block, ResultPart) else self._attach_result(block)
@@ -62,8 +64,8 @@ class Transcript:
     def arguments(self, text: bytes) -> msgspec.Raw:
         """Returns the arguments of a call as a JSON object, whatever the model wrote.
 
-        Without arguments it is empty. Line breaks in strings are escaped, and an object in a string is decoded.
-        Anything else becomes the text of one field.
+        Missing arguments become an empty object. Line breaks in strings are escaped, and an object in a string is
+        decoded. Anything else becomes the text of one field.
         """
         data = text.strip()
         try:
@@ -75,7 +77,7 @@ class Transcript:
 
     @property
     def turns(self) -> tuple[Turn, ...]:
-        """Returns the turns, each with calls followed by their results."""
+        """Returns the turns. Each one with calls is followed by a turn with their results."""
         turns: list[Turn] = []
         for turn, calls in self._turns:
             turns.append(turn)
@@ -85,11 +87,11 @@ class Transcript:
 
     @property
     def marks(self) -> tuple[str, ...]:
-        """Returns what was repaired, once ``turns`` was read."""
+        """Returns marks for the repairs, after ``turns`` was read."""
         return tuple(self._marks)
 
     def _joins_last_turn(self, blocks: list[Block]) -> bool:
-        """Returns whether these blocks join the last turn. A signed thought never follows words or calls."""
+        """Returns whether these blocks belong to the last turn. A signed thought never follows texts or calls."""
         turn, calls = self._turns[-1]
         if turn.role != "assistant" or any(call.result is not None for call in calls):
             return False
@@ -97,7 +99,7 @@ class Transcript:
         return not thinks or all(isinstance(block, ThoughtPart) for block in turn.blocks)
 
     def _attach_result(self, block: ResultPart) -> list[Block]:
-        """Give a result to its call. Without a call it becomes texts of the user, which are returned."""
+        """Attach a result to its call. If there is no call, return the result as texts of the user."""
         call = self._call_of(block)
         if call is None:
             self._marks[RESULTS_REPAIRED] = None
@@ -112,8 +114,8 @@ class Transcript:
         return []
 
     def _call_of(self, block: ResultPart) -> _Call | None:
-        """Returns the call by its id, else by its name the first one without a result, without a name the
-        first of all.
+        """Returns the call with the id of a result. If there is none, returns the first call without a result that has
+        the same name; if the result has neither id nor name, the first call without a result.
         """
         if (call := self._by_id.get(block.call_id)) is not None:
             return call
@@ -130,9 +132,9 @@ class Transcript:
 
 
 def object_of(text: str) -> dict[str, object]:
-    """Returns an object with the text's content."""
+    """Returns the object in a text, which may be a string in JSON itself; or an object with the text in a field."""
     value: Any = text
-    for _ in range(2):  # an object may be in a string
+    for _ in range(2):  # the second time decodes an object in a string
         try:
             value = json.loads(value, strict=False, parse_constant=lambda _: None) if isinstance(value, str) else value
         except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""Units and identities: integers and strings that must never be mixed up."""
+"""Units: types of integers and strings that must never be mixed up."""
 
 from typing import NewType
 
@@ -6,7 +6,7 @@ Nanos = NewType("Nanos", int)
 """Nano-dollars: one dollar is 1_000_000_000. Money is never a float."""
 
 Millis = NewType("Millis", int)
-"""Milliseconds: a duration, or a wall-clock moment since the epoch (UTC)."""
+"""Milliseconds: a duration, or a moment as the time since the epoch."""
 
 CallId = NewType("CallId", str)
 """``req_`` and 26 hex digits, the first 12 of them the call's start in milliseconds, so that ids sort by time."""
@@ -18,10 +18,10 @@ DOLLAR = 1_000_000_000
 """Nano-dollars in a dollar."""
 
 MILLION = 1_000_000
-"""Prices are per million tokens, multipliers are parts per million."""
+"""Prices are per million tokens, and multipliers are in parts per million."""
 
 MOST = 10**18
-"""A billion dollars in nano-dollars; larger numbers in an input are a mistake."""
+"""The largest number in an input: a billion dollars in nano-dollars."""
 
 MOST_TIMES = 1_000
 """The largest multiplier."""

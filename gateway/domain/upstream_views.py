@@ -1,4 +1,4 @@
-"""Upstream views: the known vendors, what an upstream lists, and what price lists have."""
+"""Upstream views: known vendors, the models of upstreams, and prices in price lists."""
 
 import msgspec
 
@@ -10,79 +10,84 @@ from gateway.domain.views import ChannelView, ModelView
 
 
 class PresetView(msgspec.Struct, frozen=True, kw_only=True):
-    """A known vendor or model server: what a channel gets from its preset."""
+    """A known vendor or model server: the values that a channel gets from its preset."""
 
     name: str
     dialect: str
     base_url: str
-    """The base URL; empty: it has no fixed one."""
+    """The base URL; empty if it differs."""
     key_variable: str
-    """The variable in which its documentation keeps the key; empty: none is needed, or named."""
+    """The environment variable that its documentation uses for the key; empty if there is none."""
     local: bool
     """Whether it usually runs on the same machine."""
 
 
 class ListedModel(msgspec.Struct, frozen=True, kw_only=True):
-    """One model of an upstream's own list, compared with what the channel offers."""
+    """One model in an upstream's own list, compared with what the channel offers."""
 
     name: str
     """Its name at the upstream."""
     state: str
-    """``new`` and ``gone``: since the list changed last; ``offered``; ``kept_out``: listed and not offered."""
+    """``new`` or ``gone`` if it was added or removed by the last change of the list; else ``offered`` or ``kept_out``.
+    """
     served: bool
     """Whether the channel offers it to clients."""
     public: str
-    """The name that clients use, its own if that is one of several; empty if it is not offered."""
+    """The name that clients use; if there are several, the upstream's name if it is one of them. Empty if it is not
+    offered."""
     context: int | None
     told: UpstreamPrices | None
+    """The price that the upstream publishes."""
     max_output: int | None = None
     known_context: int | None = None
-    """The context used here: as listed, else from the price list."""
+    """The context length that counts: that of the upstream, or else of the price list."""
     context_source: str = ""
-    """Of ``known_context``: ``upstream``, or the name of the price list; empty: it is not known."""
+    """The source of ``known_context``: ``upstream`` or the name of the price list; empty if it is unknown."""
 
 
 class ListingView(msgspec.Struct, frozen=True, kw_only=True):
-    """The last good list of a channel's upstream."""
+    """The last list of models that a channel's upstream sent."""
 
     channel: str
     patterns: list[str]
     time_ms: Millis | None
-    """When it came; None without a list."""
+    """When it was fetched; None if there is no list."""
     stale: bool
-    """Whether it could not be refreshed since, or is old."""
+    """Whether it is old, or could not be refreshed."""
     error: str
     """Why it could not be refreshed."""
     models: list[ListedModel]
     unnamed: int = 0
-    """How many models were left out because their names cannot be used."""
+    """The number of models that were left out because their names cannot be used."""
     unpriced: list[str] = []
-    """Models that the channel offers without a price."""
+    """The models that the channel offers without a price."""
 
 
 class ModelRoute(msgspec.Struct, frozen=True, kw_only=True):
-    """One channel that serves a model, as one group has it."""
+    """One channel that serves a model for a group."""
 
     group: str
-    """Empty: the channel serves no group, or is disabled."""
+    """The name of the group; empty if the channel serves no group, or is disabled."""
     order: int
-    """Its order: 1 is tried first; channels with the same number share the calls by weight. 0: not tried."""
+    """The order in which it is tried, from 1. Channels with the same number share the calls by weight. 0 if it is not
+    tried."""
     place: str
-    """Why it has this place, for example ``priority 10``."""
+    """Why it has this order, for example ``priority 10``."""
     channel: str
     dialect: str
     upstream_model: str
     state: str
-    """As a channel's: ``ok``, ``cooling``, ``half_open``, ``attention`` or ``off``."""
+    """The state of the channel: ``ok``, ``cooling``, ``half_open``, ``attention`` or ``off``."""
     reason: str
+    """The reason for its state."""
     weight: int
     limits: Limits
-    """The channel's limits."""
+    """The limits of the channel."""
     context: int | None
     max_output: int | None
-    """The most output tokens of one answer there; None: unknown."""
+    """The most output tokens of one answer there; None if that is unknown."""
     context_source: str = ""
-    """As in a ``ModelView``."""
+    """See ``ModelView.context_source``."""
     price: PriceView | None = None
     """The price of calls that this channel answers."""
 
@@ -91,16 +96,16 @@ class ModelDetail(ModelView, frozen=True, kw_only=True):
     """Everything about one public model name."""
 
     max_output: int | None
-    """The highest limit of its channels; None: unknown at some channel."""
+    """The highest limit of its channels; None if it is unknown at one of them."""
     fallbacks: dict[str, list[str]]
-    """By group, the models that answer if no channel can serve it; for an alias, the ones it stands for."""
+    """By group, the models that may answer if no channel can serve it; for an alias, those that it stands for."""
     tokens: list[str]
-    """Names of the tokens that see it."""
+    """The names of the tokens that see it."""
     routes: list[ModelRoute]
 
 
 class PriceProposal(msgspec.Struct, frozen=True, kw_only=True):
-    """A model's price in a price list, beside the present one."""
+    """The price of a model in a price list, compared with the present one."""
 
     model: str
     channel: str
@@ -108,31 +113,31 @@ class PriceProposal(msgspec.Struct, frozen=True, kw_only=True):
     now: PriceView | None
     listed: PriceView
     kept: bool
-    """Whether the owner set the present price: the list does not replace it."""
+    """Whether the owner set the present price, so that the list does not replace it."""
     differs: bool
     """Whether importing it would change what calls cost."""
     change: str = ""
-    """``new``, ``up`` (any of its rates), ``down`` or ``same``."""
+    """``new``, ``up`` (if any rate rises), ``down`` or ``same``."""
     guard: str = ""
-    """Why it is imported only after confirmation: a steep rise, or what looks like another unit; else empty."""
+    """Why it is imported only after confirmation, because it rises much or looks like another unit; else empty."""
     applied: bool = False
     """Whether this request imported it."""
 
 
 class SavedChannel(ChannelView, frozen=True, kw_only=True, omit_defaults=False):
-    """Answer to creating or editing a channel."""
+    """A channel that was created or edited."""
 
     new_prices: tuple[PriceView, ...] = ()
-    """Known prices that its new models got."""
+    """The list prices that its new models got."""
     unpriced: tuple[str, ...] = ()
-    """Its unpriced models: their calls are counted, not charged, or refused."""
+    """Its models without a price, whose calls are refused or not charged."""
     refuses_unpriced: bool = False
-    """Calls of models without a price are refused."""
+    """Whether calls to models without a price are refused."""
     unchanged: bool = False
-    """Whether nothing changed, including what is not shown."""
+    """Whether nothing changed, not even what is not shown."""
 
     def of_changed(self, before: ChannelView) -> "SavedChannel":
-        """Returns the same with only those unpriced models that an edit changed."""
-        known = {(model.name, model.upstream) for model in before.models}
-        changed = {model.name for model in self.models if (model.name, model.upstream) not in known}
+        """Returns this view with only those unpriced models that the edit added or changed."""
+        models_before = {(model.name, model.upstream) for model in before.models}
+        changed = {model.name for model in self.models if (model.name, model.upstream) not in models_before}
         return msgspec.structs.replace(self, unpriced=tuple(name for name in self.unpriced if name in changed))

@@ -1,6 +1,7 @@
-"""Base URLs of channels, and the HTTP proxies through which they are reached.
+"""URLs: the base URLs of channels, and the HTTP proxies through which they are reached.
 
-A base URL decides where the owner's keys go, so it is checked before it is kept. A proxy's password is never shown.
+A base URL decides to whom the owner's keys are sent, so it is checked before it is stored. The password of a proxy is
+never shown.
 """
 
 import base64
@@ -15,20 +16,20 @@ from gateway.domain.errors import BadRequest
 from gateway.domain.text import REFERENCE, plain
 
 _METADATA = ("metadata.google.internal", "metadata.goog")
-"""Names of the credential services that clouds put on link-local addresses."""
+"""The names of services that clouds have on link-local addresses, which return credentials of the machine."""
 _METADATA_V6 = ipaddress.ip_address("fd00:ec2::254")
 
 _URL = re.compile(r"\s*!?[A-Za-z][A-Za-z0-9+.-]*://")
-"""Matches the start of a URL, also in a pattern that excludes."""
+"""Matches the start of a URL, also after the exclamation mark of a pattern."""
 _LOCAL_SUFFIXES = (".localhost", ".local", ".lan", ".home", ".internal", ".home.arpa", ".ts.net")
 
 
 def checked_base_url(url: str) -> str:
-    """Returns the URL without a trailing slash. Raises BadRequest (``param`` ``base_url``) when keys must not be sent
-    there.
+    """Returns the URL without a trailing slash. Raises BadRequest if keys must not be sent there.
 
-    Allowed are only http and https, a host, and neither user, query nor fragment. Link-local addresses are refused:
-    there clouds serve machine credentials. So are hosts that only some resolvers read as an IPv4 address (``127.1``).
+    It must be http or https with a host, and without user, query and fragment. Link-local addresses are refused,
+    because clouds serve credentials of the machine there; so are hosts that only some resolvers read as an IPv4 address
+    (``127.1``).
     """
     if url != plain(url, 2000) or " " in url or "\\" in url:
         raise _bad(url, "has characters that are not allowed in a URL")
@@ -44,7 +45,7 @@ def checked_base_url(url: str) -> str:
 
 
 def demand_no_url(name: str) -> None:
-    """Raises BadRequest for a model's name that is a URL: it was typed into the wrong field."""
+    """Raises BadRequest if the name of a model is a URL, which was typed into the wrong field."""
     if _URL.match(name):
         raise BadRequest(
             f"models: '{plain(name)}' is a URL, not the name of a model; give it as the base URL (--base-url)",
@@ -53,7 +54,7 @@ def demand_no_url(name: str) -> None:
 
 
 def base_url_warning(url: str) -> str:
-    """Returns what the owner should know about an allowed URL; empty if nothing."""
+    """Returns a warning about an allowed URL; empty if there is none."""
     parts = urlsplit(url)
     if parts.scheme == "http" and not _is_near(parts.hostname or ""):
         return (
@@ -63,6 +64,7 @@ def base_url_warning(url: str) -> str:
 
 
 def _split(url: str) -> SplitResult:
+    """Returns the parts of a URL. Raises BadRequest."""
     try:
         parts = urlsplit(url)
         _ = parts.port
@@ -72,6 +74,7 @@ def _split(url: str) -> SplitResult:
 
 
 def _check_host(url: str, host: str) -> None:
+    """Raises BadRequest if keys must not be sent to the host."""
     if not host:
         raise _bad(url, "has no host")
     address = _address(host)
@@ -84,6 +87,7 @@ def _check_host(url: str, host: str) -> None:
 
 
 def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """Returns the address that a host is; None if it is a name."""
     try:
         address = ipaddress.ip_address(host)
     except ValueError:
@@ -92,14 +96,14 @@ def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 
 
 def _looks_numeric(host: str) -> bool:
-    """Returns whether a host is an IPv4 address: its last label is a number (WHATWG URL, host parsing)."""
+    """Returns whether the last label of a host is a number, so that it counts as an IPv4 address (WHATWG URL)."""
     last = host.rstrip(".").rpartition(".")[2]
     return last.isdigit() or last.startswith("0x")
 
 
 @lru_cache(maxsize=1024)
 def is_near(url: str) -> bool:
-    """Returns whether a URL leads to this machine or a private network, as far as the name shows."""
+    """Returns whether a URL leads to this machine or a private network, according to its host."""
     return _is_near(urlsplit(url).hostname or "")
 
 
@@ -121,11 +125,11 @@ class Proxy(msgspec.Struct, frozen=True):
     host: str
     port: int
     authorization: str = ""
-    """The value of ``Proxy-Authorization``; empty: not needed."""
+    """The value of ``Proxy-Authorization``; empty if it is not needed."""
 
 
 def parse_proxy(text: str) -> Proxy:
-    """Returns the proxy of ``http://user:password@host:port``. Raises BadRequest, which never repeats user and
+    """Returns the proxy of a URL ``http://user:password@host:port``. Raises BadRequest, which never contains user and
     password.
     """
     try:
@@ -147,7 +151,7 @@ def parse_proxy(text: str) -> Proxy:
 
 
 def shown_proxy(text: str) -> str:
-    """Returns what may be shown of a proxy: references as they are, user and password never."""
+    """Returns the URL of a proxy without user and password, or the reference to a variable."""
     if not text or text.startswith(REFERENCE):
         return plain(text)
     _, at, place = text.rpartition("@")

@@ -1,4 +1,4 @@
-"""Usage: the tokens of one call in one canonical form, whatever the upstream's names."""
+"""Usage: the tokens of one call, in a form that is the same for all upstreams."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -8,37 +8,37 @@ import msgspec
 
 
 class UsageSource(StrEnum):
-    """How a usage is known."""
+    """Who counted the tokens."""
 
     REPORTED = "reported"
     PARTIAL = "partial"
-    """Input was reported, output was estimated: the stream ended early."""
+    """Input was reported and output was estimated, because the stream ended early."""
     ESTIMATED = "estimated"
     NONE = "none"
     """Nothing was used: the call was refused or failed before any output."""
 
 
 COUNTED_HERE = frozenset({UsageSource.PARTIAL, UsageSource.ESTIMATED})
-"""Sources whose counts are partly or fully the gateway's own."""
+"""The sources of counts that are partly or fully the gateway's own."""
 
 MODALITIES: Final = ("audio", "image", "video")
-"""Kinds of tokens beside text."""
+"""The kinds of tokens that are not text."""
 INPUT_PARTS: Final = tuple(f"input_{kind}" for kind in MODALITIES)
 CACHED_PARTS: Final = tuple(f"cached_{kind}" for kind in MODALITIES)
 OUTPUT_PARTS: Final = tuple(f"output_{kind}" for kind in MODALITIES)
 LONGEST_WRITE: Final = "cache_write_12h"
 CITATIONS: Final = "citations"
 SEARCHES: Final = ("searches", "file_searches")
-"""Uses of tools that the vendor runs: searches of the web and of stored files."""
+"""Searches by tools that the vendor runs, of the web and of stored files."""
 PICTURES: Final = "images"
-"""Pictures in a request, for which some vendors charge a fee."""
+"""The pictures in a request, for which some vendors charge a fee."""
 UNITS: Final = (*SEARCHES, PICTURES)
-"""Counts of other things than tokens, each with a price for one."""
+"""Counts of things that are not tokens, each with a price per unit."""
 OTHER_PARTS: Final = ("other_input", "other_cached", "other_write", "other_write_long", "other_output")
-"""Text tokens of another model that worked on the answer, at that model's price: input that is neither cached nor
-written, the cached, the written, those of these that are kept for an hour, and output."""
+"""Text tokens of another model that worked on the answer, at the price of that model: new input, cached input, cache
+writes, long cache writes, and output."""
 PARTS: Final = (*INPUT_PARTS, *CACHED_PARTS, LONGEST_WRITE, *OUTPUT_PARTS, CITATIONS, *UNITS)
-"""Those that a price may have a rate for."""
+"""The parts for which a price may have a rate."""
 
 PART_WORDS: Final[Mapping[str, str]] = {
     **{f"input_{kind}": f"of the input {kind}" for kind in MODALITIES},
@@ -55,14 +55,14 @@ PART_WORDS: Final[Mapping[str, str]] = {
     "file_searches": "file searches",
     PICTURES: "pictures in the request",
 }
-"""The words after each count."""
+"""The words after the count of each part."""
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """Token counts of one call, all >= 0.
+    """The token counts of one call, all >= 0.
 
-    ``cached + cache_write <= input``, ``cache_write_long <= cache_write`` and ``reasoning <= output`` hold by
-    construction of ``canonical``, which describes the parts as well.
+    ``canonical`` ensures that ``cached + cache_write <= input``, ``cache_write_long <= cache_write`` and ``reasoning <=
+    output``, and that no token is in two parts.
     """
 
     input: int = 0
@@ -72,24 +72,24 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     cache_write: int = 0
     """Input tokens written to the upstream's prompt cache, long-lived ones included."""
     cache_write_long: int = 0
-    """The part of them that is kept for an hour or more, for which vendors charge more."""
+    """The part of ``cache_write`` that is kept for an hour or more, for which vendors charge more."""
     output: int = 0
     """All output tokens, reasoning included."""
     reasoning: int = 0
     source: UsageSource = UsageSource.NONE
     parts: Mapping[str, int] = {}
-    """By the names in ``PARTS``: how much of the counts above is audio, images, video or citations, or is cached for 12
-    hours; and the numbers of ``UNITS``. Zeros are left out. ``input_audio`` includes ``cached_audio``. By those in
-    ``OTHER_PARTS``: how much is ``other_model``\'s."""
+    """By the names in ``PARTS``, how much of the counts above is audio, images, video or citations, or is cached for 12
+    hours, and the numbers of ``UNITS``; by the names in ``OTHER_PARTS``, how much belongs to ``other_model``. Zeros are
+    left out. ``input_audio`` includes ``cached_audio``."""
     variant: str = ""
     """The processing named in the answer, unless it is the standard one: ``flex``, ``priority``, ``fast``,
     ``batch``."""
     other_model: str = ""
-    """A model beside the one that was called that worked on the answer, such as an advisor."""
+    """Another model that worked on the answer too, such as an advisor."""
 
     @property
     def total(self) -> int:
-        """Returns input and output tokens together."""
+        """Returns the sum of input and output tokens."""
         return self.input + self.output
 
 
@@ -97,7 +97,7 @@ NOTHING = Usage()
 
 
 def modality_counts(usage: Usage, side: str) -> dict[str, int]:
-    """Returns the tokens of input or output that are not text, by OpenAI's names: ``audio_tokens``, and so on."""
+    """Returns the input or output tokens that are not text, by OpenAI's names, such as ``audio_tokens``."""
     if not usage.parts:
         return {}
     counts = {kind: usage.parts.get(f"{side}_{kind}", 0) for kind in MODALITIES}
@@ -105,7 +105,7 @@ def modality_counts(usage: Usage, side: str) -> dict[str, int]:
 
 
 def canonical(usage: Usage) -> Usage:
-    """Returns the usage with its invariants enforced by clamping. Negative counts become 0."""
+    """Returns the usage with counts that are lowered until its invariants hold. Negative counts become 0."""
     inputs, outputs = max(0, usage.input), max(0, usage.output)
     cached = min(max(0, usage.cached), inputs)
     write = min(max(0, usage.cache_write), inputs - cached)
@@ -124,10 +124,10 @@ def canonical(usage: Usage) -> Usage:
 
 
 def _parts(reported: Mapping[str, int], whole: Usage) -> dict[str, int]:
-    """Returns the parts, none counted twice.
+    """Returns the parts of a usage, without overlaps.
 
-    Input that is neither text nor cached nor written is at most the input without cache and writes; what exceeds this
-    is cached, as far as possible. Output of all kinds and citations are at most the output.
+    If more input of a kind is reported than is neither cached nor written, the rest counts as cached, up to the cached
+    input. All kinds of output and citations together are at most the output.
     """
     parts: dict[str, int] = {}
     fresh, cached = whole.input - whole.cached - whole.cache_write, whole.cached
@@ -152,7 +152,7 @@ def _parts(reported: Mapping[str, int], whole: Usage) -> dict[str, int]:
 
 
 def as_object(usage: Usage) -> dict[str, object]:
-    """Returns the usage as clients read it: with OpenAI's names and all details."""
+    """Returns the usage with OpenAI's names and all details, for clients."""
     long = {"cache_write_long_tokens": usage.cache_write_long} if usage.cache_write_long else {}
     details = {"cached_tokens": usage.cached, "cache_write_tokens": usage.cache_write, **long}
     return {

@@ -1,9 +1,9 @@
-"""Views: what the control surface sends to front ends. The same values are the ``--json`` output: the keys are stable.
+"""Views: what the control API sends to front ends. The ``--json`` output is the same, so the keys are stable.
 
-A view never holds a secret. Money is in nano-dollars (``*_nanos``), moments in milliseconds since the epoch (``*_ms``)
-and durations in milliseconds (``duration_ms``, ``first_byte_ms``).
+A view never contains a secret. Money is in nano-dollars (``*_nanos``), moments are in milliseconds since the epoch
+(``*_ms``), and durations in milliseconds (``duration_ms``, ``first_byte_ms``).
 
-Long: one view after another, which all front ends share.
+Long: the views that all front ends share, one after another.
 """
 
 from datetime import UTC, datetime
@@ -37,7 +37,7 @@ class BudgetView(Budget, frozen=True, kw_only=True, omit_defaults=False):
 
 
 class AccountView(AccountFields, frozen=True, kw_only=True, omit_defaults=False):
-    """``available = balance - held``; ``balance = granted - spent``."""
+    """The account. ``available = balance - held``, and ``balance = granted - spent``."""
 
     granted_nanos: Nanos
     spent_nanos: Nanos
@@ -46,7 +46,7 @@ class AccountView(AccountFields, frozen=True, kw_only=True, omit_defaults=False)
     available_nanos: Nanos
     budgets: tuple[BudgetView, ...] = ()
     begun_ms: Millis | None = None
-    """The first grant: spending cannot have begun before it."""
+    """When the first grant was made, before which nothing can have been spent."""
 
 
 class TokenView(TokenFields, frozen=True, kw_only=True, omit_defaults=False):
@@ -63,46 +63,46 @@ class TokenView(TokenFields, frozen=True, kw_only=True, omit_defaults=False):
     held_nanos: Nanos
     budgets: tuple[BudgetView, ...] = ()
     sees: list[str]
-    """The model names that it sees now."""
+    """The names of the models that it sees now."""
     waiting: int = 0
-    """Calls that wait for a place among those in flight."""
+    """The number of its calls that wait for a free slot."""
     temporary: bool = False
-    """Created by ``tollkeeper run`` for one program."""
+    """Whether ``tollkeeper run`` created it for one program."""
     keys: tuple[KeyOwner, ...] = ()
-    """Its key and its former ones by their handles, the newest first."""
+    """Its key and its former keys by their handles, newest first."""
 
     @property
     def searched(self) -> str:
-        """Returns the searched text, which includes the handles of its keys."""
+        """Returns the text in which a search looks, with the handles of its keys."""
         return " ".join([self.name, self.group, self.state, self.hint, self.note, *(key.handle for key in self.keys)])
 
     @property
     def outlived(self) -> bool:
-        """Returns whether the program that it was created for has ended: lists omit it."""
+        """Returns whether the program that it was created for has ended, so that lists omit it."""
         return self.temporary and self.state == TokenState.EXPIRED
 
 
 class NewToken(msgspec.Struct, frozen=True, kw_only=True):
-    """Answer to creating or rotating a token: the only time ``key`` is shown."""
+    """A token that was created or got a new key. Only this view shows the key."""
 
     key: str
     token: TokenView
 
 
 class GroupView(GroupFields, frozen=True, kw_only=True, omit_defaults=False):
-    """A group and what it ties together."""
+    """A group, with the tokens and channels that it connects."""
 
     sees: list[str]
     budgets: tuple[BudgetView, ...] = ()
     tokens: list[str]
-    """Token names."""
+    """The names of its tokens."""
     channels: list[str]
-    """Channel names, in the order of their priority."""
+    """The names of its channels, in the order of their priority."""
     calls: int
     spent_nanos: Nanos
     created_ms: Millis
     waiting: int = 0
-    """Calls that wait for a place among those in flight."""
+    """The number of its calls that wait for a free slot."""
     id: str = ""
 
 
@@ -110,11 +110,11 @@ class KeyView(msgspec.Struct, frozen=True, kw_only=True):
     """One of a channel's keys, masked."""
 
     number: int
-    """Its number, from 1; smaller once a preceding key is removed."""
+    """Its number, from 1. It changes if a key before it is removed."""
     key: str
-    """Masked, or the ``env:NAME`` reference."""
+    """The masked key, or the ``env:NAME`` reference."""
     state: str
-    """``ok``, ``cooling``, ``half_open``, ``attention``, or ``unset``: its variable is not set."""
+    """``ok``, ``cooling``, ``half_open``, ``attention``, or ``unset`` if its variable is not set."""
     reason: str
     until_ms: Millis | None
 
@@ -125,13 +125,13 @@ class ChannelView(ChannelFields, frozen=True, kw_only=True, omit_defaults=False)
     id: str
     dialect: Dialect
     key: str
-    """Masked, or the ``env:NAME`` reference; of several keys the first."""
-    keys: tuple[KeyView, ...] = ()  # type: ignore[assignment] # not the keys but what may be known of them
-    """All of them."""
+    """Its first key, masked, or the ``env:NAME`` reference."""
+    keys: tuple[KeyView, ...] = ()  # type: ignore[assignment] # views of the keys
+    """All of its keys."""
     headers: dict[str, str]
-    """Values masked."""
+    """The headers with masked values."""
     proxy: str = ""
-    """Without user and password."""
+    """The URL of the proxy without user and password."""
     state: str
     """``ok``, ``cooling``, ``half_open``, ``attention`` or ``off``."""
     reason: str
@@ -139,27 +139,27 @@ class ChannelView(ChannelFields, frozen=True, kw_only=True, omit_defaults=False)
     in_flight: int
     calls: int
     errors: int
-    """Calls that failed here, without those ended by the client or the owner."""
+    """The number of calls that failed here, without those that the client or the owner ended."""
     spent_nanos: Nanos
     possible_nanos: Nanos
-    """The possible upstream cost of calls that were not charged."""
+    """What its upstream may have billed although it was not charged."""
     created_ms: Millis
     last_check: Check | None
     waiting: int = 0
-    """Calls that wait for a place among those in flight."""
+    """The number of calls that wait for a free slot."""
     listed_ms: Millis | None = None
-    """When its upstream's list came; None: it was never requested."""
+    """When the list of its upstream was fetched; None if it never was."""
     list_error: str = ""
     """Why that list could not be refreshed."""
     missing_variables: tuple[str, ...] = ()
-    """Environment variables that its keys, headers or proxy refer to, and that are not set where the server runs."""
+    """The environment variables that its keys, headers or proxy need and that are not set for the server."""
     marks_refused: bool = False
     """Whether its upstream refused cache marks in the last hour, so that requests have none."""
     untested: bool = False
     """Whether no call and no test has succeeded there yet, so that ``ok`` only means that nothing failed."""
     missing_models: dict[str, Millis] = msgspec.field(default_factory=dict)
-    """Models that its upstream said it lacks, and when each is tried again; ``NAME by API`` for what it lacks by one
-    API only."""
+    """The models that its upstream says it lacks, and when each is tried again. The name is ``NAME by API`` if only one
+    API lacks it."""
 
     @property
     def shown_state(self) -> str:
@@ -167,29 +167,29 @@ class ChannelView(ChannelFields, frozen=True, kw_only=True, omit_defaults=False)
         return "untested" if self.untested and self.state == "ok" else self.state
 
     def missing_text(self, now: Millis) -> str:
-        """Returns ``the upstream does not have gpt-4o; retry in 9m30s``; empty if all models are tried."""
-        left = {name: until - now for name, until in self.missing_models.items() if until > now}
-        if not left:
+        """Returns ``the upstream does not have gpt-4o; retry in 9m30s``; empty if it has all models."""
+        waits = {name: until - now for name, until in self.missing_models.items() if until > now}
+        if not waits:
             return ""
-        names = first_of([plain(name, 80) for name in left], 3)
-        return f"the upstream does not have {names}; retry in {brief_span(min(left.values()))}"
+        names = first_of([plain(name, 80) for name in waits], 3)
+        return f"the upstream does not have {names}; retry in {brief_span(min(waits.values()))}"
 
 
 class Offer(msgspec.Struct, frozen=True, kw_only=True):
-    """What could become a channel: a model server found on this machine, or a key in the environment."""
+    """A possible channel: a model server that was found on this machine, or a key in the environment."""
 
     name: str
     dialect: str
     preset: str
     base_url: str
     key: str
-    """An ``env:NAME`` reference, or empty: none is needed."""
+    """The ``env:NAME`` reference to its key; empty if it needs none."""
     models: list[ServedModel]
-    """What a local server lists. A vendor's list is not fetched."""
+    """The models that a local server lists; empty for a vendor, whose list is not fetched."""
 
 
 class ModelView(msgspec.Struct, frozen=True, kw_only=True):
-    """A public model name: who serves it, who sees it, what it costs."""
+    """A public model name: which channels serve it, which groups see it, and what it costs."""
 
     name: str
     channels: list[str]
@@ -201,11 +201,11 @@ class ModelView(msgspec.Struct, frozen=True, kw_only=True):
     told: UpstreamPrices | None = None
     """The price published by the upstream that is tried first."""
     context_source: str = ""
-    """``upstream``, or the name of the price list; empty: the context is not known."""
+    """The source of the context length: ``upstream`` or the name of the price list; empty if it is unknown."""
     prices: list[PriceView] = []
     """The prices of its channels, if they differ."""
     stands_for: str = ""
-    """The model that answers, if no channel serves this name: it is an alias in a group."""
+    """The model that answers instead, if the name is only an alias in a group; else empty."""
 
 
 ABANDONED = {
@@ -213,25 +213,26 @@ ABANDONED = {
     Outcome.CANCELLED.value: "ended by you",
     Outcome.STOPPED.value: "stopped here",
 }
-"""How an attempt ended whose upstream would have continued, by the outcome of its call."""
+"""Texts for attempts that were ended while the upstream was working, by the outcome of the call."""
 
 
 class CallView(msgspec.Struct, frozen=True, kw_only=True):
-    """One call for people and scripts; ``state`` is ``running`` or ``settled``."""
+    """One call. See ``domain.call.Record`` for most fields."""
 
     id: str
     time: str
-    """ISO 8601 in UTC."""
+    """When it was accepted, as ISO 8601 in UTC."""
     time_ms: Millis
     state: str
+    """``running`` or ``settled``."""
     token: str
-    """Token name."""
+    """The name of the token."""
     token_id: str
     group: str
     model: str
     upstream_model: str
     channel: str
-    """Channel name."""
+    """The name of the channel."""
     app: str
     status: int = 0
     outcome: str = ""
@@ -258,20 +259,20 @@ class CallView(msgspec.Struct, frozen=True, kw_only=True):
     retry: int = 0
     marks: list[str] = []
     cache_write_long_tokens: int = 0
-    """The part of the written tokens that stays in the cache for an hour or more."""
+    """The part of the cache writes that is kept for an hour or more."""
     api: str = CHAT_API
-    """Name of the inbound API."""
+    """The name of the inbound API."""
     native: bool = False
     """Whether it was passed on unchanged, because the channel speaks that API. Never set for chat completions."""
     request: str = ""
-    """Method and path of a request that reached no API."""
+    """The method and path of a request that reached no API."""
     waits_for: str = ""
     """What a running call waits for."""
     channel_id: str = ""
     parts: dict[str, int] = {}
-    """How many of its tokens are audio, images, video, citations or cached for 12 hours; and its searches."""
+    """See ``Usage.parts``."""
     variant: str = ""
-    """How it was processed, if not in the standard way: ``flex``, ``priority``, ``fast``, ``batch``."""
+    """See ``Usage.variant``."""
     group_id: str = ""
 
     @property
@@ -289,41 +290,40 @@ class CallView(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def count(self) -> int:
-        """Returns how many calls it stands for: of many similar refusals one a second is recorded."""
+        """Returns how many calls it stands for: of many similar refusals, only one per second is recorded."""
         return 1 + repeats(self.marks)
 
     @property
     def stay(self) -> str:
-        """Returns the channel the call stayed at because of its conversation, although others rank higher; empty if
-        none.
+        """Returns a text about the channel at which the call stayed with its conversation, although others rank higher;
+        empty if it did not.
         """
         if STAYED_MARK not in self.marks or not self.attempts:
             return ""
-        first, left = self.attempts[0].channel, self.attempts[-1].channel != self.attempts[0].channel
-        answered = "which answered this conversation before, although others come first"
-        return f"at {first}, {answered}" + ("; it failed" if left else "")
+        first, last = self.attempts[0].channel, self.attempts[-1].channel
+        failure = "; it failed" if last != first else ""
+        return f"at {first}, which answered this conversation before, although others come first{failure}"
 
     @property
     def fallback(self) -> str:
-        """Returns the model that answered instead of the one the client named; empty if that one did."""
+        """Returns the fallback that was called last, instead of the model that the client named; else empty."""
         return self.attempts[-1].model if self.attempts else ""
 
     @property
     def failed_tries(self) -> int:
-        """Returns how many attempts failed; of several, without the last one, after which it did not wait."""
+        """Returns how many attempts failed, without the last one of several, because there was no wait after it."""
         return sum(attempt.kind is not None for attempt in self.attempts[:-1] or self.attempts)
 
     @property
     def between_tries_ms(self) -> Millis:
-        """Returns how long it waited after failed attempts, for a retry or the next channel; 0 if not noticeably."""
+        """Returns how long it waited between attempts; 0 if that was less than 50 ms."""
         if self.state == "running" or self.outcome == Outcome.LOST or not self.failed_tries:
             return Millis(0)
         waited = self.duration_ms - self.overhead_us // 1000 - sum(attempt.ms for attempt in self.attempts)
-        # what is shorter is the gateway's own work
         return Millis(waited if waited >= 50 else 0)
 
     def attempt_status(self, attempt: Attempt) -> str:
-        """Returns an attempt's status, ``cut off`` for a partial answer, ``no answer``, or who did not wait for one."""
+        """Returns the status of an attempt; without one, ``cut off``, ``no answer``, or who ended it."""
         if attempt.status:
             return str(attempt.status)
         if attempt.kind is None and self.outcome in ABANDONED:
@@ -332,9 +332,7 @@ class CallView(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def conversion(self) -> str:
-        """Returns ``native`` or ``translated``; empty for chat completions, and if no channel was called or
-        is known.
-        """
+        """Returns ``native`` or ``translated``; empty for chat completions, and if no channel is known."""
         return conversion(self.api, native=self.native) if self.channel and self.outcome != Outcome.LOST else ""
 
 
@@ -344,24 +342,25 @@ def conversion(api: str, *, native: bool) -> str:
 
 
 class CallPage(msgspec.Struct, frozen=True, kw_only=True):
-    """Some calls of a listing, and how to continue. It may be short, or empty, although more is left to search."""
+    """A page of a list of calls, and how to continue. It may be short or empty although there is more to search."""
 
     calls: list[CallView]
-    """Newest first."""
+    """The calls, newest first."""
     cursor: str | None = None
-    """The ``before`` of the next page; None: everything was searched."""
+    """The ``before`` of the next page; None if everything was searched."""
     back_to_ms: Millis = Millis(0)
-    """When the oldest examined call began, if more is left."""
+    """When the oldest examined call began, if there is more to search."""
     left: int = 0
-    """How many calls were not examined yet."""
+    """The number of calls that were not examined yet."""
 
 
 class SumRow(msgspec.Struct, frozen=True, kw_only=True):
-    """Sums of calls with one value of a dimension (token, model, channel, group or app) or in one span of time."""
+    """The sums of calls with one value of a dimension (token, model, channel, group or app), or in one span of time."""
 
     key: str
+    """The value of the dimension; for a token, group or channel its id."""
     name: str
-    """The name to show for ``key``: that of a token or channel, else the key itself."""
+    """The name to show for the key."""
     calls: int
     errors: int
     input_tokens: int
@@ -370,46 +369,47 @@ class SumRow(msgspec.Struct, frozen=True, kw_only=True):
     cost_nanos: Nanos
     possible_nanos: Nanos
     duration_ms: int
-    """The sum over the calls."""
+    """The sum of the durations of all calls."""
     first_byte_ms: int
-    """The sum over the calls with a first byte."""
+    """The sum of the times to the first byte, of calls that had one."""
     refused: int = 0
-    """How many calls the gateway refused. Averages of durations leave them out."""
+    """The number of calls that the gateway refused. They are not in averages of durations."""
     repeats: int = 0
-    """How many refused calls have no record, because they were like the one before."""
+    """The number of refused calls without a record, because they were like the one before."""
     first_bytes: int = 0
-    """How many calls had a first byte."""
+    """The number of calls that had a first byte."""
     aborts: int = 0
-    """How many calls were ended by the client, the owner or the gateway's stop; these are not errors."""
+    """The number of calls that the client, the owner or a stop of the gateway ended. They are not errors."""
     refused_ms: int = 0
     """The part of ``duration_ms`` that belongs to refused calls."""
     lost: int = 0
-    """How many calls were running when the gateway died; these are not errors either."""
+    """The number of calls that were running when the gateway died. They are not errors either."""
     waited_ms: int = 0
-    """The part of ``first_byte_ms`` in which calls waited for a place, before any upstream request."""
+    """The part of ``first_byte_ms`` in which calls waited for a free slot, before any upstream request."""
     duration_p50_ms: Millis | None = None
-    """The duration that half of the calls did not exceed. None: not requested, or the records are deleted."""
+    """The duration that half of the calls did not exceed. Percentiles are None if they were not requested, or if the
+    records are deleted."""
     duration_p95_ms: Millis | None = None
     first_byte_p50_ms: Millis | None = None
-    """The same for the time to the first byte."""
+    """The time to the first byte that half of the calls did not exceed."""
     first_byte_p95_ms: Millis | None = None
 
     @property
     def mean_duration_ms(self) -> float | None:
-        """Returns the mean of the calls that were not refused; None without any."""
+        """Returns the mean duration of the calls that were not refused; None if there are none."""
         calls = self.calls - self.refused
         return (self.duration_ms - self.refused_ms) / calls if calls > 0 else None
 
     @property
     def mean_first_byte_ms(self) -> float | None:
-        """Returns the mean of the calls with a first byte; None without any."""
+        """Returns the mean time to the first byte; None if no call had one."""
         return self.first_byte_ms / self.first_bytes if self.first_bytes and self.first_byte_ms else None
 
     @property
     def mean_upstream_ms(self) -> float | None:
-        """Returns the mean from the end of a call's wait for a place: the upstreams' part."""
-        whole = self.mean_first_byte_ms
-        return None if whole is None else whole * (1 - self.waited_ms / self.first_byte_ms)
+        """Returns the mean time to the first byte without the wait for a free slot; None if no call had one."""
+        mean = self.mean_first_byte_ms
+        return None if mean is None else mean * (1 - self.waited_ms / self.first_byte_ms)
 
 
 class Point(msgspec.Struct, frozen=True, kw_only=True):
@@ -417,12 +417,12 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
 
     start_ms: Millis
     key: str
-    """The value of the dimension, or empty for the total."""
+    """The value of the dimension; empty for the total."""
     row: SumRow
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
-    """Usage over a span: total, by one dimension, and over time."""
+    """The usage in a span of time: in total, by one dimension, and over time."""
 
     since_ms: Millis
     until_ms: Millis
@@ -431,49 +431,49 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     rows: list[SumRow]
     series: list[Point]
     first_ms: Millis | None = None
-    """When the earliest call ever counted began: nothing is known before it. None: there were no calls."""
+    """When the earliest call of all began; None if there were no calls."""
     incomplete: bool = False
-    """Whether calls were filtered although some records of the span are deleted."""
+    """Whether calls are missing because they were filtered by their records, and some of those are deleted."""
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
-    """The running server."""
+    """The state of the running server."""
 
     version: str
     instance: str
     pid: int
     address: str
-    """The base URL of /v1, or empty when only the control surface runs."""
+    """The base URL of /v1; empty if only the control API runs."""
     home: str
     started_ms: Millis
     uptime_s: int = 0
-    """Seconds since then, by a monotonic clock."""
+    """The seconds since the start, by a monotonic clock."""
     in_flight: int
     watchers: int
     state: str
     """``serving``, ``draining``, ``store_failed`` or ``embedded``."""
     store_error: str = ""
-    """Why the store failed, in words that name no path; empty while it works."""
+    """Why the store failed, without paths; empty while it works."""
     durability: str
     channels: dict[str, int]
-    """Count by state."""
+    """The number of channels by state."""
     keys: dict[str, int] = {}
-    """Keys that need attention or are not set, by state, of channels with several."""
+    """The number of keys that need attention or are not set, by state, of channels with several keys."""
     records: int
     connections: int = 0
-    """Open connections of clients."""
+    """The number of open connections of clients."""
     most_connections: int = 0
-    """How many may be open; 0: any number."""
+    """The most connections that may be open; 0 for any number."""
     open_files: int = 0
     """The system's limit of open files, if it allows fewer connections than the settings; else 0."""
     ollama_address: str = ""
-    """The address of the second port, for programs that speak Ollama's API; empty: it is not open."""
+    """The address of the second port, for programs that speak Ollama's API; empty if it is not open."""
     ollama_error: str = ""
-    """Why it is not open, although it should be."""
+    """Why the second port is not open although it should be."""
     waits: dict[str, int] = {}
-    """How many calls wait, by what they wait for."""
+    """The number of waiting calls by what they wait for."""
     queued: int = 0
-    """How many of these have no hold yet; ``in_flight`` counts all others."""
+    """The number of waiting calls that have no hold yet, and so are not in ``in_flight``."""
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
@@ -485,7 +485,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     fix: str = ""
     code: str = ""
-    """The code of the error that calls get for it; empty: calls are not refused."""
+    """The code of the error that calls get because of it; empty if calls are not refused."""
     status: int = 0
     """The HTTP status of that error."""
 
@@ -545,10 +545,7 @@ def call_view(record: Record) -> CallView:
 
 
 def running_view(call: Running, now: Millis) -> CallView:
-    """Returns a running call in the form of a settled one.
-
-    Its input and its cost are upper bounds; its output is an estimate.
-    """
+    """Returns a running call as front ends see it. Input and cost are upper bounds, the output is an estimate."""
     return CallView(
         id=call.id,
         time=iso(call.ts),
