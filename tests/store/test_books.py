@@ -194,8 +194,8 @@ def test_a_full_disk_does_not_fill_the_memory_with_refused_calls(store: Store, m
     with monkeypatch.context() as patch:
         full(patch, "write_at", "create")
         for i in range(1000 + 50):
-            store.books.note(record(i, cost=0))
-        assert store.books.spent(ACCOUNT).calls == 1000
+            store.books.note(record(i, cost=0, status=429, outcome=Outcome.REFUSED))
+        assert len(store.books.counters.backlog()) == 1000
 
 
 def test_calls_that_a_crash_cut_off_are_lost_once(home: Path) -> None:

@@ -284,7 +284,8 @@ async def test_a_field_that_does_not_apply_is_hidden_and_keeps_its_value() -> No
 async def test_buttons_and_the_focused_field_are_on_every_screen(size: tuple[int, int]) -> None:
     app = console(Owner())
     long = "a long sentence about what this is for, and why " * 4
-    fields = [FormField(id=f"f{number}", label=f"Field {number}") for number in range(60)]
+    count = size[1] + 10
+    fields = [FormField(id=f"f{number}", label=f"Field {number}") for number in range(count)]
     made = FormPlan(title="T", intro=long, fields=fields, save=nothing, live=lambda _: long, command=lambda _: long)
     async with app.run_test(size=size) as pilot:
         app.push_screen(Form(made))
@@ -296,7 +297,7 @@ async def test_buttons_and_the_focused_field_are_on_every_screen(size: tuple[int
         box = app.screen.query_one(".fields")
         assert box.size.height >= 1
         assert box.show_vertical_scrollbar
-        await pilot.press(*["down"] * 59)
+        await pilot.press(*["down"] * (count - 1))
         await pilot.pause()
         assert app.focused is not None
         assert box.region.contains_region(app.focused.region)
