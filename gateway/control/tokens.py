@@ -24,8 +24,8 @@ from gateway.domain.views import NewToken, TokenView
 
 DEFAULT_GROUP = "default"
 OUTLIVED_MS = 3 * 86_400_000
-"""The time for which the token of an ended program is kept, in milliseconds. It can still be shown, and errors of late
-calls name it."""
+"""The time for which the token of an ended program is kept, in milliseconds. It can still be shown, and the errors
+of later calls name it."""
 
 
 async def list_tokens(edits: ConfigEdits, _: web.Request) -> list[TokenView]:
