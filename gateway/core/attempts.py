@@ -328,7 +328,7 @@ class Attempts:
     async def _note_failure(self, call: Call, route: Route, failed: AttemptFailed, began: float) -> UpstreamError:
         """Report a failed attempt to its channel's health and on the call. Returns its error, without secrets."""
         request, key = call.context.request, call.context.origin.key
-        redact = self.redaction.maker(failed.failure, route.channel, request.fields, key)
+        redact = self.redaction.error_maker(failed.failure, route.channel, request.fields, key)
         error = await self._preparer.run(call, redact)
         kind, reason = error.kind, plain(error.record_message, 160)
         if call.delivery.content_sent:

@@ -1,12 +1,12 @@
-"""Quotes: parts of an upstream's message that repeat the request. The client may read them, because it sent them; they
-are not kept.
+"""Quotes: finds parts of an upstream's message that repeat the request. The client may read them, because it sent them,
+but they are not stored.
 
-What counts as a quote: ``LONG`` characters or more in common with any string of the request, or the whole of a shorter
-text of its messages (``SHORT`` characters or more). Compared is without blanks, quotation marks and backslashes and in
-lower case, with escapes decoded, for upstreams reflow and escape what they quote. Names of fields are not texts, nor is
-``model``.
+A quote is a part of ``LONG`` characters or more that any string of the request has too, or a whole text of its messages
+if that is shorter (but has ``SHORT`` characters or more). Names of fields are not texts, nor is ``model``. Texts are
+compared in lower case, without blanks, quotation marks and backslashes, and with escapes decoded, because upstreams
+reflow and escape what they quote.
 
-Time is linear in both lengths: the request is looked through once, by words of eight bytes, each in one look-up.
+The time is linear in both lengths: the request is scanned once, in words of eight bytes, each with one look-up.
 """
 
 import sys
@@ -20,14 +20,14 @@ from gateway.domain import rawjson
 from gateway.domain.secret_search import SearchView, Span, views
 
 LONG = 24
-"""Characters; for text in other scripts, bytes of UTF-8."""
+"""The fewest characters of a quoted part; bytes of UTF-8 in other scripts."""
 SHORT = 8
-"""Characters of a whole text, as they are compared."""
+"""The fewest characters, as they are compared, of a quoted whole text."""
 LIMIT = 2 * 1024 * 1024
-"""Bytes of a request that is compared; for a longer one no message of the upstream is kept."""
+"""The most bytes of a request that is compared. For a longer one, no message of the upstream is stored."""
 WORD = 8
 RUN = 2 * WORD - 1
-"""How many bytes in common certainly contain an aligned word."""
+"""The number of bytes in common that always contain an aligned word."""
 
 _TEXTS = frozenset({"content", "text", "arguments", "input", "refusal", "reasoning_content", "prompt"})
 _DROPPED = bytes(range(0x21)) + b"\"'`\\\x7f"
@@ -42,11 +42,13 @@ class Quotes:
 
     def __init__(self, fields: Fields) -> None:
         self.comparable = sum(len(memoryview(raw)) for raw in fields.values()) <= LIMIT
-        """False: the request is too long."""
+        """Whether the request is short enough to be compared."""
         self._fields = fields
         self._text: bytes | None = None
+        """All long texts; None until they are needed."""
         self._words: array[int] = array("Q")
-        self._shorts: list[bytes] = []
+        """The aligned words of the long texts."""
+        self._short_texts: list[bytes] = []
 
     def spans(self, message: str) -> list[Span]:
         """Returns where a message quotes the request."""
@@ -54,8 +56,8 @@ class Quotes:
             self._read()
         return [span for view in views(message) for span in self._spans_in(view)]
 
-    def hold(self, word: str) -> bool:
-        """Returns whether an identifier is from the request; one that is too long only as a whole."""
+    def contains(self, word: str) -> bool:
+        """Returns whether an identifier is from the request. A request that is too long is searched for all of it."""
         if self.comparable:
             return bool(self.spans(word))
         return len(word) >= SHORT and any(word.encode() in bytes(raw) for raw in self._fields.values())
@@ -66,30 +68,30 @@ class Quotes:
         for name, raw in self._fields.items():
             if name == "model":
                 continue
-            for said, whole in _strings(rawjson.maybe(raw), name):
-                plain = _comparable(said)
-                if len(said) >= LONG or len(plain) >= LONG:
-                    longs.append(plain)
-                elif whole and len(plain) >= SHORT:
-                    self._shorts.append(plain)
-        del self._shorts[:-2000]  # the last ones are searched for
+            for string, is_text in _strings(rawjson.maybe(raw), name):
+                normal = _normalize(string)
+                if len(string) >= LONG or len(normal) >= LONG:
+                    longs.append(normal)
+                elif is_text and len(normal) >= SHORT:
+                    self._short_texts.append(normal)
+        del self._short_texts[:-2000]  # only the last ones are searched for
         self._text = text = _END.join(longs)
         self._words.frombytes(text[: len(text) // WORD * WORD])
 
     def _spans_in(self, view: SearchView) -> Iterator[Span]:
-        message = _comparable(view.text)
-        runs, wholes = list(self._runs(message)), list(self._wholes(message))
-        owners = _owners(view.text) if runs or wholes else []
-        for begin, end in runs:
-            first, last = owners[begin], owners[end - 1]
+        message = _normalize(view.text)
+        parts, wholes = list(self._long_parts(message)), list(self._whole_texts(message))
+        indexes = _character_indexes(view.text) if parts or wholes else []
+        for begin, end in parts:
+            first, last = indexes[begin], indexes[end - 1]
             if max(end - begin, last - first + 1) >= LONG:
                 yield view.starts[first], view.ends[last]
         for begin, end in wholes:
-            yield view.starts[owners[begin]], view.ends[owners[end - 1]]
+            yield view.starts[indexes[begin]], view.ends[indexes[end - 1]]
 
-    def _runs(self, message: bytes) -> Iterator[Span]:
-        """Yields parts of the message that are also in a long text; all of it if it repeats itself too much
-        to be sure.
+    def _long_parts(self, message: bytes) -> Iterator[Span]:
+        """Yields the parts of the message that are also in a long text; all of it if it repeats itself too much to
+        compare everything.
         """
         text = self._text or b""
         shifted = (array("Q", message[shift:][: (len(message) - shift) // WORD * WORD]) for shift in range(WORD))
@@ -101,29 +103,29 @@ class Quotes:
         places = (number for number, word in enumerate(self._words) if word in offsets)
         pairs = ((start, number * WORD) for number in places for start in offsets[self._words[number]])
         covered = bytearray(len(message))
-        for count, (start, place) in enumerate(pairs):
-            if count >= 20_000:  # it takes a while
+        for count, (start, text_start) in enumerate(pairs):
+            if count >= 20_000:
                 yield 0, len(message)
                 return
             if not (covered[start] and covered[start + WORD - 1]):
-                begin, end = _grown(message, start, text, place)
+                begin, end = _extend(message, start, text, text_start)
                 if end - begin >= RUN:
                     covered[begin:end] = b"x" * (end - begin)
                     yield begin, end
 
-    def _wholes(self, message: bytes) -> Iterator[Span]:
-        """Yields shorter texts that are in the message."""
-        for short in self._shorts:
-            start = message.find(short)
+    def _whole_texts(self, message: bytes) -> Iterator[Span]:
+        """Yields where the message has a whole short text."""
+        for text in self._short_texts:
+            start = message.find(text)
             while start >= 0:
-                yield start, start + len(short)
-                start = message.find(short, start + len(short))
+                yield start, start + len(text)
+                start = message.find(text, start + len(text))
 
 
-def _grown(message: bytes, start: int, text: bytes, place: int) -> Span:
-    """Returns the part of the message around ``start`` that equals the text around ``place``."""
+def _extend(message: bytes, start: int, text: bytes, text_start: int) -> Span:
+    """Returns the part of the message around the word at ``start`` that equals the text around ``text_start``."""
     begin, end = start, start + WORD
-    shift = place - start
+    shift = text_start - start
     while begin > 0 and begin + shift > 0 and message[begin - 1] == text[begin + shift - 1]:
         begin -= 1
     while end < len(message) and end + shift < len(text) and message[end] == text[end + shift]:
@@ -132,27 +134,28 @@ def _grown(message: bytes, start: int, text: bytes, place: int) -> Span:
 
 
 def _strings(value: Any, name: str) -> Iterator[tuple[str, bool]]:
-    """Yields all strings of a JSON value, and whether each is a text that people read."""
-    left: list[tuple[Any, str]] = [(value, name)]
-    while left:
-        item, name = left.pop()
+    """Yields all strings of a JSON value in a field, and whether each is a text that people read."""
+    stack: list[tuple[Any, str]] = [(value, name)]
+    while stack:
+        item, name = stack.pop()
         if isinstance(item, str):
             yield item, name in _TEXTS
         elif isinstance(item, dict):
-            left += ((inner, key) for key, inner in item.items())
+            stack += ((inner, key) for key, inner in item.items())
         elif isinstance(item, list):
-            left += ((inner, name) for inner in item)
+            stack += ((inner, name) for inner in item)
 
 
-def _comparable(text: str) -> bytes:
+def _normalize(text: str) -> bytes:
+    """Returns a text as it is compared."""
     if not text.isascii():
         text = "".join(text.split())
     return text.encode("utf-8", "replace").translate(_LOWER, _DROPPED)
 
 
-def _owners(text: str) -> list[int]:
-    """Returns which character each byte of the comparable text comes from."""
-    out: list[int] = []
-    for number, char in enumerate(text):
-        out += [number] * len(_comparable(char))
-    return out
+def _character_indexes(text: str) -> list[int]:
+    """Returns the index of the character that each byte of the normalized text comes from."""
+    indexes: list[int] = []
+    for index, character in enumerate(text):
+        indexes += [index] * len(_normalize(character))
+    return indexes

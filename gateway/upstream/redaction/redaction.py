@@ -1,14 +1,14 @@
-"""Redaction: the one way out of this layer for what upstreams say when something goes wrong.
+"""Redaction: removes secrets from the errors of upstreams. It is the only way for their words out of this layer.
 
-It knows the gateway's secrets: the keys, header values and proxy passwords of all channels, the control surface's
-secret, and the token of the call in question. Every message is cleared of them, by their very values (see
-``secret_search``); codes, parameters and ids pass only as identifiers. What is kept of a message (records, health,
-events, logs) is cleared of quotes of the request, too (see ``quotes``); the client may read those, because it sent
-them. What the channel's owner added to the request is not for the client, and quotes of that are blanked for everyone.
+The secrets are the keys, header values and proxy passwords of all channels, the secret of the control API, and the
+token of the call. They are removed from every message, by their values (see ``secret_search``). Codes, parameters and
+ids pass only if they are identifiers. What is stored of a message (records, health, events, logs) has no quotes of the
+request either (see ``quotes``); the client may read these, because it sent them. Quotes of what the channel's owner
+added to the request are removed for everyone.
 
-**Secret values** of a channel, as they go over the wire, are its keys and the values of its own headers, references
-resolved; of its proxy the password, what stands before the ``@``, and the Base64 of both. What everyone knows is left
-out: the words that local servers want instead of a key, and headers that name a version, a program or a format.
+The secret values of a channel are its keys and the values of its own headers, with references resolved, and of its
+proxy the password, everything before the ``@``, and the Base64 of that. Public values are not secrets: the words that
+local servers want instead of a key, and headers with a version, a program or a format.
 """
 
 import logging
@@ -41,7 +41,7 @@ PLACEHOLDERS = frozenset(
         *("test-key", "undefined", "your-api-key"),
     }
 )
-"""Long enough to be searched for, but not secret."""
+"""Keys that are long enough to be searched for, but are not secret."""
 
 PUBLIC_HEADERS = frozenset(
     {
@@ -52,35 +52,35 @@ PUBLIC_HEADERS = frozenset(
 
 
 def secrets_of(channel: Channel, environ: Mapping[str, str]) -> frozenset[str]:
-    """Returns the secrets, of any length, without references to unset variables."""
+    """Returns the secret values of a channel. References to unset variables have none."""
     secrets = set(keys_of(channel, environ))
     for name, value in channel.headers.items():
         if name.lower() not in PUBLIC_HEADERS:
-            secrets.update(_of_header(_resolve(value, environ)))
+            secrets.update(_header_secrets(_resolve(value, environ)))
     if channel.proxy:
-        secrets.update(_of_proxy(_resolve(channel.proxy, environ)))
-    return _searchable(secrets)
+        secrets.update(_proxy_secrets(_resolve(channel.proxy, environ)))
+    return _without_public(secrets)
 
 
 def keys_of(channel: Channel, environ: Mapping[str, str]) -> frozenset[str]:
-    """Returns only the keys."""
-    return _searchable(_resolve(key, environ) for key in channel.all_keys)
+    """Returns the secret keys of a channel."""
+    return _without_public(_resolve(key, environ) for key in channel.all_keys)
 
 
-def _searchable(values: Iterable[str]) -> frozenset[str]:
+def _without_public(values: Iterable[str]) -> frozenset[str]:
     return frozenset(value for value in values if value and value.lower() not in PLACEHOLDERS)
 
 
 def _resolve(value: str, environ: Mapping[str, str]) -> str:
-    """Returns the value as ``credentials`` sends it."""
+    """Returns a value as ``credentials`` sends it; empty if its variable is not set."""
     if value.startswith(REFERENCE):
         value = environ.get(value.removeprefix(REFERENCE), "")
     return value.strip()
 
 
-def _of_header(value: str) -> Iterator[str]:
-    """Yields the value, the credentials after a scheme (``Bearer ...``), and what those of HTTP's Basic scheme stand
-    for.
+def _header_secrets(value: str) -> Iterator[str]:
+    """Yields a header's value, the credentials after a scheme (``Bearer ...``), and the decoded ones of HTTP's Basic
+    scheme.
     """
     yield value
     scheme, _, credentials = value.partition(" ")
@@ -94,11 +94,11 @@ def _of_header(value: str) -> Iterator[str]:
         yield pair.partition(":")[2]
 
 
-def _of_proxy(url: str) -> Iterator[str]:
+def _proxy_secrets(url: str) -> Iterator[str]:
     try:
         authorization = parse_proxy(url).authorization
         parts = urlsplit(url)
-    except (BadRequest, ValueError):  # it is never used
+    except (BadRequest, ValueError):  # such a proxy is never used
         return
     pair = parts.netloc.rpartition("@")[0]
     yield from (pair, unquote(pair), parts.password or "", unquote(parts.password or ""))
@@ -106,95 +106,94 @@ def _of_proxy(url: str) -> Iterator[str]:
 
 
 _IDENTIFIER = re.compile(r"[A-Za-z0-9_.\-\[\]/:]{1,64}")
-"""Matches a code, a type, the path of a parameter."""
+"""Matches a code, a type, or the path of a parameter."""
 _ID = re.compile(r"[A-Za-z0-9_.\-/:+=]{1,120}")
 
-_WORDS = re.compile(r"[a-z_]*")
+_TERM = re.compile(r"[a-z_]*")
 """Matches terms such as ``content_policy_violation``, which a request may contain too."""
 
-_NOTHING: Fields = {}
+_NO_FIELDS: Fields = {}
 
 _Key = tuple[ChannelId, str]
-"""Channel and key: each of several keys has a channel of its own."""
+"""A channel's id, and one of its keys: for a call, a channel has only the key that is used."""
 
 
 class Redaction:
-    """Clears what upstreams say. ``environ`` resolves ``env:NAME`` references."""
+    """Removes secrets from texts. ``environ`` resolves ``env:NAME`` references."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._environ = environ
         self._channels: Mapping[ChannelId, Channel] = {}
-        self._own: tuple[str, ...] = ()
-        self._known: Needles | None = None
-        """All secrets, once they were needed."""
+        self._own_secrets: tuple[str, ...] = ()
+        """Secrets of the gateway itself."""
+        self._all_secrets: Needles | None = None
+        """All secrets; None until they are needed."""
         self._screens: dict[_Key, tuple[Channel, Screen]] = {}
 
     def adopt(self, channels: Mapping[ChannelId, Channel]) -> None:
-        """Use these channels from now on."""
-        self._channels, self._known = channels, None
-        self._screens = {key: made for key, made in self._screens.items() if key[0] in channels}
+        """Use the secrets of these channels from now on."""
+        self._channels, self._all_secrets = channels, None
+        self._screens = {key: entry for key, entry in self._screens.items() if key[0] in channels}
 
     def protect(self, secret: str) -> None:
         """Add a secret of the gateway itself."""
-        self._own, self._known = (*self._own, secret), None
+        self._own_secrets, self._all_secrets = (*self._own_secrets, secret), None
 
     def screen(self, channel: Channel) -> Screen:
-        """Returns the check of its successful answers."""
+        """Returns the screen for a channel's successful answers."""
         key = channel.id, channel.key
-        known, screen = self._screens.get(key, (None, NO_SCREEN))
-        if known is channel:
+        last, screen = self._screens.get(key, (None, NO_SCREEN))
+        if last is channel:
             return screen
-        if known is None or (known.keys, known.headers, known.proxy) != (channel.keys, channel.headers, channel.proxy):
+        if last is None or (last.keys, last.headers, last.proxy) != (channel.keys, channel.headers, channel.proxy):
             screen = Screen(needles(sorted(secrets_of(channel, self._environ))))
             self._screens[key] = channel, screen
         return screen
 
-    def error(self, failure: Failure, channel: Channel, fields: Fields = _NOTHING, token: str = "") -> UpstreamError:
-        """Returns the error of a failure for client and record. ``fields`` is the client's request, ``token``
-        its key.
-        """
-        return self.maker(failure, channel, fields, token)()
+    def error(self, failure: Failure, channel: Channel, fields: Fields = _NO_FIELDS, token: str = "") -> UpstreamError:
+        """Returns the error of a failure. ``fields`` is the client's request, ``token`` its key."""
+        return self.error_maker(failure, channel, fields, token)()
 
-    def maker(self, failure: Failure, channel: Channel, fields: Fields, token: str) -> Callable[[], UpstreamError]:
-        """Returns a function that makes the same error. Any thread may call it: it does not use this object."""
-        return partial(_error, failure, channel, fields, self._search(channel, token))
+    def error_maker(
+        self, failure: Failure, channel: Channel, fields: Fields, token: str
+    ) -> Callable[[], UpstreamError]:
+        """Returns a function that returns the error of a failure. Any thread may call it."""
+        return partial(_error, failure, channel, fields, self._needles_for(channel, token))
 
     @contextmanager
     def errors_of(self, channel: Channel) -> Iterator[None]:
-        """Turns AttemptFailed of this channel inside of the block into UpstreamError."""
+        """Turn AttemptFailed of this channel within the block into UpstreamError."""
         try:
             yield
         except AttemptFailed as failed:
             raise self.error(failed.failure, channel) from failed
 
     def text(self, text: str, channel: Channel | None = None) -> str:
-        """Returns any text without secrets."""
-        return _clear_text(self._search(channel, ""), text)
+        """Returns a text without secrets."""
+        return _remove_secrets(self._needles_for(channel, ""), text)
 
     def trace(self, error: BaseException, fields: Fields) -> str:
-        """Returns a bug's traceback for the log, without secrets and without quotes of the client's request."""
-        text = _clear_text(self._search(None, ""), "".join(traceback.format_exception(error)))
+        """Returns an exception's traceback for the log, without secrets and without quotes of the client's request."""
+        text = _remove_secrets(self._needles_for(None, ""), "".join(traceback.format_exception(error)))
         quotes = Quotes(fields)
         return blank_spans(text, quotes.spans(text)) if quotes.comparable else type(error).__name__
 
     def models(self, models: Iterable[ServedModel], channel: Channel) -> list[ServedModel]:
-        """Returns a list of models without those whose names show a key of the channel or a piece of one, or another
-        secret.
-
-        Another secret counts only as a whole: a header may well name a model.
+        """Returns a list of models without those whose names contain a key of the channel or a part of one, or the
+        whole of another secret, because a header may well have a model's name in it.
         """
         keys, secrets = needles(sorted(keys_of(channel, self._environ))), self.screen(channel).needles
         return [model for model in models if not keys.spans(model.name) and not secrets.has_value(model.name)]
 
-    def _search(self, channel: Channel | None, token: str) -> list[Needles]:
-        """Returns what is searched for in a text about a channel and a token."""
-        if self._known is None:
+    def _needles_for(self, channel: Channel | None, token: str) -> list[Needles]:
+        """Returns the secrets to search for in a text about a channel and a token."""
+        if self._all_secrets is None:
             parts = [self.screen(other).needles for other in self._channels.values()]
-            self._known = join_needles([*parts, needles(self._own)])
-        out = [self._known]
-        if channel is not None and not self.screen(channel).needles.values <= self._known.values:
-            out.append(self.screen(channel).needles)  # not saved yet, or changed since the call began
-        return [*out, needles((token,))] if token else out
+            self._all_secrets = join_needles([*parts, needles(self._own_secrets)])
+        groups = [self._all_secrets]
+        if channel is not None and not self.screen(channel).needles.values <= self._all_secrets.values:
+            groups.append(self.screen(channel).needles)  # not saved yet, or changed since the call began
+        return [*groups, needles((token,))] if token else groups
 
 
 class LogFilter(logging.Filter):
@@ -207,7 +206,7 @@ class LogFilter(logging.Filter):
         self._redaction = redaction
 
     def install(self) -> None:
-        """Install it until ``remove``."""
+        """Add it to the loggers."""
         for name in self.LOGGERS:
             logging.getLogger(name).addFilter(self)
 
@@ -223,75 +222,84 @@ class LogFilter(logging.Filter):
         return True
 
 
-def _clear_text(search: Iterable[Needles], text: str) -> str:
-    return blank_spans(text, [span for group in search for span in group.spans(text)])
+def _remove_secrets(secrets: Iterable[Needles], text: str) -> str:
+    return blank_spans(text, [span for group in secrets for span in group.spans(text)])
 
 
-def _error(failure: Failure, channel: Channel, fields: Fields, search: Sequence[Needles]) -> UpstreamError:
-    quotes = Quotes(fields) if _repeats(failure) else Quotes(_NOTHING)
-    message = _message(failure.text, channel, search)
-    kept = message if failure.for_owner is None else _message(failure.for_owner, channel, search)
+def _error(failure: Failure, channel: Channel, fields: Fields, secrets: Sequence[Needles]) -> UpstreamError:
+    """Returns the error of a failure for the client and the record, without these secrets."""
+    quotes = Quotes(fields if _may_quote(failure) else _NO_FIELDS)
+    message = plain(_redacted(failure.text, channel, secrets), 2200)
+    owners_text = failure.text if failure.for_owner is None else failure.for_owner
+    owners_message = plain(_redacted(owners_text, channel, secrets), 2200)
+    stored = _without_quotes(owners_message, quotes, failure, channel)
+    identifiers = _identifiers(failure.origin or OrderOrigin(), secrets, quotes)
+    param = identifiers.pop("param")
     make = UpstreamTimeout if failure.code == TIMEOUT else UpstreamError
-    origin = _identifiers(failure.origin or OrderOrigin(), search, quotes)
-    param = origin.pop("param")
-    code = failure.code if failure.code != REJECTED else origin["code"] or REJECTED
     error = make(
         message,
-        code=REJECTED if failure.code == REJECTED and code.startswith("upstream_") else code,
+        code=_error_code(failure, identifiers["code"]),
         param=failure.param or param,
         retry_after_s=failure.retry_after_s,
         details=dict(failure.details),
         status=failure.status,
-        quoteless=_quoteless(kept, quotes, failure, channel) or (kept if kept != message else None),
+        quoteless=stored if stored != message else None,
     )
     if failure.origin is not None:
         status = failure.origin.status
-        error.details["upstream"] = {"name": channel.name, "status": status, **origin}
+        error.details["upstream"] = {"name": channel.name, "status": status, **identifiers}
     error.kind, error.sent = failure.kind, failure.sent
-    error.verbatim = failure.verbatim.cleared(partial(_clear_text, search))
-    if channel.overrides and error.verbatim:
-        error.verbatim = blank_spans(error.verbatim, Quotes(_added_fields(channel)).spans(error.verbatim))
+    error.verbatim = _redacted(failure.verbatim, channel, secrets)
     return error
 
 
-def _message(text: UpstreamText, channel: Channel, search: Sequence[Needles]) -> str:
-    message = text.cleared(partial(_clear_text, search))
-    if channel.overrides:
-        message = blank_spans(message, Quotes(_added_fields(channel)).spans(message))
-    return plain(message, 2200)
+def _error_code(failure: Failure, upstream_code: str | None) -> str:
+    """Returns our code, or the upstream's own if the client's request was at fault and it does not look like ours."""
+    if failure.code != REJECTED or not upstream_code or upstream_code.startswith("upstream_"):
+        return failure.code
+    return upstream_code
 
 
-def _repeats(failure: Failure) -> bool:
-    """Returns whether its message may quote the request; otherwise it has only our own words."""
+def _redacted(text: UpstreamText, channel: Channel, secrets: Sequence[Needles]) -> str:
+    """Returns a text without secrets and without quotes of what the channel's owner added to the request."""
+    cleared = text.cleared(partial(_remove_secrets, secrets))
+    if channel.overrides and cleared:
+        return blank_spans(cleared, Quotes(_added_fields(channel)).spans(cleared))
+    return cleared
+
+
+def _may_quote(failure: Failure) -> bool:
+    """Returns whether a failure's text may quote the request. If not, it has only our own words."""
     if failure.kind in (FailureKind.AUTH, FailureKind.QUOTA):
         return failure.for_owner is not None
     return bool(failure.status) or failure.code == BAD_RESPONSE
 
 
-def _quoteless(message: str, quotes: Quotes, failure: Failure, channel: Channel) -> str | None:
+def _without_quotes(message: str, quotes: Quotes, failure: Failure, channel: Channel) -> str:
+    """Returns a message without quotes of the request, or another one if the request is too long to find them."""
     if not quotes.comparable:
         answered = f"HTTP {failure.status}" if failure.status else "a bad answer"
         why = "its text is not kept, because the request is too long to search for quotes of it"
         return f"channel '{channel.name}': the upstream sent {answered} ({why})"
-    spans = quotes.spans(message)
-    return blank_spans(message, spans) if spans else None
+    return blank_spans(message, quotes.spans(message))
 
 
-def _identifiers(origin: OrderOrigin, search: Iterable[Needles], quotes: Quotes) -> dict[str, str | None]:
-    """Returns the upstream's identifiers; None for anything else, or what shows a secret or the request."""
+def _identifiers(origin: OrderOrigin, secrets: Iterable[Needles], quotes: Quotes) -> dict[str, str | None]:
+    """Returns the upstream's identifiers. One that is not an identifier, or has a secret or a part of the request in
+    it, is None.
+    """
 
-    def read(text: UpstreamText, form: re.Pattern[str]) -> str | None:
-        raw = text.cleared(lambda found: found if form.fullmatch(found) else "")
-        if not raw:
+    def identifier(text: UpstreamText, pattern: re.Pattern[str]) -> str | None:
+        value = text.cleared(lambda raw: raw if pattern.fullmatch(raw) else "")
+        if not value or any(group.spans(value) for group in secrets):
             return None
-        shows = any(group.spans(raw) for group in search) or (not _WORDS.fullmatch(raw) and quotes.hold(raw))
-        return None if shows else raw
+        return None if not _TERM.fullmatch(value) and quotes.contains(value) else value
 
     return {
-        "type": read(origin.type, _IDENTIFIER),
-        "code": read(origin.code, _IDENTIFIER),
-        "request_id": read(origin.request_id, _ID),
-        "param": read(origin.param, _IDENTIFIER),
+        "type": identifier(origin.type, _IDENTIFIER),
+        "code": identifier(origin.code, _IDENTIFIER),
+        "request_id": identifier(origin.request_id, _ID),
+        "param": identifier(origin.param, _IDENTIFIER),
     }
 
 
@@ -299,6 +307,6 @@ def _added_fields(channel: Channel) -> Fields:
     """Returns what the channel's owner adds to every request."""
     overrides = channel.overrides
     if overrides is None:
-        return _NOTHING
+        return _NO_FIELDS
     values = {**overrides.default, **overrides.set}
     return {"system": rawjson.raw(overrides.system), "values": rawjson.raw(list(values.values()))}

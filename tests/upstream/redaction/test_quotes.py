@@ -84,7 +84,7 @@ def test_names_are_not_quotes(message: str) -> None:
 
 def test_a_request_that_is_too_long_is_not_compared() -> None:
     found = quotes("x" * (LIMIT + 1))
-    assert (found.comparable, found.hold("y" * 30), found.hold("x" * 30)) == (False, False, True)
+    assert (found.comparable, found.contains("y" * 30), found.contains("x" * 30)) == (False, False, True)
 
 
 def test_texts_that_repeat_themselves_end_soon() -> None:
