@@ -25,7 +25,7 @@ from gateway.domain.usage import NOTHING, OTHER_PARTS, PICTURES, Usage, UsageSou
 from gateway.inbound.api import InboundRequest
 from gateway.upstream.adapter import AnswerStream, WholeAnswer
 from gateway.upstream.redaction import quotes
-from gateway.upstream.usage_marks import SUSPECT, without_charged
+from gateway.upstream.usage_extras import SUSPECT, without_charged
 
 _NOT_USED: Final = UsageSource.NONE
 _PARTIAL: Final = UsageSource.PARTIAL

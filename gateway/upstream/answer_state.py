@@ -175,7 +175,7 @@ class _Choice:
     @property
     def reason(self) -> str:
         """Returns the finish_reason. Native clients get a word of chat completions unchanged."""
-        tools = bool(self.tracker)
+        tools = bool(self.tracker.calls)
         if self._native and self.word in REASONS and not (tools and self.word == "stop"):
             return self.word
         return finish_reason(self.word, tools=tools)

@@ -23,7 +23,7 @@ from gateway.domain.price_hours import PriceHours
 from gateway.domain.rawjson import at, list_at, text_at
 from gateway.domain.units import DOLLAR, MILLION, Nanos
 from gateway.domain.usage import PICTURES
-from gateway.upstream.usage_counts import named_variant
+from gateway.upstream.usage_extras import named_variant
 
 Unit = int | Decimal | None
 """The factor that makes amounts dollars per million tokens; None if it is unknown."""

@@ -104,7 +104,7 @@ class TrackedCall(msgspec.Struct, eq=False):
     """What the last piece added to the name."""
 
 
-class _NamelessCall(msgspec.Struct, eq=False):
+class NamelessCall(msgspec.Struct, eq=False):
     """The pieces of a call whose name has not come yet."""
 
     id: str
@@ -132,21 +132,14 @@ class ToolCallTracker:
         """The call of the last piece; None if its name has not come yet."""
         self._by_index: dict[int, TrackedCall] = {}
         self._by_id: dict[str, TrackedCall] = {}
-        self._nameless: list[_NamelessCall] = []
+        self.nameless: list[NamelessCall] = []
+        """Calls whose name has not come yet."""
         self._held_bytes = 0
-
-    @property
-    def nameless(self) -> bool:
-        """Returns whether there are calls whose name has not come yet."""
-        return bool(self._nameless)
 
     @property
     def full(self) -> bool:
         """Returns whether there are more calls than any model makes."""
-        return len(self.calls) + len(self._nameless) > MOST_CALLS
-
-    def __bool__(self) -> bool:
-        return bool(self.calls)
+        return len(self.calls) + len(self.nameless) > MOST_CALLS
 
     def number_at(self, index: int) -> int:
         """Returns the number of the call at an upstream's index; -1 if there is none."""
@@ -219,21 +212,21 @@ class ToolCallTracker:
             call.arguments.add(rawjson.text(piece))
         return CallUpdate(call, opened=True, piece=join_strings(pieces) if pieces else b"")
 
-    def _pop_nameless(self, part: ToolCallPart) -> _NamelessCall:
+    def _pop_nameless(self, part: ToolCallPart) -> NamelessCall:
         """Returns the nameless call that this name belongs to, or an empty one."""
-        for held in self._nameless:
+        for held in self.nameless:
             if held.id == part.id or (part.index is not None and held.index == part.index) or not part.id:
-                self._nameless.remove(held)
+                self.nameless.remove(held)
                 return held
-        return _NamelessCall(part.id, part.index, [])
+        return NamelessCall(part.id, part.index, [])
 
     def _hold(self, part: ToolCallPart) -> None:
         """Keep a piece until the name of its call comes."""
         key = (part.id, part.index)
-        call = next((held for held in self._nameless if (held.id, held.index) == key or not part.id), None)
+        call = next((held for held in self.nameless if (held.id, held.index) == key or not part.id), None)
         if call is None:
-            call = _NamelessCall(part.id, part.index, [])
-            self._nameless.append(call)
+            call = NamelessCall(part.id, part.index, [])
+            self.nameless.append(call)
         self._held_bytes += len(part.piece)
         if self._held_bytes <= MAX_HELD_BYTES:
             call.pieces.append(part.piece)

@@ -6,14 +6,13 @@ here too, and the steps of an answer are added up.
 
 import math
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, Literal
 
 import msgspec
 
-from gateway.domain.rawjson import at, list_at, text_at
-from gateway.domain.usage import CITATIONS, LONGEST_WRITE, MODALITIES, OTHER_PARTS, PARTS, Usage, UsageSource
+from gateway.domain.rawjson import at, list_at
+from gateway.domain.usage import CITATIONS, LONGEST_WRITE, MODALITIES, Usage, UsageSource
 
 PLAUSIBLE = 20_000_000
 """The largest accepted count: ten times the largest context length of any model."""
@@ -79,23 +78,7 @@ OPENAI_NAMES = frozenset(
 )
 """The names in OpenAI's own reports. A report with only these has no extras."""
 
-_LISTS = {
-    "promptTokensDetails": "input",
-    "toolUsePromptTokensDetails": "input",
-    "cacheTokensDetails": "cached",
-    "candidatesTokensDetails": "output",
-    "responseTokensDetails": "output",
-}
-"""Gemini's lists of ``{"modality": "AUDIO", "tokenCount": 9}``."""
-_TOOLS = ("server_tool_use", "tool_usage", "server_side_tool_usage_details", "tool_calls_details")
-"""Objects that count uses of tools that the vendor runs."""
-SEARCH_COUNTS = ("num_search_queries", "num_sources_used")
-"""Perplexity's and xAI's counts of searches, at the top of a report."""
-CITATION_TOKENS = "citation_tokens"
-"""Perplexity's count of tokens in the sources that the model read."""
 _CAMEL_HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
-_FILE_SEARCHES = ("file_search", "document_search", "collections_search", "storage_search")
-_VARIANTS = ("flex", "priority", "fast", "batch", "offpeak")
 
 
 def read_counts(report: Mapping[str, Any]) -> tuple[dict[str, int], bool]:
@@ -139,84 +122,6 @@ def with_underscores(report: dict[str, Any]) -> dict[str, Any]:
         _CAMEL_HUMP.sub("_", name).lower(): with_underscores(value) if isinstance(value, dict) else value
         for name, value in report.items()
     }
-
-
-def read_parts(report: Mapping[str, Any], counts: Mapping[str, int]) -> dict[str, int]:
-    """Returns the parts in a report, as in ``Usage.parts``; ``counts`` are those of ``read_counts``."""
-    own_parts = {name: count for name, count in counts.items() if count and name in PARTS}
-    if OPENAI_NAMES.issuperset(report):
-        return own_parts
-    parts = Counter(own_parts)
-    for name, side in _LISTS.items():
-        for row in list_at(report, name):
-            modality, count = text_at(row, "modality").lower(), at(row, "tokenCount")
-            if modality in MODALITIES and type(count) is int:
-                parts[f"{side}_{modality}"] += count
-    uses = tool_uses(report)
-    for name, count in uses.items():
-        if "search" in name and name not in SEARCH_COUNTS:
-            parts[search_part(name)] += count
-    parts.update(other_model_tokens(report)[1])
-    totals = [uses[name] for name in SEARCH_COUNTS if name in uses]
-    if totals and "searches" not in parts:
-        parts["searches"] = totals[0]
-    return dict(parts)
-
-
-OTHER_STEPS = ("advisor", "fallback")
-"""The prefixes of the types of Anthropic's ``iterations`` that another model made."""
-
-
-def other_model_tokens(report: Mapping[str, Any]) -> tuple[str, dict[str, int]]:
-    """Returns the other model that worked on the answer, and its tokens by ``OTHER_PARTS``.
-
-    Both are empty without another model, with several, or with an invalid count.
-    """
-    others = [step for step in iterations(report) if text_at(step, "type").startswith(OTHER_STEPS)]
-    models = {str(step.get("model") or "") for step in others}
-    if len(models) != 1 or "" in models:
-        return "", {}
-    sums = _sums(others)
-    fresh, output, cached, write = (sums.get(name, 0) for name in _SUMMED)
-    long = at(sums, "cache_creation", _LONG_WRITE) or 0
-    counts = (fresh, cached, write - long, long, output)
-    return ("", {}) if min(counts) < 0 else (models.pop(), dict(zip(OTHER_PARTS, counts, strict=True)))
-
-
-def tool_uses(report: Mapping[str, Any]) -> dict[str, int]:
-    """Returns how often the vendor's tools were used, by its names, and its counts of searches, citation tokens and
-    seconds of audio.
-
-    A tool's count is a number, ``{"web_search_requests": 2}``, or in an object, ``{"web_search": {"num_requests":
-    2}}``.
-    """
-    tools = next((holder for name in _TOOLS if isinstance(holder := report.get(name), dict)), {})
-    beside = {name: report.get(name) for name in (CITATION_TOKENS, *SEARCH_COUNTS, "prompt_audio_seconds")}
-    uses: dict[str, int] = {}
-    for name, value in {**tools, **beside}.items():
-        count = next((n for n in value.values() if type(n) is int), 0) if isinstance(value, dict) else value
-        if type(count) is int and 0 < count <= 1_000_000:  # no call makes more
-            uses[name] = count
-    return uses
-
-
-def search_part(name: str) -> str:
-    """Returns the part of a usage that the searches of this tool count as."""
-    return "file_searches" if name.startswith(_FILE_SEARCHES) else "searches"
-
-
-def variant_of(report: Mapping[str, Any]) -> str:
-    """Returns the variant of a price that applies according to the report; empty for standard processing."""
-    if report.get("speed") == "fast":
-        return "fast"
-    names = (report.get(name) for name in ("service_tier", "serviceTier", "trafficType"))
-    return next(filter(None, map(named_variant, names)), "")
-
-
-def named_variant(name: object) -> str:
-    """Returns the variant for a service tier's name: ``flex``, Gemini's ``ON_DEMAND_FLEX``; empty if unknown."""
-    last = text_at(name).lower().rsplit("_", 1)[-1]
-    return last if last in _VARIANTS else ""
 
 
 def merge(earlier: dict[str, Any], later: dict[str, Any], *, may_decrease: bool) -> tuple[dict[str, Any], bool]:
@@ -264,15 +169,15 @@ def _cache_tokens(report: Mapping[str, Any]) -> int:
     return sum(count for count in counts if type(count) is int)
 
 
-_SUMMED = ("input_tokens", "output_tokens", *_CACHE)
-_LONG_WRITE = "ephemeral_1h_input_tokens"
+SUMMED = ("input_tokens", "output_tokens", *_CACHE)
+LONG_WRITE = "ephemeral_1h_input_tokens"
 
 
 def sum_iterations(report: Mapping[str, Any]) -> Mapping[str, Any]:
     """Returns Anthropic's report with the sums of its ``iterations``, if it has any, because its own totals omit
     compactions.
     """
-    return {**report, **_sums(iterations(report))}
+    return {**report, **sum_counts(iterations(report))}
 
 
 def iterations(report: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -280,12 +185,12 @@ def iterations(report: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [step for step in list_at(report, "iterations") if isinstance(step, dict)]
 
 
-def _sums(steps: list[dict[str, Any]]) -> dict[str, Any]:
+def sum_counts(steps: list[dict[str, Any]]) -> dict[str, Any]:
     """Returns the sum of each count that the steps have."""
-    sums: dict[str, Any] = {name: _sum(step.get(name) for step in steps) for name in _SUMMED}
+    sums: dict[str, Any] = {name: _sum(step.get(name) for step in steps) for name in SUMMED}
     sums["cache_creation"] = None
-    if (long := _sum(at(step, "cache_creation", _LONG_WRITE) for step in steps)) is not None:
-        sums["cache_creation"] = {_LONG_WRITE: long}
+    if (long := _sum(at(step, "cache_creation", LONG_WRITE) for step in steps)) is not None:
+        sums["cache_creation"] = {LONG_WRITE: long}
     return {name: total for name, total in sums.items() if total is not None}
 
 

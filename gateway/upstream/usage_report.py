@@ -29,21 +29,24 @@ from gateway.domain.rawjson import Fields
 from gateway.domain.usage import CITATIONS, LONGEST_WRITE, Usage, UsageSource, canonical
 from gateway.upstream.adapter import OutputCounter
 from gateway.upstream.usage_counts import (
-    CITATION_TOKENS,
     OPENAI_NAMES,
     PLAUSIBLE,
     merge,
-    named_variant,
     openai_usage,
-    other_model_tokens,
     read_counts,
-    read_parts,
     sum_iterations,
-    variant_of,
     with_underscores,
     without_newly_cached,
 )
-from gateway.upstream.usage_marks import SUSPECT, marks_of
+from gateway.upstream.usage_extras import (
+    CITATION_TOKENS,
+    SUSPECT,
+    marks_of,
+    named_variant,
+    other_model_tokens,
+    read_parts,
+    variant_of,
+)
 
 
 class UsageLimits(msgspec.Struct, frozen=True, gc=False):
@@ -343,7 +346,7 @@ class UsageReports:
     @property
     def marks(self) -> tuple[str, ...]:
         """Returns marks for the record: a suspect report, extras, and the cost that the upstream reports, if any."""
-        if self.plain and not self._variant:
+        if (self.plain or self._report is None) and not self._variant:
             return (SUSPECT,) if self.suspect else ()
         return marks_of({"service_tier": self._variant, **(rawjson.maybe(self._report) or {})}, suspect=self.suspect)
 

@@ -33,7 +33,7 @@ from gateway.domain.channel import Channel
 from gateway.domain.failure import AttemptFailed
 from gateway.domain.order import Order
 from gateway.domain.rawjson import NULL, Fields
-from gateway.domain.sse import SSEEvent
+from gateway.domain.sse import BOM, SSEEvent
 from gateway.upstream.adapter import AnswerReader, not_an_answer
 from gateway.upstream.answer_errors import failure_in
 from gateway.upstream.anthropic.messages import JSON_TOOL, TOOLS, answers_by_tool
@@ -108,7 +108,7 @@ class MessageReader(AnswerReader):
 
     def read_whole(self, body: bytes) -> Iterator[AnswerPart]:
         try:
-            message = rawjson.fields(body.strip().removeprefix(b"\xef\xbb\xbf"))
+            message = rawjson.fields(body.strip().removeprefix(BOM))
         except ValueError as error:
             raise not_an_answer(body, self._channel) from error
         try:

@@ -25,7 +25,7 @@ from gateway.domain.channel import Channel
 from gateway.domain.failure import AttemptFailed
 from gateway.domain.order import Order
 from gateway.domain.rawjson import Fields
-from gateway.domain.sse import SSEEvent
+from gateway.domain.sse import BOM, SSEEvent
 from gateway.upstream.adapter import AnswerReader, not_an_answer
 from gateway.upstream.answer_errors import failure_in
 from gateway.upstream.call_memory import CallMemory
@@ -206,7 +206,7 @@ class ResponseReader(AnswerReader):
 
 def split(data: bytes) -> list[Fields]:
     """Returns the responses in a body or an event: one, or an array of them. Raises ValueError for anything else."""
-    data = data.strip().removeprefix(b"\xef\xbb\xbf")
+    data = data.strip().removeprefix(BOM)
     if any(name in data for name in _SNAKE_NAMES):
         data = rawjson.encode(_camel_names(rawjson.value(data)))
     return rawjson.objects(data) if data[:1] == b"[" else [rawjson.fields(data)]

@@ -11,7 +11,7 @@ from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.upstream.adapter import RequestWriter
 from gateway.upstream.error_body import read_error
 from gateway.upstream.failures import classify, lacks_path
-from gateway.upstream.openai.dialect import PLAIN_HEADERS, STREAM_HEADERS, ask_usage, endpoint, limit_output
+from gateway.upstream.openai.dialect import PLAIN_HEADERS, STREAM_HEADERS, endpoint, limit_output, request_usage
 from gateway.upstream.openai.reader import ChatReader
 from gateway.upstream.vendors import Vendor, vendor_of
 
@@ -31,7 +31,7 @@ class CompletionsDialect(RequestWriter):
             fields["max_tokens"] = USUAL_OUTPUT
         lowered = limit_output(fields, TokenLimitField.KEEP, learned.max_output)
         if order.stream:
-            ask_usage(fields, wanted=vendor.stream_options and "stream_options" not in learned.dropped)
+            request_usage(fields, requested=vendor.stream_options and "stream_options" not in learned.dropped)
         return PreparedRequest(
             url=_url(channel.base_url, vendor),
             headers=STREAM_HEADERS if order.stream else PLAIN_HEADERS,

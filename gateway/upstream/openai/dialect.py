@@ -128,10 +128,10 @@ def _limit_to_budget(fields: Fields, output_budget: int, target: _Target) -> int
     return limit
 
 
-def ask_usage(fields: Fields, *, wanted: bool) -> None:
-    """Ask for the usage of a stream beside the client's own options; if it is not ``wanted``, remove these."""
+def request_usage(fields: Fields, *, requested: bool) -> None:
+    """Request the usage of a stream beside the client's own options, or remove these."""
     options = fields.get("stream_options")
-    if not wanted:
+    if not requested:
         fields.pop("stream_options", None)
     elif options is None or rawjson.is_null(options):
         fields["stream_options"] = _INCLUDE_USAGE
@@ -262,7 +262,9 @@ class OpenAIDialect(ChannelDialect):
             lowered = limit_output(fields, target.limit_field, target.max_output)
         if order.output_budget is not None and target.may_be_limited:
             lowered = _limit_to_budget(fields, order.output_budget, target) or lowered
-        ask_usage(fields, wanted=order.stream and vendor.stream_options and "stream_options" not in learned.dropped)
+        request_usage(
+            fields, requested=order.stream and vendor.stream_options and "stream_options" not in learned.dropped
+        )
         dropped = _fit_parameters(fields, vendor, learned)
         if "messages" in fields and _must_edit_messages(fields, vendor, learned):
             dropped += _edit_messages(fields, vendor, learned)

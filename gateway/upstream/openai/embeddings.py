@@ -20,6 +20,7 @@ from gateway.domain.failure import AttemptFailed, Failure, UpstreamText
 from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.domain.prompt_size import text_count
 from gateway.domain.rawjson import Fields
+from gateway.domain.sse import BOM
 from gateway.domain.usage import Usage, UsageSource
 from gateway.upstream.adapter import Adapter, AnswerStream, OutputCounter, WholeAnswer
 from gateway.upstream.answer_errors import reported_failure, reports_error
@@ -63,7 +64,7 @@ class OpenAIEmbeddings(EmbeddingsAdapter):
         return PreparedRequest(url=url, headers=PLAIN_HEADERS, body=rawjson.encode(fields), dropped=dropped)
 
     def whole(self, body: bytes, order: Order, channel: Channel) -> WholeAnswer:
-        body = body.strip().removeprefix(b"\xef\xbb\xbf")
+        body = body.strip().removeprefix(BOM)
         try:
             return _read_answer(body, order, channel)
         except ValueError as error:

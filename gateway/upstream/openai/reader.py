@@ -26,7 +26,7 @@ from gateway.domain.channel import Channel
 from gateway.domain.order import Order
 from gateway.domain.rawjson import NULL, Fields
 from gateway.domain.screen import Screen
-from gateway.domain.sse import SSEEvent
+from gateway.domain.sse import BOM, SSEEvent
 from gateway.domain.text import plain
 from gateway.upstream.adapter import AnswerReader, not_an_answer
 from gateway.upstream.answer_errors import failure_in, failure_named, reported_failure, reports_error
@@ -153,7 +153,7 @@ class ChatReader(AnswerReader):
     def read_whole(self, body: bytes) -> list[AnswerPart]:
         self._parts, self.choices = [], []
         try:
-            self.chunk = answer = _parse_chunk(body.strip().removeprefix(b"\xef\xbb\xbf"))
+            self.chunk = answer = _parse_chunk(body.strip().removeprefix(BOM))
         except ValueError as error:
             raise not_an_answer(body, self._channel) from error
         self._add_reports(answer)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gateway.upstream.usage_marks import marks_of
+from gateway.upstream.usage_extras import marks_of
 
 
 @pytest.mark.parametrize(

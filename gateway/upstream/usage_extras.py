@@ -1,0 +1,184 @@
+"""Usage extras: what costs something beside a call's plain tokens, and the marks of a usage report for the record.
+
+Extras are tokens of other kinds, tools that the vendor runs, such as searches, another service tier, and another model
+that worked on the answer. They are part of a call's cost if its price has a rate for them. The record shows the others,
+so that a bill that is higher than the ledger can be explained.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from gateway.domain.price import Price, Rates, variant_price
+from gateway.domain.rawjson import at, list_at, text_at
+from gateway.domain.text import plain
+from gateway.domain.usage import CITATIONS, MODALITIES, OTHER_PARTS, PARTS, Usage
+from gateway.upstream.usage_counts import LONG_WRITE, OPENAI_NAMES, SUMMED, iterations, sum_counts
+
+SUSPECT = "suspect_usage"
+"""The mark of a record whose report contradicted itself; see ``usage_report``."""
+EXTRA = "upstream_extra"
+"""The mark of a call that costs something at the upstream beside its tokens."""
+_UNPRICED_REGIONS = frozenset({"", "global", "not_available", "unknown"})
+_LISTS = {
+    "promptTokensDetails": "input",
+    "toolUsePromptTokensDetails": "input",
+    "cacheTokensDetails": "cached",
+    "candidatesTokensDetails": "output",
+    "responseTokensDetails": "output",
+}
+"""Gemini's lists of ``{"modality": "AUDIO", "tokenCount": 9}``."""
+_TOOLS = ("server_tool_use", "tool_usage", "server_side_tool_usage_details", "tool_calls_details")
+"""Objects that count uses of tools that the vendor runs."""
+SEARCH_COUNTS = ("num_search_queries", "num_sources_used")
+"""Perplexity's and xAI's counts of searches, at the top of a report."""
+CITATION_TOKENS = "citation_tokens"
+"""Perplexity's count of tokens in the sources that the model read."""
+_FILE_SEARCHES = ("file_search", "document_search", "collections_search", "storage_search")
+_VARIANTS = ("flex", "priority", "fast", "batch", "offpeak")
+
+
+def marks_of(report: Mapping[str, Any], *, suspect: bool) -> tuple[str, ...]:
+    """Returns the marks of a report; ``suspect``: it contradicts itself."""
+    uses = (f"{plain(name, 40)}:{count}" for name, count in tool_uses(report).items())
+    extras = ",".join([*uses, *_other_prices(report)])
+    marks = (SUSPECT,) if suspect else ()
+    if extras:
+        marks = (*marks, f"{EXTRA}={extras[:120]}")  # characters
+    cost = reported_cost(report)
+    return marks if cost is None else (*marks, f"upstream_cost={cost:.12g}")
+
+
+def without_charged(marks: tuple[str, ...], usage: Usage, price: Price, rates: Rates) -> tuple[str, ...]:
+    """Returns the marks of a call without the extras that its cost includes: searches, citations, a service tier,
+    another model's advice.
+    """
+    if not any(mark.startswith(EXTRA) for mark in marks):
+        return marks
+    charged = set(usage.parts) & set(rates.extras or ())
+    if variant_price(price, usage.variant) is not None:
+        charged.add(usage.variant)
+    uncharged = []
+    for mark in marks:
+        name, _, items = mark.partition("=")
+        if name == EXTRA:
+            items = ",".join(item for item in items.split(",") if _charged_as(item) not in charged)
+        if name != EXTRA or items:
+            uncharged.append(f"{name}={items}" if items else mark)
+    return tuple(uncharged)
+
+
+def _charged_as(extra: str) -> str:
+    """Returns the part of a usage, or the variant, that a price charges for an extra; empty if there is none."""
+    name, _, value = extra.partition(":")
+    if name in ("service_tier", "speed"):
+        return named_variant(value)
+    if name == CITATION_TOKENS:
+        return CITATIONS
+    if name == "iteration":
+        return "other_output"
+    return search_part(name) if "search" in name or name in SEARCH_COUNTS else ""
+
+
+def reported_cost(report: Mapping[str, Any]) -> float | None:
+    """Returns the call's cost in dollars according to the upstream (OpenRouter, Perplexity, xAI); None if it reports
+    none.
+    """
+    cost = at(report, "cost", "total_cost") if isinstance(report.get("cost"), dict) else report.get("cost")
+    ticks = report.get("cost_in_usd_ticks")
+    if cost is None and type(ticks) is int:
+        cost = ticks / 10_000_000_000  # xAI's parts of a dollar
+    plausible = isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost < 1_000_000
+    return cost if plausible else None
+
+
+def _other_prices(report: Mapping[str, Any]) -> Iterator[str]:
+    """Yields what makes the price of the tokens another one."""
+    if report.get("speed") == "fast":
+        yield "speed:fast"
+    region, tier = report.get("inference_geo"), variant_of({**report, "speed": None})
+    if tier:
+        yield f"service_tier:{tier}"
+    if isinstance(region, str) and region not in _UNPRICED_REGIONS:
+        yield f"inference_geo:{plain(region, 40)}"
+    for step in iterations(report):
+        if (kind := text_at(step, "type")).startswith(OTHER_STEPS):
+            yield f"iteration:{plain(kind, 40)}"
+
+
+def read_parts(report: Mapping[str, Any], counts: Mapping[str, int]) -> dict[str, int]:
+    """Returns the parts in a report, as in ``Usage.parts``; ``counts`` are those of ``read_counts``."""
+    own_parts = {name: count for name, count in counts.items() if count and name in PARTS}
+    if OPENAI_NAMES.issuperset(report):
+        return own_parts
+    parts = Counter(own_parts)
+    for name, side in _LISTS.items():
+        for row in list_at(report, name):
+            modality, count = text_at(row, "modality").lower(), at(row, "tokenCount")
+            if modality in MODALITIES and type(count) is int:
+                parts[f"{side}_{modality}"] += count
+    uses = tool_uses(report)
+    for name, count in uses.items():
+        if "search" in name and name not in SEARCH_COUNTS:
+            parts[search_part(name)] += count
+    parts.update(other_model_tokens(report)[1])
+    totals = [uses[name] for name in SEARCH_COUNTS if name in uses]
+    if totals and "searches" not in parts:
+        parts["searches"] = totals[0]
+    return dict(parts)
+
+
+OTHER_STEPS = ("advisor", "fallback")
+"""The prefixes of the types of Anthropic's ``iterations`` that another model made."""
+
+
+def other_model_tokens(report: Mapping[str, Any]) -> tuple[str, dict[str, int]]:
+    """Returns the other model that worked on the answer, and its tokens by ``OTHER_PARTS``.
+
+    Both are empty without another model, with several, or with an invalid count.
+    """
+    others = [step for step in iterations(report) if text_at(step, "type").startswith(OTHER_STEPS)]
+    models = {str(step.get("model") or "") for step in others}
+    if len(models) != 1 or "" in models:
+        return "", {}
+    sums = sum_counts(others)
+    fresh, output, cached, write = (sums.get(name, 0) for name in SUMMED)
+    long = at(sums, "cache_creation", LONG_WRITE) or 0
+    counts = (fresh, cached, write - long, long, output)
+    return ("", {}) if min(counts) < 0 else (models.pop(), dict(zip(OTHER_PARTS, counts, strict=True)))
+
+
+def tool_uses(report: Mapping[str, Any]) -> dict[str, int]:
+    """Returns how often the vendor's tools were used, by its names, and its counts of searches, citation tokens and
+    seconds of audio.
+
+    A tool's count is a number, ``{"web_search_requests": 2}``, or in an object, ``{"web_search": {"num_requests":
+    2}}``.
+    """
+    tools = next((holder for name in _TOOLS if isinstance(holder := report.get(name), dict)), {})
+    beside = {name: report.get(name) for name in (CITATION_TOKENS, *SEARCH_COUNTS, "prompt_audio_seconds")}
+    uses: dict[str, int] = {}
+    for name, value in {**tools, **beside}.items():
+        count = next((n for n in value.values() if type(n) is int), 0) if isinstance(value, dict) else value
+        if type(count) is int and 0 < count <= 1_000_000:  # no call makes more
+            uses[name] = count
+    return uses
+
+
+def search_part(name: str) -> str:
+    """Returns the part of a usage that the searches of this tool count as."""
+    return "file_searches" if name.startswith(_FILE_SEARCHES) else "searches"
+
+
+def variant_of(report: Mapping[str, Any]) -> str:
+    """Returns the variant of a price that applies according to the report; empty for standard processing."""
+    if report.get("speed") == "fast":
+        return "fast"
+    names = (report.get(name) for name in ("service_tier", "serviceTier", "trafficType"))
+    return next(filter(None, map(named_variant, names)), "")
+
+
+def named_variant(name: object) -> str:
+    """Returns the variant for a service tier's name: ``flex``, Gemini's ``ON_DEMAND_FLEX``; empty if unknown."""
+    last = text_at(name).lower().rsplit("_", 1)[-1]
+    return last if last in _VARIANTS else ""
