@@ -11,7 +11,7 @@ from io import SEEK_END, BytesIO
 import msgspec
 
 from gateway.domain.channel import Channel
-from gateway.domain.failure import AttemptFailed, Failure
+from gateway.domain.failure import Failure
 from gateway.domain.sse import BOM, EVENT_LIMIT, EventTooLong, Framer, RawFramer, stream_in
 from gateway.upstream.failures import bad_response
 
@@ -22,39 +22,14 @@ BODY_STARTS = frozenset({b"{", b"[", b"<"})
 """First bytes of a body. No line of an event stream begins with one of them."""
 
 
-class WholeBody:
-    """Gathers a body without copying it again."""
-
-    def __init__(self) -> None:
-        self._bytes = BytesIO()
-
-    @property
-    def size(self) -> int:
-        """Returns the number of bytes so far."""
-        return self._bytes.tell()
-
-    def add(self, data: bytes, channel: Channel) -> None:
-        """Add bytes. Raises AttemptFailed if there are too many."""
-        if self.size:
-            self._bytes.write(data)
-        else:  # a body that comes at once is not copied
-            self._bytes = BytesIO(data)
-            self._bytes.seek(0, SEEK_END)
-        if self.size > BODY_LIMIT:
-            raise AttemptFailed(bad_response(channel, f"it is longer than {BODY_LIMIT >> 20} MiB"))
-
-    def pop(self) -> bytes:
-        """Returns the body and keeps nothing of it. It has no line breaks, because parts of it become events
-        unchanged.
-        """
-        gathered, self._bytes = self._bytes, BytesIO()
-        body = gathered.getvalue()
-        if b"\n" not in body and b"\r" not in body:
-            return body
-        try:
-            return msgspec.json.format(body.strip().removeprefix(BOM), indent=-1)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return body
+def on_one_line(body: bytes) -> bytes:
+    """Returns JSON without line breaks, because parts of it become events unchanged; anything else as it is."""
+    if b"\n" not in body and b"\r" not in body:
+        return body
+    try:
+        return msgspec.json.format(body.strip().removeprefix(BOM), indent=-1)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return body
 
 
 class FramedStream(ABC):
@@ -63,8 +38,8 @@ class FramedStream(ABC):
     def __init__(self, channel: Channel, framer: RawFramer | None = None) -> None:
         self._channel = channel
         self._framer = framer or Framer()
-        self._body: WholeBody | None = None
-        """The body, if one comes instead of events."""
+        self._body: BytesIO | None = None
+        """The body so far, if one comes instead of events."""
         self._recognized = False
         """Whether the first byte came, which shows if these are events or a body."""
         self.started = False
@@ -89,21 +64,22 @@ class FramedStream(ABC):
     def feed(self, data: bytes) -> bytes:
         if self.failure or self.finished:
             return b""
-        if not self._recognized:
+        if self._body is not None:
+            self._body.write(data)
+        elif not self._recognized:
             first = data.removeprefix(BOM).lstrip()[:1]
-            if first in BODY_STARTS:
-                self._body = WholeBody()
+            if first in BODY_STARTS:  # a body that comes at once is not copied
+                self._body = BytesIO(data)
+                self._body.seek(0, SEEK_END)
             self._recognized = bool(first)
+        if self._body is not None:
+            self.held = self._body.tell()
+            if self.held > BODY_LIMIT:
+                self.failure = bad_response(self._channel, f"it is longer than {BODY_LIMIT >> 20} MiB")
+            return b""
         try:
-            if self._body is not None:
-                self._body.add(data, self._channel)
-                self.held = self._body.size
-                return b""
             block = self._framer.feed(data)
             self.held = self._framer.held
-        except AttemptFailed as exc:
-            self.failure = exc.failure
-            return b""
         except EventTooLong as exc:
             self.failure = bad_response(self._channel, str(exc))
             return b""
@@ -117,7 +93,8 @@ class FramedStream(ABC):
             return b""
         if self._body is None:
             return self._read_rest(self._framer.end())
-        body, self.held = self._body.pop(), 0
+        body = on_one_line(self._body.getvalue())
+        self._body, self.held = None, 0
         if events := stream_in(body):
             return self._read_events(events) + self._read_rest(b"")
         self.events += 1

@@ -81,8 +81,7 @@ _MOST_OUTPUT = lazy_pattern(
     r"|maximum tokens you requested exceeds the model limit of (\d{1,9})",
     re.IGNORECASE,
 )
-"""Matches the model's own limit in an error about a higher one: OpenAI, Anthropic, Groq, DeepSeek with Qwen, Bedrock.
-"""
+"""Matches the model's own limit in an error of OpenAI, Anthropic, Groq, DeepSeek with Qwen, or Bedrock."""
 SEARCHED = 2000
 """The number of characters of a message that are searched."""
 

@@ -103,10 +103,11 @@ class Upstreams:
             return await self._fetch_models(channel)
 
     async def discover_root(self, channel: Channel) -> tuple[str, list[ServedModel]]:
-        """Returns the base URL at which there is a list of models, and that list. It is the URL as given, or the one
-        with ``/v1`` instead of without, or the reverse.
+        """Returns the base URL that has a list of models, and that list. It is the channel's URL, or the same with
+        ``/v1`` added or removed.
 
-        Raises UpstreamError if neither has one: that of the URL as given, unless the other one refuses the key.
+        Raises UpstreamError if neither has a list: the error of the channel's URL, unless the other one refuses the
+        key.
         """
         with self.redaction.errors_of(channel):
             base = channel.base_url.rstrip("/").removesuffix("/chat/completions")

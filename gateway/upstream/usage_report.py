@@ -78,7 +78,7 @@ class UsageReading(msgspec.Struct, frozen=True, gc=False):
 
 
 def read_report(report: Mapping[str, Any], limits: LimitsOf = UsageLimits) -> UsageReading | None:
-    """Returns a report in canonical form; None if it has neither an input count nor anything to derive it from."""
+    """Returns a report in canonical form; None if its counts say too little."""
     if isinstance(report.get("iterations"), list):
         report = sum_iterations(report)
     counts, implausible = read_counts(report)

@@ -10,7 +10,6 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
-from msgspec.structs import force_setattr
 
 from gateway.domain.channel import Dialect, TokenLimitField
 
@@ -20,8 +19,7 @@ _OPENAI_ONLY = frozenset(
         *("safety_identifier", "service_tier", "store", "verbosity", "web_search_options"),
     }
 )
-"""Fields that few vendors but OpenAI know. Strict vendors refuse them, and many name only the first one in the error.
-"""
+"""Fields that few vendors but OpenAI know. Strict ones refuse them, and many errors name only the first."""
 
 
 class Vendor(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,17 +78,18 @@ class Vendor(msgspec.Struct, frozen=True, kw_only=True):
     """Whether messages may have the role ``developer``. If not, it is sent as ``system``."""
     reads_signatures: bool = False
     """Whether tool calls may have Google's thought signatures."""
-    edits_messages: bool = False
-    """Whether messages must be decoded. Derived from other fields."""
-    quiet: bool = True
-    """Whether a request goes out unchanged, except for its model, its output limit and what streams need. Derived from
-    other fields."""
 
-    def __post_init__(self) -> None:
-        edits = (self.message_allow, self.message_deny, self.empty_content, self.drop_nulls, self.short_tool_ids)
-        force_setattr(self, "edits_messages", any(edits))
-        edited = (self.allow, self.deny, self.rename, self.swaps, self.reasoning_back, *edits)
-        force_setattr(self, "quiet", not any(edited))
+    @property
+    def edits_messages(self) -> bool:
+        """Returns whether messages must be changed, so that they must be decoded."""
+        fields = self.message_allow or self.message_deny
+        return bool(fields or self.empty_content or self.drop_nulls or self.short_tool_ids)
+
+    @property
+    def edits_requests(self) -> bool:
+        """Returns whether more of a request must be changed than its model, its output limit and what streams need."""
+        fields = self.allow or self.deny or self.rename or self.swaps
+        return bool(fields or self.reasoning_back or self.edits_messages)
 
     def accepts(self, name: str) -> bool:
         """Returns whether it accepts a top-level field."""

@@ -5,16 +5,9 @@ import json
 import pytest
 
 from gateway.domain.sse import EVENT_LIMIT, is_stream
-from gateway.upstream.framing import WholeBody
+from gateway.upstream.framing import on_one_line
 from tests.cases.streams import GOOD
-from tests.upstream.makers import attempt_fails, channel, error_of, native_stream
-
-
-def test_a_body_is_gathered_from_its_pieces_and_given_away() -> None:
-    body = WholeBody()
-    for piece in (b"{", b'"a":1', b"}"):
-        body.add(piece, channel())
-    assert (body.size, body.pop(), body.size) == (7, b'{"a":1}', 0)
+from tests.upstream.makers import error_of, native_stream
 
 
 @pytest.mark.parametrize(
@@ -25,19 +18,19 @@ def test_a_body_is_gathered_from_its_pieces_and_given_away() -> None:
         (b"<html>\n", b"<html>\n"),
     ],
 )
-def test_a_body_of_several_lines_is_given_away_on_one(data: bytes, found: bytes) -> None:
+def test_a_body_of_several_lines_is_put_on_one(data: bytes, found: bytes) -> None:
     """A line break inside a string is invalid, and stays in it."""
-    body = WholeBody()
-    body.add(data, channel())
-    assert body.pop() == found
+    assert on_one_line(data) == found
 
 
 def test_an_endless_body_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gateway.upstream.framing.BODY_LIMIT", 10)
-    body = WholeBody()
-    body.add(b"x" * 10, channel())
-    with attempt_fails("longer than"):
-        body.add(b"x", channel())
+    stream = native_stream()
+    stream.feed(b"{" + b"x" * 9)
+    assert (stream.held, stream.failure) == (10, None)
+    stream.feed(b"x")
+    assert stream.failure is not None
+    assert "longer than" in error_of(stream.failure).message
 
 
 @pytest.mark.parametrize(("data", "held"), [(b"  ", 2), (b" {", 2), (b"\n\n[1", 4), (b"<p>", 3), (b"data: x", 7)])

@@ -30,6 +30,8 @@ from gateway.upstream.http.reply import DeadlineTimer, HttpReply
 
 KEEP_ALIVE_S = 30.0
 """The seconds after which an idle connection is not used again."""
+_USED_FIELDS = ("base_url", "key", "headers", "preset", "timeouts", "name", "proxy")
+"""The fields of a channel that its connections, their deadlines and their errors depend on."""
 LOG_S = 60.0
 """The fewest seconds between two warnings about used up connections."""
 
@@ -95,16 +97,8 @@ class Pool:
 
     def fits(self, channel: Channel) -> bool:
         """Returns whether these connections can be used for a channel as it is now."""
-        mine = self.channel
-        return mine is channel or (
-            mine.base_url == channel.base_url
-            and mine.key == channel.key
-            and mine.headers == channel.headers
-            and mine.preset == channel.preset
-            and mine.timeouts == channel.timeouts
-            and mine.name == channel.name
-            and mine.proxy == channel.proxy
-        )
+        own = self.channel
+        return own is channel or all(getattr(own, name) == getattr(channel, name) for name in _USED_FIELDS)
 
     async def close(self) -> None:
         """Close all connections, also those in use."""

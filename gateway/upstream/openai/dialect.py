@@ -71,7 +71,7 @@ def _may_pass_unchanged(order: Order, target: _Target) -> bool:
     fields, vendor, served = order.fields, target.vendor, target.served
     if not order.body or order.stream or order.output_budget is not None:
         return False
-    if not vendor.quiet or target.learned.dropped or order.model != (served.upstream or served.name):
+    if vendor.edits_requests or target.learned.dropped or order.model != (served.upstream or served.name):
         return False
     if "stream_options" in fields or (not vendor.reads_developer and _has_developer(fields)):
         return False

@@ -33,19 +33,6 @@ _EMPTY = msgspec.Raw(b'""')
 _ASSISTANT = b'"assistant"'
 
 
-class _Function(msgspec.Struct):
-    name: str | None = None
-    arguments: str | None = None
-
-
-class _Call(msgspec.Struct):
-    id: str | None = None
-    function: _Function | None = None
-
-
-_CALLS = msgspec.json.Decoder(list[_Call])
-
-
 def put_back(fields: Fields, owner: str, memory: CallMemory) -> None:
     """Put the reasoning back into a request's assistant messages, if the conversation has tool calls."""
     try:
@@ -68,21 +55,18 @@ def _lacks_reasoning(message: Fields) -> bool:
 
 def _keys(message: Fields) -> list[tuple[str, str]]:
     """Returns the key of each call in a message."""
-    calls = message.get("tool_calls", rawjson.NULL)
-    try:
-        return [] if rawjson.is_null(calls) else [_key(call) for call in _CALLS.decode(calls)]
-    except (msgspec.DecodeError, RecursionError):
-        return []
+    calls = [call for call in rawjson.list_at(message.get("tool_calls")) if isinstance(call, dict)]
+    paths = (("id",), ("function", "name"), ("function", "arguments"))
+    return [_key(*(rawjson.text_at(call, *path) for path in paths)) for call in calls]
 
 
-def _key(call: _Call) -> tuple[str, str]:
+def _key(call_id: str, name: str, arguments: str) -> tuple[str, str]:
     """Returns the id of a call, and a digest of its id, name and arguments, however the client writes their JSON."""
-    function = call.function or _Function()
-    text = function.arguments or "{}"
+    text = arguments or "{}"
     with suppress(msgspec.DecodeError, RecursionError, UnicodeEncodeError):
         text = msgspec.json.encode(msgspec.json.decode(text), order="deterministic").decode()
-    identity = "\0".join((call.id or "", function.name or "", text))
-    return call.id or "", hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()
+    identity = f"{call_id}\0{name}\0{text}"
+    return call_id, hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 class ReasoningReader(ChatReader):
@@ -121,5 +105,5 @@ class ReasoningReader(ChatReader):
         text = rawjson.encode(reasoning)
         for (call_choice, _), (began, pieces) in self._calls.items():
             if call_choice == choice:
-                call_id, key = _key(_Call(id=began.id, function=_Function(began.name, "".join(pieces))))
+                call_id, key = _key(began.id, began.name, "".join(pieces))
                 self._memory.remember(self._order.owner, call_id, text, key)

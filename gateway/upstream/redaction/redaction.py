@@ -229,9 +229,9 @@ def _remove_secrets(secrets: Iterable[Needles], text: str) -> str:
 def _error(failure: Failure, channel: Channel, fields: Fields, secrets: Sequence[Needles]) -> UpstreamError:
     """Returns the error of a failure for the client and the record, without these secrets."""
     quotes = Quotes(fields if _may_quote(failure) else _NO_FIELDS)
-    message = plain(_redacted(failure.text, channel, secrets), 2200)
+    message = plain(_redact(failure.text, channel, secrets), 2200)
     owners_text = failure.text if failure.for_owner is None else failure.for_owner
-    owners_message = plain(_redacted(owners_text, channel, secrets), 2200)
+    owners_message = plain(_redact(owners_text, channel, secrets), 2200)
     stored = _without_quotes(owners_message, quotes, failure, channel)
     identifiers = _identifiers(failure.origin or OrderOrigin(), secrets, quotes)
     param = identifiers.pop("param")
@@ -249,7 +249,7 @@ def _error(failure: Failure, channel: Channel, fields: Fields, secrets: Sequence
         status = failure.origin.status
         error.details["upstream"] = {"name": channel.name, "status": status, **identifiers}
     error.kind, error.sent = failure.kind, failure.sent
-    error.verbatim = _redacted(failure.verbatim, channel, secrets)
+    error.verbatim = _redact(failure.verbatim, channel, secrets)
     return error
 
 
@@ -260,7 +260,7 @@ def _error_code(failure: Failure, upstream_code: str | None) -> str:
     return upstream_code
 
 
-def _redacted(text: UpstreamText, channel: Channel, secrets: Sequence[Needles]) -> str:
+def _redact(text: UpstreamText, channel: Channel, secrets: Sequence[Needles]) -> str:
     """Returns a text without secrets and without quotes of what the channel's owner added to the request."""
     cleared = text.cleared(partial(_remove_secrets, secrets))
     if channel.overrides and cleared:

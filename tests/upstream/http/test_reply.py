@@ -431,7 +431,7 @@ async def test_nothing_is_left_to_wake_up_for_when_all_are_struck_out(monkeypatc
     clerk.deadlines.add("met", TICK_S)
     del clerk.deadlines.due["met"]
     await skip(2 * TICK_S)
-    monkeypatch.setattr(clerk.deadlines, "_look", lambda: clerk.expired.append(("woken", 0.0)))
+    monkeypatch.setattr(clerk.deadlines, "_expire_due", lambda: clerk.expired.append(("woken", 0.0)))
     await skip(2 * TICK_S)
     assert clerk.expired == []
 
