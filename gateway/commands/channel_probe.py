@@ -182,20 +182,29 @@ def models(
     rows = _rows(listing, matching, view, changed=bool(action))
     if rows or as_json or action != "remove":  # a removed model need not be in the list
         out_list(rows, COLUMNS, as_json=as_json, empty=f"channel '{ref}' lists no matching models")
+    _print_notes(listing, rows, view)
+    if action:
+        notify(f"channel '{view.name}' now offers {count_text(len(view.models), 'model')}")
+    if refresh and listing.error:
+        raise Quit(f"channel '{ref}': the list could not be refreshed; the last good one stays in use", Exit.UPSTREAM)
+
+
+def _print_notes(listing: ListingView, rows: list[UpstreamModel], view: ChannelView) -> None:
+    """Print notes about the list, and about models without a price."""
     if listing.unnamed:
         count = count_text(listing.unnamed, "model")
         notify(f"note: {count} left out, without a name or with one that is too long or has control characters")
     if listing.stale:
         age = brief_span(max(0, now() - (listing.time_ms or 0)))
         notify(f"note: this list is {age} old ({moment(listing.time_ms)}); {listing.error or 'use --refresh'}")
-    unpriced = [m.public for m in rows if m.state == "new" and m.served and m.public in listing.unpriced]
-    refused = bool(unpriced) and run(lambda client: client.settings()).refuse_unpriced
-    for line in price_notes(view) if isinstance(view, SavedChannel) else unpriced_notes(unpriced, refused=refused):
-        notify(line)
-    if action:
-        notify(f"channel '{view.name}' now offers {count_text(len(view.models), 'model')}")
-    if refresh and listing.error:
-        raise Quit(f"channel '{ref}': the list could not be refreshed; the last good one stays in use", Exit.UPSTREAM)
+    if isinstance(view, SavedChannel):
+        notes = price_notes(view)
+    else:
+        unpriced = [m.public for m in rows if m.state == "new" and m.served and m.public in listing.unpriced]
+        refused = bool(unpriced) and run(lambda client: client.settings()).refuse_unpriced
+        notes = unpriced_notes(unpriced, refused=refused)
+    for note in notes:
+        notify(note)
 
 
 def _action(patterns: Sequence[str], **flags: bool) -> str:

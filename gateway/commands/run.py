@@ -170,38 +170,45 @@ async def _prepare(
 
     Raises Quit if the token does not see the model.
     """
-    models = await client.models(created.token.id)
-    visible = {view.name for view in models}
-    app, choice_text = find_app(name) if name else None, ""
-    if by_option := not isinstance(model, FormerRuns):
-        first = model
-    elif arguments := [name for name in model.model_arguments if name in visible]:
-        first = arguments[0]
+    models, app = await client.models(created.token.id), find_app(name) if name else None
+    if isinstance(model, FormerRuns):
+        first, choice_text = await _choose_model(client, [view.name for view in models], model, app)
     else:
-        family = app.family if app else ()
-        choice = await find_model(client, [view.name for view in models], family=family, runs=model)
-        choice_text = f"{model.program} starts with {plain(choice.model)}, {choice.reason}; --model chooses another one"
-        first = choice.model
+        first, choice_text = model, ""
     target = target_of(models, base_url=(await client.status()).address, key=created.key, model=first)
     launch = app.launch_for(target, folder) if app else generic_launch(target)
     if app and launch != app.launch_for(msgspec.structs.replace(target, model=""), folder):
         if choice_text:
             notify(choice_text)
-    elif by_option:
+    elif not isinstance(model, FormerRuns):
         notify(f"note: --model has no effect on {_model_owner(app)}")
-    variables = {KEY_VARIABLE: created.key, **launch.variables}
+    return launch, _environment(launch, created.key, folder)
+
+
+async def _choose_model(
+    client: ControlClient, names: Sequence[str], runs: FormerRuns, app: App | None
+) -> tuple[str, str]:
+    """Returns the model that the program's arguments name, else the one to start with; and a sentence about the choice,
+    which is empty if the arguments name the model.
+    """
+    if arguments := [name for name in runs.model_arguments if name in names]:
+        return arguments[0], ""
+    choice = await find_model(client, names, family=app.family if app else (), runs=runs)
+    text = f"{runs.program} starts with {plain(choice.model)}, {choice.reason}; --model chooses another one"
+    return choice.model, text
+
+
+def _environment(launch: Launch, key: str, folder: Path) -> Mapping[str, str]:
+    """Returns the environment of the program, in which calls for this machine bypass any proxy."""
+    variables = {KEY_VARIABLE: key, **launch.variables}
     if launch.folder_variable:
         variables[launch.folder_variable] = str(folder)
-    inherited = {variable: value for variable, value in os.environ.items() if variable not in variables}
-    environment = {
-        **launch.defaults,
-        **inherited,
-        **{variable: value for variable, value in variables.items() if value},
-    }
-    if any(variable.lower() in ("http_proxy", "all_proxy") for variable in environment):
-        for variable in ("no_proxy", "NO_PROXY"):  # some programs read one of them, some the other
-            environment[variable] = ",".join(filter(None, (environment.get(variable), LOOPBACK)))
-    return launch, environment
+    inherited = {name: value for name, value in os.environ.items() if name not in variables}
+    environment = {**launch.defaults, **inherited, **{name: value for name, value in variables.items() if value}}
+    if any(name.lower() in ("http_proxy", "all_proxy") for name in environment):
+        for name in ("no_proxy", "NO_PROXY"):  # some programs read one of them, some the other
+            environment[name] = ",".join(filter(None, (environment.get(name), LOOPBACK)))
+    return environment
 
 
 def _model_owner(app: App | None) -> str:

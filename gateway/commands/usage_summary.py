@@ -10,7 +10,7 @@ import msgspec
 from gateway.client.control import ControlClient
 from gateway.commands import formatting
 from gateway.commands.base import Command
-from gateway.commands.call_filters import call_query, filter_options, no_match_note
+from gateway.commands.call_filters import CallQuery, call_query, filter_options, no_match_note
 from gateway.commands.completion import several
 from gateway.commands.options import ParsedText, json_option, now
 from gateway.commands.output import ListColumn, notify, out, out_json, out_list
@@ -107,24 +107,7 @@ def summary(by: tuple[tuple[str, ...], ...], *, as_csv: bool, as_json: bool, **v
     if as_csv and as_json:
         raise click.UsageError("--csv and --json cannot be combined", click.get_current_context())
     query = call_query(values)
-    since, until = query.query.since, query.query.until
-    filters = {name: value for name, value in query.fields.items() if name not in ("since", "until")}
-    default_span = YEAR_MS if grouping.step == "month" else MONTH_MS
-    start = _step_start(now() - default_span if since is None else since, grouping.step)
-
-    async def work(client: ControlClient) -> tuple[Summary, str]:
-        view = await client.summary(
-            by=grouping.by,
-            since=start,
-            until=until,
-            step=grouping.step,
-            percentiles=True,
-            **filters,
-        )
-        no_match = not view.total.calls and any(filters.values())
-        return view, await no_match_note(client, query) if no_match else ""
-
-    view, note = run(work)
+    view, note = run(lambda client: _fetch(client, query, grouping))
     named = named_rows(view, grouping)
     if as_csv:
         out(_csv(named, grouping), end="")
@@ -135,6 +118,24 @@ def summary(by: tuple[tuple[str, ...], ...], *, as_csv: bool, as_json: bool, **v
     else:
         total = ["total", *[""] * (len(grouping.names) - 1)]
         out_list([*named, (total, view.total)], _columns(grouping), as_json=False, empty="")
+    _print_notes(view, note)
+
+
+async def _fetch(client: ControlClient, query: CallQuery, grouping: "Grouping") -> tuple[Summary, str]:
+    """Returns the sums, and a note if no calls match."""
+    since, until = query.query.since, query.query.until
+    filters = {name: value for name, value in query.fields.items() if name not in ("since", "until")}
+    default_span = YEAR_MS if grouping.step == "month" else MONTH_MS
+    start = _step_start(now() - default_span if since is None else since, grouping.step)
+    view = await client.summary(
+        by=grouping.by, since=start, until=until, step=grouping.step, percentiles=True, **filters
+    )
+    no_match = not view.total.calls and any(filters.values())
+    return view, await no_match_note(client, query) if no_match else ""
+
+
+def _print_notes(view: Summary, note: str) -> None:
+    """Print what the sums contain, and the time span."""
     if note:
         notify(note)
     if repeats := view.total.repeats:

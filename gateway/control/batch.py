@@ -37,6 +37,20 @@ class BatchBody(msgspec.Struct, frozen=True, kw_only=True):
     edits: list[BatchEdit]
 
 
+class BatchPlan:
+    """What the edits so far will change."""
+
+    def __init__(self, edits: ConfigEdits) -> None:
+        self.edits = edits
+        """The edits as if the changes so far had been made."""
+        self.names: list[str] = []
+        """The names of the entities."""
+        self.notes: list[str] = []
+        self.changes: dict[tuple[str, str], Change] = {}
+        """The changes by table and key."""
+        self.channels_with_new_keys: list[ChannelId] = []
+
+
 _PLANNERS: Mapping[Kind, Planner] = {
     "tokens": tokens.plan_batch_change,
     "groups": groups.plan_batch_change,
@@ -51,33 +65,34 @@ async def edit_many(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
     body = await read_body(request, BatchBody)
     if not 1 <= len(body.edits) <= 1000:
         raise BadRequest("edits: must have from 1 to 1000 entries", param="edits")
-    before, plan = edits.registry, edits
-    names: list[str] = []
-    notes: list[str] = []
-    channels_with_new_keys: list[ChannelId] = []
-    changes: dict[tuple[str, str], Change] = {}
+    before, plan = edits.registry, BatchPlan(edits)
     async for edit in _with_pauses(body.edits):
-        patch = _patch_of(edit, alone=len(body.edits) == 1)
-        name, planned = await _PLANNERS[body.kind](plan, edit.ref, patch)
-        plan = plan.after(planned)  # the next edit may depend on this one
-        names.append(name)
-        if body.kind == "tokens" and patch is None:
-            notes.append(tokens.keyless_note(before, name))
-        if body.kind == "channels" and patch is not None and not {"key", "keys"}.isdisjoint(members(patch)):
-            channels_with_new_keys.append(ChannelId(planned[0].key))
-        for change in planned:
-            if change.table == body.kind and (change.table, change.key) in changes:
-                raise BadRequest(f"edits: '{plain(name)}' is edited twice", param="edits")
-            changes[change.table, change.key] = change
+        await _plan_edit(body, edit, plan)
     if edits.registry is not before:
         raise Conflict("the configuration has changed in the meantime; try again", code="changed_meanwhile")
-    done, undone = _sentences(body, names)
+    done, undone = _sentences(body, plan.names)
     if body.kind == "tokens":
         edits.accepts = REVIVES_KEY  # enabling tokens is meant to make their keys work again
-    result = await edits.commit("; ".join([done, *filter(None, notes)]), undone, *changes.values())
-    for id_ in channels_with_new_keys:
+    result = await edits.commit("; ".join([done, *filter(None, plan.notes)]), undone, *plan.changes.values())
+    for id_ in plan.channels_with_new_keys:
         edits.engine.health.clear(id_)  # sending a key, even the same one, means that it is valid
     return result
+
+
+async def _plan_edit(body: BatchBody, edit: BatchEdit, plan: BatchPlan) -> None:
+    """Add an edit to the plan. It may depend on the edits before it."""
+    patch = _patch_of(edit, alone=len(body.edits) == 1)
+    name, changes = await _PLANNERS[body.kind](plan.edits, edit.ref, patch)
+    plan.names.append(name)
+    if body.kind == "tokens" and patch is None:
+        plan.notes.append(tokens.keyless_note(plan.edits.registry, name))
+    if body.kind == "channels" and patch is not None and not {"key", "keys"}.isdisjoint(members(patch)):
+        plan.channels_with_new_keys.append(ChannelId(changes[0].key))
+    for change in changes:
+        if change.table == body.kind and (change.table, change.key) in plan.changes:
+            raise BadRequest(f"edits: '{plain(name)}' is edited twice", param="edits")
+        plan.changes[change.table, change.key] = change
+    plan.edits = plan.edits.after(changes)
 
 
 async def _with_pauses(edits: Sequence[BatchEdit]) -> AsyncIterator[BatchEdit]:

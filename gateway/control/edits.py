@@ -18,6 +18,7 @@ from gateway.domain.history import (
     NOTHING_CHANGED,
     REVIVES_KEY,
     ChangeSource,
+    EntityChange,
     HistoryEntry,
     HistoryKind,
     UndoView,
@@ -103,17 +104,12 @@ class ConfigEdits:
         if self.source.runs_program:
             self.change(*changes)
             return {"done": done}
-        before, catalog = self.registry, None
+        before = self.registry
         after = with_changes(before, changes)
         reasons = [] if self.accepts == REVIVES_KEY else list(revivals(changes, before, after, self.now))
         if reasons:
             raise Conflict(" ".join(reasons), code=REVIVES_KEY, details={"reasons": reasons})
-        models = sum(len(change.value.models) for change in changes if isinstance(change.value, Channel))
-        if len(changes) + models < 200:  # a few changes take milliseconds
-            entity_changes = change_history.changes_of(changes, before, after)
-        else:
-            entity_changes = await asyncio.to_thread(change_history.changes_of, changes, before, after)
-            catalog = await asyncio.to_thread(Catalog, after, self.engine.catalog)
+        entity_changes, catalog = await self._prepare(changes, before, after)
         if self.registry is not before:
             raise Conflict("the configuration has changed in the meantime; try again", code="changed_meanwhile")
         if not (entity_changes or undoes):
@@ -131,13 +127,24 @@ class ConfigEdits:
         try:
             history.append(entry)
             self.engine.change(changes, entry.id, catalog)
-        except OSError as exc:
+        except BaseException as exc:
             history.discard(entry.id)
-            raise _not_written(exc) from exc
-        except BaseException:
-            history.discard(entry.id)
+            if isinstance(exc, OSError):
+                raise _not_written(exc) from exc
             raise
         return {"done": done}
+
+    async def _prepare(
+        self, changes: Sequence[Change], before: Registry, after: Registry
+    ) -> tuple[list[EntityChange], Catalog | None]:
+        """Returns the changes as the history has them. If there are many, also returns the new catalog, made in a
+        thread; else the engine makes it.
+        """
+        models = sum(len(change.value.models) for change in changes if isinstance(change.value, Channel))
+        if len(changes) + models < 200:  # these take milliseconds
+            return change_history.changes_of(changes, before, after), None
+        entity_changes = await asyncio.to_thread(change_history.changes_of, changes, before, after)
+        return entity_changes, await asyncio.to_thread(Catalog, after, self.engine.catalog)
 
     def change(self, *changes: Change) -> None:
         """Make changes without adding them to the history. Raises Unavailable if they cannot be written."""

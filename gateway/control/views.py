@@ -4,12 +4,13 @@ calls.
 Keys, digests and header values are masked or left out here, so no view contains a secret.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from gateway.control.usage import Tallies
+from gateway.core.catalog import Catalog
 from gateway.core.channel_health import HealthState
 from gateway.core.engine import Engine
 from gateway.core.incident_watch import budget_use
@@ -37,6 +38,7 @@ from gateway.domain.views import (
     ModelView,
     TokenView,
 )
+from gateway.store.rollup import Counts
 from gateway.upstream.anthropic.cache_marks import marks_cache
 from gateway.upstream.learned_params import NOTHING
 
@@ -216,57 +218,67 @@ def price_view(price: Price, now: Millis, model: str = "", *, channel: str = "")
     )
 
 
+class ModelIndex(msgspec.Struct, frozen=True):
+    """What the catalog has about models, by name."""
+
+    entries: Mapping[str, ModelEntry]
+    """The models that a token sees, or those of all groups."""
+    served: Mapping[str, Sequence[tuple[Channel, ServedModel]]]
+    """The channels that serve a model, in the order in which they are tried, with their models."""
+    groups: Mapping[str, list[str]]
+    """The groups that have a model."""
+
+
 def model_views(engine: Engine, tallies: Tallies, token: Token | None = None, *, only: str = "") -> list[ModelView]:
     """Returns the views of all models, by name: those that channels serve, and aliases in groups.
 
     With ``token`` these are only the models that it sees, at the prices that it pays; with ``only``, one model.
     """
-    registry, catalog = engine.catalog.registry, engine.catalog
+    index = _model_index(engine.catalog, token)
+    names = sorted({*index.entries, *index.served} if token is None else index.entries)
+    return [_model_view(engine, name, index, tallies.of_model(name), token) for name in ([only] if only else names)]
+
+
+def _model_index(catalog: Catalog, token: Token | None) -> ModelIndex:
     groups: dict[str, list[str]] = {}
     entries: dict[str, ModelEntry] = {}
-    for group in sorted(registry.groups):
+    for group in sorted(catalog.registry.groups):
         for name, entry in catalog.group_models(group).items():
             groups.setdefault(name, []).append(group)
             entries.setdefault(name, entry)
-    served = _served_by_name(registry.channels.values())
-    if token is not None:
-        entries = dict(catalog.visible(token))
-    names = {*entries, *served} if token is None else entries
-    payer = None if token is None else registry.groups.get(token.group)
-    aliases = {name: stands_for(entry) for name, entry in entries.items() if name not in served}
-    views = []
-    for name in [only] if only else sorted(names):
-        target = aliases.get(name, "")
-        offers = served.get(target or name, [])
-        price = catalog.price(target or name) if token is None else catalog.price_for(entries[name], token)
-        context = next((model.context for _, model in offers if model.context), None)
-        prices = answering(entries[name]).effects.prices if name in entries else ()
-        view = ModelView(
-            name=name,
-            channels=[] if target else [channel.name for channel, _ in offers],
-            stands_for=target,
-            groups=groups.get(name, []),
-            context=catalog.context(target or name, context),
-            context_source=catalog.context_source(target or name, context),
-            told=next((model.told for _, model in offers if model.told), None),
-            price=price_view(price, engine.now(), name) if price is not None else None,
-            prices=[price_view(other, engine.now(), name) for other in different_prices(prices, payer)],
-            calls=tallies.of_model(name).admitted,
-            spent_nanos=Nanos(tallies.of_model(name).cost),
-        )
-        views.append(view)
-    return views
+    served: dict[str, list[tuple[Channel, ServedModel]]] = {}
+    for channel in sorted(catalog.registry.channels.values(), key=lambda c: (-c.priority, c.name)):
+        for model in channel.models:
+            served.setdefault(model.name, []).append((channel, model))
+    return ModelIndex(entries if token is None else catalog.visible(token), served, groups)
+
+
+def _model_view(engine: Engine, name: str, index: ModelIndex, sums: Counts, token: Token | None) -> ModelView:
+    """Returns the view of a model. An alias has the channels and the price of the model that it stands for."""
+    catalog, entry = engine.catalog, index.entries.get(name)
+    target = stands_for(entry) if entry is not None and name not in index.served else ""
+    offers = index.served.get(target or name, ())
+    if token is None or entry is None:
+        payer, price = None, catalog.price(target or name)
+    else:
+        payer, price = catalog.registry.groups.get(token.group), catalog.price_for(entry, token)
+    context = next((model.context for _, model in offers if model.context), None)
+    prices = answering(entry).effects.prices if entry is not None else ()
+    return ModelView(
+        name=name,
+        channels=[] if target else [channel.name for channel, _ in offers],
+        stands_for=target,
+        groups=index.groups.get(name, []),
+        context=catalog.context(target or name, context),
+        context_source=catalog.context_source(target or name, context),
+        told=next((model.told for _, model in offers if model.told), None),
+        price=price_view(price, engine.now(), name) if price is not None else None,
+        prices=[price_view(other, engine.now(), name) for other in different_prices(prices, payer)],
+        calls=sums.admitted,
+        spent_nanos=Nanos(sums.cost),
+    )
 
 
 def budget_views(engine: Engine, scope: Scope, budgets: Iterable[Budget]) -> tuple[BudgetView, ...]:
     """Returns the views of budgets, with the amounts used in their current windows."""
     return tuple(budget_use(engine.store.books, scope, budgets, engine.now()))
-
-
-def _served_by_name(channels: Iterable[Channel]) -> dict[str, list[tuple[Channel, ServedModel]]]:
-    """Returns the channels that serve each public name, in the order in which they are tried, with their models."""
-    served: dict[str, list[tuple[Channel, ServedModel]]] = {}
-    for channel in sorted(channels, key=lambda c: (-c.priority, c.name)):
-        for model in channel.models:
-            served.setdefault(model.name, []).append((channel, model))
-    return served
