@@ -1,6 +1,6 @@
 """``price set``: sets the price of models, at all channels or at one, always or under a condition."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import click
@@ -105,21 +105,28 @@ def set_price(
     _check_options(amounts, free=free, like=like, conditions=conditions)
     body = {"like": like} if like else {"input": 0, "output": 0} | amounts
 
-    names, quiet = tuple(dict.fromkeys(models)), bool(free or like or conditions)
+    names, compared = tuple(dict.fromkeys(models)), not (free or like or conditions)
 
     async def work(client: ControlClient) -> list[tuple[PriceView, list[str]]]:
-        before, bodies = _present_prices(await client.prices(), channel), dict.fromkeys(names, body)
+        before = _present_prices(await client.prices(), channel) if compared or conditions else {}
+        bodies = dict.fromkeys(names, body)
         if conditions:  # the price is added to the present one
             bodies = {name: with_rule(_require_price(before.get(name), name), conditions, body) for name in names}
-        if len(bodies) == 1 or channel:
-            views = [await client.set_price(name, new, channel) for name, new in bodies.items()]
-        else:
-            await client.batch("prices", bodies)
-            views = [view for view in await client.prices() if view.model in bodies and not view.channel]
-        lost = {view.model: "" if quiet else _lost_rates(before.get(view.model), view) for view in views}
-        return [(view, [lost[view.model], await _unknown_model_note(client, view.model)]) for view in views]
+        views = await _set_prices(client, bodies, channel)
+        offered = await _offered_names(client, names)
+        lost = [_lost_rates(before.get(view.model), view) if compared else "" for view in views]
+        unknown = [_unknown_model_note(view.model, offered) for view in views]
+        return [(view, [*notes]) for view, *notes in zip(views, lost, unknown, strict=True)]
 
     _report(run(work, create=True), several=len(models) > 1, as_json=as_json)
+
+
+async def _set_prices(client: ControlClient, bodies: Mapping[str, dict[str, Any]], channel: str) -> list[PriceView]:
+    """Set the prices of models, at one channel if it is named. Returns the new prices."""
+    if len(bodies) == 1 or channel:
+        return [await client.set_price(name, body, channel) for name, body in bodies.items()]
+    await client.batch("prices", bodies)
+    return [view for view in await client.prices() if view.model in bodies and not view.channel]
 
 
 def _report(results: Sequence[tuple[PriceView, list[str]]], *, several: bool, as_json: bool) -> None:
@@ -163,10 +170,16 @@ def _lost_rates(before: PriceView | None, view: PriceView) -> str:
     return f"note: the whole price was replaced; it no longer has: {' '.join(lost)}" if lost else ""
 
 
-async def _unknown_model_note(client: ControlClient, model: str) -> str:
-    """Returns a note if no channel offers a model by that name, with similar names; else an empty text."""
+async def _offered_names(client: ControlClient, models: Collection[str]) -> set[str]:
+    """Returns the names of all offered models; if these ``models`` are not among them, also their upstream names."""
     offered = {view.name for view in await client.models()}
-    offered |= {served.upstream_name for channel in await client.channels() for served in channel.models}
+    if not offered.issuperset(models):
+        offered |= {served.upstream_name for channel in await client.channels() for served in channel.models}
+    return offered
+
+
+def _unknown_model_note(model: str, offered: Collection[str]) -> str:
+    """Returns a note if no channel offers a model by that name, with similar names; else an empty text."""
     if model in offered or not offered:
         return ""
     note = f"note: no channel offers '{plain(model)}' now"
