@@ -120,7 +120,6 @@ def _why(engine: Engine, call: PlannedCall) -> Why:
         then=_next_obstacle(outcome.quota_error, call),
         visible=visibility.visible,
         rule=visibility.rule,
-        price_state=_price_state(price),
         refuses_unpriced=catalog.registry.settings.refuse_unpriced,
         price=price_view(in_force(price, now), now, call.model) if price is not None else None,
         prices=[price_view(price, now, call.model) for price in _different_prices(entry, now)],
@@ -238,12 +237,6 @@ def _different_prices(entry: ModelEntry | None, now: Millis) -> list[Price]:
     """Returns the prices of the model's channels if they differ."""
     prices = answering(entry).effects.prices if entry is not None else ()
     return different_prices([in_force(price, now) for price in prices], None)
-
-
-def _price_state(price: Price | None) -> str:
-    if price is None:
-        return "unpriced"
-    return "free" if price.free else "priced"
 
 
 def _parties(engine: Engine, token: Token, group: Group) -> Iterator[PartyView]:

@@ -111,8 +111,6 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
     visible: bool
     rule: str
     """The rule by which the model is visible or hidden."""
-    price_state: str
-    """``priced``, ``free`` or ``unpriced``."""
     price: PriceView | None
     prices: list[PriceView]
     """The prices of the model's channels, if they differ."""

@@ -42,7 +42,6 @@ FOUND = Why(
     then=None,
     visible=True,
     rule="group 'default' has it from demo",
-    price_state="unpriced",
     price=None,
     prices=[],
     refuses_unpriced=False,

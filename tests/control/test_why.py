@@ -130,12 +130,16 @@ async def test_what_is_left_of_budgets_and_limits(owner: ControlClient, gateway:
     )
 
 
-async def test_the_price_s_state(owner: ControlClient, gateway: Gateway) -> None:
-    assert (await owner.why("laptop", "m")).price_state == "priced"
+async def test_the_price_of_a_model_is_shown(owner: ControlClient, gateway: Gateway) -> None:
+    price = (await owner.why("laptop", "m")).price
+    assert price is not None
+    assert not price.free
     gateway.price("m", Nanos(0), Nanos(0))
-    assert (await owner.why("laptop", "m")).price_state == "free"
+    price = (await owner.why("laptop", "m")).price
+    assert price is not None
+    assert price.free
     await owner.remove_price("m")
-    assert (await owner.why("laptop", "m")).price_state == "unpriced"
+    assert (await owner.why("laptop", "m")).price is None
 
 
 async def test_prices_that_differ_are_all_shown(owner: ControlClient, gateway: Gateway) -> None:

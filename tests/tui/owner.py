@@ -378,7 +378,6 @@ def refused(**changes: Any) -> Why:
         "then": None,
         "visible": True,
         "rule": "group 'batch' has it from anthropic",
-        "price_state": "priced",
         "price": model("claude-sonnet-4-5").price,
         "prices": [],
         "refuses_unpriced": False,
