@@ -97,26 +97,33 @@ def _price_in(pricing: Mapping[str, Any]) -> UpstreamPrices | None:
         if dollars[0] is None or dollars[1] is None:
             continue
         unit = _unit_of(pricing, default_unit, dollars)
-        rates = [_nanos(amount, unit) for amount in dollars]
-        if rates[0] is None or rates[1] is None:
+        price = _price_with(pricing, names, unit)
+        if price is None:
             return None
-        extras = {ours: _rate(pricing, theirs, unit) for theirs, ours in _EXTRAS.items()}
-        extras |= {"searches": _search_fee(pricing)}
-        extras |= {PICTURES: _picture_fee(pricing, rates[0])} if input_name == "prompt" else {}
-        price = Price(
-            model="",
-            input=rates[0],
-            output=rates[1],
-            cached_input=rates[2],
-            cache_write=rates[3],
-            cache_write_long=_rate(pricing, "input_cache_write_1h", unit),
-            per_call=_nanos(_dollars(pricing.get("request")), 1) or Nanos(0),
-            extras={name: nanos for name, nanos in extras.items() if nanos},
-            tiers=tuple(_tiers(pricing, names, rates, unit)),
-        )
-        price = _with_rules(price, pricing, partial(_rates, names=names, unit=unit))
         return UpstreamPrices(**{name: getattr(price, name) for name in UpstreamPrices.__struct_fields__})
     return None
+
+
+def _price_with(pricing: Mapping[str, Any], names: Sequence[str], unit: Unit) -> Price | None:
+    """Returns the price in an object whose rates have these names and this unit; None without input or output."""
+    rates = _rates(pricing, names, unit)
+    if rates[0] is None or rates[1] is None:
+        return None
+    extras = {ours: _rate(pricing, theirs, unit) for theirs, ours in _EXTRAS.items()}
+    extras |= {"searches": _search_fee(pricing)}
+    extras |= {PICTURES: _picture_fee(pricing, rates[0])} if names[0] == "prompt" else {}
+    price = Price(
+        model="",
+        input=rates[0],
+        output=rates[1],
+        cached_input=rates[2],
+        cache_write=rates[3],
+        cache_write_long=_rate(pricing, "input_cache_write_1h", unit),
+        per_call=_nanos(_dollars(pricing.get("request")), 1) or Nanos(0),
+        extras={name: nanos for name, nanos in extras.items() if nanos},
+        tiers=tuple(_tiers(pricing, names, rates, unit)),
+    )
+    return _with_rules(price, pricing, partial(_rates, names=names, unit=unit))
 
 
 def _rates(holder: Mapping[str, Any], names: Sequence[str], unit: Unit) -> list[Nanos | None]:

@@ -82,8 +82,7 @@ def read_report(report: Mapping[str, Any], limits: LimitsOf = UsageLimits) -> Us
     if isinstance(report.get("iterations"), list):
         report = sum_iterations(report)
     counts, implausible = read_counts(report)
-    is_gemini = not _GEMINI_COUNTS.isdisjoint(report)
-    totals = _settle_gemini(counts, limits) if is_gemini else _settle(report, counts, limits)
+    totals = _settle(report, counts, limits) if _GEMINI_COUNTS.isdisjoint(report) else _settle_gemini(counts, limits)
     if totals is None:
         return None
     suspect, plain = implausible or totals.suspect, OPENAI_NAMES.issuperset(report)

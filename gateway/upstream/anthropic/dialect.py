@@ -142,30 +142,34 @@ def _body(parameters: Parameters, row: AnthropicModel, max_thinking: int, recall
     _refuse_inexpressible(parameters)
     dialogue = Dialogue(conversation.turns, recall, system_inside=row.system_inside)
     bound = dialogue.thoughtless or (conversation.choice.forced and bool(conversation.allowed_tools))
-    effort, own_thinking, effort_name = _take_thinking(parameters)
-    thinking = plan_thinking(effort, row, max_thinking, bound=bound)
-    form, single = parameters.take_format(), parameters.take("parallel_tool_calls", bool) is False
-    tools, choice = equip(conversation, form, row, thinking=_thinks(thinking or {}), single=single)
-    has_schema = not rawjson.is_null(form.schema)
-    if form.type in JSON_FORMATS and not has_schema:
-        dialogue.system.append({"type": "text", "text": JSON_LINE})
-    body: dict[str, Any] = {
-        "system": dialogue.system,
-        "messages": dialogue.messages,
-        "tools": tools,
-        "tool_choice": choice,
-        "stop_sequences": parameters.take_stops(str.strip),  # blank ones are refused
-        **(thinking or {}),
-    }
-    if has_schema and row.structured:
-        schema = {"type": "json_schema", "schema": form.schema}
-        body["output_config"] = {**body.get("output_config", {}), "format": schema}
+    requested = _take_thinking(parameters)
+    thinking = plan_thinking(requested.effort, row, max_thinking, bound=bound)
+    body: dict[str, Any] = {"system": dialogue.system, "messages": dialogue.messages, **(thinking or {})}
+    body |= _tools_and_format(parameters, row, body)
+    body["stop_sequences"] = parameters.take_stops(str.strip)  # blank ones are refused
     if thinking is None:
-        parameters.drop(effort_name)
+        parameters.drop(requested.source)
     parameters.drop(*conversation.dropped_reasoning(lambda thought: bool(thought.signed) or thought.empty))
-    _add_own_fields(parameters, body, own_thinking)
+    _add_own_fields(parameters, body, requested.own_field)
     body |= _sampling(parameters, row, thinking=_thinks(body)) | _user_and_tier(parameters)
     return {name: value for name, value in body.items() if value is not None and value != []}
+
+
+def _tools_and_format(parameters: Parameters, row: AnthropicModel, body: dict[str, Any]) -> dict[str, Any]:
+    """Returns the fields of a body for the tools and for the form of the answer.
+
+    If JSON is wanted without a schema, this is a line at the end of the system prompt.
+    """
+    form, single = parameters.take_format(), parameters.take("parallel_tool_calls", bool) is False
+    tools, choice = equip(parameters.conversation, form, row, thinking=_thinks(body), single=single)
+    fields: dict[str, Any] = {"tools": tools, "tool_choice": choice}
+    if rawjson.is_null(form.schema):
+        line = [{"type": "text", "text": JSON_LINE}] if form.type in JSON_FORMATS else []
+        return {**fields, "system": body["system"] + line}
+    if row.structured:
+        output_format = {"type": "json_schema", "schema": form.schema}
+        fields["output_config"] = {**body.get("output_config", {}), "format": output_format}
+    return fields
 
 
 def _refuse_inexpressible(parameters: Parameters) -> None:
@@ -209,16 +213,26 @@ def _effort_word(effort: str, row: AnthropicModel) -> str:
     return weaker[-1] if weaker else row.efforts[0]
 
 
-def _take_thinking(parameters: Parameters) -> tuple[str | None, msgspec.Raw, str]:
-    """Returns the effort of thinking, the request's own ``thinking`` field, and the parameter that the effort is from.
+class _RequestedThinking(msgspec.Struct, frozen=True):
+    """What a request says of thinking."""
 
-    DeepSeek, Zhipu and Moonshot have this field too, but without the budget that Anthropic requires.
+    effort: str | None
+    source: str
+    """The parameter that the effort is from."""
+    own_field: msgspec.Raw
+    """The field ``thinking`` in Anthropic's form, or null."""
+
+
+def _take_thinking(parameters: Parameters) -> _RequestedThinking:
+    """Returns what the request says of thinking.
+
+    DeepSeek, Zhipu and Moonshot have the field ``thinking`` too, but without the budget that Anthropic requires.
     """
     effort, own = parameters.take("reasoning_effort", str), parameters.take_raw("thinking")
     thinking = rawjson.maybe(own)
     if rawjson.at(thinking, "type") == "enabled" and "budget_tokens" not in thinking:
-        return effort or "medium", rawjson.NULL, "reasoning_effort" if effort else "thinking"
-    return effort, own, "reasoning_effort"
+        return _RequestedThinking(effort or "medium", "reasoning_effort" if effort else "thinking", rawjson.NULL)
+    return _RequestedThinking(effort, "reasoning_effort", own)
 
 
 def _thinks(body: dict[str, Any]) -> bool:

@@ -71,10 +71,12 @@ async def check_reachability(base_url: str, seconds: float, proxy: Proxy | None 
         return _with_failure(result, stage, exc, limit_s)
     tls = probe.transport.get_extra_info("ssl_object")
     probe.transport.close()
-    if tls is None:
-        return result
+    return result if tls is None else _with_certificate(result, tls)
+
+
+def _with_certificate(result: Reachability, tls: ssl.SSLObject) -> Reachability:
     not_after = (tls.getpeercert() or {}).get("notAfter")
-    expires_s = float(ssl.cert_time_to_seconds(not_after)) if not_after else None
+    expires_s = float(ssl.cert_time_to_seconds(str(not_after))) if not_after else None
     return msgspec.structs.replace(result, tls=tls.version() or "", expires_s=expires_s)
 
 
