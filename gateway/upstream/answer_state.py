@@ -189,6 +189,7 @@ class _Choice:
             self._add_other(part)
 
     def _add_other(self, part: AnswerPart) -> None:
+        """Add any part but one of a tool call."""
         add = self.blocks.add
         match part:
             case TextPiece():
@@ -220,6 +221,7 @@ class _Choice:
         self._tally.add(rawjson.text(part.piece))
 
     def _add_call(self, part: ToolCallPart) -> None:
+        """Add a piece of a tool call, which may begin it."""
         update = self.tracker.add(part)
         if update is None:
             return

@@ -323,6 +323,7 @@ def _vectors(request: MockRequest) -> dict[str, Any]:
 
 
 def _vector(text: str, size: int) -> tuple[float, ...]:
+    """Returns the vector of a text, in the precision of 32-bit floats."""
     values = [0.0] * size
     for word in re.findall(r"\w+", text.lower()) or [text]:
         digest = int.from_bytes(blake2b(word.encode("utf-8", "replace"), digest_size=8).digest(), "little")

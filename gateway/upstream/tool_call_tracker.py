@@ -185,6 +185,7 @@ class ToolCallTracker:
         return self.calls[-1] if self.calls and not begins else None
 
     def _continue(self, call: TrackedCall, part: ToolCallPart) -> CallUpdate:
+        """Add a piece to a call, which may get its id or more of its name from it."""
         if part.id and not call.upstream_id:
             call.upstream_id = part.id
             self._by_id.setdefault(part.id, call)
@@ -195,6 +196,7 @@ class ToolCallTracker:
         return CallUpdate(call, opened=False, piece=_add_arguments(call, part))
 
     def _open(self, part: ToolCallPart) -> CallUpdate:
+        """Open a call, with the pieces that were held for it."""
         held = self._pop_nameless(part)
         part = part if held.pieces else _unwrap(part)
         upstream_id, number = part.id or held.id, len(self.calls)

@@ -135,6 +135,7 @@ class Upstreams:
             reply.abort()
 
     async def _fetch_models(self, channel: Channel) -> list[ServedModel]:
+        """Returns the models on all pages of the list, without those whose names show a secret."""
         if not channel.dialect.info.needs_url:
             return self._mock.models()
         models: dict[str, ServedModel] = {}

@@ -31,7 +31,7 @@ MIB = 1 << 20
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """A tenth of the limits, so that answers beyond them are small as well."""
     monkeypatch.setattr(json_text, "MOST_ELEMENTS", MOST)
-    monkeypatch.setattr(json_text, "MOST_UNOPENED", 4 * MOST)
+    monkeypatch.setattr(json_text, "MOST_LOGPROBS", 4 * MOST)
     monkeypatch.setattr(json_text, "SMALL", MIB // 10)
 
 

@@ -74,6 +74,7 @@ def result_block(result: ResultPart) -> Block:
 
 
 def _media_block(media: MediaPart) -> Block:
+    """Returns an image or a document. Raises BadRequest for other media."""
     if media.url:
         check_address(media)
         return _mark_cached({"type": "image", "source": {"type": "url", "url": media.url}}, media.cache)
@@ -244,6 +245,7 @@ def answers_by_tool(order: Order) -> bool:
 
 
 def _tool(offer: ToolOffer, row: AnthropicModel) -> dict[str, Any]:
+    """Returns the definition of a tool."""
     tool: dict[str, Any] = {"name": TOOLS.valid_name(offer.name), "input_schema": _schema(offer)}
     if offer.description:
         tool["description"] = offer.description
@@ -298,6 +300,7 @@ def _resolve(part: Any, schema: dict[str, Any]) -> Any:
 
 
 def _choice(choice: ToolChoice) -> dict[str, Any] | None:
+    """Returns the client's choice in Anthropic's form; None if it made none."""
     match choice.mode:
         case "auto" | "none":
             return {"type": choice.mode}

@@ -130,8 +130,8 @@ class MessageReader(AnswerReader):
             yield from self._close(index)
 
     def _begin(self, message: Fields) -> Iterator[AnswerPart]:
-        """Begin a message. If a second one begins after content of the first, the answer fails, because it would be a
-        mixture of both.
+        """Yields the beginning of a message. If a second one begins after content of the first, the answer fails,
+        because it would be a mixture of both.
         """
         message_id = rawjson.text_at(message.get("id"))
         yield from _usage(message, final=False)
@@ -141,6 +141,7 @@ class MessageReader(AnswerReader):
         yield UpstreamNamed(message_id)
 
     def _open(self, index: int, fields: Fields) -> Iterator[AnswerPart]:
+        """Yields what the start of a block contains, and opens the block."""
         kind, self.has_content = rawjson.text_at(fields.get("type")), True
         block = self._blocks[index] = _Block(index, kind, fields)
         if kind == "tool_use":
@@ -158,6 +159,7 @@ class MessageReader(AnswerReader):
             yield _other_block(kind, rawjson.maybe(fields.get("source")))
 
     def _open_call(self, block: _Block, fields: Fields) -> Iterator[AnswerPart]:
+        """Yields the beginning of a tool call, and remembers the thoughts before it."""
         call_id, name = lenient_text(fields.get("id")), lenient_text(fields.get("name"))
         if name == JSON_TOOL and answers_by_tool(self._order):
             block.is_answer = True
@@ -168,6 +170,7 @@ class MessageReader(AnswerReader):
         yield ToolCallPart(block.index, call_id, self._names.client_name(name))
 
     def _add(self, index: int, delta: Fields) -> Iterator[AnswerPart]:
+        """Yields the parts in a delta of a block."""
         block = self._blocks.get(index)
         if block is None:  # its start did not come
             block = self._blocks[index] = _Block(index, "", {})
@@ -188,6 +191,7 @@ class MessageReader(AnswerReader):
                     yield from _input(block, piece)
 
     def _close(self, index: int) -> Iterator[AnswerPart]:
+        """Yields the end of a block, if it is open."""
         block = self._blocks.pop(index, None)
         if block is None:
             return

@@ -150,6 +150,7 @@ class ResponseReader(AnswerReader):
         yield from _sources(candidate, fields)
 
     def _read_part(self, candidate: _Candidate, part: dict[str, Any]) -> Iterator[AnswerPart]:
+        """Yields the parts of the answer in one of Gemini's parts. Code that the vendor ran becomes text."""
         index = candidate.index
         if piece := part.get("text"):
             yield ReasoningPiece(piece, index) if part.get("thought") else TextPiece(piece, choice=index)

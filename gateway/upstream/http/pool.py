@@ -189,6 +189,7 @@ class Pool:
             raise AttemptFailed(connect_failure(self.channel, exc, seconds, address)) from exc
 
     async def _connect(self, target: Target) -> UpstreamConnection:
+        """Open a connection and add it to the pool. Raises OSError and Unavailable."""
         if self._closed:
             raise OSError(None, "the channel's connections were closed")
         make = partial(UpstreamConnection, self._add_idle, self._forget, self._buffer)

@@ -215,6 +215,7 @@ class ChatReader(AnswerReader):
         self._parts.append(stop)
 
     def _add_message(self, choice: ParsedChoice) -> None:
+        """Add the parts of a choice's delta or message."""
         message, index, add = choice.message, choice.index, self._parts.append
         for name in () if message.keys().isdisjoint(_REASONING) else _REASONING:
             if name in message and (piece := _text(message[name])):

@@ -122,6 +122,7 @@ class _MessageWriter:
             self._messages.insert(0, {"role": "system", "content": content})
 
     def _add_result(self, result: ResultPart) -> None:
+        """Add the result of a tool call as text. Its media are held for the user's next message."""
         texts: list[msgspec.Raw] = []
         for part in result.parts:
             if isinstance(part, TextPart):
@@ -136,6 +137,7 @@ class _MessageWriter:
         self._messages.append({"role": "tool", "tool_call_id": result.call_id, "content": content})
 
     def _add_assistant(self, turn: Turn) -> None:
+        """Add a message of the assistant, unless it is empty."""
         calls = turn.calls
         parts = [part for part in turn.parts if not _is_empty(part)]
         if not (calls or parts):
@@ -194,6 +196,7 @@ def _media(media: MediaPart) -> Doc:
 
 
 def _tool(tool: ToolOffer) -> Doc:
+    """Returns the definition of a tool."""
     function: Doc = {"name": tool.name}
     if tool.description:
         function["description"] = tool.description

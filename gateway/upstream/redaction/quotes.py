@@ -79,6 +79,7 @@ class Quotes:
         self._words.frombytes(text[: len(text) // WORD * WORD])
 
     def _spans_in(self, view: SearchView) -> Iterator[Span]:
+        """Yields where one view of a message quotes the request."""
         message = _normalize(view.text)
         parts, wholes = list(self._long_parts(message)), list(self._whole_texts(message))
         indexes = _character_indexes(view.text) if parts or wholes else []

@@ -95,6 +95,7 @@ def _header_secrets(value: str) -> Iterator[str]:
 
 
 def _proxy_secrets(url: str) -> Iterator[str]:
+    """Yields the password of a proxy, its user and password, and the Base64 of both."""
     try:
         authorization = parse_proxy(url).authorization
         parts = urlsplit(url)
