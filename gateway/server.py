@@ -1,18 +1,13 @@
-"""Server: puts the parts of the gateway together, starts them, and ends them. The only file that knows them all.
-
-Long: every part is made, connected and ended here, and the order matters.
-"""
+"""Server: puts the parts of the gateway together, starts them, and ends them. The only file that knows them all."""
 
 import asyncio
-import errno
 import gc
 import logging
 import os
 import secrets
 import signal
-import socket
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from operator import attrgetter
@@ -22,12 +17,12 @@ import msgspec
 from aiohttp import web
 
 from gateway import __version__, frozen, runfile
-from gateway.config import DEFAULT_HOST, SOCKET_PATH_LIMIT, Config
+from gateway.config import SOCKET_PATH_LIMIT, Config
 from gateway.control import machine, model_lists, tokens
 from gateway.control.app import control_app, control_runner
 from gateway.core.admission import today_of
 from gateway.core.attempts import Attempts
-from gateway.core.auth import Passes, new_call_id, new_id, new_key
+from gateway.core.auth import Passes, new_id, new_key
 from gateway.core.channel_health import ChannelHealth
 from gateway.core.channel_limits import ChannelLimits
 from gateway.core.chooser import Chooser
@@ -45,11 +40,6 @@ from gateway.core.retry import RetryBudget
 from gateway.core.settlement import Meter
 from gateway.core.sticky_routes import StickyRoutes
 from gateway.core.tasks import Tasks
-from gateway.domain.call import Outcome
-from gateway.domain.errors import BadRequest, Conflict
-from gateway.domain.events import Stopping
-from gateway.domain.text import word
-from gateway.domain.units import Millis
 from gateway.domain.views import Step
 from gateway.runfile import Endpoint
 from gateway.store.folder import Folder, ordinary
@@ -58,12 +48,9 @@ from gateway.upstream import dialects
 from gateway.upstream.learned_params import LearnedParams
 from gateway.upstream.redaction.redaction import LogFilter
 from gateway.upstream.upstreams import Upstreams
-from gateway.v1.app import PublicApp
 from gateway.v1.endpoints import APIS
 from gateway.v1.ollama_port import open_ollama_port
-from gateway.web.connection_limits import ConnectionLimits
-from gateway.web.listener import Acceptor, Listener, listening
-from gateway.web.port_owner import free_port, port_owner
+from gateway.v1.public_port import open_public_port
 
 _log = logging.getLogger("tollkeeper")
 
@@ -256,94 +243,6 @@ def _pipeline(engine: Engine) -> Pipeline:
             worker=engine.worker,
         )
     )
-
-
-class PublicPort:
-    """The public port: accepts connections, keeps them, and runs their calls."""
-
-    def __init__(self, engine: Engine, acceptor: Acceptor, listener: Listener) -> None:
-        self._engine = engine
-        self._acceptor = acceptor
-        self._listener = listener
-
-    async def drain(self, limit_s: float, at_once: asyncio.Event) -> None:
-        """Accept nothing new and let running calls end. After ``limit_s`` seconds, or ``at_once``, end those that are
-        left with an error. All of them are settled.
-        """
-        engine = self._engine
-        engine.refuse_calls()
-        self._acceptor.close()
-        until = Millis(engine.now() + round(limit_s * 1000))
-        engine.bus.publish(Stopping(until_ms=until, running=list(engine.store.books.running)))
-        if limit_s and not at_once.is_set():
-            await _wait_unless(at_once, self._idle(), limit_s)
-        engine.live.cancel_all(Outcome.STOPPED)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(0.4):  # for streams that are cut to get their error event
-                await self._idle()
-        await self._listener.shutdown(0.05)
-
-    async def _idle(self) -> None:
-        """Wait until every answer is sent and no call runs. Some calls go on after their clients have left."""
-        await self._listener.emptied()
-        await self._engine.live.empty.wait()
-
-
-async def _wait_unless(event: asyncio.Event, work: Coroutine[object, object, None], limit_s: float) -> None:
-    """Wait until the work is done, the event is set or the time is over."""
-    async with asyncio.TaskGroup() as group:
-        waits = [group.create_task(work), group.create_task(event.wait())]
-        await asyncio.wait(waits, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
-        for wait in waits:
-            wait.cancel()
-
-
-@asynccontextmanager
-async def open_public_port(engine: Engine, config: Config) -> AsyncIterator[PublicPort]:
-    """Open the public port. At the end of the block it is closed at once.
-
-    Raises Conflict if the port is in use, and BadRequest for an unknown host.
-    """
-    public_app = PublicApp(engine, config.host)
-    limits = ConnectionLimits(partial(attrgetter("catalog.registry.settings"), engine), most=engine.files.clients)
-    listener = Listener(public_app.handle, limits, lambda: new_call_id(engine.clock.wall()))
-    try:
-        acceptor = Acceptor(listening(config.host, config.port), listener)
-    except (UnicodeError, socket.gaierror) as error:
-        msg = f"{config.host!a} is not an address of this machine; choose another with --host"
-        raise BadRequest(msg, param="host") from error
-    except OSError as error:
-        raise _cannot_listen(config, error) from error
-    public_app.port = acceptor.port
-    engine.address = f"http://{_reachable(config.host)}:{public_app.port}/v1"
-    engine.incident_watch.serving = True
-    engine.connections = lambda: limits.open
-    engine.tasks.spawn(acceptor.run(), "accepting connections")
-    public_port = PublicPort(engine, acceptor, listener)
-    try:
-        yield public_port
-    finally:
-        await public_port.drain(0.0, asyncio.Event())
-
-
-def _cannot_listen(config: Config, error: OSError) -> Conflict:
-    """Returns the error of a port that cannot be opened: why, and the command that starts the server at another one."""
-    reason = error.strerror or str(error)
-    if error.errno == errno.EADDRINUSE:
-        reason = f"{port_owner(config.port) or 'another program'} already listens there"
-    port = free_port(config.host, config.port) or "PORT"
-    host_option = f"--host {word(config.host)} " if config.host != DEFAULT_HOST else ""
-    command = f"tollkeeper serve{config.home_option} {host_option}--port {port}"
-    return Conflict(
-        f"cannot listen on {config.host}:{config.port}: {reason}; use another port: {command}", code="port_in_use"
-    )
-
-
-def _reachable(host: str) -> str:
-    """Returns the host for the base URL, given the host at which the server listens."""
-    if host in ("0.0.0.0", "::", ""):  # noqa: S104 - compared with, not bound to
-        return "127.0.0.1"
-    return f"[{host}]" if ":" in host else host
 
 
 @asynccontextmanager

@@ -15,7 +15,8 @@ from gateway.config import Config
 from gateway.core.first_run import DEMO_MODELS
 from gateway.domain.call import Outcome, Record
 from gateway.domain.errors import BadRequest, GatewayError
-from gateway.server import embedded_server, open_engine, open_public_port
+from gateway.server import embedded_server, open_engine
+from gateway.v1.public_port import open_public_port
 from tests.fakes.client import Client, read_answer
 from tests.fakes.replies import DONE
 from tests.fakes.stored import stored

@@ -80,21 +80,17 @@ class LiveCalls:
         if not self.calls:
             self.empty.set()
 
-    def cancel(self, call_id: CallId, outcome: Outcome = Outcome.CANCELLED) -> bool:
-        """End one call from outside. Returns False if it is not running."""
+    def cancel(self, call_id: CallId) -> bool:
+        """End a running call for its owner. Returns False if it is not running."""
         if (call := self.calls.get(call_id)) is None:
             return False
-        call.end(outcome)
+        call.end(Outcome.CANCELLED)
         return True
 
     def cancel_all(self, outcome: Outcome) -> None:
         """End all running calls from outside."""
         for call in list(self.calls.values()):
             call.end(outcome)
-
-    def ids(self) -> list[CallId]:
-        """Returns the ids of the running calls."""
-        return list(self.calls)
 
     def _tick(self) -> None:
         was_empty, self._was_empty = self._was_empty, not self.calls

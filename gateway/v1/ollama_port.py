@@ -9,19 +9,13 @@ import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
-from gateway.core.auth import new_call_id
 from gateway.core.engine import Engine
-from gateway.v1.app import PublicApp
+from gateway.v1.port import LAST_ANSWERS_S, Port, open_port
 from gateway.web.connection_limits import ConnectionLimits
-from gateway.web.listener import Acceptor, Listener, listening
 
 _log = logging.getLogger("tollkeeper")
 
 HOST = "127.0.0.1"
-DRAIN_S = 0.4
-"""Seconds for answers that are being sent when the port closes."""
-CUT_S = 0.05
-"""Seconds for handlers that are cancelled then."""
 
 
 class OllamaPort:
@@ -31,9 +25,10 @@ class OllamaPort:
         self._engine = engine
         self._limits = limits
         self._settings_changed = asyncio.Event()
-        self._tried_port = 0
+        self._tried_number = 0
         """The port that was tried last; 0 if it should be closed."""
-        self._listening: tuple[Acceptor, Listener] | None = None
+        self._port: Port | None = None
+        """The port, if it is open."""
 
     def apply_settings(self) -> None:
         """Open or close the port soon, because the settings may have changed."""
@@ -49,42 +44,37 @@ class OllamaPort:
     async def _apply_settings(self) -> None:
         """Open or close the port if the settings differ from its state."""
         settings = self._engine.catalog.registry.settings
-        port = settings.ollama_port if settings.ollama_token else 0
-        if port == self._tried_port and (self._listening is not None or not port):
+        number = settings.ollama_port if settings.ollama_token else 0
+        if number == self._tried_number and (self._port is not None or not number):
             return
         await self.close()
-        self._tried_port = port
+        self._tried_number = number
         self._engine.ollama_address = self._engine.ollama_error = ""
-        if port:
-            await self._listen(port)
+        if number:
+            self._open(number)
         self._engine.bus.publish_change()
 
-    async def _listen(self, port: int) -> None:
+    def _open(self, number: int) -> None:
         """Open the port. If that fails, the engine's status gets the error."""
         engine = self._engine
-        app = PublicApp(engine, HOST, keyless=True)
-        listener = Listener(app.handle, self._limits, lambda: new_call_id(engine.clock.wall()))
         try:
-            acceptor = Acceptor(listening(HOST, port), listener)
+            self._port = open_port(engine, HOST, number, self._limits, keyless=True)
         except OSError as error:
-            engine.ollama_error = f"cannot listen on {HOST}:{port}: {error.strerror}; another program may use it"
+            engine.ollama_error = f"cannot listen on {HOST}:{number}: {error.strerror}; another program may use it"
             _log.warning("Ollama's port: %s", engine.ollama_error)
             return
-        app.port = acceptor.port
-        engine.ollama_address = f"http://{HOST}:{acceptor.port}"
-        engine.tasks.spawn(acceptor.run(), "accepting connections on Ollama's port")
-        self._listening = (acceptor, listener)
+        engine.ollama_address = f"http://{HOST}:{self._port.number}"
 
     async def close(self) -> None:
         """Close the port and its connections, if it is open."""
-        if self._listening is None:
+        port, self._port = self._port, None
+        if port is None:
             return
-        (acceptor, listener), self._listening = self._listening, None
-        acceptor.close()
+        port.refuse_connections()
         with suppress(TimeoutError):
-            async with asyncio.timeout(DRAIN_S):
-                await listener.emptied()
-        await listener.shutdown(CUT_S)
+            async with asyncio.timeout(LAST_ANSWERS_S):
+                await port.emptied()
+        await port.shutdown()
 
 
 @asynccontextmanager

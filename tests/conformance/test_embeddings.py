@@ -337,7 +337,7 @@ async def test_the_hold_is_for_the_input_alone(served: Gateway, provider: Provid
     assert running.held == -(-1502 // 3) * 2_500
     asked.cancel()
     await asyncio.gather(asked, return_exceptions=True)
-    for call in list(served.engine.live.ids()):
+    for call in list(served.engine.live.calls):
         served.engine.live.cancel(call)
     await served.settled()
 

@@ -263,10 +263,10 @@ async def test_what_runs_is_known_until_it_ends(up: Rig, gate: asyncio.Event) ->
     assert up.live.empty.is_set()
     task = up.start(stream=True)
     await until(lambda: up.client.body)
-    assert (len(up.live), len(up.live.ids()), up.live.empty.is_set()) == (1, 1, False)
+    assert (len(up.live), len(up.live.calls), up.live.empty.is_set()) == (1, 1, False)
     gate.set()
     await task
-    assert (len(up.live), up.live.ids(), up.live.empty.is_set()) == (0, [], True)
+    assert (len(up.live), list(up.live.calls), up.live.empty.is_set()) == (0, [], True)
 
 
 def test_a_call_that_does_not_run_cannot_be_ended(rig: Rig) -> None:

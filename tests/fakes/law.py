@@ -56,7 +56,7 @@ def _money(gateway: Gateway, records: list[Record]) -> Iterator[str]:
 
 def _holds(gateway: Gateway) -> Iterator[str]:
     books = gateway.engine.store.books
-    yield from _differ("open holds", sorted(books.running), sorted(gateway.engine.live.ids()))
+    yield from _differ("open holds", sorted(books.running), sorted(gateway.engine.live.calls))
     held = books.held(("account", ""))
     yield from _differ("held", held.nanos, sum(call.held for call in books.running.values()))
     yield from _differ("calls that hold", held.calls, len(books.running))

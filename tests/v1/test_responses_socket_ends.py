@@ -13,8 +13,8 @@ from gateway.config import Config
 from gateway.core.live_calls import CallDeadlines
 from gateway.domain.call import Outcome
 from gateway.domain.usage import UsageSource
-from gateway.server import PublicPort, open_public_port
 from gateway.store.verify import verify
+from gateway.v1.public_port import PublicPort, open_public_port
 from gateway.v1.responses_socket import IDLE_S, SocketClient
 from tests.fakes.client import Client
 from tests.fakes.clock import skip
@@ -176,12 +176,12 @@ async def test_the_owner_cancels_a_call_and_the_connection_stays(gateway: Gatewa
     async with talk(gateway) as peer:
         await peer.create()
         await provider.asked()
-        assert gateway.engine.cancel(gateway.engine.live.ids()[0])
+        assert gateway.engine.cancel(next(iter(gateway.engine.live.calls)))
         last = await peer.last()
         assert (last["type"], last["status"], last["error"]["code"]) == ("error", 503, "call_cancelled")
         await peer.create()
         assert (await peer.event())["type"] == "response.created"
-        assert gateway.engine.cancel(gateway.engine.live.ids()[0])
+        assert gateway.engine.cancel(next(iter(gateway.engine.live.calls)))
         assert (await peer.last())["type"] == "response.failed"
         assert said(await peer.response()) == "A"
     outcomes = [record.outcome for record in await gateway.settled(3)]
