@@ -14,7 +14,7 @@ import msgspec
 
 from gateway.core.call import Call
 from gateway.core.catalog import Catalog
-from gateway.core.model_entry import ModelEntry, narrow_to_api
+from gateway.core.model_entry import ModelEntry
 from gateway.core.model_prices import upstream_model_price
 from gateway.core.quota import (
     CallNeed,
@@ -236,7 +236,7 @@ def entry_for(call: Call) -> ModelEntry:
     fallbacks = [_for_api(other, call) for other in entry.fallbacks] if api.falls_back else []
     fallbacks = [other for other in fallbacks if other.routes]
     if routes or fallbacks or not entry.routes:
-        return narrow_to_api(entry, api.name, routes, fallbacks)
+        return context.catalog.narrowed(entry, api.name, routes, fallbacks)
     reasons = "; ".join(f"channel '{plain(name)}' {reason}" for name, reason in obstacles.items())
     msg = f"model '{plain(entry.name)}' cannot answer {api.name}: {reasons}"
     raise BadRequest(msg, code=api.obstacle_code, param=api.obstacle_param)
@@ -244,7 +244,8 @@ def entry_for(call: Call) -> ModelEntry:
 
 def _for_api(entry: ModelEntry, call: Call) -> ModelEntry:
     api, request = call.context.origin.api, call.context.request
-    return narrow_to_api(entry, api.name, [r for r in entry.routes if not api.obstacle(request, r.channel)], ())
+    routes = [route for route in entry.routes if not api.obstacle(request, route.channel)]
+    return call.context.catalog.narrowed(entry, api.name, routes)
 
 
 def visible_name(model: str, api: InboundApi, token: Token, catalog: Catalog) -> str:

@@ -3,11 +3,11 @@
 Each change makes a new catalog. A running call keeps the one it began with.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from gateway.core.group_models import add_fallbacks, matching_models, models_of
-from gateway.core.model_entry import ModelEntry, answering
+from gateway.core.model_entry import ModelEntry, Route, answering, narrow_to_api
 from gateway.core.model_prices import PricesNow, prices_by_model, repriced_models
 from gateway.core.rate_scopes import (
     CallScopes,
@@ -61,6 +61,8 @@ class Catalog:
         """The visible models by group and patterns, filled on demand."""
         self._call_scopes: dict[TokenId, CallScopes] = {}
         """The limits by token, filled on demand."""
+        self._narrowed: dict[tuple[object, ...], ModelEntry] = {}
+        """Models for one API, by the API and the identities of model, routes and fallbacks, filled on demand."""
 
     def price_shown(self, entry: ModelEntry) -> Price | None:
         """Returns the price of a model at the channel tried first; for an alias, that of the model that answers."""
@@ -135,6 +137,15 @@ class Catalog:
             models = self.group_models(token.group)
             entries = self._visible[key] = matching_models(models, token.models) if token.models else models
         return entries
+
+    def narrowed(
+        self, entry: ModelEntry, api: str, routes: Sequence[Route], fallbacks: Sequence[ModelEntry] = ()
+    ) -> ModelEntry:
+        """Returns a model of this catalog as an API reaches it, by these of its routes and fallbacks."""
+        key = (api, id(entry), *map(id, routes), *map(id, fallbacks))
+        if (narrowed := self._narrowed.get(key)) is None:
+            narrowed = self._narrowed[key] = narrow_to_api(entry, api, routes, fallbacks)
+        return narrowed
 
 
 def _owner_id(ref: str, registry: Registry) -> str:
