@@ -39,10 +39,6 @@ class AnswerMemory:
         self.used = 0
         """Counted bytes."""
 
-    def share(self) -> "AnswerShare":
-        """Returns the share of one call."""
-        return AnswerShare(self)
-
     def take(self, share: "AnswerShare", size: int) -> bool:
         """Count more for a share if that is possible now. Returns whether it was."""
         if (self._waiting and share is not self._last_part_of) or not self._has_room(share, size):

@@ -87,7 +87,7 @@ class Attempts:
         self._clock = clock
         self._progress = progress
         self.chooser = chooser
-        self._channel_limits = channel_limits
+        self.channel_limits = channel_limits
         channel_limits.on_wait = progress.waits
 
     def recalled(self, fields: Mapping[str, msgspec.Raw]) -> int:
@@ -123,7 +123,7 @@ class Attempts:
                 tries.failed(route, error)
             step = None if call.delivery.content_sent else await self.chooser.next(call, tries)
             if step is None or not await self._wait_before(step, call, entry):
-                self._channel_limits.release_slot(call)
+                self.channel_limits.release_slot(call)
                 raise _most_informative(call, tries.failures)
             route = step.route
             if step.entry is not current:
@@ -139,15 +139,15 @@ class Attempts:
         if self._clock.mono() + wait_s >= call.context.origin.began + entry.total_s:
             return False
         if wait_s:
-            self._channel_limits.release_slot(call)
+            self.channel_limits.release_slot(call)
             self._progress.waits(call, f"its next try at channel '{plain(step.route.channel.name)}'")
             await self._clock.sleep(wait_s)
-        return not call.context.client.gone and await self._channel_limits.wait_for_room(call, step.route)
+        return not call.context.client.gone and await self.channel_limits.wait_for_room(call, step.route)
 
     async def _attempt(self, call: Call, order: Order, route: Route) -> WholeAnswer | AnswerStream:
         """Make one attempt, and report it to the channel's health and on the call. Raises UpstreamError."""
         began = self._clock.mono()
-        self._channel_limits.enter(call, route)
+        self.channel_limits.enter(call, route)
         health = self._health
         with health.trying(route.channel.id, route.key_id) if health.failing else NO_TRIAL:
             try:
@@ -162,7 +162,7 @@ class Attempts:
                 self._note_attempt(call, route, began, reason="abandoned", billed=not unsent)
                 raise
             finally:
-                self._channel_limits.leave(route)
+                self.channel_limits.leave(route)
             if health.failing:
                 health.succeeded(route.channel.id, route.key_id)
         if route.rank.by_latency:

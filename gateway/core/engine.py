@@ -17,7 +17,7 @@ import msgspec
 
 from gateway import __version__
 from gateway.config import Config
-from gateway.core.answer_memory import AnswerMemory
+from gateway.core.answer_memory import AnswerMemory, AnswerShare
 from gateway.core.auth import Passes
 from gateway.core.catalog import Catalog
 from gateway.core.channel_health import ChannelHealth, HealthState
@@ -105,7 +105,7 @@ class Engine:
         self.pressure = Pressure(resident, settings, live.calls, trim)
         self.responses = ResponseMemory(lambda: settings().responses_mib << 20, clock.mono)
         self.answers = AnswerMemory(settings, live.calls)
-        upstreams.share = self.answers.share
+        upstreams.share = partial(AnswerShare, self.answers)
         live.on_tick, bus.on_noteworthy = self._on_tick, live.wake
         self.incident_watch = IncidentWatch(
             store=store.incidents,

@@ -15,7 +15,6 @@ from gateway.core.attempts import Attempts
 from gateway.core.auth import current_token
 from gateway.core.call import Call, Client
 from gateway.core.catalog import Catalog
-from gateway.core.channel_limits import ChannelLimits
 from gateway.core.clock import Clock
 from gateway.core.concurrency import wait_text
 from gateway.core.event_bus import EventBus
@@ -118,7 +117,6 @@ class CallQueue:
         self._attempts = attempts
         self._catalog = catalog
         self._clock = clock
-        self._channel_limits = ChannelLimits(limiter)
 
     async def wait(self, call: Call, admission: Admission, commit: Commit) -> tuple[Admission, RouteChoice]:
         """Wait for all the places that the call needs, then commit it. Returns what was committed.
@@ -169,6 +167,6 @@ class CallQueue:
 
     def _release(self, call: Call) -> None:
         """Give back all places that the call took."""
-        self._channel_limits.release_slot(call)
+        self._attempts.channel_limits.release_slot(call)
         gates, call.limits.gates = call.limits.gates, ()
         self._limiter.concurrency.leave(gates)

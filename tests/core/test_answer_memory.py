@@ -43,7 +43,7 @@ class Answers:
 
     async def answer(self, size: int, turns: int = 0) -> None:
         """One that is gathered, and delivered within so many turns of the loop."""
-        with self.memory.share() as share:
+        with AnswerShare(self.memory) as share:
             await self.gather(share, size)
             share.set_size(size)
             for _ in range(turns):
@@ -52,7 +52,7 @@ class Answers:
     @asynccontextmanager
     async def held(self, size: int) -> AsyncIterator[AnswerShare]:
         """One that is gathered and waits for its client."""
-        with self.memory.share() as share:
+        with AnswerShare(self.memory) as share:
             await self.gather(share, size)
             share.set_size(size)
             yield share
@@ -68,7 +68,7 @@ async def waiting(memory: AnswerMemory, count: int = 1) -> None:
 async def test_an_ordinary_answer_is_not_counted_and_never_waits() -> None:
     answers = Answers(mib=1)
     async with answers.held(MIB + UNCOUNTED):
-        with answers.memory.share() as share:
+        with AnswerShare(answers.memory) as share:
             assert share.take(UNCOUNTED)
             share.set_size(UNCOUNTED)
             assert answers.memory.used == MIB
@@ -78,14 +78,14 @@ async def test_an_ordinary_answer_is_not_counted_and_never_waits() -> None:
 async def test_every_running_call_counts_for_its_pocket() -> None:
     answers = Answers(mib=1)
     answers.calls += range(8)
-    with answers.memory.share() as share:
+    with AnswerShare(answers.memory) as share:
         assert share.take(MIB - 7 * UNCOUNTED)
         assert not share.take(1)
 
 
 async def test_what_is_counted_is_what_is_held() -> None:
     answers = Answers()
-    with answers.memory.share() as first, answers.memory.share() as second:
+    with AnswerShare(answers.memory) as first, AnswerShare(answers.memory) as second:
         assert first.take(MIB)
         assert second.take(3 * MIB)
         assert answers.memory.used == 4 * MIB - 2 * UNCOUNTED
@@ -278,7 +278,7 @@ async def test_a_client_that_leaves_during_a_large_answer_gives_its_memory_back(
 
 async def test_the_body_of_an_error_is_counted_too(small: Rig) -> None:
     small.upstreams.on("a", lambda: FakeReply(error_body("x" * (MIB // 2)), status=400))
-    with small.answers.share() as share:
+    with AnswerShare(small.answers) as share:
         assert share.take(MIB)
         task = small.start()
         await waiting(small.answers)

@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gateway.core.admission import admit, group_of, needs_by_model, visible_entry
-from gateway.core.answer_memory import AnswerMemory
+from gateway.core.answer_memory import AnswerMemory, AnswerShare
 from gateway.core.attempts import Attempts
 from gateway.core.call import Call, CallContext, CallOrigin
 from gateway.core.catalog import Catalog
@@ -175,7 +175,7 @@ class StorelessGateway(GenerousUpstream):
         asked = kit.ask(**request)
         token = kit.token()
         call = Call(CallContext(origin, asked, FakeClient(), self.catalog, token, group_of(token, self.catalog)))
-        call.share = AnswerMemory(Settings, ()).share()
+        call.share = AnswerShare(AnswerMemory(Settings, ()))
         needs = needs_by_model(call, visible_entry("m", token, self.catalog), self.attempts.recalled)
         first, need = needs[0].need, most_of(needs, call.context.group.multiplier)
         money = Purse(max(1, between(first.least, need.nanos, left[0])))

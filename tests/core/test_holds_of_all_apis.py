@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.core.admission import admit, group_of
-from gateway.core.answer_memory import AnswerMemory
+from gateway.core.answer_memory import AnswerMemory, AnswerShare
 from gateway.core.call import Call, CallContext, CallOrigin
 from gateway.core.settlement import record_of
 from gateway.domain.channel import Channel, Dialect, Overrides
@@ -156,7 +156,7 @@ class ObedientGateway(StorelessGateway):
         body = json.dumps({"model": "m", **request}).encode()
         asked, token = api.parse(HttpRequest(body=body, target="", headers={})), kit.token()
         call = Call(CallContext(origin, asked, FakeClient(), self.catalog, token, group_of(token, self.catalog)))
-        call.share = AnswerMemory(Settings, ()).share()
+        call.share = AnswerShare(AnswerMemory(Settings, ()))
         admission = admit(call, self.limiter, Purse(10**18), self.attempts.recalled)
         choice = self.attempts.chooser.first(call, admission.entry)
         assert choice.route is not None
