@@ -79,7 +79,8 @@ async def test_it_goes_out_whole(up: Rig, shape: str, overrides: Overrides | Non
     up.channel(overrides=overrides)
     await up.run(BODIES[shape])
     prepared = up.upstreams.asked[0][1]
-    sent, wanted = json.loads(prepared.body), json.loads(BODIES[shape])
+    body = BODIES[shape] if overrides is None else BODIES[shape].replace(b"\\ud800", b"\\ufffd")  # when it is edited
+    sent, wanted = json.loads(prepared.body), json.loads(body)
     assert sent == (wanted if overrides is None else {**wanted, "temperature": 0.5})
     head = RequestHeads({}).head("POST", target_of(prepared.url), prepared)
     assert f"Content-Length: {len(prepared.body)}\r\n".encode() in head
