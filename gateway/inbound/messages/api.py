@@ -263,14 +263,11 @@ class Messages(InboundApi):
             native = native_order(order, channel.overrides)
             repaired = partial(without_deferred_tools, native)
             return AttemptPlan(MessagesRelay(chat), native, native=True, learns=False, repaired=repaired)
-        translation = translate_messages(order)
-        names = translation.names
+        translated, style = translate_messages(order)
         adapter = RenderingAdapter(
-            chat,
-            partial(MessagesRenderer, names=names, muted=translation.muted),
-            partial(WholeMessageRenderer, names=names, muted=translation.muted),
+            chat, partial(MessagesRenderer, style=style), partial(WholeMessageRenderer, style=style)
         )
-        return AttemptPlan(adapter, finish_translation(translation.order, channel), native=False)
+        return AttemptPlan(adapter, finish_translation(translated, channel), native=False)
 
     def status(self, error: GatewayError) -> int:
         if isinstance(error, UpstreamError):

@@ -27,6 +27,7 @@ from gateway.domain.rawjson import NULL, Fields, is_nothing
 from gateway.domain.transcript import Transcript
 from gateway.inbound.json_body import check_text
 from gateway.inbound.messages.parameters import PARAMETERS, translate_parameters
+from gateway.inbound.messages.render import MessageStyle
 from gateway.inbound.messages.tools import TOOL_CHANGES, changed_tools, read_tools, readable_texts
 from gateway.upstream.anthropic.messages import TOOLS
 from gateway.upstream.openai.request import OPENAI_TOOLS
@@ -84,18 +85,10 @@ _SOURCE = msgspec.json.Decoder(_Source)
 _READ_FIELDS = frozenset({"model", "messages", "system", "stream", "tools", "tool_choice", *PARAMETERS})
 
 
-class MessagesTranslation(msgspec.Struct, frozen=True):
-    """A translated request."""
-
-    order: Order
-    names: dict[str, str]
-    """The client's names of tools by the sent ones, if they differ."""
-    muted: bool
-    """Whether the client wants no output, so that it does not get what must still be requested."""
-
-
-def translate_messages(order: Order) -> MessagesTranslation:
-    """Returns the request with its conversation. Raises BadRequest for what has no counterpart elsewhere."""
+def translate_messages(order: Order) -> tuple[Order, MessageStyle]:
+    """Returns the order with its conversation, and how its answer is written. Raises BadRequest for what has no
+    counterpart elsewhere.
+    """
     request = order.fields
     _refuse_untranslatable(request)
     reader = _MessageReader()
@@ -123,7 +116,7 @@ def translate_messages(order: Order) -> MessagesTranslation:
         order, fields=fields, body=b"", conversation=conversation, forward={}, query=""
     )
     muted = rawjson.maybe(request["max_tokens"]) == 0
-    return MessagesTranslation(translated, reader.names | tools.names, muted)
+    return translated, MessageStyle(names=reader.names | tools.names, muted=muted)
 
 
 def _refuse_untranslatable(fields: Fields) -> None:

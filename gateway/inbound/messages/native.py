@@ -29,7 +29,7 @@ from gateway.domain.output_limit import STANDARD_FIELDS
 from gateway.domain.rawjson import Fields
 from gateway.domain.sse import is_stream
 from gateway.inbound.messages.native_answer import MessageTap
-from gateway.inbound.messages.render import MessagesRenderer, WholeMessageRenderer
+from gateway.inbound.messages.render import MessagesRenderer, MessageStyle, WholeMessageRenderer
 from gateway.inbound.messages.tools import TOOL_CHANGES, changed_tools
 from gateway.inbound.relay import (
     ChatWords,
@@ -195,8 +195,8 @@ class MessagesRelay(Adapter):
     def _rendering(self) -> RenderingAdapter:
         return RenderingAdapter(
             self._dialect,
-            partial(MessagesRenderer, names={}, sign=_own_signature),
-            partial(WholeMessageRenderer, names={}, sign=_own_signature),
+            partial(MessagesRenderer, style=_NATIVE_STYLE),
+            partial(WholeMessageRenderer, style=_NATIVE_STYLE),
         )
 
     def _tap(self, order: Order, channel: Channel) -> MessageTap:
@@ -211,6 +211,9 @@ def _own_signature(seal: Seal) -> str:
     """Returns Anthropic's signature of a thought that it made; for others the seal of the gateway."""
     thoughts = rawjson.maybe(seal.content) if seal.kind is SealKind.ANTHROPIC else None
     return rawjson.text_at(thoughts[0], "signature") if thoughts else wrap(seal)
+
+
+_NATIVE_STYLE = MessageStyle(sign=_own_signature)
 
 
 def _lost_state_message(body: bytes) -> str | None:

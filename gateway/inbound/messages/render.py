@@ -131,20 +131,29 @@ def _citation(citation: Citation) -> dict[str, Any]:
     }
 
 
+class MessageStyle(msgspec.Struct, frozen=True, kw_only=True):
+    """What a message takes from its request."""
+
+    names: Mapping[str, str] = {}
+    """The client's names of its tools by the sent ones, if they differ."""
+    muted: bool = False
+    """Whether the client wants no output. It gets none."""
+    sign: Callable[[Seal], str] = wrap
+    """Returns the signature of a thought."""
+
+    def tool_use(self, call: ToolCallBegan, arguments: Any) -> dict[str, Any]:
+        """Returns the block of a tool call."""
+        name = self.names.get(call.name, call.name)
+        return {"type": "tool_use", "id": TOOLS.valid_name(call.id), "name": name, "input": arguments}
+
+
 class MessagesRenderer(Renderer):
     """Writes the events of a stream."""
 
-    def __init__(
-        self, order: Order, names: Mapping[str, str], *, muted: bool = False, sign: Callable[[Seal], str] = wrap
-    ) -> None:
-        """``names`` are the client's names of its tools by the sent ones. ``muted``: the client wants no output, and
-        gets none. ``sign`` returns the signature of a thought.
-        """
+    def __init__(self, order: Order, style: MessageStyle) -> None:
         self._order = order
-        self._names = names
-        self._muted = muted
-        self._sign = sign
-        self._ending = _MUTED_ENDING if muted else _DEFAULT_ENDING
+        self._style = style
+        self._ending = _MUTED_ENDING if style.muted else _DEFAULT_ENDING
         self._refused = False
         self._index = -1
         """The index of the block that began last."""
@@ -163,7 +172,7 @@ class MessagesRenderer(Renderer):
     def take(self, event: AnswerEvent) -> bytes:
         if isinstance(event, AnswerBegan):
             return self._start(event.usage)
-        return b"" if self._muted else self._render(event)
+        return b"" if self._style.muted else self._render(event)
 
     def _render(self, event: AnswerEvent) -> bytes:
         out = b""
@@ -174,10 +183,10 @@ class MessagesRenderer(Renderer):
                 out = self._begin_unless_open(kind) + self._delta(kind, event.piece)
             case ReasoningSeal():
                 self._signed = True
-                signature = rawjson.encode(self._sign(event.seal))
+                signature = rawjson.encode(self._style.sign(event.seal))
                 out = self._begin_unless_open("thinking") + self._delta("signature", signature)
             case ToolCallBegan():
-                out = self._begin("tool_use", self._tool(event))
+                out = self._begin("tool_use", rawjson.encode(self._style.tool_use(event, {})))
             case Medium():
                 out = self._begin("image", rawjson.encode(_image(event)))
             case Citation():
@@ -193,7 +202,7 @@ class MessagesRenderer(Renderer):
 
     def tail(self, usage: Usage, *, estimated: bool) -> bytes:
         """Returns the end. An answer without any block gets an empty one, because clients would call again."""
-        empty_block = b"" if self._index >= 0 or self._muted else self._begin_unless_open("text") + self._end()
+        empty_block = b"" if self._index >= 0 or self._style.muted else self._begin_unless_open("text") + self._end()
         reason, sequence = self._ending
         delta = {"stop_reason": reason, "stop_sequence": sequence}
         totals = {"type": "message_delta", "delta": delta, "usage": _final_usage(usage)}
@@ -204,10 +213,6 @@ class MessagesRenderer(Renderer):
         report = _opening_usage(msgspec.structs.replace(usage, output=0))
         start = {"type": "message_start", "message": _message(self._order, [], report, None, None)}
         return write_event(b"message_start", rawjson.encode(start)) + _PING
-
-    def _tool(self, call: ToolCallBegan) -> bytes:
-        name = self._names.get(call.name, call.name)
-        return rawjson.encode({"type": "tool_use", "id": TOOLS.valid_name(call.id), "name": name, "input": {}})
 
     def _begin_unless_open(self, kind: str) -> bytes:
         return b"" if self._open_kind == kind else self._begin(kind, _EMPTY_BLOCKS[kind])
@@ -235,7 +240,7 @@ class MessagesRenderer(Renderer):
             return b""
         seal = b""
         if self._open_kind == "thinking" and not self._signed:
-            seal = self._delta("signature", rawjson.encode(self._sign(PLAIN_SEAL)))
+            seal = self._delta("signature", rawjson.encode(self._style.sign(PLAIN_SEAL)))
         self._open_kind, self._signed = "", False
         stop = b'event: content_block_stop\ndata: {"type":"content_block_stop","index":%d}\n\n' % self._index
         return seal + stop
@@ -244,17 +249,13 @@ class MessagesRenderer(Renderer):
 class WholeMessageRenderer(WholeRenderer):
     """Writes a whole message. Consecutive content of one kind is one block."""
 
-    def __init__(
-        self, order: Order, names: Mapping[str, str], *, muted: bool = False, sign: Callable[[Seal], str] = wrap
-    ) -> None:
+    def __init__(self, order: Order, style: MessageStyle) -> None:
         super().__init__(order)
-        self._names = names
-        self._muted = muted
-        self._sign = sign
+        self._style = style
 
     def tail(self, usage: Usage, *, estimated: bool) -> bytes:
         report = {**_opening_usage(usage), **_final_usage(usage)}
-        if self._muted:
+        if self._style.muted:
             return rawjson.encode(_message(self._order, [], report, *_MUTED_ENDING))
         refused = any(block.kind is BlockKind.REFUSAL for block in self.blocks)
         content = [part for block in self.blocks for part in self._content_blocks(block)]
@@ -264,10 +265,10 @@ class WholeMessageRenderer(WholeRenderer):
         """Returns the vendor's blocks for a block. Only one with media has several."""
         if block.media:
             return [_image(medium) for medium in block.media]
-        if (call := block.call) is not None:
-            name = self._names.get(call.name, call.name)
-            return [{"type": "tool_use", "id": TOOLS.valid_name(call.id), "name": name, "input": block.arguments}]
+        if block.call is not None:
+            return [self._style.tool_use(block.call, block.arguments)]
         if block.kind is BlockKind.REASONING:
-            return [{"type": "thinking", "thinking": block.text, "signature": self._sign(block.seal or PLAIN_SEAL)}]
+            signature = self._style.sign(block.seal or PLAIN_SEAL)
+            return [{"type": "thinking", "thinking": block.text, "signature": signature}]
         citations = {"citations": [_citation(citation) for citation in block.citations]} if block.citations else {}
         return [{"type": "text", "text": block.text, **citations}]

@@ -133,13 +133,8 @@ class ResponseTexts(AnswerReader):
         self.done = True
 
 
-class ResponsesDialect:
+class ResponsesDialect(ResponsesRelay):
     """The Responses API as a dialect, of which only the texts are read. Implements ``DialectAdapter``."""
-
-    def __init__(self, relay: ResponsesRelay) -> None:
-        self.prepare = relay.prepare
-        self.recalled = relay.recalled
-        self.failure = relay.failure
 
     def reader(self, order: Order, channel: Channel) -> ResponseTexts:
         return ResponseTexts(order, channel)
@@ -191,7 +186,7 @@ def plan_compaction(
         native = native_order(order, channel.overrides)
         if not at_path and vendor_of(channel.preset, channel.base_url).name in _TRIGGER_VENDORS:
             return AttemptPlan(ResponsesRelay(chat), native, native=True)
-        summaries = _summary_adapter(ResponsesDialect(ResponsesRelay(chat)), make_renderer)
+        summaries = _summary_adapter(ResponsesDialect(chat), make_renderer)
         if not at_path:
             return AttemptPlan(summaries, summary_order(native), native=True)
         relay = CompactRelay(chat, summary_order(native), summaries)

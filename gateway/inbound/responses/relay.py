@@ -5,7 +5,8 @@ model's own, and reasoning that the gateway sealed for another vendor, because O
 the name of the model changes, if the client knows it by another one.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
@@ -178,19 +179,26 @@ class ResponsesRelay:
     def whole(self, body: bytes, order: Order, channel: Channel) -> WholeAnswer:
         body = body.strip()
         reader = ResponsesReader(order, channel)
-        try:
+        with _failing_attempt(channel):
             if is_stream(body):
                 body = _response_in(body, self.stream(order, channel))
             refuse_many_elements(body)
             sent = reader.whole(body)
-        except TooManyElements as error:
-            raise AttemptFailed(bad_response(channel, str(error))) from error
-        except ValueError as error:
-            raise AttemptFailed(bad_response(channel, "it is not a response")) from error
         return whole_answer(reader, sent, render=lambda _: sent)
 
     def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
         return native_failure(self._dialect.failure(channel, status, headers, body), body)
+
+
+@contextmanager
+def _failing_attempt(channel: Channel) -> Iterator[None]:
+    """Raises AttemptFailed in place of the errors of a body that is no response."""
+    try:
+        yield
+    except TooManyElements as error:
+        raise AttemptFailed(bad_response(channel, str(error))) from error
+    except ValueError as error:
+        raise AttemptFailed(bad_response(channel, "it is not a response")) from error
 
 
 def is_failed_event(data: str) -> bool:
@@ -213,18 +221,14 @@ class ResponsesStream(NativeStream):
     def _read_body(self, body: bytes) -> bytes:
         """Returns a whole response as the events of a stream."""
         try:
-            refuse_many_elements(body)
-            events = self.reader.replay(body)
-        except TooManyElements as error:
-            self.failure = bad_response(self._channel, str(error))
-        except ValueError:
-            self.failure = bad_response(self._channel, "it is not an answer of this API")
+            with _failing_attempt(self._channel):
+                refuse_many_elements(body)
+                events = self.reader.replay(body)
         except AttemptFailed as failed:
             self.failure = failed.failure
-        else:
-            self.started = self.finished = True
-            return events
-        return b""
+            return b""
+        self.started = self.finished = True
+        return events
 
 
 def _response_in(body: bytes, stream: NativeStream) -> bytes:

@@ -1,7 +1,8 @@
 """Translation: what a Messages request becomes for channels that speak something else."""
 
 import json
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import msgspec
 import pytest
@@ -10,15 +11,23 @@ from gateway.domain.answer import Seal, SealKind, wrap
 from gateway.domain.channel import Dialect, Overrides
 from gateway.domain.conversation import TextPart
 from gateway.domain.errors import BadRequest
+from gateway.domain.order import Order
 from gateway.domain.units import CallId, Millis
 from gateway.inbound.api import HttpRequest, InboundRequest
 from gateway.inbound.chat.conversation import finish_translation
 from gateway.inbound.messages.api import MESSAGES, session_of
-from gateway.inbound.messages.conversation import MessagesTranslation, translate_messages
+from gateway.inbound.messages.conversation import translate_messages
 from tests.fakes.replies import Doc, dumps
 from tests.upstream.makers import channel
 
 HELLO = [{"role": "user", "content": "Hi"}]
+
+
+class Translation(NamedTuple):
+    """A translated request, and the client's names of its tools by the sent ones."""
+
+    order: Order
+    names: Mapping[str, str]
 
 
 def parsed(**fields: Any) -> InboundRequest:
@@ -26,14 +35,14 @@ def parsed(**fields: Any) -> InboundRequest:
     return MESSAGES.parse(HttpRequest(body=body, target="/v1/messages", headers={}))
 
 
-def translation(*, preset: str = "", dialect: Dialect = Dialect.OPENAI, **fields: Any) -> MessagesTranslation:
+def translation(*, preset: str = "", dialect: Dialect = Dialect.OPENAI, **fields: Any) -> Translation:
     return put_to(parsed(**fields), preset=preset, dialect=dialect)
 
 
-def put_to(request: InboundRequest, **at: Any) -> MessagesTranslation:
+def put_to(request: InboundRequest, **at: Any) -> Translation:
     """The request as a channel gets it."""
-    found = translate_messages(MESSAGES.order(request, CallId("req_0123456789abcdef01234567"), Millis(0)))
-    return msgspec.structs.replace(found, order=finish_translation(found.order, channel(**at)))
+    order, style = translate_messages(MESSAGES.order(request, CallId("req_0123456789abcdef01234567"), Millis(0)))
+    return Translation(finish_translation(order, channel(**at)), style.names)
 
 
 def translated(*, preset: str = "", dialect: Dialect = Dialect.OPENAI, **fields: Any) -> Doc:
