@@ -100,7 +100,7 @@ def _lower_output(call: Call, error: QuotaExceeded) -> bool:
     cap, choices = request.output_cap, request.choices
     if not context.token.fit_output or cap is None:
         return False
-    unbounded = 0 if request.lowered is None else max(0, call.need.output // choices - cap)
+    unbounded = 0 if request.lowered_cap is None else max(0, call.need.output // choices - cap)
     limit = error.affordable_output // choices - unbounded
     lowered = context.origin.api.with_limit(request, limit) if LEAST_OUTPUT <= limit < cap else None
     if lowered is None:

@@ -226,7 +226,7 @@ class Attempts:
             self._progress.routed(call)
         prepared = await self._preparer.prepare(call, adapter, order, route)
         call.attempt.dropped = (*order.removed, *prepared.dropped) if order.removed else prepared.dropped
-        call.attempt.lowered = prepared.lowered or call.context.request.lowered
+        call.attempt.lowered = prepared.lowered or call.context.request.lowered_cap
         call.attempt.repairs = () if order.conversation is None else order.conversation.marks
         if not call.result.overhead_us:
             call.result.overhead_us = round((self._clock.mono() - call.context.origin.began) * 1_000_000)

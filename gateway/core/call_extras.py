@@ -38,7 +38,7 @@ def call_extras(request: InboundRequest, offers: Iterable[tuple[Channel, ServedM
 
 def _may_cache_for_12h(request: InboundRequest) -> bool:
     """Returns whether a request may ask for a cache lifetime of 12 hours. A large one is not searched, and may."""
-    if request.prompt is not None:
+    if request.input_estimate is not None:
         return True
     text = request.body or b"".join(map(bytes, request.fields.values()))
     return b'"12h"' in plain_escapes(text)

@@ -53,7 +53,7 @@ class Chooser:
         self._retries.calls += not (waited or dry)
         if waited:
             _forget_skipped(call)  # the channel it waited for was skipped before, but not now
-        kept_id = call.context.request.kept_id
+        kept_id = call.context.request.continued_id
         if kept_id and (stored := self._answers.find(kept_id.encode())) is not None:
             return self._choose_with_answer(call, entry, stored)
         sticky = call.context.group.sticky or call.context.origin.api.sticky
@@ -90,7 +90,7 @@ class Chooser:
     def _choose_sticky(self, call: Call, entry: ModelEntry) -> RouteChoice | None:
         """Returns the channel and key that answered the conversation last if they are free, else None."""
         request, limits = call.context.request, call.limits
-        if request.turns not in request.fields:
+        if request.conversation_field not in request.fields:
             return None
         call.conversation = conversation_id(call.context.token.id, entry.name, request.conversation, request.session)
         last = self._conversations.find(call.conversation)
@@ -125,7 +125,7 @@ class Chooser:
 
     async def next(self, call: Call, tries: RetryState) -> NextStep | None:
         """Returns where a call goes after failed attempts; None if nowhere. It may have to wait for a place there."""
-        kept_id = call.context.request.kept_id
+        kept_id = call.context.request.continued_id
         if kept_id and self._answers.find(kept_id.encode()) is not None:
             return None  # only that channel can continue the answer
         limits = self._channel_limits

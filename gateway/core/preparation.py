@@ -64,7 +64,7 @@ class Preparer:
         api, channel = call.context.origin.api, route.channel
         lacking = bool(self._learned.lacking) and self._learned.lacks(channel.id, api.ability or api.name, self._wall())
         try:
-            if call.context.request.prompt is None:
+            if call.context.request.input_estimate is None:
                 return api.plan(order, channel, adapter, lacking=lacking)
             return await self.run(call, partial(api.plan, order, channel, adapter, lacking=lacking))
         except BadRequest as error:
@@ -84,7 +84,7 @@ class Preparer:
 
     async def run(self, call: Call, work: Callable[[], Result]) -> Result:
         """Returns the result of work whose time grows with the request: in the worker if the request is large."""
-        return await self._worker.run(work) if call.context.request.prompt is not None else work()
+        return await self._worker.run(work) if call.context.request.input_estimate is not None else work()
 
     async def prepare(self, call: Call, adapter: RequestWriter, order: Order, route: Route) -> PreparedRequest:
         """Returns the request as this channel gets it. Raises AttemptFailed or BadRequest if it cannot be prepared."""

@@ -73,7 +73,7 @@ class BrokenStreams:
 
 def _conversation(token: str, request: InboundRequest) -> bytes:
     """Returns a digest that identifies a conversation, the same for a stream and a plain call."""
-    turns = memoryview(request.fields.get(request.turns) or request.fields.get("prompt") or b"")
+    turns = memoryview(request.fields.get(request.conversation_field) or request.fields.get("prompt") or b"")
     head = f"{request.session}\0{request.model}\0".encode("utf-8", "replace")
     return _digest(token, head + b"%d\0" % len(turns) + turns[: 64 << 10] + turns[-(64 << 10) :])
 

@@ -79,19 +79,19 @@ class InboundRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Images, sounds and documents, whose tokens depend on the model."""
     remote_input: bool = False
     """Whether only the upstream knows further input tokens, because part of the conversation is kept there."""
-    prompt: int | None = None
+    input_estimate: int | None = None
     """The estimated input tokens; None for a request that is not large. A large one is estimated when it is parsed, and
     all work on it is done beside the event loop."""
     output_rule: OutputRule | None = None
     """None: the rule of the channel's dialect for chat completions (``dialects.chat_limit``)."""
-    turns: str = "messages"
+    conversation_field: str = "messages"
     """The field with the conversation."""
     session: str = ""
     """The client's own name of the conversation; empty if it sent none."""
-    kept_id: str = ""
+    continued_id: str = ""
     """The id of the answer that the request continues, which its upstream keeps; empty if the request has the whole
     conversation."""
-    lowered: int | None = None
+    lowered_cap: int | None = None
     """The output limit that replaced the client's, which the money left does not pay for."""
     removed: tuple[str, ...] = ()
     """Names of the client's fields without a counterpart in the API."""
@@ -104,7 +104,11 @@ class InboundRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     @property
     def conversation(self) -> Fields:
         """Returns the turns of the conversation, where a chat completion request has them."""
-        return self.fields if self.turns == "messages" else {"messages": self.fields.get(self.turns, _NO_TURNS)}
+        return (
+            self.fields
+            if self.conversation_field == "messages"
+            else {"messages": self.fields.get(self.conversation_field, _NO_TURNS)}
+        )
 
 
 def never_repaired(_: Failure) -> Order | None:
@@ -132,19 +136,19 @@ def _lower_limit(request: InboundRequest, names: tuple[str, ...], limit: int) ->
 
     A thinking budget in Anthropic's words becomes so low that an answer fits beside it.
     """
-    fields = {name: rawjson.raw(limit) for name in names if _exceeds(request.fields.get(name), limit)}
+    fields = {name: rawjson.raw(limit) for name in names if _is_above(request.fields.get(name), limit)}
     thinking = rawjson.maybe(request.fields.get("thinking"))
-    if isinstance(thinking, dict) and _exceeds(thinking.get("budget_tokens"), limit - LEAST_OUTPUT):
+    if isinstance(thinking, dict) and _is_above(thinking.get("budget_tokens"), limit - LEAST_OUTPUT):
         if limit - LEAST_OUTPUT < 1024:  # the least that the API takes
             return None
         fields["thinking"] = rawjson.raw({**thinking, "budget_tokens": limit - LEAST_OUTPUT})
     if not fields:
         return None
     changed: Fields = {**request.fields, **fields}
-    return msgspec.structs.replace(request, fields=changed, body=b"", output_cap=limit, lowered=limit)
+    return msgspec.structs.replace(request, fields=changed, body=b"", output_cap=limit, lowered_cap=limit)
 
 
-def _exceeds(value: Any, limit: int) -> bool:
+def _is_above(value: Any, limit: int) -> bool:
     """Returns whether a value, raw or decoded, is an integer above the limit."""
     number = rawjson.maybe(value) if isinstance(value, msgspec.Raw) else value
     return type(number) is int and number > limit
@@ -196,7 +200,7 @@ class InboundApi(Protocol):
 
     def prompt_tokens(self, request: InboundRequest) -> int:
         """Returns about how many input tokens the request has."""
-        return prompt_tokens(request.fields) if request.prompt is None else request.prompt
+        return prompt_tokens(request.fields) if request.input_estimate is None else request.input_estimate
 
     def with_limit(self, request: InboundRequest, limit: int) -> InboundRequest | None:
         """Returns the request with this lower output limit of each choice; None if it cannot have one."""
@@ -270,4 +274,4 @@ class InboundApi(Protocol):
 def parse_large(api: InboundApi, request: HttpRequest) -> InboundRequest:
     """Returns a checked request with an estimate of its input tokens. It is too slow for the event loop's thread."""
     parsed = api.parse(request)
-    return msgspec.structs.replace(parsed, prompt=api.prompt_tokens(parsed))
+    return msgspec.structs.replace(parsed, input_estimate=api.prompt_tokens(parsed))

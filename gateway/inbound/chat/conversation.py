@@ -98,12 +98,12 @@ def read_tools(fields: Fields) -> tuple[tuple[ToolOffer, ...], ToolChoice]:
     """
     tools = read_typed(_TOOLS, fields.get("tools", NULL), "tools") or []
     raw_tools = rawjson.items(fields["tools"]) if tools else []
-    offers = [_offer(tool, raw, f"tools[{i}]") for i, (tool, raw) in enumerate(zip(tools, raw_tools, strict=True))]
+    offers = [_tool_offer(tool, raw, f"tools[{i}]") for i, (tool, raw) in enumerate(zip(tools, raw_tools, strict=True))]
     for i, function in enumerate(read_typed(_FUNCTIONS, fields.get("functions", NULL), "functions") or ()):
-        offers.append(_function(function, NULL, f"functions[{i}]"))
+        offers.append(_function_offer(function, NULL, f"functions[{i}]"))
     legacy = rawjson.is_null(fields.get("tool_choice")) and not rawjson.is_null(fields.get("function_call"))
     param = "function_call" if legacy else "tool_choice"
-    return tuple(offers), _choice(read_typed(_CHOICE, fields.get(param, NULL), param), param)
+    return tuple(offers), _read_choice(read_typed(_CHOICE, fields.get(param, NULL), param), param)
 
 
 def call_arguments(raw: bytes) -> bytes:
@@ -113,9 +113,9 @@ def call_arguments(raw: bytes) -> bytes:
     return b"" if raw == b"null" else raw
 
 
-def _offer(tool: ChatTool | None, raw: msgspec.Raw, where: str) -> ToolOffer:
+def _tool_offer(tool: ChatTool | None, raw: msgspec.Raw, where: str) -> ToolOffer:
     if tool is not None and tool.function is not None and tool.type in (None, "function"):
-        return _function(tool.function, tool.cache_control, where)
+        return _function_offer(tool.function, tool.cache_control, where)
     kind = _kind_of(rawjson.maybe(raw))
     why = f"'{plain(kind, 40)}' is a tool that its vendor runs, and this channel has no counterpart of it"
     if kind in ("function", "custom"):
@@ -130,7 +130,7 @@ def _kind_of(tool: Any) -> str:
     return kind if isinstance(kind, str) else ""
 
 
-def _function(function: ChatFunction, cache: msgspec.Raw, where: str) -> ToolOffer:
+def _function_offer(function: ChatFunction, cache: msgspec.Raw, where: str) -> ToolOffer:
     return ToolOffer(
         name=function.name,
         description=function.description or "",
@@ -141,22 +141,22 @@ def _function(function: ChatFunction, cache: msgspec.Raw, where: str) -> ToolOff
     )
 
 
-def _choice(choice: _Choice | str | None, param: str) -> ToolChoice:
+def _read_choice(choice: _Choice | str | None, param: str) -> ToolChoice:
     if choice is None:
         return ToolChoice()
     if isinstance(choice, str):
-        return ToolChoice(mode=_mode(choice, param), param=param)
+        return ToolChoice(mode=_read_mode(choice, param), param=param)
     if param == "function_call":
         return ToolChoice(mode="named", name=choice.name, param=param)
     if choice.type == "function" and choice.function is not None:
         return ToolChoice(mode="named", name=choice.function.name)
     if choice.type == "allowed_tools" and (allowed := choice.allowed_tools) is not None:
         names = tuple(tool.function.name for tool in allowed.tools if tool.function is not None)
-        return ToolChoice(mode=_mode(allowed.mode, "tool_choice.allowed_tools.mode"), allowed=names)
+        return ToolChoice(mode=_read_mode(allowed.mode, "tool_choice.allowed_tools.mode"), allowed=names)
     raise unsupported_param("tool_choice", f"a choice of type '{plain(choice.type, 40)}' has no counterpart there")
 
 
-def _mode(word: str, param: str) -> str:
+def _read_mode(word: str, param: str) -> str:
     if word not in _MODES:
         raise BadRequest(f"{param}: must be one of auto, none, required", param=param)
     return _MODES[word]
@@ -254,7 +254,7 @@ def translate_chat(order: Order) -> Order:
     Raises BadRequest for what has no counterpart.
     """
     fields = {name: raw for name, raw in order.fields.items() if name != "messages" and name not in TOOL_FIELDS}
-    reader = _Reader()
+    reader = _MessageReader()
     raw_messages = order.fields["messages"]
     messages = read_typed(_MESSAGES, raw_messages, "messages")
     for number, message in enumerate(messages):
@@ -281,7 +281,7 @@ def _unread_names(messages: msgspec.Raw) -> tuple[str, ...]:
     return tuple(unread)
 
 
-class _Reader:
+class _MessageReader:
     """Reads the messages of one request. The result is ``transcript``."""
 
     def __init__(self) -> None:
@@ -293,17 +293,17 @@ class _Reader:
     def read(self, message: _Message, where: str) -> None:
         """Read a message. Raises BadRequest naming the place of what has no counterpart anywhere."""
         role = message.role
-        parts = _parts(message.content, message.cache_control, f"{where}.content")
+        parts = _read_content(message.content, message.cache_control, f"{where}.content")
         if role in _RESULT_ROLES:
-            self.transcript.add("tool", (self._result(message, parts, where),))
+            self.transcript.add("tool", (self._result_part(message, parts, where),))
         elif role == "assistant":
-            self.transcript.add(role, self._assistant(message, parts, where))
+            self.transcript.add(role, self._assistant_blocks(message, parts, where))
         elif role in _ROLES:
             self.transcript.add(_ROLES[role], parts)
         else:
             raise BadRequest(f"{where}.role: '{plain(role, 40)}' is not a role", param=f"{where}.role")
 
-    def _assistant(self, message: _Message, parts: list[_ContentPart], where: str) -> list[Block]:
+    def _assistant_blocks(self, message: _Message, parts: list[_ContentPart], where: str) -> list[Block]:
         blocks: list[Block] = []
         if message.thinking_blocks:
             signed = tuple(filter(_is_thought, message.thinking_blocks))
@@ -312,13 +312,13 @@ class _Reader:
             parts = [TextPart(raw=check_text(message.refusal, f"{where}.refusal"), refusal=True)]
         blocks += parts
         for number, call in enumerate(message.tool_calls or ()):
-            blocks.append(self._call(call, f"{where}.tool_calls[{number}]"))
+            blocks.append(self._call_part(call, f"{where}.tool_calls[{number}]"))
         if (function := message.function_call) is not None:
             call_id = self._legacy_calls[function.name] = f"call_legacy_{self._call_count}"
-            blocks.append(self._call(ChatTool(id=call_id, function=function), f"{where}.function_call"))
+            blocks.append(self._call_part(ChatTool(id=call_id, function=function), f"{where}.function_call"))
         return blocks
 
-    def _call(self, call: ChatTool, where: str) -> CallPart:
+    def _call_part(self, call: ChatTool, where: str) -> CallPart:
         function, custom = call.function, call.custom
         if call.id and function is not None:
             name, arguments = function.name, call_arguments(bytes(function.arguments))
@@ -334,7 +334,7 @@ class _Reader:
             signature="" if call.extra_content is NULL else thought_signature(call.extra_content),
         )
 
-    def _result(self, message: _Message, content: list[_ContentPart], where: str) -> ResultPart:
+    def _result_part(self, message: _Message, content: list[_ContentPart], where: str) -> ResultPart:
         parts = [part for part in content if not isinstance(part, ThoughtPart)]
         name, call_id = message.name or "", message.tool_call_id or ""
         if message.role == "function":
@@ -351,16 +351,16 @@ def _is_thought(block: msgspec.Raw) -> bool:
     return isinstance(value, dict) and value.get("type") in ("thinking", "redacted_thinking")
 
 
-def _parts(content: msgspec.Raw, cache: msgspec.Raw, where: str) -> list[_ContentPart]:
+def _read_content(content: msgspec.Raw, cache: msgspec.Raw, where: str) -> list[_ContentPart]:
     if rawjson.is_text(content):
         return [TextPart(raw=content, cache=cache)]
     if rawjson.is_null(content):
         return []
     parts = read_typed(_PARTS, content, where)
-    return [_part(part, f"{where}[{i}]") for i, part in enumerate(parts)]
+    return [_read_part(part, f"{where}[{i}]") for i, part in enumerate(parts)]
 
 
-def _part(part: _Part, where: str) -> _ContentPart:
+def _read_part(part: _Part, where: str) -> _ContentPart:
     match part.type:
         case "text":
             return TextPart(raw=check_text(part.text, f"{where}.text"), cache=part.cache_control)

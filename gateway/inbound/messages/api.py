@@ -92,10 +92,10 @@ def parse_messages_request(request: HttpRequest, *, counts: bool = False) -> Inb
     typed = decode_body(_FIELDS, request.body, fields)
     model = check_model(typed.model)
     thread = read_typed(_THREAD, fields.get("thread", NULL), "thread")
-    kept_id = "" if thread is None else thread.previous_message_id or ""
+    continued_id = "" if thread is None else thread.previous_message_id or ""
     if typed.messages is msgspec.UNSET:
         raise missing_input(fields, "messages")
-    if not (typed.messages or kept_id):
+    if not (typed.messages or continued_id):
         raise BadRequest("messages: at least one message is required", param="messages")
     cap = 1 if counts and typed.max_tokens is None else _check_cap(typed.max_tokens)
     bound = _input_bound(fields)
@@ -108,10 +108,10 @@ def parse_messages_request(request: HttpRequest, *, counts: bool = False) -> Inb
         plain=_thinks_within(typed.thinking, cap) and is_plain(fields, _CHECKED),
         input_bound=bound.tokens + MESSAGE_TOKENS * ("system" in fields),
         media=bound.media,
-        prompt=prompt_of(fields) if counts and len(request.body) > LARGE else None,
+        input_estimate=prompt_of(fields) if counts and len(request.body) > LARGE else None,
         output_rule=messages_limit,
-        remote_input=bool(kept_id),
-        kept_id=kept_id,
+        remote_input=bool(continued_id),
+        continued_id=continued_id,
         session=session_of(request.headers, fields),
         forward=forwarded_headers(request.headers, _FORWARDED),
         query=_query(request.target),
@@ -241,7 +241,7 @@ class Messages(InboundApi):
         return tuple(name for name in dict.fromkeys((without_suffix, without_prefix)) if name != model)
 
     def prompt_tokens(self, request: InboundRequest) -> int:
-        return prompt_of(request.fields) if request.prompt is None else request.prompt
+        return prompt_of(request.fields) if request.input_estimate is None else request.input_estimate
 
     def selects(self, request: InboundRequest) -> bool:
         """Returns whether the upstream is asked to keep the conversation."""

@@ -25,7 +25,13 @@ from gateway.inbound.relay import NativeStream
 from gateway.inbound.rendering import RenderedStream, RenderingAdapter
 from gateway.inbound.responses.compaction import CompactionRenderer, plan_compaction
 from gateway.inbound.responses.reader import ResponsesReader
-from gateway.inbound.responses.relay import ResponsesRelay, is_failed_event, is_spoken, native_order, without_seals
+from gateway.inbound.responses.relay import (
+    ResponsesRelay,
+    is_failed_event,
+    native_order,
+    speaks_responses,
+    without_seals,
+)
 from gateway.inbound.responses.render import ResponsePlan, ResponseRenderer, WholeResponse
 from gateway.inbound.responses.request import (
     ResponsesFields,
@@ -70,7 +76,7 @@ class Responses(InboundApi):
         return parse_responses_request(request)
 
     def prompt_tokens(self, request: InboundRequest) -> int:
-        return prompt_of(request.fields) if request.prompt is None else request.prompt
+        return prompt_of(request.fields) if request.input_estimate is None else request.input_estimate
 
     def keeps_answer(self, request: InboundRequest) -> bool:
         return True
@@ -83,7 +89,7 @@ class Responses(InboundApi):
                 return CompactionRenderer(plan_of(order, params, ToolTable(), sent), at_path=at_path)
 
             return plan_compaction(order, channel, chat, make_renderer, lacking=lacking, at_path=at_path)
-        if not lacking and is_spoken(channel):
+        if not lacking and speaks_responses(channel):
             native = native_order(order, channel.overrides)
             return AttemptPlan(ResponsesRelay(chat), native, native=True, repaired=partial(without_seals, native))
         params = read_fields(order.fields)

@@ -34,7 +34,7 @@ from gateway.inbound.chat.conversation import finish_translation
 from gateway.inbound.rendering import RenderingAdapter
 from gateway.inbound.responses.output import field
 from gateway.inbound.responses.reader import ResponsesReader
-from gateway.inbound.responses.relay import ResponsesRelay, is_spoken, native_order
+from gateway.inbound.responses.relay import ResponsesRelay, native_order, speaks_responses
 from gateway.inbound.responses.render import ResponsePlan, ResponseRenderer, WholeResponse, usage_object
 from gateway.inbound.responses.request import read_fields, translate_responses
 from gateway.inbound.responses.summary import COMPACTION, seal_summary, summary_order
@@ -85,7 +85,7 @@ class CompactionRenderer(ResponseRenderer):
         return rawjson.encode(fields)
 
     def _write_item(self, item: bytes) -> bytes:
-        events = self._placed(
+        events = self._number_events(
             ((b"output_item.added", field(b"item", item)), (b"output_item.done", field(b"item", item)))
         )
         self._items.append(item)
@@ -182,7 +182,7 @@ def plan_compaction(
     at_path: bool,
 ) -> AttemptPlan:
     """Returns how a conversation is compacted at a channel. Raises BadRequest."""
-    if not lacking and is_spoken(channel):
+    if not lacking and speaks_responses(channel):
         native = native_order(order, channel.overrides)
         if not at_path and vendor_of(channel.preset, channel.base_url).name in _TRIGGER_VENDORS:
             return AttemptPlan(ResponsesRelay(chat), native, native=True)

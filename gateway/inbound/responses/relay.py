@@ -137,7 +137,7 @@ def _readable_items(raw: msgspec.Raw) -> list[Any]:
     return [] if kind == "reasoning" else [raw]
 
 
-def is_spoken(channel: Channel) -> bool:
+def speaks_responses(channel: Channel) -> bool:
     """Returns whether a channel speaks the API, or may, which its first call finds out."""
     return channel.dialect is Dialect.OPENAI and vendor_of(channel.preset, channel.base_url).responses is not False
 

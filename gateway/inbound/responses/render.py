@@ -126,7 +126,7 @@ class ResponseRenderer(Renderer):
             case TextPiece() | ReasoningPiece() | RefusalPiece() | ArgumentsPiece():
                 item, out = self._open(event.number if isinstance(event, ArgumentsPiece) else type(event))
                 logprobs = isinstance(event, TextPiece) and event.logprobs
-                out += self._placed(item.piece(event.piece, logprobs or NO_LOGPROBS))
+                out += self._number_events(item.piece(event.piece, logprobs or NO_LOGPROBS))
             case ToolCallBegan():
                 tool = self._plan.tool(event.name)
                 call = call_item(self._next_id(ID_PREFIXES[tool.kind]), event.id, tool, bare=event.custom)
@@ -136,7 +136,7 @@ class ResponseRenderer(Renderer):
             case Citation():
                 item, out = self._open(TextPiece)
                 if isinstance(item, MessageItem):
-                    out += self._placed(item.cite(event))
+                    out += self._number_events(item.cite(event))
             case ReasoningSeal():
                 out = self._seal(event)
             case AnswerBegan():
@@ -213,21 +213,21 @@ class ResponseRenderer(Renderer):
     def _begin_item(self, item: OutputItem, kind: object) -> bytes:
         before = self._begin() + self._end_item(COMPLETED)
         self._open_item, self._open_kind = item, kind
-        return before + self._placed(item.added())
+        return before + self._number_events(item.added())
 
     def _end_item(self, status: str) -> bytes:
         item, self._open_item, self._open_kind = self._open_item, None, None
         if item is None:
             return b""
-        ended = self._placed(item.ended(status))
+        ended = self._number_events(item.ended(status))
         done = item.done(status)
-        ended += self._placed(((b"output_item.done", field(b"item", done)),))
+        ended += self._number_events(((b"output_item.done", field(b"item", done)),))
         self._items.append(done)
         self._items_size += len(done)
         self.held = self._items_size
         return ended
 
-    def _placed(self, events: Iterable[Event]) -> bytes:
+    def _number_events(self, events: Iterable[Event]) -> bytes:
         """Returns the bytes of events of the open item, with their numbers and the item's place in the output."""
         written = b""
         number, place = self._number, len(self._items)

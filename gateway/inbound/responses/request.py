@@ -25,7 +25,7 @@ from gateway.inbound.chat.api import MAX_MODEL, MAX_OUTPUT, is_plain, missing_in
 from gateway.inbound.json_body import BOM, decode_body, fields_of, unread_names
 from gateway.inbound.relay import forwarded_headers, lower_cap
 from gateway.inbound.responses.items import InputReader
-from gateway.inbound.responses.relay import CONTENT, LEAST_LIMIT, is_spoken, native_order
+from gateway.inbound.responses.relay import CONTENT, LEAST_LIMIT, native_order, speaks_responses
 from gateway.inbound.responses.summary import PROMPT_BOUND, TRIGGER
 from gateway.inbound.responses.tools import ToolTable
 from gateway.upstream.dialects import chat_limit
@@ -130,7 +130,7 @@ class ResponsesFields(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return ENCRYPTED in (self.include or ())
 
     @property
-    def state(self) -> str:
+    def state_field(self) -> str:
         """Returns the field that names input outside of the request; empty if there is none."""
         if self.previous_response_id is None and self.conversation == self.prompt == NULL:
             return ""
@@ -163,9 +163,9 @@ def parse_responses_request(request: HttpRequest) -> InboundRequest:
         least_cap=LEAST_LIMIT,
         input_bound=bound.tokens + MESSAGE_TOKENS * len(texts) + PROMPT_BOUND * compacts,
         media=bound.media,
-        remote_input=bool(typed.state),
-        kept_id=typed.previous_response_id or "",
-        turns="input",
+        remote_input=bool(typed.state_field),
+        continued_id=typed.previous_response_id or "",
+        conversation_field="input",
         output_rule=responses_limit,
         session=_session(typed, request.headers),
         form=AnswerForm(compacts=compacts, repeats=request.repeats),
@@ -196,7 +196,7 @@ def _check(params: ResponsesFields, fields: Fields) -> None:
     if len(params.model) > MAX_MODEL:
         raise BadRequest(f"model has {len(params.model)} characters; the limit is {MAX_MODEL}", param="model")
     if rawjson.is_null(params.input):
-        if not params.state:
+        if not params.state_field:
             raise missing_input(fields, "input")
     elif bytes(memoryview(params.input)[:1]) not in (b'"', b"["):
         raise BadRequest("input must be a string or an array of items", code="invalid_type", param="input")
@@ -213,7 +213,7 @@ def responses_limit(fields: Fields, channel: Channel, served: ServedModel) -> Ou
     """Returns the most output that a request allows, natively or as a chat: some channels turn out to lack the API."""
     typed = read_fields(fields)
     chat = chat_limit(_limit_fields(typed, fields), channel, served)
-    if not is_spoken(channel):
+    if not speaks_responses(channel):
         return chat
     sent = native_order(Order(fields=fields, model=""), channel.overrides).fields
     sent = {**sent, **lower_cap(sent, "max_output_tokens", served)}
@@ -245,9 +245,9 @@ def _session(params: ResponsesFields, headers: Mapping[str, str]) -> str:
 
 def translate_responses(order: Order, params: ResponsesFields) -> tuple[Order, ToolTable]:
     """Returns the order with its conversation, and the tools in it. Raises BadRequest for what cannot be left out."""
-    if params.state:
-        code, why = _KEPT_ELSEWHERE[params.state]
-        raise BadRequest(f"{params.state}: {why}", code=code, param=params.state)
+    if params.state_field:
+        code, why = _KEPT_ELSEWHERE[params.state_field]
+        raise BadRequest(f"{params.state_field}: {why}", code=code, param=params.state_field)
     tools = ToolTable()
     tools.add(params.tools or ())
     reader = InputReader(tools)

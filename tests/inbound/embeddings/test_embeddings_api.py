@@ -57,8 +57,8 @@ def test_a_large_request_is_bounded_and_estimated_whole() -> None:
     body = json.dumps({"model": "e", "input": [LONG, "short"]}).encode()
     request = parse_large(EMBEDDINGS, HttpRequest(body=body, target="", headers={}))
     assert request.input_bound >= len(LONG) // 3
-    assert request.prompt is not None
-    assert abs(request.prompt - 100_000) < 10_000
+    assert request.input_estimate is not None
+    assert abs(request.input_estimate - 100_000) < 10_000
 
 
 def test_tokens_are_estimated_as_so_many() -> None:
