@@ -61,7 +61,7 @@ class InboundRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     body: bytes
     """The whole request as it was sent; empty if only ``fields`` may be used."""
     fields: Fields
-    """The top level of the request in the API's own words, values as they were sent."""
+    """The top level of the request in the API's own words, values as they were sent but for lone surrogates."""
     model: str
     stream: bool = False
     include_usage: bool = True
@@ -83,7 +83,8 @@ class InboundRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The estimated input tokens; None for a request that is not large. A large one is estimated when it is parsed, and
     all work on it is done beside the event loop."""
     output_rule: OutputRule | None = None
-    """None: the rule of the channel's dialect for chat completions (``dialects.chat_limit``)."""
+    """Returns the most output; None for the rule of the channel's dialect for chat completions
+    (``dialects.chat_limit``)."""
     conversation_field: str = "messages"
     """The field with the conversation."""
     session: str = ""

@@ -72,7 +72,7 @@ class _Thread(msgspec.Struct, gc=False):
     """A conversation that the upstream keeps."""
 
     previous_message_id: str | None = None
-    """The message that the request continues; None: everything is in the request."""
+    """The message that the request continues; None if everything is in the request."""
 
 
 _FIELDS = msgspec.json.Decoder(_MessagesFields)

@@ -1,8 +1,7 @@
 """Output items of a response while they grow: the events that a client gets of each, and the finished item.
 
-``added`` returns the events with which an item begins, ``piece`` those of one more piece, ``ended`` those of its end,
-and ``done`` the item as the response has it. An event is its type and its fields, without its number and its place in
-the output, which ``render`` adds. Texts stay JSON strings as they came.
+An event is its type and its fields, without its number and its place in the output, which ``render`` adds. Texts stay
+JSON strings as they came.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -45,25 +44,25 @@ class OutputItem:
             self._pieces = [join_strings(self._pieces)]
         return self._pieces[0]
 
-    def added(self) -> Iterable[Event]:
+    def begin_events(self) -> Iterable[Event]:
         """Returns the events with which the item begins."""
-        return ((b"output_item.added", field(b"item", self._begun())),)
+        return ((b"output_item.added", field(b"item", self._unfinished_item())),)
 
-    def piece(self, piece: bytes, logprobs: bytes = NO_LOGPROBS) -> Iterable[Event]:
-        """Returns the events of one more piece, a JSON string."""
+    def add_piece(self, piece: bytes, logprobs: bytes = NO_LOGPROBS) -> Iterable[Event]:
+        """Add a piece of the text, a JSON string. Returns its events."""
         self._pieces.append(piece)
         self.held += len(piece) + len(logprobs)
         return ()
 
-    def ended(self, status: str) -> Iterable[Event]:
+    def end_events(self, status: str) -> Iterable[Event]:
         """Returns the events of the item's end, before the one with the finished item."""
         return ()
 
-    def done(self, status: str) -> bytes:
+    def finished_item(self, status: str) -> bytes:
         """Returns the finished item."""
         raise NotImplementedError
 
-    def _begun(self) -> bytes:
+    def _unfinished_item(self) -> bytes:
         """Returns the item at its beginning."""
         raise NotImplementedError
 
@@ -82,22 +81,22 @@ class PartItem(OutputItem):
         super().__init__(id, self.kind, **head)
         self._place += field(self.index, b"0")
 
-    def piece(self, piece: bytes, logprobs: bytes = NO_LOGPROBS) -> Iterable[Event]:
+    def add_piece(self, piece: bytes, logprobs: bytes = NO_LOGPROBS) -> Iterable[Event]:
         begun = self._begin_part()
-        super().piece(piece, logprobs)
+        super().add_piece(piece, logprobs)
         return (*begun, (self.text_event + b".delta", self._place + field(b"delta", piece)))
 
-    def ended(self, status: str) -> Iterable[Event]:
+    def end_events(self, status: str) -> Iterable[Event]:
         if not self._pieces:
             return ()
         text = self._place + field(self.text_field, self.text)
         part = self._place + field(b"part", self._part(self.text))
         return (self.text_event + b".done", text), (self.part_event + b".done", part)
 
-    def done(self, status: str) -> bytes:
+    def finished_item(self, status: str) -> bytes:
         return self._item(status, self._part(self.text) if self._pieces else b"")
 
-    def _begun(self) -> bytes:
+    def _unfinished_item(self) -> bytes:
         return self._item("in_progress", b"")
 
     def _begin_part(self) -> tuple[Event, ...]:
@@ -120,10 +119,10 @@ class MessageItem(PartItem):
         self._logprobs: list[bytes] = []
         self._annotations: list[bytes] = []
 
-    def piece(self, piece: bytes, logprobs: bytes = NO_LOGPROBS) -> Iterable[Event]:
+    def add_piece(self, piece: bytes, logprobs: bytes = NO_LOGPROBS) -> Iterable[Event]:
         if logprobs != NO_LOGPROBS:
             self._logprobs.append(logprobs[1:-1])
-        *begun, (name, fields) = super().piece(piece, logprobs)
+        *begun, (name, fields) = super().add_piece(piece, logprobs)
         return (*begun, (name, fields + field(b"logprobs", logprobs)))
 
     def write_pieces(self, pieces: list[bytes], number: int, place: int) -> bytes:
@@ -151,8 +150,8 @@ class MessageItem(PartItem):
         self.held += len(annotation)
         return *begun, (b"output_text.annotation.added", self._place + number + field(b"annotation", annotation))
 
-    def ended(self, status: str) -> Iterable[Event]:
-        for name, fields in super().ended(status):
+    def end_events(self, status: str) -> Iterable[Event]:
+        for name, fields in super().end_events(status):
             more = field(b"logprobs", self._all_logprobs()) if name == b"output_text.done" else b""
             yield name, fields + more
 
@@ -193,12 +192,12 @@ class ReasoningItem(PartItem):
         self._seal = seal
         self.held += len(seal.content)
 
-    def done(self, status: str) -> bytes:
+    def finished_item(self, status: str) -> bytes:
         if not self._summary and self._pieces:
             self._head["content"] = [{"type": "reasoning_text", "text": msgspec.Raw(self.text)}]
         if self._sealed:
             self._head["encrypted_content"] = wrap(self._seal)
-        return super().done(status)
+        return super().finished_item(status)
 
 
 class CallItem(OutputItem):
@@ -214,25 +213,25 @@ class CallItem(OutputItem):
         self._events = b"custom_tool_call_input" if custom else b"function_call_arguments"
         self._name = b"" if custom else field(b"name", rawjson.encode(tool.name))
 
-    def piece(self, piece: bytes, logprobs: bytes = NO_LOGPROBS) -> Iterable[Event]:
-        super().piece(piece)
+    def add_piece(self, piece: bytes, logprobs: bytes = NO_LOGPROBS) -> Iterable[Event]:
+        super().add_piece(piece)
         return () if self._wrapped else self._delta(piece)
 
-    def ended(self, status: str) -> Iterable[Event]:
+    def end_events(self, status: str) -> Iterable[Event]:
         """See ``OutputItem``. A call without arguments gets an empty object."""
         more: Iterable[Event] = ()
         if self._wrapped:
             self._pieces = [rawjson.encode(_unwrap_input(rawjson.text(self.text)))]
             more = self._delta(self.text) if self.text != EMPTY else ()
         elif not self._pieces and self._name and status == COMPLETED:
-            more = self.piece(b'"{}"')
+            more = self.add_piece(b'"{}"')
         text = field(self._field.encode(), self.text)
         return *more, (self._events + b".done", self._place + self._name + text)
 
-    def done(self, status: str) -> bytes:
+    def finished_item(self, status: str) -> bytes:
         return rawjson.encode({**self._head, self._field: msgspec.Raw(self.text), "status": status})
 
-    def _begun(self) -> bytes:
+    def _unfinished_item(self) -> bytes:
         return rawjson.encode({**self._head, self._field: "", "status": "in_progress"})
 
     def _delta(self, piece: bytes) -> tuple[Event]:
@@ -258,20 +257,20 @@ class ClientToolItem(OutputItem):
         super().__init__(id, f"{tool.kind}_call", call_id=call_id)
         self._kind = tool.kind
 
-    def added(self) -> Iterable[Event]:
+    def begin_events(self) -> Iterable[Event]:
         return ()
 
-    def ended(self, status: str) -> Iterable[Event]:
-        return super().added()
+    def end_events(self, status: str) -> Iterable[Event]:
+        return super().begin_events()
 
-    def done(self, status: str) -> bytes:
+    def finished_item(self, status: str) -> bytes:
         text = rawjson.text(self.text)
         value = rawjson.maybe(text.encode("utf-8", "surrogatepass"))
         arguments = value if isinstance(value, dict) else {}
         return rawjson.encode({**self._head, **_CALL_FIELDS[self._kind](arguments, text), "status": status})
 
-    def _begun(self) -> bytes:
-        return self.done("in_progress")
+    def _unfinished_item(self) -> bytes:
+        return self.finished_item("in_progress")
 
 
 class ImageItem(OutputItem):
@@ -282,15 +281,15 @@ class ImageItem(OutputItem):
         self.held = len(medium.data)
         self._medium = medium
 
-    def ended(self, status: str) -> Iterable[Event]:
+    def end_events(self, status: str) -> Iterable[Event]:
         return ((b"image_generation_call.completed", self._place),)
 
-    def done(self, status: str) -> bytes:
+    def finished_item(self, status: str) -> bytes:
         image_format = self._medium.type.partition("/")[2] or "png"
         result = self._medium.data or self._medium.url
         return rawjson.encode({**self._head, "status": "completed", "output_format": image_format, "result": result})
 
-    def _begun(self) -> bytes:
+    def _unfinished_item(self) -> bytes:
         return rawjson.encode({**self._head, "status": "in_progress", "result": None})
 
 

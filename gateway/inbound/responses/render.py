@@ -126,7 +126,7 @@ class ResponseRenderer(Renderer):
             case TextPiece() | ReasoningPiece() | RefusalPiece() | ArgumentsPiece():
                 item, out = self._open(event.number if isinstance(event, ArgumentsPiece) else type(event))
                 logprobs = isinstance(event, TextPiece) and event.logprobs
-                out += self._number_events(item.piece(event.piece, logprobs or NO_LOGPROBS))
+                out += self._number_events(item.add_piece(event.piece, logprobs or NO_LOGPROBS))
             case ToolCallBegan():
                 tool = self._plan.tool(event.name)
                 call = call_item(self._next_id(ID_PREFIXES[tool.kind]), event.id, tool, bare=event.custom)
@@ -213,14 +213,14 @@ class ResponseRenderer(Renderer):
     def _begin_item(self, item: OutputItem, kind: object) -> bytes:
         before = self._begin() + self._end_item(COMPLETED)
         self._open_item, self._open_kind = item, kind
-        return before + self._number_events(item.added())
+        return before + self._number_events(item.begin_events())
 
     def _end_item(self, status: str) -> bytes:
         item, self._open_item, self._open_kind = self._open_item, None, None
         if item is None:
             return b""
-        ended = self._number_events(item.ended(status))
-        done = item.done(status)
+        ended = self._number_events(item.end_events(status))
+        done = item.finished_item(status)
         ended += self._number_events(((b"output_item.done", field(b"item", done)),))
         self._items.append(done)
         self._items_size += len(done)
