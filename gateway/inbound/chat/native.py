@@ -28,7 +28,7 @@ from gateway.domain.failure import AttemptFailed
 from gateway.domain.json_text import refuse_many_elements
 from gateway.domain.order import Order
 from gateway.domain.screen import Screen
-from gateway.domain.sse import BLANK, SSEEvent, stream_in
+from gateway.domain.sse import BLANK, BOM, SSEEvent, stream_in
 from gateway.inbound.chat.edits import COMPLETION, CallDelta, ChunkEditor, JsonObject, identity, mend_head, mend_message
 from gateway.inbound.chat.render import ChatRenderer, WholeChatRenderer
 from gateway.inbound.rendering import RenderedStream, RenderingAdapter, take_late_usage
@@ -256,7 +256,7 @@ def _read_regular(body: bytes, order: Order) -> WholeAnswer | None:
 
     It may begin with blank lines, as DeepSeek's do.
     """
-    body = body.strip().removeprefix(b"\xef\xbb\xbf")
+    body = body.strip().removeprefix(BOM)
     tally = OutputCounter()
     try:
         _check_data(body)

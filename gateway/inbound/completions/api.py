@@ -4,30 +4,20 @@ Channels of dialect openai get the request unchanged. If a channel lacks the API
 of a chat, and what chats cannot express (``suffix``, ``echo``, ``logprobs``, several answers) is refused. By OpenAI's
 rule an answer has at most 16 tokens, unless ``max_tokens`` says otherwise. Some servers have other rules, so the limit
 is always sent: it is what the hold pays for.
-
-Of a chat's answer only the text is shown. At channels that have completions, the answer passes nearly unchanged: the
-model's name is the requested one, ids and usage are completed, and the chunk with the usage and ``[DONE]`` wait for the
-record.
 """
 
 import re
-from functools import partial
 
 import msgspec
 
 from gateway.domain import rawjson
-from gateway.domain.answer import AnswerEvent, AnswerFinished, BlockKind, Medium, RefusalPiece, TextPiece
 from gateway.domain.channel import Channel, Dialect, ServedModel
 from gateway.domain.conversation import Conversation, TextPart, Turn
 from gateway.domain.errors import BadRequest
-from gateway.domain.failure import AttemptFailed
-from gateway.domain.json_text import TooManyElements, refuse_many_elements
 from gateway.domain.order import Order
 from gateway.domain.output_limit import MOST_TOKENS, STANDARD_FIELDS, OutputLimit, larger, read_limit
 from gateway.domain.prompt_size import BOUND_BYTES_PER_TOKEN, MESSAGE_TOKENS, InputBound, bound_of, text_count
 from gateway.domain.rawjson import Fields
-from gateway.domain.sse import SSEEvent, stream_in
-from gateway.domain.usage import Usage, as_object
 from gateway.inbound.api import AttemptPlan, HttpRequest, InboundRequest
 from gateway.inbound.chat.api import (
     MAX_CHOICES,
@@ -41,18 +31,12 @@ from gateway.inbound.chat.api import (
     wants_usage,
 )
 from gateway.inbound.chat.conversation import finish_translation
-from gateway.inbound.chat.edits import identity, mend_head
-from gateway.inbound.chat.render import DONE
+from gateway.inbound.completions.answers import CompletionRenderer, CompletionsRelay, WholeCompletionRenderer
 from gateway.inbound.json_body import BodyLimits, decode_body, fields_of
-from gateway.inbound.relay import RenderableStream, edit_request
-from gateway.inbound.renderer import Renderer, WholeRenderer
-from gateway.inbound.rendering import NativeTap, RenderingAdapter
-from gateway.upstream.adapter import DialectAdapter, WholeAnswer, whole_answer
+from gateway.inbound.relay import edit_request
+from gateway.inbound.rendering import RenderingAdapter
+from gateway.upstream.adapter import DialectAdapter
 from gateway.upstream.dialects import chat_limit
-from gateway.upstream.error_body import excerpt
-from gateway.upstream.failures import bad_response, truncation
-from gateway.upstream.openai.completions import CompletionsDialect
-from gateway.upstream.openai.reader import ChatReader, upstream_id
 
 DEFAULT_OUTPUT = 16
 """The output limit in tokens of a request without one."""
@@ -94,153 +78,6 @@ class _CompletionFields(msgspec.Struct, gc=False):
 
 _FIELDS = msgspec.json.Decoder(_CompletionFields)
 _ONE_TEXT = re.compile(rb'\s*(?:"|\[\s*"(?:[^"\\]|\\.)*"\s*\]\s*\Z)', re.DOTALL)
-
-
-_EMPTY = msgspec.Raw(b'""')
-_REASONS = {"length": "length", "content_filter": "content_filter"}
-"""Finish reasons. All others become ``stop``."""
-
-
-def _head_of(answer: Fields, order: Order) -> Fields:
-    """Returns the fields with which an answer or a chunk begins, see ``identity``."""
-    return identity(answer, upstream_id(answer, order.screen), order, msgspec.Raw(b'"text_completion"'))
-
-
-def _choice_of(number: int, text: msgspec.Raw = _EMPTY, reason: str | None = None) -> Fields:
-    """Returns one choice of an answer or a chunk."""
-    return {
-        "index": rawjson.raw(number),
-        "text": text,
-        "logprobs": rawjson.NULL,
-        "finish_reason": rawjson.raw(reason),
-    }
-
-
-def _event_of(chunk: Fields) -> bytes:
-    """Returns one event."""
-    return b"data: " + rawjson.encode(chunk) + b"\n\n"
-
-
-class CompletionRenderer(Renderer):
-    """Writes the chunks of a stream."""
-
-    all_choices = True
-
-    def __init__(self, order: Order) -> None:
-        self._order = order
-        self._head = _head_of({}, order)
-
-    def shows(self, medium: Medium) -> bool:
-        return False
-
-    def take(self, event: AnswerEvent) -> bytes:
-        if isinstance(event, TextPiece | RefusalPiece):
-            return self._event(_choice_of(event.choice, msgspec.Raw(event.piece)))
-        if isinstance(event, AnswerFinished):
-            return self._event(_choice_of(event.choice, reason=_REASONS.get(event.reason, "stop")))
-        return b""
-
-    def tail(self, usage: Usage, *, estimated: bool) -> bytes:
-        return (self._event(usage=rawjson.raw(as_object(usage))) if self._order.include_usage else b"") + DONE
-
-    def _event(self, *choices: Fields, **more: msgspec.Raw) -> bytes:
-        return _event_of({**self._head, "choices": rawjson.raw(choices), **more})
-
-
-class WholeCompletionRenderer(WholeRenderer):
-    """Writes a whole completion."""
-
-    all_choices = True
-
-    def shows(self, medium: Medium) -> bool:
-        return False
-
-    def tail(self, usage: Usage, *, estimated: bool) -> bytes:
-        choices = [self._choice(self.finishes[index]) for index in sorted(self.finishes)]
-        return rawjson.encode({**_head_of({}, self._order), "choices": choices, "usage": as_object(usage)})
-
-    def _choice(self, finish: AnswerFinished) -> Fields:
-        text = self.text(BlockKind.TEXT, BlockKind.REFUSAL, choice=finish.choice)
-        return _choice_of(finish.choice, _EMPTY if text is None else text, _REASONS.get(finish.reason, "stop"))
-
-
-class CompletionsRelay(RenderingAdapter):
-    """How a channel that has completions is called. A stream for a plain request is rendered as a whole answer, and a
-    whole answer for a stream as chunks.
-    """
-
-    def __init__(self) -> None:
-        super().__init__(CompletionsDialect(), CompletionRenderer, WholeCompletionRenderer)
-
-    def stream(self, order: Order, channel: Channel) -> RenderableStream:
-        return RenderableStream(channel, CompletionTap(order, channel), partial(self.rendered, order, channel))
-
-    def whole(self, body: bytes, order: Order, channel: Channel) -> WholeAnswer:
-        body = body.strip().removeprefix(b"\xef\xbb\xbf")
-        if stream_in(body):
-            return super().whole(body, order, channel)
-        return CompletionTap(order, channel).read_whole(body)
-
-
-class CompletionTap(NativeTap):
-    """Reads a native completion. Implements ``relay.NativeReader``."""
-
-    def __init__(self, order: Order, channel: Channel) -> None:
-        super().__init__(order, channel, ChatReader(order, channel))
-        self._head: Fields = {}
-        """The head of every chunk, as the first one had it."""
-
-    def take_pieces(self, events: bytes, start: int) -> tuple[int, int]:
-        """Returns no pieces: a chunk may belong to any choice, and may end it, so all chunks are decoded."""
-        return 0, start
-
-    def take(self, event: SSEEvent) -> bytes | None:
-        self.take_parts(self.reader.read(event))
-        if self.reader.done:
-            self.complete = True
-            if not self.ended:
-                self.failure = truncation(self._channel, "no finish_reason came")
-        if self.complete or self.failure is not None:
-            return b""  # ``terminal_event`` writes the end, with the usage before it
-        chunk = rawjson.fields(event.data)
-        self._head = self._head or _head_of(chunk, self._order)
-        if not rawjson.items(chunk["choices"]):
-            return b""
-        edited = self._head | chunk
-        edited["model"] = self._head["model"]
-        edited.pop("usage", None)
-        cleaned = self._order.screen.clean(edited)
-        return None if edited == chunk and not cleaned else _event_of(edited)
-
-    def cut_short(self) -> bytes:
-        choices = self.finish_choices("length")
-        return b"".join(self._chunk(_choice_of(number, reason="length")) for number in choices)
-
-    def terminal_event(self, usage: Usage, *, estimated: bool) -> bytes:
-        if not self._order.include_usage:
-            return DONE
-        report = None if estimated else self.reports.as_sent()
-        return self._chunk(usage=rawjson.raw(as_object(usage)) if report is None else report) + DONE
-
-    def _chunk(self, *choices: Fields, **more: msgspec.Raw) -> bytes:
-        head = self._head or _head_of({}, self._order)
-        return _event_of({**head, "choices": rawjson.raw(choices), **more})
-
-    def read_whole(self, body: bytes) -> WholeAnswer:
-        """Reads a plain answer. Raises AttemptFailed if it is an error, or has no texts."""
-        try:
-            refuse_many_elements(body, opens_logprobs=False)
-            self.take_parts(self.reader.read_whole(body))
-            answer = rawjson.fields(body)
-        except TooManyElements as error:
-            raise AttemptFailed(bad_response(self._channel, str(error))) from error
-        except ValueError as error:
-            raise AttemptFailed(bad_response(self._channel, f"it is not a completion: {excerpt(body)}")) from error
-        if not self.began:
-            raise AttemptFailed(bad_response(self._channel, f"it is not a completion: {excerpt(body)}"))
-        edited = dict(answer)
-        mend_head(edited, self.reports, self.reported, _head_of(answer, self._order), self._order)
-        return whole_answer(self, body if edited == answer else rawjson.encode(edited))
 
 
 class Completions(ChatCompletions):

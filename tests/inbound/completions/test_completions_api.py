@@ -8,7 +8,8 @@ import pytest
 from gateway.domain.channel import ServedModel
 from gateway.domain.errors import BadRequest
 from gateway.domain.usage import Usage, UsageSource
-from gateway.inbound.completions.api import CompletionsRelay, parse_completions_request
+from gateway.inbound.completions.answers import CompletionsRelay
+from gateway.inbound.completions.api import parse_completions_request
 from tests.upstream.makers import channel, order
 
 SERVED = ServedModel(name="m")
