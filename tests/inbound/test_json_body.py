@@ -29,6 +29,15 @@ def read(body: bytes) -> dict[str, Any]:
     return {name: json.loads(bytes(raw)) for name, raw in fields_of(body).items()}
 
 
+def without_lone_surrogates(value: Any) -> Any:
+    """The value with U+FFFD in place of each of them."""
+    if isinstance(value, list):
+        return [without_lone_surrogates(item) for item in value]
+    if isinstance(value, dict):
+        return {without_lone_surrogates(name): without_lone_surrogates(item) for name, item in value.items()}
+    return re.sub("[\ud800-\udfff]", "\ufffd", value) if isinstance(value, str) else value
+
+
 def code_of(body: bytes) -> str:
     with pytest.raises(BadRequest) as caught:
         fields_of(body)
@@ -46,6 +55,7 @@ def test_every_object_is_read_as_the_standard_library_reads_it(doc: dict[str, An
 @example({"a": ""}, 6, b"\x00", 0)
 @example({"a": "\\"}, 6, b"\\", 0)
 @example({"a": 1}, 5, b"0", 0)
+@example({"a": "😀"}, 12, b"", 1)
 def test_a_damaged_object_is_refused_or_read_as_the_standard_library_reads_it(
     doc: dict[str, Any], at: int, junk: bytes, lost: int
 ) -> None:
@@ -55,7 +65,7 @@ def test_a_damaged_object_is_refused_or_read_as_the_standard_library_reads_it(
         found = read(body)
     except GatewayError:
         return
-    assert found == json.loads(body.removeprefix(b"\xef\xbb\xbf"))
+    assert found == without_lone_surrogates(json.loads(body.removeprefix(b"\xef\xbb\xbf")))
 
 
 @given(st.dictionaries(st.sampled_from(["a", "messages"]), SURROGATES, max_size=2), st.booleans())
@@ -67,8 +77,7 @@ def test_lone_surrogates_are_replaced(doc: dict[str, str], upper: bool) -> None:
     body = json.dumps(doc)
     if upper:
         body = re.sub(r"\\u([0-9a-f]{4})", lambda match: "\\u" + match[1].upper(), body)
-    whole = {name: re.sub("[\ud800-\udfff]", "\ufffd", text) for name, text in json.loads(body).items()}
-    assert read(body.encode()) == whole
+    assert read(body.encode()) == without_lone_surrogates(json.loads(body))
 
 
 def test_pairs_of_surrogates_and_escaped_backslashes_stay() -> None:
