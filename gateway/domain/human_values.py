@@ -11,10 +11,10 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 
 from gateway.domain.errors import BadRequest
-from gateway.domain.money import parse_dollars, typed_dollars
+from gateway.domain.money import parse_price, typed_dollars
 from gateway.domain.price import UPSTREAM, Price, Tier, rates
 from gateway.domain.price_hours import DAY_MINUTES, DAYS, Day, PriceHours, zone_of
-from gateway.domain.units import MILLION, MOST, MOST_TIMES, Millis, Nanos
+from gateway.domain.units import MILLION, MOST, MOST_TIMES, Millis
 
 _COUNT = re.compile(r"((?=\.?[0-9])[0-9]{0,40}(?:\.[0-9]{1,6})?)([kKmMbB]?)", re.ASCII)
 _MULTIPLIER = re.compile(r"(?=\.?[0-9])[0-9]{0,40}(?:\.[0-9]{1,6})?", re.ASCII)
@@ -230,7 +230,7 @@ def parse_tier(text: str) -> Tier:
     amounts = amounts_text.split("/")
     if not sign or len(amounts) not in AMOUNTS:
         raise BadRequest(f"{text!r} is not a price for longer inputs such as 200k=6/22.50, which is input/output")
-    input_nanos, output, *more = map(_amount, amounts)
+    input_nanos, output, *more = map(parse_price, amounts)
     cached, write, long_write = [*more, None, None, None][:3]
     return Tier(
         above=parse_count(above),
@@ -296,13 +296,6 @@ def _minute_of(text: str) -> int:
     if int(minutes) >= 60 or minute > DAY_MINUTES:
         raise BadRequest(f"{text!r} is not a time of day")
     return minute
-
-
-def _amount(text: str) -> Nanos:
-    nanos = parse_dollars(text)
-    if nanos < 0:
-        raise BadRequest("a price is not negative")
-    return nanos
 
 
 def state_word(state: str) -> str:

@@ -3,10 +3,9 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from gateway.domain.errors import BadRequest
 from gateway.domain.field_kinds import NONE_WORDS, Field, Kind, ListKind
 from gateway.domain.human_values import parse_tier, tier_text
-from gateway.domain.money import dollars, parse_dollars, typed_dollars
+from gateway.domain.money import dollars, parse_price, typed_dollars
 from gateway.domain.price import RATE_NAMES, Tier
 from gateway.domain.rule_text import parse_rate, parse_rule, rates_text, rule_text
 from gateway.domain.units import Millis, Nanos
@@ -26,9 +25,7 @@ class Dollars(Kind[Nanos | None]):
     def read(self, text: str, now: Millis) -> Nanos | None:
         if not self.required and text.strip().lower() in NONE_WORDS:
             return None
-        if (nanos := parse_dollars(text)) < 0:
-            raise BadRequest("a price cannot be negative")
-        return nanos
+        return parse_price(text)
 
     def arguments(self, field: Field, before: Nanos | None, after: Nanos | None) -> Sequence[str]:
         """Returns the option with the amount; nothing for None, because each command sets the whole price."""

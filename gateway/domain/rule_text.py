@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from gateway.domain.errors import BadRequest
 from gateway.domain.human_values import parse_price_hours, parse_tier, tier_text
-from gateway.domain.money import parse_dollars, typed_dollars
+from gateway.domain.money import parse_price, typed_dollars
 from gateway.domain.price import RATE_NAMES, VARIANTS, PriceRule
 from gateway.domain.units import Millis, Nanos
 
@@ -28,7 +28,7 @@ def parse_rate(text: str) -> tuple[str, Nanos]:
     name, equals, amount = text.partition("=")
     if not equals or name.strip() not in RATE_NAMES:
         raise BadRequest(f"{text!r} is not one of {', '.join(RATE_NAMES)} with its dollars, as NAME=1.50")
-    return name.strip(), _amount(amount)
+    return name.strip(), parse_price(amount)
 
 
 def rates_text(rates: Mapping[str, Nanos]) -> str:
@@ -46,15 +46,15 @@ def parse_rule(text: str) -> PriceRule:
             f"{text.strip()!r} is not a rule such as 'mon-fri 01:00-04:00 UTC = 5/20', which is input/output"
         )
     fields: dict[str, Any] = {
-        "input": _amount(input_amount),
-        "output": _amount(output_amount),
+        "input": parse_price(input_amount),
+        "output": parse_price(output_amount),
         "extras": {},
         "tiers": (),
     }
     for word in words:
         name, _, value = word.partition("=")
         if name in _AMOUNTS:
-            fields[_AMOUNTS[name]] = _amount(value)
+            fields[_AMOUNTS[name]] = parse_price(value)
         elif "/" in value:
             fields["tiers"] = (*fields["tiers"], parse_tier(word))
         else:
@@ -110,10 +110,3 @@ def _conditions(text: str) -> dict[str, Any]:
             f"one of {', '.join(VARIANTS)}, before its '='"
         )
     return conditions
-
-
-def _amount(text: str) -> Nanos:
-    nanos = parse_dollars(text)
-    if nanos < 0:
-        raise BadRequest("a price cannot be negative")
-    return nanos
