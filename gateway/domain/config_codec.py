@@ -103,13 +103,13 @@ def write_fields(
     kind = type(value)
     values: dict[str, Value] = {}
     for field, hint in _fields(kind):
-        value_of_field = getattr(value, field.name)
+        field_value = getattr(value, field.name)
         default = field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
-        if field.name in omit or value_of_field is None or value_of_field == default:
+        if field.name in omit or field_value is None or field_value == default:
             continue
         spelling = _SPELLINGS.get((kind, field.name))
         name = _NAMES.get((kind, field.name), field.name)
-        values[name] = spelling[0](value_of_field) if spelling else _write(value_of_field, hint, inner)
+        values[name] = spelling[0](field_value) if spelling else _write(field_value, hint, inner)
     return values
 
 
@@ -127,22 +127,29 @@ def read(
     """
     if not isinstance(values, Mapping):
         raise misfit(path, "must be a table of names and values")
-    omitted = (*base, *inner.get(kind, ()))
-    names = {_NAMES.get((kind, f.name), f.name): (f, hint) for f, hint in _fields(kind) if f.name not in omitted}
-    values_by_field = dict(base)
+    fields = _fields_in_file(kind, (*base, *inner.get(kind, ())))
+    arguments = dict(base)
     for name, value in values.items():
-        if name not in names:
-            raise misfit(f"{path}.{plain(str(name), 64)}", f"is unknown; use one of: {', '.join(names) or 'none'}")
-        field, hint = names[name]
-        spelling = _SPELLINGS.get((kind, field.name))
-        where = f"{path}.{name}"
-        values_by_field[field.name] = (
-            _parse_text(spelling[1], value, where) if spelling else _read(value, hint, where, inner)
-        )
-    for name, (field, _) in names.items():
-        if field.required and field.name not in values_by_field:
+        if name not in fields:
+            raise misfit(f"{path}.{plain(str(name), 64)}", f"is unknown; use one of: {', '.join(fields) or 'none'}")
+        field, hint = fields[name]
+        place = f"{path}.{name}"
+        if (spelling := _SPELLINGS.get((kind, field.name))) is not None:
+            arguments[field.name] = _parse_text(spelling[1], value, place)
+        else:
+            arguments[field.name] = _read(value, hint, place, inner)
+    for name, (field, _) in fields.items():
+        if field.required and field.name not in arguments:
             raise misfit(f"{path}.{name}", "is missing")
-    return kind(**values_by_field)
+    return kind(**arguments)
+
+
+def _fields_in_file(
+    kind: type[msgspec.Struct], omitted: Collection[str]
+) -> dict[str, tuple[msgspec.structs.FieldInfo, Any]]:
+    """Returns the fields that a table may have, and their types, by their names in a file."""
+    fields = [(field, hint) for field, hint in _fields(kind) if field.name not in omitted]
+    return {_NAMES.get((kind, field.name), field.name): (field, hint) for field, hint in fields}
 
 
 @cache

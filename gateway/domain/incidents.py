@@ -233,16 +233,7 @@ class Incidents:
         """
         lasting, warnings = set[int](), list[Incident]()
         for condition in conditions:
-            incident = self._incident_for(condition, now)
-            if incident is None:
-                incident = self.begin(
-                    channel=condition.channel,
-                    subject_id=condition.subject_id,
-                    budget=condition.budget,
-                    kind=condition.kind,
-                    began=now,
-                    last=now,
-                )
+            incident = self._incident_for(condition, now) or self._begin_with(condition, now)
             if incident.budget and (not incident.reason or condition.reason == ALL_SPENT != incident.reason):
                 incident.last = now
                 warnings.append(incident)
@@ -254,6 +245,17 @@ class Incidents:
                 still_fails = other.kind not in _STATE_KINDS and (other.subject_id, _mask(other.key)) in subjects
                 _end_pause(other, now, still_fails=still_fails)
         return warnings
+
+    def _begin_with(self, condition: Condition, now: Millis) -> Incident:
+        """Add an incident for a condition."""
+        return self.begin(
+            channel=condition.channel,
+            subject_id=condition.subject_id,
+            budget=condition.budget,
+            kind=condition.kind,
+            began=now,
+            last=now,
+        )
 
     def _incident_for(self, condition: Condition, now: Millis) -> Incident | None:
         """Returns the incident of a condition. If there are several, it is the one with the latest failure."""

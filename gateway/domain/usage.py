@@ -124,31 +124,44 @@ def canonical(usage: Usage) -> Usage:
 
 
 def _parts(reported: Mapping[str, int], whole: Usage) -> dict[str, int]:
-    """Returns the parts of a usage, without overlaps.
+    """Returns the parts of a usage, without overlaps: output of all kinds and citations are at most the output."""
+    counts = {name: max(0, count) for name, count in reported.items()}
+    parts = _input_kinds(counts, whole)
+    cached_kinds = sum(parts[name] for name in CACHED_PARTS)
+    fresh_kinds = sum(parts[name] for name in INPUT_PARTS) - cached_kinds
+    parts[LONGEST_WRITE] = min(counts.get(LONGEST_WRITE, 0), whole.cache_write_long)
+    output_left = whole.output
+    for name in (*OUTPUT_PARTS, CITATIONS):
+        parts[name] = min(counts.get(name, 0), output_left)
+        output_left -= parts[name]
+    text_left = (
+        whole.input - whole.cached - whole.cache_write - fresh_kinds,
+        whole.cached - cached_kinds,
+        whole.cache_write - whole.cache_write_long,
+        whole.cache_write_long - parts[LONGEST_WRITE],
+        output_left,
+    )
+    parts |= {name: min(counts.get(name, 0), left) for name, left in zip(OTHER_PARTS, text_left, strict=True)}
+    parts |= {name: counts.get(name, 0) for name in UNITS}
+    return {name: count for name, count in parts.items() if count}
+
+
+def _input_kinds(counts: Mapping[str, int], whole: Usage) -> dict[str, int]:
+    """Returns the kinds of input that are not text, and how much of each is cached.
 
     If more input of a kind is reported than is neither cached nor written, the rest counts as cached, up to the cached
-    input. All kinds of output and citations together are at most the output.
+    input.
     """
-    parts: dict[str, int] = {}
-    fresh, cached = whole.input - whole.cached - whole.cache_write, whole.cached
+    kinds: dict[str, int] = {}
+    fresh_left, cached_left = whole.input - whole.cached - whole.cache_write, whole.cached
     for kind in MODALITIES:
-        count = max(0, reported.get(f"input_{kind}", 0))
-        cached_count = min(max(0, reported.get(f"cached_{kind}", 0)), cached)
-        count = max(count, cached_count)
-        new = min(count - cached_count, fresh)
-        cached_count = min(count - new, cached)
-        fresh, cached = fresh - new, cached - cached_count
-        parts[f"input_{kind}"], parts[f"cached_{kind}"] = new + cached_count, cached_count
-    parts[LONGEST_WRITE] = min(max(0, reported.get(LONGEST_WRITE, 0)), whole.cache_write_long)
-    left = whole.output
-    for name in (*OUTPUT_PARTS, CITATIONS):
-        parts[name] = min(max(0, reported.get(name, 0)), left)
-        left -= parts[name]
-    long = whole.cache_write_long - parts[LONGEST_WRITE]
-    limits = (fresh, cached, whole.cache_write - whole.cache_write_long, long, left)
-    parts |= {name: min(max(0, reported.get(name, 0)), limit) for name, limit in zip(OTHER_PARTS, limits, strict=True)}
-    parts |= {name: max(0, reported.get(name, 0)) for name in UNITS}
-    return {name: count for name, count in parts.items() if count}
+        cached = min(counts.get(f"cached_{kind}", 0), cached_left)
+        count = max(counts.get(f"input_{kind}", 0), cached)
+        fresh = min(count - cached, fresh_left)
+        cached = min(count - fresh, cached_left)
+        fresh_left, cached_left = fresh_left - fresh, cached_left - cached
+        kinds[f"input_{kind}"], kinds[f"cached_{kind}"] = fresh + cached, cached
+    return kinds
 
 
 def as_object(usage: Usage) -> dict[str, object]:
