@@ -165,6 +165,7 @@ def _folder(text: str) -> Path:
 
 
 def _port(value: str | int) -> int:
+    """Returns the port in a text or number. Raises BadRequest."""
     try:
         port = int(value)
     except ValueError:
@@ -176,6 +177,7 @@ def _port(value: str | int) -> int:
 
 
 def _seconds(value: str) -> float:
+    """Returns the seconds in a text, at most a day. Raises BadRequest."""
     try:
         seconds = float(value)
     except ValueError:

@@ -21,7 +21,7 @@ class AccountFields(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     status: AccountStatus = AccountStatus.ACTIVE
     budgets: tuple[Budget, ...] = ()
     stop_when_empty: bool = False
-    """End a running stream when its money is gone (``finish_reason`` ``length``)."""
+    """Whether a running stream ends when the money is used up, with the ``finish_reason`` ``length``."""
 
 
 class Account(AccountFields, frozen=True, kw_only=True, omit_defaults=True):

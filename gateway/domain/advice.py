@@ -96,6 +96,7 @@ def _missing_model(error: GatewayError) -> str:
 
 
 def _budget(error: GatewayError) -> str:
+    """Returns the command that raises the budget which was too small; empty if it was not a budget."""
     edit = _EDIT.get(_detail(error, "budget_of"))
     if edit is None:
         return ""
@@ -113,6 +114,7 @@ def _grant(error: GatewayError) -> str:
 
 
 def _limit(error: GatewayError) -> str:
+    """Returns the command that raises the rate limit which was reached; empty if it was not a limit."""
     edit, option = _EDIT.get(_detail(error, "limit_of")), _LIMITS.get(_detail(error, "limit_name"))
     if not isinstance(error, RateLimited) or edit is None or option is None:
         return ""

@@ -25,19 +25,20 @@ class Outcome(StrEnum):
 
     DONE = "done"
     REFUSED = "refused"
-    """Refused by the gateway, before any upstream request."""
+    """The gateway refused the call before any upstream request."""
     ERROR = "error"
-    """Failed at an upstream before the client got a byte; or withheld, because its record could not be written."""
+    """An upstream failed before the client got a byte; or the answer was withheld, because its record was not written.
+    """
     TIMEOUT = "timeout"
     UPSTREAM_CUT = "upstream_cut"
-    """Cut off by an upstream in the middle of the answer."""
+    """An upstream ended the answer in the middle."""
     CLIENT_CLOSED = "client_closed"
     CANCELLED = "cancelled"
-    """Cancelled by the owner."""
+    """The owner cancelled the call."""
     STOPPED = "stopped"
-    """Ended because its money ran out or the gateway stopped."""
+    """The gateway ended the answer, because the money was used up or the gateway stopped."""
     LOST = "lost"
-    """Running when the gateway died; found at the next start."""
+    """The gateway died during the call, which the next start noticed."""
 
 
 REFUSED: Final = Outcome.REFUSED

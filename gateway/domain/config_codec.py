@@ -165,6 +165,7 @@ def misfit(path: str, what: str) -> BadRequest:
 
 
 def _write(value: Any, hint: Any, inner: Mapping[type, Collection[str]]) -> Value:
+    """Returns a value of this type for TOML. ``inner`` has the fields to omit in inner structs."""
     hint = _without_none(hint)
     if hint is Any:
         return _write_any(value)
@@ -196,6 +197,7 @@ def _is_expressible(value: Any) -> bool:
 
 
 def _read_any(value: Any, path: str) -> Any:
+    """Returns the JSON value that ``_write_any`` wrote. Raises BadRequest."""
     if isinstance(value, Mapping) and set(value) == {"json"}:
         try:
             return msgspec.json.decode(str(value["json"]))
@@ -213,6 +215,7 @@ def _read_any(value: Any, path: str) -> Any:
 
 
 def _write_scalar(value: object) -> Value:
+    """Returns a text, number, bool or the value of an enum member. Raises TypeError for anything else."""
     if isinstance(value, enum.Enum):
         return str(value.value)
     if isinstance(value, str | int | float):
@@ -221,6 +224,7 @@ def _write_scalar(value: object) -> Value:
 
 
 def _read(value: Any, hint: Any, path: str, inner: Mapping[type, Collection[str]]) -> Any:
+    """Returns the value of this type for a TOML value. Raises BadRequest."""
     hint = _without_none(hint)
     if hint is Any:
         return _read_any(value, path)
@@ -247,6 +251,7 @@ def _read(value: Any, hint: Any, path: str, inner: Mapping[type, Collection[str]
 
 
 def _read_scalar(value: Any, hint: Any, path: str) -> Any:
+    """Returns a text, number, bool or enum member. Raises BadRequest, with the allowed values of an enum."""
     if isinstance(value, int | float) and not -MOST <= value <= MOST:
         raise misfit(path, f"must be from -{MOST} to {MOST}")
     try:
@@ -258,6 +263,7 @@ def _read_scalar(value: Any, hint: Any, path: str) -> Any:
 
 
 def _parse_text(read_text: Callable[[str], Any], value: object, path: str) -> Any:
+    """Returns what ``read_text`` returns for a string. Raises BadRequest with the path."""
     if not isinstance(value, str):
         raise misfit(path, f"must be a string in quotation marks, not {plain(str(value), 40)}")
     try:

@@ -76,6 +76,7 @@ def highest_price(prices: Sequence[Price]) -> Price:
 
 
 def _most(prices: Sequence[Price], tokens: int) -> dict[str, Any]:
+    """Returns the amounts of a price that are the highest of all these at this input length."""
     all_rates = [rates(price, tokens, MILLION) for price in prices]
     names = dict.fromkeys(name for rate in all_rates for name in rate.extras or ())
     return {
@@ -107,6 +108,7 @@ def highest_cost(
 
 
 def _highest(price: Price, input_tokens: int, output_tokens: int, extras: CallExtras) -> int:
+    """Returns the most that a call can cost at one price, in millionths of nano-dollars, without a multiplier."""
     most = 0
     for tier, longest in _longest_inputs(price, input_tokens) if price.tiers else ((price, input_tokens),):
         input_rate = max(tier.input, tier.cached_input or 0, tier.cache_write or 0, tier.cache_write_long or 0)

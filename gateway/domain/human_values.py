@@ -280,6 +280,7 @@ def parse_price_hours(text: str) -> PriceHours:
 
 
 def _days_of(text: str) -> tuple[Day, ...]:
+    """Returns the days of a text such as ``mon-fri`` or ``sat,sun``. Raises BadRequest."""
     days: set[int] = set()
     numbers: dict[str, int] = {day: number for number, day in enumerate(DAYS)}
     for span in text.split(","):
@@ -291,6 +292,7 @@ def _days_of(text: str) -> tuple[Day, ...]:
 
 
 def _minute_of(text: str) -> int:
+    """Returns the minute of the day of a time such as ``14:00``. Raises BadRequest."""
     hours, _, minutes = text.partition(":")
     minute = int(hours) * 60 + int(minutes)
     if int(minutes) >= 60 or minute > DAY_MINUTES:

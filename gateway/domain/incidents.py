@@ -30,7 +30,7 @@ STORE = ""
 """The channel name of incidents of the store and of budgets."""
 
 PAUSED_STATES = ("cooling", "attention")
-"""States in which a channel gets no calls."""
+"""The states in which a channel gets no calls."""
 
 ALL_SPENT = "all is spent, and calls are rejected"
 

@@ -142,6 +142,7 @@ Part = TypeVar("Part", Price, PriceRule, Tier)
 
 
 def _costs(amounts_of: PriceAmounts) -> bool:
+    """Returns whether any amount is above zero."""
     amounts = (
         amounts_of.input,
         amounts_of.output,
@@ -239,6 +240,7 @@ def variant_price(price: Price, variant: str) -> Price | None:
 
 
 def _with_rule(price: Price, rule: PriceRule) -> Price:
+    """Returns the price with the amounts of a rule."""
     return msgspec.structs.replace(
         price,
         input=rule.input,

@@ -53,6 +53,7 @@ def zone_of(name: str) -> tzinfo:
 
 
 def _written_days(days: list[int]) -> str:
+    """Returns days as ``mon-fri`` or ``sat,sun``, from their numbers in order."""
     spans: list[list[int]] = []
     for day in days:
         if spans and spans[-1][-1] == day - 1:

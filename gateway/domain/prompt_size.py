@@ -110,6 +110,7 @@ def bound_of(
 
 
 def _has_marker(text: bytes, markers: Iterable[bytes]) -> bool:
+    """Returns whether one of the markers is in the text."""
     if text[:9] == b'[{"role":' and text.find(b"[", 1) < 0:  # messages with nothing but texts
         return False
     for marker in markers:  # noqa: SIM110 - a generator would cost more than all this
@@ -138,6 +139,7 @@ def tokens_of(values: Iterable[msgspec.Raw], schemas: Iterable[msgspec.Raw], mes
 
 
 def _estimate(values: Iterable[Any], schemas: Iterable[msgspec.Raw], messages: int) -> int:
+    """Returns about how many tokens these values and schemas and this number of messages have."""
     parts = PromptParts()
     _read(values, parts)
     parts.texts += [bytes(schema).decode("utf-8", "replace") for schema in schemas]

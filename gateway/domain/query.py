@@ -376,6 +376,7 @@ def _unknown_filter(name: str) -> str:
 
 
 def _status_condition(value: str) -> Condition:
+    """Returns the condition of ``st:``. Raises BadRequest."""
     if value in ("err", "error", "errors"):  # all failed calls, not only those with the outcome ``error``
         return FailureCondition()
     if value == "ok":
@@ -389,6 +390,7 @@ def _status_condition(value: str) -> Condition:
 
 
 def _status_of(text: str) -> int:
+    """Returns the status in a text. Raises BadRequest."""
     if not re.fullmatch(r"[0-9]{1,3}", text, re.ASCII):
         raise BadRequest(
             f"st:{text} is not a status; write st:err, st:ok, st:4xx, st:429, st:>=400 or one of {', '.join(_STATES)}"
@@ -397,6 +399,7 @@ def _status_of(text: str) -> int:
 
 
 def _number_condition(field: str, value: str, number_of: Callable[[str], int]) -> NumberCondition:
+    """Returns the condition of a field with a comparison such as ``>5s``. Raises BadRequest."""
     match = _COMPARISON.fullmatch(value)
     sign, text = match.groups() if match else ("", value)
     number = number_of(text)

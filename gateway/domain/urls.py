@@ -108,6 +108,7 @@ def is_near(url: str) -> bool:
 
 
 def _is_near(host: str) -> bool:
+    """Returns whether a host is on this machine or a private network."""
     address = _address(host)
     if address is not None:
         return address.is_private or address.is_loopback

@@ -195,6 +195,7 @@ class Counters:
         return self.total
 
     def _count(self, scope: Scope, since: Millis) -> Amounts:
+        """Returns the sum of the log and the backlog. The caller holds the lock."""
         kind, value = scope
         rows = sums.by_value(self._calls.log.segments, DIMENSION[kind], Span(since))
         counts = sums.total(rows.values()) if scope == ACCOUNT else rows.get(value, Counts())

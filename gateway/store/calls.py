@@ -35,7 +35,7 @@ class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
     """The records that a search found, and how far back it looked."""
 
     records: list[Record]
-    """Newest first."""
+    """The records, newest first."""
     cursor: int | None = None
     """The number below which the search can continue; None if everything was searched."""
     back_to: Millis = Millis(0)

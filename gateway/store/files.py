@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 _HAS_PWRITE = hasattr(os, "pwrite")
-"""False on Windows."""
+"""Whether the system has ``pwrite``, which Windows lacks."""
 _NONBLOCK = getattr(os, "O_NONBLOCK", 0)
 """The flag without which opening a named pipe waits for a writer."""
 _COMMON_FLAGS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)

@@ -42,6 +42,7 @@ class Folder:
             self.fd = -1
 
     def _stable_path(self) -> Path:
+        """Returns a path of the open folder that stays valid if it is renamed; its ordinary path if there is none."""
         for name in NAMES if self.fd >= 0 else ():
             path = Path(name.format(fd=self.fd, dev=self._status.st_dev, ino=self._status.st_ino))
             try:

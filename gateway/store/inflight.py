@@ -155,6 +155,7 @@ class Inflight:
             self._fd = -1
 
     def _write(self, line: bytes) -> None:
+        """Append to the file. Raises OSError; then nothing is appended."""
         if self._torn:
             self._truncate()
         try:

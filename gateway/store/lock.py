@@ -67,6 +67,7 @@ def _acquire_folder(fd: int) -> None:
 
 
 def _acquire(fd: int) -> None:
+    """Lock a file or folder without waiting. Raises OSError."""
     if sys.platform == "win32":
         os.lseek(fd, 1 << 30, os.SEEK_SET)  # beyond the process id, which others may read
         msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)

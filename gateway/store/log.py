@@ -263,6 +263,7 @@ class Log:
         self._day_end = _day_end(tail.segment.name)
 
     def _load(self) -> None:
+        """Open all segments, repair what is damaged, and report what is missing."""
         self.ledger = Ledger(self.folder)
         self.segments = tuple(self._open_segments())
         if self._tail and self._tail.segment is not self.segments[-1]:

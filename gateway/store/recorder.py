@@ -78,6 +78,7 @@ class Syncer:
         self._thread.join()
 
     def _run(self) -> None:
+        """Run rounds until ``close``: when something is due, or a second after a failure."""
         finished = True
         while not self._ending.is_set():
             self._due.wait(None if finished else RETRY_S)
@@ -109,6 +110,7 @@ class Syncer:
 
 
 def _notify_waiter(waiting: "asyncio.Future[None]", error: Exception | None) -> None:
+    """Let a waiting call continue, or raise the error in it. It must run in the event loop of the call."""
     if waiting.done():
         return
     if error is None:
@@ -231,6 +233,7 @@ class Recorder:
             return False  # what was written just now must be synced, too
 
     def _end_holds(self) -> None:
+        """Remove calls whose records are synced from the file of running calls. Raises OSError."""
         with self.lock:
             written = self._backlog.written
             synced, self._synced_count = written[: self._synced_count], 0

@@ -181,6 +181,7 @@ class _LineFilter:
         return [line for line, _ in matching][::-1]
 
     def _matches(self, line: bytes) -> bool:
+        """Returns whether a single line is valid and matches all conditions."""
         try:
             call = self._decode(body_of(line))
         except (msgspec.DecodeError, ValueError):

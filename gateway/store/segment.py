@@ -169,6 +169,7 @@ class Segment:
 
 
 def _lines_up_to(file: BinaryIO, end: int) -> Iterator[bytes]:
+    """Yields the lines of a file before an offset, oldest first, and closes it."""
     with file:
         file.seek(len(HEAD))
         while (left := end - file.tell()) > 0:

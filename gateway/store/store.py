@@ -104,6 +104,7 @@ class Store:
             raise StoreError(f"the last calls may not survive a power cut: {exc}") from exc
 
     def _open(self, now: Callable[[], Millis], *, sync_s: float, segment_bytes: int) -> None:
+        """Open all parts in order; if one fails, close the earlier ones."""
         with ExitStack() as resources:
             make_home(self._home)
             _check_files(self._home)
