@@ -134,9 +134,10 @@ async def chat_model(client: ControlClient, api: PublicApi) -> str:
     if not names:
         raise Quit("the token sees no models; 'tollkeeper doctor' finds out why", Exit.NOT_FOUND)
     if all(map(is_embedding_model, names)):
-        seen = ", ".join(plain(name) for name in names[:5])
+        examples = ", ".join(plain(name) for name in names[:5])
         raise Quit(
-            f"the token sees only models for embeddings ({seen}); choose another --token, or a --model", Exit.NOT_FOUND
+            f"the token sees only models for embeddings ({examples}); choose another --token, or a --model",
+            Exit.NOT_FOUND,
         )
     return (await find_model(client, names)).model
 

@@ -187,6 +187,6 @@ def _report(result: ImportView, *, as_json: bool) -> None:
     if result.expiring.records and not result.applied:
         notify(f"note: with keep_days as in the file, {result.expiring.text} are deleted for good")
     changes = sum(difference.what != "kept" for difference in result.differences)
-    kept = len(result.differences) - changes
-    unchanged = f"; {kept} not in the file, left unchanged" if kept else ""
-    notify(f"{count_text(changes, 'change')} {'made' if result.applied else 'to make'}{unchanged}")
+    unchanged = len(result.differences) - changes
+    unchanged_text = f"; {unchanged} not in the file, left unchanged" if unchanged else ""
+    notify(f"{count_text(changes, 'change')} {'made' if result.applied else 'to make'}{unchanged_text}")

@@ -123,10 +123,10 @@ def _choose_offers(offers: Sequence[Offer], names: Sequence[str], *, add_all: bo
 async def _add(client: ControlClient, offers: list[Offer], chosen: list[Offer]) -> DiscoverResult:
     """Add the chosen offers one after the other. If one fails, the others are still added."""
     result = DiscoverResult(offers=offers, added=[], failed=[])
-    taken = {channel.name for channel in await client.channels()}
+    used = {channel.name for channel in await client.channels()}
     for offer in chosen:
-        name = _unused_name(offer.name, taken)
-        taken.add(name)
+        name = _unused_name(offer.name, used)
+        used.add(name)
         try:
             result.added.append(await client.add_channel(_channel_body(name, offer)))
         except GatewayError as error:
@@ -141,7 +141,7 @@ def _channel_body(name: str, offer: Offer) -> dict[str, object]:
     return body | {field: value for field, value in optional.items() if value}
 
 
-def _unused_name(name: str, taken: set[str]) -> str:
+def _unused_name(name: str, used: set[str]) -> str:
     """Returns the name, followed by a number if it is taken."""
     candidates = chain([name], (f"{name}-{number}" for number in count(2)))
-    return next(candidate for candidate in candidates if candidate not in taken)
+    return next(candidate for candidate in candidates if candidate not in used)

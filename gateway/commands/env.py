@@ -72,25 +72,25 @@ def env(
     evaluate the whole output. Keys are not stored and cannot be looked up: without --key, a placeholder is printed.
     """
     shell_kind = SHELLS[shell] if shell else _own_shell()
-    known = _read_key(key)
-    with _print_key_on_failure(known if key == "-" else ""):
+    secret = _read_key(key)
+    with _print_key_on_failure(secret if key == "-" else ""):
         if app is None and (model or only):
             raise click.UsageError("--model and --only need --for", click.get_current_context())
-        known = _check_key(known, token, given=key is not None)
-        note = "" if known or app else _key_note(token)
+        secret = _check_key(secret, token, is_option=key is not None)
+        note = "" if secret or app else _key_note(token)
         if app is not None:
-            chosen = _choose_snippets(_snippets(app, known, token, model), only, app)
+            chosen = _choose_snippets(_snippets(app, secret, token, model), only, app)
             _print_guide(chosen, shell_kind, as_json=as_json)
             printed = "\n".join(snippet.lines(shell_kind) for snippet in chosen)
-            if not known:
+            if not secret:
                 note = _app_key_note(printed, app, token, only)
-            elif key == "-" and known not in printed:  # a pipe cannot be read again
-                note = f"the printed settings do not contain the key; save it now: {known}"
+            elif key == "-" and secret not in printed:  # a pipe cannot be read again
+                note = f"the printed settings do not contain the key; save it now: {secret}"
         elif as_json:
-            out_json({URL_VARIABLE: _address(), KEY_VARIABLE: known or None})
+            out_json({URL_VARIABLE: _address(), KEY_VARIABLE: secret or None})
         else:
-            for line in environment(_address(), known, shell_kind).splitlines():
-                out(f"# {line}" if KEY_VARIABLE in line and not known else line)
+            for line in environment(_address(), secret, shell_kind).splitlines():
+                out(f"# {line}" if KEY_VARIABLE in line and not secret else line)
     if note:
         notify(note)
 
@@ -191,18 +191,18 @@ def _read_key(option: str | None) -> str:
     return option or (environment_key if environment_key.startswith(PREFIX) else "")
 
 
-def _check_key(key: str, token: str | None, *, given: bool) -> str:
+def _check_key(key: str, token: str | None, *, is_option: bool) -> str:
     """Returns the key if it belongs to the named token, or if none is named. Ignores another token's key that is from
     the environment.
 
-    Raises Quit for another token's key that was ``given``, and NotFound for an unknown name.
+    Raises Quit for another token's key in ``--key`` (``is_option``), and NotFound for an unknown name.
     """
     if token is None or not key:
         return key
     view = run(lambda client: client.token(token))
     if view.hint == hint(key):
         return key
-    if given:
+    if is_option:
         raise Quit(f"the key does not belong to token '{plain(view.name)}', whose key is {view.hint}", Exit.TOKEN)
     return ""
 

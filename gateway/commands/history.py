@@ -152,12 +152,12 @@ def _undo(number: int, *, redo: bool, yes: bool, as_json: bool) -> None:
     except Conflict as error:
         if error.code != "needs_confirmation":
             raise
-        doubt = msgspec.convert(error.details, UndoDoubt)
-        for reason in doubt.reasons:
+        warning = msgspec.convert(error.details, UndoDoubt)
+        for reason in warning.reasons:
             notify(reason)
         verb = "Redo" if redo else "Undo"
-        confirm(f"{verb} change {doubt.entry.id} ({plain(doubt.entry.text)})?", yes=False)
-        result = _send(doubt.entry.id, redo=redo, accept=True)
+        confirm(f"{verb} change {warning.entry.id} ({plain(warning.entry.text)})?", yes=False)
+        result = _send(warning.entry.id, redo=redo, accept=True)
     if as_json:
         out_json(result)
         return

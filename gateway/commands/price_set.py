@@ -221,10 +221,10 @@ def parse_conditions(values: Mapping[str, Any]) -> dict[str, Any]:
 def with_rule(view: PriceView, conditions: Mapping[str, Any], amounts: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the request body of a price with a further rule, which replaces the one with the same conditions."""
     new = msgspec.convert({**conditions, **amounts}, PriceRule)
-    kept = [
+    others = [
         rule for rule in view.rules if (rule.since, rule.during, rule.variant) != (new.since, new.during, new.variant)
     ]
-    body: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(draft_of(view), rules=(*kept, new)))
+    body: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(draft_of(view), rules=(*others, new)))
     return {name: value for name, value in body.items() if value is not None}
 
 

@@ -346,8 +346,8 @@ def _keep_folder(folder: Path, launch: Launch) -> None:
     with suppress(OSError):
         for name in launch.files:
             (folder / name).unlink(missing_ok=True)
-        kept = folder.rename(folder.with_name(f"{folder.name}-kept"))
-        notify(f"what the program wrote is in {plain(str(kept), 1_000)}; copy it before the system removes it")
+        new_folder = folder.rename(folder.with_name(f"{folder.name}-kept"))
+        notify(f"what the program wrote is in {plain(str(new_folder), 1_000)}; copy it before the system removes it")
 
 
 def _label(program: str, arguments: Sequence[str]) -> str:

@@ -168,12 +168,12 @@ def stop(wait: float, *, at_once: bool) -> None:
     config = current_config()
 
     async def work() -> Endpoint | None:
-        found = await launch.check_server(config)
-        if found.silent is not None:
-            raise found.silent
-        if found.endpoint is not None:
-            await launch.stop(found.endpoint, now=at_once, wait_s=wait)
-        return found.endpoint
+        state = await launch.check_server(config)
+        if state.silent is not None:
+            raise state.silent
+        if state.endpoint is not None:
+            await launch.stop(state.endpoint, now=at_once, wait_s=wait)
+        return state.endpoint
 
     notify("Server stopped." if asyncio.run(work()) else NO_SERVER.format(home=config.home))
 

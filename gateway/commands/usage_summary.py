@@ -38,8 +38,8 @@ def _dimensions_of(text: str) -> tuple[str, ...]:
     """Returns the dimensions in ``token,model``. Raises BadRequest for an unknown one."""
     names = tuple(parse_names(text))
     if not names or (wrong := [name for name in names if name not in DIMENSIONS]):
-        known = ", ".join(repr(name) for name in DIMENSIONS)
-        raise BadRequest(f"{wrong[0] if names else text!r} is not one of {known}")
+        choices = ", ".join(repr(name) for name in DIMENSIONS)
+        raise BadRequest(f"{wrong[0] if names else text!r} is not one of {choices}")
     return names
 
 
@@ -67,6 +67,17 @@ PAIR = {"token", "model"}
 """Dimensions that may be combined."""
 NamedRow = tuple[list[str], SumRow]
 """A row with its name in each dimension."""
+
+
+class Grouping(msgspec.Struct, frozen=True):
+    """How calls are summed up."""
+
+    names: tuple[str, ...]
+    """The dimensions in the order of the columns, the time first."""
+    by: str
+    """The server's name of the dimension, or of both; empty if calls are summed up by time only."""
+    step: str
+    """The time span; empty if there is none."""
 
 
 @click.command(
@@ -121,7 +132,7 @@ def summary(by: tuple[tuple[str, ...], ...], *, as_csv: bool, as_json: bool, **v
     _print_notes(view, note)
 
 
-async def _fetch(client: ControlClient, query: CallQuery, grouping: "Grouping") -> tuple[Summary, str]:
+async def _fetch(client: ControlClient, query: CallQuery, grouping: Grouping) -> tuple[Summary, str]:
     """Returns the sums, and a note if no calls match."""
     since, until = query.query.since, query.query.until
     filters = {name: value for name, value in query.fields.items() if name not in ("since", "until")}
@@ -143,17 +154,6 @@ def _print_notes(view: Summary, note: str) -> None:
         notify(f"{refused}; 'usage list' has one line for all of them")
     left_out = "; older calls are not counted: their records were deleted" if view.incomplete else ""
     notify(f"from {local_time(view.since_ms)} to {local_time(view.until_ms)}{left_out}")
-
-
-class Grouping(msgspec.Struct, frozen=True):
-    """How calls are summed up."""
-
-    names: tuple[str, ...]
-    """The dimensions in the order of the columns, the time first."""
-    by: str
-    """The server's name of the dimension, or of both; empty if calls are summed up by time only."""
-    step: str
-    """The time span; empty if there is none."""
 
 
 def _grouping_of(names: tuple[str, ...]) -> Grouping:

@@ -98,19 +98,19 @@ async def edit_channel(edits: ConfigEdits, request: web.Request) -> SavedChannel
     return msgspec.structs.replace(await _saved_view(edits, old.id, old), unchanged=unchanged)
 
 
-def _with_matching_url(asked: Channel, old: Channel) -> Channel:
+def _with_matching_url(edited: Channel, old: Channel) -> Channel:
     """Returns the channel with an address for its dialect, if the dialect has changed but the address has not.
 
     The address is empty if the dialect has none, else the old one or the default. Raises BadRequest without either.
     """
-    if asked.dialect is old.dialect or asked.base_url != old.base_url:
-        return asked
-    if not asked.dialect.info.needs_url:
-        return msgspec.structs.replace(asked, base_url="", preset="" if asked.preset == old.preset else asked.preset)
-    url = old.base_url or default_base_url(asked.dialect, asked.preset)
+    if edited.dialect is old.dialect or edited.base_url != old.base_url:
+        return edited
+    if not edited.dialect.info.needs_url:
+        return msgspec.structs.replace(edited, base_url="", preset="" if edited.preset == old.preset else edited.preset)
+    url = old.base_url or default_base_url(edited.dialect, edited.preset)
     if not url:
-        raise BadRequest(f"base_url: the {asked.dialect} dialect needs the address of its upstream", param="base_url")
-    return msgspec.structs.replace(asked, base_url=url)
+        raise BadRequest(f"base_url: the {edited.dialect} dialect needs the address of its upstream", param="base_url")
+    return msgspec.structs.replace(edited, base_url=url)
 
 
 def _channel_of(changes: Sequence[Change]) -> Channel:
@@ -175,11 +175,11 @@ async def plan_batch_change(edits: ConfigEdits, ref: str, body: bytes | None) ->
 
 async def _edit_changes(edits: ConfigEdits, old: Channel, body: bytes) -> list[Change]:
     """Returns the changes of an edit: the channel, and its list of models if that was fetched."""
-    asked = patch(old, body, (*ChannelFields.__struct_fields__, "dialect"))
-    if asked.preset != old.preset:
-        validation.preset(asked.preset)
-    chosen = chosen_by_hand(old, _with_matching_url(asked, old), sends_patterns="patterns" in members(body))
-    channel = _date_models(_check(fix_models(chosen), edits), old, edits)
+    edited = patch(old, body, (*ChannelFields.__struct_fields__, "dialect"))
+    if edited.preset != old.preset:
+        validation.preset(edited.preset)
+    edited = chosen_by_hand(old, _with_matching_url(edited, old), sends_patterns="patterns" in members(body))
+    channel = _date_models(_check(fix_models(edited), edits), old, edits)
     changes = await model_lists.save_changes(channel, old, edits)
     changes[0] = await _with_new_prices(_channel_of(changes), old, edits)
     return changes

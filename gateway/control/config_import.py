@@ -53,7 +53,7 @@ class ImportPlan:
         self._before = self.registry = registry
         """The configuration before the import, and as it will be after the changes that are planned so far."""
         self.changes: list[Change] = []
-        self._kept: list[Difference] = []
+        self._unchanged: list[Difference] = []
         """The entities that stay although the document does not name them."""
         self.keys: dict[str, str] = {}
         """The keys of new tokens by name."""
@@ -64,7 +64,7 @@ class ImportPlan:
     def differences(self) -> list[Difference]:
         """Returns what is added, changed and removed, then what stays."""
         changes = changes_of(self.changes, self._before, self.registry)
-        return [*differences_of(changes), *self._kept]
+        return [*differences_of(changes), *self._unchanged]
 
     def plan(self, document: Document, *, prune: bool) -> None:
         """Plan the changes that a document makes. Raises BadRequest with the path of an invalid value."""
@@ -105,7 +105,7 @@ class ImportPlan:
             if prune:
                 self._add_change(section, entity, None)
             else:
-                self._kept.append(Difference(what="kept", noun=section.noun, name=title, fields=[]))
+                self._unchanged.append(Difference(what="kept", noun=section.noun, name=title, fields=[]))
 
     def replace_channel(self, channel: Channel) -> None:
         """Replace the planned state of an added or changed channel."""
@@ -162,8 +162,8 @@ class ImportPlan:
         """
         present = {model.name: model for model in old.models} if old is not None else {}
         named = tuple(
-            msgspec.structs.replace(model, created=same.created, told=same.told)
-            if (same := present.get(model.name)) is not None
+            msgspec.structs.replace(model, created=existing.created, told=existing.told)
+            if (existing := present.get(model.name)) is not None
             else msgspec.structs.replace(model, created=self._now)
             for model in new.models
         )

@@ -33,11 +33,11 @@ ANSWER_S = 2.0
 async def list_offers(edits: ConfigEdits, request: web.Request) -> list[Offer]:
     """GET /offers: the offers, local servers first. An upstream that already has a channel is not offered."""
     query(request.query, {})
-    taken = {channel.base_url for channel in edits.registry.channels.values()}
+    used = {channel.base_url for channel in edits.registry.channels.values()}
     return [
         offer
         for offer in (*await _local_offers(edits.engine), *key_offers(os.environ))
-        if offer.base_url not in taken and not edits.engine.address.startswith(offer.base_url)
+        if offer.base_url not in used and not edits.engine.address.startswith(offer.base_url)
     ]
 
 

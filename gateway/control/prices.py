@@ -83,11 +83,11 @@ async def put_price(edits: ConfigEdits, request: web.Request) -> PriceView:
     price = await _price_of(edits, model, await request.read())
     channel = _channel_param(edits, request)
     if channel is None:
-        what, change = f"the price of '{model}'", Change("prices", model, price)
+        subject, change = f"the price of '{model}'", Change("prices", model, price)
     else:
-        what = f"the price of '{model}' at channel '{channel.name}'"
+        subject = f"the price of '{model}' at channel '{channel.name}'"
         change = Change("channels", channel.id, with_price(_require_model(channel, model), {model: price}))
-    await edits.commit(f"set {what}", f"{what} is as before", change)
+    await edits.commit(f"set {subject}", f"{subject} is as before", change)
     return price_view(price, edits.now, channel=channel.name if channel is not None else "")
 
 
@@ -148,11 +148,11 @@ async def import_prices(edits: ConfigEdits, request: web.Request) -> list[PriceP
         msg = f"no channel or vendor '{plain(body.channel)}'; known are: {names or 'none'}"
         raise NotFound(msg, param="channel")
     price_list = await load()
-    known = await asyncio.to_thread(lambda: list(known_prices(channels, registry, price_list, now)))
+    candidates = await asyncio.to_thread(lambda: list(known_prices(channels, registry, price_list, now)))
     proposals: list[PriceProposal] = []
     prices: dict[ChannelId, dict[str, Price | None]] = {}
     sources: dict[str, None] = {}
-    for channel, served, price in known:
+    for channel, served, price in candidates:
         if body.models is not None and served.name not in body.models:
             continue
         proposal = _proposal(edits, channel, served, price, body)
@@ -165,7 +165,10 @@ async def import_prices(edits: ConfigEdits, request: web.Request) -> list[PriceP
         await edits.commit(
             f"imported {count} from {first_of([*sources], 2)}",
             f"the import of {count} is reverted",
-            *(Change("channels", id_, with_price(registry.channels[id_], own)) for id_, own in prices.items()),
+            *(
+                Change("channels", id_, with_price(registry.channels[id_], new_prices))
+                for id_, new_prices in prices.items()
+            ),
         )
     return proposals
 
@@ -176,19 +179,23 @@ def _names(channel: Channel) -> Sequence[str]:
 
 
 def _proposal(
-    edits: ConfigEdits, channel: Channel, served: ServedModel, known: Price, body: ImportPricesBody
+    edits: ConfigEdits, channel: Channel, served: ServedModel, known_price: Price, body: ImportPricesBody
 ) -> PriceProposal:
     """Returns the comparison of a model's price at a channel with the known one, and whether the import replaces it."""
     current = channel_price(channel, served, edits.registry.prices)
-    by_owner, changed, guard = set_by_owner(current), differs(current, known), implausibility(current, known)
+    by_owner, changed, guard = (
+        set_by_owner(current),
+        differs(current, known_price),
+        implausibility(current, known_price),
+    )
     return PriceProposal(
         model=served.name,
         channel=channel.name,
         now=price_view(current, edits.now, served.name) if current is not None else None,
-        listed=price_view(known, edits.now, served.name),
+        listed=price_view(known_price, edits.now, served.name),
         kept=by_owner,
         differs=changed,
-        change=change_kind(current, known),
+        change=change_kind(current, known_price),
         guard=guard,
         applied=body.apply and changed and not by_owner and (body.accept or not guard),
     )
@@ -203,8 +210,8 @@ async def remove_price(edits: ConfigEdits, request: web.Request) -> dict[str, st
     if (channel := _channel_param(edits, request)) is not None:
         if all(served.price is None for served in channel.models if served.name == model):
             raise NotFound(f"channel '{channel.name}' has no price of its own for '{plain(model)}'", param="model")
-        what, change = f"the price of '{model}' at channel '{channel.name}'", with_price(channel, {model: None})
-        return await edits.commit(f"removed {what}", f"{what} is back", Change("channels", channel.id, change))
+        subject, change = f"the price of '{model}' at channel '{channel.name}'", with_price(channel, {model: None})
+        return await edits.commit(f"removed {subject}", f"{subject} is back", Change("channels", channel.id, change))
     return await edits.commit(
         f"removed the price of '{model}'", f"the price of '{model}' is back", *_removal_changes(edits, model)
     )

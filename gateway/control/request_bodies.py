@@ -77,11 +77,11 @@ def require_known(names: Mapping[str, object], allowed: Collection[str], where: 
     """Check that all names are allowed. ``where`` is the path of the object that has them. Raises BadRequest."""
     for name in names:
         if name not in allowed:
-            place = f"{where}.{plain(name, 64)}" if where else plain(name, 64)
+            path = f"{where}.{plain(name, 64)}" if where else plain(name, 64)
             raise BadRequest(
-                f"unknown field '{place}'; the known fields are: {', '.join(sorted(allowed)) or 'none'}",
+                f"unknown field '{path}'; the known fields are: {', '.join(sorted(allowed)) or 'none'}",
                 code="unknown_field",
-                param=place,
+                param=path,
             )
 
 
@@ -127,9 +127,9 @@ def _type_error(name: str, text: str, hint: Any) -> BadRequest:
     `$[0].nanos```.
     """
     match = _DECODER_MESSAGE.fullmatch(text)
-    what, place = (match["what"], match["place"] or "$") if match else (text, "$")
-    choices = "; known: " + ", ".join(_choices(hint)) if "enum" in what.lower() and any(_choices(hint)) else ""
-    return BadRequest(f"{name}{place.removeprefix('$')}: {plain(what)}{choices}", param=name)
+    reason, path = (match["what"], match["place"] or "$") if match else (text, "$")
+    choices = "; known: " + ", ".join(_choices(hint)) if "enum" in reason.lower() and any(_choices(hint)) else ""
+    return BadRequest(f"{name}{path.removeprefix('$')}: {plain(reason)}{choices}", param=name)
 
 
 def _choices(hint: Any) -> Iterator[str]:
@@ -143,19 +143,19 @@ def _choices(hint: Any) -> Iterator[str]:
         yield from _choices(inner)
 
 
-def _check_nested(place: str, value: object, hint: Any) -> None:
+def _check_nested(path: str, value: object, hint: Any) -> None:
     """Check that structs inside a value have only known fields, because the decoder drops unknown ones silently, and
     that numbers are within bounds. Raises BadRequest.
     """
     inner = next((h for h in (hint, *get_args(hint)) if isinstance(h, type) and issubclass(h, msgspec.Struct)), None)
     if isinstance(value, list):
         for number, item in enumerate(value):
-            _check_nested(f"{place}[{number}]", item, inner)
+            _check_nested(f"{path}[{number}]", item, inner)
     elif isinstance(value, dict):
         if inner is not None:
-            require_known(value, inner.__struct_fields__, place)
+            require_known(value, inner.__struct_fields__, path)
         for name, item in value.items():
-            _check_nested(f"{place}.{name}", item, None if inner is None else _hints(inner)[name])
+            _check_nested(f"{path}.{name}", item, None if inner is None else _hints(inner)[name])
     elif isinstance(value, int | float) and not -MOST <= value <= MOST:
-        message = f"{place}: must be from -{MOST} to {MOST}"
-        raise BadRequest(message, param=place.partition(".")[0].partition("[")[0])
+        message = f"{path}: must be from -{MOST} to {MOST}"
+        raise BadRequest(message, param=path.partition(".")[0].partition("[")[0])

@@ -95,8 +95,8 @@ async def with_known_prices(channel: Channel, names: Collection[str], registry: 
     except Unavailable:
         find = lambda _channel, _served, _now: None  # noqa: E731 - a list without prices
     part = msgspec.structs.replace(channel, models=tuple(unpriced))
-    known = await asyncio.to_thread(lambda: list(known_prices([part], registry, find, now)))
-    return with_price(channel, {served.name: price for _, served, price in known if not implausibility(None, price)})
+    priced = await asyncio.to_thread(lambda: list(known_prices([part], registry, find, now)))
+    return with_price(channel, {served.name: price for _, served, price in priced if not implausibility(None, price)})
 
 
 def new_prices(channel: Channel, old: Channel | None) -> list[Price]:
@@ -190,9 +190,9 @@ class PriceList:
         makers = [v for v in self._vendors if v.model_match is not None and v.model_match.is_match(name.lower())]
         for vendors, model in ((named, short), (makers[:1], name), (self._vendors, name)):
             prices = {vendor.id: self._price(vendor, model, name, now) for vendor in vendors}
-            known = {vendor: price for vendor, price in prices.items() if price is not None}
-            if known:
-                return known
+            charged = {vendor: price for vendor, price in prices.items() if price is not None}
+            if charged:
+                return charged
         return {}
 
     def _price(self, vendor: "Provider", upstream: str, model: str, now: Millis, base_url: str = "") -> Price | None:

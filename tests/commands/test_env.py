@@ -186,7 +186,7 @@ def test_the_model_must_be_one_that_the_token_sees() -> None:
 
 def test_an_unknown_program_is_refused_with_those_there_are() -> None:
     ran = run("env", "--for", "emacs", control=Control(APPS))
-    assert (ran.code, "known: claude, codex" in ran.err) == (Exit.NOT_FOUND, True)
+    assert (ran.code, "the apps are: claude, codex" in ran.err) == (Exit.NOT_FOUND, True)
 
 
 def test_the_variables_or_the_file_alone() -> None:
