@@ -206,7 +206,7 @@ class AnswerReader(Protocol):
     done: bool = False
     """Whether the last event came."""
     has_content: bool = False
-    """A block of the answer began. Where a native answer is only tapped, the tap says so."""
+    """Whether a block of the answer has begun. If a native answer is only tapped, the tap sets it."""
     ends_blocks: bool = False
     """Whether the upstream says when a block is complete."""
     watches: bool = False

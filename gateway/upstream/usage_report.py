@@ -253,31 +253,36 @@ class UsageReports:
         """Add a report. ``per_choice``: llama.cpp sends one for each choice; only the outputs add up."""
         merges = self._report is not None and not per_choice
         usage = None if merges else openai_usage(report)
-        counts = rawjson.maybe(report) if usage is None else {}
-        if not isinstance(counts, dict):
-            self.suspect = self.suspect or bool(counts)
-            return
-        original, counts = counts, with_underscores(counts)
-        renamed = counts is not original
-        if merges:
-            counts = self._merged(counts)
-        if counts != original:
-            report = rawjson.raw(counts)
-        if merges:
-            usage = openai_usage(report)
-        self._report, self.plain = report.copy(), usage is not None  # not a view, which would keep the whole answer
-        reading = read_report(counts, self._limits) if usage is None else UsageReading(usage)
+        if usage is None:
+            reading = self._read(report, merges=merges)
+        else:
+            reading, self.plain, self._report = UsageReading(usage), True, report.copy()
         if reading is None:
-            self.suspect = self.suspect or any("oken" in name for name in counts)
             return
         self.suspect = self.suspect or reading.suspect
         if per_choice:
             self._output_sum += reading.usage.output
             usage = msgspec.structs.replace(reading.usage, output=self._output_sum)
             reading = msgspec.structs.replace(reading, usage=usage, corrected=True)
-        elif renamed:
-            reading = msgspec.structs.replace(reading, corrected=True)
         self._reading = reading
+
+    def _read(self, report: msgspec.Raw, *, merges: bool) -> UsageReading | None:
+        """Returns the reading of a report, merged with those before it if it ``merges``; None if it says too little."""
+        decoded = rawjson.maybe(report)
+        if not isinstance(decoded, dict):
+            self.suspect = self.suspect or bool(decoded)
+            return None
+        named = with_underscores(decoded)
+        counts = self._merged(named) if merges else named
+        if counts != decoded:
+            report = rawjson.raw(counts)
+        usage = openai_usage(report) if merges else None
+        self._report, self.plain = report.copy(), usage is not None  # not a view, which would keep the whole answer
+        reading = read_report(counts, self._limits) if usage is None else UsageReading(usage)
+        if reading is None:
+            self.suspect = self.suspect or any("oken" in name for name in counts)
+            return None
+        return reading if named is decoded else msgspec.structs.replace(reading, corrected=True)
 
     def _merged(self, later: dict[str, Any]) -> dict[str, Any]:
         """Returns a later report merged with those before it."""

@@ -57,7 +57,7 @@ class Vendor(msgspec.Struct, frozen=True, kw_only=True):
     strict_messages: bool = False
     """Whether it refuses a message with unknown fields."""
     completions_root: str = ""
-    """The path that replaces that of the base URL for ``/completions``; empty if they are below the base URL."""
+    """What precedes ``/completions`` instead of the version at the end of the base URL; empty if it is the same."""
     stream_options: bool = True
     """Whether it accepts ``stream_options``, which ask for the usage of a stream."""
     empty_content: bool = False

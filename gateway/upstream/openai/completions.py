@@ -15,8 +15,8 @@ from gateway.upstream.openai.dialect import PLAIN_HEADERS, STREAM_HEADERS, endpo
 from gateway.upstream.openai.reader import ChatReader
 from gateway.upstream.vendors import Vendor, vendor_of
 
-USUAL_OUTPUT = msgspec.Raw(b"16")
-"""OpenAI's default for ``max_tokens``, which is sent if the client sends none, so that every vendor has the same."""
+DEFAULT_MAX_TOKENS = msgspec.Raw(b"16")
+"""OpenAI's default for ``max_tokens``, which is sent if the client sends none."""
 
 
 class CompletionsDialect(RequestWriter):
@@ -28,7 +28,7 @@ class CompletionsDialect(RequestWriter):
         dropped = tuple(name for name in learned.dropped if fields.pop(name, None) is not None)
         fields["model"] = rawjson.raw(served.upstream_name)
         if rawjson.is_null(fields.get("max_tokens")):
-            fields["max_tokens"] = USUAL_OUTPUT
+            fields["max_tokens"] = DEFAULT_MAX_TOKENS
         lowered = limit_output(fields, TokenLimitField.KEEP, learned.max_output)
         if order.stream:
             request_usage(fields, requested=vendor.stream_options and "stream_options" not in learned.dropped)

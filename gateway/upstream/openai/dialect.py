@@ -48,9 +48,10 @@ class _Target(msgspec.Struct, frozen=True, gc=False):
         """Returns the name of the output limit. It is never one that is not accepted, because then the output would be
         unlimited.
         """
-        accepted = [name for name in CAPS if self.vendor.accepts(name)]
-        if len(accepted) == 1:
-            return TokenLimitField(accepted[0])
+        if self.vendor.allow or self.vendor.deny:
+            accepted = [name for name in CAPS if self.vendor.accepts(name)]
+            if len(accepted) == 1:
+                return TokenLimitField(accepted[0])
         own_field = self.learned.token_limit_field or self.channel.token_limit_field
         return own_field or self.vendor.limit_field(self.served.upstream_name)
 
