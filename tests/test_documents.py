@@ -25,6 +25,7 @@ ONLY_FOR_THE_OWNER = {
         "bad_configuration",
         "conflict",
         "newer_change",
+        "port_in_use",
         "store_busy",
         "store_damaged",
         "store_too_new",
