@@ -50,9 +50,9 @@ _RULES: Final = (
     _rule(r"/messages/batches.*|/batches.*", "batches are " + _VENDOR_ONLY),
     _rule(
         r"/(?:files|uploads|vector_stores|assistants|threads|containers|skills|conversations)(?:/.*)?",
-        "files, threads and the like, which a vendor keeps, are " + _VENDOR_ONLY,
+        "files, threads and other objects that a vendor stores are " + _VENDOR_ONLY,
     ),
-    _rule(r"/responses/.*", "of a response there are GET, DELETE, GET /input_items and POST /cancel"),
+    _rule(r"/responses/.*", "a response supports GET, DELETE, GET /input_items and POST /cancel only"),
     _rule(
         r"/(?:images|audio|videos|realtime|moderations|fine_tuning|fine-tunes|rerank|ocr)(?:/.*)?",
         "this API is " + _VENDOR_ONLY,
@@ -75,12 +75,12 @@ _RULES: Final = (
     ),
     _rule(
         r"/(?:favicon\.ico|robots\.txt|apple-touch-icon.*|metrics|index\.html?)",
-        "a browser or a monitor asked, and needs no answer",
+        "a browser or a monitor sent the request, and works without an answer",
         harmless=True,
     ),
     _rule(
         rf"/.*?/(?:v1/)?(?:{_TAILS})(?:/count_tokens)?",
-        "the base URL has a part too much: set it to {base}, or to {root} for Anthropic's",
+        "the base URL has an extra part: set it to {base}, or to {root} for Anthropic's",
     ),
 )
 

@@ -65,11 +65,13 @@ def check_overrides(overrides: Overrides) -> None:
         _check_type(name, value)
     both = ", ".join(sorted(overrides.set.keys() & {*overrides.default, *overrides.remove}))
     if both:
-        raise BadRequest(f"overrides: what is set has no default and is not removed: {both}", param="overrides")
+        raise BadRequest(
+            f"overrides: a parameter that is set can neither have a default nor be removed: {both}", param="overrides"
+        )
     if len(overrides.system) > SYSTEM_LIMIT:
         raise BadRequest(f"overrides: the system prompt is longer than {SYSTEM_LIMIT} characters", param="overrides")
     if overrides.replace_system and not overrides.system:
-        raise BadRequest("overrides: there is no system prompt to replace the client's with", param="overrides")
+        raise BadRequest("overrides: a system prompt is needed to replace the client's", param="overrides")
 
 
 def _check_type(name: str, value: Any) -> None:

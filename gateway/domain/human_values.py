@@ -268,7 +268,7 @@ def parse_price_hours(text: str) -> PriceHours:
     """Returns hours such as ``mon-fri 01:00-04:00 UTC``, by default of every day and in UTC. Raises BadRequest."""
     match = _HOURS.fullmatch(text.strip())
     if match is None:
-        raise BadRequest(f"{text!r} are not hours such as 'mon-fri 01:00-04:00 UTC'")
+        raise BadRequest(f"{text!r} is not a time range such as 'mon-fri 01:00-04:00 UTC'")
     start, end, zone = _minute_of(match["start"]), _minute_of(match["end"]), match["zone"] or "UTC"
     if start == DAY_MINUTES:
         raise BadRequest(f"{text!r}: hours begin before 24:00")
@@ -286,7 +286,7 @@ def _days_of(text: str) -> tuple[Day, ...]:
     for span in text.split(","):
         first, _, last = span.partition("-")
         if first not in numbers or (last or first) not in numbers:
-            raise BadRequest(f"{text!r} are not days such as mon-fri or sat,sun")
+            raise BadRequest(f"{text!r} is not a list of days such as mon-fri or sat,sun")
         days |= {(numbers[first] + step) % 7 for step in range((numbers[last or first] - numbers[first]) % 7 + 1)}
     return tuple(DAYS[day] for day in sorted(days))
 

@@ -138,7 +138,7 @@ class Fallbacks(Pairs[tuple[Fallback, ...]]):
     def value(self, pairs: Mapping[str, str], before: tuple[Fallback, ...] | None) -> tuple[Fallback, ...]:
         rules = tuple(Fallback(model=model, to=tuple(listed_names([others]))) for model, others in pairs.items())
         if lacking := next((rule.model for rule in rules if not rule.to), None):
-            raise BadRequest(f"{lacking!r} names no other model, as in gpt-*=claude-sonnet-4-5")
+            raise BadRequest(f"{lacking!r} names no other model; write it as in gpt-*=claude-sonnet-4-5")
         return rules
 
     def pairs(self, value: tuple[Fallback, ...]) -> Mapping[str, str]:

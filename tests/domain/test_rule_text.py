@@ -56,7 +56,7 @@ def test_a_rule_is_read_as_it_is_written(text: str, rule: PriceRule) -> None:
         ("= 5/20", "a rule needs hours"),
         ("flex", "is not a rule such as"),
         ("flex = 5", "is not a rule such as"),
-        ("cheap = 5/20", "are not hours"),
+        ("cheap = 5/20", "is not a time range"),
         ("from soon = 5/20", "is not a day"),
         ("flex = -5/20", "cannot be negative"),
         ("flex = 5/20 discount=1", "is not one of"),

@@ -335,7 +335,7 @@ async def test_a_request_for_what_does_not_exist_is_recorded_with_advice(gateway
         0,
         answer.head.get("x-request-id"),
     )
-    assert "which a vendor keeps, are not supported" in found.error
+    assert "that a vendor stores are not supported" in found.error
     written = b"".join(path.read_bytes() for path in gateway.engine.config.home.rglob("calls-*"))
     assert b"in-the-query" not in written
     assert not written.count(gateway.client.key.encode())
