@@ -99,12 +99,14 @@ def highest_cost(
     """
     if not (price.tiers or price.extras or extras.variants or extras.advice):  # as for most calls
         input_rate = max(price.input, price.cached_input or 0, price.cache_write or 0, price.cache_write_long or 0)
-        return _round(input_tokens * input_rate + output_tokens * price.output + price.per_call * MILLION, multiplier)
+        return _round_half_up(
+            input_tokens * input_rate + output_tokens * price.output + price.per_call * MILLION, multiplier
+        )
     most = _highest(price, input_tokens, output_tokens, extras)
     for variant in extras.variants:
         if (varied := variant_price(price, variant)) is not None:
             most = max(most, _highest(varied, input_tokens, output_tokens, extras))
-    return _round(most + extras.advice * MILLION, multiplier)
+    return _round_half_up(most + extras.advice * MILLION, multiplier)
 
 
 def _highest(price: Price, input_tokens: int, output_tokens: int, extras: CallExtras) -> int:
@@ -132,51 +134,51 @@ def _longest_inputs(price: Price, input_tokens: int) -> list[tuple[Price | Tier,
     return [(price, starts[0] if starts else input_tokens), *tiers]
 
 
-def cost(usage: Usage, at: Rates) -> Nanos:
+def cost(usage: Usage, call_rates: Rates) -> Nanos:
     """Returns what a usage costs, in integers that are rounded half up at the end."""
     fresh = max(0, usage.input - usage.cached - usage.cache_write)
-    micro = (
-        fresh * at.input
-        + usage.cached * at.cached_input
-        + (usage.cache_write - usage.cache_write_long) * at.cache_write
-        + (usage.cache_write_long * at.long_write if usage.cache_write_long else 0)
-        + usage.output * at.output
-        + at.per_call * MILLION
+    millionths = (
+        fresh * call_rates.input
+        + usage.cached * call_rates.cached_input
+        + (usage.cache_write - usage.cache_write_long) * call_rates.cache_write
+        + (usage.cache_write_long * call_rates.long_write if usage.cache_write_long else 0)
+        + usage.output * call_rates.output
+        + call_rates.per_call * MILLION
     )
-    if at.extras:
-        micro += sum(count * (rate - text_rate) for _, count, rate, text_rate in parts_billed(usage, at))
-    return _round(micro, at.multiplier)
+    if call_rates.extras:
+        millionths += sum(count * (rate - text_rate) for _, count, rate, text_rate in parts_billed(usage, call_rates))
+    return _round_half_up(millionths, call_rates.multiplier)
 
 
-def parts_billed(usage: Usage, at: Rates) -> Iterator[tuple[str, int, int, int]]:
+def parts_billed(usage: Usage, call_rates: Rates) -> Iterator[tuple[str, int, int, int]]:
     """Yields the parts of a usage that may have rates of their own: name, count, that rate, and the rate of text.
 
     No token is in two parts: ``input_audio`` is without its cached tokens. The counts of ``UNITS`` are multiplied by a
     million, because their rates are for one unit.
     """
-    parts, extras = usage.parts, at.extras or {}
+    parts, extras = usage.parts, call_rates.extras or {}
     output_left = usage.output
     if parts:
         for kind in MODALITIES:
             cached = parts.get(f"cached_{kind}", 0)
             fresh = parts.get(f"input_{kind}", 0) - cached
-            yield f"input_{kind}", fresh, at.part(f"input_{kind}"), at.input
-            yield f"cached_{kind}", cached, at.part(f"cached_{kind}"), at.cached_input
-        yield LONGEST_WRITE, parts.get(LONGEST_WRITE, 0), at.part(LONGEST_WRITE), at.long_write
+            yield f"input_{kind}", fresh, call_rates.part(f"input_{kind}"), call_rates.input
+            yield f"cached_{kind}", cached, call_rates.part(f"cached_{kind}"), call_rates.cached_input
+        yield LONGEST_WRITE, parts.get(LONGEST_WRITE, 0), call_rates.part(LONGEST_WRITE), call_rates.long_write
         for name in (*OUTPUT_PARTS, CITATIONS):
             count = parts.get(name, 0)
             output_left -= count
-            yield name, count, at.part(name), at.output
-        for name, text_rate in zip(OTHER_PARTS, at.text, strict=True):
-            yield name, parts.get(name, 0), at.part(name), text_rate
+            yield name, count, call_rates.part(name), call_rates.output
+        for name, text_rate in zip(OTHER_PARTS, call_rates.text, strict=True):
+            yield name, parts.get(name, 0), call_rates.part(name), text_rate
         output_left -= parts.get("other_output", 0)
         for name in UNITS:
-            yield name, parts.get(name, 0) * MILLION, at.part(name), 0
+            yield name, parts.get(name, 0) * MILLION, call_rates.part(name), 0
     if usage.reasoning and REASONING in extras:
-        yield REASONING, min(usage.reasoning, output_left), extras[REASONING], at.output
+        yield REASONING, min(usage.reasoning, output_left), extras[REASONING], call_rates.output
 
 
-def counts_billed(usage: Usage, at: Rates) -> list[tuple[int, str, int]]:
+def counts_billed(usage: Usage, call_rates: Rates) -> list[tuple[int, str, int]]:
     """Returns the rows of a receipt: counts with names and rates, without overlaps and zeros.
 
     Rates are for a million tokens, or for one search or picture.
@@ -189,13 +191,16 @@ def counts_billed(usage: Usage, at: Rates) -> list[tuple[int, str, int]]:
         "output": usage.output,
     }
     part_rows: list[tuple[int, str, int]] = []
-    for name, count, rate, text_rate in parts_billed(usage, at) if at.extras else ():
+    for name, count, rate, text_rate in parts_billed(usage, call_rates) if call_rates.extras else ():
         if name in UNITS:
             part_rows.append((count // MILLION, RATE_WORDS[name], rate))
         elif rate != text_rate:
             counts[_WHOLES.get(name, "output")] -= count
             part_rows.append((count, RATE_WORDS[name], rate))
-    rows = [*((count, name, rate) for (name, count), rate in zip(counts.items(), at.text, strict=True)), *part_rows]
+    rows = [
+        *((count, name, rate) for (name, count), rate in zip(counts.items(), call_rates.text, strict=True)),
+        *part_rows,
+    ]
     return [row for row in rows if row[0]]
 
 
@@ -215,5 +220,5 @@ UNIT_WORDS: Final = {
 _SCALE = MILLION * MILLION
 
 
-def _round(micro: int, multiplier: int) -> Nanos:
-    return Nanos((2 * micro * multiplier + _SCALE) // (2 * _SCALE))
+def _round_half_up(millionths: int, multiplier: int) -> Nanos:
+    return Nanos((2 * millionths * multiplier + _SCALE) // (2 * _SCALE))

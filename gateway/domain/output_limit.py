@@ -164,7 +164,7 @@ def read_limit(
     included, added = (thinking, search.predicted) if thinks_within else (0, thinking + search.predicted)
 
     def output(tokens: int) -> int:
-        """Returns the whole output if its text has this limit."""
+        """Returns the limit of the whole output if its text has this limit."""
         return min(max(tokens, included) + added, MOST_TOKENS)
 
     expected = 0 if is_sure else output(DEFAULT_OUTPUT)
@@ -173,7 +173,7 @@ def read_limit(
 
 
 def may_limit(fields: Fields) -> bool:
-    """Returns whether these fields may contain a limit. This is a quick test that may be wrong."""
+    """Returns whether these fields may contain a limit. It is a quick test that never overlooks one."""
     if any([_meaning(name) is not _Meaning.NONE or name in _PREDICTIONS for name in fields]):  # noqa: C419 - quicker so
         return True
     text = b"".join([text for text in map(bytes, fields.values()) if text.startswith(_CONTAINER_STARTS)])

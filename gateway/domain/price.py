@@ -301,9 +301,9 @@ def multiply(price: Price, multiplier: int) -> Price:
     def scaled(nanos: int) -> Nanos:
         return Nanos((nanos * multiplier + MILLION // 2) // MILLION)
 
-    def change(at: Any) -> Any:
-        amounts = {name: getattr(at, name, None) for name in AMOUNTS}
+    def change(part: Any) -> Any:
+        amounts = {name: getattr(part, name, None) for name in AMOUNTS}
         own = {name: scaled(nanos) for name, nanos in amounts.items() if nanos is not None}
-        return msgspec.structs.replace(at, **own, extras={name: scaled(rate) for name, rate in at.extras.items()})
+        return msgspec.structs.replace(part, **own, extras={name: scaled(rate) for name, rate in part.extras.items()})
 
     return price if multiplier == MILLION else map_parts(price, change)
