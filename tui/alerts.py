@@ -30,13 +30,18 @@ class Alert(msgspec.Struct, frozen=True):
 
 
 def alerts(board: Board, now: int) -> list[Alert]:
-    """Returns all problems, the worst first."""
+    """Returns everything that needs attention, the worst first."""
     refusing = {incident.subject_id for incident in board.incidents.newest() if incident.refuses(now)}
-    all_alerts = [*_server(board, now), *_account(board, refusing), *_channels(board, now), *_budgets(board, refusing)]
+    all_alerts = [
+        *_server_alerts(board, now),
+        *_account_alerts(board, refusing),
+        *_channel_alerts(board, now),
+        *_budget_alerts(board, refusing),
+    ]
     return sorted(all_alerts, key=lambda alert: alert.level != "bad")
 
 
-def _server(board: Board, now: int) -> Iterator[Alert]:
+def _server_alerts(board: Board, now: int) -> Iterator[Alert]:
     if board.stopping is not None:
         yield Alert("bad", f"stopping, {fmt.countdown(now, board.stopping)} at most", "live")
     status = board.status
@@ -48,7 +53,7 @@ def _server(board: Board, now: int) -> Iterator[Alert]:
         yield Alert("warn", f"server {safe(status.version, 12)}, console {__version__}", "doctor")
 
 
-def _account(board: Board, refusing: Collection[str]) -> Iterator[Alert]:
+def _account_alerts(board: Board, refusing: Collection[str]) -> Iterator[Alert]:
     account = board.account
     if account is None:
         return
@@ -60,41 +65,45 @@ def _account(board: Board, refusing: Collection[str]) -> Iterator[Alert]:
         yield Alert("warn", "running calls hold the balance", "account")
     elif account.balance_nanos < LOW_BALANCE:
         yield Alert("warn", f"{fmt.dollar_amount(account.balance_nanos)} left", "account")
-    yield from _near_limit("account", account.budgets, ("account", ""), refusing, ("account", ""))
+    yield from _budget_alert("account", account.budgets, ("account", ""), refusing, ("account", ""))
 
 
-def _channels(board: Board, now: int) -> Iterator[Alert]:
+def _channel_alerts(board: Board, now: int) -> Iterator[Alert]:
     for channel in board.channels:
         name = safe(channel.name, 16)
         if channel.state == "attention":
             yield Alert("bad", f"{name} needs attention", "channels", channel.id)
         elif channel.state == "cooling":
-            until = fmt.channel_state(channel.state, channel.until_ms, now)
-            yield Alert("warn", f"{name} {until}", "channels", channel.id)
+            state_text = fmt.channel_state(channel.state, channel.until_ms, now)
+            yield Alert("warn", f"{name} {state_text}", "channels", channel.id)
         elif channel.state != "off":
-            for state, words in (("attention", "needs attention"), ("unset", "not set")):
+            for state, problem in (("attention", "needs attention"), ("unset", "not set")):
                 numbers = [str(key.number) for key in channel.keys if key.state == state]
                 if numbers:
-                    yield Alert("warn", f"{name} key {', '.join(numbers)} {words}", "channels", channel.id)
+                    yield Alert("warn", f"{name} key {', '.join(numbers)} {problem}", "channels", channel.id)
 
 
-def _budgets(board: Board, refusing: Collection[str]) -> Iterator[Alert]:
+def _budget_alerts(board: Board, refusing: Collection[str]) -> Iterator[Alert]:
     for token in board.tokens:
         if token.enabled:
-            yield from _near_limit(token.name, token.budgets, ("tokens", token.id), refusing, ("token", token.id))
+            yield from _budget_alert(token.name, token.budgets, ("tokens", token.id), refusing, ("token", token.id))
     for group in board.groups:
-        yield from _near_limit(group.name, group.budgets, ("groups", group.name), refusing, ("group", group.id))
+        yield from _budget_alert(group.name, group.budgets, ("groups", group.name), refusing, ("group", group.id))
 
 
-def _near_limit(
+def _budget_alert(
     name: str, budgets: Sequence[BudgetView], row: tuple[str, str], refusing: Collection[str], scope: tuple[str, str]
 ) -> Iterator[Alert]:
-    """Yields the alert about the budget with the highest share spent, or one that was too small for a call.
-    ``refusing`` are the ids of budgets that refuse calls.
+    """Yields an alert if the owner of these budgets has nearly spent one of them, or one refuses calls.
+
+    ``row``: the page and the key of the owner's row; ``scope``: its kind and id; ``refusing``: the ids of all budgets
+    that refuse calls.
     """
     share = max(map(spent_share, budgets), default=0.0)
     refuses = any(budget_id(budget.window, *scope) in refusing for budget in budgets)
-    if share >= WARN_SHARE or refuses:
-        spent = "budget refusing" if refuses and share < 1 else f"{fmt.percent(share)}{', refusing' if refuses else ''}"
-        text = f"{safe(name, 16)} {spent}"  # a share below one explains little, and arrives a moment later
-        yield Alert("bad" if share >= 1 or refuses else "warn", text, *row)
+    if share < WARN_SHARE and not refuses:
+        return
+    problem = f"{fmt.percent(share)}{', refusing' if refuses else ''}"
+    if refuses and share < 1:  # such a share explains little, and its update arrives a moment later
+        problem = "budget refusing"
+    yield Alert("bad" if share >= 1 or refuses else "warn", f"{safe(name, 16)} {problem}", *row)

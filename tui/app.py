@@ -36,7 +36,7 @@ from tui.keymap import Keymap
 from tui.pages.base import page_class
 from tui.screens import PageScreen
 from tui.session import ConsoleSession, ServerLauncher, ServerLink
-from tui.widgets.dialogs import keep_newest, toast
+from tui.widgets.dialogs import drop_oldest_toasts, toast
 from tui.widgets.footer import Footer
 from tui.widgets.header import Header
 from tui.widgets.search_input import open_palette
@@ -133,7 +133,7 @@ class Console(ConsoleApp):
     """The action of Ctrl+C: ``help_quit`` is Textual's name for it, ``key_ctrl_c`` handles the key in a dialog, where
     the app has no bindings."""
 
-    on_notify = keep_newest
+    on_notify = drop_oldest_toasts
 
     def on_console_feed_starting(self) -> None:
         self.session.link = "starting"
@@ -153,7 +153,7 @@ class Console(ConsoleApp):
             global_actions.offer_first_steps(self)
 
     def on_console_feed_disconnected(self, event: ConsoleFeed.Disconnected) -> None:
-        self.session.lose(event.reason)
+        self.session.mark_server_gone(event.reason)
         if event.fatal is not None:
             self.failure = event.fatal
             self.exit()

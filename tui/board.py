@@ -23,7 +23,7 @@ from gateway.domain.present_names import PresentNames, present_names_of
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.views import AccountView, ChannelView, GroupView, ModelView, Status, TokenView
 from tui.calls import CallRing
-from tui.trends import Pulse
+from tui.trends import RecentCalls
 
 
 class Board:
@@ -40,42 +40,44 @@ class Board:
         self.channels: Sequence[ChannelView] = ()
         self.models: Sequence[ModelView] = ()
         self.names = PresentNames()
-        """The names by which calls are found."""
+        """The present names of tokens, channels and groups, by which a filter finds their calls."""
         self.unpriced: frozenset[str] = frozenset()
         """The names of models without a price."""
         self.refuses_unpriced = False
-        """Whether their calls are refused."""
+        """Whether calls of models without a price are refused."""
         self.calls = CallRing()
-        self.pulse = Pulse()
+        self.recent_calls = RecentCalls()
         self.incidents = Incidents()
         self.failures = 0
         """The number of calls with a failed attempt since this console opened."""
         self.today: tuple[int, int] | None = None
-        """Nano-dollars and tokens since local midnight, once they are fetched; settled calls are added."""
+        """Nano-dollars and tokens spent since local midnight, with every settled call added; None until they are
+        fetched.
+        """
         self.stopping: Millis | None = None
         """The latest time at which the server stops; None while it serves."""
-        self.tables = 0
+        self.tables_version = 0
         """A number that grows when anything except the calls changes."""
 
     @property
     def version(self) -> int:
         """Returns a number that grows with every change."""
-        return self.tables + self.calls.version
+        return self.tables_version + self.calls.version
 
     @property
     def unpriced_effect(self) -> str:
-        """Returns what happens to calls of models without a price, as the end of a sentence: they will be ..."""
+        """Returns what happens to calls of models without a price, as the end of a sentence about them: ``refused``."""
         return "refused" if self.refuses_unpriced else "counted but not charged, and no dollar budget will limit them"
 
     def apply(self, event: AnyEvent) -> None:
         """Apply one event."""
         if isinstance(event, CallStarted | CallProgress | CallWaiting):
-            self.calls.move(event.call)
+            self.calls.update_running(event.call)
         elif isinstance(event, CallLeft):
-            self.calls.leave(event.call_id)
+            self.calls.remove_waiting(event.call_id)
         elif isinstance(event, CallSettled):
             self.calls.settle(event.call)
-            self.pulse.add(event.call)
+            self.recent_calls.add(event.call)
             self.failures += any(attempt.kind is not None for attempt in event.call.attempts)
             if self.today is not None:
                 nanos, tokens = self.today
@@ -84,19 +86,19 @@ class Board:
         else:
             self._apply_other(event)
 
-    def lose(self) -> None:
-        """Mark the server as gone, and its running calls with it; the rest keeps its last state."""
+    def mark_server_gone(self) -> None:
+        """Note that the server is gone, and its running calls with it. Everything else keeps its last state."""
         self.stopping = None
         self.channels = [msgspec.structs.replace(channel, in_flight=0, waiting=0) for channel in self.channels]
         if (account := self.account) is not None:
             balance = account.balance_nanos
             self.account = msgspec.structs.replace(account, held_nanos=Nanos(0), available_nanos=balance)
-        self.calls.lose()
-        self.tables += 1
+        self.calls.lose_running()
+        self.tables_version += 1
 
     def _apply_other(self, event: AnyEvent) -> None:
         if isinstance(event, Snapshot):
-            self._begin(event)
+            self._load_snapshot(event)
         elif isinstance(event, EntityChanged):
             self._set_tables(event)
         elif isinstance(event, Balance):
@@ -107,19 +109,19 @@ class Board:
             self.incidents.put(event.incident)
         elif isinstance(event, Stopping):
             self.stopping = event.until_ms
-        self.tables += 1
+        self.tables_version += 1
 
-    def _begin(self, event: Snapshot) -> None:
+    def _load_snapshot(self, event: Snapshot) -> None:
         if self.status is None or self.status.instance != event.status.instance:
-            self.calls, self.pulse, self.today, self.stopping = CallRing(), Pulse(), None, None
+            self.calls, self.recent_calls, self.today, self.stopping = CallRing(), RecentCalls(), None, None
         self.incidents = Incidents(event.incidents)
         self.status = event.status
         self._set_tables(event)
         for call in reversed(event.recent):
-            if not self.calls.knows(call):
-                self.pulse.add(call)
+            if not self.calls.holds_ended(call):
+                self.recent_calls.add(call)
         older = event.status.records - len(event.recent) if event.older is None else event.older
-        self.calls.begin(max(0, older), event.recent, [*event.running, *event.waiting])
+        self.calls.load_snapshot(max(0, older), event.recent, [*event.running, *event.waiting])
 
     def _set_tables(self, event: Snapshot | EntityChanged) -> None:
         self.account = event.account

@@ -1,4 +1,4 @@
-"""Budgets: the gauge with its percentage and amounts, the forecast, and the form fields of tokens and groups."""
+"""Budgets as text: the gauge with its percentage and amounts, its tone, and the column of a table."""
 
 from collections.abc import Callable, Sequence
 from typing import TypeVar
@@ -20,13 +20,13 @@ R = TypeVar("R")
 
 def by_unit(budgets: Sequence[BudgetView]) -> list[BudgetView]:
     """Returns the budgets with one amount each: a budget in dollars and in tokens becomes two."""
-    single = []
+    split = []
     for budget in budgets:
         if budget.nanos is not None:
-            single.append(msgspec.structs.replace(budget, tokens=None))
+            split.append(msgspec.structs.replace(budget, tokens=None))
         if budget.tokens is not None:
-            single.append(msgspec.structs.replace(budget, nanos=None))
-    return single
+            split.append(msgspec.structs.replace(budget, nanos=None))
+    return split
 
 
 def tightest(budgets: Sequence[BudgetView]) -> BudgetView | None:
@@ -34,7 +34,7 @@ def tightest(budgets: Sequence[BudgetView]) -> BudgetView | None:
     return max(budgets, key=used_share, default=None)
 
 
-def used_most(budgets: Sequence[BudgetView]) -> float:
+def highest_share(budgets: Sequence[BudgetView]) -> float:
     """Returns the highest share used; 0 without budgets."""
     return max(map(used_share, budgets), default=0.0)
 
@@ -43,30 +43,30 @@ def budget_column(budgets: Callable[[R], Sequence[BudgetView]], rank: int = 0) -
     """Returns the column of the budget with the highest share used."""
 
     def text(row: R) -> str:
-        tight = tightest(budgets(row))
-        return "unlimited" if tight is None else budget_line(tight, 8)
+        budget = tightest(budgets(row))
+        return "unlimited" if budget is None else budget_line(budget, 8)
 
-    def used(row: R) -> float:
-        return used_most(budgets(row))
+    def share(row: R) -> float:
+        return highest_share(budgets(row))
 
     return Column(
-        "budget", "Budget", 24, text, rank=rank, tone=lambda r: budget_tone(used(r)), sort=used, descends=True
+        "budget", "Budget", 24, text, rank=rank, tone=lambda r: budget_tone(share(r)), sort=share, largest_on_top=True
     )
 
 
-def budget_tone(part: float) -> str:
+def budget_tone(share: float) -> str:
     """Returns the tone of a share of a budget."""
-    return "bad" if part >= 1 else "warn" if part >= WARN_SHARE else ""
+    return "bad" if share >= 1 else "warn" if share >= WARN_SHARE else ""
 
 
 def budget_line(budget: BudgetView, width: int) -> str:
     """Returns gauge, percentage and amounts on one line. ``width`` is the gauge's."""
-    part = used_share(budget)
-    return f"{gauge(part, width)} {percent(part):>4} {amounts(budget)}"
+    share = used_share(budget)
+    return f"{gauge(share, width)} {percent(share):>4} {amounts(budget)}"
 
 
 def budget_parts(budget: BudgetView, width: int, text: str = "") -> list[tuple[str, str]]:
-    """Returns the line in its colour, what running calls hold, and a text such as the forecast."""
+    """Returns the budget's line in its tone, the amount that running calls hold, and ``text``, such as its forecast."""
     held = f" + {dollars(budget.held_nanos)} held by running calls" if budget.nanos and budget.held_nanos else ""
     line = (budget_line(budget, width), budget_tone(used_share(budget)))
     return [line, (held, "dim"), (f"   {text}" if text else "", "")]
@@ -76,10 +76,9 @@ def amounts(budget: BudgetView) -> str:
     """Returns ``$12.44/20``, or the tokens if they are the scarcer part."""
     in_money = budget.nanos is not None
     if in_money and budget.tokens is not None:
-        money = _share(budget.spent_nanos, budget.nanos)
-        in_money = money >= _share(budget.spent_tokens, budget.tokens)
+        in_money = _share(budget.spent_nanos, budget.nanos) >= _share(budget.spent_tokens, budget.tokens)
     if in_money:
-        return _money(budget.spent_nanos, budget.nanos or 0)
+        return _money_text(budget.spent_nanos, budget.nanos or 0)
     return f"{brief_count(budget.spent_tokens)}/{brief_count(budget.tokens or 0)} tok"
 
 
@@ -88,8 +87,10 @@ def _share(part: int, whole: int | None) -> float:
     return part / whole if whole else 1.0
 
 
-def _money(spent: int, limit: int) -> str:
-    """Returns spent and limit, with cents if they fit. Zero cents are shown too, so that the width does not change."""
+def _money_text(spent: int, limit: int) -> str:
+    """Returns ``$12.44/20``, with as many decimals of the spent amount as fit. Zeros are shown too, so that the width
+    does not change with every call.
+    """
     text = ""
     for places in (2, 1, 0):
         text = f"${_spent_text(spent, places, limit)}/{_limit_text(limit)}"
@@ -102,22 +103,22 @@ CENT = DOLLAR // 100
 
 
 def _spent_text(nanos: int, places: int, limit: int) -> str:
-    """Returns a rounded amount, which equals the limit only if the limit is reached: ``12.40``, ``0.04``, ``1250``;
-    below a cent ``0.0004``.
+    """Returns the spent amount, rounded to ``places`` decimals: ``12.40``, ``0.04``, ``1250``; below a cent ``0.0004``.
 
-    It is as precise as a limit below a dollar: ``0.053`` of ``0.055``.
+    It reads as the limit only if the limit is reached. Beside a limit below a dollar it has as many decimals as the
+    limit: ``0.053`` of ``0.055``.
     """
     if nanos < CENT:
         return _limit_text(nanos)
     places = max(2, _decimals(limit)) if limit < DOLLAR else 2 if nanos < DOLLAR else places
     step = DOLLAR // 10**places
-    number = (2 * nanos + step) // (2 * step) * step
-    if nanos < limit <= number and limit < DOLLAR:  # a cent is a large part of it
+    rounded = (2 * nanos + step) // (2 * step) * step
+    if nanos < limit <= rounded and limit < DOLLAR:  # a cent is a large part of such a limit
         places = max(3, places)
-        number = nanos // (DOLLAR // 10**places) * (DOLLAR // 10**places)
-    elif nanos < limit <= number:
-        number = nanos // step * step
-    return f"{number / DOLLAR:.{places}f}"
+        rounded = nanos // (DOLLAR // 10**places) * (DOLLAR // 10**places)
+    elif nanos < limit <= rounded:
+        rounded = nanos // step * step
+    return f"{rounded / DOLLAR:.{places}f}"
 
 
 def _limit_text(nanos: int) -> str:

@@ -27,9 +27,10 @@ AnyCall = CallView | Running
 
 
 class CallRing:
-    """The ring. Ids sort by time, so calls are in the order of their ids."""
+    """The newest calls. Ids sort by time, so the calls are in the order of their ids."""
 
-    def __init__(self, limit: int = LIMIT, slack: int = 1_000) -> None:  # dropping calls is linear in the ring's length
+    def __init__(self, limit: int = LIMIT, slack: int = 1_000) -> None:
+        """``slack``: how many calls are dropped at once, because dropping is linear in the ring's length."""
         self._limit = limit
         self._slack = slack
         self.order: list[CallId] = []
@@ -47,104 +48,106 @@ class CallRing:
         """Returns the number of all calls: running ones, those in the ring, and those below it."""
         return len(self.order) + self.below
 
-    def knows(self, call: CallView) -> bool:
+    def holds_ended(self, call: CallView) -> bool:
         """Returns whether the call is in the ring and has ended."""
         return isinstance(self.by_id.get(CallId(call.id)), CallView)
 
-    def waits(self) -> Counter[str]:
-        """Returns what running calls wait for, and how many."""
+    def count_waiting(self) -> Counter[str]:
+        """Returns how many running calls wait for each thing that they wait for."""
         return Counter(call.waits_for for call in self.running.values() if call.waits_for)
 
     @property
-    def edge(self) -> CallId | None:
-        """Returns the call of the ring that ended first: calls not in the ring ended before it. None if no call has
-        ended yet.
+    def first_ended(self) -> CallId | None:
+        """Returns the id of the call of the ring that ended first, after all calls that are not in the ring. None if no
+        call has ended yet.
         """
         return self._ended[0] if self._ended else None
 
-    def begin(self, below: int, recent: Sequence[CallView], running: Iterable[Running]) -> None:
+    def load_snapshot(self, below: int, recent: Sequence[CallView], running: Iterable[Running]) -> None:
         """Load a snapshot: ``recent`` (newest end first) are the newest records, ``below`` is the number of older
         ones.
 
         Older rows of the ring stay if no call is missing between them and ``recent``.
         """
         newer = {CallId(call.id): call for call in reversed(recent)}
-        joins = self.below + len(self._ended) == below or next(iter(newer), None) in self._ended
-        kept = [call for call in self._ended if call not in newer] if joins else []
-        self.below = max(0, below - len(kept))
-        self.by_id = {**{call: self.by_id[call] for call in kept}, **newer}
-        self._ended = deque([*kept, *newer])
+        is_gapless = self.below + len(self._ended) == below or next(iter(newer), None) in self._ended
+        older = [call for call in self._ended if call not in newer] if is_gapless else []
+        self.below = max(0, below - len(older))
+        self.by_id = {**{call: self.by_id[call] for call in older}, **newer}
+        self._ended = deque([*older, *newer])
         self.running = {call.id: call for call in running if call.id not in self.by_id}
         self.by_id |= self.running
         self.order = sorted(self.by_id)
-        self._touch(None)
+        self._note_change(None)
 
-    def move(self, call: Running) -> None:
+    def update_running(self, call: Running) -> None:
         """Add or update a call that started or progressed; late events of an ended call are ignored."""
-        known = self.by_id.get(call.id)
-        if isinstance(known, CallView):
+        previous = self.by_id.get(call.id)
+        if isinstance(previous, CallView):
             return
-        if known is None:
-            self._place(call.id)
+        if previous is None:
+            self._insert_id(call.id)
         self.by_id[call.id] = self.running[call.id] = call
-        self._touch(call.id)
+        self._note_change(call.id)
 
-    def leave(self, call_id: CallId) -> None:
+    def remove_waiting(self, call_id: CallId) -> None:
         """Remove a waiting call that was not admitted; one that ended stays."""
         if self.running.pop(call_id, None) is not None:
             del self.by_id[call_id]
             self.order.remove(call_id)
-            self._touch(call_id)
+            self._note_change(call_id)
 
-    def lose(self) -> None:
+    def lose_running(self) -> None:
         """Mark the server as gone: running calls are lost, as their records will say, and waiting calls are removed."""
         for call in [running for running in self.running.values() if running.waits_for and not running.attempt]:
-            self.leave(call.id)
+            self.remove_waiting(call.id)
         self.by_id |= {call.id: lost_view(call) for call in self.running.values()}
         self.running = {}
-        self._touch(None)
+        self._note_change(None)
 
     def settle(self, call: CallView) -> None:
         """Add a call that ended or was rejected immediately."""
         call_id = CallId(call.id)
-        known = self.by_id.get(call_id)
-        if isinstance(known, CallView):
+        previous = self.by_id.get(call_id)
+        if isinstance(previous, CallView):
             return
-        if known is None:
-            self._place(call_id)
+        if previous is None:
+            self._insert_id(call_id)
         self.running.pop(call_id, None)
         self.by_id[call_id] = call
         self._ended.append(call_id)
-        self._touch(call_id)
+        self._note_change(call_id)
         if len(self._ended) >= self._limit + self._slack:
-            self._drop()
+            self._drop_oldest()
 
-    def changes(self) -> list[CallId] | None:
-        """Returns the calls that changed since this was last called, with possible duplicates; None if any may have
-        changed.
+    def take_changes(self) -> list[CallId] | None:
+        """Returns the ids of the calls that changed since this was last called; some may be in it twice. None if any
+        call may have changed.
         """
         changed, self._changed = self._changed, []
         return changed
 
-    def _place(self, call_id: CallId) -> None:
-        """Insert the id, nearly always at the end, so this is cheap."""
+    def _insert_id(self, call_id: CallId) -> None:
+        """Insert the id in order. Its place is nearly always the end, so this is cheap."""
         self.order.insert(bisect_left(self.order, call_id), call_id)
 
-    def _drop(self) -> None:
-        gone = {self._ended.popleft() for _ in range(self._slack)}
-        for call_id in gone:
+    def _drop_oldest(self) -> None:
+        """Drop the calls that ended first, ``slack`` of them."""
+        dropped = {self._ended.popleft() for _ in range(self._slack)}
+        for call_id in dropped:
             del self.by_id[call_id]
-        self.order = [call_id for call_id in self.order if call_id not in gone]
-        self.below += len(gone)
-        self._touch(None)
+        self.order = [call_id for call_id in self.order if call_id not in dropped]
+        self.below += len(dropped)
+        self._note_change(None)
 
-    def _touch(self, call_id: CallId | None) -> None:
+    def _note_change(self, call_id: CallId | None) -> None:
+        """Note that this call changed, for ``take_changes``; None: any may have changed."""
         self.version += 1
         if call_id is None:
             self._changed = None
         elif self._changed is not None:
             self._changed.append(call_id)
-            if len(self._changed) > self._limit:  # they are not read
+            if len(self._changed) > self._limit:  # nothing takes them
                 self._changed = None
 
 
@@ -162,12 +165,12 @@ class RunningView(CallView, frozen=True, kw_only=True):
 
 
 def as_view(call: AnyCall, now: Millis) -> CallView:
-    """Returns the row of a call."""
+    """Returns the call as a row of the Live page."""
     return call if isinstance(call, CallView) else running_view(call, now)
 
 
 def running_view(call: Running, now: Millis) -> RunningView:
-    """Returns the row of a running call."""
+    """Returns a running call as a row of the Live page."""
     view = msgspec.structs.asdict(views.running_view(call, now))
     return RunningView(**view, attempt=call.attempt, instead=call.fallback)
 
@@ -188,8 +191,8 @@ def lost_view(call: Running) -> CallView:
     )
 
 
-def failed(call: CallView) -> bool:
-    """Returns whether it finished without a status of success. A cancelled call counts too."""
+def is_failure(call: CallView) -> bool:
+    """Returns whether the call ended without a status of success. A cancelled call counts too."""
     return call.state == "settled" and not 200 <= call.status < 300
 
 
@@ -207,11 +210,11 @@ _REFUSALS: Mapping[str, str] = {
 """Words for error codes of refusals, short enough for a narrow column."""
 
 
-def place_of(call: CallView) -> str:
-    """Returns the channel, or in parentheses why a refused call did not reach one: ``(rate limit)``."""
+def channel_text(call: CallView) -> str:
+    """Returns the channel's name, or in parentheses why a refused call did not reach one: ``(rate limit)``."""
     if call.channel or not call.code:
         return call.channel
     budget = exceeded_budget(call.marks)
-    if budget not in ("", BALANCE_ID):  # those of the account have the code of an empty balance
+    if budget not in ("", BALANCE_ID):  # a budget of the account has the same code as an empty balance
         return "(budget)"
     return f"({_REFUSALS.get(call.code, call.code.replace('_', ' '))})"

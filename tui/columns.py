@@ -3,7 +3,7 @@
 The least important columns are dropped first when the width runs out; those that always stay are dropped from the
 right, once the flexible one is as narrow as it can be. If there is room, columns first grow until their texts usually
 fit, then extra columns are added, and a flexible column takes the rest. If texts on the screen are still cut, their
-columns get the cells that the texts of other columns leave empty.
+columns borrow the cells that the texts of other columns leave empty.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -26,7 +26,7 @@ class Column(msgspec.Struct, Generic[R], frozen=True):
     id: str
     title: str
     width: int
-    """The width in cells. It never gets fewer, unless it is flexible."""
+    """The width in cells. Only a flexible column can get fewer."""
     text: Callable[[R], str]
     tone: Callable[[R], Tone] | None = None
     dim: bool = False
@@ -35,51 +35,51 @@ class Column(msgspec.Struct, Generic[R], frozen=True):
     """0: always shown; otherwise the column with the highest rank is dropped first when space is short. Extra columns
     are added in this order."""
     right: bool = False
-    most: int = 0
-    """The cells that it grows to if they are free, so that longer texts are not cut. A flexible column can grow
+    max_width: int = 0
+    """The width up to which it grows if cells are free, so that longer texts are not cut. A flexible column can grow
     further."""
     flex: bool = False
     """Whether it takes the cells that are left after all columns have grown."""
     sort: Callable[[R], Any] | None = None
     """The sort key; None: not sortable."""
-    descends: bool = False
-    """Whether sorting by it puts the largest on top, as for numbers."""
+    largest_on_top: bool = False
+    """Whether sorting by it puts the largest first, as it does for numbers."""
     extra: bool = False
     """Whether it is shown only if it fits after all other columns, or on request."""
-    short: str = ""
+    short_title: str = ""
     """The title to use if the whole title does not fit."""
-    fitted: Callable[[R, int], str] | None = None
-    """The text for a number of cells: a shorter one, or a longer one if that fits. None: the usual text, cut."""
+    fit_text: Callable[[R, int], str] | None = None
+    """Returns the text for a number of cells: a shorter one, or a longer one if that fits. None: ``text``, cut."""
 
     @property
     def largest_first(self) -> bool:
-        """Returns whether sorting by it puts the largest on top, unless it is reversed."""
-        return self.right or self.descends
+        """Returns whether sorting by it puts the largest first, unless the order is reversed."""
+        return self.right or self.largest_on_top
 
     def head(self, width: int, mark: str = "") -> str:
         """Returns the title, or its short form if the title and a mark do not fit."""
-        return self.title if len(self.title) + len(mark) <= width else self.short or self.title
+        return self.title if len(self.title) + len(mark) <= width else self.short_title or self.title
 
     @property
-    def least(self) -> int:
-        """Returns the width below which even the most important column is dropped."""
+    def min_width(self) -> int:
+        """Returns the width below which the column is dropped, however important it is."""
         return min(self.width, 12) if self.flex else self.width
 
     @property
-    def wanted(self) -> int:
-        """Returns the width that its texts and its whole title need."""
-        return max(self.width, self.most, len(self.title) if self.short else 0)
+    def full_width(self) -> int:
+        """Returns the width that its texts usually need, and its whole title."""
+        return max(self.width, self.max_width, len(self.title) if self.short_title else 0)
 
     @property
-    def lends(self) -> bool:
-        """Returns whether it can give cells to other columns. Columns of numbers cannot: numbers change all
+    def can_lend(self) -> bool:
+        """Returns whether it may give cells to other columns. Columns of numbers may not, because numbers change all
         the time.
         """
-        return not self.right or self.most > 0 or bool(self.short)
+        return not self.right or self.max_width > 0 or bool(self.short_title)
 
 
 def text_column(id: str, title: str, width: int, text: Callable[[R], str], **more: Any) -> Column[R]:
-    """Returns a column of texts from outside, which are made safe; sorting ignores case."""
+    """Returns a column of texts from outside, which it makes safe. Sorting by it ignores case."""
     return Column(id, title, width, lambda row: safe(text(row)), sort=lambda row: text(row).casefold(), **more)
 
 
@@ -91,7 +91,7 @@ def number_column(
     show: Callable[[Any], str],
     **more: Any,
 ) -> Column[R]:
-    """Returns a column of numbers. A row without a number shows the mark for nothing, and is sorted as the smallest."""
+    """Returns a column of numbers. A row without a number shows a dot, and is sorted as the smallest."""
 
     def order(row: R) -> float:
         return -1 if (value := number(row)) is None else value
@@ -108,32 +108,32 @@ class PlacedColumn(msgspec.Struct, Generic[R], frozen=True):
     column: Column[R]
     width: int
 
-    def drawn(self, row: R) -> str:
-        """Returns the text of a row at this width, not yet cut."""
-        return self.column.text(row) if self.column.fitted is None else self.column.fitted(row, self.width)
+    def text(self, row: R) -> str:
+        """Returns the text of a row for this width. It may still be too long."""
+        return self.column.text(row) if self.column.fit_text is None else self.column.fit_text(row, self.width)
 
 
 def fit_columns(
     columns: Sequence[Column[R]], width: int, chosen: Collection[str] = (), needs: Mapping[str, int] | None = None
 ) -> list[PlacedColumn[R]]:
-    """Returns the columns that fit side by side with one cell between them, and their widths.
+    """Returns the columns that fit side by side, with one cell between them, and their widths.
 
-    ``chosen``: the ids to show; if empty, all but the extra ones, and also these if there is room. ``needs``: the
-    widths of the widest texts on the screen, by column.
+    ``chosen``: the ids of the columns to show. If it is empty, all columns are shown but the extra ones, and also those
+    that still fit. ``needs``: the widths of the widest texts on the screen, by column.
     """
     shown = [c for c in columns if (c.id in chosen if chosen else not c.extra)]
-    usual = len(shown)
+    regular_count = len(shown)
     while _total(shown) > width:
-        worst = max(shown, key=lambda c: c.rank)
-        if worst.rank == 0:
+        least_important = max(shown, key=lambda c: c.rank)
+        if least_important.rank == 0:
             break
-        shown.remove(worst)
-    fixed = [c for c in shown if not c.flex]
-    while fixed and len(shown) > 1 and sum(c.least + 1 for c in shown) - 1 > width:
-        shown.remove(fixed.pop())
-    if not chosen and len(shown) == usual:
-        shown = _with_extra(columns, shown, width)
-    return _share_cells(_grown(shown, width - _total(shown)), needs or {})
+        shown.remove(least_important)
+    fixed_columns = [c for c in shown if not c.flex]
+    while fixed_columns and len(shown) > 1 and sum(c.min_width + 1 for c in shown) - 1 > width:
+        shown.remove(fixed_columns.pop())
+    if not chosen and len(shown) == regular_count:
+        shown = _add_extra(columns, shown, width)
+    return _lend_cells(_grow(shown, width - _total(shown)), needs or {})
 
 
 def _total(columns: Sequence[Column[R]]) -> int:
@@ -141,63 +141,66 @@ def _total(columns: Sequence[Column[R]]) -> int:
     return sum(c.width + 1 for c in columns) - 1
 
 
-def _with_extra(columns: Sequence[Column[R]], shown: Sequence[Column[R]], width: int) -> list[Column[R]]:
-    """Returns the columns with extra ones by rank, up to the first that does not fit: a wider screen never
-    shows fewer.
+def _add_extra(columns: Sequence[Column[R]], shown: Sequence[Column[R]], width: int) -> list[Column[R]]:
+    """Returns the columns and extra ones, by rank, up to the first that does not fit beside the others at their full
+    widths: so a wider screen never shows fewer columns.
     """
-    wanted = list(shown)
-    growth = sum(c.wanted - c.width for c in shown)
+    fitting = list(shown)
+    growth = sum(c.full_width - c.width for c in shown)
     for column in sorted((c for c in columns if c.extra), key=lambda c: c.rank):
-        if _total([*wanted, column]) + growth > width:
+        if _total([*fitting, column]) + growth > width:
             break
-        wanted.append(column)
-    return [c for c in columns if c in wanted]
+        fitting.append(column)
+    return [c for c in columns if c in fitting]
 
 
-def _grown(shown: Sequence[Column[R]], spare: int) -> list[PlacedColumn[R]]:
-    """Give each column a cell in turn up to its most, flexible and extra ones last; flexible ones share the rest."""
+def _grow(shown: Sequence[Column[R]], spare: int) -> list[PlacedColumn[R]]:
+    """Returns the columns with their widths: with cells to spare, each gets one in turn up to its full width, flexible
+    and extra ones last; flexible ones share what is left. If cells are missing, flexible ones shrink.
+    """
     widths = {c.id: c.width for c in shown}
     for column in shown:
-        yields = min(max(0, -spare), column.width - column.least)
-        widths[column.id] -= yields
-        spare += yields
-    for turn in range(3):
-        turns = [c for c in shown if turn == (2 if c.extra else int(c.flex))]
-        while spare > 0 and (growing := [c.id for c in turns if widths[c.id] < c.wanted]):
+        shrinks = min(max(0, -spare), column.width - column.min_width)
+        widths[column.id] -= shrinks
+        spare += shrinks
+    fixed = [c for c in shown if not c.flex and not c.extra]
+    flexible = [c for c in shown if c.flex and not c.extra]
+    for group in (fixed, flexible, [c for c in shown if c.extra]):
+        while spare > 0 and (growing := [c.id for c in group if widths[c.id] < c.full_width]):
             for id_ in growing[:spare]:
                 widths[id_] += 1
             spare -= min(spare, len(growing))
-    flexible = [c.id for c in shown if c.flex]
-    for id_ in flexible:
-        widths[id_] += max(0, spare) // len(flexible)
+    takers = [c.id for c in shown if c.flex]
+    for id_ in takers:
+        widths[id_] += max(0, spare) // len(takers)
     return [PlacedColumn(c, widths[c.id]) for c in shown]
 
 
-def _share_cells(placed: Sequence[PlacedColumn[R]], needs: Mapping[str, int]) -> list[PlacedColumn[R]]:
-    """Move empty cells to columns whose texts are cut; to extra ones last."""
+def _lend_cells(placed: Sequence[PlacedColumn[R]], needs: Mapping[str, int]) -> list[PlacedColumn[R]]:
+    """Returns the columns with empty cells moved to those whose texts are cut; to extra ones last."""
     widths = {place.column.id: place.width for place in placed}
-    least = {p.column.id: _least(p.column, needs) for p in placed if p.column.lends and p.column.id in needs}
+    own_needs = {p.column.id: _need(p.column, needs) for p in placed if p.column.can_lend and p.column.id in needs}
     for extra in (False, True):
-        cut = [p.column.id for p in placed if p.column.extra == extra]
-        while short := [id_ for id_ in cut if widths[id_] < needs.get(id_, 0)]:
-            if sum(_lend_cell(id_, widths, least) for id_ in short) < len(short):
+        borrowers = [p.column.id for p in placed if p.column.extra == extra]
+        while cut := [id_ for id_ in borrowers if widths[id_] < needs.get(id_, 0)]:
+            if sum(_lend_cell(id_, widths, own_needs) for id_ in cut) < len(cut):
                 break
     return [PlacedColumn(place.column, widths[place.column.id]) for place in placed]
 
 
-def _lend_cell(to: str, widths: dict[str, int], least: Mapping[str, int]) -> bool:
-    """Give a column a cell of the one with most to spare. Returns False if none has any."""
-    lender = max(least, key=lambda one: widths[one] - least[one], default=None)
-    if lender is None or widths[lender] <= least[lender]:
+def _lend_cell(borrower: str, widths: dict[str, int], own_needs: Mapping[str, int]) -> bool:
+    """Move a cell to this column from the one with the most to spare. Returns False if none can spare any."""
+    lender = max(own_needs, key=lambda id_: widths[id_] - own_needs[id_], default=None)
+    if lender is None or widths[lender] <= own_needs[lender]:
         return False
     widths[lender] -= 1
-    widths[to] += 1
+    widths[borrower] += 1
     return True
 
 
-def _least(column: Column[R], needs: Mapping[str, int]) -> int:
-    """Returns the cells that its texts need, or its title with a sort mark."""
-    return max(needs[column.id], len(column.short or column.title) + 1)
+def _need(column: Column[R], needs: Mapping[str, int]) -> int:
+    """Returns the cells that a column needs itself, for its texts and for its title with a sort mark."""
+    return max(needs[column.id], len(column.short_title or column.title) + 1)
 
 
 def sortable_columns(columns: Sequence[Column[R]]) -> list[Column[R]]:

@@ -18,15 +18,17 @@ from tui.widgets.dialogs import UNCHANGED
 from tui.widgets.form import FormField, Values
 
 
-def known_names(board: Board, what: str) -> list[str]:
+def known_names(board: Board, kind: str) -> list[str]:
     """Returns the names of all ``groups``, ``models`` or ``tokens``; empty for anything else."""
-    return [quote_name(entity.name) for entity in getattr(board, what, ())] if what else []
+    return [quote_name(entity.name) for entity in getattr(board, kind, ())] if kind else []
 
 
 def save_changes(
     body: Callable[[Values], dict[str, Any]], send: Callable[[dict[str, Any]], Awaitable[Any]]
 ) -> Callable[[Values], Awaitable[Any]]:
-    """Returns the function that saves a form: it passes the body to ``send``, unless nothing was changed."""
+    """Returns the ``save`` of a form: it passes the request body to ``send``, or returns UNCHANGED if the body is
+    empty.
+    """
 
     async def save(values: Values) -> Any:
         changes = body(values)
@@ -38,8 +40,8 @@ def save_changes(
 class EntityForm:
     """A form that edits an entity, or creates one: empty, or as a copy of another.
 
-    Only differences are sent, and only they are in the command. An input whose text is unchanged keeps the exact value,
-    because its text may be a rounded or masked form of it.
+    The request and the command contain only what differs. An input whose text is unchanged keeps the exact value,
+    because the text may be a rounded or masked form of it.
     """
 
     def __init__(
@@ -71,16 +73,18 @@ class EntityForm:
         """Returns the inputs of the form."""
         return self.inputs()
 
-    def live(self, values: Values) -> str:
-        """Returns a sentence about the current values of the form."""
+    def preview(self, values: Values) -> str:
+        """Returns a sentence about the current values of the form, such as what they will do; empty if there is
+        none.
+        """
         return ""
 
     def inputs(self, **changes: Mapping[str, Any]) -> list[FormField]:
-        """Returns the inputs in the order of the table; ``changes`` replace attributes of single inputs."""
+        """Returns the inputs in the order of the table, with attributes of single inputs replaced by ``changes``."""
         return [msgspec.structs.replace(self._input(field), **changes.get(field.id, {})) for field in self._table]
 
     def body(self, values: Values) -> dict[str, Any]:
-        """Returns the request body: the changes."""
+        """Returns the request body, which contains the changed fields."""
         entity = self._entity(values)
         return {name: json_value(value) for name, value in entity.items() if value != getattr(self._before, name)}
 
@@ -92,15 +96,15 @@ class EntityForm:
         """Returns the equivalent command; ``more`` are additional options. Raises BadRequest for invalid texts."""
         if self.edited is None:
             words = [self._noun, "add", texts["name"] or "NAME"]
-            return shlex.join([*words, *more, *self.arguments(texts, but=["name"])])
+            return shlex.join([*words, *more, *self.arguments(texts, excluded=["name"])])
         name = getattr(self.edited, "name", None)
         words = [self._noun, "set"] if name is None else [self._noun, "edit", name]
         return shlex.join([*words, *more, *self.arguments(texts)])
 
-    def arguments(self, texts: Mapping[str, str], but: Sequence[str] = ()) -> list[str]:
+    def arguments(self, texts: Mapping[str, str], excluded: Sequence[str] = ()) -> list[str]:
         """Returns the command's options for the changed fields."""
-        fields = [field for field in self._table if field.name not in but]
-        after = self._entity({field.id: self._parse(field, texts[field.id]) for field in fields}, but)
+        fields = [field for field in self._table if field.name not in excluded]
+        after = self._entity({field.id: self._parse(field, texts[field.id]) for field in fields}, excluded)
         options = (
             field.kind.arguments(field, getattr(self._before, field.name), after[field.name]) for field in fields
         )
@@ -123,18 +127,20 @@ class EntityForm:
         )
 
     def _parse(self, field: Field, text: str) -> Any:
-        """Returns the value of an input; the exact original while its text is unchanged."""
+        """Returns the value of a text: the exact original value while the text is unchanged. Raises BadRequest."""
         value = getattr(self._source, field.name)
         if text == field.kind.text(value) and (text.strip() or not field.kind.required):
             return field.kind.part(value)
         return field.kind.read(text, self.session.now())
 
-    def _entity(self, values: Values, but: Sequence[str] = ()) -> dict[str, Any]:
-        """Returns the entity's attributes with the values of the inputs. An unchanged input keeps the exact value."""
+    def _entity(self, values: Values, excluded: Sequence[str] = ()) -> dict[str, Any]:
+        """Returns the entity's attributes, by name, with the values of the inputs."""
         entity: dict[str, Any] = {}
         for field in self._table:
-            if field.name not in but:
+            if field.name not in excluded:
                 value = entity.setdefault(field.name, getattr(self._source, field.name))
-                if self.edited is None or values[field.id] != field.kind.part(value):  # views show more than is sent
+                if self.edited is None or values[field.id] != field.kind.part(
+                    value
+                ):  # a view may hold more than is sent
                     entity[field.name] = field.kind.put(value, values[field.id])
         return entity

@@ -20,11 +20,11 @@ def cost(nanos: int) -> str:
     if size == 0:
         return "$0"
     if size >= 100 * DOLLAR:
-        return f"{sign}${_round(size, 2):,.2f}"
+        return f"{sign}${_rounded_dollars(size, 2):,.2f}"
     if size >= DOLLAR // 1000:
-        return f"{sign}${_round(size, 4):.4f}"
+        return f"{sign}${_rounded_dollars(size, 4):.4f}"
     if size >= 500:
-        return f"{sign}${_round(size, 6):.6f}"
+        return f"{sign}${_rounded_dollars(size, 6):.6f}"
     return f"{sign}<$0.00001"
 
 
@@ -55,10 +55,10 @@ def count(number: int) -> str:
     return f"{number:,}" if number < 1_000_000 else brief_count(number)
 
 
-def percent(part: float) -> str:
-    """Returns a share as a percentage: ``2.1%``, ``97%``, ``100%``. Less than the whole is never ``100%``."""
-    percent = part * 100
-    return f"{percent:.1f}%" if 0 < percent < 10 else percent_text(part)
+def percent(share: float) -> str:
+    """Returns a share as a percentage: ``2.1%``, ``97%``, ``100%``. A share below 1 is never shown as ``100%``."""
+    number = share * 100
+    return f"{number:.1f}%" if 0 < number < 10 else percent_text(share)
 
 
 def age(ms: int) -> str:
@@ -69,30 +69,29 @@ def age(ms: int) -> str:
     return "now"
 
 
-def ago(now: int, then: int | None) -> str:
-    """Returns the age of a moment; ``never`` for None."""
-    return "never" if then is None else age(max(0, now - then))
+def ago(now: int, moment_ms: int | None) -> str:
+    """Returns the age of a moment in one unit; ``never`` for None."""
+    return "never" if moment_ms is None else age(max(0, now - moment_ms))
 
 
-def time_ago(now: int, then: int) -> str:
-    """Returns ``just now``, ``14s ago``."""
-    passed = ago(now, then)
-    return "just now" if passed == "now" else f"{passed} ago"
+def time_ago(now: int, moment_ms: int) -> str:
+    """Returns the age of a moment as ``just now`` or ``14s ago``."""
+    age_text = ago(now, moment_ms)
+    return "just now" if age_text == "now" else f"{age_text} ago"
 
 
 def countdown(now: int, until: int) -> str:
-    """Returns a countdown: ``14s``, ``2m05s``."""
+    """Returns the time that is left until a moment: ``14s``, ``2m05s``."""
     ms = max(0, until - now)
     return f"{-(-ms // 1000)}s" if ms < 60_000 else brief_span(ms)
 
 
 def channel_state(state: str, until_ms: int | None = None, now: int = 0) -> str:
-    """Returns ``ok``, ``off``, ``paused until 12:30``, ``paused 14s``, ``needs attention`` or ``retrying``.
-
-    For a key also ``not set``.
+    """Returns the state of a channel in words: ``ok``, ``off``, ``paused until 12:30``, ``paused 14s``, ``needs
+    attention`` or ``retrying``; of a key also ``not set``.
     """
     if state == "cooling" and until_ms is not None and until_ms <= now:
-        state, until_ms = "half_open", None  # the end of a pause is not an event
+        state, until_ms = "half_open", None  # the server sends no event when a pause ends
     word = state_word(state)
     if until_ms is None:
         return word
@@ -101,40 +100,45 @@ def channel_state(state: str, until_ms: int | None = None, now: int = 0) -> str:
     return f"{word} until {clock(until_ms)[:5]}"
 
 
+def local_time(ms: int) -> datetime:
+    """Returns a moment in the local time zone."""
+    return datetime.fromtimestamp(ms / 1000).astimezone()
+
+
 def clock(ms: int) -> str:
     """Returns the local time of day: ``14:13:18``."""
-    return datetime.fromtimestamp(ms / 1000).astimezone().strftime("%H:%M:%S")
+    return local_time(ms).strftime("%H:%M:%S")
 
 
 def moment(ms: int, now: int) -> str:
-    """Returns a moment in at most 12 cells: the time if it is today, otherwise the day with it: ``14 Sep 09:30``, ``14
-    Sep 2025``.
+    """Returns a moment in at most 12 cells: the time if it is today, otherwise the day and the time; of another year
+    only the day: ``09:30:15``, ``14 Sep 09:30``, ``14 Sep 2025``.
     """
-    then, today = (datetime.fromtimestamp(at / 1000).astimezone() for at in (ms, now))
-    if then.date() == today.date():
-        return then.strftime("%H:%M:%S")
-    return f"{then.day:2} {then:%b} {then:%H:%M}" if then.year == today.year else f"{then.day:2} {then:%b %Y}"
+    time, today = local_time(ms), local_time(now)
+    if time.date() == today.date():
+        return time.strftime("%H:%M:%S")
+    return f"{time.day:2} {time:%b} {time:%H:%M}" if time.year == today.year else f"{time.day:2} {time:%b %Y}"
 
 
 def brief_moment(ms: int, now: int) -> str:
     """Returns a moment in 8 cells: the time if it is today, with the weekday within a week (``Sa 14:03``), with the day
-    of the month within four (``14 09:30``), otherwise the day: ``14 Aug``.
+    of the month within four weeks (``14 09:30``), otherwise the day: ``14 Aug``.
     """
-    then, today = (datetime.fromtimestamp(at / 1000).astimezone() for at in (ms, now))
-    back = (today.date() - then.date()).days
-    if back == 0:
-        return f"{then:%H:%M:%S}"
-    if 0 < back < 7:  # the weekday is unambiguous
-        return f"{f'{then:%a}'[:2]} {then:%H:%M}"
-    if 0 < back < 28:  # so is the day of the month
-        return f"{then.day:2} {then:%H:%M}"
-    return f"{then.day:2} {then:%b}" if then.year == today.year else f"{then:%b %Y}"
+    time, today = local_time(ms), local_time(now)
+    days_ago = (today.date() - time.date()).days
+    if days_ago == 0:
+        return f"{time:%H:%M:%S}"
+    if 0 < days_ago < 7:  # the weekday is unambiguous
+        return f"{f'{time:%a}'[:2]} {time:%H:%M}"
+    if 0 < days_ago < 28:  # so is the day of the month
+        return f"{time.day:2} {time:%H:%M}"
+    return f"{time.day:2} {time:%b}" if time.year == today.year else f"{time:%b %Y}"
 
 
 def day(ms: int) -> str:
     """Returns a date: ``14 Sep``."""
-    then = datetime.fromtimestamp(ms / 1000).astimezone()
-    return f"{then.day} {then:%b}"
+    date = local_time(ms)
+    return f"{date.day} {date:%b}"
 
 
 def price(nanos: int | None) -> str:
@@ -146,8 +150,8 @@ def price(nanos: int | None) -> str:
 
 
 def aligned_price(nanos: int | None, places: int, nothing: str = NOTHING) -> str:
-    """Returns the same for a right-aligned column: at least two decimals, and blanks for decimals that only other
-    prices have.
+    """Returns dollars per million tokens for a right-aligned column: with at least two decimals, and with blanks
+    instead of the ``places`` decimals that only other prices have.
     """
     if nanos is None:
         return nothing + " " * (places + 1)
@@ -156,7 +160,7 @@ def aligned_price(nanos: int | None, places: int, nothing: str = NOTHING) -> str
 
 
 PRICE_CELLS = 7
-"""The cells of a column of prices; only a longer price is cut."""
+"""The width of a column of prices in cells."""
 
 
 def decimals(nanos: int) -> int:
@@ -164,8 +168,10 @@ def decimals(nanos: int) -> int:
     return len(dollars(nanos).partition(".")[2])
 
 
-def _round(nanos: int, digits: int) -> float:
-    """Returns dollars for formatting only: rounded half up as an integer first, so that the float is exact enough."""
+def _rounded_dollars(nanos: int, digits: int) -> float:
+    """Returns dollars, rounded half up to a number of digits, for formatting only. The integer is rounded before it
+    becomes a float, so the float is exact enough.
+    """
     step: int = DOLLAR // 10**digits
     units: int = (2 * nanos + step) // (2 * step)
     return units / float(10**digits)

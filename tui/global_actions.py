@@ -225,7 +225,7 @@ async def fetch_today(app: ConsoleApp) -> None:
     except GatewayError:
         return
     board.today = (summary.total.cost_nanos, summary.total.input_tokens + summary.total.output_tokens)
-    board.tables += 1
+    board.tables_version += 1
 
 
 VERBS: Mapping[str, AppVerb] = {

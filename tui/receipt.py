@@ -27,7 +27,7 @@ from gateway.domain.views import CallView
 from tui import format as fmt
 from tui import glyphs
 from tui.board import Board
-from tui.calls import RunningView, failed
+from tui.calls import RunningView, is_failure
 from tui.session import ConsoleSession
 from tui.text import Part, TextCard, safe
 
@@ -80,7 +80,7 @@ def mark_of(call: CallView) -> str:
     """Returns one mark for how the call ended, or that it runs."""
     if call.state == "running":
         return glyphs.RUNNING
-    if not failed(call):
+    if not is_failure(call):
         return glyphs.OK
     return glyphs.STOPPED if call.outcome in ("client_closed", "cancelled", "stopped") else glyphs.FAILED
 
@@ -89,7 +89,7 @@ def tone_of(call: CallView) -> str:
     """Returns the tone of that mark."""
     if call.state == "running":
         return "warn" if call.waits_for else "live"
-    if not failed(call):
+    if not is_failure(call):
         return "ok"
     return "warn" if call.status in (429, 499) or call.outcome in ("cancelled", "stopped") else "bad"
 
@@ -177,8 +177,8 @@ def _tokens(call: CallView) -> Iterator[Part]:
 
 
 def unpriced(call: CallView, board: Board) -> bool:
-    """Returns whether it costs nothing because its model has no price; a running call uses its model's
-    current price.
+    """Returns whether it costs nothing because its model has no price; a running call uses its model's current
+    price.
     """
     if call.state == "running":
         return not call.cost_nanos and call.model in board.unpriced

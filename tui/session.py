@@ -123,10 +123,10 @@ class ConsoleSession:
         self._client = client
         self.link, self.reason = "attached", ""
 
-    def lose(self, reason: str) -> None:
-        """Mark the server as gone; its last state stays on the board, without its running calls."""
+    def mark_server_gone(self, reason: str) -> None:
+        """Note that the server is gone. Its last state stays on the board, without its running calls."""
         self.link, self.reason = "gone", reason
-        self.board.lose()
+        self.board.mark_server_gone()
 
 
 class AttachedServer(msgspec.Struct, frozen=True):

@@ -54,10 +54,10 @@ def days(count: int, now: Millis) -> list[Millis]:
 def hours(count: int, now: Millis) -> list[Millis]:
     """Returns the starts of the last ``count`` UTC hours, oldest first."""
     last = now // HOUR_MS * HOUR_MS
-    return [Millis(last - back * HOUR_MS) for back in reversed(range(count))]
+    return [Millis(last - hours_ago * HOUR_MS) for hours_ago in reversed(range(count))]
 
 
-class Pulse:
+class RecentCalls:
     """The ended calls of the last hour by second, and the error rate and latency of the newest ones."""
 
     def __init__(self) -> None:
@@ -75,21 +75,21 @@ class Pulse:
             self._repeats[second] = self._repeats.get(second, 0) + call.count - 1
         if len(self._seconds) > 7_200:  # two hours of seconds
             oldest = max(self._seconds) - 3_600
-            self._seconds = {at: n for at, n in self._seconds.items() if at > oldest}
-            self._repeats = {at: n for at, n in self._repeats.items() if at > oldest}
+            self._seconds = _after(oldest, self._seconds)
+            self._repeats = _after(oldest, self._repeats)
         self._failed.append(not 200 <= call.status < 300 and call.outcome not in NOT_ERRORS)
         if call.first_byte_ms is not None:
             self._first.append(call.first_byte_ms)
 
     def minutes(self, now: int, count: int) -> list[int]:
-        """Returns the number of calls that ended in each of the last minutes; the last one is the 60 seconds
-        up to now.
+        """Returns the number of calls that ended in each of the last minutes; the last one is the 60 seconds up
+        to now.
         """
         counts = [0] * count
         for second, calls in self._seconds.items():
-            back = (now // 1000 - second) // 60
-            if -1 <= back < count:  # the server's clock may be a little ahead
-                counts[-1 - max(0, back)] += calls
+            minutes_ago = (now // 1000 - second) // 60
+            if -1 <= minutes_ago < count:  # the server's clock may be a little ahead
+                counts[-1 - max(0, minutes_ago)] += calls
         return counts
 
     def repeats(self, now: int) -> int:
@@ -113,3 +113,8 @@ class Pulse:
     def first_byte_ms(self) -> int | None:
         """Returns the median time to the first byte of the newest calls."""
         return round(statistics.median(self._first)) if self._first else None
+
+
+def _after(oldest: int, counts: Mapping[int, int]) -> dict[int, int]:
+    """Returns the counts of the seconds after this one."""
+    return {second: count for second, count in counts.items() if second > oldest}

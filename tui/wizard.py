@@ -1,7 +1,8 @@
-"""Wizard: the first steps, four at most: balance, channel, models, token; then a test call.
+"""Wizard: the first steps: balance, channel, models and token, then a test call.
 
-It opens by itself once, on a fresh home; esc leaves it at any step, and nothing is lost. Each step is a normal form,
-with the equivalent command. Going back and changing an answer recreates what that step had created.
+It opens by itself once, on an unused home. Esc leaves it at any step, and what the steps before have saved stays. Each
+step is a normal form, with the equivalent command. If the user goes back and changes the channel, the one that was
+created is replaced.
 
 Long: the plans of the steps and the code that leads through them are read together.
 """
@@ -42,8 +43,10 @@ NEXT = "Next"
 Body = dict[str, Any]
 PresetsByName = Mapping[str, PresetView]
 """Vendors and model servers by name."""
+OffersByText = Mapping[str, Offer]
+"""The discovered channels by the texts of their options."""
 CreateChannel = Callable[[Values, Body | None], Awaitable[ChannelView]]
-"""Creates the channel of a body; without a body, the demo."""
+"""Creates the channel of a request body; without a body, the demo."""
 
 
 def balance_plan(session: ConsoleSession, balance: Nanos) -> FormPlan:
@@ -59,29 +62,31 @@ def balance_plan(session: ConsoleSession, balance: Nanos) -> FormPlan:
             more = parse_dollars(values["balance"]) - balance
         except BadRequest:
             return ""
-        return cli_command("account", "grant", _plain(more)) if more else "account show"
+        return cli_command("account", "grant", _typed_dollars(more)) if more else "account show"
 
     return FormPlan(
         title="First steps, 1 of 4: your balance",
         intro="Every call is charged to one balance, at the prices you set. No real money moves: it is your own limit.",
         fields=[
-            FormField(id="balance", label="Balance, dollars", value=_plain(balance), parse=_amount),
+            FormField(id="balance", label="Balance, dollars", value=_typed_dollars(balance), parse=_parse_balance),
         ],
         save=save,
         command=command,
-        live=lambda values: f"the balance will be {dollars(values['balance'])}; page 6 tops it up and sets budgets",
+        preview=lambda values: f"the balance will be {dollars(values['balance'])}; page 6 tops it up and sets budgets",
         verb=NEXT,
     )
 
 
 def channel_plan(offers: Sequence[Offer], choose: CreateChannel, presets: Sequence[PresetView] = ()) -> FormPlan:
-    """Returns the form of step 2: the channel. Discovered ones come first."""
-    known = {preset.name: preset for preset in presets}
-    offered = {_offer_text(offer): offer for offer in offers}
-    sources = [*offered, DEMO, ADDRESS]
+    """Returns the form of step 2: the channel. Discovered ones are the first options. ``choose`` creates the chosen
+    one.
+    """
+    presets_by_name = {preset.name: preset for preset in presets}
+    offers_by_text = {_offer_text(offer): offer for offer in offers}
+    sources = [*offers_by_text, DEMO, ADDRESS]
 
     async def save(values: Values) -> ChannelView:
-        body = None if values["source"] == DEMO else channel_body(values, offered, known)
+        body = None if values["source"] == DEMO else channel_body(values, offers_by_text, presets_by_name)
         return await choose(values, body)
 
     return FormPlan(
@@ -93,11 +98,11 @@ def channel_plan(offers: Sequence[Offer], choose: CreateChannel, presets: Sequen
                 id="base_url",
                 label="Address",
                 hint="https://api.openai.com/v1, or a vendor: type to search",
-                suggest=[Suggestion(known_preset.name, safe(known_preset.base_url)) for known_preset in presets],
+                suggest=[Suggestion(preset.name, safe(preset.base_url)) for preset in presets],
                 narrows=True,
                 literal="://",
                 applies=lambda texts: texts["source"] == ADDRESS,
-                parse=lambda text: text.strip() if text.strip() in known else _url(text),
+                parse=lambda text: text.strip() if text.strip() in presets_by_name else _parse_url(text),
             ),
             FormField(
                 id="key",
@@ -114,18 +119,18 @@ def channel_plan(offers: Sequence[Offer], choose: CreateChannel, presets: Sequen
             ),
         ],
         save=save,
-        command=lambda values: _channel_command(values, offered, known),
-        live=lambda values: _about(values, offered, known),
+        command=lambda values: _channel_command(values, offers_by_text, presets_by_name),
+        preview=lambda values: _channel_preview(values, offers_by_text, presets_by_name),
         verb=NEXT,
         back=True,
-        waits="fetching its models ...",
+        progress_text="fetching its models ...",
     )
 
 
 def token_plan(session: ConsoleSession) -> FormPlan:
     """Returns the form of step 4: the key that clients present."""
-    taken = {token.name for token in session.board.tokens}
-    name = next(name for name in ("laptop", *(f"laptop-{i}" for i in range(2, 100))) if name not in taken)
+    used_names = {token.name for token in session.board.tokens}
+    name = next(name for name in ("laptop", *(f"laptop-{i}" for i in range(2, 100))) if name not in used_names)
 
     async def save(values: Values) -> NewToken:
         return await session.client.add_token({"name": values["name"]})
@@ -142,23 +147,23 @@ def token_plan(session: ConsoleSession) -> FormPlan:
 
 
 async def create_channel(session: ConsoleSession, body: Body | None) -> ChannelView:
-    """Create the channel of this body; without a body, the existing demo or a new one. Raises GatewayError."""
-    mocks = [mock for mock in session.board.channels if mock.dialect == Dialect.MOCK]
-    if body is None and mocks:
-        return next((mock for mock in mocks if mock.name == "demo"), mocks[0])
+    """Returns a new channel of this body; without a body, the existing demo or a new one. Raises GatewayError."""
+    demos = [channel for channel in session.board.channels if channel.dialect == Dialect.MOCK]
+    if body is None and demos:
+        return next((channel for channel in demos if channel.name == "demo"), demos[0])
     return await session.client.add_channel(body or {"name": "demo", "dialect": Dialect.MOCK.value})
 
 
 def offer_only(models: Sequence[ServedModel]) -> Body:
-    """Returns the change that offers exactly these models, whatever the upstream lists later."""
-    named = [msgspec.structs.replace(model, live=False) for model in models]
-    return {"models": msgspec.to_builtins(named), "patterns": []}
+    """Returns the change of a channel that offers exactly these models, whatever its upstream lists later."""
+    fixed = [msgspec.structs.replace(model, live=False) for model in models]
+    return {"models": msgspec.to_builtins(fixed), "patterns": []}
 
 
 def model_options(session: ConsoleSession, channel: ChannelView) -> list[tuple[str, str]]:
-    """Returns the models of a channel for step 3, as ids and texts."""
+    """Returns the models of a channel as options of step 3: names, and texts with aligned columns."""
     prices = {model.name: model.price for model in session.board.models if model.price is not None}
-    if isinstance(channel, SavedChannel):  # its prices may be newer than the board
+    if isinstance(channel, SavedChannel):  # its prices may not be on the board yet
         prices |= {price.model: price for price in channel.new_prices}
     views = [prices.get(model.name) for model in channel.models]
     width = max((len(fmt.price(view.input_nanos)) for view in views if view is not None), default=0)
@@ -167,8 +172,8 @@ def model_options(session: ConsoleSession, channel: ChannelView) -> list[tuple[s
         _align([f"{fmt.brief_count(model.context)} tokens" if model.context else "" for model in channel.models]),
         [_price_text(view, width) for view in views],
     ]
-    shown = [column for column in columns if any(column)]
-    texts = ["   ".join(row) for row in zip(*shown, strict=True)]
+    filled_columns = [column for column in columns if any(column)]
+    texts = ["   ".join(row) for row in zip(*filled_columns, strict=True)]
     return [(model.name, text) for model, text in zip(channel.models, texts, strict=True)]
 
 
@@ -179,14 +184,14 @@ def _align(texts: Sequence[str]) -> list[str]:
 
 
 def _price_text(price: PriceView | None, width: int) -> str:
-    """Returns the price of input, in ``width`` cells, and that of output."""
+    """Returns the prices of input and output; the first one is padded to ``width`` cells."""
     if price is None:
         return "no price yet"
     return "free" if price.free else f"{fmt.price(price.input_nanos):>{width}} / {fmt.price(price.output_nanos)}"
 
 
 def models_intro(channel: ChannelView, *, refused: bool = False) -> str:
-    """Returns the sentences above the models: how many there are, and what they cost."""
+    """Returns the sentences above the models: how many there are, and where their prices come from."""
     text = f"{safe(channel.name)} has {len(channel.models)}; selected ones are offered to clients."
     priced = channel.new_prices if isinstance(channel, SavedChannel) else ()
     if priced:
@@ -196,39 +201,40 @@ def models_intro(channel: ChannelView, *, refused: bool = False) -> str:
     return f"{text} Models without a price are {effect}. Page 5 changes prices."
 
 
-def channel_body(values: Values, offered: Mapping[str, Offer], known: PresetsByName) -> Body:
+def channel_body(values: Values, offers: OffersByText, presets: PresetsByName) -> Body:
     """Returns the request body of a new channel. Raises BadRequest if its address is missing."""
     url = values["base_url"].strip()
-    if (offer := offered.get(values["source"])) is not None:
+    if (offer := offers.get(values["source"])) is not None:
         body = discovered_body(offer, ())
     elif not url:
         raise BadRequest("an address is required, for example https://api.openai.com/v1", param="base_url")
-    elif (preset := known.get(url)) is not None:
+    elif (preset := presets.get(url)) is not None:
         body = {"name": preset.name, "preset": preset.name}
     else:
         body = {"name": _name_of(url), "dialect": Dialect.OPENAI.value, "base_url": url}
     return body | {name: values[name] for name in ("name", "key") if values[name]}
 
 
-def _channel_command(values: Mapping[str, str], offered: Mapping[str, Offer], known: PresetsByName) -> str:
+def _channel_command(values: Mapping[str, str], offers: OffersByText, presets: PresetsByName) -> str:
     if values["source"] == DEMO:
         return "channel show demo"
-    body = channel_body(values, offered, known)
+    body = channel_body(values, offers, presets)
     key = body.get("key")
-    shown = "-" if key and not key.startswith(REFERENCE) else key
+    shown_key = "-" if key and not key.startswith(REFERENCE) else key
     if "base_url" in body:
-        return cli_command("channel", "add", body["name"], base_url=body["base_url"], key=shown)
-    return cli_command("channel", "add", body["name"], preset=body["preset"], key=shown)
+        return cli_command("channel", "add", body["name"], base_url=body["base_url"], key=shown_key)
+    return cli_command("channel", "add", body["name"], preset=body["preset"], key=shown_key)
 
 
-def _about(values: Values, offered: Mapping[str, Offer], known: PresetsByName) -> str:
-    offer = offered.get(values["source"])
+def _channel_preview(values: Values, offers: OffersByText, presets: PresetsByName) -> str:
+    """Returns a sentence about the channel that is typed or chosen."""
+    offer = offers.get(values["source"])
     if offer is not None:
         text = f"its key stays in the environment, as {offer.key}" if offer.key else "it needs no key"
         return f"{safe(offer.name)} at {safe(offer.base_url)}: {text}"
     if values["source"] == DEMO:
         return "it answers offline: three models that echo, tell a story, and fail on request"
-    if (preset := known.get(values["base_url"])) is not None:
+    if (preset := presets.get(values["base_url"])) is not None:
         key = f"; its key is usually env:{safe(preset.key_variable)}" if preset.key_variable else ""
         return f"{preset.name} is at {safe(preset.base_url) or 'an address you enter'}{key}"
     warning = base_url_warning(values["base_url"]) if values["base_url"] else ""
@@ -251,16 +257,16 @@ def _name_of(url: str) -> str:
     return parts[-2] if len(parts) > 1 and not parts[-1].isdigit() else host or "upstream"
 
 
-def _plain(nanos: int) -> str:
-    """Returns dollars as users type them."""
+def _typed_dollars(nanos: int) -> str:
+    """Returns dollars as users type them: without a sign or separators."""
     return dollars(nanos).replace("$", "").replace(",", "")
 
 
-def _url(text: str) -> str:
+def _parse_url(text: str) -> str:
     return checked_base_url(text.strip()) if text.strip() else ""
 
 
-def _amount(text: str) -> int:
+def _parse_balance(text: str) -> int:
     nanos = parse_dollars(text)
     if nanos < 0:
         raise BadRequest("a balance cannot be negative")
@@ -268,14 +274,15 @@ def _amount(text: str) -> int:
 
 
 SEEN = "seen"
+"""The name of the saved choice that keeps the wizard from opening by itself again."""
 LEFT_EARLY = "Continue any time: page 4 for channels, page 2 for tokens, or : First steps."
 
 Step = Callable[[], Awaitable[Any]]
-"""Returns the decision, BACK, or None if the wizard was closed."""
+"""A step of the wizard. Returns its result, BACK, or None if the wizard was closed."""
 
 
 def _with_text(field: FormField, text: str) -> FormField:
-    """Returns the field with this text, unless it is a choice that does not offer it."""
+    """Returns the field with this text. A choice without such an option is returned as it is."""
     return field if field.options and text not in field.options else msgspec.structs.replace(field, value=text)
 
 
@@ -299,62 +306,63 @@ def offer_once(app: ConsoleApp) -> None:
 
 
 async def run(app: ConsoleApp) -> None:
-    """Run all steps, until one is cancelled."""
+    """Run the steps in sequence, back and forth, until the last one is done or one is cancelled."""
     app.session.state.view("wizard").choices[SEEN] = "yes"
     steps = WizardSteps(app)
-    order: list[Step] = [steps.balance, steps.channel, steps.models, steps.token]
-    at = 0
+    sequence: list[Step] = [steps.balance, steps.channel, steps.models, steps.token]
+    number = 0
     result: Any = None
-    while at < len(order):
-        result = await order[at]()
+    while number < len(sequence):
+        result = await sequence[number]()
         if result is None:
             toast(app, LEFT_EARLY)
             return
-        at += -1 if result is BACK else 1
-    trouble = await app.push_screen_wait(Connect(app.session, result.token, result.key, first=steps.model))
+        number += -1 if result is BACK else 1
+    failure = await app.push_screen_wait(Connect(app.session, result.token, result.key, first=steps.model))
     await app.action_page("live")
-    if trouble:
+    if failure:
         edit = app.session.key("entity.edit")
-        steps_left = f"page 4 changes the channel and its key ({edit}), page 8 checks every step."
-        toast(app, f"Almost ready: the test call failed. Its row says why (enter); {steps_left}", bad=True)
+        advice = f"page 4 changes the channel and its key ({edit}), page 8 checks every step."
+        toast(app, f"Almost ready: the test call failed. Its row says why (enter); {advice}", bad=True)
     else:
         toast(app, "All set. Calls will appear here.")
 
 
 class WizardSteps:
-    """The steps, and the decisions of previous ones."""
+    """The steps, and the results of those that are done."""
 
     def __init__(self, app: ConsoleApp) -> None:
         self._app = app
         self._session: ConsoleSession = app.session
-        self._typed: Values = {}
-        """The values that the channel was created from."""
-        self._texts: dict[str, Mapping[str, str]] = {}
-        """The texts of each step that was left, by its form's title."""
-        self._saved: dict[str, Mapping[str, str]] = {}
-        """The texts that were saved in each step, or offered at first."""
-        self._chosen: tuple[str, Collection[str]] = ("", ())
-        """The channel, and the models that were selected when their step was left."""
-        self._offered: tuple[str, Collection[str]] = ("", ())
-        """The channel, and the models that it offers since their step was done."""
         self._channel: ChannelView | None = None
-        """The channel of the second step, as created."""
-        self._created = False
-        """Whether the wizard created it."""
+        """The channel of step 2."""
+        self._channel_values: Values = {}
+        """The values of the form from which it was created."""
+        self._owns_channel = False
+        """Whether the wizard created it, and may remove it."""
+        self._drafts: dict[str, Mapping[str, str]] = {}
+        """The texts with which each form was left, by its title."""
+        self._saved: dict[str, Mapping[str, str]] = {}
+        """The texts that were saved last in each form, or the initial ones."""
+        self._checked: tuple[str, Collection[str]] = ("", ())
+        """The id of a channel, and the models that were checked in step 3 when it was left."""
+        self._offered: tuple[str, Collection[str]] = ("", ())
+        """The id of a channel, and the models that it offers since step 3 was done."""
         self.model = ""
+        """The first model that the channel offers."""
 
     async def balance(self) -> Any:
-        """Run step 1: how much may be spent. Returns its result, as all steps do."""
+        """Run step 1: how much may be spent."""
         account = await self._session.client.account()
         return await self._ask(balance_plan(self._session, account.balance_nanos))
 
     async def channel(self) -> Any:
         """Run step 2: the channel."""
         session = self._session
-        look = Busy("Looking for local servers and API keys", session.client.offers, session.now)
-        offers = await self._app.push_screen_wait(look)
-        offered = [] if offers is None or isinstance(offers, GatewayError) else offers
-        return await self._ask(channel_plan(offered, self._create_channel, await self._presets()))
+        discovery = Busy("Looking for local servers and API keys", session.client.offers, session.now)
+        result = await self._app.push_screen_wait(discovery)
+        offers = [] if result is None or isinstance(result, GatewayError) else result
+        return await self._ask(channel_plan(offers, self._create_channel, await self._presets()))
 
     async def models(self) -> Any:
         """Run step 3: which of its models are offered."""
@@ -366,19 +374,19 @@ class WizardSteps:
         intro = models_intro(channel, refused=session.board.refuses_unpriced)
         about = f"{intro}\n\n$ tollkeeper {command}"
         options = model_options(session, channel)
-        before = self._chosen[1] if self._chosen[0] == channel.id else names
-        first = self._offered[1] if self._offered[0] == channel.id else names
-        dialog = MultiSelect("First steps, 3 of 4: models", about, options, before, first=first, back=True)
-        on = await self._app.push_screen_wait(dialog)
-        self._chosen = (channel.id, dialog.selected if on is BACK else on or ())
-        if on is None or on is BACK:
-            return on
-        kept = [model for model in channel.models if model.name in on] or channel.models
-        there = await session.client.channel(channel.id)
-        if [model.name for model in kept] != [model.name for model in there.models]:
-            await session.client.edit_channel(channel.id, offer_only(kept))
-        self._offered = (channel.id, [model.name for model in kept])
-        self.model = kept[0].name if kept else ""
+        checked = self._checked[1] if self._checked[0] == channel.id else names
+        original = self._offered[1] if self._offered[0] == channel.id else names
+        dialog = MultiSelect("First steps, 3 of 4: models", about, options, checked, original=original, back=True)
+        result = await self._app.push_screen_wait(dialog)
+        self._checked = (channel.id, dialog.checked if result is BACK else result or ())
+        if result is None or result is BACK:
+            return result
+        offered = [model for model in channel.models if model.name in result] or channel.models
+        current = await session.client.channel(channel.id)
+        if [model.name for model in offered] != [model.name for model in current.models]:
+            await session.client.edit_channel(channel.id, offer_only(offered))
+        self._offered = (channel.id, [model.name for model in offered])
+        self.model = offered[0].name if offered else ""
         return True
 
     async def token(self) -> Any:
@@ -386,27 +394,29 @@ class WizardSteps:
         return await self._ask(token_plan(self._session))
 
     async def _ask(self, plan: FormPlan) -> Any:
-        """Show the form of a step, with the texts from when it was left before. Returns its result."""
-        before = self._texts.get(plan.title, {})
-        fields = [_with_text(field, before.get(field.id, field.value)) for field in plan.fields]
+        """Show the form of a step, with the texts with which it was left before. Returns its result."""
+        draft = self._drafts.get(plan.title, {})
+        fields = [_with_text(field, draft.get(field.id, field.value)) for field in plan.fields]
         self._saved.setdefault(plan.title, {field.id: field.value for field in plan.fields})
 
-        def keep(texts: Mapping[str, str], saved: bool) -> None:  # noqa: FBT001
-            self._texts[plan.title] = texts
+        def store_draft(texts: Mapping[str, str], saved: bool) -> None:  # noqa: FBT001
+            self._drafts[plan.title] = texts
             if saved:
                 self._saved[plan.title] = texts
 
-        drafted = any(texts != self._saved[title] for title, texts in self._texts.items())
-        asked = msgspec.structs.replace(plan, fields=fields, keep=keep, drafted=drafted)
-        return await self._app.push_screen_wait(Form(asked))
+        has_draft = any(texts != self._saved[title] for title, texts in self._drafts.items())
+        plan = msgspec.structs.replace(plan, fields=fields, store_draft=store_draft, has_draft=has_draft)
+        return await self._app.push_screen_wait(Form(plan))
 
     async def _create_channel(self, values: Values, body: Body | None) -> ChannelView:
-        """Returns the chosen channel: the demo, the one created before, or a new one. Raises GatewayError."""
-        if self._channel is None or values != self._typed:
-            await self._remove_created()
+        """Returns the channel for these values: the one created before if the values are the same, otherwise a new one.
+        Raises GatewayError.
+        """
+        if self._channel is None or values != self._channel_values:
+            await self._remove_channel()
             self._channel = await create_channel(self._session, body)
-            self._created = body is not None
-            self._typed = values
+            self._owns_channel = body is not None
+            self._channel_values = values
         return self._channel
 
     async def _presets(self) -> list[PresetView]:
@@ -416,8 +426,8 @@ class WizardSteps:
         except GatewayError:
             return []
 
-    async def _remove_created(self) -> None:
-        """Remove the channel created before, because another one is wanted."""
-        if self._channel is not None and self._created:
+    async def _remove_channel(self) -> None:
+        """Remove the channel that the wizard created before, if any."""
+        if self._channel is not None and self._owns_channel:
             await self._session.client.remove_channel(self._channel.id)
         self._channel = None

@@ -252,7 +252,7 @@ async def test_calls_that_are_refused_for_a_budget_do_not_announce_it_again() ->
 async def test_the_message_about_a_missing_server_goes_when_there_is_one() -> None:
     client = FakeClient(calls(3))
     async with shown(console(client)) as (app, pilot):
-        app.session.lose("it stopped")
+        app.session.mark_server_gone("it stopped")
         app.page.report_error(Unavailable("The server is not running. Press r to start it.", code="server_gone"))
         await until(app, pilot, lambda: words(app))
         app.session.link = "attached"
@@ -330,7 +330,7 @@ async def test_what_changed_below_a_dialog_is_drawn_as_soon_as_that_is_closed(mo
         monkeypatch.setattr(app.page, "renew", lambda: drawn.append(app.session.board.version))
         await pilot.press("question_mark")
         await until(app, pilot, lambda: app.screen.is_modal)
-        app.session.board.tables += 1
+        app.session.board.tables_version += 1
         app.renew()
         assert drawn == []
         await pilot.press("escape")

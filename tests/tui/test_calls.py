@@ -6,12 +6,12 @@ from gateway.domain.query import speed_of
 from gateway.domain.units import Millis
 from gateway.domain.views import CallView
 from tests.tui.stage import NOW, call, call_id, calls, running
-from tui.calls import CallRing, RunningView, as_view, failed, place_of, running_view
+from tui.calls import CallRing, RunningView, as_view, channel_text, is_failure, running_view
 
 
 def snapshot(count: int = 5, records: int = 5) -> CallRing:
     ring = CallRing(limit=10, slack=3)
-    ring.begin(records - count, calls(count), [running(1, NOW)])
+    ring.load_snapshot(records - count, calls(count), [running(1, NOW)])
     return ring
 
 
@@ -45,7 +45,7 @@ def test_a_call_that_is_refused_appears_at_once() -> None:
 def test_late_progress_of_an_ended_call_is_nothing() -> None:
     ring = snapshot()
     ring.settle(call(1, NOW))
-    ring.move(running(1, NOW))
+    ring.update_running(running(1, NOW))
     assert ring.running == {}
 
 
@@ -68,7 +68,7 @@ def test_the_oldest_fall_below_when_the_ring_is_full() -> None:
 
 def test_running_calls_never_fall_out() -> None:
     ring = CallRing(limit=4, slack=2)
-    ring.begin(0, [], [running(1, NOW - 60_000)])
+    ring.load_snapshot(0, [], [running(1, NOW - 60_000)])
     for number in range(20):
         ring.settle(call(number, NOW + number))
     assert ring.order[0] == call_id(NOW - 60_000, 1)
@@ -77,14 +77,14 @@ def test_running_calls_never_fall_out() -> None:
 def test_a_second_snapshot_keeps_older_rows_with_nothing_missing_between() -> None:
     ring = snapshot(5, 5)
     newer = [call(7, NOW + 9), *calls(5)[:2]]
-    ring.begin(3, newer, [])
+    ring.load_snapshot(3, newer, [])
     assert len(ring.order) == 6
     assert ring.below == 0
 
 
 def test_a_second_snapshot_with_a_gap_drops_older_rows() -> None:
     ring = snapshot(5, 5)
-    ring.begin(4_999, [call(7, NOW + 9)], [])
+    ring.load_snapshot(4_999, [call(7, NOW + 9)], [])
     assert len(ring.order) == 1
     assert ring.below == 4_999
 
@@ -92,36 +92,36 @@ def test_a_second_snapshot_with_a_gap_drops_older_rows() -> None:
 def test_a_second_snapshot_keeps_all_older_rows_even_if_old_records_were_deleted_meanwhile() -> None:
     ring = snapshot(5, 105)
     seen = list(ring.order)
-    ring.begin(3, [call(7, NOW + 9), *calls(5)[:2]], [running(1, NOW)])  # 100 records fewer
+    ring.load_snapshot(3, [call(7, NOW + 9), *calls(5)[:2]], [running(1, NOW)])  # 100 records fewer
     assert ring.order == sorted([*seen, call_id(NOW + 9, 7)])
     assert ring.below == 0
 
 
 def test_a_second_snapshot_that_begins_where_the_ring_ends_keeps_it() -> None:
     ring = snapshot(5, 5)
-    ring.begin(5, [call(7, NOW + 9)], [])
+    ring.load_snapshot(5, [call(7, NOW + 9)], [])
     assert len(ring.order) == 6
     assert ring.below == 0
 
 
 def test_changes_are_reported_once() -> None:
     ring = snapshot()
-    assert ring.changes() is None
+    assert ring.take_changes() is None
     ring.settle(call(9, NOW + 5))
-    assert ring.changes() == [call_id(NOW + 5, 9)]
-    assert ring.changes() == []
+    assert ring.take_changes() == [call_id(NOW + 5, 9)]
+    assert ring.take_changes() == []
 
 
 def test_the_edge_is_the_call_that_ended_first() -> None:
     ring = snapshot(5)
-    assert ring.edge == calls(5)[-1].id
-    assert CallRing().edge is None
+    assert ring.first_ended == calls(5)[-1].id
+    assert CallRing().first_ended is None
 
 
 def test_it_knows_which_calls_have_ended() -> None:
     ring = snapshot()
-    assert ring.knows(calls(5)[0])
-    assert not ring.knows(call(1, NOW))
+    assert ring.holds_ended(calls(5)[0])
+    assert not ring.holds_ended(call(1, NOW))
 
 
 def test_a_running_call_reads_like_a_settled_one() -> None:
@@ -148,16 +148,16 @@ def test_speed_counts_from_the_first_byte() -> None:
 
 
 def test_only_an_ended_call_can_have_failed() -> None:
-    assert failed(call(1, status=429))
-    assert not failed(call(1, status=200))
-    assert not failed(running_view(running(1), NOW))
+    assert is_failure(call(1, status=429))
+    assert not is_failure(call(1, status=200))
+    assert not is_failure(running_view(running(1), NOW))
 
 
 def test_a_refused_call_says_why_where_its_channel_would_be() -> None:
     refused = call(1, status=429, channel="", code="token_quota_exceeded")
-    assert place_of(refused) == "(budget)"
-    assert place_of(replace(refused, code="brew_failed")) == "(brew failed)"
+    assert channel_text(refused) == "(budget)"
+    assert channel_text(replace(refused, code="brew_failed")) == "(brew failed)"
     quota = replace(refused, code="insufficient_quota")
     for budget, text in ((BALANCE_ID, "(no money)"), ("month:account:", "(budget)")):
-        assert place_of(replace(quota, marks=[f"{EXCEEDED_MARK}{budget}"])) == text
-    assert place_of(replace(refused, channel="openai")) == "openai"
+        assert channel_text(replace(quota, marks=[f"{EXCEEDED_MARK}{budget}"])) == text
+    assert channel_text(replace(refused, channel="openai")) == "openai"

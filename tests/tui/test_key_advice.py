@@ -144,7 +144,7 @@ def test_no_sentence_names_a_key_of_an_action_by_itself() -> None:
 ADVICE = "no channel takes calls; 'tollkeeper channel test anthropic' tries it"
 
 
-@pytest.mark.parametrize(("param", "place"), [("a", "#wrong-a"), ("", ".live")])
+@pytest.mark.parametrize(("param", "place"), [("a", "#wrong-a"), ("", ".preview")])
 async def test_complaints_of_a_form_name_keys(param: str, place: str) -> None:
     async def save(_values: Values) -> None:
         raise BadRequest(ADVICE, param=param)

@@ -56,7 +56,9 @@ def test_extra_columns_come_in_before_the_flexible_one_grows() -> None:
 
 
 def test_a_wider_screen_never_shows_fewer_columns() -> None:
-    columns = [Column[str](str(i), "T", 3 + i * 7 % 5, str, rank=i % 4, extra=i > 3, most=i * 3) for i in range(12)]
+    columns = [
+        Column[str](str(i), "T", 3 + i * 7 % 5, str, rank=i % 4, extra=i > 3, max_width=i * 3) for i in range(12)
+    ]
     counts = [len(fit_columns(columns, width)) for width in range(4, 160)]
     assert counts == sorted(counts)
     assert counts[-1] == len(columns)
@@ -65,8 +67,8 @@ def test_a_wider_screen_never_shows_fewer_columns() -> None:
 def test_columns_grow_then_extra_ones_come_in_and_the_flexible_one_takes_the_rest() -> None:
     columns = [
         Column[str]("a", "A", 10, str, flex=True),
-        Column[str]("b", "B", 4, str, most=8),
-        Column[str]("c", "C", 4, str, most=6, extra=True),
+        Column[str]("b", "B", 4, str, max_width=8),
+        Column[str]("c", "C", 4, str, max_width=6, extra=True),
     ]
     widths = {width: [place.width for place in fit_columns(columns, width)] for width in (15, 18, 23, 24, 26, 30)}
     assert widths == {
@@ -80,8 +82,8 @@ def test_columns_grow_then_extra_ones_come_in_and_the_flexible_one_takes_the_res
 
 
 NAMES = [
-    Column[str]("a", "A", 4, str, most=10),
-    Column[str]("b", "B", 4, str, most=8),
+    Column[str]("a", "A", 4, str, max_width=10),
+    Column[str]("b", "B", 4, str, max_width=8),
     Column[str]("c", "C", 4, str, extra=True),
     Column[str]("d", "D", 4, str, flex=True),
 ]

@@ -64,7 +64,7 @@ def test_the_server_is_gone(snap_compare: Compare) -> None:
 
     async def lose(pilot: Pilot[ExitStatus]) -> None:
         await settle(app, pilot)
-        app.session.lose("it stopped")
+        app.session.mark_server_gone("it stopped")
         await settle(app, pilot)
 
     assert snap_compare(app, terminal_size=(80, 24), run_before=lose)

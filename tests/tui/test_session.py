@@ -51,7 +51,7 @@ def test_a_lost_server_cannot_be_asked_but_its_board_stays() -> None:
     made = session()
     made.attach(FakeClient(), started_here=False)
     made.board.apply(FakeClient().snapshot())
-    made.lose("it stopped")
+    made.mark_server_gone("it stopped")
     with pytest.raises(Unavailable):
         _ = made.client
     assert (made.link, made.reason, made.address) == ("gone", "it stopped", ADDRESS)
@@ -61,7 +61,7 @@ def test_nothing_runs_at_a_server_that_is_gone() -> None:
     made = session()
     made.board.apply(msgspec.structs.replace(FakeClient().snapshot(), channels=[channel("up", in_flight=2, waiting=1)]))
     made.board.apply(Stopping(seq=1, running=[], until_ms=NOW))
-    made.lose("it stopped")
+    made.mark_server_gone("it stopped")
     assert [(one.in_flight, one.waiting) for one in made.board.channels] == [(0, 0)]
     assert made.board.stopping is None
 
@@ -72,7 +72,7 @@ def test_calls_that_ran_when_the_server_went_are_lost_and_hold_nothing() -> None
     ran, waits = running(1), running(2, waits_for="channel 'a'", attempt=0)
     snapshot = msgspec.structs.replace(FakeClient().snapshot(), account=account, running=[ran], waiting=[waits])
     made.board.apply(snapshot)
-    made.lose("it stopped")
+    made.mark_server_gone("it stopped")
     calls = made.board.calls
     lost = as_view(calls.by_id[ran.id], NOW)
     assert (lost.outcome, lost.state, lost.cost_nanos, calls.running) == ("lost", "settled", 0, {})

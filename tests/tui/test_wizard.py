@@ -59,7 +59,7 @@ async def test_a_known_vendor_needs_no_address() -> None:
     plan = channel_plan([], choose, [groq])
     typed = {"source": ADDRESS, "base_url": "groq", "key": "sk-1", "name": ""}
     assert plan.command(typed) == "channel add groq --preset groq --key -"
-    assert plan.live(typed) == "groq is at https://api.groq.com/openai/v1; its key is usually env:GROQ_API_KEY"
+    assert plan.preview(typed) == "groq is at https://api.groq.com/openai/v1; its key is usually env:GROQ_API_KEY"
     await plan.save({field.id: field.parse(typed[field.id]) for field in plan.fields})
     assert asked == [{"name": "groq", "preset": "groq", "key": "sk-1"}]
 
@@ -196,7 +196,7 @@ async def test_what_is_found_on_this_machine_comes_first() -> None:
         await press(app, pilot, "enter")
         await until(app, pilot, "< ollama on this machine, 1 model >")
         await press(app, pilot, "right")
-        assert said(app, ".live") == (
+        assert said(app, ".preview") == (
             "openai at https://api.openai.com/v1: its key stays in the environment, as env:OPENAI_API_KEY"
         )
         await step(app, pilot, 3, "left", "enter")

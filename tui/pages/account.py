@@ -35,9 +35,9 @@ async def grant(page: AnyPage) -> None:
     """Add money; a negative amount corrects a grant."""
     session = page.session
 
-    def live(values: Values) -> str:
-        there = session.board.account
-        return f"new balance: {dollars((there.balance_nanos if there else 0) + values['nanos'])}"
+    def preview(values: Values) -> str:
+        balance = session.board.account.balance_nanos if session.board.account else 0
+        return f"new balance: {dollars(balance + values['nanos'])}"
 
     plan = FormPlan(
         title="Add money",
@@ -47,7 +47,7 @@ async def grant(page: AnyPage) -> None:
         ],
         save=lambda values: session.client.grant(values["nanos"], values["note"]),
         command=lambda values: cli_command("account", "grant", values["nanos"], note=values["note"].strip() or None),
-        live=live,
+        preview=preview,
         verb="Add",
     )
     account: AccountView | None = await page.ask(Form(plan))

@@ -123,9 +123,9 @@ class ConsolePage(Vertical):
             raise result
         return result
 
-    async def confirm(self, question: str, breaks: str, verb: str) -> bool:
-        """Ask for confirmation of an action that breaks something."""
-        return bool(await self.ask(Confirm(question, breaks, verb)))
+    async def confirm(self, question: str, consequences: str, verb: str) -> bool:
+        """Ask for confirmation of an action after which something will not work. Returns whether it was given."""
+        return bool(await self.ask(Confirm(question, consequences, verb)))
 
     async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
         try:

@@ -22,7 +22,7 @@ from tui.cli_commands import cli_command
 from tui.pages import channel_fields, marked
 from tui.pages.base import AnyPage, Verb, selection
 from tui.pages.channel_form import ChannelForm
-from tui.pages.entities import ask_changes, ask_new, creating, toggling
+from tui.pages.entities import ask_changes, ask_new, creating_verbs, toggle_verb
 from tui.pages.list_page import select_row
 from tui.session import ConsoleSession
 from tui.text import safe
@@ -58,8 +58,8 @@ async def delete(page: AnyPage) -> None:
         return
     alone = [safe(model.name, 40) for model in page.session.board.models if model.channels == [channel.name]]
     lost = f"No other channel serves {first_of(alone, 6)}." if alone else "Other channels serve all its models."
-    breaks = f"{lost} Running calls finish."
-    if await page.confirm(f"Delete channel {channel.name}?", f"{breaks} History is kept.", "Delete"):
+    consequences = f"{lost} Running calls finish."
+    if await page.confirm(f"Delete channel {channel.name}?", f"{consequences} History is kept.", "Delete"):
         await page.session.client.remove_channel(channel.id)
         page.report_change(f"Channel {channel.name} deleted.")
 
@@ -80,7 +80,9 @@ async def test(page: AnyPage) -> None:
         )
 
     asked = FormField(id="model", label="Test", value=NO_CALL, options=models)
-    plan = FormPlan(title=f"Test {channel.name}", fields=[asked], save=save, command=command, verb="Test", asks=False)
+    plan = FormPlan(
+        title=f"Test {channel.name}", fields=[asked], save=save, command=command, verb="Test", confirms=False
+    )
     model = await page.ask(Form(plan))
     if model is None:
         return
@@ -201,23 +203,25 @@ async def _presets(page: AnyPage) -> list[PresetView]:
         return []
 
 
-async def _create(page: AnyPage, like: ChannelView | None) -> None:
+async def _create(page: AnyPage, template: ChannelView | None) -> None:
     """Create a channel. Without models the upstream's list is fetched; a copy needs its key again."""
     session = page.session
-    form = ChannelForm(session, like, await _presets(page), copy=True)
-    made = await ask_new(page, form, session.client.add_channel, like, waits="contacting the upstream ...")
-    if made is not None:
-        select_row(page, made.id)
-        count = fmt.count_text(len(made.models), "model")
-        news = channel_fields.price_news(made)
+    form = ChannelForm(session, template, await _presets(page), copy=True)
+    created = await ask_new(
+        page, form, session.client.add_channel, template, progress_text="contacting the upstream ..."
+    )
+    if created is not None:
+        select_row(page, created.id)
+        count = fmt.count_text(len(created.models), "model")
+        news = channel_fields.price_news(created)
         advice = f"Press {session.key('channels.test')} to test it, {session.key('app.undo')} to undo."
-        toast(page, f"Channel {made.name} created with {count}. {advice}{news}", change=True)
+        toast(page, f"Channel {created.name} created with {count}. {advice}{news}", change=True)
 
 
 VERBS: Mapping[str, Verb] = {
-    **creating(_create),
+    **creating_verbs(_create),
     "edit": edit,
-    "toggle": toggling(lambda page: page.session.client.edit_channel),
+    "toggle": toggle_verb(lambda page: page.session.client.edit_channel),
     "delete": delete,
     "test": test,
     "fetch": fetch,

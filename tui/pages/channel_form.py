@@ -111,7 +111,7 @@ class ChannelForm(EntityForm):
             body["dialect"] = values["dialect"]
         return body
 
-    def live(self, values: Values) -> str:
+    def preview(self, values: Values) -> str:
         return warning(values, self._presets)
 
     def command(self, texts: Mapping[str, str], more: Sequence[str] = ()) -> str:

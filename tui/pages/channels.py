@@ -238,7 +238,7 @@ def _other_rows(card: TextCard, channel: ChannelView) -> None:
 
 def _columns() -> Iterator[Column[ChannelRow]]:
     yield Column("state", "State", 11, _short_state, tone=_tone, sort=_state_order)
-    yield text_column("name", "Name", 13, lambda r: r.view.name, most=18, flex=True)
+    yield text_column("name", "Name", 13, lambda r: r.view.name, max_width=18, flex=True)
     yield text_column("dialect", "Dialect", 9, lambda r: r.view.dialect, rank=6, dim=True)
     yield number_column("models", "Models", 6, lambda r: len(r.view.models), str, rank=2)
     yield number_column("priority", "Prio", 4, lambda r: r.view.priority, str, rank=3)
@@ -247,7 +247,7 @@ def _columns() -> Iterator[Column[ChannelRow]]:
         "First token 24 h",
         12 + 7,
         _speed,
-        most=12 + 16,
+        max_width=12 + 16,
         tone=lambda r: _tone(r) if r.view.reason else "",
         sort=lambda r: r.first_byte_ms or 0,
     )
@@ -262,9 +262,11 @@ def _columns() -> Iterator[Column[ChannelRow]]:
     yield number_column("running", "Now", 3, lambda r: r.view.in_flight or None, str, rank=5)
     yield number_column("calls", "Calls", 6, lambda r: r.view.calls, fmt.count, rank=4)
     yield number_column("spent", "Spent", 9, lambda r: r.view.spent_nanos or None, fmt.short_cost, rank=1)
-    yield text_column("groups", "Groups", 12, lambda r: ", ".join(r.view.groups), rank=8, dim=True, most=24, extra=True)
-    yield text_column("url", "Base URL", 24, lambda r: r.view.base_url, rank=9, dim=True, most=48, extra=True)
-    yield text_column("note", "Note", 10, lambda r: r.view.note, rank=10, dim=True, most=40, extra=True)
+    yield text_column(
+        "groups", "Groups", 12, lambda r: ", ".join(r.view.groups), rank=8, dim=True, max_width=24, extra=True
+    )
+    yield text_column("url", "Base URL", 24, lambda r: r.view.base_url, rank=9, dim=True, max_width=48, extra=True)
+    yield text_column("note", "Note", 10, lambda r: r.view.note, rank=10, dim=True, max_width=40, extra=True)
 
 
 STATE_ORDER = ("attention", "cooling", "half_open", "untested", "ok", "off")

@@ -10,12 +10,13 @@ from tui.pages.base import AnyPage, Verb, selection
 from tui.widgets.form import Form, FormPlan
 
 Create = Callable[[AnyPage, Any], Awaitable[None]]
-"""Creates an entity, empty or like another."""
+"""Shows the form of a new entity, empty or as a copy of this one, and creates it."""
 Send = Callable[..., Awaitable[Any]]
+"""A method of the client that creates or edits an entity."""
 
 
-def creating(create: Create) -> Mapping[str, Verb]:
-    """Returns the verbs that create an entity: an empty one, or one like that of the selected row."""
+def creating_verbs(create: Create) -> Mapping[str, Verb]:
+    """Returns the verbs that create an entity: an empty one, or a copy of the selected one."""
 
     async def new(page: AnyPage) -> None:
         await create(page, None)
@@ -27,16 +28,16 @@ def creating(create: Create) -> Mapping[str, Verb]:
     return {"new": new, "duplicate": duplicate}
 
 
-async def ask_new(page: AnyPage, form: EntityForm, add: Send, like: Any, waits: str = "") -> Any:
+async def ask_new(page: AnyPage, form: EntityForm, add: Send, template: Any, progress_text: str = "") -> Any:
     """Show the form of a new entity. Returns the result of ``add`` for it; None if the form was closed."""
     plan = FormPlan(
-        title=f"New {page.listing.noun}" + ("" if like is None else f" like {like.name}"),
+        title=f"New {page.listing.noun}" + ("" if template is None else f" like {template.name}"),
         fields=form.fields(),
         save=lambda values: add(form.body(values)),
         command=form.command,
-        live=form.live,
+        preview=form.preview,
         verb="Create",
-        waits=waits,
+        progress_text=progress_text,
     )
     return await page.ask(Form(plan))
 
@@ -49,20 +50,20 @@ async def ask_changes(page: AnyPage, form: EntityForm, edit: Send) -> Any:
         fields=form.fields(),
         save=save_changes(form.body, partial(edit, getattr(view, page.listing.by))),
         command=form.command,
-        live=form.live,
+        preview=form.preview,
     )
     return await page.ask(Form(plan))
 
 
-def toggling(edit: Callable[[AnyPage], Send], effect: str = "") -> Verb:
-    """Returns the verb that disables or enables an entity, or all marked ones; ``effect`` is a text about
-    disabling it.
+def toggle_verb(edit: Callable[[AnyPage], Send], effect: str = "") -> Verb:
+    """Returns the verb that disables or enables the selected entity, or all marked ones. ``effect``: the end of the
+    message if it was disabled.
     """
 
     async def toggle(page: AnyPage) -> None:
         if not await marked.acts_on_marks(page, "toggle") and (view := selection(page)) is not None:
             await edit(page)(view.id, {"enabled": not view.enabled})
-            done = f"disabled{effect}" if view.enabled else "enabled"
-            page.report_change(f"{page.listing.noun.capitalize()} {view.name} {done}.")
+            result = f"disabled{effect}" if view.enabled else "enabled"
+            page.report_change(f"{page.listing.noun.capitalize()} {view.name} {result}.")
 
     return toggle

@@ -26,7 +26,7 @@ from tui.entity_form import EntityForm
 from tui.listing import PageListing
 from tui.pages import list_page, marked
 from tui.pages.base import AnyPage, Verb, selection
-from tui.pages.entities import ask_changes, ask_new, creating
+from tui.pages.entities import ask_changes, ask_new, creating_verbs
 from tui.pages.list_page import ListPage, select_row
 from tui.session import ConsoleSession
 from tui.text import Part, TextCard, add_details, content, fitting, lines, safe
@@ -102,7 +102,7 @@ class GroupListing(PageListing[GroupRow]):
 
 
 def _columns() -> Iterator[Column[GroupRow]]:
-    yield text_column("name", "Group", 12, lambda r: r.view.name, most=24, flex=True)
+    yield text_column("name", "Group", 12, lambda r: r.view.name, max_width=24, flex=True)
     yield number_column(
         "multiplier",
         "Price",
@@ -118,7 +118,7 @@ def _columns() -> Iterator[Column[GroupRow]]:
         "Channels",
         20,
         _route_text,
-        most=64,
+        max_width=64,
         tone=lambda r: "" if any(state in ("ok", "half_open") for _, state in r.route) else "warn",
         sort=lambda r: [name.casefold() for name, _ in r.route],
     )
@@ -127,8 +127,10 @@ def _columns() -> Iterator[Column[GroupRow]]:
     yield budget_column(lambda r: r.view.budgets, rank=1)
     yield number_column("spent", "Spent", 9, lambda r: r.view.spent_nanos, fmt.short_cost, rank=6, extra=True)
     yield number_column("calls", "Calls", 7, lambda r: r.view.calls, fmt.count, rank=6, extra=True)
-    yield text_column("policy", "Routing order", 13, lambda r: _order(r.view), rank=7, dim=True, most=23, extra=True)
-    yield text_column("note", "Note", 10, lambda r: r.view.note, rank=8, dim=True, most=40, extra=True)
+    yield text_column(
+        "policy", "Routing order", 13, lambda r: _order(r.view), rank=7, dim=True, max_width=23, extra=True
+    )
+    yield text_column("note", "Note", 10, lambda r: r.view.note, rank=8, dim=True, max_width=40, extra=True)
 
 
 def _order(group: GroupView) -> str:
@@ -160,7 +162,7 @@ class GroupForm(EntityForm):
     def __init__(self, session: ConsoleSession, group: GroupView | None = None, *, copy: bool = False) -> None:
         super().__init__("group", GROUP, GroupFields(name=""), session, group, copy=copy)
 
-    def live(self, values: Values) -> str:
+    def preview(self, values: Values) -> str:
         """Returns which models its tokens will see."""
         if self.edited is None:
             return no_channel(self.session)
@@ -206,7 +208,7 @@ async def delete(page: AnyPage) -> None:
             save=lambda values: _remove(session, group, values["move"]),
             command=lambda values: cli_command("group", "remove", group.name, move=values["move"]),
             verb="Delete",
-            asks=False,
+            confirms=False,
         )
         done = await page.ask(Form(plan))
     else:
@@ -222,11 +224,11 @@ async def _remove(session: ConsoleSession, group: GroupView, move: str) -> bool:
     return True
 
 
-async def _create(page: AnyPage, like: GroupView | None) -> None:
+async def _create(page: AnyPage, template: GroupView | None) -> None:
     add = page.session.client.add_group
-    if (made := await ask_new(page, GroupForm(page.session, like, copy=True), add, like)) is not None:
-        select_row(page, made.name)
-        page.report_change(f"Group {made.name} created.")
+    if (created := await ask_new(page, GroupForm(page.session, template, copy=True), add, template)) is not None:
+        select_row(page, created.name)
+        page.report_change(f"Group {created.name} created.")
 
 
 async def why(page: AnyPage) -> None:
@@ -237,7 +239,7 @@ async def why(page: AnyPage) -> None:
 
 VERBS: Mapping[str, Verb] = {
     "why": why,
-    **creating(_create),
+    **creating_verbs(_create),
     "edit": edit,
     "delete": delete,
     "bulk": marked.bulk,

@@ -20,7 +20,7 @@ from gateway.domain.units import CallId
 from gateway.domain.views import CallView
 from tui import format as fmt
 from tui import glyphs
-from tui.calls import RunningView, place_of
+from tui.calls import RunningView, channel_text
 from tui.charts import spark
 from tui.columns import Column
 from tui.listing import PageListing
@@ -63,26 +63,26 @@ class LiveListing(PageListing[CallView]):
 
         The page adds its own words in front.
         """
-        pulse = self.session.board.pulse
-        room = max(6, min(24, width - 60))  # minutes
-        minutes = pulse.minutes(self.session.now(), room)
-        pace: list[Part] = [("   calls/min ", "dim"), (spark(minutes, room), "live"), (f" {minutes[-1]}", "")]
+        recent = self.session.board.recent_calls
+        minute_count = max(6, min(24, width - 60))
+        minutes = recent.minutes(self.session.now(), minute_count)
+        pace: list[Part] = [("   calls/min ", "dim"), (spark(minutes, minute_count), "live"), (f" {minutes[-1]}", "")]
         groups = [self._waiting(width), pace]
-        if repeats := pulse.repeats(self.session.now()):
+        if repeats := recent.repeats(self.session.now()):
             groups.append([(f" ({repeats:,} repeated)", "dim")])
-        if pulse.failed is not None:
-            tone = "bad" if pulse.failed > 0.05 else ""
-            groups.append([("   errors ", "dim"), (fmt.percent(pulse.failed), tone)])
-        if pulse.first_byte_ms is not None:
-            groups.append([("   first token ", "dim"), (fmt.seconds(pulse.first_byte_ms), "")])
-        if pulse.failed is not None:
-            groups.append([(f" (last {pulse.samples})", "dim")])
+        if recent.failed is not None:
+            tone = "bad" if recent.failed > 0.05 else ""
+            groups.append([("   errors ", "dim"), (fmt.percent(recent.failed), tone)])
+        if recent.first_byte_ms is not None:
+            groups.append([("   first token ", "dim"), (fmt.seconds(recent.first_byte_ms), "")])
+        if recent.failed is not None:
+            groups.append([(f" (last {recent.samples})", "dim")])
         return content(*fitting(width, *groups))
 
     def _waiting(self, width: int) -> list[Part]:
         """Returns ``32 running · 28 waiting: 20 for channel 'a' (4 calls at once)``; empty while no call waits."""
         calls, dot = self.session.board.calls, glyphs.DOT
-        waits = calls.waits()
+        waits = calls.count_waiting()
         if not waits:
             return []
         count = waits.total()
@@ -118,7 +118,9 @@ def columns(session: ConsoleSession) -> list[Column[CallView]]:
     loaded here.
     """
     shown = (*_first_columns(session), *_count_columns(session), *_name_columns())
-    return [msgspec.structs.replace(c, sort=SORT_KEYS.get(c.id), descends=c.id in ("time", "status")) for c in shown]
+    return [
+        msgspec.structs.replace(c, sort=SORT_KEYS.get(c.id), largest_on_top=c.id in ("time", "status")) for c in shown
+    ]
 
 
 def _first_columns(session: ConsoleSession) -> Iterator[Column[CallView]]:
@@ -128,8 +130,8 @@ def _first_columns(session: ConsoleSession) -> Iterator[Column[CallView]]:
         "Time",
         8,
         lambda c: fmt.brief_moment(c.time_ms, now()),
-        most=12,
-        fitted=lambda c, width: (fmt.brief_moment if width < 12 else fmt.moment)(c.time_ms, now()),
+        max_width=12,
+        fit_text=lambda c, width: (fmt.brief_moment if width < 12 else fmt.moment)(c.time_ms, now()),
     )
     yield Column("id", "Call", 8, lambda c: safe(c.id[-8:]), rank=11, dim=True, extra=True)
     yield Column(
@@ -137,16 +139,16 @@ def _first_columns(session: ConsoleSession) -> Iterator[Column[CallView]]:
         "Model",
         18,
         _what,
-        most=26,
+        max_width=26,
         flex=True,
-        fitted=_what_fitted,
+        fit_text=_what_fitted,
     )
     yield Column("status", "St", 4, _status, tone=tone_of)
 
 
 def _count_columns(session: ConsoleSession) -> Iterator[Column[CallView]]:
     board = session.board
-    yield Column("duration", "Duration", 6, lambda c: fmt.seconds(duration_of(c)), right=True, short="Dur")
+    yield Column("duration", "Duration", 6, lambda c: fmt.seconds(duration_of(c)), right=True, short_title="Dur")
     yield Column(
         "first",
         "First token",
@@ -154,7 +156,7 @@ def _count_columns(session: ConsoleSession) -> Iterator[Column[CallView]]:
         lambda c: fmt.seconds(c.first_byte_ms),
         rank=2,
         right=True,
-        short="First",
+        short_title="First",
     )
     columns: list[tuple[str, str, int, int, Callable[[CallView], str]]] = [
         ("speed", "Tok/s", 5, 5, _speed),
@@ -176,7 +178,7 @@ def _count_columns(session: ConsoleSession) -> Iterator[Column[CallView]]:
 
 def _name_columns() -> Iterator[Column[CallView]]:
     names: list[tuple[str, str, int, int, int, Callable[[CallView], str]]] = [
-        ("channel", "Channel", 11, 18, 4, place_of),
+        ("channel", "Channel", 11, 18, 4, channel_text),
         ("api", "API", 11, 11, 10, lambda c: c.api),
         ("token", "Token", 7, 16, 3, _token),
         ("app", "App", 10, 20, 8, lambda c: c.app),
@@ -191,12 +193,12 @@ def _name_columns() -> Iterator[Column[CallView]]:
             tone=(lambda c: "warn" if budget_warnings(c.marks) else "") if id_ == "token" else None,
             dim=id_ != "token",
             rank=rank,
-            most=most,
+            max_width=most,
             extra=id_ in ("app", "group"),
-            fitted=partial(_name, name),
+            fit_text=partial(_name, name),
         )
     yield Column("tries", "Try", 3, _tries, rank=9, dim=True, right=True, extra=True)
-    yield Column("end", "End", 10, end_of, rank=10, dim=True, most=21, extra=True)
+    yield Column("end", "End", 10, end_of, rank=10, dim=True, max_width=21, extra=True)
 
 
 def _name(name: Callable[[CallView], str], call: CallView, width: int = LIMIT) -> str:

@@ -69,10 +69,10 @@ async def cancel(page: AnyPage) -> None:
     if not rows:
         toast(page, "None of them is running." if marks else "This call has already finished.", bad=True)
         return
-    breaks = f"{_calls_text(page, rows)}\n\nThe client keeps what has arrived so far. What was used is charged."
+    consequences = f"{_calls_text(page, rows)}\n\nThe client keeps what has arrived so far. What was used is charged."
     call = f"the call to {safe(rows[0].model, 60)} by {safe(rows[0].token_name, 40)}"
     question = f"End {call}?" if len(rows) == 1 else f"End {len(rows)} calls?"
-    if not await page.confirm(question, breaks, "End call" if len(rows) == 1 else f"End {len(rows)} calls"):
+    if not await page.confirm(question, consequences, "End call" if len(rows) == 1 else f"End {len(rows)} calls"):
         return
     ended = [
         call.id for call in rows if await _ended(page, call.id)

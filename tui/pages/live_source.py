@@ -189,7 +189,7 @@ class LiveSource:
         return self.order_wanted.best(rows, TOP if self.search.cut else len(rows))
 
     def _take(self, calls: CallRing) -> None:
-        changed = calls.changes()
+        changed = calls.take_changes()
         order = calls.order[: bisect_right(calls.order, self.seen)] if self.paused else calls.order
         if self.query is None:
             if self.order_wanted is not None and calls.below != self.records:
@@ -238,7 +238,7 @@ async def load_found(source: LiveSource) -> None:
     """Search older records on the server for matches, one request at a time; a search takes as many as it needs."""
     async with source.searches:
         query, order, search = source.query, source.order_wanted, source.search
-        before = search.cursor or source.calls.edge
+        before = search.cursor or source.calls.first_ended
         if search.done:
             return
         if before is None:  # no call has ended yet
@@ -257,7 +257,7 @@ async def load_found(source: LiveSource) -> None:
 
 def all_loaded(calls: CallRing, query: Query | None) -> bool:
     """Returns whether no call below the ring can match, because all of them ended before the query's start."""
-    edge = None if calls.edge is None else calls.by_id[calls.edge]
+    edge = None if calls.first_ended is None else calls.by_id[calls.first_ended]
     if query is None or query.since is None or not isinstance(edge, CallView):
         return False
     return edge.time_ms + edge.duration_ms < query.since

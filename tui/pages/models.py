@@ -131,7 +131,7 @@ async def edit(page: AnyPage) -> None:
         fields=[_like_field(others), *map(_optional_rate, form.inputs()), *_channel_field(model.channels)],
         save=save,
         command=command,
-        live=lambda values: price_preview(page, values),
+        preview=lambda values: price_preview(page, values),
     )
     if (saved := await page.ask(Form(plan))) is not None:
         page.report_edit(saved, f"Price of {model.name} saved.")
@@ -170,8 +170,8 @@ async def free(page: AnyPage) -> None:
     model = selected_model(page)
     if model is None:
         return
-    breaks = "Its calls will cost nothing, and no dollar budget will limit them."
-    if model.price is None or await page.confirm(f"Make {model.name} free?", breaks, "Make free"):
+    consequences = "Its calls will cost nothing, and no dollar budget will limit them."
+    if model.price is None or await page.confirm(f"Make {model.name} free?", consequences, "Make free"):
         await page.session.client.set_price(model.name, {"input": 0, "output": 0})
         page.report_change(f"{model.name} is free.")
 

@@ -250,7 +250,9 @@ def _use_columns() -> Iterator[Column[ModelRow]]:
     )
     yield Column("month", "30 days", 9, _month, right=True, rank=3, sort=lambda r: r.month)
     yield number_column("calls", "Calls", 7, lambda r: r.calls, fmt.count, rank=6, extra=True)
-    yield text_column("groups", "Groups", 12, lambda r: ", ".join(r.view.groups), rank=7, dim=True, most=24, extra=True)
+    yield text_column(
+        "groups", "Groups", 12, lambda r: ", ".join(r.view.groups), rank=7, dim=True, max_width=24, extra=True
+    )
 
 
 def _source(row: ModelRow) -> str:

@@ -110,8 +110,10 @@ async def _confirm_days(page: AnyPage, body: Mapping[str, Any]) -> bool:
     expiring: ExpiringRecords = await page.session.client.expiring_records(body["keep_days"])
     if not expiring.records:
         return True
-    breaks = f"{expiring.text} are deleted for good. Undo does not bring them back."
-    confirmed: bool = await page.confirm(f"Keep records for {count_text(body['keep_days'], 'day')}?", breaks, "Delete")
+    consequences = f"{expiring.text} are deleted for good. Undo does not bring them back."
+    confirmed: bool = await page.confirm(
+        f"Keep records for {count_text(body['keep_days'], 'day')}?", consequences, "Delete"
+    )
     return confirmed
 
 

@@ -17,14 +17,14 @@ from gateway.domain.units import Nanos
 from gateway.domain.views import GroupView, NewToken, TokenView
 from tui import format as fmt
 from tui import glyphs
-from tui.budgets import budget_column, budget_parts, budget_tone, by_unit, tightest, used_most
+from tui.budgets import budget_column, budget_parts, budget_tone, by_unit, highest_share, tightest
 from tui.charts import spark
 from tui.columns import Column, number_column, text_column
 from tui.entity_form import EntityForm
 from tui.listing import PageListing
 from tui.pages import list_page, marked
 from tui.pages.base import AnyPage, Verb, selection
-from tui.pages.entities import ask_changes, ask_new, creating, toggling
+from tui.pages.entities import ask_changes, ask_new, creating_verbs, toggle_verb
 from tui.pages.list_page import TrendPage, select_row
 from tui.session import ConsoleSession
 from tui.text import TextCard, add_details, content, cut_middle, fitting, lines, safe
@@ -69,10 +69,10 @@ class TokenListing(PageListing[TokenRow]):
     def lead(self, width: int) -> Content:
         tokens = self.session.board.tokens
         on = sum(token.state == "active" for token in tokens)
-        tight = max(tokens, key=_used_most, default=None)
+        tight = max(tokens, key=_highest_share, default=None)
         listed = len(tokens) + (len(self.session.board.ended_tokens) if self.shows_ended else 0)
         parts = [(f" {self.counted(listed)} {glyphs.DOT} {on} on", ""), *self._ended()]
-        if tight is not None and (share := _used_most(tight)) >= 0.9:
+        if tight is not None and (share := _highest_share(tight)) >= 0.9:
             parts.append((f" {glyphs.DOT} {safe(tight.name, 30)} is at {fmt.percent(share)}", budget_tone(share)))
         hint = f"   {self.session.key('tokens.connect')} shows how to use one, with a test call"
         return content(*fitting(width, parts, [(hint, "dim")]))
@@ -142,8 +142,8 @@ class TokenListing(PageListing[TokenRow]):
         card.row("total", f"{fmt.count_text(row.view.calls, 'call')}, {dollars(row.view.spent_nanos)}")
 
 
-def _used_most(token: TokenView) -> float:
-    return used_most(token.budgets) if token.enabled else 0.0
+def _highest_share(token: TokenView) -> float:
+    return highest_share(token.budgets) if token.enabled else 0.0
 
 
 def _models(token: TokenView) -> Iterator[tuple[str, str]]:
@@ -170,13 +170,13 @@ def _columns() -> Iterator[Column[TokenRow]]:
         "Name",
         10,
         lambda r: r.view.name,
-        most=18,
+        max_width=18,
         flex=True,
         tone=lambda r: COLOR_TONES[r.view.color],
-        fitted=lambda r, width: cut_middle(safe(r.view.name), width),
+        fit_text=lambda r, width: cut_middle(safe(r.view.name), width),
     )
     yield text_column("key", "Key", 15, lambda r: r.view.hint, rank=5, dim=True)
-    yield text_column("group", "Group", 9, lambda r: r.view.group, rank=2, most=14)
+    yield text_column("group", "Group", 9, lambda r: r.view.group, rank=2, max_width=14)
     yield budget_column(lambda r: r.view.budgets)
     yield text_column("window", "Window", 6, lambda r: _window(r.view), rank=6, dim=True)
     yield number_column("today", "Today", 9, lambda r: r.today or None, fmt.short_cost)
@@ -194,9 +194,9 @@ def _columns() -> Iterator[Column[TokenRow]]:
     yield number_column("calls", "Calls", 7, lambda r: r.view.calls, fmt.count, rank=7, extra=True)
     yield number_column("sees", "Models", 6, lambda r: len(r.view.sees), str, rank=8, extra=True)
     yield text_column(
-        "limits", "Limits", 16, lambda r: limits_text(r.view.limits), rank=9, dim=True, most=40, extra=True
+        "limits", "Limits", 16, lambda r: limits_text(r.view.limits), rank=9, dim=True, max_width=40, extra=True
     )
-    yield text_column("note", "Note", 10, lambda r: r.view.note, rank=10, dim=True, most=40, extra=True)
+    yield text_column("note", "Note", 10, lambda r: r.view.note, rank=10, dim=True, max_width=40, extra=True)
 
 
 def _window(token: TokenView) -> str:
@@ -216,7 +216,7 @@ class TokenForm(EntityForm):
     def fields(self) -> list[FormField]:
         return self.inputs(group={"options": self._groups, "suggest": ()})
 
-    def live(self, values: Values) -> str:
+    def preview(self, values: Values) -> str:
         return visible_models(self.session, values)
 
 
@@ -234,8 +234,8 @@ def visible_models(session: ConsoleSession, values: Mapping[str, Any]) -> str:
 
 
 def _is_empty_alias(session: ConsoleSession, group: GroupView, name: str, fitting: Sequence[str]) -> bool:
-    """Returns whether no channel of the group has a model of this name, and the token may use none that
-    answers for it.
+    """Returns whether no channel of the group has a model of this name, and the token may use none that answers
+    for it.
     """
     channels = (serving for serving in session.board.channels if serving.enabled and group.name in serving.groups)
     if any(model.name == name for channel in channels for model in channel.models):
@@ -266,8 +266,8 @@ async def rotate(page: AnyPage) -> None:
     token = selection(page)
     if token is None:
         return
-    breaks = f"The old key stops working immediately. {_usage_warning(page, token)}"
-    if await page.confirm(f"Rotate the key of {token.name}?", breaks, "Rotate"):
+    consequences = f"The old key stops working immediately. {_usage_warning(page, token)}"
+    if await page.confirm(f"Rotate the key of {token.name}?", consequences, "Rotate"):
         await _show_key(page, await page.session.client.rotate_token(token.id))
 
 
@@ -278,8 +278,8 @@ async def delete(page: AnyPage) -> None:
     token = selection(page)
     if token is None:
         return
-    breaks = f"{_usage_warning(page, token)} Its clients get 401 immediately. History is kept."
-    if await page.confirm(f"Delete {token.name}?", breaks, "Delete"):
+    consequences = f"{_usage_warning(page, token)} Its clients get 401 immediately. History is kept."
+    if await page.confirm(f"Delete {token.name}?", consequences, "Delete"):
         note = await page.session.client.remove_token(token.id)
         page.report_change(f"Token {token.name} deleted.{f' Also, {note}.' if note else ''}")
 
@@ -290,11 +290,11 @@ async def connect(page: AnyPage) -> None:
         await page.ask(Connect(page.session, token))
 
 
-async def _create(page: AnyPage, like: TokenView | None) -> None:
+async def _create(page: AnyPage, template: TokenView | None) -> None:
     """Create a token; its key is shown once, on the card that shows how to use it."""
     add = page.session.client.add_token
-    if (made := await ask_new(page, TokenForm(page.session, like, copy=True), add, like)) is not None:
-        await _show_key(page, made)
+    if (created := await ask_new(page, TokenForm(page.session, template, copy=True), add, template)) is not None:
+        await _show_key(page, created)
 
 
 async def _show_key(page: AnyPage, made: NewToken) -> None:
@@ -329,9 +329,9 @@ async def why(page: AnyPage) -> None:
 VERBS: Mapping[str, Verb] = {
     "why": why,
     "bulk": marked.bulk,
-    **creating(_create),
+    **creating_verbs(_create),
     "edit": edit,
-    "toggle": toggling(lambda page: page.session.client.edit_token, ": its clients get 401"),
+    "toggle": toggle_verb(lambda page: page.session.client.edit_token, ": its clients get 401"),
     "delete": delete,
     "connect": connect,
     "rotate": rotate,

@@ -1,7 +1,6 @@
 """Usage: cost, calls, tokens and times over time, the busiest hours, and how long a budget lasts."""
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from typing import Any, ClassVar
 
 from textual import events
@@ -161,7 +160,7 @@ class UsagePage(ConsolePage):
         self.query_one(LeadLine).show(self.lead(), whole=bool(self.complaint or self._trouble))
         session, choices = self.session, tuple(self.view.choices.items())
         looks = (self.app.theme, self.app.no_color, session.now() // 60_000)
-        shown = (id(self._found), self.back, self.series, choices, session.board.tables, looks)
+        shown = (id(self._found), self.back, self.series, choices, session.board.tables_version, looks)
         if shown != self._shown:  # drawing takes too long to repeat at every refresh
             self._shown = shown
             self.query_one(UsageBlock).show(self.draw)
@@ -228,11 +227,11 @@ class UsagePage(ConsolePage):
     def _selected(self, plan: ChartPlan, bars: Bars, chosen: int, rows: Sequence[SeriesRow]) -> Content:
         """Returns the sums of the selected bar, and how to see its calls."""
         row, dot = bars.rows[self.series].get(chosen), f" {glyphs.DOT} "
-        start = datetime.fromtimestamp(bars.starts[chosen] / 1000).astimezone()
+        start = fmt.local_time(bars.starts[chosen])
         name = next(series.name for series in rows if series.key == self.series)
         when = f"{start:%a} {start.day} {start:%b}" + (f" {start:%H:%M}" if bars.hourly else "")
         if bars.chunk > 1:
-            last = datetime.fromtimestamp(bars.ends[chosen] / 1000 - HOUR_MS / 1000).astimezone()
+            last = fmt.local_time(bars.ends[chosen] - HOUR_MS)
             when += f" to {last.day} {last:%b}"
         parts: list[Part | str] = [
             (f" {glyphs.RUNNING} {when}", "key"),

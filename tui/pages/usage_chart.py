@@ -8,7 +8,6 @@ unknown and small values differ.
 import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -148,8 +147,8 @@ class Bars(msgspec.Struct, frozen=True):
 
 
 def bars_of(plan: ChartPlan, width: int) -> Bars:
-    """Returns as many bars as fit. If there are more hours or days than cells, several share a bar, the
-    newest evenly.
+    """Returns as many bars as fit. If there are more hours or days than cells, several share a bar, the newest
+    evenly.
     """
     starts = plan.trends.starts
     room = max(1, width - AXIS - EDGE - (END if plan.value.lines else 0))
@@ -251,8 +250,8 @@ def _bar_rows(
 
 
 def _background(plan: ChartPlan, ticks: charts.Ticks, row: int) -> Part:
-    """Returns the background of a cell of this row: the line of a tick, or nothing. Without colours the line
-    is dotted.
+    """Returns the background of a cell of this row: the line of a tick, or nothing. Without colours the line is
+    dotted.
     """
     if row % ticks.rows:
         return " ", ""
@@ -361,14 +360,14 @@ def _labels(bars: Bars) -> Iterator[tuple[int, str]]:
     hours = (1, 2, 3, 6)[next((i for i, n in enumerate((1, 2, 3, 6)) if n * _cells(bars) >= 8), 3)]
     months = len(bars.starts) * bars.chunk > 120
     for number, start in enumerate(bars.starts):
-        then = datetime.fromtimestamp(start / 1000).astimezone()
+        then = fmt.local_time(start)
         if bars.hourly:
             if then.hour == 0:
                 yield number, f"{then:%a} {then.day}"
             elif then.hour % hours == 0:
                 yield number, f"{then:%H}:00"
         elif months:
-            last = datetime.fromtimestamp(bars.ends[number] / 1000 - 1).astimezone()
+            last = fmt.local_time(bars.ends[number] - 1_000)
             if then.day == 1 or then.month != last.month:
                 yield number, f"{last:%b %Y}" if last.month == 1 else f"{last:%b}"
         elif _cells(bars) >= len("Mon 23 Nov "):

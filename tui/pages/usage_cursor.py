@@ -1,12 +1,13 @@
 """Usage cursor: the selected bar and series, by keys and by mouse, and the filter of the Live page for their calls."""
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 import msgspec
 
 from gateway.domain.query import Query, is_id, parse
 from gateway.domain.units import Millis
+from tui import format as fmt
 from tui.pages import live_actions
 from tui.pages.base import AnyPage, Verb
 from tui.pages.usage_chart import AXIS, EDGE, MEASURES, OTHERS, Bars
@@ -94,8 +95,8 @@ def filter_words(
     """Returns the filter of the Live page for a bar and a series. ``query`` is the page's filter, which may shorten the
     span.
     """
-    start = datetime.fromtimestamp(layout.bars.starts[number] / 1000).astimezone()
-    end = datetime.fromtimestamp(layout.bars.ends[number] / 1000).astimezone()
+    start = fmt.local_time(layout.bars.starts[number])
+    end = fmt.local_time(layout.bars.ends[number])
     if layout.bars.hourly:
         words = [f"since:{start:%Y-%m-%dT%H:%M}", f"until:{end:%Y-%m-%dT%H:%M}"]
     else:
@@ -113,7 +114,7 @@ def filter_words(
 
 
 def _moment(ms: Millis) -> str:
-    return f"{datetime.fromtimestamp(ms / 1000).astimezone():%Y-%m-%dT%H:%M:%S}"
+    return f"{fmt.local_time(ms):%Y-%m-%dT%H:%M:%S}"
 
 
 def _word(by: str, row: SeriesRow) -> str:

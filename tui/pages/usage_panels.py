@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime
 
 import msgspec
 from textual.content import Content
@@ -12,6 +11,7 @@ from gateway.domain.forecast import forecast, pace_span, used_share
 from gateway.domain.units import Millis
 from gateway.domain.views import BudgetView, SumRow
 from tui import charts, glyphs
+from tui import format as fmt
 from tui.budgets import amounts, budget_line, budget_tone, by_unit
 from tui.pages.usage_chart import AXIS, EDGE, MEASURES, ChartPlan, Measure, join_parts, sum_rows, tick_text
 from tui.session import ConsoleSession
@@ -90,7 +90,7 @@ def _by_weekday(
     seen = set()
     cells = hours.series.get("", {})
     for start in hours.starts:
-        then = datetime.fromtimestamp(start / 1000).astimezone()
+        then = fmt.local_time(start)
         at = (then.weekday(), then.hour)
         if first_ms is not None and start + HOUR_MS > first_ms:
             seen.add(at)
@@ -275,7 +275,7 @@ def _budget_axis(course: BudgetCourse, past: Sequence[bool], room: int) -> Itera
 
 
 def _moment(ms: int, step: str) -> str:
-    then = datetime.fromtimestamp(ms / 1000).astimezone()
+    then = fmt.local_time(ms)
     return f"{then:%a} {then:%H:%M}" if step == "hour" else f"{then.day} {then:%b}"
 
 

@@ -82,7 +82,9 @@ def series_columns(plan: ChartPlan, total: SumRow, by: str, width: int) -> Serie
 
 
 def _columns(plan: ChartPlan, total: SumRow, by: str) -> Iterator[Column[SeriesRow]]:
-    yield Column("name", f"by {by}", 19, lambda row: row.name, most=28, fitted=lambda r, w: cut_middle(r.name, w))
+    yield Column(
+        "name", f"by {by}", 19, lambda row: row.name, max_width=28, fit_text=lambda r, w: cut_middle(r.name, w)
+    )
     measured = [number for number in NUMBERS if MEASURES[number.measure] is plan.value]
     for rank, number in enumerate(NUMBERS, 1):
         last = number is measured[-1]
@@ -97,7 +99,7 @@ def _columns(plan: ChartPlan, total: SumRow, by: str) -> Iterator[Column[SeriesR
         if last and not plan.value.lines:  # times have no shares
             yield Column("share", "share", 5, partial(_share, plan, total), right=True)
     over_time = partial(_over_time, plan)
-    yield Column("trend", "  over time", 19, lambda _: "", most=63, extra=True, fitted=over_time)
+    yield Column("trend", "  over time", 19, lambda _: "", max_width=63, extra=True, fit_text=over_time)
 
 
 def _number(number: SeriesNumber, row: SeriesRow) -> str:
@@ -146,7 +148,7 @@ def series_table(
         tones = {"share": "dim", "trend": colour or "dim"}
         parts: list[Part] = [(f" {glyphs.RUNNING if here else ' '}", "key"), (mark, colour)]
         for place in columns:
-            text = cell(place.drawn(row), place.width, right=place.column.right)
+            text = cell(place.text(row), place.width, right=place.column.right)
             parts.append((f" {text}", tones.get(place.column.id, "bold" if here else "")))
         lines.append(content(*parts).rstrip())
     return lines

@@ -1,4 +1,4 @@
-"""Choices: a field with a few options (Picker), a list of checkboxes (CheckList), and dialogs with such lists."""
+"""Choices: a field with a few options (Picker), a list of checkboxes (CheckList), and dialogs to choose in a list."""
 
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
@@ -46,16 +46,16 @@ class Picker(Widget, can_focus=True):
         self.options = list(options)
         self.value = value if value in options else self.options[0]
         self._typed = ""
-        """The letters typed so far."""
+        """The start of an option's name, as typed so far."""
 
     def render(self) -> Content:
         if len(self.options) == 1:
             return content((safe(self.value), "bold"))
         value = f"< {safe(self.value)} >"
-        number = f"   {self.options.index(self.value) + 1} of {len(self.options)}"
+        position = f"   {self.options.index(self.value) + 1} of {len(self.options)}"
         tone = "" if self.has_focus else "dim"  # muted words would be unreadable on the cursor's background
-        hint = [(number, tone)], [("; left, right, or type", tone)]
-        return content(*fitting(self.size.width, [(value, "bold")], *hint))
+        hints = [(position, tone)], [("; left, right, or type", tone)]
+        return content(*fitting(self.size.width, [(value, "bold")], *hints))
 
     def action_turn(self, by: int) -> None:
         """Select the next or previous option, wrapping around."""
@@ -71,8 +71,8 @@ class Picker(Widget, can_focus=True):
         self._typed = ""
 
     def on_key(self, event: events.Key) -> None:
-        """Select the option that begins with the typed letters. A letter that begins no option is handled like any
-        other key.
+        """Select the option that begins with the typed letters. A letter that continues no option's name starts a new
+        one; one that starts no name either is handled like any other key.
         """
         if not event.is_printable or event.character is None or event.character == " ":
             return
@@ -92,7 +92,7 @@ class Picker(Widget, can_focus=True):
 
 
 class CheckList(OptionList, inherit_bindings=False):
-    """Checkboxes. ``on`` holds the selected ids."""
+    """A list of checkboxes. ``checked`` holds the ids of the checked ones."""
 
     BINDINGS = [  # noqa: RUF012 - Textual reads it and never changes it
         Binding("up,k", "cursor_up", show=False),
@@ -105,17 +105,17 @@ class CheckList(OptionList, inherit_bindings=False):
         Binding("a", "all", show=False),
     ]
 
-    def __init__(self, options: Sequence[tuple[str, str]], on: Collection[str]) -> None:
+    def __init__(self, options: Sequence[tuple[str, str]], checked: Collection[str]) -> None:
         """``options``: ids and texts."""
         super().__init__(classes="choices", compact=True)
-        self.on = set(on)
-        self._every = options
+        self.checked = set(checked)
+        self._all_options = options  # Textual's list keeps the visible ones in ``_options``
         self.narrow("")
 
     def narrow(self, text: str) -> None:
-        """Show only the options that match the search; hidden ones stay as they are."""
+        """Show only the options that match a search. Hidden ones stay checked or unchecked."""
         matches = row_filter(text)
-        self.shown = [option for option in self._every if matches(option[1])]
+        self.shown = [option for option in self._all_options if matches(option[1])]
         self.set_options(self._line(id_, label) for id_, label in self.shown)
         self.highlighted = 0 if self.shown else None
 
@@ -126,29 +126,29 @@ class CheckList(OptionList, inherit_bindings=False):
         super().action_page_up()  # type: ignore[no-untyped-call] # Textual does not say
 
     def action_all(self) -> None:
-        """Turn all visible options on, or off if all of them are on."""
+        """Check all visible options, or uncheck them if all of them are checked."""
         ids = {id_ for id_, _ in self.shown}
-        self._set(self.on - ids if self.on >= ids else self.on | ids)
+        self._set_checked(self.checked - ids if self.checked >= ids else self.checked | ids)
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         """Toggle an option, after space or a click."""
-        self._set(self.on ^ {self.shown[event.option_index][0]})
+        self._set_checked(self.checked ^ {self.shown[event.option_index][0]})
 
-    def _set(self, on: set[str]) -> None:
-        changed, self.on = self.on ^ on, on
+    def _set_checked(self, checked: set[str]) -> None:
+        changed, self.checked = self.checked ^ checked, checked
         for index, (id_, text) in enumerate(self.shown):
             if id_ in changed:
                 self.replace_option_prompt_at_index(index, self._line(id_, text))
 
     def _line(self, id_: str, text: str) -> Content:
-        return content(("[x] ", "live") if id_ in self.on else ("[ ] ", "dim"), safe(text))
+        return content(("[x] ", "live") if id_ in self.checked else ("[ ] ", "dim"), safe(text))
 
 
 HINT = "gpt !mini: words to match, !words to exclude"
 
 
 class MultiSelect(DialogScreen[Any]):
-    """A dialog of checkboxes. Its result is the selected ids, BACK, or None if cancelled."""
+    """A dialog with checkboxes. Its result is the checked ids, BACK, or None if it was cancelled."""
 
     BINDINGS = [  # noqa: RUF012 - Textual reads it and never changes it
         Binding("escape,q", "leave", "Cancel"),
@@ -162,23 +162,22 @@ class MultiSelect(DialogScreen[Any]):
         title: str,
         about: str,
         options: Sequence[tuple[str, str]],
-        on: Collection[str],
+        checked: Collection[str],
         *,
-        first: Collection[str] | None = None,
+        original: Collection[str] | None = None,
         back: bool = False,
     ) -> None:
-        """``options``: ids and texts; ``on``: ids that are selected when it opens.
-
-        ``first``: the ids that were selected before any change, if the dialog is opened again with changes. ``back``:
-        whether there is a previous step.
+        """``options``: ids and texts; ``checked``: the ids that are checked when it opens; ``original``: those that
+        were checked before any change, if the dialog is opened again with changes; ``back``: whether there is a
+        previous step.
         """
         super().__init__()
         self._title = title
         self._about = about
         self._options = options
-        self._first = frozenset(on if first is None else first)
-        self.selected = set(on)
-        """The selected ids. They stay valid after a return to the previous step."""
+        self._original = frozenset(checked if original is None else original)
+        self.checked = set(checked)
+        """The checked ids when the dialog opened, or when it was left for the previous step."""
         self._back = back
 
     def compose(self) -> ComposeResult:
@@ -187,7 +186,7 @@ class MultiSelect(DialogScreen[Any]):
             yield Static(Content.styled(safe(self._title), "bold"), classes="title")
             yield Static(Content(safe_lines(self._about)))
             yield FilterInput(HINT)
-            yield CheckList(self._options, self.selected)
+            yield CheckList(self._options, self.checked)
             keys = [("space", " toggle  "), ("a", " all or none  "), ("/", " search  "), ("enter", " done  ")]
             keys += [("b", " back  ")] if self._back else []
             yield Static(key_hints(*keys, ("esc", " cancels")), classes="hint")
@@ -209,7 +208,7 @@ class MultiSelect(DialogScreen[Any]):
         """Leave the search first, then the dialog."""
         if self.query_one(FilterInput).close():
             self.query_one(CheckList).focus()
-        elif self.query_one(CheckList).on == self._first:
+        elif self.query_one(CheckList).checked == self._original:
             self.dismiss(None)
         else:
             text = "Your changes to the list will be lost."
@@ -222,16 +221,16 @@ class MultiSelect(DialogScreen[Any]):
 
     def action_back(self) -> None:
         if self._back:
-            self.selected = self.query_one(CheckList).on
+            self.checked = self.query_one(CheckList).checked
             self.dismiss(BACK)
 
     def action_done(self) -> None:
-        self.dismiss(self.query_one(CheckList).on)
+        self.dismiss(self.query_one(CheckList).checked)
 
 
 class ChooseColumns(DialogScreen[list[str] | None]):
-    """A dialog of columns. Its result is the ids of the columns to show, an empty list for as many as fit, or None if
-    cancelled.
+    """A dialog with the columns of a table. Its result is the ids of the columns to show, an empty list for as many as
+    fit, or None if it was cancelled.
     """
 
     BINDINGS = [  # noqa: RUF012 - Textual reads it and never changes it
@@ -241,30 +240,30 @@ class ChooseColumns(DialogScreen[list[str] | None]):
     ]
 
     def __init__(self, columns: Sequence[Column[Any]], chosen: Collection[str], fitting: Collection[str]) -> None:
-        """``chosen``: the ids of the columns to show; empty: as many as fit. ``fitting``: the ids of those that fit."""
+        """``chosen``: the ids of the columns that were chosen before; empty: as many as fit, which are ``fitting``."""
         super().__init__()
         self._columns = columns
         self._automatic = not chosen
-        self._on = set(chosen or fitting)
+        self._checked = set(chosen or fitting)
 
     def compose(self) -> ComposeResult:
         with Dialog(classes="dialog"):
             yield Static(Content.styled("Columns", "bold"), classes="title")
-            yield CheckList([(c.id, c.title or c.id) for c in self._columns], self._on)
+            yield CheckList([(c.id, c.title or c.id) for c in self._columns], self._checked)
             yield Static(Content("space toggles, enter saves, r shows as many as fit, esc cancels"), classes="hint")
 
     def action_leave(self, done: bool) -> None:  # noqa: FBT001 - Textual calls it
-        on = self.query_one(CheckList).on
-        unchanged = self._automatic and on == self._on
-        self.dismiss([c.id for c in self._columns if c.id in on and not unchanged] if done else None)
+        checked = self.query_one(CheckList).checked
+        unchanged = self._automatic and checked == self._checked
+        self.dismiss([c.id for c in self._columns if c.id in checked and not unchanged] if done else None)
 
     def action_reset(self) -> None:
         self.dismiss([])
 
 
 class ChooseOne(DialogScreen[str | None]):
-    """A dialog of options. Its result is the id of the chosen one, or None if cancelled. ``preview`` is called with the
-    option under the cursor.
+    """A dialog with options. Its result is the id of the chosen one, or None if it was cancelled. ``preview`` is called
+    with the id of each option that the cursor reaches.
     """
 
     BINDINGS = [  # noqa: RUF012 - Textual reads it and never changes it
@@ -280,7 +279,7 @@ class ChooseOne(DialogScreen[str | None]):
         chosen: str,
         preview: Callable[[str], object] | None = None,
     ) -> None:
-        """``options``: ids and their meanings; ``chosen`` is empty if none of them is set now."""
+        """``options``: ids and their meanings; ``chosen``: the id of the current one, empty if there is none."""
         super().__init__()
         self._title = title
         self._options = options
@@ -310,8 +309,8 @@ class ChooseOne(DialogScreen[str | None]):
         return rows
 
     def on_key(self, event: events.Key) -> None:
-        """Move to the option that begins with the typed letters. A letter that does not continue the previous ones
-        starts a new search, from the option under the cursor.
+        """Move to the option that begins with the typed letters. A letter that continues no option's name starts a new
+        search, from the option after the cursor.
         """
         if not event.is_printable or event.character is None:
             self._typed = ""

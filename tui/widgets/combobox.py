@@ -23,37 +23,37 @@ from tui.text import cell, content, safe
 from tui.widgets.choices import Picker
 from tui.widgets.dialogs import HintInput
 
-PICKED = 7
-"""The most choices that are stepped through; with more, the user types."""
+MAX_PICKER_OPTIONS = 7
+"""The most options that a Picker has. With more of them, the user types."""
 
-LISTED = 100
-"""The most choices in the list; typing narrows it."""
+MAX_LISTED = 100
+"""The most choices in a list. Typing narrows it."""
 
 
 class Suggestion(msgspec.Struct, frozen=True):
-    """One choice."""
+    """A choice in the list."""
 
     text: str
     about: str = ""
-    """A text shown beside it, which is searched too."""
+    """A text beside it in the list, which is searched too."""
 
 
-def matching(suggestions: Sequence[Suggestion], typed: str) -> list[Suggestion]:
-    """Returns the suggestions with all typed words; those that begin with the text come first."""
-    fits = row_filter(typed)
-    start = typed.strip().casefold()
-    fitting = [suggestion for suggestion in suggestions if fits(f"{suggestion.text} {suggestion.about}")]
-    return sorted(
-        fitting,
-        key=lambda suggestion: (
-            not suggestion.text.casefold().startswith(start),
-            start not in suggestion.text.casefold(),
-        ),
-    )
+def matching_suggestions(suggestions: Sequence[Suggestion], typed: str) -> list[Suggestion]:
+    """Returns the suggestions with all typed words: first those that begin with the typed text, then those that contain
+    it.
+    """
+    matches = row_filter(typed)
+    typed = typed.strip().casefold()
+
+    def order(suggestion: Suggestion) -> tuple[bool, bool]:
+        text = suggestion.text.casefold()
+        return not text.startswith(typed), typed not in text
+
+    return sorted((choice for choice in suggestions if matches(f"{choice.text} {choice.about}")), key=order)
 
 
 class ChoiceList(OptionList, can_focus=False):
-    """The matching choices, over the fields below; the line keeps the focus."""
+    """The list of matching choices, drawn over the fields below. The line keeps the focus."""
 
     DEFAULT_CSS = """
     ChoiceList {
@@ -67,10 +67,10 @@ class ChoiceList(OptionList, can_focus=False):
     """
 
     def show(self, suggestions: Sequence[Suggestion], *, first: bool) -> None:
-        """List these suggestions; ``first``: the first one is highlighted."""
+        """List these suggestions; ``first``: highlight the first one."""
         self.clear_options()
-        self.add_options([Option(self._prompt(suggestion)) for suggestion in suggestions[:LISTED]])
-        if more := len(suggestions[LISTED:]):
+        self.add_options([Option(self._prompt(suggestion)) for suggestion in suggestions[:MAX_LISTED]])
+        if more := len(suggestions[MAX_LISTED:]):
             self.add_option(Option(content((f"{more} more: type to narrow", "dim")), disabled=True))
         self.highlighted = 0 if first and suggestions else None
         self.display = bool(suggestions)
@@ -111,28 +111,29 @@ class ChoiceInput(HintInput):
         self._only = only
         self._many = many
         self._literal = literal
-        """A text that contains this is kept unchanged, also with ``only``."""
+        """If the text contains this, no choice replaces it, even with ``only``."""
         self._taken = value
-        """The text that was chosen or is unchanged, which is not searched for."""
-        self._found: list[Suggestion] = []
+        """The initial text, or the choice that was taken last. While the line has this text, all choices are listed."""
+        self._matches: list[Suggestion] = []
+        """The suggestions that are listed, and those beyond the list's end."""
         self._searched = False
-        """Whether the list shows matches of the typed text."""
+        """Whether they are matches of a typed text."""
         self.choices = ChoiceList()
         self.quiet = False
-        """Whether the list stays closed the next time the line gets the focus."""
+        """Whether the list stays closed when the line gets the focus the next time."""
         self.alone = False
-        """Whether it is the only field: enter takes a choice and submits it."""
+        """Whether it is the only field, so that enter takes a choice and submits it at once."""
 
     def open(self) -> None:
-        """List the matches of the typed text; all choices if it is unchanged."""
+        """Open the list with the matches of the typed text; with all choices if nothing was typed."""
         typed = "" if self.value == self._taken and not self._many else self._word()
-        self._found = matching(self._suggestions, typed)
+        self._matches = matching_suggestions(self._suggestions, typed)
         self._searched = bool(typed)
-        literal = bool(self._literal) and self._literal in typed
-        self.choices.show(self._found, first=self._only and bool(typed) and not literal)
+        is_literal = bool(self._literal) and self._literal in typed
+        self.choices.show(self._matches, first=self._only and bool(typed) and not is_literal)
 
     def offer(self, suggestions: Sequence[Suggestion]) -> None:
-        """Replace the choices; the value is cleared if it is a choice that is gone."""
+        """Replace the choices. If the value is a choice that is gone, it is cleared."""
         before, self._suggestions = self._suggestions, suggestions
         if self.value in {suggestion.text for suggestion in before} - {suggestion.text for suggestion in suggestions}:
             self.value = ""
@@ -141,7 +142,7 @@ class ChoiceInput(HintInput):
 
     @property
     def choosing(self) -> bool:
-        """Returns whether its choices are listed, to type more or to take one."""
+        """Returns whether the list is open, so that the user can type more or take a choice."""
         return self.has_focus and bool(self.choices.display)
 
     def close(self) -> None:
@@ -151,10 +152,10 @@ class ChoiceInput(HintInput):
             self.post_message(self.Closed())
 
     def take(self, index: int) -> None:
-        """Take the choice of this row of the list."""
-        before, _, behind = self._parts()
-        text = self._found[index].text
-        self._taken = f"{before}{text}{behind}" if self._many else text
+        """Replace the text, or the name under the cursor, by the choice in this row of the list."""
+        before, _, after = self._parts()
+        text = self._matches[index].text
+        self._taken = f"{before}{text}{after}" if self._many else text
         self.value = self._taken
         self.cursor_position = len(before) + len(text)
         self.close()
@@ -169,7 +170,7 @@ class ChoiceInput(HintInput):
         self.quiet = False
 
     def on_blur(self) -> None:
-        """Turn a partly typed text into the highlighted choice."""
+        """With ``only``, replace a partly typed text by the highlighted choice."""
         highlighted = self.choices.highlighted
         if self._only and self.choices.display and highlighted is not None:
             self.take(highlighted)
@@ -180,25 +181,27 @@ class ChoiceInput(HintInput):
         self.open()
 
     def action_walk(self, by: int) -> None:
-        """Move to the next or previous choice; past the ends, leave the key to the form."""
-        rows, at = self.choices, self.choices.highlighted
-        to = by - 1 if at is None and by > 0 else (-1 if at is None else at + by)
-        if self._searched and rows.display and self._found:
-            to = max(0, min(to, len(self._found) - 1, LISTED - 1))
-        typed = self._many and [suggestion.text for suggestion in self._found] == [self._word()]  # no choice is left
-        if not rows.display or typed or to < -1 or to >= min(len(self._found), LISTED) or (at is None and to < 0):
+        """Move to the next or previous choice. Past the ends, leave the key to the form."""
+        rows, current = self.choices, self.choices.highlighted
+        last = min(len(self._matches), MAX_LISTED) - 1
+        start = current if current is not None else -1
+        target = start + by
+        if self._searched and rows.display and self._matches:
+            target = max(0, min(target, last))
+        is_complete = self._many and [suggestion.text for suggestion in self._matches] == [self._word()]
+        if not rows.display or is_complete or not -1 <= target <= last:
             self.close()
             raise SkipAction
-        rows.highlighted = to if to >= 0 else None
+        rows.highlighted = target if target >= 0 else None
 
     def action_close(self) -> None:
-        """Close the list; the form handles the key if it is closed."""
+        """Close the list. If it is closed, leave the key to the form."""
         if not self.choices.display:
             raise SkipAction
         self.close()
 
     async def action_submit(self) -> None:
-        """Take the highlighted choice, even if it is already typed; submit without one."""
+        """Take the highlighted choice; submit the text if none is highlighted, or if this is the only field."""
         highlighted = self.choices.highlighted
         if self.choices.display and highlighted is not None:
             self.take(highlighted)
@@ -223,7 +226,7 @@ class ChoiceInput(HintInput):
 
 
 class Combobox(Vertical):
-    """The line with its list."""
+    """A line with its list of choices."""
 
     DEFAULT_CSS = "Combobox { height: 1; width: 1fr; }"
 
@@ -242,9 +245,9 @@ class Combobox(Vertical):
         self._line.focus()
 
 
-def choice(options: Sequence[str], value: str, id: str) -> Picker | Combobox:
-    """Returns a Picker for a few options, a Combobox for many."""
-    if len(options) <= PICKED:
+def choice_field(options: Sequence[str], value: str, id: str) -> Picker | Combobox:
+    """Returns a field whose value is one of the options: a Picker for a few of them, a Combobox for many."""
+    if len(options) <= MAX_PICKER_OPTIONS:
         return Picker(options, value, id=id)
-    every = [Suggestion(option) for option in options]
-    return Combobox(ChoiceInput(value, every, only=True, many=False, placeholder="type to search", id=id))
+    suggestions = [Suggestion(option) for option in options]
+    return Combobox(ChoiceInput(value, suggestions, only=True, many=False, placeholder="type to search", id=id))

@@ -22,7 +22,7 @@ from tui.screens import DialogScreen
 from tui.session import ConsoleSession
 from tui.text import Part, content, key_hints, lines, link, safe, safe_lines
 from tui.widgets.app_guide import AppGuide
-from tui.widgets.combobox import PICKED
+from tui.widgets.combobox import MAX_PICKER_OPTIONS
 from tui.widgets.dialogs import Dialog, toast
 from tui.widgets.form import Form, FormField, FormPlan, Values
 
@@ -100,7 +100,7 @@ class Connect(DialogScreen[str]):
         guide, seen = self._guide, self._token.sees
         guide.shown = KINDS[self._kind] == "Apps"
         model = guide.model
-        next_one = "m for the next" if len(seen) <= PICKED else "m searches"
+        next_one = "m for the next" if len(seen) <= MAX_PICKER_OPTIONS else "m searches"
         which = f"   {seen.index(model) + 1} of {len(seen)}, {next_one}" if seen else ""
         text = content(("model  ", "dim"), (safe(model) or "none: this token sees no model", "bold"), (which, "dim"))
         self.query_one(".model", Static).update(text)
@@ -155,9 +155,9 @@ class Connect(DialogScreen[str]):
             guide.chosen_model = model or guide.chosen_model
             self.draw_text()
 
-        if len(seen) > PICKED:
+        if len(seen) > MAX_PICKER_OPTIONS:
             field = FormField(id="model", label="Model", value=guide.model, options=seen)
-            plan = FormPlan(title="Model", fields=[field], save=_model, verb="Use", asks=False)
+            plan = FormPlan(title="Model", fields=[field], save=_model, verb="Use", confirms=False)
             self.app.push_screen(Form(plan), use)
         elif seen:
             use(seen[(seen.index(guide.model) + 1) % len(seen)])

@@ -1,7 +1,7 @@
 """Dialogs: Confirm before something breaks, Busy while work runs, and toasts.
 
-Confirm says what will break; Cancel has the focus, unless nothing will. A toast is a short message about the last
-action, or why it failed; a lasting state belongs in the header.
+Confirm says what will stop working; Cancel has the focus, unless nothing will. A toast is a short message about the
+result of an action; a lasting state belongs in the header.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -33,16 +33,14 @@ UNCHANGED = object()
 
 
 SHRINK_FIRST = (("command", 2), ("fields", 5), ("choices", 5), ("inside", 5))
-SHRINK_NEXT = (("command", 0), ("intro", 0), ("live", 1))
-SHRINK_LAST = (("fields", 1), ("choices", 1), ("inside", 1), ("live", 0))
-"""Parts of a dialog, by class, that get fewer lines if the screen is too low for all, and their minimum."""
+SHRINK_NEXT = (("command", 0), ("intro", 0), ("preview", 1))
+SHRINK_LAST = (("fields", 1), ("choices", 1), ("inside", 1), ("preview", 0))
+"""The classes of the parts of a dialog that shrink if the screen is too low, and the lines that each of them keeps."""
 
 
 class DialogLayout(VerticalLayout):
-    """A vertical layout. If the screen is too low, the parts that scroll shrink, then blank lines go, then
-    explanations.
-
-    Titles and buttons always stay on the screen.
+    """A vertical layout that keeps titles and buttons on the screen: if it is too low, first the parts that scroll
+    shrink, then blank lines are dropped, then explanations.
     """
 
     name = "dialog"
@@ -52,14 +50,15 @@ class DialogLayout(VerticalLayout):
         bottoms = [0, *(placement.region.bottom for placement in placed)]
         gaps = [placement.region.y - bottom for placement, bottom in zip(placed, bottoms, strict=False)]
         heights = [placement.region.height for placement in placed]
-        over = sum(gaps) + sum(heights) - size.height
-        if size.height <= 0 or over <= 0:
+        excess = sum(gaps) + sum(heights) - size.height
+        if size.height <= 0 or excess <= 0:
             return placed
-        over = _shrink(placed, heights, SHRINK_FIRST, over)
+        excess = _shrink(placed, heights, SHRINK_FIRST, excess)
         for i, gap in enumerate(gaps):
-            gaps[i] -= min(gap, over)
-            over -= gap - gaps[i]
-        _shrink(placed, heights, SHRINK_LAST, _shrink(placed, heights, SHRINK_NEXT, over))
+            gaps[i] -= min(gap, excess)
+            excess -= gap - gaps[i]
+        excess = _shrink(placed, heights, SHRINK_NEXT, excess)
+        _shrink(placed, heights, SHRINK_LAST, excess)
         y = 0
         for i, placement in enumerate(placed):
             placed[i] = placement._replace(
@@ -69,35 +68,39 @@ class DialogLayout(VerticalLayout):
         return placed
 
 
-def _shrink(placed: Sequence[WidgetPlacement], heights: list[int], parts: Sequence[tuple[str, int]], over: int) -> int:
-    """Take lines from these parts. Returns how many are still too many."""
-    for name, least in parts:
+def _shrink(
+    placed: Sequence[WidgetPlacement], heights: list[int], parts: Sequence[tuple[str, int]], excess: int
+) -> int:
+    """Take up to ``excess`` lines from the heights of these parts, down to their minimum. Returns the excess that is
+    left.
+    """
+    for name, min_height in parts:
         for i, placement in enumerate(placed):
             if placement.widget.has_class(name):
-                lines = min(over, max(0, heights[i] - least))
+                lines = min(excess, max(0, heights[i] - min_height))
                 heights[i] -= lines
-                over -= lines
-    return over
+                excess -= lines
+    return excess
 
 
 WIDTH, BIG_WIDTH = 68, 96
-"""The cells of dialogs, as in the stylesheet."""
+"""The widths of dialogs in cells, as in the stylesheet."""
 
 
 class Dialog(Vertical):
-    """The frame of a dialog; its title and its buttons stay on the screen, however low that is."""
+    """The frame of a dialog. Its title and its buttons stay on the screen, however low the screen is."""
 
     DEFAULT_CSS = "Dialog { height: auto; }"
 
     def __init__(self, *, classes: str, needs: int = 0) -> None:
-        """``needs``: the cells of its longest line that is not wrapped; the dialog gets this width if the screen has
-        it.
+        """``needs``: the width of its longest line that is not wrapped. The dialog is made that wide if the
+        screen is.
         """
         super().__init__(classes=classes)
         self._dialog_layout = DialogLayout()
-        wide = needs + 6  # with the frame and the space at both sides
-        if wide > (BIG_WIDTH if self.has_class("big") else WIDTH):
-            self.styles.width = wide
+        width = needs + 6  # with the frame and the space at both sides
+        if width > (BIG_WIDTH if self.has_class("big") else WIDTH):
+            self.styles.width = width
 
     @property
     def layout(self) -> Layout:
@@ -116,7 +119,7 @@ class HintInput(Input):
 
     @property
     def hides_hint(self) -> bool:
-        """Returns whether a part of the hint is needed but cut."""
+        """Returns whether the hint is cut while the user needs it: the field is empty and has the focus."""
         return self.has_focus and not self.value and self.placeholder != self.hint
 
 
@@ -129,15 +132,16 @@ class Confirm(DialogScreen[bool]):
         Binding("left,right,h,l", "app.focus_next", show=False),
     ]
 
-    def __init__(self, question: str, breaks: str, verb: str, *, keep: str = "Cancel", harmless: bool = False) -> None:
-        """``breaks`` says what will stop working; ``verb`` and ``keep`` are the labels of the buttons.
-
-        ``harmless``: nothing stops working, so the verb has the focus.
+    def __init__(
+        self, question: str, consequences: str, verb: str, *, keep: str = "Cancel", harmless: bool = False
+    ) -> None:
+        """``consequences``: what will stop working; ``verb`` and ``keep``: the labels of the buttons; ``harmless``:
+        whether nothing stops working, so that the verb has the focus.
         """
         super().__init__()
         self._harmless = harmless
         self._question = question
-        self._breaks = breaks
+        self._consequences = consequences
         self._verb = verb
         self._keep = keep
 
@@ -145,7 +149,7 @@ class Confirm(DialogScreen[bool]):
         with Dialog(classes="dialog"):
             yield Static(Content.styled(safe(self._question), "bold"), classes="title")
             with VerticalScroll(classes="inside", can_focus=False):
-                yield Static(Content(safe_lines(self._breaks)))
+                yield Static(Content(safe_lines(self._consequences)))
             with Horizontal(classes="buttons"):
                 yield Button(self._keep, id="cancel", compact=True)
                 yield Button(
@@ -163,8 +167,8 @@ class Confirm(DialogScreen[bool]):
 
 
 class Busy(DialogScreen[Any]):
-    """A dialog while work runs. Its result is the work's, the GatewayError that it ended with, or None if it was
-    closed.
+    """A dialog that is open while work runs. Its result is the work's result, the GatewayError that the work raised, or
+    None if the dialog was closed first.
     """
 
     BINDINGS = [Binding("escape,q", "leave", "Leave")]  # noqa: RUF012 - Textual reads it and never changes it
@@ -203,23 +207,23 @@ class Busy(DialogScreen[Any]):
 
 
 class ChangeText(str):
-    """The text of a message about a change of the configuration."""
+    """The text of a toast about a change of the configuration."""
 
     __slots__ = ()
 
 
 def toast(node: DOMNode, text: str, *, bad: bool = False, change: bool = False) -> None:
-    """Show a message for some seconds; the text may contain anything. If the same message is still shown, its time
-    starts again.
+    """Show a message for some seconds. The text may contain anything; commands in it become keys. If the same message
+    is still shown, its time starts again.
 
-    A message about a change replaces the one about the previous change, because undo is only for the last one. Commands
-    in it become keys.
+    ``bad``: it is an error; ``change``: it is about a change of the configuration, and replaces the message about the
+    previous change, because undo is for the last one only.
     """
-    # on a low screen the page keeps most lines
-    text = safe_lines(key_advice.advice_in(node, text), lines=max(2, min(8, node.app.size.height // 4)))
+    max_lines = max(2, min(8, node.app.size.height // 4))  # on a low screen the page keeps most lines
+    text = safe_lines(key_advice.advice_in(node, text), lines=max_lines)
     for shown in list(node.app._notifications):  # noqa: SLF001 - Textual has no other list of what it shows
         if shown.message == text or (change and isinstance(shown.message, ChangeText)):
-            _forget(node.app, shown)
+            _remove_toast(node.app, shown)
     node.app.notify(
         ChangeText(text) if change else text,
         severity="error" if bad else "information",
@@ -228,23 +232,22 @@ def toast(node: DOMNode, text: str, *, bad: bool = False, change: bool = False) 
     )
 
 
-def keep_newest(app: App[Any], event: Notify) -> None:
-    """Remove the oldest messages if they do not all fit: the newest must be visible."""
-    # a third, as in the stylesheet
-    room = app.size.height * 33 // 100 - _lines(app, event.notification)
+def drop_oldest_toasts(app: App[Any], event: Notify) -> None:
+    """Remove the oldest messages if they do not all fit beside a new one."""
+    free_lines = app.size.height * 33 // 100 - _lines(app, event.notification)  # a third, as in the stylesheet
     for shown in reversed(list(app._notifications)):  # noqa: SLF001 - Textual has no other list of what it shows
-        room -= _lines(app, shown)
-        if room < 0:
-            _forget(app, shown)
+        free_lines -= _lines(app, shown)
+        if free_lines < 0:
+            _remove_toast(app, shown)
 
 
-def _forget(app: App[Any], message: Notification) -> None:
+def _remove_toast(app: App[Any], message: Notification) -> None:
     """Remove a message from the screen; Textual alone would leave its lines blank."""
     app._unnotify(message)  # noqa: SLF001 - Textual has no public way to remove one
-    for holder in app.screen.query(f"#{ToastRack._toast_id(message)}"):  # noqa: SLF001 - nor to find its widget
-        holder.remove()
+    for toast_holder in app.screen.query(f"#{ToastRack._toast_id(message)}"):  # noqa: SLF001 - nor to find its widget
+        toast_holder.remove()
 
 
 def _lines(app: App[Any], message: Notification) -> int:
-    """Returns the number of its lines on the screen."""
+    """Returns the number of lines that a message takes on the screen."""
     return len(Content(message.message).wrap(max(1, app.size.width - 3)))

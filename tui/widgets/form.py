@@ -1,9 +1,9 @@
-"""Form: typed fields in a dialog, checked while typing; the server's errors are shown at the field they concern.
+"""Form: a dialog of fields, which are checked while the user types; an error of the server is shown at its field.
 
-A ``FormPlan`` defines the fields and what is done with them; its fields are parsed by functions that raise BadRequest.
-The equivalent command is at the bottom and changes while the user types. An error of a field is shown once the field
-was edited, or after an attempt to save. Advanced fields are folded at the end, and unfold by themselves if one of them
-differs from its default or is wrong. A form with changes asks before it is left.
+A ``FormPlan`` defines the fields and what is done with their values. A field is parsed by a function that raises
+BadRequest. Its error is shown once the field was edited, or after an attempt to save. The equivalent command is at the
+bottom and changes while the user types. Advanced fields are folded at the end, and unfold by themselves if one of them
+differs from its default or is wrong. A question is asked before a form with changes is left.
 
 Long: the plan, the rows and the screen are read together.
 """
@@ -30,7 +30,7 @@ from tui.key_advice import advice_in
 from tui.screens import DialogScreen
 from tui.text import cell, content, safe, safe_lines
 from tui.widgets.choices import Picker
-from tui.widgets.combobox import PICKED, ChoiceInput, Combobox, Suggestion
+from tui.widgets.combobox import MAX_PICKER_OPTIONS, ChoiceInput, Combobox, Suggestion
 from tui.widgets.dialogs import BACK, Confirm, Dialog, HintInput
 
 T = TypeVar("T")
@@ -44,29 +44,29 @@ LABEL_WIDTH = 27
 
 
 def text_line(text: str) -> str:
-    """Returns any text, stripped."""
+    """Returns the text without blanks at its ends. Accepts any text."""
     return text.strip()
 
 
 def require_text(text: str) -> str:
-    """Returns a text that is not empty. Raises BadRequest."""
+    """Returns the text without blanks at its ends. Raises BadRequest if nothing is left."""
     if not text.strip():
         raise BadRequest("required")
     return text.strip()
 
 
-def optional(read: Callable[[str], T]) -> Callable[[str], T | None]:
-    """Returns a reader for which an empty text, ``none`` and ``never`` mean no value."""
-    return lambda text: None if text.strip().lower() in NONE_WORDS else read(text)
+def optional(parse: Callable[[str], T]) -> Callable[[str], T | None]:
+    """Returns a parser that returns None for an empty text, ``none`` and ``never``, and otherwise calls ``parse``."""
+    return lambda text: None if text.strip().lower() in NONE_WORDS else parse(text)
 
 
 class FormField(msgspec.Struct, frozen=True, kw_only=True):
     """One field of a form."""
 
     id: str
-    """The server's name for it, by which an error finds its field."""
+    """The server's name of it, which an error of the server has as its ``param``."""
     errors: Sequence[str] = ()
-    """Other names of the server whose errors are shown here."""
+    """Other names of the server whose errors are shown at this field."""
     label: str
     value: str = ""
     hint: str = ""
@@ -74,24 +74,25 @@ class FormField(msgspec.Struct, frozen=True, kw_only=True):
     note: str = ""
     """A sentence below it."""
     options: Sequence[str] = ()
-    """The options, if the field is a choice."""
+    """The only valid texts, if the field is a choice."""
     suggest: Sequence[Suggestion] = ()
-    """The suggestions in its list; other text is accepted too, unless ``parse`` rejects it."""
+    """The suggestions in its list. Any other text is accepted too, unless ``parse`` rejects it."""
     narrows: bool = False
-    """Whether typed text stands for the first matching suggestion."""
+    """Whether a typed text stands for the first suggestion that matches it."""
     literal: str = ""
-    """A text that contains this is not replaced by a suggestion."""
+    """If a typed text contains this, no suggestion replaces it."""
     many: bool = False
-    """Whether the suggestions are for a comma-separated list of names."""
+    """Whether the text is a comma-separated list of names, each of which has suggestions."""
     secret: bool = False
-    """Whether it is hidden while it is typed."""
+    """Whether the text is hidden while it is typed."""
     advanced: bool = False
     """Whether it is folded at the end of the form, unless its value is not the default."""
     default: str = ""
     """The text of its default."""
     applies: Callable[[Mapping[str, str]], bool] = lambda _: True
-    """Whether it is shown, given the texts of all fields. A field that is not shown keeps its value."""
+    """Returns whether it is shown, given the texts of all fields. A field that is not shown keeps its value."""
     parse: Callable[[str], Any] = text_line
+    """Returns the value of a text. Raises BadRequest."""
 
     def read(self, text: str) -> Any:
         """Returns the value. Raises BadRequest."""
@@ -106,33 +107,36 @@ class FormPlan(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     fields: Sequence[FormField]
     save: Callable[[Values], Awaitable[Any]]
-    """Called with the values; its result is the form's, and its errors are shown."""
+    """Saves the values. Its result is the form's; if it raises a GatewayError, the form shows it and stays open."""
     verb: str = "Save"
+    """The label of the button that saves."""
     intro: str = ""
     """Sentences above the fields."""
     back: bool = False
     """Whether it can go back to a previous step."""
-    waits: str = ""
+    progress_text: str = ""
     """The text shown while ``save`` runs."""
-    command: Callable[[Values], str] = lambda _: ""
-    """The equivalent command, without ``tollkeeper`` in front; it never contains a secret.
+    command: Callable[[Mapping[str, str]], str] = lambda _: ""
+    """Returns the equivalent command for the texts of the fields, without ``tollkeeper`` in front and without secrets.
 
-    It raises BadRequest if the values are invalid, or no command can express them; then none is shown.
+    Raises BadRequest if a text is invalid, or if no command can express them; then none is shown.
     """
-    live: Callable[[Values], str] = lambda _: ""
-    """A sentence about the current values."""
-    keep: Callable[[Mapping[str, str], bool], None] = lambda _texts, _saved: None
-    """Called when it is left for another step, with the texts, and whether they were saved."""
-    drafted: bool = False
-    """Whether changes that were entered before, here or in another step, are not saved."""
-    asks: bool = True
-    """Whether it asks before it is left with changes; false if the changes are only a choice."""
+    preview: Callable[[Values], str] = lambda _: ""
+    """Returns a sentence about the current values, such as what they will do."""
+    store_draft: Callable[[Mapping[str, str], bool], None] = lambda _texts, _saved: None
+    """Called with the texts when the form is left for another step, and with whether they were saved."""
+    has_draft: bool = False
+    """Whether this or another step of the wizard has unsaved texts from before."""
+    confirms: bool = True
+    """Whether a question is asked before the form is left with changes. False if the changes are only a choice."""
     needs_server: bool = True
-    """Whether it is not opened without a server."""
+    """Whether the form is opened only while a server is attached."""
 
 
 def line_plan(title: str, label: str, example: str, check: Callable[[str], object]) -> FormPlan:
-    """Returns a form for one line, whose result is the text. ``check`` raises BadRequest if a text is wrong."""
+    """Returns the plan of a form with one line, whose result is its text. ``check`` raises BadRequest if the text is
+    wrong.
+    """
 
     def parse(text: str) -> str:
         check(require_text(text))
@@ -142,21 +146,21 @@ def line_plan(title: str, label: str, example: str, check: Callable[[str], objec
         return str(values["text"])
 
     field = FormField(id="text", label=label, hint=example, parse=parse)
-    return FormPlan(title=title, fields=[field], save=save, verb="OK", asks=False, needs_server=False)
+    return FormPlan(title=title, fields=[field], save=save, verb="OK", confirms=False, needs_server=False)
 
 
 class FormRow(Horizontal):
-    """The label and input of a field, and its error."""
+    """A row of the form: the label and the input of a field, and its error below."""
 
     def __init__(self, field: FormField, label_width: int) -> None:
         super().__init__(classes="row")
         self.field = field
         self._label_width = label_width
-        self.input = _input(field)
-        """The widget where the value is typed or picked."""
+        self.input = _input_for(field)
+        """The widget in which the value is typed or picked."""
         self._initial = self.input.value
         self.edited = False
-        """Whether it ever differed from the initial value."""
+        """Whether the value ever differed from the initial one."""
         self._complaint = ""
 
     def compose(self) -> ComposeResult:
@@ -186,18 +190,20 @@ class FormRow(Horizontal):
 
     @property
     def text(self) -> str:
-        """Returns its text; the original value while unchanged, even if that is not shown in full."""
+        """Returns the text of the field. While it is unchanged, that is the original text, which may not be shown in
+        full.
+        """
         is_shown = self.changed or isinstance(self.input, Picker)
         return self.input.value if is_shown else self.field.value
 
     @property
     def changed(self) -> bool:
-        """Returns whether it differs from its initial value."""
+        """Returns whether the value differs from the initial one."""
         return self.input.value != self._initial
 
     @property
     def valid(self) -> bool:
-        """Returns whether its text could be saved."""
+        """Returns whether the text is valid."""
         try:
             self.field.read(self.text)
         except BadRequest:
@@ -206,7 +212,7 @@ class FormRow(Horizontal):
 
     @property
     def choosing(self) -> bool:
-        """Returns whether its choices are listed: the typed text only narrows them so far."""
+        """Returns whether the list of choices is open, so that the typed text only narrows it so far."""
         return isinstance(self.input, ChoiceInput) and self.input.choosing
 
     def complain(self, complaint: str) -> None:
@@ -215,9 +221,9 @@ class FormRow(Horizontal):
         self.draw_line()
 
 
-def _input(field: FormField) -> HintInput | Picker:
+def _input_for(field: FormField) -> HintInput | Picker:
     name, initial = f"field-{field.id}", safe(field.value, 200_000)  # the names of thousands of models
-    if field.suggest or len(field.options) > PICKED:
+    if field.suggest or len(field.options) > MAX_PICKER_OPTIONS:
         choices = field.suggest or [Suggestion(option) for option in field.options]
         return ChoiceInput(
             initial,
@@ -244,13 +250,13 @@ class Fold(Widget, can_focus=True):
         self._labels = ", ".join(labels)
 
     def render(self) -> Content:
-        """Returns the line with the labels of its fields, if it is closed. With the focus it has no other tones: on the
-        cursor's colour those of keys and hints are unreadable.
+        """Returns the line, with the labels of the folded fields while it is closed. With the focus it has no tones,
+        because those of keys and hints are unreadable on the cursor's colour.
         """
-        held = "" if self.is_open else f"   {safe(self._labels)}"
-        tones = ("", "") if self.has_focus else ("key", "dim")
+        labels = "" if self.is_open else f"   {safe(self._labels)}"
+        key_tone, label_tone = ("", "") if self.has_focus else ("key", "dim")
         head = (f"{'▼' if self.is_open else '▸'} Advanced", "bold")
-        return content(head, ("   ^o", tones[0]), (held, tones[1]))
+        return content(head, ("   ^o", key_tone), (labels, label_tone))
 
     async def on_click(self) -> None:
         self.focus()
@@ -258,14 +264,13 @@ class Fold(Widget, can_focus=True):
 
 
 class FormFields(VerticalScroll, inherit_bindings=False):
-    """All rows. It scrolls to the field with the focus, and has no keys of its own: up and down are the form's."""
+    """All rows of a form, in a part that scrolls. It has no keys of its own, because the form handles up and down."""
 
     def __init__(self, fields: Sequence[FormField]) -> None:
         super().__init__(classes="fields", can_focus=False)
         width = min(LABEL_WIDTH, max(len(field.label) for field in fields) + 2)
         self.rows = {field.id: FormRow(field, width) for field in fields}
-        if isinstance(first := self.rows[fields[0].id].input, ChoiceInput):
-            first.quiet = True  # its list would hide the other fields
+        _keep_closed(self.rows[fields[0].id].input)  # its list would hide the other fields
 
     def compose(self) -> ComposeResult:
         rows = list(self.rows.values())
@@ -285,7 +290,9 @@ class FormFields(VerticalScroll, inherit_bindings=False):
         return any(row.changed and row.display for row in self.rows.values())
 
     def texts(self) -> dict[str, str]:
-        """Returns the texts of all fields; fields that do not apply are hidden and keep their original text."""
+        """Returns the texts of all fields. A field that does not apply to these texts is hidden, and keeps its original
+        text.
+        """
         texts = {id_: row.text for id_, row in self.rows.items()}
         for row in self.rows.values():
             row.display = row.field.applies(texts)
@@ -297,13 +304,13 @@ class FormFields(VerticalScroll, inherit_bindings=False):
             fold.is_open = is_open
             self.query_one(".advanced").display = is_open
 
-    def named(self, name: str) -> str:
-        """Returns the id of the field that the server calls by this name; empty if none is shown."""
-        there = (row.field for row in self.rows.values() if row.display)
-        return next((field.id for field in there if name and name in (field.id, *field.errors)), "")
+    def find_field(self, name: str) -> str:
+        """Returns the id of the visible field that the server calls by this name; empty if there is none."""
+        visible = (row.field for row in self.rows.values() if row.display)
+        return next((field.id for field in visible if name and name in (field.id, *field.errors)), "")
 
     def go_to(self, field: str) -> None:
-        """Focus a field, also one that is out of sight."""
+        """Focus a field, and unfold the advanced part if the field is in it."""
         if self.rows[field].field.advanced:
             self.unfold(is_open=True)
         self.rows[field].input.focus()
@@ -313,12 +320,11 @@ NO_SERVER = (
     "There is no server, and nothing was saved. What you entered stays here: start the server in another terminal with "
     "'tollkeeper serve', then try again."
 )
-"""The message without a server. It names no key: letters are typed into a form, also the one that starts a server
-elsewhere."""
+"""The message if there is no server. It names a command and no key, because in a form the key is typed as a letter."""
 
 
 class CommandLine(Static):
-    """A text that ends with an ellipsis if it does not fit."""
+    """The equivalent command, which ends with an ellipsis if it does not fit."""
 
     def render_line(self, y: int) -> Strip:
         strip, (width, height) = super().render_line(y), self.size
@@ -328,7 +334,7 @@ class CommandLine(Static):
 
 
 class Form(DialogScreen[Any]):
-    """A form. Its result is that of ``save``, BACK, or None if it was closed."""
+    """A form. Its result is that of the plan's ``save``, BACK, or None if it was closed."""
 
     BINDINGS = [  # noqa: RUF012 - Textual reads it and never changes it
         Binding("escape", "leave", "Cancel"),
@@ -357,7 +363,7 @@ class Form(DialogScreen[Any]):
             if self.plan.intro:
                 yield Static(Content(safe_lines(self.plan.intro)), classes="intro")
             yield self.fields
-            yield Static(classes="live")
+            yield Static(classes="preview")
             yield CommandLine(classes="command")
             with Horizontal(classes="buttons"):
                 yield Button("Cancel", id="leave", compact=True)
@@ -373,7 +379,9 @@ class Form(DialogScreen[Any]):
         self.check()
 
     def check(self) -> Values | None:
-        """Parse every field and show its error below it. Returns the values; None if any field is wrong."""
+        """Parse every field, show its error below it, and show the preview and the command. Returns the values; None if
+        any field is wrong.
+        """
         texts = self.fields.texts()
         values: dict[str, Any] = {}
         self._wrong = []
@@ -386,18 +394,21 @@ class Form(DialogScreen[Any]):
                 self._wrong.append(id_)
             row.edited = row.edited or row.changed
             row.complain(complaint if (row.edited or self._tried) and not row.choosing else "")
-        right = not self._wrong
-        self.query_one(".live", Static).update(content((safe_lines(self.plan.live(values)) if right else "", "live")))
+        self._show_preview(safe_lines(self.plan.preview(values)) if not self._wrong else "")
         command = self._command()
         self.query_one("#copy").set_class(not command, "-none")
         self.query_one(".command", Static).update(content((f"$ {safe(command)}" if command else "", "dim")))
-        return values if right else None
+        return None if self._wrong else values
+
+    def _show_preview(self, text: str, tone: str = "live") -> None:
+        """Show a sentence below the fields: the preview, or what happens to the form."""
+        self.query_one(".preview", Static).update(content((text, tone)))
 
     @on(Input.Changed)
     @on(Picker.Picked)
     @on(ChoiceInput.Closed)
-    def typed(self) -> None:
-        """Check the form after a change of a value."""
+    def revalidate(self) -> None:
+        """Check the form after a value was changed, or a list of choices closed."""
         self.check()
 
     async def on_button_pressed(self, event: Button.Pressed) -> None:
@@ -414,17 +425,17 @@ class Form(DialogScreen[Any]):
     async def action_leave(self, *, quitting: bool = False) -> None:
         """Leave the form, after a question if it has changes; ``quitting``: also leave the console."""
 
-        async def decided(leave: bool | None) -> None:  # noqa: FBT001 - Textual calls it
-            if leave:
+        async def leave_if(confirmed: bool | None) -> None:  # noqa: FBT001 - Textual calls it
+            if confirmed:
                 self.dismiss(None)
                 if quitting:
                     await self.app.run_action("app.act('leave')")
 
-        if self.plan.asks and (self.fields.changed or self.plan.drafted):
+        if self.plan.confirms and (self.fields.changed or self.plan.has_draft):
             question = Confirm("Discard what you entered?", "Nothing has been saved.", "Discard", keep="Keep editing")
-            self.app.push_screen(question, decided)
+            self.app.push_screen(question, leave_if)
         else:
-            await decided(leave=True)
+            await leave_if(confirmed=True)
 
     async def action_quit(self) -> None:
         """Leave the form and the console."""
@@ -433,7 +444,7 @@ class Form(DialogScreen[Any]):
     def action_back(self) -> None:
         """Go to the previous step, if there is one."""
         if self.plan.back and not self._busy:
-            self.plan.keep(self.fields.texts(), False)
+            self.plan.store_draft(self.fields.texts(), False)
             self.dismiss(BACK)
 
     def action_fold(self) -> None:
@@ -443,23 +454,21 @@ class Form(DialogScreen[Any]):
         if not self.query(Fold):
             return
         part = self.query_one(".advanced")
-        inside = self.focused is not None and part in self.focused.ancestors
-        self.fields.unfold(is_open=not part.display)
+        had_focus = self.focused is not None and part in self.focused.ancestors
+        opens = not part.display
+        self.fields.unfold(is_open=opens)
         row = next((row for row in self.fields.rows.values() if row.input.has_focus), None)
-        if part.display and row is not None and not row.valid:
+        if opens and row is not None and not row.valid:
             return
-        if part.display or inside:
-            there = [row for row in self.fields.rows.values() if row.display and row.field.advanced == part.display]
-            field = there[0 if part.display else -1].input
-            if isinstance(field, ChoiceInput):
-                field.quiet = True
-            field.focus()
+        if opens or had_focus:
+            targets = [row for row in self.fields.rows.values() if row.display and row.field.advanced == opens]
+            target = targets[0 if opens else -1].input
+            _keep_closed(target)
+            target.focus()
 
     def action_walk(self, by: int) -> None:
-        """Go to the next or previous field, whose list stays closed: down and up would go through it."""
-        field = self.focus_next() if by > 0 else self.focus_previous()
-        if isinstance(field, ChoiceInput):
-            field.quiet = True
+        """Go to the next or previous field."""
+        _keep_closed(self.focus_next() if by > 0 else self.focus_previous())
 
     @on(Input.Submitted)
     def action_save(self) -> None:
@@ -470,32 +479,38 @@ class Form(DialogScreen[Any]):
             self.fields.go_to(self._wrong[0])
         elif not self._busy:
             self._busy = True
-            if self.plan.waits:
-                self.query_one(".live", Static).update(content((safe_lines(self.plan.waits), "live")))
-            self.run_worker(self._work(values), group="save", exit_on_error=True)
+            if self.plan.progress_text:
+                self._show_preview(safe_lines(self.plan.progress_text))
+            self.run_worker(self._save(values), group="save", exit_on_error=True)
 
-    async def _work(self, values: Values) -> None:
+    async def _save(self, values: Values) -> None:
         try:
             result = await self.plan.save(values)
-            self.plan.keep(self.fields.texts(), True)
+            self.plan.store_draft(self.fields.texts(), True)
             self.dismiss(result)
         except GatewayError as error:
             self.check()
-            if field := self.fields.named((error.param or "").partition("[")[0].partition(".")[0]):
+            if field := self.fields.find_field((error.param or "").partition("[")[0].partition(".")[0]):
                 self.fields.rows[field].complain(error.message)
                 self.fields.go_to(field)
             else:
                 gone = error.code == "server_gone"
-                text = NO_SERVER if gone else safe_lines(advice_in(self, error.message))
-                self.query_one(".live", Static).update(content((text, "bad")))
+                self._show_preview(NO_SERVER if gone else safe_lines(advice_in(self, error.message)), "bad")
         finally:
             self._busy = False
 
     def _command(self) -> str:
+        """Returns the equivalent command; empty if there is none."""
         rows, texts = self.fields.rows, self.fields.texts()
-        shown = {id_: "..." if rows[id_].field.secret and text else text for id_, text in texts.items()}
+        masked = {id_: "..." if rows[id_].field.secret and text else text for id_, text in texts.items()}
         try:
-            text = self.plan.command(shown)
+            command = self.plan.command(masked)
         except BadRequest:
             return ""
-        return f"tollkeeper {text}" if text else ""
+        return f"tollkeeper {command}" if command else ""
+
+
+def _keep_closed(field: Widget | None) -> None:
+    """Keep the list of a field closed when it gets the focus: otherwise down and up would go through the list."""
+    if isinstance(field, ChoiceInput):
+        field.quiet = True

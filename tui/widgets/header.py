@@ -121,7 +121,7 @@ def _state(session: ConsoleSession, width: int, brief: int) -> list[Part]:
     mark, tone = (glyphs.HALF, "warn") if board.stopping else (glyphs.ON, "ok")
     address = safe(board.status.address or "no public address", 60)
     parts += [(mark, tone), (f" {address.removeprefix('http://') if brief > 2 else address}", "")]
-    waiting = board.calls.waits().total()
+    waiting = board.calls.count_waiting().total()
     running = len(board.calls.running) - waiting
     cells = 0 if waiting else 3  # the text beside it keeps its place while calls come and go
     parts.append((f"   running {running:<{cells}}", "live" if running else "dim"))

@@ -183,8 +183,8 @@ def history_columns(session: ConsoleSession) -> Sequence[Column[HistoryView]]:
     return (
         Column("id", "Id", 4, lambda e: str(e.id), right=True, tone=_tone),
         Column("time", "Time", 12, when, tone=_tone),
-        Column("change", "Change", 26, _change, most=100, flex=True, tone=_tone),
-        Column("by", "By", 16, lambda e: safe(e.source.brief(me), 60), rank=2, most=24, dim=True),
+        Column("change", "Change", 26, _change, max_width=100, flex=True, tone=_tone),
+        Column("by", "By", 16, lambda e: safe(e.source.brief(me), 60), rank=2, max_width=24, dim=True),
         Column("state", "", 6, state, rank=1, tone=_tone),
     )
 

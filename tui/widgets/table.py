@@ -250,8 +250,8 @@ class LiveTable(ScrollView, Generic[R], can_focus=True):
         return self._painter.missing(look) if row is None else self._painter.row(key, row, look)
 
     def _follow_key(self, *, new_filter: bool) -> int:
-        """Put the cursor where its row is now. Returns by how many lines the view must move to stay on the
-        same rows.
+        """Put the cursor where its row is now. Returns by how many lines the view must move to stay on the same
+        rows.
         """
         count, old = self.source.count, self.cursor
         if self.following or not count or self.cursor_key is None:
@@ -379,7 +379,7 @@ class RowPainter(Generic[R]):
         for place in self.placed:
             if (wanted := cell_len(place.column.text(row))) > place.width:
                 self.cut[place.column.id] = max(self.cut.get(place.column.id, 0), wanted)
-            text = cell(place.drawn(row), place.width, right=place.column.right)
+            text = cell(place.text(row), place.width, right=place.column.right)
             segments.append(Segment(text + " ", self._toned(place, row, base, look)))
         return Strip(segments).adjust_cell_length(self.width, base)
 

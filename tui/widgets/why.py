@@ -29,7 +29,7 @@ from tui.screens import DialogScreen
 from tui.session import ConsoleSession
 from tui.text import Part, TextCard, content, key_hints, lines, safe, safe_lines
 from tui.widgets.choices import Picker
-from tui.widgets.combobox import choice
+from tui.widgets.combobox import choice_field
 from tui.widgets.dialogs import toast
 from tui.widgets.text_block import TextBlock
 
@@ -67,10 +67,10 @@ class WhyScreen(DialogScreen[None]):
             yield Static(Content.styled("What a call would get, and why", "bold"), classes="title")
             with Horizontal(classes="asked"):
                 yield Static("token")
-                yield choice(self._tokens, self._token, "token")
+                yield choice_field(self._tokens, self._token, "token")
             with Horizontal(classes="asked"):
                 yield Static("model")
-                yield choice(self._models, self._model, "model")
+                yield choice_field(self._models, self._model, "model")
             yield TextBlock()
             keys = (("left right", " or typing change  "), ("tab", " token, model, text  "), ("Y", " command  "))
             yield Static(key_hints(*keys, ("esc", " closes")), classes="hint")

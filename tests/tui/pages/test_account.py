@@ -7,7 +7,7 @@ from tests.tui.stage import DOLLAR, NOW, account, budget, group, token, words
 async def test_money_is_added_with_one_key_and_enter() -> None:
     async with shown("account") as (app, pilot, owner):
         await press(app, pilot, "a")
-        assert said(app, ".live") == "new balance: $22.00"
+        assert said(app, ".preview") == "new balance: $22.00"
         assert said(app, ".command") == "$ tollkeeper account grant 10"
         await press(app, pilot, "enter")
         assert owner.did == [("grant", 10 * DOLLAR, "")]

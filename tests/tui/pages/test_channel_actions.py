@@ -277,7 +277,7 @@ async def test_the_last_good_list_says_that_it_is_one() -> None:
 async def test_a_preset_needs_no_address() -> None:
     async with shown("channels") as (app, pilot, owner):
         await press(app, pilot, "n", "=mine", "down", "=groq")
-        assert said(app, ".live").startswith(
+        assert said(app, ".preview").startswith(
             "groq: dialect openai, at https://api.groq.com/openai/v1; its key is usually"
         )
         assert said(app, ".command") == "$ tollkeeper channel add mine --preset groq"
@@ -323,14 +323,14 @@ async def test_a_key_is_added_without_being_shown() -> None:
 async def test_without_a_server_no_form_is_opened_and_one_that_is_open_keeps_what_was_entered() -> None:
     made = owner()
     async with shown("channels", made) as (app, pilot, _):
-        app.session.lose("it stopped")
+        app.session.mark_server_gone("it stopped")
         for key in ("n", "e", "A"):
             await press(app, pilot, key)
             assert (key, words(app)) == (key, ["The server is not running. Press r to start it."])
             app.clear_notifications()
         app.session.attach(made, started_here=False)
         await press(app, pilot, "A", "=env:NEW")
-        app.session.lose("it stopped")
+        app.session.mark_server_gone("it stopped")
         await press(app, pilot, "enter")
         text = " ".join(screen(app).split())
         assert "What you entered stays here" in text

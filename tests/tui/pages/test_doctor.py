@@ -135,6 +135,6 @@ async def test_what_was_chosen_stays_when_the_tables_change() -> None:
 
 async def test_without_a_server_it_says_so() -> None:
     async with shown("doctor") as (app, pilot, _):
-        app.session.lose("it stopped")
+        app.session.mark_server_gone("it stopped")
         await press(app, pilot, "enter")
         assert words(app) == ["The server is not running. Press r to start it."]

@@ -51,7 +51,7 @@ async def test_a_group_is_made_with_its_factor() -> None:
 async def test_an_edit_may_rename_and_says_what_will_be_seen() -> None:
     async with shown("groups") as (app, pilot, owner):
         await press(app, pilot, "e", "end", "=2", "down", "down", "=claude-*")
-        assert said(app, ".live") == "its tokens see 2 of the 4 models that its channels offer"
+        assert said(app, ".preview") == "its tokens see 2 of the 4 models that its channels offer"
         assert said(app, ".command") == "$ tollkeeper group edit batch --rename batch2 --models 'claude-*'"
         await press(app, pilot, "enter")
         ((verb, name, patch),) = owner.did

@@ -90,7 +90,7 @@ async def test_a_channel_whose_vendor_is_not_known_is_named() -> None:
 async def test_a_price_is_set_with_an_example_beside_it() -> None:
     async with shown("models") as (app, pilot, owner):
         await press(app, pilot, "G", "e", "down", "=1.5", "down", "=6")
-        assert said(app, ".live") == "10k in + 1k out = $0.021   $0.0105 in batch   $0.00 in free"
+        assert said(app, ".preview") == "10k in + 1k out = $0.021   $0.0105 in batch   $0.00 in free"
         assert said(app, ".command") == "$ tollkeeper price set my-finetune-7 --input 1.50 --output 6"
         await press(app, pilot, "enter")
         assert owner.did == [("set_price", "my-finetune-7", {"input": 1_500_000_000, "output": 6_000_000_000})]
@@ -144,7 +144,7 @@ async def test_a_price_that_is_saved_as_it_was_is_not_set() -> None:
 async def test_a_price_is_copied_from_another_model() -> None:
     async with shown("models") as (app, pilot, owner):
         await press(app, pilot, "G", "e", "=claude-sonnet-4-5")
-        assert said(app, ".live") == "$3 / 15 per million tokens"
+        assert said(app, ".preview") == "$3 / 15 per million tokens"
         assert said(app, ".command") == "$ tollkeeper price set my-finetune-7 --like claude-sonnet-4-5"
         await press(app, pilot, "enter")
         assert owner.did == [("set_price", "my-finetune-7", {"like": "claude-sonnet-4-5"})]
@@ -153,7 +153,7 @@ async def test_a_price_is_copied_from_another_model() -> None:
 async def test_a_model_that_is_not_here_is_looked_up_in_the_price_list() -> None:
     async with shown("models") as (app, pilot, _):
         await press(app, pilot, "G", "e", "=groq/llama-3.3-70b-versatile")
-        assert said(app, ".live") == "looked up in the price list when it is saved"
+        assert said(app, ".preview") == "looked up in the price list when it is saved"
 
 
 async def test_a_price_needs_amounts_or_another_model() -> None:

@@ -109,9 +109,9 @@ async def test_a_new_token_is_made_and_its_key_shown_once() -> None:
 async def test_the_form_tells_what_the_token_sees_while_one_types() -> None:
     async with shown("tokens") as (app, pilot, _):
         await press(app, pilot, "n", "=pad", "down", "down", "=claude-*")
-        assert said(app, ".live") == "this token sees 2 models: claude-sonnet-4-5, claude-haiku-4-5"
+        assert said(app, ".preview") == "this token sees 2 models: claude-sonnet-4-5, claude-haiku-4-5"
         await press(app, pilot, "=x")
-        assert said(app, ".live").startswith("this token sees no models: no pattern matches")
+        assert said(app, ".preview").startswith("this token sees no models: no pattern matches")
 
 
 async def test_the_form_says_what_is_wrong_beside_the_field() -> None:

@@ -71,7 +71,7 @@ async def test_space_changes_the_one_under_the_cursor() -> None:
     async with WidgetStage(checks).run_test() as pilot:
         checks.focus()
         await pilot.press("space", "j", "space", "up", "up", "space")
-        assert checks.on == {"a", "c"}
+        assert checks.checked == {"a", "c"}
         assert [str(one.prompt) for one in checks.options] == ["[x] Apple", "[ ] [b]Banana", "[x] Cherry"]
 
 
@@ -91,16 +91,16 @@ async def test_all_can_be_on_or_off() -> None:
     async with WidgetStage(checks).run_test() as pilot:
         checks.focus()
         await pilot.press("a")
-        assert checks.on == {"a", "b", "c"}
+        assert checks.checked == {"a", "b", "c"}
         await pilot.press("a")
-        assert checks.on == set()
+        assert checks.checked == set()
 
 
 async def test_a_click_changes_what_it_hits() -> None:
     checks = CheckList(OPTIONS, [])
     async with WidgetStage(checks).run_test() as pilot:
         await pilot.click(checks, offset=(2, 2))
-        assert checks.on == {"c"}
+        assert checks.checked == {"c"}
 
 
 async def test_nothing_to_choose_from_does_not_crash() -> None:
@@ -108,7 +108,7 @@ async def test_nothing_to_choose_from_does_not_crash() -> None:
     async with WidgetStage(checks).run_test() as pilot:
         checks.focus()
         await pilot.press("j", "space", "a")
-        assert checks.on == set()
+        assert checks.checked == set()
 
 
 MODELS = [("a", "new [b]a[/]"), ("b", "gone b"), ("c", "new c")]
@@ -148,7 +148,7 @@ async def test_what_was_selected_is_not_discarded_without_a_question() -> None:
 
 
 async def test_what_was_selected_before_going_back_is_not_discarded_without_a_question() -> None:
-    async with asked(MultiSelect("Models", "", OPTIONS, ["a", "b"], first=["b"], back=True)) as (app, pilot):
+    async with asked(MultiSelect("Models", "", OPTIONS, ["a", "b"], original=["b"], back=True)) as (app, pilot):
         await pilot.press("escape")
         await pilot.pause()
         assert app.answers == []

@@ -5,7 +5,7 @@ from textual.pilot import Pilot
 
 from gateway.domain.errors import BadRequest
 from tests.tui.widgets.stage import WidgetStage
-from tui.widgets.combobox import LISTED, ChoiceInput, ChoiceList, Suggestion, matching
+from tui.widgets.combobox import MAX_LISTED, ChoiceInput, ChoiceList, Suggestion, matching_suggestions
 from tui.widgets.form import Form, FormField, FormPlan, Values
 
 VENDORS = [
@@ -27,7 +27,7 @@ VENDORS = [
     ],
 )
 def test_names_and_descriptions_are_searched_and_beginnings_come_first(typed: str, found: list[str]) -> None:
-    assert [one.text for one in matching(VENDORS, typed)] == found
+    assert [one.text for one in matching_suggestions(VENDORS, typed)] == found
 
 
 class Asked:
@@ -204,7 +204,7 @@ async def test_few_choices_are_stepped_through_and_need_no_typing() -> None:
 
 
 async def test_a_long_list_says_how_much_more_there_is() -> None:
-    asked = models([f"model-{number}" for number in range(LISTED + 12)])
+    asked = models([f"model-{number}" for number in range(MAX_LISTED + 12)])
     async with asked.app.run_test(size=(100, 30)) as pilot:
         await asked.open(pilot)
         await pilot.press("tab")

@@ -116,7 +116,7 @@ async def test_the_card_can_be_closed_during_a_test_call(monkeypatch: pytest.Mon
 
 async def test_without_a_server_nothing_is_tried_and_the_card_says_how_to_start_it() -> None:
     async with shown("tokens") as (app, pilot, _):
-        app.session.lose("it stopped")
+        app.session.mark_server_gone("it stopped")
         await press(app, pilot, "c", "t")
         assert said(app, ".said") == "the server is not running: close this, then r starts it"
 

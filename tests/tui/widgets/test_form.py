@@ -50,7 +50,7 @@ def plan(saved: list[Values], **changes: Any) -> FormPlan:
         fields=fields,
         save=save,
         command=lambda values: f"thing add {values['name']} --limit {values['limit']} --key {values['key']}",
-        live=lambda values: f"{values['limit']} calls for {values['name']}",
+        preview=lambda values: f"{values['limit']} calls for {values['name']}",
         **changes,
     )
 
@@ -98,7 +98,7 @@ async def test_a_field_says_what_is_wrong_while_one_types() -> None:
 async def test_the_sentence_and_the_command_change_with_what_is_typed() -> None:
     async with asked(lambda: Form(plan([]))) as (app, pilot):
         await pilot.press(*"box", "tab", "tab", "tab", "x")
-        assert said(app, ".live") == "60 calls for box"
+        assert said(app, ".preview") == "60 calls for box"
         assert said(app, ".command") == "$ tollkeeper thing add box --limit 60 --key ..."
 
 
@@ -118,7 +118,7 @@ async def test_another_refusal_is_shown_below_and_one_may_try_again() -> None:
         await pilot.press(*"down", "enter")
         await pilot.pause()
         await pilot.pause()
-        assert said(app, ".live") == "the server is gone"
+        assert said(app, ".preview") == "the server is gone"
         await pilot.press("x", "enter")
         await pilot.pause()
         assert app.answers == ["made"]
@@ -182,7 +182,7 @@ async def test_a_choice_alone_is_left_without_a_question() -> None:
     app = WidgetStage()
     field = FormField(id="a", label="A", options=("x", "y"))
     async with app.run_test() as pilot:
-        app.ask(Form(FormPlan(title="T", fields=[field], save=nothing, asks=False)))
+        app.ask(Form(FormPlan(title="T", fields=[field], save=nothing, confirms=False)))
         await pilot.pause()
         await pilot.press("right", "escape")
         await pilot.pause()
@@ -286,7 +286,7 @@ async def test_buttons_and_the_focused_field_are_on_every_screen(size: tuple[int
     long = "a long sentence about what this is for, and why " * 4
     count = size[1] + 10
     fields = [FormField(id=f"f{number}", label=f"Field {number}") for number in range(count)]
-    made = FormPlan(title="T", intro=long, fields=fields, save=nothing, live=lambda _: long, command=lambda _: long)
+    made = FormPlan(title="T", intro=long, fields=fields, save=nothing, preview=lambda _: long, command=lambda _: long)
     async with app.run_test(size=size) as pilot:
         app.push_screen(Form(made))
         await pilot.pause()

@@ -78,7 +78,7 @@ async def test_a_click_on_an_alert_opens_its_page_with_the_cursor_on_its_row() -
 
 def test_a_server_that_is_gone_says_what_to_do() -> None:
     made = session()
-    made.lose("connection refused \x1b[2J")
+    made.mark_server_gone("connection refused \x1b[2J")
     text = state_line(made, 100).plain
     assert "no server" in text
     assert "r starts one" in text
