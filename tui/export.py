@@ -28,7 +28,7 @@ def export_path(text: str) -> Path:
     return path
 
 
-def write(path: Path, rows: Iterable[msgspec.Struct]) -> int:
+def write_rows(path: Path, rows: Iterable[msgspec.Struct]) -> int:
     """Write a new file that only the owner may read. Returns the number of rows. Raises Conflict."""
     is_csv, count = path.suffix == ".csv", 0
     try:

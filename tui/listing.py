@@ -1,8 +1,8 @@
-"""Listing: what a table page shows: its columns, rows, lead line and detail pane, as functions of the board.
+"""Listing: what a page with a table shows: columns, rows, the line above and the pane below, computed from the board.
 
-A ``RowSource`` holds the rows, first on top. Rows have keys, so the cursor stays on its row. A table repaints only rows
-that differ from what it has painted, so ages and countdowns belong in the row. All returned text is safe: text from
-outside passed ``tui/text.py``.
+A ``RowSource`` holds the rows from the top down. Rows have keys, so that the cursor stays on its row. A table repaints
+only rows that are no longer equal to the painted ones, so ages and countdowns belong in the row. All returned texts are
+safe: those from outside have passed ``tui/text.py``.
 """
 
 from collections.abc import Callable, Collection, Hashable, Sequence
@@ -21,7 +21,7 @@ R = TypeVar("R")
 
 
 class RowSource(Protocol[R]):
-    """Rows by index, keys by index, indexes by key."""
+    """The rows of a table, by index from the top down."""
 
     @property
     def count(self) -> int:
@@ -41,15 +41,15 @@ class RowSource(Protocol[R]):
         ...
 
     def order(self, column: Column[R] | None, *, descending: bool) -> None:
-        """Sort by a column, or not at all."""
+        """Sort by a column; without one, use the original order."""
         ...
 
-    def keep(self, keys: Collection[Hashable] | None) -> None:
+    def restrict(self, keys: Collection[Hashable] | None) -> None:
         """Show only the rows with these keys; None: all rows again."""
         ...
 
     def pin(self, key: Hashable) -> None:
-        """Keep showing this row, even if it changes so that the filter would hide it."""
+        """Show this row even after it has changed so that the filter would hide it."""
         ...
 
 
@@ -61,8 +61,9 @@ class ListRows(Generic[R]):
         self._all: Sequence[R] = ()
         self._shown: list[R] = []
         self._index: dict[Hashable, int] = {}
-        self.wanted: Callable[[R], bool] | None = None
-        self._kept: Collection[Hashable] | None = None
+        self.matches: Callable[[R], bool] | None = None
+        """The filter; None: it shows all rows."""
+        self._allowed_keys: Collection[Hashable] | None = None
         self._pinned: Hashable = None
         self._sort: Column[R] | None = None
         self._descending = False
@@ -85,8 +86,8 @@ class ListRows(Generic[R]):
     def index(self, key: Hashable) -> int | None:
         return self._index.get(key)
 
-    def keep(self, keys: Collection[Hashable] | None) -> None:
-        self._kept = keys
+    def restrict(self, keys: Collection[Hashable] | None) -> None:
+        self._allowed_keys = keys
         self.arrange()
 
     def pin(self, key: Hashable) -> None:
@@ -96,57 +97,59 @@ class ListRows(Generic[R]):
         self._sort, self._descending = column, descending
         self.arrange()
 
-    def put(self, rows: Sequence[R]) -> None:
-        """Replace the rows."""
+    def set_rows(self, rows: Sequence[R]) -> None:
+        """Replace all rows."""
         self._all = rows
         self.arrange()
 
     def arrange(self) -> None:
-        """Filter and sort again."""
-        fits, pinned = self.wanted, self._pinned
-        self._shown = [row for row in self._all if fits is None or self._key(row) == pinned or fits(row)]
-        if self._kept is not None:
-            self._shown = [row for row in self._shown if self._key(row) in self._kept]
+        """Filter and sort the rows again."""
+        matches, pinned, allowed_keys = self.matches, self._pinned, self._allowed_keys
+        self._shown = [row for row in self._all if matches is None or self._key(row) == pinned or matches(row)]
+        if allowed_keys is not None:
+            self._shown = [row for row in self._shown if self._key(row) in allowed_keys]
         if self._sort is not None and self._sort.sort is not None:
             self._shown.sort(key=self._sort.sort, reverse=self._descending)
         self._index = {self._key(row): i for i, row in enumerate(self._shown)}
 
 
 def row_filter(text: str) -> Callable[[str], bool]:
-    """Returns a function that tells whether a row's words match the filter; case does not matter."""
+    """Returns a function that returns whether the text of a row contains all words of the filter, and none of those
+    after a ``!``. Case does not matter.
+    """
     words = text.casefold().split()
-    there = [word for word in words if not word.startswith("!")]
-    missing = [word[1:] for word in words if len(word) > 1 and word.startswith("!")]
+    required = [word for word in words if not word.startswith("!")]
+    excluded = [word[1:] for word in words if len(word) > 1 and word.startswith("!")]
 
-    def fits(row: str) -> bool:
+    def matches(row: str) -> bool:
         row = row.casefold()
-        return all(word in row for word in there) and not any(word in row for word in missing)
+        return all(word in row for word in required) and not any(word in row for word in excluded)
 
-    return fits
+    return matches
 
 
 class PageListing(Generic[R]):
-    """The base class of listings, with one subclass for each page. ``noun`` names a row in sentences."""
+    """The base class of listings. Each page has its own subclass; ``noun`` is the word for a row in sentences."""
 
     noun = "row"
     hint = "words to match, !word to exclude"
     """The placeholder of the filter."""
-    by = "id"
+    key_field = "id"
     """The attribute of a row's view that is its stable key."""
 
     def __init__(self, session: ConsoleSession) -> None:
         self.session = session
         self.trends = Trends()
         """Sums of the last days or hours, for pages that fetch them."""
-        self.shown: int | None = None
-        """The number of rows shown, if the filter or the marks hide some."""
+        self.shown_count: int | None = None
+        """The number of shown rows if some are hidden, otherwise None."""
         self.searching = False
         """Whether older rows are still being searched."""
 
-    def counted(self, total: int) -> str:
+    def count_rows(self, total: int) -> str:
         """Returns ``25 models``, or ``3 of 25 models`` if not all of them are shown."""
-        whole = fmt.count_text(total, self.noun)
-        return whole if self.shown is None else f"{self.shown:,} of {whole}"
+        text = fmt.count_text(total, self.noun)
+        return text if self.shown_count is None else f"{self.shown_count:,} of {text}"
 
     def columns(self) -> Sequence[Column[R]]:
         """Returns all columns, the most important first."""
@@ -158,19 +161,21 @@ class PageListing(Generic[R]):
 
     def key(self, row: R) -> Hashable:
         """Returns the row's stable key."""
-        key: Hashable = getattr(self.exported(row), self.by)
+        key: Hashable = getattr(self.export_view(row), self.key_field)
         return key
 
     def name(self, row: R) -> str:
-        """Returns the text that ``y`` copies."""
-        return str(self.exported(row).name)
+        """Returns the name or id of a row, which ``y`` copies."""
+        return str(self.export_view(row).name)
 
-    def exported(self, row: R) -> Any:
-        """Returns the row as an export writes it: the server's view, without values that only the screen needs."""
+    def export_view(self, row: R) -> Any:
+        """Returns the row as an export writes it: the view that the server sent, without values that only the screen
+        needs.
+        """
         return getattr(row, "view", row)
 
     def command(self, row: R) -> str:
-        """Returns the command (or the curl) that ``Y`` copies."""
+        """Returns the command line that ``Y`` copies."""
         return "tollkeeper " + cli_command(self.noun, "show", safe(self.name(row)))
 
     def lead(self, width: int) -> Content:
@@ -186,10 +191,12 @@ class PageListing(Generic[R]):
         return content((f"No {self.noun}s yet.", "dim"))
 
     def no_match(self, text: str) -> Content:
-        """Returns the text shown instead of the table if no row matches the filter, or no marked row is here."""
+        """Returns the text shown instead of the table if no row matches the filter ``text``, or no marked row
+        is left.
+        """
         if not text:
-            all_rows = self.session.key("list.marked")
-            return content((f"No marked {self.noun} is here. ", "dim"), (all_rows, "key"), (" shows all.", "dim"))
+            show_all = self.session.key("list.marked")
+            return content((f"No marked {self.noun} is here. ", "dim"), (show_all, "key"), (" shows all.", "dim"))
         if self.searching:
             return content((f"Searching older {self.noun}s for ", "dim"), (safe(text, 60), "bold"), (" ...", "dim"))
         words = content(f"No {self.noun} matches ", (safe(text, 60), "bold"), ".")
@@ -197,10 +204,10 @@ class PageListing(Generic[R]):
         keys = content((clear, "key"), (" clears the filter   ", "dim"), (change, "key"), (" changes it", "dim"))
         return lines(words, content(""), keys)
 
-    def searched(self, row: R, columns: Sequence[Column[R]]) -> str:
-        """Returns the text that a filter searches: the words of a row and its column texts, without numbers."""
+    def search_text(self, row: R, columns: Sequence[Column[R]]) -> str:
+        """Returns the text in which a filter searches: the texts of the columns, without numbers, and ``words``."""
         return " ".join([self.words(row), *(column.text(row) for column in columns if not column.right)])
 
     def words(self, row: R) -> str:
-        """Returns more text for the filter to search."""
+        """Returns words of a row that no column shows, for the filter."""
         return ""

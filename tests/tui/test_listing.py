@@ -114,7 +114,7 @@ def test_only_some_columns_sort() -> None:
 
 def made() -> ListRows[str]:
     source: ListRows[str] = ListRows(str.lower)
-    source.put(["b", "A", "c"])
+    source.set_rows(["b", "A", "c"])
     return source
 
 
@@ -135,7 +135,7 @@ def test_a_row_is_found_by_its_key() -> None:
 
 def test_a_filter_hides_rows() -> None:
     source = made()
-    source.wanted = lambda row: row != "b"
+    source.matches = lambda row: row != "b"
     source.arrange()
     assert rows(source) == ["A", "c"]
     assert source.hidden == 1
@@ -143,9 +143,9 @@ def test_a_filter_hides_rows() -> None:
 
 def test_only_some_rows_can_be_kept() -> None:
     source = made()
-    source.keep({"a", "c"})
+    source.restrict({"a", "c"})
     assert rows(source) == ["A", "c"]
-    source.keep(None)
+    source.restrict(None)
     assert rows(source) == ["b", "A", "c"]
 
 
@@ -196,7 +196,7 @@ def test_the_filter_looks_once_in_all_columns_without_numbers() -> None:
         return row
 
     columns = [Column("name", "Name", 8, text), Column("size", "Size", 4, text, right=True)]
-    assert fruits().searched("apple", columns).split() == ["apple"]
+    assert fruits().search_text("apple", columns).split() == ["apple"]
     assert texts == ["apple"]
 
 

@@ -39,8 +39,8 @@ def selection(page: AnyPage, hint: str = "") -> Any:
         create = f"Press {page.session.key('entity.new')} to create one."
         report_no_selection(page, f"No {noun} selected. {hint or create}")
         return None
-    by, shown, views = page.listing.by, row.view, getattr(page.session.board, page.id)
-    return next((view for view in views if getattr(view, by) == getattr(shown, by)), shown)
+    key, views = page.listing.key(row), getattr(page.session.board, page.id)
+    return next((view for view in views if getattr(view, page.listing.key_field) == key), row.view)
 
 
 def report_no_selection(page: AnyPage, text: str) -> None:
@@ -145,7 +145,7 @@ def page_class(page: str) -> type[ConsolePage]:
 def unmark(page: AnyPage) -> None:
     """Remove all marks of a list, and show all of its rows."""
     page.table.marks.clear()
-    page.source.keep(None)
+    page.source.restrict(None)
     page.shows_marked = False
     page.table.rearrange()
     page.renew()

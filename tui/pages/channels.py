@@ -72,7 +72,7 @@ class ChannelListing(PageListing[ChannelRow]):
         summary = f" {dot} ".join(f"{number} {state_word(state)}" for state, number in counts.items())
         resting = [channel for channel in channels if channel.state in PAUSED_STATES]
         paused = min(resting, key=lambda c: STATE_ORDER.index(c.state), default=None)
-        parts = [(f" {self.counted(len(channels))} {dot} {summary}", "")]
+        parts = [(f" {self.count_rows(len(channels))} {dot} {summary}", "")]
         lacking = next((other for other in channels if other.missing_text(self.session.now())), None)
         if paused is None and lacking is not None:
             text = f"{safe(lacking.name, 24)}: {lacking.missing_text(self.session.now())}"
@@ -84,7 +84,7 @@ class ChannelListing(PageListing[ChannelRow]):
             text = f"{safe(paused.name, 24)}: {reason(paused)}"
             rest = width - sum(len(end) for end, _ in ends) - 3
             if rest - len(parts[0][0]) < min(len(text), 40):  # problems matter more than the number of healthy ones
-                parts = [(f" {self.counted(len(channels))}", "")]
+                parts = [(f" {self.count_rows(len(channels))}", "")]
             why = cut(text, max(10, rest - len(parts[0][0])))
             parts += [(f"   {why}", "bad" if paused.state == "attention" else "warn"), *ends]
         return content(*parts)

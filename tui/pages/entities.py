@@ -48,7 +48,7 @@ async def ask_changes(page: AnyPage, form: EntityForm, edit: Send) -> Any:
     plan = FormPlan(
         title=f"{page.listing.noun.capitalize()} {view.name}",
         fields=form.fields(),
-        save=save_changes(form.body, partial(edit, getattr(view, page.listing.by))),
+        save=save_changes(form.body, partial(edit, getattr(view, page.listing.key_field))),
         command=form.command,
         preview=form.preview,
     )

@@ -50,7 +50,7 @@ class GroupListing(PageListing[GroupRow]):
     """The listing of groups."""
 
     noun = "group"
-    by = "name"
+    key_field = "name"
 
     def columns(self) -> Sequence[Column[GroupRow]]:
         return list(_columns())
@@ -64,7 +64,7 @@ class GroupListing(PageListing[GroupRow]):
 
     def lead(self, width: int) -> Content:
         about = f" {glyphs.DOT} a group gives its tokens channels, a price factor and shared limits"
-        counted = f" {self.counted(len(self.session.board.groups))}"
+        counted = f" {self.count_rows(len(self.session.board.groups))}"
         return content(*fitting(width, [(counted, "")], [(about, "dim")]))
 
     def detail(self, row: GroupRow, width: int) -> Content:

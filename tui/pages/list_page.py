@@ -31,7 +31,7 @@ R = TypeVar("R")
 
 
 def details(page: AnyPage) -> None:
-    """Open or close the pane."""
+    """Open or close the detail pane."""
     pane = page.query_one(Detail)
     page.view.detail = pane.display = page.table.held = not pane.display
     pane.remove_class("full")
@@ -39,7 +39,7 @@ def details(page: AnyPage) -> None:
 
 
 def full_height(page: AnyPage) -> None:
-    """Expand the pane, or shrink it again."""
+    """Expand the detail pane to the full height, or shrink it again."""
     pane = page.query_one(Detail)
     pane.display = page.view.detail = page.table.held = True
     pane.toggle_class("full")
@@ -47,17 +47,15 @@ def full_height(page: AnyPage) -> None:
 
 
 def edit_filter(page: AnyPage) -> None:
-    """Put the cursor into the filter."""
+    """Show the filter and put the cursor into it."""
     page.query_one(FilterInput).open()
 
 
 def sort(page: AnyPage) -> None:
-    """Sort by the next sortable column on screen; after the last one by none."""
+    """Sort by the next sortable column on the screen; after the last one, by none."""
     ids = ["", *(column.id for column in sortable_columns(shown_columns(page.table)))]
-    at = ids.index(page.view.sort) if page.view.sort in ids else 0
-    page.sort_by(ids[(at + 1) % len(ids)], reverse=False)
-    page.renew()
-    page.table.go(0)
+    current = ids.index(page.view.sort) if page.view.sort in ids else 0
+    _sort_from_top(page, ids[(current + 1) % len(ids)], reverse=False)
 
 
 def sort_by_title(page: AnyPage, column: str) -> None:
@@ -66,19 +64,22 @@ def sort_by_title(page: AnyPage, column: str) -> None:
         title = next((other.title for other in page.columns if other.id == column), "")
         toast(page, f"{title or 'This column'} has no order to sort by.")
         return
-    page.sort_by(column, reverse=page.view.sort == column and not page.view.reverse)
-    page.renew()
-    page.table.go(0)
+    _sort_from_top(page, column, reverse=page.view.sort == column and not page.view.reverse)
 
 
 def shown_columns(table: LiveTable[R]) -> list[Column[R]]:
-    """Returns the columns on screen, from the left."""
+    """Returns the columns on the screen, from left to right."""
     return [place.column for place in fit_columns(table.columns, table.wide - 1, table.chosen)]
 
 
 def reverse(page: AnyPage) -> None:
     """Reverse the order."""
-    page.sort_by(page.view.sort, reverse=not page.view.reverse)
+    _sort_from_top(page, page.view.sort, reverse=not page.view.reverse)
+
+
+def _sort_from_top(page: AnyPage, column: str, *, reverse: bool) -> None:
+    """Sort by a column, and put the cursor on the first row."""
+    page.sort_by(column, reverse=reverse)
     page.renew()
     page.table.go(0)
 
@@ -92,7 +93,7 @@ async def columns(page: AnyPage) -> None:
         page.table.chosen = page.view.columns = chosen
         page.table.rearrange()
         shown = {column.id for column in shown_columns(page.table)}
-        hidden = [known.title or known.id for known in page.columns if known.id in chosen and known.id not in shown]
+        hidden = [c.title or c.id for c in page.columns if c.id in chosen and c.id not in shown]
         if hidden:
             toast(page, f"No room for {', '.join(hidden)}: shown with fewer other columns, or in a wider terminal.")
 
@@ -104,30 +105,31 @@ def mark(page: AnyPage) -> None:
         table.marks ^= {table.source.key(table.cursor)}
         table.action_cursor("down")
         if page.shows_marked and not table.marks:
-            marked_only(page)
+            toggle_marked_only(page)
 
 
-def marked_only(page: AnyPage) -> None:
+def toggle_marked_only(page: AnyPage) -> None:
     """Show only the marked rows, or all rows again."""
-    table, before = page.table, page.shows_marked
-    page.shows_marked = not before and bool(table.marks)
-    page.source.keep(set(table.marks) if page.shows_marked else None)
-    table.cursor_key = table.cursor_key if not page.shows_marked or table.cursor_key in table.marks else None
-    if not (table.marks or before):
+    table, showed_marked = page.table, page.shows_marked
+    page.shows_marked = not showed_marked and bool(table.marks)
+    page.source.restrict(set(table.marks) if page.shows_marked else None)
+    if page.shows_marked and table.cursor_key not in table.marks:
+        table.cursor_key = None
+    if not (table.marks or showed_marked):
         toast(page, f"Nothing is marked. Press {page.session.key('list.mark')} to mark a row.")
     page.renew()
 
 
 async def export_rows(page: AnyPage, note: str = "") -> None:
-    """Write the shown rows to a file; ``note`` says which rows those are."""
-    shown = (page.source.row(i) for i in range(page.source.count))
-    rows = [page.listing.exported(row) for row in shown if row is not None]
+    """Write the shown rows to a file, after asking for its name. ``note``: which rows those are, for the title."""
+    loaded = (row for i in range(page.source.count) if (row := page.source.row(i)) is not None)
+    rows = [page.listing.export_view(row) for row in loaded]
     title = f"Export {count_text(len(rows), 'row')} to a file{note}"
     example = f"{page.listing.noun}s.csv or {page.listing.noun}s.jsonl"
     path = await page.ask(Form(line_plan(title, "File", example, export.export_path)))
     if path:
         file = export.export_path(path)
-        count = await to_thread(export.write, file, rows)
+        count = await to_thread(export.write_rows, file, rows)
         toast(page, f"{count_text(count, 'row')} written to {file}")
 
 
@@ -146,12 +148,14 @@ def copy_command(page: AnyPage) -> None:
 
 
 def back(page: AnyPage) -> None:
-    """Leave the filter, otherwise close the pane, otherwise show all rows again."""
+    """Close the pane, or show all rows again instead of the marked ones, or clear the filter: one of these, in this
+    order. With the cursor in the filter, clear the filter.
+    """
     field, pane = page.query_one(FilterInput), page.query_one(Detail)
     if not field.has_focus and pane.display:
         pane.display = page.view.detail = page.table.held = False
     elif page.shows_marked and not page.view.filter:
-        marked_only(page)
+        toggle_marked_only(page)
     else:
         set_filter(page, "")
     page.table.focus()
@@ -165,7 +169,7 @@ VERBS: Mapping[str, Verb] = {
     "reverse": reverse,
     "columns": columns,
     "mark": mark,
-    "marked": marked_only,
+    "marked": toggle_marked_only,
     "export": export_rows,
     "copy": copy_name,
     "twin": copy_command,
@@ -174,7 +178,7 @@ VERBS: Mapping[str, Verb] = {
 
 
 def select_row(page: AnyPage, key: Hashable, verb: str = "") -> None:
-    """Move the cursor to a row by its key, and run a verb on it: now, or as soon as the board has the row."""
+    """Move the cursor to the row with this key, and run a verb on it: now, or as soon as the board has the row."""
     page.wanted_row, page.wanted_verb = key, verb
     page.renew()
 
@@ -201,11 +205,12 @@ class ListPage(ConsolePage, Generic[R]):
         self.source: RowSource[R] = ListRows[R](listing.key) if source is None else source
         self.shows_marked = False
         self.complaint = ""
-        """The error of the filter; empty if it is valid."""
+        """The error in the filter; empty if it is valid."""
         self.wanted_row: Hashable = None
-        """The key of a row to select once it is here. ``wanted_verb`` is then run on it."""
+        """The key of a row to select as soon as the source has it; None if there is none."""
         self.wanted_verb = ""
-        self._filtered = ""
+        """The verb to run on that row then; empty if there is none."""
+        self._applied_filter = ""
 
     def compose(self) -> ComposeResult:
         yield LeadLine(self.draw_lead)
@@ -232,9 +237,9 @@ class ListPage(ConsolePage, Generic[R]):
         self.screen.set_focus(self.table)  # at once: the first frame is drawn with it
 
     def renew(self) -> None:
-        """Take the board's rows, keep the cursor on its row, and draw the differences."""
-        if other := self._filtered != self.view.filter:
-            self._filtered, self.complaint = self.view.filter, ""
+        """Load the board's rows, keep the cursor on its row, and draw what changed."""
+        if new_filter := self._applied_filter != self.view.filter:
+            self._applied_filter, self.complaint = self.view.filter, ""
             self.source.pin(None)
             try:
                 self.narrow(self.view.filter)
@@ -242,34 +247,40 @@ class ListPage(ConsolePage, Generic[R]):
                 self.complaint = self.session.advice(error.message)
         if self.table.text_selection is None:  # selected text must not move
             self.fill()
-        self.table.renew(new_filter=other)
+        self.table.renew(new_filter=new_filter)
+        self._select_wanted_row()
+        is_empty = self.source.count == 0
+        if is_empty:
+            hides_rows = self.view.filter or self.shows_marked
+            text = self.listing.no_match(self.view.filter) if hides_rows else self.listing.empty()
+            self.query_one(".empty", Static).update(text)
+        self.query_one(".empty").display = is_empty  # it covers the table, which keeps the focus and the page's keys
+        self.draw_lead()
+        self.draw_detail()
+
+    def _select_wanted_row(self) -> None:
+        """Select the wanted row and run the wanted verb on it, if the source has the row by now."""
         if self.wanted_row is not None and (index := self.source.index(self.wanted_row)) is not None:
             self.wanted_row, verb, self.wanted_verb = None, self.wanted_verb, ""
             self.table.go(index)
             if verb:
                 self.call_later(self.action_act, verb)
-        empty = self.source.count == 0
-        if empty:
-            narrowed = self.view.filter or self.shows_marked
-            words = self.listing.no_match(self.view.filter) if narrowed else self.listing.empty()
-            self.query_one(".empty", Static).update(words)
-        self.query_one(".empty").display = empty  # it covers the table, which keeps the focus and the page's keys
-        self.draw_lead()
-        self.draw_detail()
 
     def fill(self) -> None:
-        """Update the source from the board."""
+        """Load the board's rows into the source."""
         if isinstance(self.source, ListRows):
-            self.source.put(self.listing.rows())
+            self.source.set_rows(self.listing.rows())
 
     def narrow(self, text: str) -> None:
-        """Show only the rows that match these words. Raises BadRequest; then the previous filter stays."""
+        """Show only the rows that match the filter. Raises BadRequest if it is not valid; then the previous filter
+        stays.
+        """
         if isinstance(self.source, ListRows):
-            fits, listing, columns = row_filter(text), self.listing, self.columns
-            self.source.wanted = (lambda row: fits(listing.searched(row, columns))) if text.strip() else None
+            matches, listing, columns = row_filter(text), self.listing, self.columns
+            self.source.matches = (lambda row: matches(listing.search_text(row, columns))) if text.strip() else None
 
     def sort_by(self, column: str, *, reverse: bool) -> None:
-        """Sort by a column's id, in its usual order unless reversed; empty: not at all."""
+        """Sort by the column with this id, in its usual order unless reversed; an empty id: by none."""
         sorted_by: Column[R] | None = next((c for c in self.columns if c.id == column and c.sort), None)
         self.view.sort, self.view.reverse = (column, reverse) if sorted_by else ("", False)
         descending = sorted_by is not None and sorted_by.largest_first != reverse
@@ -281,13 +292,13 @@ class ListPage(ConsolePage, Generic[R]):
     def draw_lead(self) -> None:
         """Draw the line above the table."""
         if isinstance(self.source, ListRows):
-            self.listing.shown = self.source.count if self.source.hidden else None
+            self.listing.shown_count = self.source.count if self.source.hidden else None
         if self.complaint:
             lead = content((safe(self.complaint, 600), "bad"))
         else:
-            act = f": {self.session.key('list.bulk')} changes them all" if "bulk" in self.verbs else ""
-            act += f", {self.session.key('list.marked')} shows all rows" if self.shows_marked else ""
-            marked = f" {len(self.table.marks)} marked{act}  " if self.table.marks else ""
+            hints = f": {self.session.key('list.bulk')} changes them all" if "bulk" in self.verbs else ""
+            hints += f", {self.session.key('list.marked')} shows all rows" if self.shows_marked else ""
+            marked = f" {len(self.table.marks)} marked{hints}  " if self.table.marks else ""
             lead = content((marked, "live"), self.listing.lead(self.size.width - len(marked)))
         self.query_one(LeadLine).show(lead, whole=bool(self.complaint))
 
@@ -296,8 +307,8 @@ class ListPage(ConsolePage, Generic[R]):
         pane, row = self.query_one(Detail), self.table.current
         if pane.display:
             key = None if row is None else self.listing.key(row)
-            gone = content(GONE if self.table.lost else "")
-            pane.show(lambda width: gone if row is None else self.listing.detail(row, width), key)
+            no_row = content(GONE if self.table.lost else "")
+            pane.show(lambda width: no_row if row is None else self.listing.detail(row, width), key)
 
     def on_input_changed(self, event: Input.Changed) -> None:
         """Apply the filter a moment after the last letter, so that typing is never delayed."""
@@ -318,25 +329,27 @@ class ListPage(ConsolePage, Generic[R]):
 
 
 class TrendPage(ListPage[R], Generic[R]):
-    """A list page with sums by ``by``, over 30 days, or 24 hours if ``hourly``."""
+    """A list page that also fetches the sums of the last 30 days for each row."""
 
     by: ClassVar[str] = ""
+    """The dimension of the sums."""
     hourly: ClassVar[bool] = False
+    """Whether the sums are of the last 24 hours instead."""
 
     def __init__(self, session: ConsoleSession, id: str, listing: PageListing[R]) -> None:
         super().__init__(session, id, listing)
-        self._asked: tuple[int, int, int] | None = None
-        """When the sums were last fetched, and the number of calls and failures then."""
+        self._last_fetch: tuple[int, int, int] | None = None
+        """When the sums were last fetched, and the number of calls and failures then; None before the first time."""
 
     def renew(self) -> None:
         super().renew()
         board, now = self.session.board, self.session.now()
         calls = board.calls.total - len(board.calls.running)
-        if self.session.link == "attached" and _due(self._asked, now, calls, board.failures):
-            self._asked = (now, calls, board.failures)
-            self.run_worker(self._ask(now), group="trends", exclusive=True, exit_on_error=True)
+        if self.session.link == "attached" and _is_due(self._last_fetch, now, calls, board.failures):
+            self._last_fetch = (now, calls, board.failures)
+            self.run_worker(self._fetch(now), group="trends", exclusive=True, exit_on_error=True)
 
-    async def _ask(self, now: Millis) -> None:
+    async def _fetch(self, now: Millis) -> None:
         starts = hours(24, now) if self.hourly else days(30, now)
         step = "hour" if self.hourly else "day"
         try:
@@ -347,9 +360,12 @@ class TrendPage(ListPage[R], Generic[R]):
         super().renew()
 
 
-def _due(asked: tuple[int, int, int] | None, now: int, calls: int, failures: int) -> bool:
-    """Returns whether to fetch the sums again: failures are shown after a second, other calls after ten."""
-    if asked is None:
+def _is_due(last_fetch: tuple[int, int, int] | None, now: int, calls: int, failures: int) -> bool:
+    """Returns whether to fetch the sums again: a second after the last fetch if calls have failed, ten seconds after it
+    if other calls have ended.
+    """
+    if last_fetch is None:
         return True
-    wait = 10_000 if failures == asked[2] else 1_000
-    return now - asked[0] >= wait and (calls, failures) != asked[1:]
+    fetched_ms, *counts = last_fetch
+    interval = 10_000 if failures == counts[1] else 1_000
+    return now - fetched_ms >= interval and [calls, failures] != counts

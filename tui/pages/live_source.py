@@ -112,7 +112,7 @@ class LiveSource:
             return len(self._view) - 1 - at
         return next((len(self._view) + i for i, row in enumerate(self.found) if row.id == key), None)
 
-    def keep(self, keys: Collection[Hashable] | None) -> None:
+    def restrict(self, keys: Collection[Hashable] | None) -> None:
         """Show only these calls, if they are loaded."""
         self._kept = keys
         self._version = -1

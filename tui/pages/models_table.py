@@ -47,7 +47,7 @@ class ModelsListing(PageListing[ModelRow]):
     """The listing of models."""
 
     noun = "model"
-    by = "name"
+    key_field = "name"
 
     def columns(self) -> Sequence[Column[ModelRow]]:
         return [*_price_columns(), *_use_columns()]
@@ -71,7 +71,7 @@ class ModelsListing(PageListing[ModelRow]):
     def lead(self, width: int) -> Content:
         models, dot = self.session.board.models, glyphs.DOT
         unpriced = sum(model.price is None for model in models)
-        parts = [(f" {self.counted(len(models))}", "")]
+        parts = [(f" {self.count_rows(len(models))}", "")]
         account = self.session.board.account
         if account is not None and account.status != "active":
             parts.append((f" {dot} the account is {safe(account.status, 12)}: all calls are rejected", "bad"))

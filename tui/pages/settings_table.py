@@ -194,7 +194,7 @@ class SettingsListing(PageListing[SettingRow]):
     """The listing of settings."""
 
     noun = "setting"
-    by = "name"
+    key_field = "name"
 
     def __init__(self, session: ConsoleSession) -> None:
         super().__init__(session)
@@ -229,7 +229,7 @@ class SettingsListing(PageListing[SettingRow]):
         changed = sum(row.changed for row in rows)
         dot, key = glyphs.DOT, self.session.key
         keys = f"{key('settings.edit')} edits, {key('settings.toggle')} switches, {key('settings.default')} resets"
-        return content(f" {self.counted(len(rows))} {dot} {changed} changed", (f"   {keys}", "dim"))
+        return content(f" {self.count_rows(len(rows))} {dot} {changed} changed", (f"   {keys}", "dim"))
 
     def detail(self, row: SettingRow, width: int) -> Content:
         card = TextCard(width)

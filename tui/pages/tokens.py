@@ -71,7 +71,7 @@ class TokenListing(PageListing[TokenRow]):
         on = sum(token.state == "active" for token in tokens)
         tight = max(tokens, key=_highest_share, default=None)
         listed = len(tokens) + (len(self.session.board.ended_tokens) if self.shows_ended else 0)
-        parts = [(f" {self.counted(listed)} {glyphs.DOT} {on} on", ""), *self._ended()]
+        parts = [(f" {self.count_rows(listed)} {glyphs.DOT} {on} on", ""), *self._ended()]
         if tight is not None and (share := _highest_share(tight)) >= 0.9:
             parts.append((f" {glyphs.DOT} {safe(tight.name, 30)} is at {fmt.percent(share)}", budget_tone(share)))
         hint = f"   {self.session.key('tokens.connect')} shows how to use one, with a test call"

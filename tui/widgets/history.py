@@ -108,7 +108,7 @@ class HistoryScreen(DialogScreen[None]):
 
     async def _fetch(self) -> None:
         try:
-            self._source.put(await self._session.client.history(limit=500))  # all kept ones
+            self._source.set_rows(await self._session.client.history(limit=500))  # all kept ones
             self._trouble = ""
         except GatewayError as error:
             self._trouble = self._session.advice(error.message)
@@ -123,7 +123,7 @@ class HistoryScreen(DialogScreen[None]):
     def on_input_changed(self, event: Input.Changed) -> None:
         fits, me = row_filter(event.value), reader(self._session)
         self._source.pin(None)
-        self._source.wanted = lambda entry: fits(_words(entry, me))
+        self._source.matches = lambda entry: fits(_words(entry, me))
         self._source.arrange()
         self.draw()
 

@@ -25,7 +25,7 @@ from tui.actions import actions_in, bindings
 from tui.columns import Column
 from tui.listing import PageListing
 from tui.pages.list_page import VERBS, ListPage, select_row, shown_columns
-from tui.pages.list_page import _due as due
+from tui.pages.list_page import _is_due as due
 from tui.saved_state import PageState, SavedState
 from tui.session import ConsoleSession
 from tui.text import content
@@ -65,7 +65,7 @@ class Fruits(PageListing[str]):
         return f"tollkeeper fruit show {row}"
 
     def lead(self, width: int) -> Content:
-        return content(f" {self.counted(len(self.there))}")
+        return content(f" {self.count_rows(len(self.there))}")
 
     def detail(self, row: str, width: int) -> Content:
         return content(f"all about {row}")

@@ -126,7 +126,7 @@ def test_rows_can_be_sorted_by_any_column() -> None:
 def test_only_marked_rows_can_be_kept() -> None:
     _, source = made()
     key = source.key(5)
-    source.keep({key})
+    source.restrict({key})
     source.renew()
     assert ids(source) == [key]
 

@@ -35,7 +35,7 @@ class Countdown:
         assert isinstance(key, int)
         return self.count - key if key <= self.count else None
 
-    def keep(self, keys: Collection[Hashable] | None) -> None:
+    def restrict(self, keys: Collection[Hashable] | None) -> None:
         raise NotImplementedError
 
     def pin(self, key: Hashable) -> None:
@@ -179,14 +179,14 @@ async def test_a_row_that_comes_back_is_selected_again() -> None:
 
 async def test_after_a_row_that_is_gone_down_selects_the_one_in_its_place() -> None:
     rows = ListRows[int](lambda row: row)
-    rows.put([1, 2, 3, 4])
+    rows.set_rows([1, 2, 3, 4])
     app = Stage(4)
     app.table = LiveTable(COLUMNS, rows)
     async with app.run_test(size=(20, 6)) as pilot:
         app.table.focus()
         app.table.renew()
         await pilot.press("j")
-        rows.put([1, 3, 4])
+        rows.set_rows([1, 3, 4])
         app.table.renew()
         assert app.table.current is None
         await pilot.press("j")
@@ -195,8 +195,8 @@ async def test_after_a_row_that_is_gone_down_selects_the_one_in_its_place() -> N
 
 async def test_a_selected_row_stays_though_the_filter_leaves_it_out_until_the_cursor_moves() -> None:
     rows = ListRows[tuple[str, bool]](lambda row: row[0])
-    rows.wanted = lambda row: row[1]
-    rows.put([("a", True), ("b", True), ("c", True)])
+    rows.matches = lambda row: row[1]
+    rows.set_rows([("a", True), ("b", True), ("c", True)])
     columns = [Column[tuple[str, bool]]("name", "Name", 8, lambda row: row[0], flex=True)]
     table: LiveTable[tuple[str, bool]] = LiveTable(columns, rows)
     app = Stage(3)
@@ -205,7 +205,7 @@ async def test_a_selected_row_stays_though_the_filter_leaves_it_out_until_the_cu
         table.focus()
         table.renew()
         await pilot.press("j")
-        rows.put([("a", True), ("b", False), ("c", True)])
+        rows.set_rows([("a", True), ("b", False), ("c", True)])
         table.renew()
         assert table.current == ("b", False)
         await pilot.press("j")
