@@ -27,7 +27,7 @@ from tui.listing import PageListing
 from tui.pages import list_page, live_actions
 from tui.pages.base import Verb
 from tui.pages.list_page import ListPage
-from tui.pages.live_source import FOUND_LIMIT, LiveSource, count_unseen, load_found, load_page, search_words, see_all
+from tui.pages.live_source import FOUND_LIMIT, LiveSource, count_unseen, load_found, load_page, note_seen, progress_text
 from tui.receipt import duration_of, is_lost, mark_of, receipt, tone_of, unpriced
 from tui.session import ConsoleSession
 from tui.text import LIMIT, Part, content, cut, cut_middle, cut_pair, fitting, lines, safe
@@ -330,7 +330,7 @@ class LivePage(ListPage[CallView]):
         if calls.query is not None and calls.query.until is not None and calls.query.until <= self.session.now():
             return content((f" {glyphs.STAY} past calls", "warn"), f"  {count}{self.searching()}")
         if table.following:
-            see_all(calls)
+            note_seen(calls)
             return content((f" {glyphs.FOLLOW} following", "live"), f"  {count}{self.searching()}")
         return content((f" {glyphs.STAY} not following", "warn"), f"  {count}{self.searching()}{self.new()}")
 
@@ -353,7 +353,7 @@ class LivePage(ListPage[CallView]):
         if search.done:
             full = not self.view.sort and search.cursor and len(self.calls.found) >= FOUND_LIMIT
             return f"{'those that match' if sorts else ''}, {'more are older' if full else f'searched all {every}'}"
-        words = search_words(self.calls, self.session.now(), going_on=self._wants_more())
+        words = progress_text(self.calls, self.session.now(), is_searching=self._wants_more())
         return f"{'those found' if sorts else ''}, {words}"
 
     def load(self) -> None:

@@ -1,4 +1,4 @@
-"""LiveSource: the rows of the Live page: the ring, below it the records by number, or what a filter finds in both.
+"""LiveSource: the rows of the Live page: the calls of the ring, and the older records that the server has.
 
 It shows calls in one of three ways, all newest first unless sorted:
 
@@ -7,8 +7,8 @@ It shows calls in one of three ways, all newest first unless sorted:
 - filtered: the matches in the ring, then those found so far among older records, which are searched page by page;
 - sorted: the matches in the ring, and the first in that order of all older records, which the server finds.
 
-The rows do not change between two calls of ``renew``. While it is paused, a filter, a sort and the results of a search
-still change them, but only among the calls that existed when it was paused.
+The rows change only in ``renew``. While the list is paused, a filter, a sort and the results of a search still change
+them, but only among the calls that existed when it was paused.
 """
 
 from asyncio import Lock
@@ -28,10 +28,9 @@ from tui.columns import Column
 from tui.session import ConsoleSession
 
 FOUND_LIMIT = 20_000
-"""The most older records that one filter keeps."""
+"""The most older records that are kept for one filter."""
 
-
-TOP = 2_000
+SORTED_LIMIT = 2_000
 """The most older records that are kept while the list is sorted."""
 
 
@@ -39,17 +38,17 @@ class SearchProgress(msgspec.Struct):
     """The progress of a search in older records."""
 
     cursor: str = ""
-    """Where it continues; empty before the first request."""
+    """The server's cursor for the next request; empty before the first one."""
     time_ms: int = 0
     """When the last searched record began."""
     done: bool = False
-    """Whether all records were searched."""
+    """Whether the search has ended."""
     cut: bool = False
-    """Whether more was found than is kept, because the list is sorted."""
+    """Whether more records were found than are kept while the list is sorted."""
 
 
 class LiveSource:
-    """The rows by index. Keys are call ids, and numbers of records that are not in the ring."""
+    """The rows by index. Their keys are call ids; in the plain list, those of older records are their numbers."""
 
     def __init__(self, session: ConsoleSession) -> None:
         self.session = session
@@ -60,76 +59,84 @@ class LiveSource:
         """The ids shown from the ring, oldest first."""
         self.records = 0
         """The number of the newest record below the ring."""
-        self._ordered: list[CallView] | None = None
+        self._arranged: list[CallView] | None = None
+        """All rows, if they are sorted or only marked ones; otherwise None."""
         self.history = CallHistory()
         self.found: list[CallView] = []
-        """The calls that the filter found below the ring, newest first."""
+        """The older records that the search found, newest first unless sorted."""
         self.search = SearchProgress()
         self.query: Query | None = None
-        self._wanted: Query | None = None
-        """The query, extended by the earlier names of the things that it names."""
+        """The filter; None: it shows all calls."""
+        self._widened: Query | None = None
+        """The query with the earlier names of the tokens, channels and groups that it names."""
         self._names = session.board.names
-        self.searches = Lock()
-        """Held by the only search request at a time."""
-        self._kept: Collection[Hashable] | None = None
+        self.search_lock = Lock()
+        """Held while a search request runs: one at a time."""
+        self._allowed_keys: Collection[Hashable] | None = None
         self._pinned: Hashable = None
         """The selected row, which stays even when its call ends and no longer matches the filter."""
-        self.order_wanted: CallOrder | None = None
+        self.call_order: CallOrder | None = None
+        """The order of a sorted list; None: newest first."""
         self.paused = False
         self.seen = CallId("")
-        """The newest call when the list was paused, or last followed."""
+        """The newest call when the list was paused, or was last at the top and following."""
 
     @property
     def count(self) -> int:
-        if self._ordered is not None:
-            return len(self._ordered)
+        if self._arranged is not None:
+            return len(self._arranged)
         return len(self._view) + (self.records if self.query is None else len(self.found))
 
     def row(self, index: int) -> CallView | None:
-        if self._ordered is not None:
-            return self._ordered[index]
+        if self._arranged is not None:
+            return self._arranged[index]
         if index < len(self._view):
-            known = self.calls.by_id.get(self._view[-1 - index])
-            return None if known is None else as_view(known, self.session.now())
-        at = index - len(self._view)
-        return self.history.row(self.records - at) if self.query is None else self.found[at]
+            call = self.calls.by_id.get(self._view[-1 - index])
+            return None if call is None else as_view(call, self.session.now())
+        offset = index - len(self._view)
+        return self.history.row(self.records - offset) if self.query is None else self.found[offset]
 
     def key(self, index: int) -> Hashable:
-        if self._ordered is not None:
-            return self._ordered[index].id
+        if self._arranged is not None:
+            return self._arranged[index].id
         if index < len(self._view):
             return self._view[-1 - index]
-        at = index - len(self._view)
-        return self.records - at if self.query is None else self.found[at].id
+        offset = index - len(self._view)
+        return self.records - offset if self.query is None else self.found[offset].id
 
     def index(self, key: Hashable) -> int | None:
-        if self._ordered is not None:
-            return next((i for i, row in enumerate(self._ordered) if row.id == key), None)
+        if self._arranged is not None:
+            return next((i for i, row in enumerate(self._arranged) if row.id == key), None)
         if isinstance(key, int):
             return len(self._view) + self.records - key if 0 < key <= self.records else None
-        at = bisect_left(self._view, str(key))
-        if at < len(self._view) and self._view[at] == key:
-            return len(self._view) - 1 - at
+        place = bisect_left(self._view, str(key))
+        if place < len(self._view) and self._view[place] == key:
+            return len(self._view) - 1 - place
         return next((len(self._view) + i for i, row in enumerate(self.found) if row.id == key), None)
 
     def restrict(self, keys: Collection[Hashable] | None) -> None:
-        """Show only these calls, if they are loaded."""
-        self._kept = keys
+        """Show only the calls with these keys, of those that are loaded; None: all calls again."""
+        self._allowed_keys = keys
         self._version = -1
 
     def pin(self, key: Hashable) -> None:
-        before, self._pinned = self._pinned, key
-        if before != key and isinstance(before, str) and before in self.calls.by_id and not self.fits(CallId(before)):
-            self._version = -1  # the filter hides it again
+        previous, self._pinned = self._pinned, key
+        if (
+            previous != key
+            and isinstance(previous, str)
+            and previous in self.calls.by_id
+            and not self.matches(CallId(previous))
+        ):
+            self._version = -1  # the filter hides the previous row again
 
     def order(self, column: Column[CallView] | None, *, descending: bool) -> None:
-        self.order_wanted = CallOrder(column.id, ascending=not descending) if column is not None else None
-        self.narrow(self.query)  # the first of all older records must be found
+        self.call_order = CallOrder(column.id, ascending=not descending) if column is not None else None
+        self.narrow(self.query)  # the first older records in the new order are other ones
 
     def narrow(self, query: Query | None) -> None:
         """Show only calls that match; None for all calls."""
         self.query, self._names = query, self.session.board.names
-        self._wanted = None if query is None else self._names.widened(query)
+        self._widened = None if query is None else self._names.widened(query)
         self.found, self.search = [], SearchProgress(done=all_loaded(self.calls, query))
         self._version = -1
 
@@ -137,166 +144,177 @@ class LiveSource:
         """Freeze the rows, or let them follow the board again."""
         self.paused = on
         if on:
-            see_all(self)
+            note_seen(self)
         else:
             self._version = -1
 
     def renew(self) -> None:
-        """Load changes of the board; while paused, only changes by the filter or the order."""
+        """Load what changed on the board; while paused, only what the filter, the order or the search changed."""
         calls = self.session.board.calls
         if calls is not self.calls:
             self.calls = calls  # of another server, with other records
             self.history.clear()
             self.narrow(self.query)
-        if (names := self.session.board.names) is not self._names:
-            before, self._names = self._names, names
-            if self.query is not None and names.widened(self.query) != self._wanted:
-                if names.without_new(before).widened(self.query) != self._wanted:
-                    self.narrow(self.query)
-                self._wanted = names.widened(self.query)  # a new list has no older calls
+        self._apply_names()
         if self.paused and self._version >= 0:
             return
-        if calls.version == self._version and not (self._ordered and calls.running):
+        if calls.version == self._version and not (self._arranged and calls.running):
             return
-        self._take(calls)
+        self._load(calls)
         self._version = calls.version
-        self._ordered = self._arranged(calls)
+        self._arranged = self._arrange(calls)
+
+    def _apply_names(self) -> None:
+        """Widen the query by the present names again, and search again if a thing that had calls was renamed."""
+        names = self.session.board.names
+        if names is self._names:
+            return
+        previous, self._names = self._names, names
+        if self.query is not None and names.widened(self.query) != self._widened:
+            if names.without_new(previous).widened(self.query) != self._widened:
+                self.narrow(self.query)
+            self._widened = names.widened(self.query)  # what is new has no older calls
 
     def extend(self, rows: Sequence[CallView], search: SearchProgress) -> None:
-        """Add more found records; ``search`` is the new progress."""
+        """Add records that were found; ``search`` is the new progress."""
         search.cut = self.search.cut
         self.search = search
-        if self.order_wanted is None:
+        if self.call_order is None:
             self.found.extend(rows)
             search.done = search.done or len(self.found) >= FOUND_LIMIT
         else:
-            search.cut = search.cut or len(rows) >= TOP or len(self.found) + len(rows) > TOP
-            self.found = self.order_wanted.best([*self.found, *rows], TOP)
+            search.cut = search.cut or len(rows) >= SORTED_LIMIT or len(self.found) + len(rows) > SORTED_LIMIT
+            self.found = self.call_order.best([*self.found, *rows], SORTED_LIMIT)
         self._version = -1
 
-    def _arranged(self, calls: CallRing) -> list[CallView] | None:
+    def _arrange(self, calls: CallRing) -> list[CallView] | None:
         """Returns the rows if they are sorted or restricted, otherwise None."""
-        if self._kept is None and self.order_wanted is None:
+        if self._allowed_keys is None and self.call_order is None:
             return None
         rows = [*(as_view(calls.by_id[i], self.session.now()) for i in reversed(self._view)), *self.found]
-        if self._kept is not None:
+        if self._allowed_keys is not None:
             older = (
-                self.history.row(key) for key in sorted((k for k in self._kept if isinstance(k, int)), reverse=True)
+                self.history.row(key)
+                for key in sorted((k for k in self._allowed_keys if isinstance(k, int)), reverse=True)
             )
-            rows = [*(row for row in rows if row.id in self._kept), *(row for row in older if row is not None)]
-        if self.order_wanted is None:
+            rows = [*(row for row in rows if row.id in self._allowed_keys), *(row for row in older if row is not None)]
+        if self.call_order is None:
             return rows
-        return self.order_wanted.best(rows, TOP if self.search.cut else len(rows))
+        return self.call_order.best(rows, SORTED_LIMIT if self.search.cut else len(rows))
 
-    def _take(self, calls: CallRing) -> None:
+    def _load(self, calls: CallRing) -> None:
+        """Load the ids that are shown from the ring: all again, or only those that changed."""
         changed = calls.take_changes()
         order = calls.order[: bisect_right(calls.order, self.seen)] if self.paused else calls.order
         if self.query is None:
-            if self.order_wanted is not None and calls.below != self.records:
-                self.narrow(None)  # calls left the ring: they must be found below it now
+            if self.call_order is not None and calls.below != self.records:
+                self.narrow(None)  # calls have left the ring, and must be found below it now
             self._view, self.records = list(order), calls.below
         elif changed is None or self._version < 0:
-            if calls.below != self.records:  # calls left the ring: they must be found below it now
+            if calls.below != self.records:  # calls have left the ring, and must be found below it now
                 self.narrow(self.query)
-            self._view = [i for i in order if i == self._pinned or self.fits(i)]
+            self._view = [i for i in order if i == self._pinned or self.matches(i)]
             self.records = calls.below
         else:
             for call_id in dict.fromkeys(changed):
-                there = call_id in calls.by_id and (call_id == self._pinned or self.fits(call_id))
-                _insert(self._view, call_id, there=there)
+                shown = call_id in calls.by_id and (call_id == self._pinned or self.matches(call_id))
+                _show_or_hide(self._view, call_id, shown=shown)
 
-    def fits(self, call_id: CallId) -> bool:
+    def matches(self, call_id: CallId) -> bool:
         """Returns whether the filter, if any, shows this call of the ring."""
-        return self._wanted is None or self._wanted.matches(as_view(self.calls.by_id[call_id], self.session.now()))
+        return self._widened is None or self._widened.matches(as_view(self.calls.by_id[call_id], self.session.now()))
 
 
-def see_all(source: LiveSource) -> None:
+def note_seen(source: LiveSource) -> None:
     """Note that the newest calls are on the screen."""
     source.seen = source.calls.order[-1] if source.calls.order else CallId("")
 
 
 def count_unseen(source: LiveSource) -> int:
-    """Returns how many calls that match the filter came since the list was paused, or last followed."""
+    """Returns how many calls that match the filter began since the list was paused, or last followed."""
     order = source.calls.order
-    return sum(map(source.fits, order[bisect_right(order, source.seen) :]))
+    return sum(map(source.matches, order[bisect_right(order, source.seen) :]))
 
 
 async def load_page(source: LiveSource) -> None:
-    """Fetch the records that were last found missing."""
+    """Fetch a page of the records that the screen needs and that are missing."""
     history, client = source.history, source.session.client
-    ask = history.next(source.records)
-    if ask is None:
+    request = history.next_request(source.records)
+    if request is None:
         return
     try:
-        history.fill(ask, await client.numbered_calls(ask.at, ask.limit))
+        history.store(request, await client.numbered_calls(request.newest, request.limit))
     except GatewayError:
-        history.fail(ask)
+        history.fail(request)
         raise
 
 
 async def load_found(source: LiveSource) -> None:
-    """Search older records on the server for matches, one request at a time; a search takes as many as it needs."""
-    async with source.searches:
-        query, order, search = source.query, source.order_wanted, source.search
-        before = search.cursor or source.calls.first_ended
+    """Send the next request of the search for older records, and add what it finds."""
+    async with source.search_lock:
+        query, order, search = source.query, source.call_order, source.search
+        cursor = search.cursor or source.calls.first_ended
         if search.done:
             return
-        if before is None:  # no call has ended yet
+        if cursor is None:  # no call has ended yet
             source.extend([], SearchProgress(done=True))
             return
-        wanted: dict[str, object] = {"limit": 500, "before": before}
+        params: dict[str, object] = {"limit": 500, "before": cursor}
         if query is not None:
-            wanted |= {"words": " ".join(query.words), "since": query.since, "until": query.until}
+            params |= {"words": " ".join(query.words), "since": query.since, "until": query.until}
         if order is not None:
-            wanted |= {"sort": order.key, "ascending": order.ascending or None, "limit": TOP}
-        page = await source.session.client.calls(**wanted)
-        if source.search is search:  # otherwise another search has started
+            params |= {"sort": order.key, "ascending": order.ascending or None, "limit": SORTED_LIMIT}
+        page = await source.session.client.calls(**params)
+        if source.search is search:  # otherwise another search has begun
             done = page.cursor is None
             source.extend(page.calls, SearchProgress(cursor=page.cursor or "", time_ms=page.back_to_ms, done=done))
 
 
 def all_loaded(calls: CallRing, query: Query | None) -> bool:
-    """Returns whether no call below the ring can match, because all of them ended before the query's start."""
-    edge = None if calls.first_ended is None else calls.by_id[calls.first_ended]
-    if query is None or query.since is None or not isinstance(edge, CallView):
+    """Returns whether no call below the ring can match, because all of them ended before the query's time span."""
+    first_ended = None if calls.first_ended is None else calls.by_id[calls.first_ended]
+    if query is None or query.since is None or not isinstance(first_ended, CallView):
         return False
-    return edge.time_ms + edge.duration_ms < query.since
+    return first_ended.time_ms + first_ended.duration_ms < query.since
 
 
-def search_words(source: LiveSource, now: Millis, *, going_on: bool) -> str:
+def progress_text(source: LiveSource, now: Millis, *, is_searching: bool) -> str:
     """Returns how far back a filter or a sort has searched: ``back to 14:05; searching older calls``."""
-    calls, more = source.calls, "searching older calls" if going_on else "G for older ones"
+    calls, next_step = source.calls, "searching older calls" if is_searching else "G for older ones"
     oldest = as_view(calls.by_id[calls.order[0]], now).time_ms if calls.order else now
-    return f"back to {fmt.moment(source.search.time_ms or oldest, now).strip()}; {more}"
+    return f"back to {fmt.moment(source.search.time_ms or oldest, now).strip()}; {next_step}"
 
 
-def _insert(view: list[CallId], call_id: CallId, *, there: bool) -> None:
-    """Insert a call in its place among the shown ones, or remove it."""
-    at = bisect_left(view, call_id)
-    is_there = at < len(view) and view[at] == call_id
-    if there and not is_there:
-        view.insert(at, call_id)
-    elif is_there and not there:
-        del view[at]
+def _show_or_hide(view: list[CallId], call_id: CallId, *, shown: bool) -> None:
+    """Insert a call in its place among the ids that are shown, or remove it."""
+    place = bisect_left(view, call_id)
+    was_shown = place < len(view) and view[place] == call_id
+    if shown and not was_shown:
+        view.insert(place, call_id)
+    elif was_shown and not shown:
+        del view[place]
 
 
 class HistoryRequest(msgspec.Struct, frozen=True):
-    """The missing records: those numbered ``at``, ``at - 1``, ... ``limit`` of them."""
+    """A request for a page of records: those with the numbers ``newest``, ``newest - 1``, ..., ``limit`` of them."""
 
     page: int
-    at: int
+    newest: int
     limit: int
 
 
 class CallHistory:
-    """The fetched records, and which to fetch next."""
+    """The older records that were fetched, in pages, and which page to fetch next."""
 
-    def __init__(self, page: int = 200, pages: int = 60) -> None:  # a page is a few screens
-        self._size = page
-        self._keep = pages
+    def __init__(self, page_size: int = 200, max_pages: int = 60) -> None:
+        """``page_size``: the records of a page, which fill a few screens."""
+        self._page_size = page_size
+        self._max_pages = max_pages
         self._pages: OrderedDict[int, Sequence[CallView]] = OrderedDict()
         self._missing: OrderedDict[int, None] = OrderedDict()
-        self._asked: set[int] = set()
+        """The pages that were needed and are not here, the last one needed last."""
+        self._requested: set[int] = set()
+        """The pages that are being fetched."""
 
     @property
     def waiting(self) -> bool:
@@ -304,41 +322,43 @@ class CallHistory:
         return bool(self._missing)
 
     def row(self, number: int) -> CallView | None:
-        """Returns the record with this number; None if it is missing, which is noted for ``next``."""
-        page, offset = divmod(number - 1, self._size)
+        """Returns the record with this number. If it is missing, returns None and notes its page for
+        ``next_request``.
+        """
+        page, offset = divmod(number - 1, self._page_size)
         rows = self._pages.get(page)
         if rows is None or offset >= len(rows):
-            if page not in self._asked:
+            if page not in self._requested:
                 self._missing[page] = None
             return None
         self._pages.move_to_end(page)
         return rows[offset]
 
-    def next(self, count: int) -> HistoryRequest | None:
-        """Returns the next request, for the page that was last found missing; ``count`` is the newest number. None if
-        nothing is missing.
+    def next_request(self, count: int) -> HistoryRequest | None:
+        """Returns the request for the page that was needed last; None if none is missing. ``count``: the number of the
+        newest record.
         """
         if not self._missing:
             return None
         page, _ = self._missing.popitem()
         self._missing.clear()  # rows scrolled past are not needed; the next paint requests those on screen
-        self._asked.add(page)
-        at = min((page + 1) * self._size, count)
-        return HistoryRequest(page, at, max(1, at - page * self._size))
+        self._requested.add(page)
+        newest = min((page + 1) * self._page_size, count)
+        return HistoryRequest(page, newest, max(1, newest - page * self._page_size))
 
-    def fill(self, ask: HistoryRequest, calls: Sequence[CallView]) -> None:
-        """Store a response, newest first."""
-        self._asked.discard(ask.page)
-        self._pages[ask.page] = list(reversed(calls))
-        while len(self._pages) > self._keep:
+    def store(self, request: HistoryRequest, calls: Sequence[CallView]) -> None:
+        """Store the response to a request: its calls, newest first."""
+        self._requested.discard(request.page)
+        self._pages[request.page] = list(reversed(calls))
+        while len(self._pages) > self._max_pages:
             self._pages.popitem(last=False)
 
-    def fail(self, ask: HistoryRequest) -> None:
-        """Note that the request failed: the page may be requested again."""
-        self._asked.discard(ask.page)
+    def fail(self, request: HistoryRequest) -> None:
+        """Note that a request failed, so that its page may be requested again."""
+        self._requested.discard(request.page)
 
     def clear(self) -> None:
-        """Remove everything, for another server, or after records were removed."""
+        """Remove everything, because the records are those of another server now."""
         self._pages.clear()
         self._missing.clear()
-        self._asked.clear()
+        self._requested.clear()

@@ -521,7 +521,7 @@ async def test_a_sorted_list_that_is_at_its_top_stays_there_while_older_calls_ar
 
 
 async def test_of_very_many_calls_the_first_are_exact(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tui.pages.live_source.TOP", 30)
+    monkeypatch.setattr("tui.pages.live_source.SORTED_LIMIT", 30)
     async with shown(900, recent=20) as (app, pilot, client):
         live(app).sort_by("cost", reverse=False)
         await until_searched(app, pilot)

@@ -18,8 +18,8 @@ from tui.pages.live_source import (
     SearchProgress,
     count_unseen,
     load_found,
-    search_words,
-    see_all,
+    note_seen,
+    progress_text,
 )
 from tui.saved_state import SavedState
 from tui.session import ConsoleSession
@@ -155,7 +155,7 @@ def test_while_paused_a_filter_and_a_sort_change_the_rows_but_nothing_new_comes(
 
 def test_paused_rows_stay_and_what_comes_is_counted() -> None:
     session, source = made()
-    see_all(source)
+    note_seen(source)
     before = ids(source)
     source.pause(on=True)
     settle(session, call(98, NOW + 4), call(99, NOW + 5))
@@ -178,8 +178,8 @@ def test_a_span_that_the_ring_covers_is_not_searched_below_it() -> None:
 def test_the_search_says_how_far_back_it_is_and_whether_it_goes_on() -> None:
     _, source = made(1_000, 100)
     source.narrow(parse("claude", NOW))
-    assert search_words(source, NOW, going_on=True) == "back to 14:08:10; searching older calls"
-    assert search_words(source, NOW, going_on=False) == "back to 14:08:10; G for older ones"
+    assert progress_text(source, NOW, is_searching=True) == "back to 14:08:10; searching older calls"
+    assert progress_text(source, NOW, is_searching=False) == "back to 14:08:10; G for older ones"
 
 
 def test_another_server_has_other_records() -> None:
@@ -194,74 +194,74 @@ def test_another_server_has_other_records() -> None:
 
 
 def test_what_is_missing_is_fetched_a_page_at_a_time() -> None:
-    history = CallHistory(page=10)
+    history = CallHistory(page_size=10)
     assert history.row(25) is None
     assert history.waiting
-    assert history.next(1_000) == HistoryRequest(2, 30, 10)
-    assert history.next(1_000) is None
+    assert history.next_request(1_000) == HistoryRequest(2, 30, 10)
+    assert history.next_request(1_000) is None
 
 
 def test_a_page_that_is_being_fetched_is_not_fetched_again() -> None:
-    history = CallHistory(page=10)
+    history = CallHistory(page_size=10)
     history.row(25)
-    history.next(1_000)
+    history.next_request(1_000)
     history.row(24)
-    assert history.next(1_000) is None
+    assert history.next_request(1_000) is None
 
 
 def test_rows_are_found_by_their_numbers() -> None:
-    history = CallHistory(page=10)
+    history = CallHistory(page_size=10)
     history.row(25)
-    ask = history.next(1_000)
+    ask = history.next_request(1_000)
     assert ask is not None
     rows = calls(10)
-    history.fill(ask, rows)
+    history.store(ask, rows)
     assert history.row(30) is rows[0]
     assert history.row(21) is rows[-1]
 
 
 def test_only_what_was_viewed_last_is_fetched() -> None:
-    history = CallHistory(page=10)
+    history = CallHistory(page_size=10)
     history.row(25)
     history.row(905)
-    assert history.next(1_000) == HistoryRequest(90, 910, 10)
+    assert history.next_request(1_000) == HistoryRequest(90, 910, 10)
     assert not history.waiting
 
 
 def test_the_newest_page_may_be_short() -> None:
-    history = CallHistory(page=10)
+    history = CallHistory(page_size=10)
     history.row(23)
-    ask = history.next(24)
+    ask = history.next_request(24)
     assert ask == HistoryRequest(2, 24, 4)
-    history.fill(ask, calls(4))
+    history.store(ask, calls(4))
     assert history.row(24) is not None
     assert history.row(25) is None
     assert history.waiting
 
 
 def test_pages_looked_at_long_ago_are_forgotten() -> None:
-    history = CallHistory(page=10, pages=2)
+    history = CallHistory(page_size=10, max_pages=2)
     for number in (5, 15, 25):
         history.row(number)
-        ask = history.next(1_000)
+        ask = history.next_request(1_000)
         assert ask is not None
-        history.fill(ask, calls(10))
+        history.store(ask, calls(10))
     assert history.row(5) is None
     assert history.row(25) is not None
 
 
 def test_a_failed_request_may_be_made_again() -> None:
-    history = CallHistory(page=10)
+    history = CallHistory(page_size=10)
     history.row(5)
-    ask = history.next(1_000)
+    ask = history.next_request(1_000)
     assert ask is not None
     history.fail(ask)
     history.row(5)
-    assert history.next(1_000) == ask
+    assert history.next_request(1_000) == ask
 
 
 def test_everything_can_be_forgotten() -> None:
-    history = CallHistory(page=10)
+    history = CallHistory(page_size=10)
     history.row(5)
     history.clear()
     assert not history.waiting
