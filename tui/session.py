@@ -51,7 +51,7 @@ class ConsoleSession:
         """Why the server is gone."""
         self.started_here = False
         """Whether this console started the server it is attached to."""
-        self.passing_filters: dict[str, str] = {}
+        self.temporary_filters: dict[str, str] = {}
         """Filters by page that last only as long as this console: a time span that was opened from a chart."""
         self._client: control.ControlClient | None = None
 
@@ -60,7 +60,7 @@ class ConsoleSession:
         """Returns the state as the next console finds it."""
         views = {
             page: msgspec.structs.replace(view, filter="")
-            if view.filter and view.filter == self.passing_filters.get(page)
+            if view.filter and view.filter == self.temporary_filters.get(page)
             else view
             for page, view in self.state.views.items()
         }

@@ -8,7 +8,7 @@ from gateway.domain.units import Millis
 from tests.tui.stage import DOLLAR, NOW, call, console, running
 from tui import glyphs
 from tui.calls import running_view
-from tui.pages.live import end_of
+from tui.pages.live import end_text
 from tui.receipt import arithmetic, mark_of, receipt, tone_of
 
 
@@ -109,7 +109,7 @@ def test_marks_say_how_it_ended(status: int, outcome: str, mark: str, tone: str)
 def test_events_that_were_lost_are_counted() -> None:
     lost = text(marks=["no_done", "bad_chunks=1"])
     assert ("1 event lost" in lost, "lost" in text()) == (True, False)
-    assert [end_of(call(3, finish_reason="stop", marks=marks)) for marks in ([], ["bad_chunks=1"])] == [
+    assert [end_text(call(3, finish_reason="stop", marks=marks)) for marks in ([], ["bad_chunks=1"])] == [
         "stop",
         "stop -1",
     ]

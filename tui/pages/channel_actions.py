@@ -51,7 +51,7 @@ async def edit(page: AnyPage) -> None:
 
 async def delete(page: AnyPage) -> None:
     """Delete the channel after confirmation, which names models that no other channel serves."""
-    if await marked.acts_on_marks(page, "delete"):
+    if await marked.run_on_marks(page, "delete"):
         return
     channel = selection(page)
     if channel is None:

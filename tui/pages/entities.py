@@ -61,7 +61,7 @@ def toggle_verb(edit: Callable[[AnyPage], Send], effect: str = "") -> Verb:
     """
 
     async def toggle(page: AnyPage) -> None:
-        if not await marked.acts_on_marks(page, "toggle") and (view := selection(page)) is not None:
+        if not await marked.run_on_marks(page, "toggle") and (view := selection(page)) is not None:
             await edit(page)(view.id, {"enabled": not view.enabled})
             result = f"disabled{effect}" if view.enabled else "enabled"
             page.report_change(f"{page.listing.noun.capitalize()} {view.name} {result}.")

@@ -189,7 +189,7 @@ async def edit(page: AnyPage) -> None:
 
 async def delete(page: AnyPage) -> None:
     """Delete the group; its tokens and channels move to another group."""
-    if await marked.acts_on_marks(page, "delete"):
+    if await marked.run_on_marks(page, "delete"):
         return
     group, session = selection(page), page.session
     if group is None:

@@ -1,7 +1,7 @@
 """Live page: every call as it happens, with its cost. Running calls change in place; older ones are reached by
 scrolling.
 
-A new column is a line in ``columns``; it can be sorted by if its id is in ``SORT_KEYS`` of ``domain.query``.
+The list can be sorted by a column if the column's id is in ``SORT_KEYS`` of ``domain.query``.
 """
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -44,7 +44,7 @@ class LiveListing(PageListing[CallView]):
         return columns(self.session)
 
     def rows(self) -> Sequence[CallView]:
-        return ()  # they come from a LiveSource
+        return ()  # a LiveSource has them
 
     def key(self, row: CallView) -> Hashable:
         return CallId(row.id)
@@ -58,16 +58,14 @@ class LiveListing(PageListing[CallView]):
         return connect_card.curl(self.session.address, safe(row.model) or "MODEL", api=row.api, stream=row.stream)
 
     def lead(self, width: int) -> Content:
-        """Returns calls per minute, and errors and time to the first token of the newest calls, regardless of the
-        filter.
-
-        The page adds its own words in front.
+        """Returns the calls per minute, and the errors and the time to the first token of the newest calls, whatever
+        the filter. The page puts the state of the list in front.
         """
         recent = self.session.board.recent_calls
         minute_count = max(6, min(24, width - 60))
         minutes = recent.minutes(self.session.now(), minute_count)
-        pace: list[Part] = [("   calls/min ", "dim"), (spark(minutes, minute_count), "live"), (f" {minutes[-1]}", "")]
-        groups = [self._waiting(width), pace]
+        rate: list[Part] = [("   calls/min ", "dim"), (spark(minutes, minute_count), "live"), (f" {minutes[-1]}", "")]
+        groups = [self._waiting(width), rate]
         if repeats := recent.repeats(self.session.now()):
             groups.append([(f" ({repeats:,} repeated)", "dim")])
         if recent.failed is not None:
@@ -86,7 +84,7 @@ class LiveListing(PageListing[CallView]):
         if not waits:
             return []
         count = waits.total()
-        text = f"{count} waiting: " + ", ".join(f"{n} for {safe(what, 60)}" for what, n in waits.most_common(3))
+        text = f"{count} waiting: " + ", ".join(f"{n} for {safe(reason, 60)}" for reason, n in waits.most_common(3))
         return [(f"   {len(calls.running) - count} running {dot} ", "live"), (cut(text, max(12, width - 24)), "warn")]
 
     def detail(self, row: CallView, width: int) -> Content:
@@ -114,8 +112,8 @@ class LiveListing(PageListing[CallView]):
 
 
 def columns(session: ConsoleSession) -> list[Column[CallView]]:
-    """Returns all columns of the Live page. They are sorted by the server's keys, as it also sorts calls that are not
-    loaded here.
+    """Returns all columns of the Live page. They sort by the server's keys, because the server also sorts the calls
+    that are not loaded here.
     """
     shown = (*_first_columns(session), *_count_columns(session), *_name_columns())
     return [
@@ -138,10 +136,10 @@ def _first_columns(session: ConsoleSession) -> Iterator[Column[CallView]]:
         "model",
         "Model",
         18,
-        _what,
+        _model_text,
         max_width=26,
         flex=True,
-        fit_text=_what_fitted,
+        fit_text=_model_and_wait,
     )
     yield Column("status", "St", 4, _status, tone=tone_of)
 
@@ -160,9 +158,9 @@ def _count_columns(session: ConsoleSession) -> Iterator[Column[CallView]]:
     )
     columns: list[tuple[str, str, int, int, Callable[[CallView], str]]] = [
         ("speed", "Tok/s", 5, 5, _speed),
-        ("input", "In", 6, 1, lambda c: _tokens(c, c.input_tokens)),
-        ("cached", "Cached", 7, 7, lambda c: _tokens(c, c.cached_tokens)),
-        ("output", "Out", 6, 1, lambda c: _tokens(c, c.output_tokens)),
+        ("input", "In", 6, 1, lambda c: _token_count(c, c.input_tokens)),
+        ("cached", "Cached", 7, 7, lambda c: _token_count(c, c.cached_tokens)),
+        ("output", "Out", 6, 1, lambda c: _token_count(c, c.output_tokens)),
     ]
     for id_, title, width, rank, text in columns:
         yield Column(id_, title, width, text, dim=id_ in ("speed", "cached"), rank=rank, right=True)
@@ -180,7 +178,7 @@ def _name_columns() -> Iterator[Column[CallView]]:
     names: list[tuple[str, str, int, int, int, Callable[[CallView], str]]] = [
         ("channel", "Channel", 11, 18, 4, channel_text),
         ("api", "API", 11, 11, 10, lambda c: c.api),
-        ("token", "Token", 7, 16, 3, _token),
+        ("token", "Token", 7, 16, 3, _token_text),
         ("app", "App", 10, 20, 8, lambda c: c.app),
         ("group", "Group", 8, 12, 9, lambda c: c.group),
     ]
@@ -189,58 +187,58 @@ def _name_columns() -> Iterator[Column[CallView]]:
             id_,
             title,
             width,
-            partial(_name, name),
+            partial(_name_text, name),
             tone=(lambda c: "warn" if budget_warnings(c.marks) else "") if id_ == "token" else None,
             dim=id_ != "token",
             rank=rank,
             max_width=most,
             extra=id_ in ("app", "group"),
-            fit_text=partial(_name, name),
+            fit_text=partial(_name_text, name),
         )
     yield Column("tries", "Try", 3, _tries, rank=9, dim=True, right=True, extra=True)
-    yield Column("end", "End", 10, end_of, rank=10, dim=True, max_width=21, extra=True)
+    yield Column("end", "End", 10, end_text, rank=10, dim=True, max_width=21, extra=True)
 
 
-def _name(name: Callable[[CallView], str], call: CallView, width: int = LIMIT) -> str:
+def _name_text(name: Callable[[CallView], str], call: CallView, width: int = LIMIT) -> str:
     return cut_middle(safe(name(call)), width)
 
 
-def _token(call: CallView) -> str:
+def _token_text(call: CallView) -> str:
     """Returns the token's name, marked if most of a budget of the call was spent."""
     return f"{glyphs.WARNING}{call.token}" if budget_warnings(call.marks) else call.token
 
 
-def end_of(call: CallView) -> str:
-    """Returns why the answer ended, and how many events it lost, or why no answer came."""
+def end_text(call: CallView) -> str:
+    """Returns why the answer ended, and how many events it lost; without an answer, the error code."""
     lost = lost_events(call.marks)
     reason = safe(call.finish_reason or call.code)
     return f"{reason} -{lost}" if lost else reason
 
 
-def _what(call: CallView, width: int = LIMIT) -> str:
-    """Returns the model and the fallback that answered, or the request that reached no API, and the number of calls of
-    the row, or which retry it is. If that is too wide, the names are cut; the numbers stay.
+def _model_text(call: CallView, width: int = LIMIT) -> str:
+    """Returns the model and the fallback that answered it, or the request if it named no model; then how many calls the
+    row stands for, and which retry it is. Names that do not fit in ``width`` cells are cut; numbers are not.
     """
     times = f" {glyphs.TIMES}{call.count:,}" if call.count > 1 else ""
     retry = f" retry {call.retry}" if call.retry else ""
     name = safe(call.model or call.request) or "no model"
-    room, fallback = width - len(times) - len(retry), safe(call.fallback)
-    name = cut_pair(name, fallback, room) if fallback else cut(name, room)
+    name_width, fallback = width - len(times) - len(retry), safe(call.fallback)
+    name = cut_pair(name, fallback, name_width) if fallback else cut(name, name_width)
     return f"{name}{times}{retry}"
 
 
-def _what_fitted(call: CallView, width: int) -> str:
-    """Returns the model, and what the call waits for if that fits. A wait does not widen the column, because it is soon
-    over.
+def _model_and_wait(call: CallView, width: int) -> str:
+    """Returns the model, and what the call waits for if there is space. The column does not grow for it, because a wait
+    is soon over.
     """
-    text = _what(call, width)
-    if not call.waits_for or width - cell_len(text) < 14:  # too narrow for the wait
+    text = _model_text(call, width)
+    if not call.waits_for or width - cell_len(text) < 14:  # cells that a wait needs
         return text
     return f"{text} {glyphs.DOT} {safe(call.waits_for.partition(' (')[0], 80)}"
 
 
 def _status(call: CallView) -> str:
-    """Returns a mark and a number, never colour alone."""
+    """Returns a mark and the status: colour alone never shows it."""
     if call.waits_for:
         return "wait"
     if isinstance(call, RunningView):
@@ -253,12 +251,12 @@ def _speed(call: CallView) -> str:
     return glyphs.NOTHING if rate is None else fmt.brief_count(round(rate))
 
 
-def _tokens(call: CallView, number: int) -> str:
+def _token_count(call: CallView, number: int) -> str:
     return fmt.count(number) if number or call.state == "running" else glyphs.NOTHING
 
 
 def _cost(call: CallView) -> str:
-    """Returns the cost. A free call and one without usage are shown differently."""
+    """Returns the cost: ``free`` if it is zero, a dot if nothing was used."""
     if call.cost_nanos:
         return fmt.cost(call.cost_nanos)
     return glyphs.NOTHING if call.state == "running" or call.usage_source == "none" else "free"
@@ -282,8 +280,8 @@ class LivePage(ListPage[CallView]):
     def __init__(self, session: ConsoleSession) -> None:
         super().__init__(session, "live", LiveListing(session), LiveSource(session))
         self._fetching = False
-        self._day = ""
-        """The current date, which decides which rows show theirs."""
+        self._today = ""
+        """The current date, on which the form of all times in the table depends."""
 
     @property
     def calls(self) -> LiveSource:
@@ -299,78 +297,86 @@ class LivePage(ListPage[CallView]):
         self.listing.searching = self.calls.query is not None and not self.calls.search.done
 
     def renew(self) -> None:
-        self.table.follows = not self.calls.paused  # also if sorted: calls found later may be first
-        if self._day != (today := fmt.day(self.session.now())):
-            self._day = today
+        self.table.follows = not self.calls.paused  # also while sorted, because calls that are found later may be first
+        if self._today != (today := fmt.day(self.session.now())):
+            self._today = today
             self.table.rearrange()
         super().renew()
-        self.load()
+        self.load_missing()
 
     def draw_lead(self) -> None:
         if self.complaint:
             super().draw_lead()
             return
-        standing = self.standing()
+        state = self.list_state()
         if (marks := len(self.table.marks)) and not self.shows_marked:
-            standing += content((f"  {marks} marked: {self.session.key('live.cancel')} ends those that run", "live"))
-        rest = self.listing.lead(self.size.width - standing.cell_length)
-        self.query_one(LeadLine).show(Content.assemble(standing, rest))
+            state += content((f"  {marks} marked: {self.session.key('live.cancel')} ends those that run", "live"))
+        rates = self.listing.lead(self.size.width - state.cell_length)
+        self.query_one(LeadLine).show(Content.assemble(state, rates))
 
-    def standing(self) -> Content:
-        """Returns whether the list follows, how many calls it has, and what is out of sight."""
+    def list_state(self) -> Content:
+        """Returns whether the list follows new calls, how many calls it has, and how many are out of sight."""
         table, calls = self.table, self.calls
         count = fmt.count_text(calls.count, "call")
         if calls.paused:
-            return content((f" {glyphs.PAUSE} paused", "warn"), f"  {count}{self.searching()}{self.new()}")
+            return content((f" {glyphs.PAUSE} paused", "warn"), f"  {count}{self.search_state()}{self.unseen_text()}")
         if self.shows_marked:
             return content((f" {glyphs.MARKED} marked", "warn"), f"  {count}")
         if self.view.sort:
-            top = f"the first {count} of " if calls.search.cut else ""
-            return content((f" {glyphs.STAY} sorted", "warn"), f"  {top or count}{self.searching(sorts=bool(top))}")
+            if calls.search.cut:
+                text = f"the first {count} of {self.search_state(of_all=True)}"
+            else:
+                text = f"{count}{self.search_state()}"
+            return content((f" {glyphs.STAY} sorted", "warn"), f"  {text}")
         if calls.query is not None and calls.query.until is not None and calls.query.until <= self.session.now():
-            return content((f" {glyphs.STAY} past calls", "warn"), f"  {count}{self.searching()}")
+            return content((f" {glyphs.STAY} past calls", "warn"), f"  {count}{self.search_state()}")
         if table.following:
             note_seen(calls)
-            return content((f" {glyphs.FOLLOW} following", "live"), f"  {count}{self.searching()}")
-        return content((f" {glyphs.STAY} not following", "warn"), f"  {count}{self.searching()}{self.new()}")
+            return content((f" {glyphs.FOLLOW} following", "live"), f"  {count}{self.search_state()}")
+        return content((f" {glyphs.STAY} not following", "warn"), f"  {count}{self.search_state()}{self.unseen_text()}")
 
-    def new(self) -> str:
-        """Returns the number of calls that arrived out of sight, and the key that shows them."""
+    def unseen_text(self) -> str:
+        """Returns the number of new calls that are out of sight, and the key that hint them; empty if there are
+        none.
+        """
         calls = self.calls
         count = count_unseen(calls)
-        shows = f"({self.session.key('live.pause')} shows them)" if calls.paused else f"{glyphs.UP} (g)"
-        return f" {glyphs.DOT} {count:,} new {shows}" if count else ""
+        hint = f"({self.session.key('live.pause')} hint them)" if calls.paused else f"{glyphs.UP} (g)"
+        return f" {glyphs.DOT} {count:,} new {hint}" if count else ""
 
-    def searching(self, *, sorts: bool = False) -> str:
-        """Returns how far back a filter or a sort has searched; after ``the first 2,000 calls of``, which calls those
-        are.
+    def search_state(self, *, of_all: bool = False) -> str:
+        """Returns how far back a filter or a sort has searched. With ``of_all`` it continues the words ``the first
+        2,000 calls of``, and also says of which calls those are the first.
         """
-        search, every = self.calls.search, fmt.count_text(self.session.board.calls.total, "call")
+        search, all_calls = self.calls.search, fmt.count_text(self.session.board.calls.total, "call")
         if self.calls.query is None and not self.view.sort:
             return ""
         if search.done and self.calls.query is None:
-            return f"all {every}" if sorts else ""
+            return f"all {all_calls}" if of_all else ""
         if search.done:
-            full = not self.view.sort and search.cursor and len(self.calls.found) >= FOUND_LIMIT
-            return f"{'those that match' if sorts else ''}, {'more are older' if full else f'searched all {every}'}"
-        words = progress_text(self.calls, self.session.now(), is_searching=self._wants_more())
-        return f"{'those found' if sorts else ''}, {words}"
+            is_full = not self.view.sort and search.cursor and len(self.calls.found) >= FOUND_LIMIT
+            extent = "more are older" if is_full else f"searched all {all_calls}"
+            return f"{'those that match' if of_all else ''}, {extent}"
+        progress = progress_text(self.calls, self.session.now(), is_searching=self._needs_more())
+        return f"{'those found' if of_all else ''}, {progress}"
 
-    def load(self) -> None:
-        """Fetch missing records that are in view, one request at a time."""
-        if not self._fetching and self.session.link == "attached" and self._wants_more():
+    def load_missing(self) -> None:
+        """Fetch older calls that the screen needs, one request at a time."""
+        if not self._fetching and self.session.link == "attached" and self._needs_more():
             self._fetching = True
             self.run_worker(self._load(), group="history", exit_on_error=True)
 
-    def _wants_more(self) -> bool:
-        """Returns whether older calls are needed for the screen and a little below it."""
+    def _needs_more(self) -> bool:
+        """Returns whether older calls are missing on the screen or a little below it, or in a search for the first
+        ones.
+        """
         calls = self.calls
         if self.view.sort:
             return not calls.search.done
         if calls.query is None:
             return calls.history.waiting
-        ahead = 2 * self.size.height
-        return not calls.search.done and calls.count < max(self.table.cursor, self.table.scroll_offset.y) + ahead
+        margin = 2 * self.size.height
+        return not calls.search.done and calls.count < max(self.table.cursor, self.table.scroll_offset.y) + margin
 
     async def _load(self) -> None:
         try:
@@ -379,10 +385,10 @@ class LivePage(ListPage[CallView]):
             else:
                 await load_page(self.calls)
         except GatewayError:
-            self.set_timer(1.0, self._loaded)  # if the server is gone, the header says so
+            self.set_timer(1.0, self._finish_loading)  # the header says so if the server is gone
         else:
-            self.set_timer(0.02, self._loaded)  # leave the gateway time for calls
+            self.set_timer(0.02, self._finish_loading)  # leave the gateway time for calls
 
-    def _loaded(self) -> None:
+    def _finish_loading(self) -> None:
         self._fetching = False
         self.renew()

@@ -1,4 +1,4 @@
-"""Live actions: pause, follow, errors, cancel, jump to a time."""
+"""Live actions: pause, follow, errors, cancel, export, why, jump to a time or to an error."""
 
 from asyncio import sleep
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ FAILED = FailureCondition()
 
 def pause(page: AnyPage) -> None:
     """Pause the list, or resume it."""
-    page.renew()
+    page.renew()  # so that it is paused with the newest calls
     page.calls.pause(on=not page.calls.paused)
     page.renew()
 
@@ -42,10 +42,10 @@ def follow(page: AnyPage) -> None:
 
 
 async def show_calls(app: ConsoleApp, words: str) -> None:
-    """Open the Live page with the calls that match a filter, the newest first."""
+    """Open the Live page with the calls that match these filter words, the newest first."""
     app.session.state.view("live").filter = words  # a page that opens for the first time starts with it
     if "since:" in words or "until:" in words:
-        app.session.passing_filters["live"] = words
+        app.session.temporary_filters["live"] = words
     await app.action_page("live")
     set_filter(app.page, words)
     follow(app.page)
@@ -59,41 +59,50 @@ def errors(page: AnyPage) -> None:
 
 async def cancel(page: AnyPage) -> None:
     """Cancel the marked running calls, or without marks the selected one, after confirmation."""
-    marks, running = page.table.marks, page.session.board.calls.running
-    current = page.table.current
-    chosen = marks or ({current.id} if isinstance(current, RunningView) else ())
-    rows = sorted((call for id_, call in running.items() if id_ in chosen), key=lambda call: not call.waits_for)
-    if not rows and current is None and not marks:
+    marks, current = page.table.marks, page.table.current
+    calls = _running_calls(page)
+    if not calls and current is None and not marks:
         report_no_selection(page, "No call selected.")
         return
-    if not rows:
+    if not calls:
         toast(page, "None of them is running." if marks else "This call has already finished.", bad=True)
         return
-    consequences = f"{_calls_text(page, rows)}\n\nThe client keeps what has arrived so far. What was used is charged."
-    call = f"the call to {safe(rows[0].model, 60)} by {safe(rows[0].token_name, 40)}"
-    question = f"End {call}?" if len(rows) == 1 else f"End {len(rows)} calls?"
-    if not await page.confirm(question, consequences, "End call" if len(rows) == 1 else f"End {len(rows)} calls"):
+    consequences = f"{_calls_text(page, calls)}\n\nThe client keeps what has arrived so far. What was used is charged."
+    if len(calls) == 1:
+        (call,) = calls
+        question, verb = f"End the call to {safe(call.model, 60)} by {safe(call.token_name, 40)}?", "End call"
+    else:
+        question, verb = f"End {len(calls)} calls?", f"End {len(calls)} calls"
+    if not await page.confirm(question, consequences, verb):
         return
-    ended = [
-        call.id for call in rows if await _ended(page, call.id)
-    ]  # waiting ones first, so that none of them gets a place
+    ended = [call.id for call in calls if await _cancel_call(page, call.id)]
     if marks:
         unmark(page)
     if not ended:
-        toast(page, "It finished in the meantime." if len(rows) == 1 else "They finished in the meantime.")
+        toast(page, "It finished in the meantime." if len(calls) == 1 else "They finished in the meantime.")
         return
     toast(page, f"Ended: {ended[0]}" if len(ended) == 1 else f"Ended {len(ended)} calls.")
 
 
+def _running_calls(page: AnyPage) -> list[Running]:
+    """Returns the running calls that are marked, or without marks the selected one. Waiting ones are first: if others
+    ended before them, waiting ones would be sent.
+    """
+    current = page.table.current
+    ids = page.table.marks or ({current.id} if isinstance(current, RunningView) else ())
+    running = page.session.board.calls.running
+    return sorted((call for id_, call in running.items() if id_ in ids), key=lambda call: not call.waits_for)
+
+
 def _calls_text(page: AnyPage, calls: Sequence[Running]) -> str:
-    """Returns which calls they are, how long each has been running, and what it has cost so far."""
+    """Returns a line for each of these calls: its id, how long it has been running, and what it has cost so far."""
     now = page.session.now()
-    shown = [running_view(call, now) for call in calls[:5]]
-    lines = [f"{running.id}, {seconds(running.duration_ms)}, {cost(running.cost_nanos)} so far" for running in shown]
+    views = [running_view(call, now) for call in calls[:5]]
+    lines = [f"{view.id}, {seconds(view.duration_ms)}, {cost(view.cost_nanos)} so far" for view in views]
     return "\n".join([*lines, *([f"and {len(calls) - 5} more"] if len(calls) > 5 else [])])
 
 
-async def _ended(page: AnyPage, call: str) -> bool:
+async def _cancel_call(page: AnyPage, call: str) -> bool:
     """Cancel a call. Returns whether it was still running."""
     try:
         await page.session.client.cancel(call)
@@ -103,27 +112,27 @@ async def _ended(page: AnyPage, call: str) -> bool:
 
 
 def bulk(page: AnyPage) -> None:
-    """Say how to end marked calls: they are records, and only running ones can be changed."""
+    """Say how to end marked calls: that is all that can be done with calls."""
     toast(page, f"Press {page.session.key('live.cancel')} to end the marked calls that run.")
 
 
 async def export(page: AnyPage) -> None:
-    """Write the calls that match the filter to a file; without a filter, or if sorted, the loaded ones."""
-    calls, all_of_them = page.calls, "'tollkeeper usage export' writes all"
-    plain = not page.view.sort and not page.shows_marked
-    searches = plain and calls.query is not None and not calls.search.done
-    if searches and await page.wait("Searching older calls", partial(_search_all, page)) is None:
+    """Write the calls that match the filter to a file; without a filter, or if the list is sorted, the loaded ones."""
+    calls, advice = page.calls, "'tollkeeper usage export' writes all"
+    is_plain = not page.view.sort and not page.shows_marked
+    must_search = is_plain and calls.query is not None and not calls.search.done
+    if must_search and await page.wait("Searching older calls", partial(_search_all, page)) is None:
         return
-    if calls.query is None and plain and calls.records:
-        await export_rows(page, f", those loaded of {count_text(calls.count, 'call')}; {all_of_them}")
+    if calls.query is None and is_plain and calls.records:
+        await export_rows(page, f", those loaded of {count_text(calls.count, 'call')}; {advice}")
     elif calls.search.cut or calls.search.cursor:
-        await export_rows(page, f", the first of more; {all_of_them}")
+        await export_rows(page, f", the first of more; {advice}")
     else:
         await export_rows(page)
 
 
 async def _search_all(page: AnyPage) -> bool:
-    """Find all older calls that match the filter, up to the number that is kept."""
+    """Search until all older calls that match the filter are found, or as many as are kept. Returns True."""
     while not page.calls.search.done:
         await load_found(page.calls)
         await sleep(0.02)  # leave the gateway time for calls
@@ -131,7 +140,7 @@ async def _search_all(page: AnyPage) -> bool:
 
 
 async def why(page: AnyPage) -> None:
-    """Show what would happen to such a call now, with the token and model of the call under the cursor."""
+    """Show what would happen now to a call like the selected one."""
     call = page.table.current
     names = {token.id: token.name for token in page.session.board.tokens}
     if call is None:
@@ -143,38 +152,39 @@ async def why(page: AnyPage) -> None:
 
 
 async def jump_to_time(page: AnyPage) -> None:
-    """Jump to a moment; one with seconds, as the list shows it, selects the newest call within that second."""
+    """Ask for a time, and select the newest call before it. A time with seconds, as the list shows them, includes the
+    calls of that second.
+    """
     now = page.session.now()
     plan = line_plan("Jump to a time", "Time", "10m, 14:00, 2026-11-20T14:00", lambda text: parse_past(text, now))
     text = await page.ask(Form(plan))
     if not text:
         return
-    moment = Millis(parse_past(text, now, end=True) + (1_000 if text.count(":") > 1 else 0))
-    index = await locate(page, moment)
-    page.table.go(index)
+    end = Millis(parse_past(text, now, end=True) + (1_000 if text.count(":") > 1 else 0))
+    page.table.go(await index_before(page, end))
     page.renew()
 
 
-async def locate(page: AnyPage, moment: Millis) -> int:
-    """Returns the index of the newest row that began before a moment.
+async def index_before(page: AnyPage, end: Millis) -> int:
+    """Returns the index of the newest row that began before a moment; the last row if none did.
 
-    It searches the loaded rows first, then fetches older records one by one, halving the rest: they are ordered by
-    time.
+    The loaded rows are searched first. Older records are ordered by time, so they are found by halving.
     """
     calls = page.calls
-    first = calls.count - (calls.records if calls.query is None else 0)
-    if first == 0 or (row := calls.row(first - 1)) is None or row.time_ms < moment or calls.query is not None:
-        return next((i for i in range(first) if (row := calls.row(i)) and row.time_ms < moment), max(0, first - 1))
+    loaded = calls.count - (calls.records if calls.query is None else 0)
+    oldest = calls.row(loaded - 1) if loaded else None
+    if oldest is None or oldest.time_ms < end or calls.query is not None:
+        return next((i for i in range(loaded) if (row := calls.row(i)) and row.time_ms < end), max(0, loaded - 1))
     low, high = 0, calls.records
     while low < high:
         middle = (low + high + 1) // 2
-        page_of_calls = await page.session.client.numbered_calls(middle, 1)
-        low, high = (middle, high) if page_of_calls and page_of_calls[0].time_ms < moment else (low, middle - 1)
-    return int(first + calls.records - max(1, low))
+        records = await page.session.client.numbered_calls(middle, 1)
+        low, high = (middle, high) if records and records[0].time_ms < end else (low, middle - 1)
+    return int(loaded + calls.records - max(1, low))
 
 
 def go_to_error(page: AnyPage, step: int) -> None:
-    """Go to the next older loaded call that failed; with a ``step`` of -1, to the next newer one."""
+    """Go to the next older call that failed, of those that are loaded; with a ``step`` of -1, to the next newer one."""
     table, index = page.table, page.table.cursor + step
     while 0 <= index < page.calls.count:
         row = page.calls.row(index)

@@ -1,6 +1,6 @@
-"""Marked rows: changes of all of them at once, after one confirmation, as one change and one undo.
+"""Marked rows: actions on all of them at once, after one confirmation, as one change that one undo reverts.
 
-Without marks the selected row is changed. Rows that a filter hides keep their marks, and change with the others.
+Without marks they act on the selected row. Rows that a filter hides keep their marks, and are changed with the others.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,20 +23,30 @@ from tui.widgets.dialogs import UNCHANGED, Confirm, toast
 from tui.widgets.form import Form, line_plan
 
 Patches = dict[str, Any]
-"""The change of each row, by its id; None removes it."""
+"""The change of each row, by its id or name; None removes the row."""
 
-_NONE = ("none", "never")
+
+class BulkChange(msgspec.Struct, frozen=True):
+    """A change of several rows, to be confirmed."""
+
+    patches: Patches
+    action: str
+    """What is done, with ``{}`` for the rows: ``Move {} to group a``."""
+    consequences: str
+
+
+_NONE_WORDS = ("none", "never")
 _BUDGET = next(field for field in TOKEN if field.name == "budgets")
 
 
-_ACTS_OF: Mapping[str, tuple[str, ...]] = {
+_ACTIONS_OF: Mapping[str, tuple[str, ...]] = {
     "tokens": ("enable", "disable", "move", "limits", "budgets", "delete"),
     "groups": ("limits", "budgets", "delete"),
     "channels": ("enable", "disable", "add", "move", "limits", "delete"),
     "models": ("free", "delete"),
 }
 """The actions on the rows of each page."""
-_ACTS: Mapping[str, tuple[str, str]] = {
+_ACTIONS: Mapping[str, tuple[str, str]] = {
     "enable": ("Enable", ""),
     "disable": ("Disable", ""),
     "add": ("Add", "to a group, beside their others"),
@@ -50,7 +60,8 @@ _ACTS: Mapping[str, tuple[str, str]] = {
 _HARMLESS = ("enable", "add", "limits", "budgets")
 """Actions that do not end anything and are undone in one step."""
 
-_UNPRICE = ("Remove", "the price")
+_REMOVE_PRICE = ("Remove", "the price")
+"""The same for deleting on the page of models."""
 
 
 async def bulk(page: AnyPage) -> None:
@@ -59,79 +70,84 @@ async def bulk(page: AnyPage) -> None:
     if not views:
         toast(page, f"Nothing is marked or selected. Press {page.session.key('list.mark')} to mark a row.")
         return
-    named = {act: _UNPRICE if (act, page.id) == ("delete", "models") else _ACTS[act] for act in _ACTS_OF[page.id]}
-    ids = {name: act for act, (name, _) in named.items()}
-    chosen = await page.ask(ChooseOne(f"{_count_text(page, views)}: {_list_names(views)}", [*named.values()], ""))
+    entries = {action: _ACTIONS[action] for action in _ACTIONS_OF[page.id]}
+    if page.id == "models":
+        entries["delete"] = _REMOVE_PRICE
+    by_name = {name: action for action, (name, _) in entries.items()}
+    chosen = await page.ask(ChooseOne(f"{_count_text(page, views)}: {_list_names(views)}", [*entries.values()], ""))
     if chosen is not None:
-        await _do(page, ids[chosen], views)
+        await _run(page, by_name[chosen], views)
 
 
-async def acts_on_marks(page: AnyPage, verb: str) -> bool:
-    """Run the verb on all marked rows instead of the selected one. Returns False without marks."""
+async def run_on_marks(page: AnyPage, verb: str) -> bool:
+    """Run a verb on all marked rows instead of the selected one. Returns False if none is marked."""
     views = _views(page) if page.table.marks else []
     if not views:
         return False
-    act = verb
+    action = verb
     if verb == "toggle":
-        act = "disable" if any(view.enabled for view in views) else "enable"
-    await _do(page, act, views)
+        action = "disable" if any(view.enabled for view in views) else "enable"
+    await _run(page, action, views)
     return True
 
 
 async def resume(page: AnyPage) -> bool:
-    """Resume the marked channels, without a question, because it ends nothing. Returns False without marks."""
+    """Resume the marked channels, without a question, because that ends nothing. Returns False if none is marked."""
     views = _views(page) if page.table.marks else []
     if not views:
         return False
     resumed = [await page.session.client.clear_channel(view.id) for view in views]
     unmark(page)
     ill = [safe(view.name, 40) for view in resumed if view.state == "attention"]
-    left = f" Still in need of attention: {first_of(ill, 12)}." if ill else ""
-    toast(page, f"{_count_text(page, views).capitalize()} resumed.{left}", bad=bool(ill))
+    warning = f" Still in need of attention: {first_of(ill, 12)}." if ill else ""
+    toast(page, f"{_count_text(page, views).capitalize()} resumed.{warning}", bad=bool(ill))
     return True
 
 
-async def _do(page: AnyPage, act: str, views: Sequence[Any]) -> None:
-    planned = await _plan(page, act, views)
-    if planned is None:
+async def _run(page: AnyPage, action: str, views: Sequence[Any]) -> None:
+    """Run an action on these rows, after one confirmation."""
+    change = await _plan(page, action, views)
+    if change is None:
         return
-    patches, what, effect = planned
-    views = [view for view in views if _ref(page, view) in patches]
-    verb = "Make free" if act == "free" else what.partition(" ")[0]
-    count = _count_text(page, views)
-    question = f"{what.replace('{}', count)}?"
-    text = f"{_list_names(views)}\n\n{effect}".strip()
-    if not await page.ask(Confirm(question, text, verb, harmless=act in _HARMLESS)):
+    views = [view for view in views if _ref(page, view) in change.patches]
+    verb = "Make free" if action == "free" else change.action.partition(" ")[0]
+    question = f"{change.action.replace('{}', _count_text(page, views))}?"
+    text = f"{_list_names(views)}\n\n{change.consequences}".strip()
+    if not await page.ask(Confirm(question, text, verb, harmless=action in _HARMLESS)):
         return
     table = "prices" if page.id == "models" else page.id
-    done = await page.session.client.batch(table, patches)
+    summary = await page.session.client.batch(table, change.patches)
     unmark(page)
-    page.report_edit(UNCHANGED if done == NOTHING_CHANGED else done, f"{done[:1].upper()}{done[1:]}.")
+    page.report_edit(UNCHANGED if summary == NOTHING_CHANGED else summary, f"{summary[:1].upper()}{summary[1:]}.")
 
 
-async def _plan(page: AnyPage, act: str, views: Sequence[Any]) -> tuple[Patches, str, str] | None:
-    """Returns the change of each row, the question with ``{}`` for the rows, and the effect; None if cancelled."""
-    if act in ("enable", "disable"):
-        patches = {_ref(page, view): {"enabled": act == "enable"} for view in views}
-        return patches, f"{_ACTS[act][0]} {{}}", _effect(page, act, views)
-    if act == "free":
+async def _plan(page: AnyPage, action: str, views: Sequence[Any]) -> BulkChange | None:
+    """Returns the change that an action makes, after asking for what it needs; None if that was cancelled."""
+    if action in ("enable", "disable"):
+        patches = {_ref(page, view): {"enabled": action == "enable"} for view in views}
+        return BulkChange(patches, f"{_ACTIONS[action][0]} {{}}", _consequences(page, action, views))
+    if action == "free":
         price = {"input": 0, "output": 0}
-        effect = "Their calls will cost nothing, and no dollar budget will limit them."
-        return {view.name: price for view in views}, "Make {} free", effect
-    if act == "delete" and page.id == "models":
-        priced = [view for view in views if view.price is not None]
-        if not priced:
-            toast(page, "None of them has a price.")
-            return None
-        effect = f"Calls will be {page.session.board.unpriced_effect}."
-        return {view.name: None for view in priced}, "Remove the price of {}", effect
-    if act == "delete":
-        return {_ref(page, view): None for view in views}, "Delete {}", _effect(page, act, views)
-    asks = {"add": _plan_add, "move": _plan_move, "limits": _plan_limit, "budgets": _plan_budget}
-    return await asks[act](page, views)
+        consequences = "Their calls will cost nothing, and no dollar budget will limit them."
+        return BulkChange({view.name: price for view in views}, "Make {} free", consequences)
+    if action == "delete" and page.id == "models":
+        return _plan_price_removal(page, views)
+    if action == "delete":
+        return BulkChange({_ref(page, view): None for view in views}, "Delete {}", _consequences(page, action, views))
+    plans = {"add": _plan_add, "move": _plan_move, "limits": _plan_limit, "budgets": _plan_budget}
+    return await plans[action](page, views)
 
 
-async def _plan_add(page: AnyPage, views: Sequence[Any]) -> tuple[Patches, str, str] | None:
+def _plan_price_removal(page: AnyPage, views: Sequence[Any]) -> BulkChange | None:
+    priced = [view for view in views if view.price is not None]
+    if not priced:
+        toast(page, "None of them has a price.")
+        return None
+    consequences = f"Calls will be {page.session.board.unpriced_effect}."
+    return BulkChange({view.name: None for view in priced}, "Remove the price of {}", consequences)
+
+
+async def _plan_add(page: AnyPage, views: Sequence[Any]) -> BulkChange | None:
     lacking = {group.name: [v for v in views if group.name not in v.groups] for group in page.session.board.groups}
     names = sorted(name for name, channels in lacking.items() if channels)
     if not names:
@@ -141,12 +157,12 @@ async def _plan_add(page: AnyPage, views: Sequence[Any]) -> tuple[Patches, str, 
     if group is None:
         return None
     patches = {_ref(page, view): {"groups": [*view.groups, group]} for view in lacking[group]}
-    return patches, f"Add {{}} to group {safe(group)}", "They will serve their other groups as before."
+    return BulkChange(patches, f"Add {{}} to group {safe(group)}", "They will serve their other groups as before.")
 
 
-async def _plan_move(page: AnyPage, views: Sequence[Any]) -> tuple[Patches, str, str] | None:
-    there = {frozenset(view.groups if page.id == "channels" else [view.group]) for view in views}
-    names = sorted(group.name for group in page.session.board.groups if there != {frozenset([group.name])})
+async def _plan_move(page: AnyPage, views: Sequence[Any]) -> BulkChange | None:
+    current = {frozenset(view.groups if page.id == "channels" else [view.group]) for view in views}
+    names = sorted(group.name for group in page.session.board.groups if current != {frozenset([group.name])})
     if not names:
         toast(page, f"There is no other group. Page 3 ({page.session.key('entity.new')}) creates one.")
         return None
@@ -154,11 +170,12 @@ async def _plan_move(page: AnyPage, views: Sequence[Any]) -> tuple[Patches, str,
     if group is None:
         return None
     patch = {"groups": [group]} if page.id == "channels" else {"group": group}
-    effect = "They will serve this group only." if page.id == "channels" else "They will see its models, at its prices."
-    return {_ref(page, view): patch for view in views}, f"Move {{}} to group {safe(group)}", effect
+    served, seen = "They will serve this group only.", "They will see its models, at its prices."
+    patches = {_ref(page, view): patch for view in views}
+    return BulkChange(patches, f"Move {{}} to group {safe(group)}", served if page.id == "channels" else seen)
 
 
-async def _plan_limit(page: AnyPage, views: Sequence[Any]) -> tuple[Patches, str, str] | None:
+async def _plan_limit(page: AnyPage, views: Sequence[Any]) -> BulkChange | None:
     names = CHANNEL_LIMITS if page.id == "channels" else CLIENT_LIMITS
     example = "rpm=60 tpm=200k; rpm=none removes one, none removes all"
     title = f"Rate limits of {_count_text(page, views)}"
@@ -166,10 +183,10 @@ async def _plan_limit(page: AnyPage, views: Sequence[Any]) -> tuple[Patches, str
     if text is None:
         return None
     patches = {_ref(page, view): {"limits": json_value(limits_of(text, names, view.limits))} for view in views}
-    return patches, f"Set limits of {{}} to {safe(text)}", "Other limits stay as they are."
+    return BulkChange(patches, f"Set limits of {{}} to {safe(text)}", "Other limits stay as they are.")
 
 
-async def _plan_budget(page: AnyPage, views: Sequence[Any]) -> tuple[Patches, str, str] | None:
+async def _plan_budget(page: AnyPage, views: Sequence[Any]) -> BulkChange | None:
     example = "day=5 month=50 (dollars); day=none removes one, none removes all"
     now = page.session.now()
     title = f"Budget of {_count_text(page, views)}"
@@ -177,21 +194,21 @@ async def _plan_budget(page: AnyPage, views: Sequence[Any]) -> tuple[Patches, st
     if text is None:
         return None
     patches = {_ref(page, view): {"budgets": budgets_of(text, view.budgets, now)} for view in views}
-    return patches, f"Set the budget of {{}} to {safe(text)}", "Budgets for other times stay as they are."
+    return BulkChange(patches, f"Set the budget of {{}} to {safe(text)}", "Budgets for other times stay as they are.")
 
 
 def limits_of(text: str, names: Sequence[str], before: Limits) -> Limits:
-    """Returns the limits changed by a text; a ``none`` removes one limit, and ``none`` alone all of them. Raises
-    BadRequest.
+    """Returns limits after the changes in a text, such as ``rpm=60 tpm=none``: ``none`` removes a limit, and ``none``
+    alone removes all. Raises BadRequest.
     """
-    if text.strip().lower() in _NONE:
+    if text.strip().lower() in _NONE_WORDS:
         return Limits()
     return msgspec.structs.replace(before, **RateLimits(names).changes(text))
 
 
 def budgets_of(text: str, before: Sequence[Any], now: Millis) -> list[dict[str, Any]]:
-    """Returns the budgets changed by a text, as they are sent; a ``none`` removes one, and ``none`` alone all. Raises
-    BadRequest.
+    """Returns budgets, as they are sent, after the changes in a text, such as ``day=5 month=none``: ``none`` removes a
+    budget, and ``none`` alone removes all. Raises BadRequest.
     """
     (option,) = _BUDGET.kind.options(_BUDGET)
     pairs = [option.read(text, now)] if option.read else []
@@ -209,6 +226,7 @@ def _views(page: AnyPage) -> list[Any]:
 
 
 def _ref(page: AnyPage, view: Any) -> str:
+    """Returns the id or name by which the server finds a row."""
     return str(view.id if page.id in ("tokens", "channels") else view.name)
 
 
@@ -221,9 +239,9 @@ def _list_names(views: Sequence[Any]) -> str:
     return first_of([safe(view.name, 40) for view in views], 12)
 
 
-def _effect(page: AnyPage, act: str, views: Sequence[Any]) -> str:
-    """Returns what stops working."""
-    if act == "enable":
+def _consequences(page: AnyPage, action: str, views: Sequence[Any]) -> str:
+    """Returns what will stop working."""
+    if action == "enable":
         return ""
     if page.id == "tokens":
         calls = sum(view.calls for view in views)

@@ -165,7 +165,7 @@ def _optional_rate(field: FormField) -> FormField:
 
 async def free(page: AnyPage) -> None:
     """Make the model free, with a price of zero."""
-    if await marked.acts_on_marks(page, "free"):
+    if await marked.run_on_marks(page, "free"):
         return
     model = selected_model(page)
     if model is None:
@@ -178,7 +178,7 @@ async def free(page: AnyPage) -> None:
 
 async def delete(page: AnyPage) -> None:
     """Remove the price, or one that was set for a single channel."""
-    if await marked.acts_on_marks(page, "delete"):
+    if await marked.run_on_marks(page, "delete"):
         return
     model = selected_model(page)
     if model is None:

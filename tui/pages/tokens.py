@@ -273,7 +273,7 @@ async def rotate(page: AnyPage) -> None:
 
 async def delete(page: AnyPage) -> None:
     """Delete the token, after confirmation."""
-    if await marked.acts_on_marks(page, "delete"):
+    if await marked.run_on_marks(page, "delete"):
         return
     token = selection(page)
     if token is None:

@@ -14,7 +14,7 @@ from tui.actions import actions_in
 from tui.app import Console
 from tui.exit_status import ExitStatus
 from tui.format import clock
-from tui.pages.live_actions import VERBS, locate
+from tui.pages.live_actions import VERBS, index_before
 from tui.widgets.dialogs import Confirm
 from tui.widgets.form import Form
 
@@ -225,7 +225,7 @@ async def test_jumping_to_a_time_of_the_list_goes_to_its_call() -> None:
 async def test_jumping_far_back_asks_for_few_records() -> None:
     async with shown(5_000, recent=20) as (app, _, client):
         client.asked.clear()
-        index = await locate(live(app), Millis(NOW - 4_000 * 3_100))
+        index = await index_before(live(app), Millis(NOW - 4_000 * 3_100))
         number = live(app).calls.count - index
         assert client.records[-number].time_ms == max(
             one.time_ms for one in client.records if one.time_ms < NOW - 4_000 * 3_100
@@ -235,4 +235,4 @@ async def test_jumping_far_back_asks_for_few_records() -> None:
 
 async def test_before_everything_is_the_oldest() -> None:
     async with shown(5_000, recent=20) as (app, _, _client):
-        assert await locate(live(app), Millis(1)) == live(app).calls.count - 1
+        assert await index_before(live(app), Millis(1)) == live(app).calls.count - 1
