@@ -32,7 +32,7 @@ from tui.widgets.text_block import TextBlock
 
 
 async def grant(page: AnyPage) -> None:
-    """Add money; a negative amount corrects a grant."""
+    """Add money to the balance. A negative amount corrects a grant."""
     session = page.session
 
     def preview(values: Values) -> str:
@@ -42,7 +42,7 @@ async def grant(page: AnyPage) -> None:
     plan = FormPlan(
         title="Add money",
         fields=[
-            FormField(id="nanos", label="Dollars", value="10", hint="10, or -2.50 to correct", parse=_amount),
+            FormField(id="nanos", label="Dollars", value="10", hint="10, or -2.50 to correct", parse=_parse_grant),
             FormField(id="note", label="Note", hint="why"),
         ],
         save=lambda values: session.client.grant(values["nanos"], values["note"]),
@@ -91,7 +91,7 @@ def settings(page: AnyPage) -> None:
     page.app.open_page("settings")
 
 
-def _amount(text: str) -> int:
+def _parse_grant(text: str) -> int:
     nanos = parse_dollars(text)
     if nanos == 0:
         raise BadRequest("this changes nothing")
@@ -112,11 +112,11 @@ class AccountPage(ConsolePage):
         super().__init__(session, "account")
         self._grants: Sequence[Grant] | None = None
         self._trends = Trends()
-        self._first: Millis | None = None
+        self._first_call: Millis | None = None
         """When the first call ever began."""
-        self._asked: tuple[Nanos, Nanos, int] | None = None
-        """The granted and spent amounts and the hour when grants and sums were last fetched."""
-        self._asked_ms = Millis(0)
+        self._fetched_state: tuple[Nanos, Nanos, int] | None = None
+        """The granted amount, the spent amount and the hour when grants and sums were last fetched."""
+        self._fetched_ms = Millis(0)
 
     def compose(self) -> ComposeResult:
         yield TextBlock()
@@ -129,30 +129,37 @@ class AccountPage(ConsolePage):
         if account is None:
             return
         now = self.session.now()
-        due = (account.granted_nanos, account.spent_nanos, now // HOUR_MS)
-        # Calls end all the time, so for them alone it fetches every five seconds at most.
-        early = self._asked is not None and self._asked[0] == due[0] and 0 <= now - self._asked_ms < 5_000
-        if self._asked != due and not early and self.session.link == "attached":
-            self._asked, self._asked_ms = due, now
-            self.run_worker(self._ask(), group="account", exclusive=True, exit_on_error=True)
+        if self.session.link == "attached" and self._is_due(account, now):
+            self.run_worker(self._fetch(), group="account", exclusive=True, exit_on_error=True)
         self.query_one(TextBlock).show(partial(self.draw, account))
+
+    def _is_due(self, account: AccountView, now: Millis) -> bool:
+        """Returns whether to fetch grants and sums now: after a grant at once, after calls have ended every five
+        seconds at most.
+        """
+        state, fetched = (account.granted_nanos, account.spent_nanos, now // HOUR_MS), self._fetched_state
+        is_early = fetched is not None and fetched[0] == state[0] and 0 <= now - self._fetched_ms < 5_000
+        if state == fetched or is_early:
+            return False
+        self._fetched_state, self._fetched_ms = state, now
+        return True
 
     def draw(self, account: AccountView, width: int) -> Content:
         """Returns the whole page, at this width."""
         card, now = TextCard(width, label=12), self.session.now()
         active = account.status == "active"
         state = (f"{glyphs.ON} active", "ok") if active else (f"{glyphs.FAILED} {safe(account.status)}", "bad")
-        how = "space suspends" if active else "all calls are rejected; space resumes"
-        card.row("status", state, (f"   {how}", "dim"))
-        left, held = account.available_nanos, account.held_nanos
+        hint = "space suspends" if active else "all calls are rejected; space resumes"
+        card.row("status", state, (f"   {hint}", "dim"))
+        available, held = account.available_nanos, account.held_nanos
         card.row(
             "available",
-            (dollars(left), "bad" if left <= 0 else "warn" if left < LOW_BALANCE else "bold"),
+            (dollars(available), "bad" if available <= 0 else "warn" if available < LOW_BALANCE else "bold"),
             (f"   {dollars(held)} held by running calls" if held else "", "dim"),
             self._outlook(account),
         )
-        put = f"{dollars(account.granted_nanos)} granted, {dollars(account.spent_nanos)} spent"
-        card.row("balance", f"{dollars(account.balance_nanos)}   ", (put, "dim"))
+        sums = f"{dollars(account.granted_nanos)} granted, {dollars(account.spent_nanos)} spent"
+        card.row("balance", f"{dollars(account.balance_nanos)}   ", (sums, "dim"))
         card.row("30 days", *self._month(width))
         card.line("")
         for budget in by_unit(account.budgets):
@@ -161,39 +168,41 @@ class AccountPage(ConsolePage):
         if not account.budgets:
             edit_key = self.session.key("account.edit")
             card.row("budgets", (f"none: only the balance limits spending; {edit_key} adds budgets", "dim"))
-        stops = "are stopped (finish_reason length)" if account.stop_when_empty else "may finish, even below zero"
-        card.row("when empty", (f"running streams {stops}", "dim"))
+        effect = "are stopped (finish_reason length)" if account.stop_when_empty else "may finish, even below zero"
+        card.row("when empty", (f"running streams {effect}", "dim"))
         card.line("")
-        return lines(card.content(), *self._other_budgets(width), *self._granted())
+        return lines(card.content(), *self._other_budgets(width), *self._grant_lines())
 
     def _outlook(self, account: AccountView) -> tuple[str, str]:
-        """Returns how long the money lasts, or that a budget is used up."""
+        """Returns how long the money will last, or that a budget is used up, with its tone."""
         if account.available_nanos > 0 and any(used_share(budget) >= 1 for budget in account.budgets):
             return "   calls are rejected: a budget is used up", "bad"
         spent = sum(self._trends.values("", lambda row: row.cost_nanos)[-PACE_DAYS:])
-        pace = balance_forecast(account.available_nanos, int(spent), self._first, self.session.now())
+        pace = balance_forecast(account.available_nanos, int(spent), self._first_call, self.session.now())
         return f"   {pace}", "dim"
 
     def _month(self, width: int) -> list[tuple[str, str]]:
         costs = self._trends.values("", lambda row: row.cost_nanos)
-        room = min(30, max(10, width - 40))
-        week = sum(costs[-PACE_DAYS:])
+        spark_width = min(30, max(10, width - 40))
+        week_cost = sum(costs[-PACE_DAYS:])
         return [
-            (spark(costs, room), "live"),
-            (f" {fmt.dollar_amount(int(sum(costs)))}, last {PACE_DAYS} days {fmt.dollar_amount(int(week))}", ""),
+            (spark(costs, spark_width), "live"),
+            (f" {fmt.dollar_amount(int(sum(costs)))}, last {PACE_DAYS} days {fmt.dollar_amount(int(week_cost))}", ""),
         ]
 
     def _other_budgets(self, width: int) -> list[Content]:
-        """Returns the budgets of groups and tokens, the most used first; no line if there are none."""
-        others = [source for source in budget_sources(self.session) if source.kind != "account"]
-        if not others:
+        """Returns the lines of the budgets of groups and tokens, the most used first; none if there are no such
+        budgets.
+        """
+        sources = [source for source in budget_sources(self.session) if source.kind != "account"]
+        if not sources:
             return []
-        rows = budget_rows(self.session, others[:200], width)
-        if more := len(others) - len(rows):
+        rows = budget_rows(self.session, sources[:200], width)
+        if more := len(sources) - len(rows):
             rows.append(content((f" and {more} more: pages 2 and 3 show each", "dim")))
         return [content((" budgets of groups and tokens, the most used first", "dim")), *rows, content("")]
 
-    def _granted(self) -> list[Content]:
+    def _grant_lines(self) -> list[Content]:
         if self._grants is None:
             return [content((" grants ...", "dim"))]
         now = self.session.now()
@@ -204,21 +213,21 @@ class AccountPage(ConsolePage):
                 (" adds money", "dim"),
             )
         ]
-        for row in sorted(self._grants, key=lambda g: -g.time)[:200]:
-            sign = "" if row.nanos < 0 else "+"
-            amount = f"   {sign}{dollars(row.nanos)}"
-            rows.append(content(f"{amount:<16}", (f"{fmt.moment(row.time, now):<14}", "dim"), safe(row.note)))
+        for grant in sorted(self._grants, key=lambda grant: -grant.time)[:200]:
+            sign = "" if grant.nanos < 0 else "+"
+            amount = f"   {sign}{dollars(grant.nanos)}"
+            rows.append(content(f"{amount:<16}", (f"{fmt.moment(grant.time, now):<14}", "dim"), safe(grant.note)))
         if not self._grants:
             rows.append(content("   none yet"))
         return rows
 
-    async def _ask(self) -> None:
+    async def _fetch(self) -> None:
         starts = days(30, self.session.now())
         try:
             self._grants = await self.session.client.grants()
             summary = await self.session.client.summary(since=starts[0], step="day")
         except GatewayError:
-            self._asked = None
+            self._fetched_state = None
             return  # the header says that the server is gone
-        self._trends, self._first = trends(summary, starts), summary.first_ms
+        self._trends, self._first_call = trends(summary, starts), summary.first_ms
         self.renew()

@@ -1,7 +1,8 @@
-"""Base: the base class of pages: a part of the screen with actions, refreshed from the board a few times a second.
+"""ConsolePage: the base class of pages, parts of the screen that are redrawn from the board a few times a second.
 
-A page's keys are lines of ``tui/actions.py``; they run verbs: functions that take the page. A verb may be a coroutine:
-it then runs in the background, may ask (``await page.ask(...)``) and may fail with a GatewayError, which is shown.
+The keys of a page are lines of ``tui/actions.py``. They run verbs: functions that take the page. A verb that is a
+coroutine runs in the background and may open dialogs (``await page.ask(...)``). A GatewayError that a verb raises is
+shown.
 """
 
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
@@ -21,18 +22,16 @@ from tui.session import ConsoleSession
 from tui.widgets.dialogs import UNCHANGED, Busy, Confirm, toast
 
 AnyPage = Any
-"""A page as its actions take it. They are defined before the page's class, which lists them."""
+"""A page, as its verbs take it: they are defined before the class of the page, which lists them."""
 
 GONE = "What was selected is not here any more. Move the cursor to select a row."
 Verb = Callable[[AnyPage], Awaitable[None] | None]
 
 
 def selection(page: AnyPage, hint: str = "") -> Any:
-    """Returns the entity of the selected row as the server last reported it, because a row may be some tenths of a
-    second old.
-
-    None, with a toast, if no row is selected. ``hint`` says where to find one; without it the toast says how to create
-    one.
+    """Returns the entity of the selected row. It is taken from the board, because the row may be some tenths of a
+    second older. If no row is selected, returns None and shows a toast, with ``hint`` or with the key that creates an
+    entity.
     """
     row, noun = page.table.current, page.listing.noun
     if row is None:
@@ -54,10 +53,10 @@ class ConsolePage(Vertical):
     scopes: ClassVar[tuple[str, ...]] = ()
     """The scopes of its actions, in the order of the footer."""
     verbs: ClassVar[Mapping[str, Verb]] = {}
-    """The functions of the actions. An action without an entry here is not offered."""
+    """The functions of its actions, by their names. The page offers no other actions of its scopes."""
 
     def __init_subclass__(cls, *args: Any, **kwargs: Any) -> None:
-        """Bind the keys of the actions, beside the bindings that a page has of its own."""
+        """Bind the keys of the actions; the bindings that a subclass declares itself stay."""
         cls.BINDINGS = [*bindings(*cls.scopes, verbs=frozenset(cls.verbs)), *vars(cls).get("BINDINGS", ())]
         super().__init_subclass__(*args, **kwargs)
 
@@ -71,15 +70,15 @@ class ConsolePage(Vertical):
         self.session = session
 
     def renew(self) -> None:
-        """Update the page from the board and the clock; called only while the page is visible."""
+        """Redraw the page from the board and the clock. It is called only while the page is visible."""
 
     def report_change(self, text: str, more: str = "") -> None:
-        """Show what was changed, how to undo it, and other news."""
+        """Show what was changed and how to undo it, then ``more``."""
         toast(self, f"{text} Press {self.session.key('app.undo')} to undo.{more}", change=True)
 
     def report_edit(self, saved: object, text: str, more: str = "") -> None:
-        """Show what a form changed; nothing if it was closed (None). A form that was saved unchanged has nothing to
-        undo.
+        """Show what a form changed: ``saved`` is its result, UNCHANGED if nothing was changed, None if it was
+        closed.
         """
         if saved is UNCHANGED:
             toast(self, f"{NOTHING_CHANGED.capitalize()}.")
@@ -99,24 +98,26 @@ class ConsolePage(Vertical):
         self.do(self.verbs[verb])
 
     def do(self, verb: Verb) -> None:
-        """Run an action; one that awaits runs in the background."""
+        """Run a verb: at once, or in the background if it is a coroutine. Show the GatewayError that it raises."""
         try:
             result = verb(self)
         except GatewayError as error:
             self.report_error(error)
             return
         if iscoroutine(result):
-            self.run_worker(self._guarded(result), group=DIALOG_WORKERS, exit_on_error=True)
+            self.run_worker(self._run_in_background(result), group=DIALOG_WORKERS, exit_on_error=True)
 
     async def ask(self, screen: ModalScreen[Any]) -> Any:
-        """Show a dialog or form and return its result. Raises Unavailable if a form could not be saved anywhere."""
+        """Show a dialog or a form. Returns its result. Raises Unavailable if a form needs a server and none is
+        attached.
+        """
         if getattr(screen, "needs_server", False):
-            _ = self.session.client
+            _ = self.session.client  # raises without a server
         return await self.app.push_screen_wait(screen)
 
     async def wait(self, title: str, work: Callable[[], Awaitable[Any]]) -> Any:
-        """Show that work is running. Returns its result, or None if the dialog was closed. Raises the work's
-        GatewayError.
+        """Show a dialog while work runs. Returns the work's result, or None if the dialog was closed. Raises the
+        GatewayError that the work raised.
         """
         result = await self.ask(Busy(title, work, self.session.now))
         if isinstance(result, GatewayError):
@@ -127,7 +128,7 @@ class ConsolePage(Vertical):
         """Ask for confirmation of an action after which something will not work. Returns whether it was given."""
         return bool(await self.ask(Confirm(question, consequences, verb)))
 
-    async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
+    async def _run_in_background(self, work: Coroutine[Any, Any, None]) -> None:
         try:
             await work
         except GatewayError as error:
@@ -135,8 +136,8 @@ class ConsolePage(Vertical):
 
 
 def page_class(page: str) -> type[ConsolePage]:
-    """Returns the class of the page with this id. Its file is loaded when it is first needed, which halves the start
-    time.
+    """Returns the class of the page with this id. Loading its file only now, when it is first needed, halves the time
+    that the console takes to start.
     """
     cls: type[ConsolePage] = getattr(import_module(f"tui.pages.{page}"), f"{page.capitalize()}Page")
     return cls

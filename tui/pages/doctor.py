@@ -1,4 +1,4 @@
-"""Doctor: why does my call fail? Checks in order, shown one by one as they finish."""
+"""Doctor page: finds out why calls fail, by checks in order, whose results are shown one by one."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -25,6 +25,14 @@ from tui.widgets.text_block import TextBlock
 LAST_USED = "the last one used; tab, then type to choose another"
 FIRST_SEEN = "the first one visible"
 
+MARKS = {
+    "ok": (glyphs.OK, "ok"),
+    "fail": (glyphs.FAILED, "bad"),
+    "warning": (glyphs.WARNING, "warn"),
+    "skipped": (glyphs.NOTHING, "dim"),
+}
+"""The marks and tones of the results."""
+
 
 def run(page: Any) -> None:
     """Run all checks again."""
@@ -32,8 +40,8 @@ def run(page: Any) -> None:
 
 
 class DoctorPage(ConsolePage):
-    """The page with two fields to choose from, and one line for each question. The text has the focus at first, because
-    letters are keys there.
+    """The page with a field for the token, one for the model, and a line for each check. The text below the fields has
+    the focus at first, because letters are keys there.
     """
 
     DEFAULT_CSS = """
@@ -56,19 +64,20 @@ class DoctorPage(ConsolePage):
         self._steps: list[Step] = []
         self._began: int | None = None
         """When the checks started; None while none run."""
-        self._took = 0
-        self._asked: tuple[str, str] | None = None
-        """The token and model of the current or last checks."""
+        self._duration = 0
+        self._subject: tuple[str, str] | None = None
+        """The token and the model of the current or last checks."""
         self._names: tuple[list[str], list[str]] = ([], [])
+        """The names of all tokens and models."""
 
     def compose(self) -> ComposeResult:
         yield Static(content((" Finds the first thing that stops calls from working, and says how to fix it.", "dim")))
         with Horizontal(classes="asked"):
             yield Static("token")
-            yield _field("token", LAST_USED)
+            yield _name_field("token", LAST_USED)
         with Horizontal(classes="asked"):
             yield Static("model")
-            yield _field("model", FIRST_SEEN)
+            yield _name_field("model", FIRST_SEEN)
         yield TextBlock()
 
     def take_focus(self) -> None:
@@ -88,40 +97,34 @@ class DoctorPage(ConsolePage):
         self.draw()
 
     def draw(self) -> None:
-        """Draw the questions, with the answers so far."""
+        """Draw the checks, with the results so far."""
         self.query_one(TextBlock).show(self.report)
 
     def report(self, width: int) -> Content:
-        """Returns one line for each question; below a bad answer, what to do."""
+        """Returns a line for each check, and below a failed one what to do; then the verdict and the command."""
         card = TextCard(width, label=26)
-        marks = {
-            "ok": (glyphs.OK, "ok"),
-            "fail": (glyphs.FAILED, "bad"),
-            "warning": (glyphs.WARNING, "warn"),
-            "skipped": (glyphs.NOTHING, "dim"),
-        }
-        for number, name in enumerate(self._names_of_steps()):
-            step = self._steps[number] if number < len(self._steps) else None
-            if step is not None:
-                mark, tone = marks[step.result]
-                card.row(
-                    safe(name, 26 - 2),
-                    (f"{mark} ", tone),
-                    (safe(self.session.advice(step.text), 1_000), "dim" if tone == "dim" else ""),
-                )
-                if step.fix:
-                    card.row("", (f"{glyphs.RIGHT} {safe(self.session.advice(step.fix), 1_000)}", "key"))
+        for number, name in enumerate(self._step_names()):
+            label = safe(name, 26 - 2)
+            if number < len(self._steps):
+                self._add_result(card, label, self._steps[number])
             elif self._began is not None and number == len(self._steps):
-                passed = (self.session.now() - self._began) / 1000
-                card.row(safe(name, 26 - 2), (f"{glyphs.RUNNING} checking ... {passed:.1f} s", "live"))
+                elapsed = (self.session.now() - self._began) / 1000
+                card.row(label, (f"{glyphs.RUNNING} checking ... {elapsed:.1f} s", "live"))
             else:
-                card.row(safe(name, 26 - 2), (glyphs.NOTHING, "dim"))
-        return lines(
-            card.content(), content(""), self._verdict(), content(""), content((f" $ {self.command()}", "dim"))
-        )
+                card.row(label, (glyphs.NOTHING, "dim"))
+        command = content((f" $ {self.command()}", "dim"))
+        return lines(card.content(), content(""), self._verdict(), content(""), command)
 
-    def _names_of_steps(self) -> list[str]:
-        """Returns the questions, then the further checks that have finished so far."""
+    def _add_result(self, card: TextCard, label: str, step: Step) -> None:
+        """Add the result of a finished check, and what to do."""
+        mark, tone = MARKS[step.result]
+        text = safe(self.session.advice(step.text), 1_000)
+        card.row(label, (f"{mark} ", tone), (text, "dim" if tone == "dim" else ""))
+        if step.fix:
+            card.row("", (f"{glyphs.RIGHT} {safe(self.session.advice(step.fix), 1_000)}", "key"))
+
+    def _step_names(self) -> list[str]:
+        """Returns the names of the checks: those that always run, then the further ones that have finished so far."""
         names = [name for name, _ in CHECKS]
         names += [step.name for step in self._steps[len(names) :]]
         if self._began is not None and len(self._steps) >= len(CHECKS):
@@ -130,16 +133,16 @@ class DoctorPage(ConsolePage):
 
     def command(self) -> str:
         """Returns the equivalent command."""
-        token, model = self.asked()
+        token, model = self.subject()
         return "tollkeeper " + cli_command("doctor", token=safe(token) or None, model=safe(model) or None)
 
-    def asked(self) -> tuple[str, str]:
-        """Returns the names of token and model; empty for one that the checks choose."""
+    def subject(self) -> tuple[str, str]:
+        """Returns the names of the token and the model to check; an empty one is chosen by the checks."""
         token, model = (self.query_one(f"#{id_}", ChoiceInput).value.strip() for id_ in ("token", "model"))
         return token, model
 
     def examine(self) -> None:
-        """Run the checks in the background, unless they are running. Raises Unavailable."""
+        """Run the checks in the background, unless they are running. Raises Unavailable if no server is attached."""
         if self._began is None:
             client = self.session.client
             self._steps, self._began = [], self.session.now()
@@ -149,19 +152,19 @@ class DoctorPage(ConsolePage):
             toast(self, "The checks are still running.")
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Run the checks. Text typed next replaces the name."""
+        """Run the checks, and select the name, so that the next typed text replaces it."""
         self.do(run)
         event.input.select_all()
 
     def on_input_changed(self) -> None:
-        """Discard the results, also those to come, if they are for other names."""
-        if self.asked() != self._asked:
+        """Stop the checks and discard their results if they are for other names."""
+        if self.subject() != self._subject:
             self.workers.cancel_group(self, "doctor")
             self._steps, self._began = [], None
         self.draw()
 
     async def _examine(self, client: ControlClient) -> None:
-        token, model = self._asked = self.asked()
+        token, model = self._subject = self.subject()
         began, steps = self._began, self._steps
         try:
             async for step in examine(client, token=token, model=model, one_call=bool(token or model)):
@@ -169,7 +172,7 @@ class DoctorPage(ConsolePage):
                 self.draw()
         finally:
             if self._steps is steps:  # otherwise it was cancelled
-                self._took, self._began = self.session.now() - (began or 0), None
+                self._duration, self._began = self.session.now() - (began or 0), None
                 self.draw()
 
     def _verdict(self) -> Content:
@@ -179,14 +182,14 @@ class DoctorPage(ConsolePage):
         if not self._steps:
             return content(" ", (run, "key"), " runs the checks; the last one is a real call, and is charged")
         results = {step.result for step in self._steps}
-        words, tone = "all checks passed: calls work", "ok"
+        verdict, tone = "all checks passed: calls work", "ok"
         if "fail" in results:
-            words, tone = f"fix this, then press {run} to check again", "bad"
+            verdict, tone = f"fix this, then press {run} to check again", "bad"
         elif "warning" in results:
-            words, tone = f"calls work; {glyphs.WARNING} is a separate problem", "ok"
-        return content((f" {words}", tone), (f"   {fmt.seconds(self._took)}", "dim"))
+            verdict, tone = f"calls work; {glyphs.WARNING} is a separate problem", "ok"
+        return content((f" {verdict}", tone), (f"   {fmt.seconds(self._duration)}", "dim"))
 
 
-def _field(id_: str, otherwise: str) -> Combobox:
-    """Returns a field to choose a name in; ``otherwise`` says what is used while it is empty."""
-    return Combobox(ChoiceInput("", (), only=True, many=False, placeholder=otherwise, id=id_))
+def _name_field(id_: str, default: str) -> Combobox:
+    """Returns a field in which a name is chosen; ``default`` says what is used while it is empty."""
+    return Combobox(ChoiceInput("", (), only=True, many=False, placeholder=default, id=id_))

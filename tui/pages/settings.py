@@ -1,7 +1,7 @@
-"""Settings page: every setting with its value, default and meaning; edited in place, or reset to its default.
+"""Settings page: every setting with its value, default and meaning; a setting is edited, switched or reset here.
 
-Settings of the gateway go through the server like any other change, so `u` undoes them. Those of this console are kept
-in the home. Settings that only a restart can change are listed too, with how to change them.
+Settings of the gateway are changed through the server like everything else, so ``u`` undoes them. Those of this console
+are in the saved state. Those that only a restart can change are listed with how to change them.
 """
 
 from collections.abc import Mapping
@@ -32,11 +32,11 @@ async def edit(page: AnyPage) -> None:
     source = source_of(row)
     if isinstance(source, Field):
         await _edit_field(page, source)
-    elif isinstance(choice := source, ConsoleChoice):
-        before, options = choice.read(page.app), choice.options(page.app)
-        preview = partial(choice.write, page.app) if choice.name == "theme" else None
-        chosen = await page.ask(ChooseOne(choice.label, options, before, preview))
-        _choose(page, choice, chosen or before)
+    elif isinstance(source, ConsoleChoice):
+        current, options = source.read(page.app), source.options(page.app)
+        preview = partial(source.write, page.app) if source.name == "theme" else None
+        chosen = await page.ask(ChooseOne(source.label, options, current, preview))
+        _choose(page, source, chosen or current)
     elif row.name == "file":
         _create_file(page)
     else:
@@ -44,15 +44,15 @@ async def edit(page: AnyPage) -> None:
 
 
 async def toggle(page: AnyPage) -> None:
-    """Switch to the next value; a setting without fixed values is edited."""
+    """Switch the selected setting to its next value. A setting without fixed values is edited instead."""
     row: SettingRow | None = page.table.current
     source = source_of(row)
     if isinstance(source, ConsoleChoice):
         values = [value for value, _ in source.options(page.app)]
         _choose(page, source, values[(values.index(source.read(page.app)) + 1) % len(values)])
     elif isinstance(source, Field) and (options := source.kind.choices):
-        at = options.index(source.kind.text(getattr(page.listing.settings, source.name)))
-        await _save(page, source, source.kind.read(options[(at + 1) % len(options)], page.session.now()))
+        current = options.index(source.kind.text(getattr(page.listing.settings, source.name)))
+        await _save(page, source, source.kind.read(options[(current + 1) % len(options)], page.session.now()))
     else:
         await edit(page)
 
@@ -73,14 +73,14 @@ async def reset(page: AnyPage) -> None:
 
 async def _edit_field(page: AnyPage, field: Field) -> None:
     session: ConsoleSession = page.session
-    there = await session.client.settings()
-    form = EntityForm("settings", [field], Settings(), session, there)
+    settings = await session.client.settings()
+    form = EntityForm("settings", [field], Settings(), session, settings)
     default = field.show(getattr(Settings(), field.name)) or "none"
 
     async def save(values: Values) -> Settings:
         body = form.body(values)
         if not body:
-            return there
+            return settings
         if not await _confirm_days(page, body):
             raise BadRequest("Not saved.", param=field.name)
         return await session.client.set_settings(body)
@@ -94,17 +94,19 @@ async def _edit_field(page: AnyPage, field: Field) -> None:
     )
     saved: Settings | None = await page.ask(Form(plan))
     if saved is not None:
-        _notify_saved(page, field, saved, changed=saved != there)
+        _show_saved(page, field, saved, changed=saved != settings)
 
 
 async def _save(page: AnyPage, field: Field, value: Any) -> None:
     body = {field.name: json_value(value)}
     if await _confirm_days(page, body):
-        _notify_saved(page, field, await page.session.client.set_settings(body), changed=True)
+        _show_saved(page, field, await page.session.client.set_settings(body), changed=True)
 
 
 async def _confirm_days(page: AnyPage, body: Mapping[str, Any]) -> bool:
-    """Ask for confirmation if records are kept for fewer days and some are deleted."""
+    """Ask for confirmation if the change deletes records because they are kept for fewer days. Returns False if it was
+    refused.
+    """
     if "keep_days" not in body:
         return True
     expiring: ExpiringRecords = await page.session.client.expiring_records(body["keep_days"])
@@ -117,7 +119,7 @@ async def _confirm_days(page: AnyPage, body: Mapping[str, Any]) -> bool:
     return confirmed
 
 
-def _notify_saved(page: AnyPage, field: Field, saved: Settings, *, changed: bool) -> None:
+def _show_saved(page: AnyPage, field: Field, saved: Settings, *, changed: bool) -> None:
     page.listing.settings = saved
     page.renew()
     if changed:
@@ -158,22 +160,22 @@ class SettingsPage(ListPage[SettingRow]):
         self._settings = SettingsListing(session)
         super().__init__(session, "settings", self._settings)
         self.view.detail = True
-        self._fetched = 0
+        self._fetched_ms = 0
 
     def on_mount(self) -> None:
         self._settings.app = self.app
         super().on_mount()
 
     def take_focus(self) -> None:
-        self._fetched = 0
+        self._fetched_ms = 0
         super().take_focus()
 
     def renew(self) -> None:
         super().renew()
         now = self.session.now()
-        # commands, other consoles and `u` change settings, too
-        if self.session.link == "attached" and not 0 <= now - self._fetched < 1_000:
-            self._fetched = now
+        # commands, other consoles and an undo change settings, too
+        if self.session.link == "attached" and not 0 <= now - self._fetched_ms < 1_000:
+            self._fetched_ms = now
             self.run_worker(self._fetch(), group="settings", exclusive=True, exit_on_error=True)
 
     def on_live_table_opened(self) -> None:

@@ -1,7 +1,7 @@
-"""SettingsListing: the rows, columns and pane of the Settings page: the meaning, value and effect of each setting.
+"""SettingsListing: the rows, columns and detail pane of the Settings page.
 
-It has three kinds of rows: settings of the gateway, those of this console, and those that only a restart of the server
-changes.
+There are three kinds of rows: settings of the gateway, settings of this console, and those that only a restart of the
+server can change.
 """
 
 import shlex
@@ -28,7 +28,7 @@ NOW, RESTART = "at once", "restart"
 
 
 class SettingRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of the page."""
+    """A row of the page: one setting."""
 
     name: str
     section: str
@@ -45,6 +45,7 @@ class SettingRow(msgspec.Struct, frozen=True, kw_only=True):
     changed: bool = False
     """Whether it differs from its default."""
     wrong: bool = False
+    """Whether its meaning is a list of problems."""
 
 
 Rows = Iterator[SettingRow]
@@ -52,9 +53,9 @@ Rows = Iterator[SettingRow]
 
 def gateway_rows(settings: Settings) -> Rows:
     """Yields the settings of the gateway."""
-    usual = Settings()
+    defaults = Settings()
     for field in SETTINGS:
-        value, default = getattr(settings, field.name), getattr(usual, field.name)
+        value, default = getattr(settings, field.name), getattr(defaults, field.name)
         (option, *_) = field.kind.options(field)
         yield SettingRow(
             name=field.name,
@@ -120,9 +121,9 @@ CONSOLE: tuple[ConsoleChoice, ...] = (
 
 
 def source_of(row: SettingRow | None) -> Field | ConsoleChoice | None:
-    """Returns the setting that a row changes; None: it cannot be changed here."""
-    known: tuple[Field | ConsoleChoice, ...] = (*SETTINGS, *CONSOLE)
-    return next((source for source in known if row is not None and source.name == row.name), None)
+    """Returns the setting that a row shows; None if it cannot be changed here."""
+    sources: tuple[Field | ConsoleChoice, ...] = (*SETTINGS, *CONSOLE)
+    return next((source for source in sources if row is not None and source.name == row.name), None)
 
 
 def console_rows(app: Any) -> Rows:
@@ -140,21 +141,21 @@ def console_rows(app: Any) -> Rows:
             change="kept in console.json of the data folder",
             changed=value != default,
         )
-    own: preferences.Preferences = app.session.preferences
-    counts = [count_text(len(own.keymap.changed), "key"), count_text(len(own.themes), "theme")]
-    create = f"{app.session.key('settings.edit')} creates it with examples"
-    problems = f"{len(own.problems)} ignored" if own.problems else ""
+    owners: preferences.Preferences = app.session.preferences
+    counts = [count_text(len(owners.keymap.changed), "key"), count_text(len(owners.themes), "theme")]
+    hint = f"{app.session.key('settings.edit')} creates it with examples"
+    problems = f"{len(owners.problems)} ignored" if owners.problems else ""
     yield SettingRow(
         name="file",
         section="Console",
         label="Keys and themes",
         value=", ".join(filter(None, (*counts, problems))),
         default="0 keys, 0 themes",
-        meaning="\n".join(own.problems) or f"Your own keys and themes are in {preferences.NAME}. {create}.",
+        meaning="\n".join(owners.problems) or f"Your owners keys and themes are in {preferences.NAME}. {hint}.",
         applies=RESTART,
         change=str(app.session.config.home / preferences.NAME),
-        changed=bool(own.keymap.changed or own.themes),
-        wrong=bool(own.problems),
+        changed=bool(owners.keymap.changed or owners.themes),
+        wrong=bool(owners.problems),
     )
 
 
@@ -201,6 +202,7 @@ class SettingsListing(PageListing[SettingRow]):
         self.settings: Settings | None = None
         """The settings as last fetched."""
         self.app: Any = None
+        """The console, once the page is mounted."""
 
     def columns(self) -> Sequence[Column[SettingRow]]:
         return [
@@ -215,11 +217,11 @@ class SettingsListing(PageListing[SettingRow]):
     def rows(self) -> Sequence[SettingRow]:
         if self.settings is None and self.session.link == "attached":
             return []  # all rows appear at once, so that the cursor stays at the top
-        out = [*gateway_rows(self.settings)] if self.settings is not None else []
+        rows = [*gateway_rows(self.settings)] if self.settings is not None else []
         if self.app is not None:
-            out += console_rows(self.app)
-        out += server_rows(self.session)
-        return sorted(out, key=lambda row: ORDER.index(row.section))
+            rows += console_rows(self.app)
+        rows += server_rows(self.session)
+        return sorted(rows, key=lambda row: ORDER.index(row.section))
 
     def command(self, row: SettingRow) -> str:
         return row.command or row.change
@@ -255,8 +257,8 @@ def _value_tone(row: SettingRow) -> str:
 
 
 def setting_names(session: ConsoleSession) -> Iterator[tuple[str, str, str, str]]:
-    """Yields name, label and meaning of every row, for the palette, and the verb that changes it; empty if it cannot be
-    changed here.
+    """Yields the name, label and meaning of every setting, for the palette, and the verb that changes it; the verb is
+    empty if the setting cannot be changed here.
     """
     yield from ((field.name, field.label, field.help, "edit") for field in SETTINGS)
     yield from ((choice.name, choice.label, choice.meaning, "edit") for choice in CONSOLE)
