@@ -1,8 +1,8 @@
 """Channel actions: create, edit, enable, delete, test, fetch models, resume, reorder, edit keys, and discover channels.
 
-Discovery finds local model servers and keys in the environment, and creates channels from them.
+Discovery finds local model servers and API keys in the environment, and creates channels from them.
 
-Long: it has every verb of one page.
+Long: the verbs of one page are found in one file.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -32,6 +32,7 @@ from tui.widgets.form import LABEL_WIDTH, Form, FormField, FormPlan, Values
 from tui.widgets.text_block import Detail, IncidentList
 
 NO_CALL = "list models only"
+"""The option of a test that makes no completion."""
 
 
 async def edit(page: AnyPage) -> None:
@@ -40,13 +41,14 @@ async def edit(page: AnyPage) -> None:
     if channel is None:
         return
     form = ChannelForm(session, channel, await _presets(page))
-    if (saved := await ask_changes(page, form, session.client.edit_channel)) is not None:
-        news = channel_fields.price_news(saved.of_changed(channel)) if saved is not UNCHANGED else ""
-        if saved is not UNCHANGED and channel_fields.is_used_again(channel, saved):
-            toast(page, f"Channel {channel.name} saved as it was; it is used again.")
-            return
-        saved = UNCHANGED if saved is UNCHANGED or saved.unchanged else saved
-        page.report_edit(saved, f"Channel {channel.name} saved.", news)
+    saved = await ask_changes(page, form, session.client.edit_channel)
+    if saved is None or saved is UNCHANGED:
+        page.report_edit(saved, "")
+    elif channel_fields.is_used_again(channel, saved):
+        toast(page, f"Channel {channel.name} saved as it was; it is used again.")
+    else:
+        news = channel_fields.price_news(saved.of_changed(channel))
+        page.report_edit(UNCHANGED if saved.unchanged else saved, f"Channel {channel.name} saved.", news)
 
 
 async def delete(page: AnyPage) -> None:
@@ -56,16 +58,16 @@ async def delete(page: AnyPage) -> None:
     channel = selection(page)
     if channel is None:
         return
-    alone = [safe(model.name, 40) for model in page.session.board.models if model.channels == [channel.name]]
-    lost = f"No other channel serves {first_of(alone, 6)}." if alone else "Other channels serve all its models."
-    consequences = f"{lost} Running calls finish."
-    if await page.confirm(f"Delete channel {channel.name}?", f"{consequences} History is kept.", "Delete"):
+    lost = [safe(model.name, 40) for model in page.session.board.models if model.channels == [channel.name]]
+    effect = f"No other channel serves {first_of(lost, 6)}." if lost else "Other channels serve all its models."
+    consequences = f"{effect} Running calls finish. History is kept."
+    if await page.confirm(f"Delete channel {channel.name}?", consequences, "Delete"):
         await page.session.client.remove_channel(channel.id)
         page.report_change(f"Channel {channel.name} deleted.")
 
 
 async def test(page: AnyPage) -> None:
-    """Test the upstream; with a model also by a tiny completion, which is charged."""
+    """Test the upstream by listing its models, or with a chosen model by a tiny completion, which is charged."""
     channel, session = selection(page), page.session
     if channel is None:
         return
@@ -79,9 +81,9 @@ async def test(page: AnyPage) -> None:
             "channel", "test", channel.name, model=None if values["model"] == NO_CALL else values["model"]
         )
 
-    asked = FormField(id="model", label="Test", value=NO_CALL, options=models)
+    field = FormField(id="model", label="Test", value=NO_CALL, options=models)
     plan = FormPlan(
-        title=f"Test {channel.name}", fields=[asked], save=save, command=command, verb="Test", confirms=False
+        title=f"Test {channel.name}", fields=[field], save=save, command=command, verb="Test", confirms=False
     )
     model = await page.ask(Form(plan))
     if model is None:
@@ -91,13 +93,13 @@ async def test(page: AnyPage) -> None:
     if check is not None:
         page.query_one(Detail).display = page.view.detail = True
         page.draw_detail()
-        good = check.ok and not check.failed_keys
-        how = "passed" if good else "passed, but not with every key," if check.ok else "FAILED"
-        toast(page, f"Test of {channel.name} {how} in {fmt.seconds(check.ms)}:\n{check.text}", bad=not good)
+        is_good = check.ok and not check.failed_keys
+        result = "passed" if is_good else "passed, but not with every key," if check.ok else "FAILED"
+        toast(page, f"Test of {channel.name} {result} in {fmt.seconds(check.ms)}:\n{check.text}", bad=not is_good)
 
 
 async def fetch(page: AnyPage) -> None:
-    """Fetch the upstream's list, and choose which models are offered."""
+    """Fetch the upstream's list of models, and choose which of them are offered."""
     channel, session = selection(page), page.session
     if channel is None:
         return
@@ -108,7 +110,7 @@ async def fetch(page: AnyPage) -> None:
 
 
 async def choose_models(page: AnyPage, channel: ChannelView, listing: ListingView) -> None:
-    """Show which models are new, gone and not offered, and offer the selected ones."""
+    """Show which models of the list are new, gone, offered and not offered, and offer those that the user checks."""
     session: ConsoleSession = page.session
     if not listing.models:
         why = safe(session.advice(listing.error), 500) or channel_fields.listing_summary(listing) or "its list is empty"
@@ -119,22 +121,24 @@ async def choose_models(page: AnyPage, channel: ChannelView, listing: ListingVie
         about += f"\nShowing the last good list: {safe(session.advice(listing.error), 500)}"
     if channel.patterns:
         about += f"\nPatterns also select future models: {safe(', '.join(channel.patterns), 200)}"
-    there = [model.name for model in listing.models if model.served]
-    on = await page.ask(MultiSelect(f"Models of {channel.name}", about, channel_fields.listing_options(listing), there))
-    if on is None:
+    offered = {model.name for model in listing.models if model.served}
+    options = channel_fields.listing_options(listing)
+    checked = await page.ask(MultiSelect(f"Models of {channel.name}", about, options, offered))
+    if checked is None:
         return
-    if on == set(there):
+    if checked == offered:
         toast(page, "No changes.")
         return
-    before = await session.client.channel(channel.id)  # it may have changed since it was shown
-    on |= {model.upstream_name for model in before.models}.difference(there)
-    view = await session.client.edit_channel(channel.id, channel_fields.offering_with(before, listing, on).patch())
-    news = channel_fields.price_news(view.of_changed(before))
-    page.report_change(f"{channel.name} now offers {fmt.count_text(len(view.models), 'model')}.", news)
+    current = await session.client.channel(channel.id)  # it may have changed since it was shown
+    names = checked | {model.upstream_name for model in current.models}.difference(offered)
+    offering = channel_fields.offering_with(current, listing, names)
+    saved = await session.client.edit_channel(channel.id, offering.patch())
+    news = channel_fields.price_news(saved.of_changed(current))
+    page.report_change(f"{channel.name} now offers {fmt.count_text(len(saved.models), 'model')}.", news)
 
 
 async def discover(page: AnyPage) -> None:
-    """Discover servers and keys on this machine, and create channels from the selection."""
+    """Discover servers and keys on this machine, and create channels from those that the user checks."""
     session = page.session
     offers = await page.wait("Looking for local servers and API keys", session.client.offers)
     if offers is None:
@@ -144,35 +148,37 @@ async def discover(page: AnyPage) -> None:
         return
     about = "Local servers that answered, and API keys in the server's environment. Nothing was sent elsewhere.\n\n"
     about += "$ tollkeeper discover --add NAME"
-    on = await page.ask(MultiSelect("Discovered on this machine", about, discovered_options(offers), []))
-    if not on:
+    options = [(offer.name, offer_text(offer)) for offer in offers]
+    checked = await page.ask(MultiSelect("Discovered on this machine", about, options, []))
+    if not checked:
         return
-    made, failed = await page.wait("Fetching their models", lambda: add_discovered(session, offers, on)) or ([], [])
-    if made:
-        select_row(page, made[-1].id)
-        names = ", ".join(safe(channel.name, 40) for channel in made)
-        news = channel_fields.price_news(*made)
+    chosen = [offer for offer in offers if offer.name in checked]
+    created, failures = await page.wait("Fetching their models", lambda: add_discovered(session, chosen)) or ([], [])
+    if created:
+        select_row(page, created[-1].id)
+        names = ", ".join(safe(channel.name, 40) for channel in created)
+        news = channel_fields.price_news(*created)
         test_key, undo_key = session.key("channels.test"), session.key("app.undo")
         advice = f"Press {test_key} to test one, {undo_key} to undo the last."
         toast(page, f"Created {names}. {advice}{news}", change=True)
-    if failed:
-        toast(page, "\n".join(failed), bad=True)
+    if failures:
+        toast(page, "\n".join(failures), bad=True)
 
 
 async def keys(page: AnyPage) -> None:
     """Add, remove or resume keys."""
     channel = selection(page)
-    if channel is not None and (done := await page.ask(Form(keys_plan(page.session, channel)))):
-        toast(page, f"{channel.name}: {done}", change=True)
+    if channel is not None and (summary := await page.ask(Form(keys_plan(page.session, channel)))):
+        toast(page, f"{channel.name}: {summary}", change=True)
 
 
 async def resume(page: AnyPage) -> None:
     """Resume a channel that is paused or needs attention, or all that are marked."""
     if await marked.resume(page) or (channel := selection(page)) is None:
         return
-    now = await page.session.client.clear_channel(channel.id)  # single models of a healthy channel may be paused
-    if now.state == "attention" and now.missing_variables:
-        toast(page, f"Channel {channel.name} still needs attention: {safe(now.reason)}", bad=True)
+    resumed = await page.session.client.clear_channel(channel.id)  # of a healthy channel, single models may be paused
+    if resumed.state == "attention" and resumed.missing_variables:
+        toast(page, f"Channel {channel.name} still needs attention: {safe(resumed.reason)}", bad=True)
     elif channel.missing_text(page.session.now()):
         toast(page, f"Channel {channel.name}: the next call tries {first_of([*channel.missing_models], 3)} again.")
     elif channel.state in channel_fields.HEALTHY and all(key.state in ("ok", "unset") for key in channel.keys):
@@ -196,7 +202,7 @@ async def reorder(page: AnyPage, by: int) -> None:
 
 
 async def _presets(page: AnyPage) -> list[PresetView]:
-    """Returns the known presets; empty if the server is gone, since a channel needs none."""
+    """Returns the known presets; none if the server is gone, because a form without presets is of use too."""
     try:
         return list(await page.session.client.presets())
     except GatewayError:
@@ -204,7 +210,7 @@ async def _presets(page: AnyPage) -> list[PresetView]:
 
 
 async def _create(page: AnyPage, template: ChannelView | None) -> None:
-    """Create a channel. Without models the upstream's list is fetched; a copy needs its key again."""
+    """Create a channel, empty or as a copy. Without models, the server fetches the upstream's list."""
     session = page.session
     form = ChannelForm(session, template, await _presets(page), copy=True)
     created = await ask_new(
@@ -239,13 +245,13 @@ KEEP, RESUME, REMOVE = "keep", "resume", "remove"
 
 
 def keys_plan(session: ConsoleSession, channel: ChannelView) -> FormPlan:
-    """Returns the form: a field to add a key, and one for each existing key."""
+    """Returns the form with a field to add a key, and a field for each existing key."""
     return FormPlan(
         title=f"Keys of {channel.name}",
         intro="Each key is paused on its own when it is rate-limited or rejected; the others stay in use.",
         fields=[
             FormField(id="key", label="Add a key", hint="the key, or env:NAME for a variable", secret=True),
-            *(_field(key, session) for key in channel.keys),
+            *(_key_field(key, session) for key in channel.keys),
         ],
         save=lambda values: save_keys(session, channel, values),
         command=lambda values: keys_command(channel, values),
@@ -253,42 +259,44 @@ def keys_plan(session: ConsoleSession, channel: ChannelView) -> FormPlan:
 
 
 async def save_keys(session: ConsoleSession, channel: ChannelView, values: Values) -> str:
-    """Save the form. Returns what was done, in words. Keys are removed last to first, so that numbers stay valid."""
-    done = []
+    """Save the form. Returns what was changes, in words. Keys are removed from the last to the first, because the
+    numbers of those after a removed key change.
+    """
+    changes = []
     if values["key"]:
         added = (await session.client.add_key(channel.id, values["key"])).keys[-1]
-        done.append("key added" if added.state != "unset" else f"key added; {safe(added.reason)}")
+        changes.append("key added" if added.state != "unset" else f"key added; {safe(added.reason)}")
     for key in reversed(channel.keys):
-        wanted = values[_id(key)]
-        if wanted == REMOVE:
+        choice = values[_field_id(key)]
+        if choice == REMOVE:
             await session.client.remove_key(channel.id, key.number)
-            done.append(f"key {key.number} removed")
-        elif wanted == RESUME:
+            changes.append(f"key {key.number} removed")
+        elif choice == RESUME:
             await session.client.clear_key(channel.id, key.number)
-            done.append(f"key {key.number} resumed")
-    return ", ".join(done) or "No changes."
+            changes.append(f"key {key.number} resumed")
+    return ", ".join(changes) or "No changes."
 
 
 def keys_command(channel: ChannelView, values: Mapping[str, str]) -> str:
-    """Returns the equivalent commands."""
+    """Returns the equivalent commands, joined by semicolons."""
     verbs = {REMOVE: "remove", RESUME: "resume"}
     parts = []
     if values["key"]:
-        shown = values["key"] if values["key"].startswith(REFERENCE) else "-"
-        parts.append(cli_command("channel", "key", "add", channel.name, key=shown))
+        shown_key = values["key"] if values["key"].startswith(REFERENCE) else "-"
+        parts.append(cli_command("channel", "key", "add", channel.name, key=shown_key))
     parts += [
-        cli_command("channel", "key", verbs[values[_id(key)]], channel.name, str(key.number))
+        cli_command("channel", "key", verbs[values[_field_id(key)]], channel.name, str(key.number))
         for key in reversed(channel.keys)
-        if values[_id(key)] in verbs
+        if values[_field_id(key)] in verbs
     ]
     return "; tollkeeper ".join(parts)
 
 
-def _field(key: KeyView, session: ConsoleSession) -> FormField:
-    """Returns the field for a key; below it, why the key is not in use."""
+def _key_field(key: KeyView, session: ConsoleSession) -> FormField:
+    """Returns the field for an existing key, with the reason below it if the key is not in use."""
     options = (KEEP, REMOVE) if key.state in ("ok", "unset") else (KEEP, RESUME, REMOVE)
     return FormField(
-        id=_id(key),
+        id=_field_id(key),
         label=safe(f"{key.number} {key.key}", LABEL_WIDTH - 2),
         value=KEEP,
         options=options,
@@ -296,43 +304,36 @@ def _field(key: KeyView, session: ConsoleSession) -> FormField:
     )
 
 
-def _id(key: KeyView) -> str:
+def _field_id(key: KeyView) -> str:
     return f"key-{key.number}"
 
 
-def discovered_options(offers: Sequence[Offer]) -> list[tuple[str, str]]:
-    """Returns the ids and texts of offers."""
-    return [(offer.name, _offer_text(offer)) for offer in offers]
-
-
-async def add_discovered(
-    session: ConsoleSession, offers: Sequence[Offer], on: Collection[str]
-) -> tuple[list[SavedChannel], list[str]]:
-    """Create channels. Returns them, and a sentence about each failure; one failure does not stop the others."""
-    taken = {channel.name for channel in session.board.channels}
-    made, failed = [], []
+async def add_discovered(session: ConsoleSession, offers: Sequence[Offer]) -> tuple[list[SavedChannel], list[str]]:
+    """Create a channel for each offer. Returns those that were created, and a sentence about each failure."""
+    used_names = {channel.name for channel in session.board.channels}
+    created, failures = [], []
     for offer in offers:
-        if offer.name in on:
-            try:
-                made.append(await session.client.add_channel(discovered_body(offer, taken)))
-                taken.add(made[-1].name)
-            except GatewayError as error:
-                failed.append(f"{safe(offer.name)}: {safe(error.message, 500)}")
-    return made, failed
+        try:
+            created.append(await session.client.add_channel(discovered_body(offer, used_names)))
+            used_names.add(created[-1].name)
+        except GatewayError as error:
+            failures.append(f"{safe(offer.name)}: {safe(error.message, 500)}")
+    return created, failures
 
 
-def discovered_body(offer: Offer, taken: Collection[str]) -> dict[str, Any]:
-    """Returns the request body; the name gets a number if it is in use."""
+def discovered_body(offer: Offer, used_names: Collection[str]) -> dict[str, Any]:
+    """Returns the request body of a channel for an offer. Its name gets a number if it is used already."""
     names = (offer.name, *(f"{offer.name}-{number}" for number in range(2, 1_000)))
-    name = next(name for name in names if name not in taken)
-    made: dict[str, Any] = {"name": name, "dialect": offer.dialect, "base_url": offer.base_url}
-    given = {"key": offer.key, "preset": offer.preset, "models": msgspec.to_builtins(offer.models)}
-    return made | {name: value for name, value in given.items() if value}
+    name = next(name for name in names if name not in used_names)
+    body: dict[str, Any] = {"name": name, "dialect": offer.dialect, "base_url": offer.base_url}
+    optional = {"key": offer.key, "preset": offer.preset, "models": msgspec.to_builtins(offer.models)}
+    return body | {name: value for name, value in optional.items() if value}
 
 
-def _offer_text(offer: Offer) -> str:
-    where = safe(offer.base_url, 80)
+def offer_text(offer: Offer) -> str:
+    """Returns the text of an offer in the list: its name, its address, and its key or its first models."""
+    url = safe(offer.base_url, 80)
     if offer.key:
-        return f"{safe(offer.name):<12} {where}   with {safe(offer.key)}"
+        return f"{safe(offer.name):<12} {url}   with {safe(offer.key)}"
     names = first_of([safe(model.name, 40) for model in offer.models], 3)
-    return f"{safe(offer.name):<12} {where}   {names}"
+    return f"{safe(offer.name):<12} {url}   {names}"

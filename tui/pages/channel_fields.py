@@ -1,8 +1,7 @@
-"""Channel fields: the special fields of a channel's form: models, headers, mock options, overrides; and the states of
-its keys.
+"""Channel fields: texts about a channel's models, prices, headers and keys, for its forms, dialogs and messages.
 
-Models are typed as names and patterns, or chosen from a list. Header values are secret unless they are references: they
-are never shown.
+Models are typed as names and patterns, or chosen from the upstream's list. The values of headers are secret and never
+shown, unless they are references to variables.
 """
 
 from collections.abc import Collection, Mapping
@@ -21,28 +20,30 @@ from tui import format as fmt
 from tui.session import ConsoleSession
 from tui.text import safe
 
-ORDER = ("new", "gone", "kept_out", "offered")
-"""The states of models, the most interesting first."""
-
 STATE_NAMES = {"new": "new", "gone": "gone", "kept_out": "not offered", "offered": "offered"}
+"""The states of listed models in words, the most interesting first."""
+
+_ORDER = list(STATE_NAMES)
 
 
 def offering_text(offering: Offering) -> str:
-    """Returns the text that a user would type for it."""
+    """Returns the text that a user would type for an offering."""
     return ", ".join(offering_words(offering))
 
 
 def models_options(offering: Offering) -> list[str]:
-    """Returns the option that offers the same. Raises BadRequest if none can."""
-    if odd := next((model.name for model in offering.models if is_pattern(model.name) and not model.upstream), None):
-        raise BadRequest(f"'{odd}' is a model name, but the command line would read it as a pattern")
+    """Returns the option of the command line for an offering. Raises BadRequest if the option cannot express it."""
+    if ambiguous := next(
+        (model.name for model in offering.models if is_pattern(model.name) and not model.upstream), None
+    ):
+        raise BadRequest(f"'{ambiguous}' is a model name, but the command line would read it as a pattern")
     return ["--models", ",".join(offering_words(offering)) or "*"]
 
 
 def listing_options(listing: ListingView) -> list[tuple[str, str]]:
-    """Returns ids and texts of all listed models, new and gone ones first."""
+    """Returns the names and texts of all listed models, new and gone ones first."""
     rows = sorted(
-        listing.models, key=lambda model: (ORDER.index(model.state) if model.state in ORDER else 9, model.name)
+        listing.models, key=lambda model: (_ORDER.index(model.state) if model.state in _ORDER else 9, model.name)
     )
     return [(model.name, _listed_text(model)) for model in rows]
 
@@ -50,33 +51,34 @@ def listing_options(listing: ListingView) -> list[tuple[str, str]]:
 def listing_summary(listing: ListingView) -> str:
     """Returns ``2 new, 1 gone, 12 not offered, 40 offered, 3 left out (names not usable)``."""
     states = [model.state for model in listing.models]
-    parts = [f"{states.count(state):,} {STATE_NAMES[state]}" for state in ORDER if state in states]
+    parts = [f"{states.count(state):,} {name}" for state, name in STATE_NAMES.items() if state in states]
     if listing.unnamed:
         parts.append(f"{listing.unnamed:,} left out ({plural(listing.unnamed, 'name')} not usable)")
     return ", ".join(parts)
 
 
-def offering_with(view: ChannelView, listing: ListingView, on: Collection[str]) -> Offering:
-    """Returns the offering if exactly these models of the list are selected; models outside the list stay.
+def offering_with(view: ChannelView, listing: ListingView, chosen: Collection[str]) -> Offering:
+    """Returns the offering of a channel with exactly the chosen models of its list. Models outside the list stay.
 
-    If patterns select a name that is not wanted, a pattern for that name excludes it. The list says what is offered,
-    not ``view``, which may be older: patterns also select new models.
+    If a pattern selects a model that is not chosen, an exclusion of its name is added; exclusions of chosen models are
+    removed. What is offered now is taken from the list, because ``view`` may be older, and patterns select new models.
     """
-    now, rows = offering_of(view), {model.name: model for model in listing.models}
-    models = [model for model in now.models if model.upstream_name not in rows or model.upstream_name in on]
-    kept_out = {pattern.removeprefix(NOT) for pattern in now.patterns if pattern.startswith(NOT)}
-    there = {model.upstream_name for model in models}
+    offering = offering_of(view)
+    listed_names = {model.name for model in listing.models}
+    models = [m for m in offering.models if m.upstream_name not in listed_names or m.upstream_name in chosen]
+    excluded = {pattern.removeprefix(NOT) for pattern in offering.patterns if pattern.startswith(NOT)}
+    skipped = excluded | {model.upstream_name for model in models}
+    available = [model for model in listing.models if model.state != "gone"]
     models += [
         ServedModel(name=model.name, context=model.context, max_output=model.max_output, told=model.told)
-        for model in listing.models
-        if model.name in on and not model.served and model.state != "gone" and model.name not in kept_out | there
+        for model in available
+        if model.name in chosen and not model.served and model.name not in skipped
     ]
-    selected = (
-        {model.name for model in listing.models if model.served and model.state != "gone"} if now.patterns else set()
-    )
-    out = sorted(name for name in selected - set(on) if matches(name, view.patterns))
-    patterns = [p for p in now.patterns if not (p.startswith(NOT) and p.removeprefix(NOT) in on)]
-    return Offering(models, [*patterns, *(f"{NOT}{name}" for name in out)])
+    patterns = [p for p in offering.patterns if not (p.startswith(NOT) and p.removeprefix(NOT) in chosen)]
+    if offering.patterns:
+        rejected = {model.name for model in available if model.served} - set(chosen)
+        patterns += [f"{NOT}{name}" for name in sorted(rejected) if matches(name, view.patterns)]
+    return Offering(models, patterns)
 
 
 def _listed_text(model: ListedModel) -> str:
@@ -97,7 +99,9 @@ def is_used_again(before: ChannelView, saved: SavedChannel) -> bool:
 
 
 def price_news(*saved: SavedChannel) -> str:
-    """Returns sentences about the known prices that new models got, and about new models without a price."""
+    """Returns sentences about the known prices that new models got, and about new models without a price; each begins a
+    line.
+    """
     priced = [price for channel in saved for price in channel.new_prices]
     unpriced = [name for channel in saved if channel.dialect is not Dialect.MOCK for name in channel.unpriced]
     text = ""
@@ -115,12 +119,12 @@ def price_news(*saved: SavedChannel) -> str:
 
 
 def has_secrets(headers: Mapping[str, str]) -> bool:
-    """Returns whether some values are not references to variables: these are masked."""
+    """Returns whether some values are secret, because they are not references to variables."""
     return not all(value.startswith(REFERENCE) for value in headers.values())
 
 
 def headers_hint(headers: Mapping[str, str], *, copy: bool) -> str:
-    """Returns what an empty input means: secret values stay, but a copy cannot have them."""
+    """Returns the hint of the empty input: secret values stay, but a copy cannot have them."""
     if not has_secrets(headers):
         return f"none, or {HEADERS_EXAMPLE}"
     names = ", ".join(safe(name, 40) for name in headers)

@@ -1,6 +1,6 @@
-"""Channel form: its inputs, request body and command; key, dialect and models have code of their own.
+"""Channel form: the form of a channel, whose key, dialect, preset and models need more than the table of fields.
 
-A key is never shown: an empty input keeps the present one.
+A key is never shown: an empty input leaves the current one unchanged.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -25,7 +25,7 @@ from tui.widgets.form import FormField, Values, text_line
 
 
 class ChannelForm(EntityForm):
-    """A form that edits a channel, or creates one: empty, or like another (``copy``), whose secrets it cannot have."""
+    """A form that edits a channel, or creates one: empty, or as a ``copy`` of another, without its secrets."""
 
     def __init__(
         self,
@@ -36,7 +36,8 @@ class ChannelForm(EntityForm):
         copy: bool = False,
     ) -> None:
         blank = ChannelFields(name="")
-        self._like = channel
+        self._template = channel
+        """The channel that is edited or copied."""
         self._presets = presets
         source = msgspec.structs.replace(blank, groups=(_default_group(session),))
         if channel is not None and copy and has_secrets(channel.headers):
@@ -44,58 +45,62 @@ class ChannelForm(EntityForm):
         super().__init__("channel", CHANNEL, blank, session, channel, copy=copy, source=source)
 
     def fields(self) -> list[FormField]:
-        view, edited = self._like, self.edited
+        template, edited = self._template, self.edited
         preset = {
-            "suggest": [Suggestion(option.name, _about(option)) for option in self._presets],
+            "suggest": [Suggestion(option.name, _preset_text(option)) for option in self._presets],
             "narrows": True,
             "hint": f"type to search {len(self._presets)} vendors and servers; by default from the URL",
-            "parse": lambda text: _preset(text, self._presets),
+            "parse": lambda text: _parse_preset(text, self._presets),
         }
         address, mock = {"applies": _has_address}, {"applies": lambda texts: not _has_address(texts)}
-        headers = {"hint": headers_hint(view.headers, copy=edited is None)} if view else {}
-        drawn = self.inputs(preset=preset, headers=headers, base_url=address, options=mock)
-        by_id = {field.id: field for field in drawn}
-        first = [by_id.pop(name) for name in ("name", "preset", "base_url")]
+        headers = {"hint": headers_hint(template.headers, copy=edited is None)} if template else {}
+        inputs = self.inputs(preset=preset, headers=headers, base_url=address, options=mock)
+        by_id = {field.id: field for field in inputs}
+        name, preset_field, base_url = (by_id.pop(id_) for id_ in ("name", "preset", "base_url"))
         dialects = tuple(option.value for option in Dialect)
         return [
-            *first[:2],
+            name,
+            preset_field,
             FormField(
                 id="dialect",
                 label="Dialect",
-                value=view.dialect if view else "openai",
+                value=template.dialect if template else "openai",
                 options=dialects,
                 applies=lambda texts: edited is not None or not texts["preset"].strip(),
             ),
-            first[2],
+            base_url,
             self._key_field(),
             FormField(
                 id="models",
                 errors=("patterns",),
                 label="Models",
-                value=offering_text(offering_of(view)) if view else "",
+                value=offering_text(offering_of(template)) if template else "",
                 hint="a, name=upstream, gpt-*, !*-mini; empty: all",
-                parse=lambda text: read_offering(text, view.models if view else ()),
+                parse=lambda text: read_offering(text, template.models if template else ()),
             ),
             *by_id.values(),
         ]
 
     def _key_field(self) -> FormField:
-        view = self._like
-        known = view is not None and view.key.startswith(REFERENCE)
-        lost = view is not None and self.edited is None and bool(view.key) and not known
+        template, key = self._template, self._template.key if self._template else ""
+        is_reference = key.startswith(REFERENCE)
+        must_retype = template is not None and self.edited is None and bool(key) and not is_reference
+        hint = "unchanged" if self.edited and key else NOT_COPIED if must_retype else KEY_HINT
         return FormField(
             id="key",
             errors=("keys",),
             label="Key",
-            value=view.key if view and known else "",
-            hint="unchanged" if self.edited and view and view.key else NOT_COPIED if lost else KEY_HINT,
-            secret=not known,
+            value=key if is_reference else "",
+            hint=hint,
+            secret=not is_reference,
             applies=_has_address,
-            parse=_key_again(view.name) if lost and view else text_line,
+            parse=_require_key(template.name) if must_retype and template else text_line,
         )
 
     def body(self, values: Values) -> dict[str, Any]:
-        """Returns the request body; an empty key changes nothing. Raises BadRequest."""
+        """Returns the request body, which contains the changed fields. An empty key changes nothing. Raises
+        BadRequest.
+        """
         body, edited = super().body(values), self.edited
         needs_url = Dialect(values["dialect"]).info.needs_url
         if needs_url and not values["base_url"] and not (edited is None and values["preset"]):
@@ -112,19 +117,19 @@ class ChannelForm(EntityForm):
         return body
 
     def preview(self, values: Values) -> str:
-        return warning(values, self._presets)
+        return form_preview(values, self._presets)
 
     def command(self, texts: Mapping[str, str], more: Sequence[str] = ()) -> str:
         """Returns the equivalent command. Raises BadRequest if there is none."""
         edited, more = self.edited, [*more]
-        usual = edited.dialect.value if edited else "openai"
-        if texts["dialect"] != usual and (edited or not texts["preset"].strip()):
+        default_dialect = edited.dialect.value if edited else "openai"
+        if texts["dialect"] != default_dialect and (edited or not texts["preset"].strip()):
             more += ["--dialect", texts["dialect"]]
         if (key := _key_shown(texts["key"], edited)) is not None:
             more += ["--key", key]
         if texts["models"].strip() != (offering_text(offering_of(edited)) if edited else ""):
-            known = edited.models if edited else ()
-            more += models_options(read_offering(texts["models"], known))
+            models = edited.models if edited else ()
+            more += models_options(read_offering(texts["models"], models))
         return super().command(texts, more)
 
 
@@ -137,54 +142,55 @@ def _has_address(texts: Mapping[str, str]) -> bool:
     return bool(texts["preset"].strip()) or Dialect(texts["dialect"]).info.needs_url
 
 
-def _about(preset: PresetView) -> str:
-    """Returns the preset's address, and the variable that usually holds its key, according to its documentation."""
+def _preset_text(preset: PresetView) -> str:
+    """Returns the preset's address, and the variable that holds its key according to its documentation."""
     key = f"   env:{preset.key_variable}" if preset.key_variable else ""
     return f"{preset.base_url or 'an address you enter'}{key}"
 
 
-def _key_again(name: str) -> Callable[[str], str]:
-    """Returns a reader for the key of a copy. A key is stored and never shown, so it must be typed again, or be
-    ``none``.
-    """
+def _require_key(name: str) -> Callable[[str], str]:
+    """Returns a parser for the key of a copy of this channel, which must be typed again, or be ``none``."""
 
-    def read(text: str) -> str:
+    def parse(text: str) -> str:
         if not text.strip():
             raise BadRequest(f"the key of {name} is never shown, so it cannot be copied: enter it again, or 'none'")
         return "" if text.strip() == "none" else text.strip()
 
-    return read
+    return parse
 
 
-def _preset(text: str, presets: Sequence[PresetView]) -> str:
-    name, known = text.strip(), [other.name for other in presets]
-    if name and known and name not in known:
-        near = [other for other in known if other.startswith(name[:1])][:6] or known[:6]
-        raise BadRequest(f"unknown preset {name!r}; try {', '.join(near)}, or choose one from the list")
+def _parse_preset(text: str, presets: Sequence[PresetView]) -> str:
+    name, names = text.strip(), [preset.name for preset in presets]
+    if name and names and name not in names:
+        similar = [other for other in names if other.startswith(name[:1])][:6] or names[:6]
+        raise BadRequest(f"unknown preset {name!r}; try {', '.join(similar)}, or choose one from the list")
     return name
 
 
-def warning(values: Values, presets: Sequence[PresetView] = ()) -> str:
-    """Returns a warning about the address, or the meaning of the preset."""
-    url, offered = values["base_url"], values["models"]
-    text = base_url_warning(url) if url else ""
-    known = next((preset for preset in presets if preset.name == values["preset"]), None)
-    if not text and known is not None and not url:
-        place = safe(known.base_url) or "an address you enter"
-        key = f"; its key is usually env:{safe(known.key_variable)}" if known.key_variable else ""
-        return f"{known.name}: dialect {safe(known.dialect)}, at {place}{key}"
-    if not text and not (offered.models or offered.patterns) and Dialect(values["dialect"]).info.lists_models:
+def form_preview(values: Values, presets: Sequence[PresetView] = ()) -> str:
+    """Returns a warning about the address, or what the preset stands for, or what no models mean; otherwise nothing."""
+    url, offering = values["base_url"], values["models"]
+    if url and (text := base_url_warning(url)):
+        return text
+    preset = next((preset for preset in presets if preset.name == values["preset"]), None)
+    if preset is not None and not url:
+        address = safe(preset.base_url) or "an address you enter"
+        key = f"; its key is usually env:{safe(preset.key_variable)}" if preset.key_variable else ""
+        return f"{preset.name}: dialect {safe(preset.dialect)}, at {address}{key}"
+    if not (offering.models or offering.patterns) and Dialect(values["dialect"]).info.lists_models:
         return "without models, everything the upstream lists is offered and kept up to date"
-    return text
+    return ""
 
 
 def _key_shown(text: str, view: ChannelView | None) -> str | None:
-    """Returns the key as the command shows it: a reference as it is; any other key is read from stdin."""
+    """Returns the key as the command has it: a reference as it is, ``-`` for any other key, which the command reads
+    from standard input; None if it is unchanged.
+    """
     if not text or (view is not None and text == view.key):
         return None
     return text if text.startswith(REFERENCE) else "-"
 
 
 def _default_group(session: ConsoleSession) -> str:
-    names_ = [group.name for group in session.board.groups]
-    return "default" if "default" in names_ or not names_ else names_[0]
+    names = [group.name for group in session.board.groups]
+    return "default" if "default" in names or not names else names[0]

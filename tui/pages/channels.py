@@ -1,5 +1,6 @@
-"""Channels page: the upstream accounts: health with a countdown, speed, errors, models. A key is never shown."""
+"""Channels page: the upstream accounts, with their state, speed, errors and models. A key is never shown."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar
 
@@ -26,28 +27,29 @@ from tui.text import TextCard, add_details, content, cut, lines, safe
 from tui.widgets.why import explain_for_groups
 
 DRAWN = ("name", "base_url", "groups", "priority", "weight")
-"""Fields that the pane draws in a special way."""
+"""Fields that the pane shows in rows of their own."""
 
 
 class ChannelRow(msgspec.Struct, frozen=True):
     """A channel, its values that change with time, and its last 24 hours."""
 
     view: ChannelView
-    left: str
-    """The time until it is tried again; empty unless paused."""
+    pause_left: str
+    """The time until it is tried again; empty unless it is paused."""
     day: SumRow | None
-    waits: tuple[float, ...]
-    """Milliseconds to the first byte, for each hour."""
+    """The sums of the last 24 hours; None without calls."""
+    hourly_ms: tuple[float, ...]
+    """Milliseconds to the first byte in each of these hours; 0 without calls."""
 
     @property
     def first_byte_ms(self) -> int | None:
-        """Returns the mean time to the first byte, without waits for a place; None without such calls."""
+        """Returns the mean time to the first byte, without waits for other calls to end; None without such calls."""
         mean = None if self.day is None else self.day.mean_upstream_ms
         return None if mean is None else round(mean)
 
     @property
     def errors(self) -> float | None:
-        """Returns the share of calls that it failed; None without calls."""
+        """Returns the share of its calls that failed; None without calls."""
         return None if self.day is None or not self.day.calls else self.day.errors / self.day.calls
 
 
@@ -64,70 +66,57 @@ class ChannelListing(PageListing[ChannelRow]):
         return [*map(self._row, ordered)]
 
     def lead(self, width: int) -> Content:
-        channels = self.session.board.channels
-        counts: dict[str, int] = {}
-        for channel in channels:
-            counts[channel.shown_state] = counts.get(channel.shown_state, 0) + 1
-        dot = glyphs.DOT
-        summary = f" {dot} ".join(f"{number} {state_word(state)}" for state, number in counts.items())
-        resting = [channel for channel in channels if channel.state in PAUSED_STATES]
-        paused = min(resting, key=lambda c: STATE_ORDER.index(c.state), default=None)
-        parts = [(f" {self.count_rows(len(channels))} {dot} {summary}", "")]
-        lacking = next((other for other in channels if other.missing_text(self.session.now())), None)
-        if paused is None and lacking is not None:
-            text = f"{safe(lacking.name, 24)}: {lacking.missing_text(self.session.now())}"
-            parts.append((f"   {cut(text, max(10, width - len(parts[0][0]) - 3))}", "warn"))
-        if paused is not None:
-            action, does = remedy(paused)
-            where = " in its row" if len(channels) > 1 else ""  # the key acts on the row under the cursor
-            ends = [(f"   {self.session.key(action)}", "key"), (f"{where} {does}", "dim")]
-            text = f"{safe(paused.name, 24)}: {reason(paused)}"
-            rest = width - sum(len(end) for end, _ in ends) - 3
-            if rest - len(parts[0][0]) < min(len(text), 40):  # problems matter more than the number of healthy ones
-                parts = [(f" {self.count_rows(len(channels))}", "")]
-            why = cut(text, max(10, rest - len(parts[0][0])))
-            parts += [(f"   {why}", "bad" if paused.state == "attention" else "warn"), *ends]
-        return content(*parts)
+        channels, now = self.session.board.channels, self.session.now()
+        count = f" {self.count_rows(len(channels))}"
+        dot = f" {glyphs.DOT} "
+        states = Counter(channel.shown_state for channel in channels)
+        summary = count + dot + dot.join(f"{number} {state_word(state)}" for state, number in states.items())
+        paused = [channel for channel in channels if channel.state in PAUSED_STATES]
+        if paused:
+            worst = min(paused, key=lambda channel: STATE_ORDER.index(channel.state))
+            return self._problem_line(worst, count, summary, width)
+        incomplete = next((channel for channel in channels if channel.missing_text(now)), None)
+        if incomplete is None:
+            return content(summary)
+        problem = f"{safe(incomplete.name, 24)}: {incomplete.missing_text(now)}"
+        return content(summary, (f"   {cut(problem, max(10, width - len(summary) - 3))}", "warn"))
+
+    def _problem_line(self, channel: ChannelView, count: str, summary: str, width: int) -> Content:
+        """Returns why a channel is paused and which key helps, after the summary of all channels; if there is no space
+        for that, after their number, because a problem matters more than how many channels are healthy.
+        """
+        action, effect = remedy(channel)
+        place = (
+            " in its row" if len(self.session.board.channels) > 1 else ""
+        )  # the key acts on the row under the cursor
+        hints = [(f"   {self.session.key(action)}", "key"), (f"{place} {effect}", "dim")]
+        problem = f"{safe(channel.name, 24)}: {reason(channel)}"
+        free = width - sum(len(hint) for hint, _ in hints) - 3
+        start = summary if free - len(summary) >= min(len(problem), 40) else count
+        problem = cut(problem, max(10, free - len(start)))
+        return content(start, (f"   {problem}", "bad" if channel.state == "attention" else "warn"), *hints)
 
     def detail(self, row: ChannelRow, width: int) -> Content:
         channel, session = row.view, self.session
         card, now = TextCard(width), session.now()
-        where = safe(channel.base_url) or "built in"
+        address = safe(channel.base_url) or "built in"
         key = f"key {safe(channel.key)}" if channel.key else "no key"
-        card.line((safe(channel.name), "bold"), f"   {safe(channel.dialect)}   {where}   ", (key, "dim"))
-        _health(card, row, session)
-        if (check := channel.last_check) is not None:
-            mark, tone = (glyphs.OK, "ok") if check.ok else (glyphs.FAILED, "bad")
-            if check.ok and check.failed_keys:
-                mark, tone = glyphs.WARNING, "warn"
-            text = f" {fmt.seconds(check.ms)}, {fmt.time_ago(now, check.time)}: {safe(session.advice(check.text))}"
-            card.row("test", (mark, tone), text)
-        else:
-            card.row("test", (f"not tested yet; {session.key('channels.test')} tests it", "dim"))
-        if lately := session.board.incidents.newest(channel.name)[:1]:
-            card.row(
-                "recent",
-                incident_line(lately[0], now),
-                (f"   {session.key('channels.incidents')}", "key"),
-                (" all incidents", "dim"),
-            )
-        for key_view in channel.keys if len(channel.keys) > 1 else ():
-            trouble = channel_fields.key_trouble(key_view, session)
-            label = "keys" if key_view.number == 1 else ""
-            hint = f"   {session.key('channels.keys')} edits them" if label else ""
-            parts = f"{key_view.number} {safe(key_view.key)}", (trouble and f"   {trouble}", "warn"), (hint, "dim")
-            card.row(label, *parts)
+        card.line((safe(channel.name), "bold"), f"   {safe(channel.dialect)}   {address}   ", (key, "dim"))
+        _add_state(card, row, session)
+        _add_test(card, channel, session)
+        if newest := session.board.incidents.newest(channel.name)[:1]:
+            incidents_key = session.key("channels.incidents")
+            line = incident_line(newest[0], now)
+            card.row("recent", line, (f"   {incidents_key}", "key"), (" all incidents", "dim"))
+        if len(channel.keys) > 1:
+            _add_keys(card, channel, session)
         card.row("models", *_models(channel, session))
         groups = ", ".join(map(safe, channel.groups)) or "none: no token can use it"
         card.row("groups", f"{groups}   priority {channel.priority}   weight {channel.weight}")
         card.row("24 h", *self._day(row))
         counts = f"{fmt.count_text(channel.calls, 'call')}, {fmt.count_text(channel.errors, 'error')}"
-        maybe = (
-            f"; possibly billed upstream but not charged here: {dollars(channel.possible_nanos)}"
-            if channel.possible_nanos
-            else ""
-        )
-        card.row("total", f"{counts}, {dollars(channel.spent_nanos)}{maybe}")
+        uncharged = f"; possibly billed upstream but not charged here: {dollars(channel.possible_nanos)}"
+        card.row("total", f"{counts}, {dollars(channel.spent_nanos)}{uncharged if channel.possible_nanos else ''}")
         _other_rows(card, channel)
         return card.content()
 
@@ -152,19 +141,19 @@ class ChannelListing(PageListing[ChannelRow]):
         return safe(f"{c.name} {c.dialect} {c.shown_state} {c.base_url} {' '.join(c.groups)} {c.note} {models}", 20_000)
 
     def _row(self, channel: ChannelView) -> ChannelRow:
-        if channel.state == "cooling" and channel.until_ms is not None and channel.until_ms <= self.session.now():
-            channel = msgspec.structs.replace(
-                channel, state="half_open", until_ms=None
-            )  # the end of a pause is not an event
-        left = fmt.countdown(self.session.now(), channel.until_ms) if channel.until_ms is not None else ""
-        waits = self.trends.values(channel.id, lambda hour: hour.mean_upstream_ms or 0)
-        return ChannelRow(channel, left, self.trends.totals.get(channel.id), tuple(waits))
+        now = self.session.now()
+        if channel.state == "cooling" and channel.until_ms is not None and channel.until_ms <= now:
+            # the server sends no event when a pause ends
+            channel = msgspec.structs.replace(channel, state="half_open", until_ms=None)
+        pause_left = fmt.countdown(now, channel.until_ms) if channel.until_ms is not None else ""
+        hourly_ms = self.trends.values(channel.id, lambda hour: hour.mean_upstream_ms or 0)
+        return ChannelRow(channel, pause_left, self.trends.totals.get(channel.id), tuple(hourly_ms))
 
     def _day(self, row: ChannelRow) -> Iterator[tuple[str, str]]:
         if row.day is None:
             yield "no calls", "dim"
             return
-        yield spark(row.waits, 24), "live"
+        yield spark(row.hourly_ms, 24), "live"
         yield f" first token {fmt.seconds(row.first_byte_ms)}", ""
         failed = f"{fmt.percent(row.errors or 0)} of {fmt.count_text(row.day.calls, 'call')} failed"
         ended = f", {row.day.aborts:,} cancelled" if row.day.aborts else ""
@@ -173,13 +162,13 @@ class ChannelListing(PageListing[ChannelRow]):
 
 
 def reason(channel: ChannelView) -> str:
-    """Returns why it gets no calls, without its name in front."""
+    """Returns why a channel gets no calls."""
     return safe(reason_text(channel.reason))
 
 
 def remedy(channel: ChannelView) -> tuple[str, str]:
-    """Returns the id of the action that helps a paused channel, and the effect of its key: a refused key stays refused
-    until it is replaced.
+    """Returns the id of the action that helps a paused channel, and the effect of the action. A rejected key must be
+    replaced; otherwise the channel can be resumed.
     """
     if channel.state != "attention":
         return "channels.clear", "resumes it"
@@ -187,21 +176,22 @@ def remedy(channel: ChannelView) -> tuple[str, str]:
 
 
 def state_word(state: str) -> str:
-    """Returns the state in the words used everywhere."""
+    """Returns the word for the state of a channel."""
     return safe(fmt.channel_state(state), 16)
 
 
-def _health(card: TextCard, row: ChannelRow, session: ConsoleSession) -> None:
+def _add_state(card: TextCard, row: ChannelRow, session: ConsoleSession) -> None:
+    """Add the state, its reason, what to do about it, and the calls that run and wait."""
     channel = row.view
     parts = [(f"{_mark(channel)} {state_word(channel.shown_state)}", _tone(row))]
     if channel.reason:
         parts.append((f"   {reason(channel)}", ""))
     if channel.shown_state == "untested":
         parts.append((f"   nothing has succeeded here yet: {session.key('channels.test')} tests it", ""))
-    if row.left:
-        action, does = remedy(channel)
+    if row.pause_left:
+        action, effect = remedy(channel)
         now = " now" if action == "channels.clear" else ""
-        parts.append((f"   retry in {row.left}, {session.key(action)} {does}{now}", "warn"))
+        parts.append((f"   retry in {row.pause_left}, {session.key(action)} {effect}{now}", "warn"))
         if channel.state == "cooling":
             parts.append(("; until then used only if no other channel can serve", "dim"))
     if missing := channel.missing_text(session.now()):
@@ -211,6 +201,28 @@ def _health(card: TextCard, row: ChannelRow, session: ConsoleSession) -> None:
     if channel.waiting:
         parts.append((f"   {channel.waiting} queued", "warn"))
     card.row("state", *parts)
+
+
+def _add_test(card: TextCard, channel: ChannelView, session: ConsoleSession) -> None:
+    """Add the result of the last test."""
+    check = channel.last_check
+    if check is None:
+        card.row("test", (f"not tested yet; {session.key('channels.test')} tests it", "dim"))
+        return
+    mark, tone = (glyphs.OK, "ok") if check.ok else (glyphs.FAILED, "bad")
+    if check.ok and check.failed_keys:
+        mark, tone = glyphs.WARNING, "warn"
+    age = fmt.time_ago(session.now(), check.time)
+    card.row("test", (mark, tone), f" {fmt.seconds(check.ms)}, {age}: {safe(session.advice(check.text))}")
+
+
+def _add_keys(card: TextCard, channel: ChannelView, session: ConsoleSession) -> None:
+    """Add a row for each key, with the reason if it is not in use."""
+    for key in channel.keys:
+        trouble = channel_fields.key_trouble(key, session)
+        label, hint = ("keys", f"   {session.key('channels.keys')} edits them") if key.number == 1 else ("", "")
+        text = f"{key.number} {safe(key.key)}"
+        card.row(label, text, (f"   {trouble}" if trouble else "", "warn"), (hint, "dim"))
 
 
 def _models(channel: ChannelView, session: ConsoleSession) -> Iterator[tuple[str, str]]:
@@ -231,8 +243,8 @@ def _models(channel: ChannelView, session: ConsoleSession) -> Iterator[tuple[str
 
 def _other_rows(card: TextCard, channel: ChannelView) -> None:
     """Add the fields that differ from their defaults."""
-    usual = ChannelFields(name="")
-    changed = [field for field in CHANNEL if getattr(channel, field.name) != getattr(usual, field.name)]
+    defaults = ChannelFields(name="")
+    changed = [field for field in CHANNEL if getattr(channel, field.name) != getattr(defaults, field.name)]
     add_details(card, details(changed, channel, *DRAWN))
 
 
@@ -292,16 +304,16 @@ def _tone(row: ChannelRow) -> str:
 
 
 def _speed(row: ChannelRow) -> str:
-    """Returns why it does not answer and for how long; otherwise how fast it answers."""
-    if row.left or row.view.state == "attention":
-        return f"{f'retry in {row.left}: ' if row.left else ''}{reason(row.view)}"
+    """Returns how fast the channel answers; if it is paused, for how long and why."""
+    if row.pause_left or row.view.state == "attention":
+        return f"{f'retry in {row.pause_left}: ' if row.pause_left else ''}{reason(row.view)}"
     if row.first_byte_ms is None:
         return glyphs.NOTHING
-    return f"{spark(row.waits, 12)} {fmt.seconds(row.first_byte_ms)}"
+    return f"{spark(row.hourly_ms, 12)} {fmt.seconds(row.first_byte_ms)}"
 
 
 async def _why(page: AnyPage) -> None:
-    """Show what would happen to calls of its models."""
+    """Show what would happen to a call of one of its models."""
     if (channel := selection(page)) is not None:
         await explain_for_groups(page, channel.groups, [model.name for model in channel.models])
 

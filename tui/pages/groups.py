@@ -35,7 +35,7 @@ from tui.widgets.form import Form, FormField, FormPlan, Values
 from tui.widgets.why import explain_for_groups
 
 DRAWN = ("name", "multiplier", "models", "fallbacks", "budgets", "limits")
-"""Fields that the pane draws in a special way."""
+"""Fields that the pane shows in rows of their own."""
 
 
 class GroupRow(msgspec.Struct, frozen=True):
@@ -72,14 +72,14 @@ class GroupListing(PageListing[GroupRow]):
         card, now = TextCard(width), session.now()
         card.line((safe(group.name), "bold"), f"   price {brief_multiplier(group.multiplier)}")
         card.row("route", *_route(row, session))
-        shown = f"shows {', '.join(map(safe, group.models))}; " if group.models else ""
-        card.row("models", f"{shown}{first_of([*map(safe, group.sees)], 12) or 'none: its tokens see no models'}")
+        patterns = f"shows {', '.join(map(safe, group.models))}; " if group.models else ""
+        card.row("models", f"{patterns}{first_of([*map(safe, group.sees)], 12) or 'none: its tokens see no models'}")
         for rule in group.fallbacks:
-            others = f" {glyphs.RIGHT} ".join(map(safe, rule.to))
+            substitutes = f" {glyphs.RIGHT} ".join(map(safe, rule.to))
             note: Part = ("   if no channel can serve it", "dim")
             if rule.model in hidden_aliases(group):
                 note = ("   hidden by the group's own models", "warn")
-            card.row("else", f"{safe(rule.model)} {glyphs.RIGHT} {others}", note)
+            card.row("else", f"{safe(rule.model)} {glyphs.RIGHT} {substitutes}", note)
         card.row("tokens", first_of([*map(safe, group.tokens)], 12) or ("none", "dim"))
         for budget in by_unit(group.budgets):
             text = forecast(budget, now, group.created_ms)
@@ -169,10 +169,10 @@ class GroupForm(EntityForm):
         channels = [channel for channel in self.session.board.channels if channel.name in self.edited.channels]
         offered = sorted({model.name for channel in channels if channel.enabled for model in channel.models})
         visible = [name for name in offered if matches(name, tuple(values["models"]))]
-        seen = f"its tokens see {len(visible)} of the {fmt.count_text(len(offered), 'model')} that its channels offer"
-        given = GroupFields(name="", models=tuple(values["models"]), fallbacks=tuple(values["fallbacks"]))
-        aliases = hidden_aliases(given)
-        return f"{seen}; Models hides {', '.join(map(safe, aliases))}" if aliases else seen
+        text = f"its tokens see {len(visible)} of the {fmt.count_text(len(offered), 'model')} that its channels offer"
+        fields = GroupFields(name="", models=tuple(values["models"]), fallbacks=tuple(values["fallbacks"]))
+        aliases = hidden_aliases(fields)
+        return f"{text}; Models hides {', '.join(map(safe, aliases))}" if aliases else text
 
 
 def no_channel(session: ConsoleSession) -> str:
@@ -181,7 +181,7 @@ def no_channel(session: ConsoleSession) -> str:
 
 
 async def edit(page: AnyPage) -> None:
-    """Edit the selected group; if it is renamed, tokens and channels follow."""
+    """Edit the selected group."""
     if (group := selection(page)) is not None:
         saved = await ask_changes(page, GroupForm(page.session, group), page.session.client.edit_group)
         page.report_edit(saved, f"Group {group.name} saved.")
@@ -194,32 +194,33 @@ async def delete(page: AnyPage) -> None:
     group, session = selection(page), page.session
     if group is None:
         return
-    others = [other.name for other in session.board.groups if other.name != group.name]
+    other_groups = [other.name for other in session.board.groups if other.name != group.name]
     tokens = [f"token {safe(name, 40)}" for name in group.tokens]
     users = first_of([*tokens, *(f"channel {safe(name, 40)}" for name in group.channels)], 8)
-    if users and not others:
+    if users and not other_groups:
         toast(page, f"{group.name} is used by {users}, and no other group exists to move them to", bad=True)
         return
     if users:
         plan = FormPlan(
             title=f"Delete group {group.name}?",
             intro=f"Used by {users}, which move to another group. History is kept.",
-            fields=[FormField(id="move", label="Move them to", options=others, value=others[0])],
+            fields=[FormField(id="move", label="Move them to", options=other_groups, value=other_groups[0])],
             save=lambda values: _remove(session, group, values["move"]),
             command=lambda values: cli_command("group", "remove", group.name, move=values["move"]),
             verb="Delete",
             confirms=False,
         )
-        done = await page.ask(Form(plan))
+        confirmed = await page.ask(Form(plan))
     else:
-        done = await page.confirm(f"Delete group {group.name}?", "Nothing uses it. History is kept.", "Delete")
-        if done:
+        confirmed = await page.confirm(f"Delete group {group.name}?", "Nothing uses it. History is kept.", "Delete")
+        if confirmed:
             await _remove(session, group, "")
-    if done:
+    if confirmed:
         page.report_change(f"Group {group.name} deleted.")
 
 
 async def _remove(session: ConsoleSession, group: GroupView, move: str) -> bool:
+    """Delete a group and move what uses it to the group ``move``. Returns True."""
     await session.client.remove_group(group.name, move)
     return True
 
@@ -232,7 +233,7 @@ async def _create(page: AnyPage, template: GroupView | None) -> None:
 
 
 async def why(page: AnyPage) -> None:
-    """Show what would happen to calls of its tokens."""
+    """Show what would happen to a call of one of its tokens."""
     if (group := selection(page)) is not None:
         await explain_for_groups(page, [group.name], group.sees)
 

@@ -248,7 +248,7 @@ class ListPage(ConsolePage, Generic[R]):
         if self.table.text_selection is None:  # selected text must not move
             self.fill()
         self.table.renew(new_filter=new_filter)
-        self._select_wanted_row()
+        _select_wanted_row(self)
         is_empty = self.source.count == 0
         if is_empty:
             hides_rows = self.view.filter or self.shows_marked
@@ -257,14 +257,6 @@ class ListPage(ConsolePage, Generic[R]):
         self.query_one(".empty").display = is_empty  # it covers the table, which keeps the focus and the page's keys
         self.draw_lead()
         self.draw_detail()
-
-    def _select_wanted_row(self) -> None:
-        """Select the wanted row and run the wanted verb on it, if the source has the row by now."""
-        if self.wanted_row is not None and (index := self.source.index(self.wanted_row)) is not None:
-            self.wanted_row, verb, self.wanted_verb = None, self.wanted_verb, ""
-            self.table.go(index)
-            if verb:
-                self.call_later(self.action_act, verb)
 
     def fill(self) -> None:
         """Load the board's rows into the source."""
@@ -326,6 +318,15 @@ class ListPage(ConsolePage, Generic[R]):
         self.table.held = self.table.held or (self.query_one(Detail).display and self.table.cursor > 0)
         self.draw_lead()
         self.draw_detail()
+
+
+def _select_wanted_row(page: ListPage[R]) -> None:
+    """Select the row that is wanted and run the verb that is wanted on it, if the source has the row by now."""
+    if page.wanted_row is not None and (index := page.source.index(page.wanted_row)) is not None:
+        page.wanted_row, verb, page.wanted_verb = None, page.wanted_verb, ""
+        page.table.go(index)
+        if verb:
+            page.call_later(page.action_act, verb)
 
 
 class TrendPage(ListPage[R], Generic[R]):

@@ -32,19 +32,22 @@ from tui.widgets.form import Form, FormField, FormPlan, Values, optional
 from tui.widgets.why import WhyScreen
 
 CHANGE_NAMES = {"new": "new", "up": "higher", "down": "lower"}
-ORDER = ("new", "up", "down")
+"""The kinds of changes of prices in words, in the order of the list."""
+
+_ORDER = list(CHANGE_NAMES)
 
 
 def price_changes(proposals: Sequence[PriceProposal]) -> list[PriceProposal]:
-    """Returns prices that would change, without those set by hand: new ones first."""
-    wanted = [proposal for proposal in proposals if proposal.differs and not proposal.kept]
-    return sorted(
-        wanted, key=lambda proposal: (ORDER.index(proposal.change) if proposal.change in ORDER else 9, proposal.model)
-    )
+    """Returns the prices that an import would change, new ones first. Those that the owner set stay as they are."""
+
+    def order(proposal: PriceProposal) -> tuple[int, str]:
+        return _ORDER.index(proposal.change) if proposal.change in _ORDER else len(_ORDER), proposal.model
+
+    return sorted((proposal for proposal in proposals if proposal.differs and not proposal.kept), key=order)
 
 
 def price_options(proposals: Sequence[PriceProposal]) -> list[tuple[str, str]]:
-    """Returns the models, and in words what would change for each: at its first channel, and at how many others."""
+    """Returns the models as options, with what would change for each: at its first channel, and at how many others."""
     by_model: dict[str, list[PriceProposal]] = {}
     for proposal in proposals:
         by_model.setdefault(proposal.model, []).append(proposal)
@@ -52,40 +55,42 @@ def price_options(proposals: Sequence[PriceProposal]) -> list[tuple[str, str]]:
 
 
 def preselected_prices(proposals: Sequence[PriceProposal]) -> list[str]:
-    """Returns the models selected by default: not those with suspicious prices."""
+    """Returns the models that are checked at first: all but those with suspicious prices."""
     guarded = {proposal.model for proposal in proposals if proposal.guard}
     return [model for model in dict.fromkeys(proposal.model for proposal in proposals) if model not in guarded]
 
 
 def price_list_summary(proposals: Sequence[PriceProposal]) -> str:
-    """Returns how many prices there are of each kind, and the age of the list."""
-    rows = price_changes(proposals)
-    same = sum(not proposal.differs for proposal in proposals)
-    kept = sum(proposal.kept and proposal.differs for proposal in proposals)
-    parts = [f"{len(rows)} would change, {same} already match"]
-    if kept:
-        parts.append(f"{kept} set by you stay{'s' if kept == 1 else ''}")
+    """Returns how many prices would change, match already or stay, and whether the list is old."""
+    changes = price_changes(proposals)
+    matching = sum(not proposal.differs for proposal in proposals)
+    kept_count = sum(proposal.kept and proposal.differs for proposal in proposals)
+    parts = [f"{len(changes)} would change, {matching} already match"]
+    if kept_count:
+        parts.append(f"{kept_count} set by you stay{'s' if kept_count == 1 else ''}")
     text = f"{'; '.join(parts)}. Dollars per million tokens, in / out."
     if any(proposal.listed.stale for proposal in proposals):
         text += "\nThis list is old: a newer tollkeeper has a newer one."
     return text
 
 
-def guard_prices(proposals: Sequence[PriceProposal], on: Collection[str]) -> bool:
-    """Returns whether a price is selected that needs explicit acceptance."""
-    return any(proposal.guard for proposal in proposals if proposal.model in on)
+def needs_acceptance(proposals: Sequence[PriceProposal], models: Collection[str]) -> bool:
+    """Returns whether a price of one of these models is so suspicious that its import must be accepted explicitly."""
+    return any(proposal.guard for proposal in proposals if proposal.model in models)
 
 
 def _proposal_text(first: PriceProposal, *others: PriceProposal) -> str:
-    now = "no price" if first.now is None else _rates(first.now)
-    guard = "".join(f"   ! {safe(row.guard, 120)}" for row in (first, *others) if row.guard)
+    current = "no price" if first.now is None else _rates(first.now)
+    warnings = "".join(f"   ! {safe(row.guard, 120)}" for row in (first, *others) if row.guard)
     change = CHANGE_NAMES.get(first.change, safe(first.change, 12))
-    more = f", and at {fmt.count_text(len(others), 'other channel')}" if others else ""
-    return f"{change:<8}{safe(first.model)}   {now} > {_rates(first.listed)}   {safe(first.channel, 24)}{more}{guard}"
+    channels = safe(first.channel, 24)
+    if others:
+        channels += f", and at {fmt.count_text(len(others), 'other channel')}"
+    return f"{change:<8}{safe(first.model)}   {current} > {_rates(first.listed)}   {channels}{warnings}"
 
 
 def _rates(price: PriceView) -> str:
-    """Returns ``3 / 15, above 200k 6 / 22.50``."""
+    """Returns the rates of input and output, with those of longer inputs: ``3 / 15, above 200k 6 / 22.50``."""
     if price.free:
         return "free"
     tiers = [
@@ -96,7 +101,7 @@ def _rates(price: PriceView) -> str:
 
 
 def selected_model(page: AnyPage) -> ModelView | None:
-    """Returns the selected model; shows a toast if none is selected."""
+    """Returns the selected model. If none is selected, returns None and shows a toast."""
     model: ModelView | None = selection(page, "Page 4 lists the channels.")
     return model
 
@@ -107,7 +112,9 @@ async def edit(page: AnyPage) -> None:
     if model is None:
         return
     form = EntityForm("price", PRICE, PriceDraft(), session, source=draft_of(model.price))
-    others = [other.name for other in session.board.models if other.price is not None and other.name != model.name]
+    priced_models = [
+        other.name for other in session.board.models if other.price is not None and other.name != model.name
+    ]
 
     async def save(values: Values) -> Any:
         channel = values.get("channel") or ""
@@ -128,7 +135,7 @@ async def edit(page: AnyPage) -> None:
 
     plan = FormPlan(
         title=f"Price of {model.name}",
-        fields=[_like_field(others), *map(_optional_rate, form.inputs()), *_channel_field(model.channels)],
+        fields=[_like_field(priced_models), *map(_optional_rate, form.inputs()), *_channel_field(model.channels)],
         save=save,
         command=command,
         preview=lambda values: price_preview(page, values),
@@ -137,17 +144,17 @@ async def edit(page: AnyPage) -> None:
         page.report_edit(saved, f"Price of {model.name} saved.")
 
 
-def _like_field(others: Sequence[str]) -> FormField:
+def _like_field(models: Sequence[str]) -> FormField:
     return FormField(
         id="like",
         label="Same as",
         hint="another model: gpt-4o, groq/llama-3.3-70b-versatile; or enter amounts",
-        suggest=[Suggestion(name) for name in others],
+        suggest=[Suggestion(name) for name in models],
     )
 
 
 def _channel_field(channels: Sequence[str]) -> Iterator[FormField]:
-    """Yields the field for the channel of a price, if a model has several."""
+    """Yields the field for the channel of a price, if a model has several channels."""
     if len(channels) > 1:
         yield FormField(
             id="channel",
@@ -159,7 +166,9 @@ def _channel_field(channels: Sequence[str]) -> Iterator[FormField]:
 
 
 def _optional_rate(field: FormField) -> FormField:
-    """Returns the field; input and output may be left empty if the price is another model's."""
+    """Returns the field; those of input and output with an empty text allowed, because the price may be another
+    model's.
+    """
     return msgspec.structs.replace(field, parse=optional(field.parse)) if field.id in ("input", "output") else field
 
 
@@ -177,7 +186,7 @@ async def free(page: AnyPage) -> None:
 
 
 async def delete(page: AnyPage) -> None:
-    """Remove the price, or one that was set for a single channel."""
+    """Remove the price of the selected model, or one that was set for a single channel."""
     if await marked.run_on_marks(page, "delete"):
         return
     model = selected_model(page)
@@ -188,115 +197,118 @@ async def delete(page: AnyPage) -> None:
     if not channels:
         toast(page, f"{model.name} has no price.")
         return
-    options = {f"channel {channel}" if channel else "other channels": channel for channel in channels}
-    chosen = next(iter(options))
-    if len(options) > 1:
-        words = [(name, _in_words(prices, channel)) for name, channel in options.items()]
-        chosen = await page.ask(ChooseOne(f"Remove which price of {model.name}?", words, ""))
+    by_option = {f"channel {channel}" if channel else "other channels": channel for channel in channels}
+    chosen = next(iter(by_option))
+    if len(by_option) > 1:
+        options = [(option, _price_words(prices, channel)) for option, channel in by_option.items()]
+        chosen = await page.ask(ChooseOne(f"Remove which price of {model.name}?", options, ""))
     if chosen is not None:
-        await _remove(page, model.name, options[chosen], prices)
+        await _remove(page, model.name, by_option[chosen], prices)
 
 
 def _removable(prices: Sequence[PriceView], *, inherits: bool) -> list[str]:
-    """Returns the channels whose own prices of a model can be removed; an empty text stands for the price of all other
-    channels.
-
-    ``inherits``: the model has a price, maybe that of another model.
+    """Returns the channels for which prices of a model can be removed; an empty text stands for all channels without a
+    price of their own. ``inherits``: whether the model has a price, if only that of another model.
     """
-    single = [price.channel for price in prices if _is_single(price)]
-    return [*([""] if len(prices) > len(single) or (inherits and not single) else []), *single]
+    channels = [price.channel for price in prices if _is_for_channel(price)]
+    has_general_price = len(prices) > len(channels) or (inherits and not channels)
+    return ["", *channels] if has_general_price else channels
 
 
-def _is_single(price: PriceView) -> bool:
+def _is_for_channel(price: PriceView) -> bool:
     """Returns whether the owner set it for one channel. Imported prices of channels are removed with the
     model's price.
     """
     return bool(price.channel) and is_set_by_owner(price.source)
 
 
-def _in_words(prices: Sequence[PriceView], channel: str) -> str:
-    """Returns the rates and the source of a channel's own price; without a channel, of the first other one."""
-    price = next(view for view in prices if (view.channel == channel if channel else not _is_single(view)))
+def _price_words(prices: Sequence[PriceView], channel: str) -> str:
+    """Returns the rates and the source of a channel's own price; for an empty channel, of the model's price."""
+    price = next(view for view in prices if (view.channel == channel if channel else not _is_for_channel(view)))
     return f"{_rates(price)}, {safe(price.source, 40)}"
 
 
 async def _remove(page: AnyPage, model: str, channel: str, prices: Sequence[PriceView]) -> None:
     """Remove a price after confirmation. ``prices`` are all prices of the model."""
-    what = f"{model} at {safe(channel, 40)}" if channel else model
-    where = " there" if channel else " at other channels" if any(map(_is_single, prices)) else ""
-    usual = next((price for price in prices if channel and not price.channel), None)
-    effect = f"cost {_rates(usual)}" if usual else f"be {page.session.board.unpriced_effect}"
-    if await page.confirm(f"Remove the price of {what}?", f"Its calls{where} will {effect}.", "Remove"):
+    name = f"{model} at {safe(channel, 40)}" if channel else model
+    place = " there" if channel else " at other channels" if any(map(_is_for_channel, prices)) else ""
+    general_price = next((price for price in prices if channel and not price.channel), None)
+    effect = f"cost {_rates(general_price)}" if general_price else f"be {page.session.board.unpriced_effect}"
+    if await page.confirm(f"Remove the price of {name}?", f"Its calls{place} will {effect}.", "Remove"):
         await page.session.client.remove_price(model, channel)
-        page.report_change(f"Price of {what} removed.")
+        page.report_change(f"Price of {name} removed.")
 
 
 def price_preview(page: AnyPage, values: Values) -> str:
     """Returns what an example call costs at the typed price."""
     if values["like"]:
-        other = next(
-            (candidate.price for candidate in page.session.board.models if candidate.name == values["like"]), None
-        )
+        other = next((model.price for model in page.session.board.models if model.name == values["like"]), None)
         return f"${_rates(other)} per million tokens" if other else "looked up in the price list when it is saved"
     if values["input"] is None or values["output"] is None:
         return ""
     draft = PriceDraft(**{name: values[name] for name in PriceDraft.__struct_fields__})
     text = f"10k in + 1k out = {dollars(example_cost(draft))}"
-    factors = sorted({group.multiplier: group.name for group in page.session.board.groups}.items(), reverse=True)
-    for factor, name in [candidate for candidate in factors if candidate[0] != MILLION][:3]:
+    groups = {group.multiplier: group.name for group in page.session.board.groups if group.multiplier != MILLION}
+    for factor, name in sorted(groups.items(), reverse=True)[:3]:
         text += f"   {dollars(example_cost(draft, factor))} in {safe(name, 24)}"
     return text
 
 
 async def import_prices(page: AnyPage) -> None:
-    """Preview vendors' list prices; the selected ones are imported in one change."""
+    """Show vendors' list prices, and import those that the user checks, as one change."""
     session = page.session
-    result = await page.wait("Looking up prices", session.client.import_prices)
-    if result is None:
+    proposals = await page.wait("Looking up prices", session.client.import_prices)
+    if proposals is None:
         return
-    rows = price_changes(result)
-    if not rows:
-        what = price_list_summary(result) if result else "no price list applies to these models."
-        toast(page, f"Nothing to import: {what}{_unlisted_models(session, result)}{await _known_later(session)}")
+    changes = price_changes(proposals)
+    summary = price_list_summary(proposals) if proposals else "no price list applies to these models."
+    notes = f"{_unlisted_models(session, proposals)}{await _price_news(session)}"
+    if not changes:
+        toast(page, f"Nothing to import: {summary}{notes}")
         return
-    text = f"{price_list_summary(result)}{_unlisted_models(session, result)}{await _known_later(session)}"
-    text += "\n\n$ tollkeeper price import --dry-run"
-    on = await page.ask(MultiSelect("List prices", text, price_options(rows), preselected_prices(rows)))
-    if on:
-        accept = guard_prices(rows, on)
-        done = await session.client.import_prices(sorted(on), apply=True, accept=accept)
-        count = sum(outcome.applied for outcome in done)
+    text = f"{summary}{notes}\n\n$ tollkeeper price import --dry-run"
+    checked = await page.ask(MultiSelect("List prices", text, price_options(changes), preselected_prices(changes)))
+    if checked:
+        accept = needs_acceptance(changes, checked)
+        outcomes = await session.client.import_prices(sorted(checked), apply=True, accept=accept)
+        count = sum(outcome.applied for outcome in outcomes)
         page.report_change(f"{fmt.count_text(count, 'price')} imported.")
 
 
-async def _known_later(session: ConsoleSession) -> str:
+async def _price_news(session: ConsoleSession) -> str:
     """Returns the age of the price list, and what it and the upstreams' own lists say about the prices in use."""
     try:
         news = await session.client.price_news()
     except GatewayError:
         return ""
-    lines = news_lines(msgspec.structs.replace(news, raised=0, lowered=0, added=0))  # the dialog itself shows these
+    lines = news_lines(msgspec.structs.replace(news, raised=0, lowered=0, added=0))  # the dialog lists these
     return "".join(f"\n{safe(line)}" for line in lines)
 
 
 def _unlisted_models(session: ConsoleSession, proposals: Sequence[PriceProposal]) -> str:
-    """Returns which models have no price, and get none from a list."""
+    """Returns sentences about the models that have no price and get none from a list; empty if there are none."""
     names = sorted(session.board.unpriced - {row.model for row in proposals})
     if not names:
         return ""
-    some = first_of([safe(name, 40) for name in names], 3)
-    key, lost = session.key("models.edit"), set(names)
+    first_names = first_of([safe(name, 40) for name in names], 3)
+    key, unlisted = session.key("models.edit"), set(names)
     channels = [row for row in session.board.channels if not row.preset and row.dialect is not Dialect.MOCK]
-    unknown = [safe(row.name, 40) for row in channels if not lost.isdisjoint(model.name for model in row.models)]
-    text = f"\nStill without a price, as no list applies: {some}. {key} sets one, or takes that of another model."
-    if not unknown:
+    without_preset = [
+        safe(row.name, 40) for row in channels if not unlisted.isdisjoint(model.name for model in row.models)
+    ]
+    text = (
+        f"\nStill without a price, as no list applies: {first_names}. {key} sets one, or takes that of another model."
+    )
+    if not without_preset:
         return text
     edit = session.key("entity.edit")
-    return f"{text} It is not known whose models {first_of(unknown, 3)} has: a preset says it ({edit} on page 4)."
+    return (
+        f"{text} It is not known whose models {first_of(without_preset, 3)} has: a preset says it ({edit} on page 4)."
+    )
 
 
 async def why(page: AnyPage) -> None:
-    """Show what would happen to its calls with the token used last."""
+    """Show what would happen to a call of the model with the token that was used last."""
     model, tokens = selected_model(page), page.session.board.tokens
     if model is not None and tokens:
         last = max(tokens, key=lambda token: token.last_used_ms or 0)

@@ -1,4 +1,4 @@
-"""ModelsListing: the table and detail pane of the Models page: prices, channels, cost."""
+"""ModelsListing: the table and the detail pane of the Models page, with the prices, channels and costs of models."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
@@ -23,10 +23,10 @@ from tui.listing import PageListing
 from tui.text import TextCard, content, lines, safe
 
 LIST_PRICE = "genai-prices"
-"""The start of the price list's name inside this program."""
+"""The start of the source of prices from the built-in list."""
 
 Rate = Callable[[PriceView], int | None]
-"""Returns one of a price's numbers."""
+"""Returns one of the rates of a price."""
 
 
 class ModelRow(msgspec.Struct, frozen=True):
@@ -36,11 +36,13 @@ class ModelRow(msgspec.Struct, frozen=True):
     states: tuple[tuple[str, str], ...]
     """The channels in the order they are tried, with their states."""
     month: Nanos
+    """The cost of the last 30 days."""
     tokens: int
+    """The tokens of the last 30 days."""
     calls: int
-    """The number of calls in these days, like the two values above, without refused ones."""
+    """The calls of the last 30 days, without refused ones."""
     places: int
-    """The decimals of the longest price in the list, by which the points of all prices are aligned."""
+    """The most decimals of a price in the table. The decimal points of all prices are aligned by it."""
 
 
 class ModelsListing(PageListing[ModelRow]):
@@ -64,8 +66,8 @@ class ModelsListing(PageListing[ModelRow]):
             return "tollkeeper " + cli_command("price", "set", name, input="DOLLARS", output="DOLLARS")
         if price.free:
             return "tollkeeper " + cli_command("price", "set", name, "--free")
-        now, none = draft_of(price), PriceDraft()
-        parts = (field.kind.arguments(field, getattr(none, field.name), getattr(now, field.name)) for field in PRICE)
+        draft, blank = draft_of(price), PriceDraft()
+        parts = (field.kind.arguments(field, getattr(blank, field.name), getattr(draft, field.name)) for field in PRICE)
         return "tollkeeper " + cli_command("price", "set", name, *chain.from_iterable(parts))
 
     def lead(self, width: int) -> Content:
@@ -87,29 +89,24 @@ class ModelsListing(PageListing[ModelRow]):
         return content(*parts)
 
     def detail(self, row: ModelRow, width: int) -> Content:
-        model, _session = row.view, self.session
-        card = TextCard(width)
+        model, card = row.view, TextCard(width)
         context = brief_context(model.context, model.context_source, " tokens")
         card.line((safe(model.name), "bold"), f"   context {context}" if context else "")
         card.row("price", *price_text(model.price, refused=self.session.board.refuses_unpriced))
         if model.prices:
             card.row("channels", (price_range(model.prices), "dim"))
         if model.told is not None:
-            there = f"{fmt.price(model.told.input)} / {fmt.price(model.told.output)} by the upstream's list"
-            card.row("listed", (there, "dim"))
+            rates = f"{fmt.price(model.told.input)} / {fmt.price(model.told.output)} by the upstream's list"
+            card.row("listed", (rates, "dim"))
         if model.price is not None:
-            self._examples(card, model, model.price)
-        way = f" {glyphs.RIGHT} "
-        by = way.join(
-            f"{safe(name)}{'' if state == 'ok' else f' ({safe(fmt.channel_state(state), 16)})'}"
-            for name, state in row.states
-        )
+            self._add_examples(card, model, model.price)
         if model.stands_for:
             card.row("served", f"{safe(model.stands_for)} answers")
         else:
-            card.row("served", by or ("by no channel", "warn"))
+            channels = f" {glyphs.RIGHT} ".join(_channel_words(name, state) for name, state in row.states)
+            card.row("served", channels or ("by no channel", "warn"))
         card.row("groups", ", ".join(map(safe, model.groups)) or ("none: no token can see it", "warn"))
-        costs = self.trends.values(model.name, lambda one: one.cost_nanos or one.calls - one.refused)
+        costs = self.trends.values(model.name, lambda day: day.cost_nanos or day.calls - day.refused)
         text = f" {fmt.dollar_amount(row.month)}, {fmt.brief_count(row.tokens)} tok"
         card.row("30 days", (spark(costs, min(30, max(10, width - 40))), "live"), text)
         card.row("total", f"{fmt.count_text(model.calls, 'call')}, {dollars(model.spent_nanos)}")
@@ -131,7 +128,9 @@ class ModelsListing(PageListing[ModelRow]):
         return safe(f"{m.name} {' '.join(m.channels)} {' '.join(m.groups)} {price}")
 
     def _state(self, channel: ChannelView | None, model: str) -> str:
-        """Returns the state of the channel, or of a single model that its upstream does not have."""
+        """Returns the state of a channel for this model: ``cooling`` also if the upstream lately did not have the
+        model.
+        """
         if channel is None:
             return "off"
         missing = channel.missing_models.get(model, 0) > self.session.now()
@@ -144,7 +143,7 @@ class ModelsListing(PageListing[ModelRow]):
         states = tuple((name, self._state(channels.get(name), model.name)) for name in model.channels)
         return ModelRow(model, states, month, tokens, calls, places)
 
-    def _examples(self, card: TextCard, model: ModelView, price: PriceView) -> None:
+    def _add_examples(self, card: TextCard, model: ModelView, price: PriceView) -> None:
         """Add what a call costs in the groups that have the model."""
         groups = [group for group in reversed(self.session.board.groups) if group.name in model.groups]
         factors = {group.multiplier: group.name for group in groups} or {MILLION: ""}
@@ -155,21 +154,26 @@ class ModelsListing(PageListing[ModelRow]):
         card.row("example", f"10k in + 1k out = {'   '.join(parts)}")
 
 
+def _channel_words(name: str, state: str) -> str:
+    """Returns the name of a channel, with its state if that is not ``ok``."""
+    return safe(name) if state == "ok" else f"{safe(name)} ({safe(fmt.channel_state(state), 16)})"
+
+
 def most_decimals(models: Sequence[ModelView]) -> int:
-    """Returns the decimals of the prices of the list: two, or up to 4 if one has more."""
+    """Returns the most decimals that a price in the table has: at least 2, and at most 4."""
     prices = [model.price for model in models if model.price is not None]
     rates = {rate for p in prices for rate in (p.input_nanos, p.cached_input_nanos, p.output_nanos)}
     return min(4, max((fmt.decimals(rate) for rate in rates if rate is not None), default=2))
 
 
 def price_range(views: Sequence[PriceView]) -> str:
-    """Returns the lowest and the highest of several prices."""
+    """Returns the lowest and the highest input and output rates of several prices."""
     sides = zip(*((view.input_nanos, view.output_nanos) for view in views), strict=True)
     return " / ".join(f"{fmt.price(min(side))} - {fmt.price(max(side))}" for side in sides)
 
 
 def price_text(price: PriceView | None, *, refused: bool = False) -> Iterator[tuple[str, str]]:
-    """Yields all of a price in words. ``refused``: calls without a price are refused."""
+    """Yields a whole price in words. ``refused``: whether calls of models without a price are refused."""
     if price is None:
         effect = "refused (page 9 can change that)" if refused else "counted but not charged"
         yield f"none: calls are {effect}; e sets a price, 0 makes it free", "warn"
@@ -266,7 +270,7 @@ def _source(row: ModelRow) -> str:
 
 
 def _tiers(price: PriceView) -> str:
-    """Returns ``, 1 tier``: longer inputs have another price."""
+    """Returns ``, 1 tier`` if longer inputs have another price."""
     return f", {fmt.count_text(price.tiers, 'tier')}" if price.tiers else ""
 
 

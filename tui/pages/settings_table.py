@@ -141,21 +141,22 @@ def console_rows(app: Any) -> Rows:
             change="kept in console.json of the data folder",
             changed=value != default,
         )
-    owners: preferences.Preferences = app.session.preferences
-    counts = [count_text(len(owners.keymap.changed), "key"), count_text(len(owners.themes), "theme")]
+    own_preferences: preferences.Preferences = app.session.preferences
+    counts = [count_text(len(own_preferences.keymap.changed), "key"), count_text(len(own_preferences.themes), "theme")]
     hint = f"{app.session.key('settings.edit')} creates it with examples"
-    problems = f"{len(owners.problems)} ignored" if owners.problems else ""
+    problems = f"{len(own_preferences.problems)} ignored" if own_preferences.problems else ""
     yield SettingRow(
         name="file",
         section="Console",
         label="Keys and themes",
         value=", ".join(filter(None, (*counts, problems))),
         default="0 keys, 0 themes",
-        meaning="\n".join(owners.problems) or f"Your owners keys and themes are in {preferences.NAME}. {hint}.",
+        meaning="\n".join(own_preferences.problems)
+        or f"Your own_preferences keys and themes are in {preferences.NAME}. {hint}.",
         applies=RESTART,
         change=str(app.session.config.home / preferences.NAME),
-        changed=bool(owners.keymap.changed or owners.themes),
-        wrong=bool(owners.problems),
+        changed=bool(own_preferences.keymap.changed or own_preferences.themes),
+        wrong=bool(own_preferences.problems),
     )
 
 

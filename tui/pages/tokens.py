@@ -37,7 +37,7 @@ COLOR_TONES = {Color.NONE: "", Color.RED: "bad", Color.YELLOW: "warn", Color.GRE
 """The tones of token colors, by which the theme draws names."""
 
 DRAWN = ("name", "group", "models", "budgets", "limits")
-"""Fields that the pane draws in a special way."""
+"""Fields that the pane shows in rows of their own."""
 
 
 class TokenRow(msgspec.Struct, frozen=True):
@@ -45,7 +45,8 @@ class TokenRow(msgspec.Struct, frozen=True):
 
     view: TokenView
     today: Nanos
-    seen: str
+    """The cost since midnight."""
+    last_used: str
     expires: str
 
 
@@ -68,20 +69,20 @@ class TokenListing(PageListing[TokenRow]):
 
     def lead(self, width: int) -> Content:
         tokens = self.session.board.tokens
-        on = sum(token.state == "active" for token in tokens)
-        tight = max(tokens, key=_highest_share, default=None)
+        active = sum(token.state == "active" for token in tokens)
+        fullest = max(tokens, key=_highest_share, default=None)
         listed = len(tokens) + (len(self.session.board.ended_tokens) if self.shows_ended else 0)
-        parts = [(f" {self.count_rows(listed)} {glyphs.DOT} {on} on", ""), *self._ended()]
-        if tight is not None and (share := _highest_share(tight)) >= 0.9:
-            parts.append((f" {glyphs.DOT} {safe(tight.name, 30)} is at {fmt.percent(share)}", budget_tone(share)))
+        parts = [(f" {self.count_rows(listed)} {glyphs.DOT} {active} on", ""), *self._ended_part()]
+        if fullest is not None and (share := _highest_share(fullest)) >= 0.9:
+            parts.append((f" {glyphs.DOT} {safe(fullest.name, 30)} is at {fmt.percent(share)}", budget_tone(share)))
         hint = f"   {self.session.key('tokens.connect')} shows how to use one, with a test call"
         return content(*fitting(width, parts, [(hint, "dim")]))
 
-    def _ended(self) -> list[tuple[str, str]]:
+    def _ended_part(self) -> list[tuple[str, str]]:
         """Returns how many tokens of ended programs there are, and the key that shows or hides them."""
         count, key = len(self.session.board.ended_tokens), self.session.key("tokens.ended")
-        what = f"shown ({key} hides" if self.shows_ended else f"hidden ({key} shows"
-        text = f" {glyphs.DOT} ended runs: {count:,} {what} them)"
+        state = f"shown ({key} hides" if self.shows_ended else f"hidden ({key} shows"
+        text = f" {glyphs.DOT} ended runs: {count:,} {state} them)"
         return [(text, "dim")] if count else []
 
     def detail(self, row: TokenRow, width: int) -> Content:
@@ -98,7 +99,7 @@ class TokenListing(PageListing[TokenRow]):
             card.row(budget.window.value, *budget_parts(budget, 8, text))
         if not token.budgets:
             card.row("budget", ("none of its own", "dim"))
-        self._history(card, row, width)
+        self._add_sums(card, row, width)
         card.row("limits", limits_text(token.limits) or ("none of its own", "dim"))
         card.row("models", *_models(token))
         add_details(card, [("created", fmt.moment(token.created_ms, now)), *details(TOKEN, token, *DRAWN)])
@@ -123,16 +124,17 @@ class TokenListing(PageListing[TokenRow]):
     def _row(self, token: TokenView) -> TokenRow:
         now = self.session.now()
         today = self.trends.newest(token.id)
-        seen = "now" if token.held_nanos else fmt.ago(now, token.last_used_ms)
+        last_used = "now" if token.held_nanos else fmt.ago(now, token.last_used_ms)
         expires = "never"
         if token.expires is not None:
             expires = "expired" if token.expires <= now else fmt.day(token.expires - 1)  # its last day
             if now < token.expires < now + 86_400_000:
                 expires = f"in {fmt.age(token.expires - now)}"
-        return TokenRow(token, today.cost_nanos if today else Nanos(0), seen, expires)
+        return TokenRow(token, today.cost_nanos if today else Nanos(0), last_used, expires)
 
-    def _history(self, card: TextCard, row: TokenRow, width: int) -> None:
-        costs = self.trends.values(row.view.id, lambda one: one.cost_nanos)
+    def _add_sums(self, card: TextCard, row: TokenRow, width: int) -> None:
+        """Add the cost and the calls of the last 30 days, and the totals."""
+        costs = self.trends.values(row.view.id, lambda day: day.cost_nanos)
         total = self.trends.totals.get(row.view.id)
         calls, refused = (total.calls - total.refused, total.refused) if total else (0, 0)
         errors = f", errors {fmt.percent((total.errors - refused) / calls)}" if total is not None and calls else ""
@@ -189,7 +191,7 @@ def _columns() -> Iterator[Column[TokenRow]]:
         tone=lambda r: "warn" if r.view.expires else "dim",
         sort=lambda r: r.view.expires or 1 << 62,
     )
-    yield Column("seen", "Seen", 5, lambda r: r.seen, right=True, sort=lambda r: r.view.last_used_ms or 0)
+    yield Column("seen", "Seen", 5, lambda r: r.last_used, right=True, sort=lambda r: r.view.last_used_ms or 0)
     yield number_column("spent", "Spent", 9, lambda r: r.view.spent_nanos, fmt.short_cost, rank=7, extra=True)
     yield number_column("calls", "Calls", 7, lambda r: r.view.calls, fmt.count, rank=7, extra=True)
     yield number_column("sees", "Models", 6, lambda r: len(r.view.sees), str, rank=8, extra=True)
@@ -224,34 +226,34 @@ def visible_models(session: ConsoleSession, values: Mapping[str, Any]) -> str:
     """Returns ``this token sees 3 models: ...`` for the group and patterns typed so far."""
     group = next((view for view in session.board.groups if view.name == values["group"]), None)
     offered = group.sees if group else []
-    fitting = [name for name in offered if matches(name, tuple(values["models"]))]
-    names = [name for name in fitting if group is None or not _is_empty_alias(session, group, name, fitting)]
+    allowed = [name for name in offered if matches(name, tuple(values["models"]))]
+    names = [name for name in allowed if group is None or not _is_empty_alias(session, group, name, allowed)]
     if not names:
-        why = "no pattern matches a model of its group" if offered else "its group has no enabled channel with models"
-        return f"this token sees no models: {why}"
-    shown = first_of([safe(name, 40) for name in names], 6)
-    return f"this token sees {fmt.count_text(len(names), 'model')}: {shown}{_missing_fallbacks(group, fitting)}"
+        cause = "no pattern matches a model of its group" if offered else "its group has no enabled channel with models"
+        return f"this token sees no models: {cause}"
+    first_names = first_of([safe(name, 40) for name in names], 6)
+    return f"this token sees {fmt.count_text(len(names), 'model')}: {first_names}{_missing_fallbacks(group, allowed)}"
 
 
-def _is_empty_alias(session: ConsoleSession, group: GroupView, name: str, fitting: Sequence[str]) -> bool:
+def _is_empty_alias(session: ConsoleSession, group: GroupView, name: str, allowed: Sequence[str]) -> bool:
     """Returns whether no channel of the group has a model of this name, and the token may use none that answers
     for it.
     """
-    channels = (serving for serving in session.board.channels if serving.enabled and group.name in serving.groups)
+    channels = [channel for channel in session.board.channels if channel.enabled and group.name in channel.groups]
     if any(model.name == name for channel in channels for model in channel.models):
         return False
-    return not any(other in fitting for rule in group.fallbacks if rule.model == name for other in rule.to)
+    return not any(fallback in allowed for rule in group.fallbacks if rule.model == name for fallback in rule.to)
 
 
-def _missing_fallbacks(group: GroupView | None, seen: Sequence[str]) -> str:
-    """Returns the models of the group that may not answer for those that the token sees, because its patterns leave
-    them out.
+def _missing_fallbacks(group: GroupView | None, allowed: Sequence[str]) -> str:
+    """Returns a clause about the fallbacks of allowed models that the token's patterns leave out; empty if there are
+    none.
     """
     rules = group.fallbacks if group is not None else ()
-    used = [rule for rule in rules if any(matches(name, (rule.model,)) for name in seen)]
-    barred = {name: None for rule in used for name in rule.to if name not in seen}
-    names = ", ".join(safe(name, 40) for name in barred)
-    return f"; its patterns leave out the {plural(len(barred), 'fallback')} {names}" if barred else ""
+    rules_in_use = [rule for rule in rules if any(matches(name, (rule.model,)) for name in allowed)]
+    missing = dict.fromkeys(name for rule in rules_in_use for name in rule.to if name not in allowed)
+    names = ", ".join(safe(name, 40) for name in missing)
+    return f"; its patterns leave out the {plural(len(missing), 'fallback')} {names}" if missing else ""
 
 
 async def edit(page: AnyPage) -> None:
@@ -291,25 +293,25 @@ async def connect(page: AnyPage) -> None:
 
 
 async def _create(page: AnyPage, template: TokenView | None) -> None:
-    """Create a token; its key is shown once, on the card that shows how to use it."""
+    """Create a token, and show its key."""
     add = page.session.client.add_token
     if (created := await ask_new(page, TokenForm(page.session, template, copy=True), add, template)) is not None:
         await _show_key(page, created)
 
 
-async def _show_key(page: AnyPage, made: NewToken) -> None:
-    """Show the key, which is never shown again."""
-    select_row(page, made.token.id)
-    await page.ask(Connect(page.session, made.token, key=made.key))
+async def _show_key(page: AnyPage, issued: NewToken) -> None:
+    """Show a new key, this once, on the card that shows how to use it."""
+    select_row(page, issued.token.id)
+    await page.ask(Connect(page.session, issued.token, key=issued.key))
 
 
 def _usage_warning(page: AnyPage, token: TokenView) -> str:
-    """Returns how much the token is used, as a warning."""
+    """Returns a sentence that warns how much the token is used."""
     if token.last_used_ms is None:
         return "It has never been used."
-    ago = fmt.ago(page.session.now(), token.last_used_ms)
-    last = "now" if ago == "now" else f"{ago} ago"
-    return f"{safe(token.name)} made {fmt.count_text(token.calls, 'call')}, the last one {last}."
+    age = fmt.ago(page.session.now(), token.last_used_ms)
+    last_call = "now" if age == "now" else f"{age} age"
+    return f"{safe(token.name)} made {fmt.count_text(token.calls, 'call')}, the last_call one {last_call}."
 
 
 def show_ended(page: AnyPage) -> None:
@@ -321,7 +323,7 @@ def show_ended(page: AnyPage) -> None:
 
 
 async def why(page: AnyPage) -> None:
-    """Show what would happen to the token's calls."""
+    """Show what would happen to a call of the token."""
     if (token := selection(page)) is not None:
         await page.ask(WhyScreen(page.session, token.name, token.sees[0] if token.sees else ""))
 

@@ -394,15 +394,11 @@ class Form(DialogScreen[Any]):
                 self._wrong.append(id_)
             row.edited = row.edited or row.changed
             row.complain(complaint if (row.edited or self._tried) and not row.choosing else "")
-        self._show_preview(safe_lines(self.plan.preview(values)) if not self._wrong else "")
+        _show_preview(self, safe_lines(self.plan.preview(values)) if not self._wrong else "")
         command = self._command()
         self.query_one("#copy").set_class(not command, "-none")
         self.query_one(".command", Static).update(content((f"$ {safe(command)}" if command else "", "dim")))
         return None if self._wrong else values
-
-    def _show_preview(self, text: str, tone: str = "live") -> None:
-        """Show a sentence below the fields: the preview, or what happens to the form."""
-        self.query_one(".preview", Static).update(content((text, tone)))
 
     @on(Input.Changed)
     @on(Picker.Picked)
@@ -480,7 +476,7 @@ class Form(DialogScreen[Any]):
         elif not self._busy:
             self._busy = True
             if self.plan.progress_text:
-                self._show_preview(safe_lines(self.plan.progress_text))
+                _show_preview(self, safe_lines(self.plan.progress_text))
             self.run_worker(self._save(values), group="save", exit_on_error=True)
 
     async def _save(self, values: Values) -> None:
@@ -495,7 +491,7 @@ class Form(DialogScreen[Any]):
                 self.fields.go_to(field)
             else:
                 gone = error.code == "server_gone"
-                self._show_preview(NO_SERVER if gone else safe_lines(advice_in(self, error.message)), "bad")
+                _show_preview(self, NO_SERVER if gone else safe_lines(advice_in(self, error.message)), "bad")
         finally:
             self._busy = False
 
@@ -508,6 +504,11 @@ class Form(DialogScreen[Any]):
         except BadRequest:
             return ""
         return f"tollkeeper {command}" if command else ""
+
+
+def _show_preview(form: Form, text: str, tone: str = "live") -> None:
+    """Show a sentence below the fields: the preview, progress, or an error."""
+    form.query_one(".preview", Static).update(content((text, tone)))
 
 
 def _keep_closed(field: Widget | None) -> None:

@@ -18,7 +18,7 @@ from tests.tui.owner import Owner, listed, listing, press, said, screen, shown, 
 from tests.tui.stage import NOW, channel, model, words
 from tui.app import Console
 from tui.format import clock
-from tui.pages.channel_actions import KEEP, REMOVE, RESUME, discovered_body, discovered_options, keys_command
+from tui.pages.channel_actions import KEEP, REMOVE, RESUME, discovered_body, keys_command, offer_text
 from tui.widgets.choices import MultiSelect
 from tui.widgets.form import FormRow
 
@@ -432,10 +432,7 @@ def test_a_name_that_is_taken_becomes_another() -> None:
 
 
 def test_where_it_is_and_what_it_has_is_shown() -> None:
-    assert [text.split("   ")[-1] for _, text in discovered_options([LOCAL, VENDOR])] == [
-        "qwen3:8b",
-        "with env:G",
-    ]
+    assert [offer_text(offer).split("   ")[-1] for offer in (LOCAL, VENDOR)] == ["qwen3:8b", "with env:G"]
 
 
 async def test_what_is_chosen_becomes_a_channel() -> None:

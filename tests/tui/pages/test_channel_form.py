@@ -8,7 +8,7 @@ from gateway.domain.errors import BadRequest
 from gateway.domain.views import ChannelView
 from tests.domain.field_samples import ODD
 from tests.tui.stage import FakeClient, channel, console
-from tui.pages.channel_form import ChannelForm, warning
+from tui.pages.channel_form import ChannelForm, form_preview
 
 
 def typed_into(
@@ -30,7 +30,7 @@ def form(view: ChannelView | None = None, copy: Any = False, **typed: str) -> tu
 
 
 def warn(**typed: str) -> str:
-    return warning(typed_into(None, False, typed)[2])
+    return form_preview(typed_into(None, False, typed)[2])
 
 
 def test_a_form_that_is_left_as_it_is_changes_nothing() -> None:

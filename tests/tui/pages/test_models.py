@@ -8,7 +8,7 @@ from gateway.domain.price_view import PriceView
 from gateway.domain.units import DOLLAR, Nanos
 from tests.tui.owner import Owner, press, proposal, said, screen, shown, until
 from tests.tui.stage import channel, words
-from tui.pages.models import guard_prices, preselected_prices, price_changes, price_list_summary, price_options
+from tui.pages.models import needs_acceptance, preselected_prices, price_changes, price_list_summary, price_options
 from tui.widgets.form import FormRow
 
 
@@ -31,8 +31,8 @@ def test_prices_for_longer_inputs_are_offered_in_words() -> None:
 def test_what_looks_wrong_is_not_imported_unless_it_is_chosen() -> None:
     rows = price_changes(Owner().proposals)
     assert preselected_prices(rows) == ["my-finetune-7"]
-    assert not guard_prices(rows, ["my-finetune-7"])
-    assert guard_prices(rows, ["gpt-5-mini"])
+    assert not needs_acceptance(rows, ["my-finetune-7"])
+    assert needs_acceptance(rows, ["gpt-5-mini"])
 
 
 def test_what_stays_is_counted() -> None:
