@@ -1,6 +1,7 @@
-"""The console: header, one page at a time, footer. It connects the parts; each page is made when it is first opened.
+"""Console: the app, which connects the parts: the header, one page at a time, and the footer.
 
-Events are applied to the board as they arrive; the screen is refreshed from it at most five times a second.
+Events of the server are applied to the board as they arrive; the screen is redrawn from the board at most five times a
+second. A page is created when it is first opened.
 """
 
 import gc
@@ -43,7 +44,7 @@ from tui.widgets.search_input import open_palette
 
 
 def palette() -> type[Provider]:
-    """Returns the entries of the palette. Their file needs those of all pages, so it is loaded late."""
+    """Returns the provider of the palette's entries. Its file needs the files of all pages, so it is loaded late."""
     provider: type[Provider] = importlib.import_module("tui.palette").Palette
     return provider
 
@@ -82,21 +83,21 @@ class Console(ConsoleApp):
         self.note = note
         self.failure: GatewayError | None = None
         """Why no server could be found or started."""
-        self.kept = msgspec.json.encode(session.lasting_state)
-        for known in (*themes.THEMES, *session.preferences.themes):
-            self.register_theme(known)
+        self.stored_state = msgspec.json.encode(session.lasting_state)
+        for available in (*themes.THEMES, *session.preferences.themes):
+            self.register_theme(available)
         self.theme = global_actions.shown_theme(session, theme or session.state.theme, colour=colour)
         self.no_color = self.no_color or self.theme == themes.PLAIN
-        self._first_theme = self.theme
-        """The theme with which the stylesheet is read first; empty afterwards."""
+        self._initial_theme = self.theme
+        """The theme with which the stylesheet is loaded; empty afterwards."""
         self.stylesheet.set_variables(self.get_css_variables())
 
     def refresh_css(self, animate: bool = True) -> None:  # noqa: FBT001, FBT002 - Textual's
-        """Refresh the styles. Textual also asks for this at the start, for the theme with which the stylesheet is
-        read anyway.
+        """Refresh the styles. Textual also does this at the start, for the theme with which the stylesheet is loaded
+        anyway: that is skipped.
         """
-        first, self._first_theme = self._first_theme, ""
-        if first != self.theme:
+        initial, self._initial_theme = self._initial_theme, ""
+        if initial != self.theme:
             super().refresh_css(animate)
 
     def compose(self) -> ComposeResult:
@@ -105,9 +106,9 @@ class Console(ConsoleApp):
         yield Footer()
 
     async def on_mount(self) -> None:
-        for messages in self.screen.query(ToastRack):
-            self.screen.move_child(messages, after=self.query_one(Footer))  # the last one is drawn over the others
-            messages.display = False  # as Textual sets it after the first frame, which would be laid out again
+        for toasts in self.screen.query(ToastRack):
+            self.screen.move_child(toasts, after=self.query_one(Footer))  # the last one is drawn over the others
+            toasts.display = False  # as Textual sets it after the first frame, which would be laid out again
         self.set_keymap(self.session.keymap.bindings())
         page = self.session.state.page
         await self.action_page(page if page in PAGE_IDS else PAGE_IDS[0])
@@ -160,8 +161,8 @@ class Console(ConsoleApp):
 
     def action_go_to(self, page: str, row: str) -> None:
         """Open a page with the cursor on a row, if one is given."""
-        there = global_actions.go_to(self, page, row) if row else self.action_page(page)
-        self.run_worker(there, group=DIALOG_WORKERS)
+        opening = global_actions.go_to(self, page, row) if row else self.action_page(page)
+        self.run_worker(opening, group=DIALOG_WORKERS)
 
     def action_act_on_page(self, verb: str) -> None:
         """Run one of the actions of the open page."""
@@ -178,8 +179,8 @@ def actions_by_page() -> dict[str, list[Action]]:
 
 
 def _connect(app: Console) -> None:
-    """Connect once the first frame is on the screen. Garbage is collected from now on; objects made by the start are
-    kept.
+    """Connect to the server once the first frame is on the screen. Garbage is collected from now on, except for the
+    objects that the start has created.
     """
     if not gc.isenabled():
         gc.freeze()
@@ -188,21 +189,21 @@ def _connect(app: Console) -> None:
 
 
 def run(config: Config) -> int:
-    """Run the console on this home: find or start the server. Returns the exit code. Raises if no server is
-    available.
+    """Run the console with the server of this home, which is found or started. Returns the exit code. Raises
+    GatewayError if no server is available.
     """
     return run_with(config, ServerLauncher(config))
 
 
 def run_with(config: Config, link: ServerLink) -> int:
-    """Run the console with the server of a given link."""
+    """Run the console with the server of a link, like ``run``."""
     state, note = saved_state.load(config.home)
-    own = preferences.load(config.home, actions_by_page)
-    note = "\n".join(filter(None, (note, preferences.note(own.problems))))
-    session = ConsoleSession(config, now, state, own, in_ascii=wants_ascii(os.environ, state.ascii))
+    own_preferences = preferences.load(config.home, actions_by_page)
+    note = "\n".join(filter(None, (note, preferences.note(own_preferences.problems))))
+    session = ConsoleSession(config, now, state, own_preferences, in_ascii=wants_ascii(os.environ, state.ascii))
     theme = themes.PLAIN if terminal.has_few_colours(os.environ) else ""
     app = Console(session, link, note=note, colour=not os.environ.get("NO_COLOR"), theme=theme)
-    gc.disable()  # until the first frame: nothing of it is garbage
+    gc.disable()  # until the first frame, because the start creates no garbage
     status = app.run(mouse=state.mouse) or ExitStatus()
     global_actions.save_state(app)
     if app.failure is not None:
@@ -215,5 +216,5 @@ def run_with(config: Config, link: ServerLink) -> int:
 
 
 def now() -> Millis:
-    """Returns the time by the wall clock."""
+    """Returns the time of the wall clock."""
     return Millis(time.time_ns() // 1_000_000)

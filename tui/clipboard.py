@@ -1,7 +1,7 @@
-"""Clipboard: texts are copied through the terminal and by programs of this machine; otherwise they are shown.
+"""Clipboard: texts are copied through the terminal and by programs of this machine. If neither works, they are shown.
 
 The escape sequence OSC 52 works over ssh, but not in every terminal, and terminals do not confirm it. tmux ignores it
-by default, but has a command. A program such as ``xclip`` works only on the machine that runs the console.
+by default, but has a command for it. A program such as ``xclip`` works only on the machine that runs the console.
 """
 
 import os
@@ -22,7 +22,7 @@ from tui.screens import DialogScreen
 from tui.text import content, safe_lines
 from tui.widgets.dialogs import toast
 
-LIMIT = 70_000
+OSC52_LIMIT = 70_000
 """The most bytes of text that terminals accept in one sequence."""
 
 NOTE = "If nothing arrives, your terminal may block it: docs/console.md, Copying."
@@ -34,39 +34,45 @@ GOOD_TERMS = ("xterm-kitty", "xterm-ghostty", "alacritty", "foot", "wezterm", "c
 
 
 def copy_text(node: DOMNode, text: str, message: str) -> None:
-    """Copy a text and say so, briefly for a long one; or show it, to be selected by hand."""
-    message = (
-        message if len(message) <= 200 else f"{message[:199]}\N{HORIZONTAL ELLIPSIS}"
-    )  # it covers the page for a while
-    small = len(text.encode()) <= LIMIT
+    """Copy a text and show ``message``, cut if it is long. If the text cannot be copied, show it, to be selected by
+    hand.
+    """
+    if len(message) > 200:  # it covers the page for a while
+        message = f"{message[:199]}\N{HORIZONTAL ELLIPSIS}"
+    fits_osc52 = len(text.encode()) <= OSC52_LIMIT
     programs = clipboard_programs(os.environ)
-    osc = accepts_osc52(os.environ) if small else False
-    if osc is not False:
+    osc52 = accepts_osc52(os.environ) if fits_osc52 else False
+    if osc52 is not False:
         node.app.copy_to_clipboard(text)
     if programs:
         _run(node.app, programs, text)
-    if node.app.is_headless or programs or osc:
+    if node.app.is_headless or programs or osc52:
         toast(node, message)
-    elif osc is None:
+    elif osc52 is None:
         toast(node, f"{message}\n{NOTE}")
     else:
-        unable = "this terminal does not accept copied text"
-        node.app.push_screen(CopyByHand(text, unable if small else "the text is too long for the terminal to copy"))
+        unsupported, too_long = (
+            "this terminal does not accept copied text",
+            "the text is too long for the terminal to copy",
+        )
+        node.app.push_screen(CopyByHand(text, unsupported if fits_osc52 else too_long))
 
 
 def accepts_osc52(environ: Mapping[str, str]) -> bool | None:
-    """Returns whether the terminal accepts OSC 52, as far as the environment shows; None if unknown."""
+    """Returns whether the terminal accepts OSC 52, as far as the environment shows; None if it is not is_accepted."""
     term, program = environ.get("TERM", ""), environ.get("TERM_PROGRAM", "")
     if program == "Apple_Terminal" or term.startswith("linux") or environ.get("STY"):
         return False
     if environ.get("TMUX"):
-        return None  # according to its option set-clipboard
-    known = any(environ.get(name) for name in TAKES_OSC52) or program in GOOD_PROGRAMS
-    return True if known or term.startswith(GOOD_TERMS) else None
+        return None  # that depends on its option set-clipboard
+    is_accepted = any(environ.get(name) for name in TAKES_OSC52) or program in GOOD_PROGRAMS
+    return True if is_accepted or term.startswith(GOOD_TERMS) else None
 
 
 def clipboard_programs(environ: Mapping[str, str], platform: str = sys.platform) -> list[list[str]]:
-    """Returns commands that read a text from standard input: tmux's, and one of the system if it has a display."""
+    """Returns the commands that copy their standard input: one of the system if there is a display, and that of
+    tmux.
+    """
     candidates: list[list[str]] = []
     if platform == "darwin":
         candidates = [["pbcopy"]]
@@ -92,11 +98,11 @@ def _pipe(command: list[str], text: str) -> None:
     try:
         subprocess.run(command, input=text.encode(), timeout=2.0, check=False, stdout=quiet, stderr=quiet)
     except (OSError, subprocess.TimeoutExpired):
-        return  # another way may have worked
+        return  # another command, or the terminal, may have copied it
 
 
 class CopyByHand(DialogScreen[None]):
-    """Shows the text unchanged, without a border at its sides, so that selected lines contain nothing else."""
+    """Shows a text unchanged and without a border at its sides, so that selected lines contain nothing else."""
 
     DEFAULT_CSS = """
     CopyByHand .sheet { width: 100%; height: auto; max-height: 90%; background: $surface;
@@ -107,13 +113,15 @@ class CopyByHand(DialogScreen[None]):
         Binding("escape,q,enter", "dismiss", "Close"),
     ]
 
-    def __init__(self, text: str, why: str) -> None:
+    def __init__(self, text: str, reason: str) -> None:
         super().__init__()
         self._text = text
-        self._why = why
+        self._reason = reason
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="sheet"):
-            yield Static(content((f"Not copied: {self._why}. Select it with shift and the mouse; esc closes.", "warn")))
+            yield Static(
+                content((f"Not copied: {self._reason}. Select it with shift and the mouse; esc closes.", "warn"))
+            )
             with VerticalScroll():
                 yield Static(Content(safe_lines(self._text, limit=20_000, lines=400)))

@@ -1,4 +1,4 @@
-"""Console app: the interface of the console for its parts: its session, the open page, and going to another page."""
+"""ConsoleApp: what the parts of the console know of it: its session, the open page, and opening another page."""
 
 from textual.widgets import ContentSwitcher
 
@@ -14,14 +14,14 @@ from tui.widgets.header import Header
 
 
 class ConsoleApp(CrashReportingApp[ExitStatus]):
-    """The console without its start, its events and the effects of its global actions."""
+    """The console without its start, the events of its server and its global actions."""
 
     session: ConsoleSession
     feed: ConsoleFeed
     colour: bool
     """Whether colours are used. False if NO_COLOR is set; then there is only one theme."""
-    kept: bytes
-    """The saved state as it was read or saved last."""
+    stored_state: bytes
+    """The saved state, encoded, as it was last loaded or saved."""
     _drawn = _page_drawn = (-1, -1)
     """The board's version and the time when header and page were last drawn."""
 
@@ -31,13 +31,13 @@ class ConsoleApp(CrashReportingApp[ExitStatus]):
         return self.query_one(f"ContentSwitcher > #{self.query_one(ContentSwitcher).current}", ConsolePage)
 
     async def action_page(self, page: str) -> None:
-        """Open a page; it is created when first opened."""
+        """Open a page, and create it if it was never open. An unknown page is ignored."""
         if page not in PAGE_IDS:
             return
         switcher = self.query_one(ContentSwitcher)
         if not switcher.query(f"#{page}"):
-            made: AnyPage = page_class(page)
-            await switcher.mount(made(self.session))
+            new_page: AnyPage = page_class(page)
+            await switcher.mount(new_page(self.session))
         switcher.current = self.session.state.page = page
         self.query_one(Header).page = page
         footer = self.query_one(Footer)
@@ -48,11 +48,11 @@ class ConsoleApp(CrashReportingApp[ExitStatus]):
         self.renew()
 
     def renew(self) -> None:
-        """Draw changes; at least once a second for ages and countdowns, more often while calls run."""
+        """Draw what changed; ages and countdowns every second, and more often while calls run."""
         session = self.session
         stamp = (session.board.version, session.now() // (200 if session.board.calls.running else 1000))
         headers = self.query(Header)
-        if not headers:  # it is gone while the console closes
+        if not headers:  # the console is closing
             return
         if stamp != self._drawn:
             self._drawn = stamp

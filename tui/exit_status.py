@@ -1,7 +1,7 @@
-"""Exit: how the console was left, as an exit code and a sentence for the shell, and what happens after a crash.
+"""ExitStatus: how the console ended, as an exit code and a sentence for the shell, and the report of a crash.
 
-A bug in our code restores the terminal, prints one sentence and writes a report without values. Textual would print a
-traceback with all local variables, and forms contain keys.
+After a crash the terminal is restored, one sentence is printed, and a report without values is written. Textual would
+print a traceback with all local variables, and forms contain keys.
 """
 
 import traceback
@@ -15,19 +15,19 @@ from tui.key_queue import KeyQueueApp
 
 
 class ExitStatus(msgspec.Struct, frozen=True):
-    """The result of the app."""
+    """The result of the app. The sentence is printed to standard error; empty if there is nothing to say."""
 
     sentence: str = ""
     code: int = 0
 
 
-def after_leaving(address: str, program: str = "tollkeeper") -> ExitStatus:
+def left_status(address: str, program: str = "tollkeeper") -> ExitStatus:
     """Returns the status if the server keeps running. ``program`` is the command line that finds this data folder."""
-    where = f"still serving {address}" if address else "the server keeps running"
-    return ExitStatus(f"console closed; {where} ('{program}' reopens it, '{program} stop' stops the server)")
+    state = f"still serving {address}" if address else "the server keeps running"
+    return ExitStatus(f"console closed; {state} ('{program}' reopens it, '{program} stop' stops the server)")
 
 
-def while_draining() -> ExitStatus:
+def draining_status() -> ExitStatus:
     """Returns the status if the server stops by itself."""
     return ExitStatus("console closed; the server stops when its running calls have finished")
 
@@ -38,7 +38,7 @@ Result = TypeVar("Result")
 
 
 class CrashReportingApp(KeyQueueApp[Result]):
-    """An app that keeps its exception for its caller."""
+    """An app that keeps its uncaught exception for its caller."""
 
     crash: Exception | None = None
 
@@ -50,12 +50,12 @@ class CrashReportingApp(KeyQueueApp[Result]):
 
 
 def write_report(home: Path, error: Exception) -> str:
-    """Write the traceback into the home. Returns the sentence about it."""
+    """Write the traceback into the home. Returns the sentence about the crash and the report."""
     path = home / REPORT
-    where = f"details are in {path}"
+    outcome = f"details are in {path}"
     try:
         path.touch(mode=0o600)
         path.write_text("".join(traceback.format_exception(error)), encoding="utf-8")
     except OSError as exc:
-        where = f"no report could be written: {exc.strerror}"
-    return f"the console crashed ({type(error).__name__}); the server keeps running, and {where}"
+        outcome = f"no report could be written: {exc.strerror}"
+    return f"the console crashed ({type(error).__name__}); the server keeps running, and {outcome}"

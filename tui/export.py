@@ -17,7 +17,7 @@ ENDINGS = (".csv", ".jsonl")
 
 
 def export_path(text: str) -> Path:
-    """Returns the file to write. Raises BadRequest if it cannot be written."""
+    """Returns the path of the file to write. Raises BadRequest if the name is not valid, or the file exists."""
     path = Path(text.strip()).expanduser()
     if path.suffix not in ENDINGS:
         raise BadRequest(f"the name must end in {' or '.join(ENDINGS)}")
@@ -29,14 +29,16 @@ def export_path(text: str) -> Path:
 
 
 def write_rows(path: Path, rows: Iterable[msgspec.Struct]) -> int:
-    """Write a new file that only the owner may read. Returns the number of rows. Raises Conflict."""
+    """Write the rows into a new file that only the owner may read. Returns their number. Raises Conflict if
+    that fails.
+    """
     is_csv, count = path.suffix == ".csv", 0
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             for row in rows:
                 if count == 0 and is_csv:
-                    file.write(_csv(type(row).__struct_encode_fields__))
+                    file.write(_csv_text(type(row).__struct_encode_fields__))
                 file.write(csv_line(row) if is_csv else msgspec.json.encode(row).decode() + "\n")
                 count += 1
     except OSError as exc:
@@ -45,11 +47,11 @@ def write_rows(path: Path, rows: Iterable[msgspec.Struct]) -> int:
 
 
 def csv_line(row: msgspec.Struct) -> str:
-    """Returns its fields in order: text made harmless, lists as JSON, nothing for null.
+    """Returns the fields of a row in order, as a line of CSV: texts made harmless, lists as JSON, nothing for null.
 
-    A text that a spreadsheet would read as a formula starts with an apostrophe.
+    An apostrophe is put before a text that a spreadsheet would read as a formula.
     """
-    return _csv([_cell(getattr(row, name)) for name in row.__struct_fields__])
+    return _csv_text([_cell(getattr(row, name)) for name in row.__struct_fields__])
 
 
 def _cell(value: object) -> str:
@@ -59,7 +61,7 @@ def _cell(value: object) -> str:
     return "" if value is None else msgspec.json.encode(value).decode()
 
 
-def _csv(cells: Iterable[str]) -> str:
+def _csv_text(cells: Iterable[str]) -> str:
     line = io.StringIO()
     csv.writer(line, lineterminator="\n").writerow(cells)
     return line.getvalue()

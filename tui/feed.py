@@ -1,7 +1,7 @@
-"""Feed: one worker that reads the server's events and posts them in batches; it reconnects when the server is back.
+"""ConsoleFeed: reads the server's events, in one worker, and reconnects when the server is back.
 
-Events are read as they arrive, but a message is posted only after the last batch was fetched: the app never has more
-than one message of them to handle.
+Events are collected as they arrive. A message about them is posted only after the app has taken the previous ones, so
+at most one such message waits in the app's queue.
 """
 
 import asyncio
@@ -15,11 +15,11 @@ from gateway.domain.events import AnyEvent, Snapshot
 from tui.session import AttachedServer, ServerLink
 
 STOPPED = "it stopped"
-"""The reason if the connection ended without another one."""
+"""The reason of a disconnection if no error tells another one."""
 
 
 class ConsoleFeed:
-    """Runs as long as the console does."""
+    """The connection to the server, for as long as the console runs."""
 
     class Starting(Message):
         """Posted when no server runs here and one is being started."""
@@ -35,7 +35,9 @@ class ConsoleFeed:
         """Posted when events are waiting: fetch them with ``take_events``."""
 
     class Disconnected(Message):
-        """Posted when the server is gone. ``fatal``: none was found at the start, and none can be started."""
+        """Posted when the server is gone. ``fatal``: the error if none was found at the start, and none can be
+        started.
+        """
 
         def __init__(self, reason: str, fatal: GatewayError | None = None) -> None:
             self.reason = reason
@@ -45,21 +47,23 @@ class ConsoleFeed:
     def __init__(self, link: ServerLink, post: Callable[[Message], object]) -> None:
         self._link = link
         self._post = post
-        self._waiting: list[AnyEvent] = []
-        self._start = asyncio.Event()
+        self._events: list[AnyEvent] = []
+        self._start_requested = asyncio.Event()
         self._received = False
 
     def take_events(self) -> list[AnyEvent]:
-        """Returns the events since this was last called, in order."""
-        events, self._waiting = self._waiting, []
+        """Returns the events that have arrived since this was last called, in order."""
+        events, self._events = self._events, []
         return events
 
     def start_server(self) -> None:
-        """Start a server instead of waiting for one to come back."""
-        self._start.set()
+        """Start a server instead of waiting until one is back."""
+        self._start_requested.set()
 
     async def run(self) -> None:
-        """Attach, listen, and attach again, without end. Returns only if no first server can be found or started."""
+        """Attach to the server, read its events until it is gone, and attach again, without end. Returns only if no
+        server can be found or started at first.
+        """
         try:
             attached = await self._link.find()
             if attached is None:
@@ -77,21 +81,23 @@ class ConsoleFeed:
             attached = await self._reconnect(wait)
 
     async def _listen(self, client: control.ControlClient) -> str:
-        """Read events until the stream ends. Returns the reason."""
+        """Read events until the stream ends. Returns the reason why it ended."""
         try:
             async for event in client.events(recent=1000):
                 self._received = self._received or isinstance(event, Snapshot)
-                self._waiting.append(event)
-                if len(self._waiting) == 1:
+                self._events.append(event)
+                if len(self._events) == 1:
                     self._post(self.EventsReady())
         except GatewayError as error:
             return STOPPED if error.code == "server_gone" else error.message
         return STOPPED
 
     async def _reconnect(self, wait: float) -> AttachedServer:
-        """Returns the server once it is back, checked less and less often, or one that is started on request."""
+        """Returns the server once it is back, which is checked less and less often, or one that was started on
+        request.
+        """
         while True:
-            if await self._start_requested(wait):
+            if await self._is_start_requested(wait):
                 try:
                     return await self._link.ensure()
                 except GatewayError as error:
@@ -100,11 +106,12 @@ class ConsoleFeed:
                 return server
             wait = min(2.0, wait * 1.5)
 
-    async def _start_requested(self, wait: float) -> bool:
+    async def _is_start_requested(self, wait: float) -> bool:
+        """Wait for some seconds. Returns True, at once, if a start is requested."""
         try:
             async with asyncio.timeout(wait):
-                await self._start.wait()
+                await self._start_requested.wait()
         except TimeoutError:
             return False
-        self._start.clear()
+        self._start_requested.clear()
         return True

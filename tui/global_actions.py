@@ -1,4 +1,4 @@
-"""Global actions: the actions of every page: theme, help, undo, restart, stop, leave, going to a row."""
+"""Global actions: the actions that every page has, such as theme, help, undo, stop and quit, and what they need."""
 
 import importlib
 import os
@@ -29,14 +29,14 @@ AppVerb = Callable[[ConsoleApp], Awaitable[None] | None]
 
 
 async def choose_theme(app: ConsoleApp) -> None:
-    """Let the user choose a theme from a list; the one under the cursor is shown at once."""
+    """Let the user choose a theme from a list. The one under the cursor is applied at once."""
     if not app.colour:
         toast(app, "NO_COLOR is set, so there is only one theme", bad=True)
         return
-    before = app.theme
-    dialog = choices.ChooseOne("Theme", theme_options(app.session), before, partial(apply_theme, app))
+    previous = app.theme
+    dialog = choices.ChooseOne("Theme", theme_options(app.session), previous, partial(apply_theme, app))
     chosen = await app.push_screen_wait(dialog)
-    apply_theme(app, chosen or before)
+    apply_theme(app, chosen or previous)
 
 
 THEME_NOTES = {
@@ -48,25 +48,25 @@ THEME_NOTES = {
 
 
 def theme_options(session: ConsoleSession) -> list[tuple[str, str]]:
-    """Returns names and descriptions of the built-in themes, then of the owner's own."""
-    own = ((theme.name, "yours, from console.toml") for theme in session.preferences.themes)
-    return [*THEME_NOTES.items(), *own]
+    """Returns names and descriptions of the built-in themes, then of the owner's own_themes."""
+    own_themes = ((theme.name, "yours, from console.toml") for theme in session.preferences.themes)
+    return [*THEME_NOTES.items(), *own_themes]
 
 
 def apply_theme(app: ConsoleApp, name: str) -> None:
-    """Apply a theme; without colours everything uses the terminal's default colours."""
+    """Apply a theme, or the one that replaces it if it is unknown or there are no colours."""
     shown = shown_theme(app.session, name, colour=app.colour)
     app.no_color = shown == themes.PLAIN
     app.theme = shown
-    if app.colour and shown == name:  # a theme whose file is invalid now is used again once it is valid
+    if app.colour and shown == name:  # otherwise the saved name stays, for when the theme is valid again
         app.session.state.theme = name
     app.refresh_css(animate=False)
 
 
 def shown_theme(session: ConsoleSession, name: str, *, colour: bool) -> str:
-    """Returns the theme to use: the first for an unknown name, and the plain one without colours."""
-    known = name if name in dict(theme_options(session)) else themes.NAMES[0]
-    return known if colour else themes.PLAIN
+    """Returns the name of the theme to use: the first one for an unknown name, the plain one without colours."""
+    valid_name = name if name in dict(theme_options(session)) else themes.NAMES[0]
+    return valid_name if colour else themes.PLAIN
 
 
 def help(app: ConsoleApp) -> None:  # noqa: A001 - the verb's name
@@ -77,28 +77,28 @@ def help(app: ConsoleApp) -> None:  # noqa: A001 - the verb's name
 
 
 async def confirm_revival(app: ConsoleApp, reasons: Sequence[str]) -> bool:
-    """Ask whether a key or token may work again."""
+    """Ask whether a key or token may work again, which a change would make. ``reasons`` are shown."""
     confirmed = await app.push_screen_wait(Confirm("Let it work again?", "\n".join(reasons), "Let it work"))
     return bool(confirmed)
 
 
 def history(app: ConsoleApp) -> None:
-    """Show every change; each can be undone there."""
+    """Show all changes of the configuration; each can be undone there."""
     app.push_screen(changes.HistoryScreen(app.session))
 
 
 def warn_of_budget(app: ConsoleApp, incident: Incident) -> None:
-    """Show one message if most or all of a budget is spent.
-
-    Call it before the board has the incident, which also changes with each call that is refused for it.
+    """Show a message if most or all of a budget is spent. It must be called before the incident is applied to the
+    board, because an incident that is there already has been shown: it changes again with each call that is refused for
+    it.
     """
-    known = [(other.id, other.reason, other.ended) for other in app.session.board.incidents.newest()]
-    if (incident.id, incident.reason, None) not in known:
+    previous = [(other.id, other.reason, other.ended) for other in app.session.board.incidents.newest()]
+    if (incident.id, incident.reason, None) not in previous:
         toast(app, f"Of the {safe(incident.budget, 80)}, {safe(incident.reason, 80)}.", bad=True)
 
 
 def restart(app: ConsoleApp) -> None:
-    """Start the server again."""
+    """Start the server again, if it is gone."""
     if app.session.link == "gone":
         app.session.link = "starting"
         app.feed.start_server()
@@ -116,18 +116,18 @@ async def stop(app: ConsoleApp) -> None:
 
 
 async def _stop_warning(session: ConsoleSession) -> str:
-    """Returns what stopping the server interrupts."""
+    """Returns which calls and consoles are affected if the server stops."""
     running = len(session.board.calls.running)
-    parts = ["New calls are rejected from now on."]
+    sentences = ["New calls are rejected from now on."]
     if running:
-        parts.append(f"{running:,} running {plural(running, 'call')} may finish first.")
+        sentences.append(f"{running:,} running {plural(running, 'call')} may finish first.")
     try:
-        others = (await session.client.status()).watchers - 1
+        other_consoles = (await session.client.status()).watchers - 1
     except GatewayError:
-        others = 0
-    if others > 0:
-        parts.append(f"{others:,} other {plural(others, 'console')} will lose the server.")
-    return f"{' '.join(parts)}\n{session.key('app.leave')} quits the console and keeps the server running."
+        other_consoles = 0
+    if other_consoles > 0:
+        sentences.append(f"{other_consoles:,} other {plural(other_consoles, 'console')} will lose the server.")
+    return f"{' '.join(sentences)}\n{session.key('app.leave')} quits the console and keeps the server running."
 
 
 async def stop_and_leave(app: ConsoleApp) -> None:
@@ -137,7 +137,7 @@ async def stop_and_leave(app: ConsoleApp) -> None:
     try:
         await launch.stop(client.endpoint, wait_s=app.session.config.drain_s + 5)
     except Unavailable:
-        app.exit(exit_status.while_draining())
+        app.exit(exit_status.draining_status())
         return
     app.exit(exit_status.ExitStatus(f"server stopped ('{app.session.restart_command}' starts it again)"))
 
@@ -145,11 +145,11 @@ async def stop_and_leave(app: ConsoleApp) -> None:
 async def leave(app: ConsoleApp) -> None:
     """Quit as the settings say: the server keeps running, unless it was started here and ``stop_on_leave`` is set."""
     session = app.session
-    if session.link != "attached":  # also after a stop, while the board still shows the server
+    if session.link != "attached":  # the board may still show a server that has stopped
         text = f"console closed; no server is running ('{session.restart_command}' starts one)"
         app.exit(exit_status.ExitStatus(text))
     elif session.board.stopping is not None:
-        app.exit(exit_status.while_draining())
+        app.exit(exit_status.draining_status())
     elif session.started_here and await _stops_on_leave(session):
         await stop(app)
     else:
@@ -158,16 +158,16 @@ async def leave(app: ConsoleApp) -> None:
 
 def detach(app: ConsoleApp) -> None:
     """Quit, and always keep the server running."""
-    app.exit(exit_status.after_leaving(app.session.address, app.session.program))
+    app.exit(exit_status.left_status(app.session.address, app.session.program))
 
 
 def how_to_leave(app: ConsoleApp) -> None:
-    """Say how to leave, after Ctrl+C, which does not quit here."""
-    leave, stop_too = app.session.key("app.leave"), app.session.key("app.stop")
+    """Show which keys quit. Ctrl+C does that here, instead of quitting."""
+    leave, stop = app.session.key("app.leave"), app.session.key("app.stop")
     if app.screen.is_modal:
         toast(app, f"Press esc to close this, then {leave} to quit the console.")
     else:
-        toast(app, f"Press {leave} to quit; the server keeps running. Press {stop_too} to stop the server too.")
+        toast(app, f"Press {leave} to quit; the server keeps running. Press {stop} to stop the server too.")
 
 
 async def first_steps(app: ConsoleApp) -> None:
@@ -176,7 +176,7 @@ async def first_steps(app: ConsoleApp) -> None:
 
 
 def offer_first_steps(app: ConsoleApp) -> None:
-    """Open the first steps once, on a fresh home. Their file is rarely needed, so it is loaded late."""
+    """Open the first steps once, if the home is unused. Their file is rarely needed, so it is loaded late."""
     if not app.session.state.view("wizard").choices:
         importlib.import_module("tui.wizard").offer_once(app)
 
@@ -189,7 +189,9 @@ async def _stops_on_leave(session: ConsoleSession) -> bool:
 
 
 async def go_to(app: ConsoleApp, page: str, key: Hashable, verb: str = "") -> None:
-    """Open a page with the cursor on one of its rows, even if its filter hides the row, and run a verb on it."""
+    """Open a page with the cursor on one of its rows, and run a verb on the row. A filter that hides the row is
+    cleared.
+    """
     await app.action_page(page)
     if app.page.source.index(key) is None and app.page.view.filter:
         set_filter(app.page, "")
@@ -197,28 +199,28 @@ async def go_to(app: ConsoleApp, page: str, key: Hashable, verb: str = "") -> No
 
 
 def use_symbols(app: ConsoleApp, name: str) -> None:
-    """Draw with ``ascii``, ``unicode``, or ``auto``: whatever the terminal can show."""
+    """Draw everything in ``ascii`` or ``unicode``; ``auto``: in what the terminal can show."""
     state = app.session.state
     state.ascii = {"ascii": True, "unicode": False}.get(name)
     app.session.ascii = wants_ascii(os.environ, state.ascii)
     for widget in app.query("*"):
-        widget.refresh()  # every widget keeps what it has drawn
+        widget.refresh()  # widgets cache what they have drawn
     app.refresh(layout=True)
 
 
 def save_state(app: ConsoleApp) -> None:
-    """Save changes, so that they survive a kill. Changes that another console has saved meanwhile stay."""
+    """Save the state if it has changed. Changes that another console has saved meanwhile stay."""
     state, home = app.session.lasting_state, app.session.config.home
     encoded = msgspec.json.encode(state)
-    if encoded != app.kept:
-        before = msgspec.json.decode(app.kept, type=saved_state.SavedState)
+    if encoded != app.stored_state:
+        stored = msgspec.json.decode(app.stored_state, type=saved_state.SavedState)
         with suppress(OSError):
-            saved_state.save(home, saved_state.merge(state, before, saved_state.load(home)[0]))
-        app.kept = encoded
+            saved_state.save(home, saved_state.merge(state, stored, saved_state.load(home)[0]))
+        app.stored_state = encoded
 
 
 async def fetch_today(app: ConsoleApp) -> None:
-    """Fetch the sums since local midnight; events are added from then on."""
+    """Fetch the sums since local midnight. The board adds the calls that end afterwards."""
     board, now = app.session.board, app.session.now()
     try:
         summary = await app.session.client.summary(since=window_start(Window.DAY, now))

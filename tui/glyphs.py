@@ -1,6 +1,6 @@
-"""Glyphs: marks that carry meaning, not by colour alone, and the filter that draws them in ASCII.
+"""Glyphs: the marks that carry meaning beside colours, and the filter that replaces them by ASCII.
 
-Everything is drawn in Unicode; where the terminal cannot show it, the filter replaces each character on its way there.
+Everything is drawn in Unicode. If the terminal cannot show that, the filter replaces each character on the way there.
 Marks are one cell wide.
 """
 
@@ -39,17 +39,17 @@ PARTS = " ▏▎▍▌▋▊▉█"
 """Blocks from empty to full, in eighths to the right."""
 EMPTY = "░"
 FILLS = "█░▓▞▒╬\N{BOX DRAWINGS LIGHT DIAGONAL CROSS}"
-"""One fill for each series of a chart without colours; the last one is for all others. Rows of them differ, too: a
-row of one and a row of its mirror image look alike."""
+"""The fills of the series of a chart without colours; the last one is for all others. None is the mirror image of
+another, because rows of both would look alike."""
 SHADES = "·░▒▓█"
-"""The shades of a map without colours, from nothing to most."""
+"""The shades of a heat map without colours, from no calls to the most."""
 LINES = "─╌┈"
-"""The names of lines without colours begin with the way the line is drawn."""
+"""The signs in front of the names of lines without colours: solid, dashed and dotted, as the lines are drawn."""
 SQUARE = "■"
 GRID = "▔"
-"""The grid line at the upper end of a cell, at a tick of the axis."""
+"""The grid line of a tick, at the upper end of a cell."""
 GRID_DOTS = "⠁"
-"""The grid line without colours. It must be fainter than the values."""
+"""The grid line without colours, which must be fainter than the values."""
 CHOSEN = "━"
 """The axis below the selected bar."""
 UNKNOWN = "┄"
@@ -62,17 +62,19 @@ WAIT = "▒"
 AXIS = "│┤└─"
 
 
-def wants_ascii(environ: Mapping[str, str], chosen: bool | None) -> bool:  # noqa: FBT001 - the setting, or None
-    """Returns whether to draw in ASCII: as chosen here, as requested, or because the locale cannot encode Unicode."""
-    if chosen is not None:
-        return chosen
+def wants_ascii(environ: Mapping[str, str], setting: bool | None) -> bool:  # noqa: FBT001 - the setting, or None
+    """Returns whether to draw in ASCII: as the setting says, otherwise as the environment asks for, otherwise if the
+    locale cannot encode Unicode.
+    """
+    if setting is not None:
+        return setting
     if requested := environ.get("TOLLKEEPER_ASCII"):
         return requested not in ("0", "no", "false")
     locale = environ.get("LC_ALL") or environ.get("LC_CTYPE") or environ.get("LANG") or ""
     return os.name != "nt" and locale in ("C", "POSIX")
 
 
-_SAME = {
+_REPLACED = {
     " ": "▔",
     "-": "─╌┈╍╸\u203e·▹",
     "|": "│┃║▎▏▍▌▕▐┆┊❚",
@@ -96,13 +98,14 @@ _SAME = {
     "'": "\u2019\u2018⠁",
     '"': "\u201c\u201d",
 }
+"""The characters that each ASCII character replaces."""
 
-_KNOWN = {char: ascii_ for ascii_, chars in _SAME.items() for char in chars}
-_KNOWN |= {chr(code): "*" for code in range(0x2802, 0x2900)}  # braille: the lines of charts
+_ASCII_OF = {char: ascii_ for ascii_, chars in _REPLACED.items() for char in chars}
+_ASCII_OF |= {chr(code): "*" for code in range(0x2802, 0x2900)}  # braille: the lines of charts
 
 
 class Asciify(LineFilter):
-    """Draws lines in ASCII. They keep their widths."""
+    """Draws lines in ASCII, at the same widths."""
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
         return [
@@ -118,4 +121,4 @@ def ascii_of(text: str) -> str:
 
 
 def _ascii_char(char: str) -> str:
-    return _KNOWN.get(char, "?") if (width := get_character_cell_size(char)) == 1 else "?" * width
+    return _ASCII_OF.get(char, "?") if (width := get_character_cell_size(char)) == 1 else "?" * width

@@ -1,4 +1,4 @@
-"""Incidents as text: when a channel failed, how long it was paused, and where its calls went instead."""
+"""Incidents as text: what failed and when, how long it was paused, and where its calls went instead."""
 
 from collections.abc import Sequence
 
@@ -12,54 +12,48 @@ from tui.text import Part, TextCard, safe
 
 
 def timeline(incidents: Sequence[Incident], now: int, width: int) -> Content:
-    """Returns all incidents, two or three lines each."""
+    """Returns all incidents, one to three lines each."""
     card = TextCard(width, label=15)
     for incident in incidents:
         lasts = incident.lasts(now)
         tone = "bad" if incident.paused and incident.until is None else "warn" if lasts else "dim"
         mark = glyphs.WARNING if lasts else glyphs.OK
-        name = safe(incident.budget, 80) or ("the store" if incident.channel == STORE else safe(incident.channel, 40))
-        colon = ":" if incident.budget else ""
-        card.row(
-            fmt.moment(incident.began, now), (f"{mark} ", tone), (name, "bold"), f"{colon} {what_failed(incident, now)}"
-        )
+        text = f"{':' if incident.budget else ''} {what_failed(incident, now)}"
+        card.row(fmt.moment(incident.began, now), (f"{mark} ", tone), (_subject(incident), "bold"), text)
         if incident.reason and not incident.budget:
             card.row("", (safe(reason_text(incident.reason)), "dim"))
-        if moved := where_calls_went(incident):
-            card.row("", moved)
+        if effect := where_calls_went(incident):
+            card.row("", effect)
     return card.content()
 
 
+def _subject(incident: Incident) -> str:
+    """Returns the budget or channel that an incident is about."""
+    if incident.budget:
+        return safe(incident.budget, 80)
+    return "the store" if incident.channel == STORE else safe(incident.channel, 40)
+
+
 def incident_line(incident: Incident, now: int) -> str:
-    """Returns an incident on one line, without its channel."""
-    moved = where_calls_went(incident)
-    return f"{fmt.moment(incident.began, now).strip()} {what_failed(incident, now)}{f' {moved[0]}' if moved else ''}"
+    """Returns an incident in one line, without its channel."""
+    effect = where_calls_went(incident)
+    return f"{fmt.moment(incident.began, now).strip()} {what_failed(incident, now)}{f' {effect[0]}' if effect else ''}"
 
 
 def what_failed(incident: Incident, now: int) -> str:
     """Returns ``rate-limited 30s``, ``errors, 4 failures, the last at 14:02:10; retry in 12s``."""
     if incident.budget:
-        over = incident.ended if incident.ended is not None else incident.until
-        what = "resets" if incident.lasts(now) else "over since"
-        since = (
-            f" since {fmt.moment(incident.last, now).strip()}"
-            if incident.reason == ALL_SPENT and incident.lasts(now)
-            else ""
-        )
-        return f"{safe(incident.reason)}{since}{f'; {what} {fmt.moment(over, now).strip()}' if over else ''}"
+        return _budget_text(incident, now)
     if incident.channel == STORE:
-        return (
-            "failing: calls are rejected"
-            if incident.paused
-            else f"failed for {fmt.countdown(0, incident.length_ms or 0)}"
-        )
+        duration = fmt.countdown(0, incident.length_ms or 0)
+        return "failing: calls are rejected" if incident.paused else f"failed for {duration}"
     text = cause_text(incident)
     if not incident.paused and (length := incident.length_ms or 0) >= 1_000:
         text += f" {fmt.countdown(0, length)}"
     if incident.failures > 1:
         text += f", {incident.failures:,} failures, the last at {fmt.moment(incident.last, now).strip()}"
     if set(incident.apis) - {CHAT_API}:
-        text += f" (API: {', '.join(f'{safe(api)} {count:,}' for api, count in _most(incident.apis))})"
+        text += f" (API: {', '.join(f'{safe(api)} {count:,}' for api, count in _largest_first(incident.apis))})"
     if not incident.paused and incident.lasts(now):
         return f"{text}; no success since"
     if not incident.paused or incident.kind is FailureKind.UNSET:
@@ -69,27 +63,31 @@ def what_failed(incident: Incident, now: int) -> str:
     return f"{text}; retry {f'in {fmt.countdown(now, incident.until)}' if incident.until > now else 'now'}"
 
 
+def _budget_text(incident: Incident, now: int) -> str:
+    """Returns how much of a budget is spent, since when if all of it is, and when that ends or has ended."""
+    text = safe(incident.reason)
+    if incident.reason == ALL_SPENT and incident.lasts(now):
+        text += f" since {fmt.moment(incident.last, now).strip()}"
+    end = incident.ended if incident.ended is not None else incident.until
+    if end:
+        text += f"; {'resets' if incident.lasts(now) else 'over since'} {fmt.moment(end, now).strip()}"
+    return text
+
+
 def where_calls_went(incident: Incident) -> Part | None:
     """Returns ``→ 12 calls retried at b, 3 at c; 1 failed; 7 refused``; None if no call was affected."""
     parts = []
     if incident.moved:
-        (first, count), *rest = _most(incident.moved)
-        also = "".join(f", {number:,} at {safe(name, 40)}" for name, number in rest[:3])
+        (first, count), *others = _largest_first(incident.moved)
+        also = "".join(f", {number:,} at {safe(name, 40)}" for name, number in others[:3])
         parts.append(f"{fmt.count_text(count, 'call')} retried at {safe(first, 40)}{also}")
-    if incident.unanswered:
-        parts.append(
-            f"{incident.unanswered:,} failed" if parts else f"{fmt.count_text(incident.unanswered, 'call')} failed"
-        )
-    if incident.refused:
-        parts.append(
-            f"{incident.refused:,} refused" if parts else f"{fmt.count_text(incident.refused, 'call')} refused"
-        )
-    return (
-        (f"{glyphs.RIGHT} {'; '.join(parts)}", "warn" if incident.unanswered or incident.refused else "ok")
-        if parts
-        else None
-    )
+    for count, what in ((incident.unanswered, "failed"), (incident.refused, "refused")):
+        if count:
+            parts.append(f"{count:,} {what}" if parts else f"{fmt.count_text(count, 'call')} {what}")
+    if not parts:
+        return None
+    return f"{glyphs.RIGHT} {'; '.join(parts)}", "warn" if incident.unanswered or incident.refused else "ok"
 
 
-def _most(counts: dict[str, int]) -> list[tuple[str, int]]:
+def _largest_first(counts: dict[str, int]) -> list[tuple[str, int]]:
     return sorted(counts.items(), key=lambda item: -item[1])

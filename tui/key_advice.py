@@ -1,14 +1,14 @@
-"""Key advice: the server's advice, which names commands, with keys and pages instead, for readers in the console.
+"""Key advice: replaces the commands in the server's messages by the keys and pages of the console.
 
 ``'tollkeeper token enable ci'`` becomes ``space on page 2 (Tokens)``, with the keys of the current keymap. The name in
-a command is left out, because the cursor selects it. Options are named as in the form: ``e on page 2 (Tokens),
-"Expires": 30d``. A command without a key in the console stays as it is.
+a command is dropped, because the cursor selects it. Options are named as in the form: ``e on page 2 (Tokens),
+"Expires": 30d``. A command that the console has no key for stays as it is.
 """
 
 import re
 import shlex
 from collections.abc import Sequence
-from itertools import zip_longest
+from itertools import dropwhile, zip_longest
 
 from textual.dom import DOMNode
 
@@ -22,8 +22,8 @@ _COMMAND = re.compile(
     r"'tollkeeper ((?:[^']|'[^']* [^']*'(?= ))+)'|(?<=; |: )tollkeeper ([a-z]+ [a-z]+(?: [^\s;,()]+)*)"
 )
 
-_PAGE_OF = {"token": "tokens", "group": "groups", "channel": "channels", "model": "models", "price": "models"}
-_PLACES = {
+_NOUN_PAGES = {"token": "tokens", "group": "groups", "channel": "channels", "model": "models", "price": "models"}
+_COMMAND_PLACES = {
     "account grant": ("account", "grant"),
     "account set --status": ("account", "suspend"),
     "account set": ("account", "edit"),
@@ -45,18 +45,20 @@ _PLACES = {
     "price set": ("models", "edit"),
     "price import": ("models", "import"),
 }
-"""The page of each command, by its first words, and the verb whose key runs it; without a verb the page shows it."""
+"""The page and the verb of commands, by their first words; with an empty verb, the page shows what the command
+prints.
+"""
 
 _TABLES = {"token": TOKEN, "group": GROUP, "channel": CHANNEL, "account": ACCOUNT, "price": PRICE}
-"""The fields of the forms, by the noun of the command."""
+"""The fields of each noun, which its form has as inputs and its commands as options."""
 
 _OTHER_LABELS = {
     "channel": {"--key": ("Key", ""), "--dialect": ("Dialect", ""), "--models": ("Models", "")},
     "price": {"--like": ("Same as", "")},
 }
-"""Inputs of forms that these tables do not have."""
+"""The labels of inputs that are not in these tables, by option; see ``_labels``."""
 
-_EVERYWHERE = {
+_GLOBAL_ACTIONS = {
     "why": "list.why",
     "serve": "app.start",
     "stop": "app.stop",
@@ -64,63 +66,64 @@ _EVERYWHERE = {
     "redo": "app.redo",
     "history": "app.history",
 }
-"""Commands whose key is the same on every page. One with options may do more than the key, and stays."""
+"""Commands that an action of every page runs. One with options may do more than the action, and is not replaced."""
 
 _PRESETS = "the Preset field of a channel's form"
-_VERBS = {"add": "new", "edit": "edit", "enable": "toggle", "disable": "toggle", "remove": "delete"}
-_SHOWN = ("list", "show")
-_IDS = {action.id: action for action in ACTIONS}
+_ENTITY_VERBS = {"add": "new", "edit": "edit", "enable": "toggle", "disable": "toggle", "remove": "delete"}
+_SHOWING = ("list", "show")
+_ACTION_BY_ID = {action.id: action for action in ACTIONS}
 
 
 def key_advice(text: str, keymap: Keymap) -> str:
-    """Returns the text with keys instead of the commands that have one."""
+    """Returns the text with keys instead of those commands that have one."""
     return _COMMAND.sub(lambda match: _replacement(match, keymap), text) if "tollkeeper " in text else text
 
 
 def advice_in(node: DOMNode, text: str) -> str:
-    """Returns the text with the keys of the console that a widget is in; in another app, with the usual keys."""
+    """Returns the text with the keys of the console that a widget is in; in another app, with the default keys."""
     session = getattr(node.app, "session", None)
     return key_advice(text, Keymap() if session is None else session.keymap)
 
 
 def _replacement(match: re.Match[str], keymap: Keymap) -> str:
+    """Returns the key and page that replace a command; the command itself if there is none."""
     try:
         words = shlex.split(match[1] or match[2])
     except ValueError:
         return match[0]
     if words[:2] == ["channel", "presets"]:
         return _PRESETS
-    if id_ := _key_of_all_pages(words):
-        return f"{keymap.key(id_)} ({_IDS[id_].label})"
-    page, verb = _place(words)
-    number = next((i for i, page_row in enumerate(PAGES, 1) if page_row.id == page), 0)
+    if id_ := _global_action(words):
+        return f"{keymap.key(id_)} ({_ACTION_BY_ID[id_].label})"
+    page, verb = _page_and_verb(words)
+    number = next((i for i, info in enumerate(PAGES, 1) if info.id == page), 0)
     if not number:
         return match[0]
-    where = f"page {number} ({PAGES[number - 1].name})"
+    place = f"page {number} ({PAGES[number - 1].name})"
     if not verb:
-        return where
-    id_ = next(name for name in (f"{page}.{verb}", f"entity.{verb}") if name in _IDS)
-    options = words[next((i for i, word in enumerate(words) if word.startswith("--")), len(words)) :]
-    entries = _entries(words[0], options) if verb in ("edit", "new") else []
-    return ", ".join([f"{keymap.key(id_)} on {where}", *entries])
+        return place
+    id_ = next(name for name in (f"{page}.{verb}", f"entity.{verb}") if name in _ACTION_BY_ID)
+    options = list(dropwhile(lambda word: not word.startswith("--"), words))
+    entries = _form_entries(words[0], options) if verb in ("edit", "new") else []
+    return ", ".join([f"{keymap.key(id_)} on {place}", *entries])
 
 
-def _entries(noun: str, options: Sequence[str]) -> list[str]:
-    """Returns the fields of the form and their values, instead of options and values."""
+def _form_entries(noun: str, options: Sequence[str]) -> list[str]:
+    """Returns what to enter in the form instead of these options: ``"Expires": 30d``."""
     labels = _labels(noun)
     entries = []
-    for flag, value in zip_longest(options, options[1:], fillvalue=""):
+    for flag, following in zip_longest(options, options[1:], fillvalue=""):
         if flag.startswith("--"):
-            given = "" if value.startswith("--") else value
+            value = "" if following.startswith("--") else following
             label, name = labels.get(flag, ("", ""))
-            text = f"{name}={given}" if name else given
-            entries.append(f'"{label}": {text}'.rstrip(": ") if label else shlex.join(filter(None, (flag, given))))
+            text = f"{name}={value}" if name else value
+            entries.append(f'"{label}": {text}'.rstrip(": ") if label else shlex.join(filter(None, (flag, value))))
     return entries
 
 
 def _labels(noun: str) -> dict[str, tuple[str, str]]:
-    """Returns the labels of a form's inputs by option; if one input stands for many options, also the text that each of
-    them is there.
+    """Returns the label of the form's input for each option, and if the input stands for several options, the name that
+    is typed there for this one, otherwise an empty text.
     """
     labels = dict(_OTHER_LABELS.get(noun, {}))
     for field in _TABLES.get(noun, ()):
@@ -130,20 +133,20 @@ def _labels(noun: str) -> dict[str, tuple[str, str]]:
     return labels
 
 
-def _key_of_all_pages(words: Sequence[str]) -> str:
-    """Returns the id of the action; empty if no action matches."""
+def _global_action(words: Sequence[str]) -> str:
+    """Returns the id of the action of every page that runs a command; empty if there is none."""
     first = words[0] if words else ""
-    return _EVERYWHERE.get(first, "") if first == "why" or len(words) == 1 else ""
+    return _GLOBAL_ACTIONS.get(first, "") if first == "why" or len(words) == 1 else ""
 
 
-def _place(words: list[str]) -> tuple[str, str]:
-    """Returns the page and the verb of a command; empty texts if the console has none."""
+def _page_and_verb(words: list[str]) -> tuple[str, str]:
+    """Returns the page and the verb of a command; empty texts if the console has none for it."""
     line = " ".join(words)
-    for begins, place in _PLACES.items():
-        if line == begins or line.startswith(f"{begins} "):
+    for prefix, place in _COMMAND_PLACES.items():
+        if line == prefix or line.startswith(f"{prefix} "):
             return place
     noun, verb = (*words, "", "")[:2]
-    page = _PAGE_OF.get(noun, "")
-    if page and verb in _SHOWN:
+    page = _NOUN_PAGES.get(noun, "")
+    if page and verb in _SHOWING:
         return page, ""
-    return (page, _VERBS[verb]) if page and verb in _VERBS else ("", "")
+    return (page, _ENTITY_VERBS[verb]) if page and verb in _ENTITY_VERBS else ("", "")

@@ -1,7 +1,7 @@
-"""Key queue: keys typed ahead act in order; each waits until the previous one has taken effect and the focus has moved.
+"""KeyQueueApp: handles one key at a time; the next one waits until the focus has moved, if the key moves it.
 
-Textual sends a key to the widget with the focus when it arrives. Over a slow line ``/deploy`` arrives at once, and then
-the ``d`` would delete.
+Textual sends each key to the widget that has the focus when the key arrives. Over a slow line ``/deploy`` arrives as a
+whole, and the ``d`` would delete something before the filter has the focus.
 """
 
 from collections import deque
@@ -17,7 +17,7 @@ Result = TypeVar("Result")
 
 
 DIALOG_WORKERS = "verbs"
-"""The group of the workers that may open dialogs."""
+"""The group of workers that may open dialogs."""
 
 
 class KeyHandled(Message):
@@ -30,43 +30,47 @@ class KeyQueueApp(App[Result]):
     def __init__(self, *, ansi_color: bool | None = None) -> None:
         super().__init__(ansi_color=ansi_color)
         self._typed: deque[events.Key | events.Paste] = deque()
-        self._under_way = False
-        self._chosen_in: Screen[Any] | None = None
-        """The palette in which enter was just pressed: it closes some messages later."""
+        self._is_busy = False
+        """Whether a key is being handled."""
+        self._closing_palette: Screen[Any] | None = None
+        """The palette in which enter was pressed last. It closes some messages later."""
 
     async def on_event(self, event: events.Event) -> None:
         if not isinstance(event, events.Key | events.Paste) or event.is_forwarded:
             await super().on_event(event)
-        elif self._under_way:
+        elif self._is_busy:
             self._typed.append(event)
         else:
-            await self._take(event)
+            await self._handle(event)
 
     def on_key_handled(self, event: KeyHandled) -> None:
-        """Continue after a key, which may have moved the focus in a callback that is already waiting."""
+        """Handle the next key, once the callbacks of this one have run, which may move the focus."""
         event.stop()
-        self.call_later(self._next, 25)  # wait for a dialog that is opening
+        self.call_later(self._handle_next, 25)
 
-    async def _take(self, event: events.Key | events.Paste) -> None:
+    async def _handle(self, event: events.Key | events.Paste) -> None:
         target = self.focused or self.screen
-        entered = isinstance(event, events.Key) and event.key == "enter" and isinstance(self.screen, CommandPalette)
-        self._chosen_in = self.screen if entered else None
-        self._under_way = True
+        enters_palette = (
+            isinstance(event, events.Key) and event.key == "enter" and isinstance(self.screen, CommandPalette)
+        )
+        self._closing_palette = self.screen if enters_palette else None
+        self._is_busy = True
         await super().on_event(event)
-        if not target.post_message(KeyHandled()):  # it is being removed
-            await self._next(0)
+        if not target.post_message(KeyHandled()):  # the widget is being removed
+            await self._handle_next(0)
 
-    async def _next(self, patience: int) -> None:
+    async def _handle_next(self, checks: int) -> None:
+        """Handle the next key, after up to this many checks whether a dialog is still opening."""
         if not self._typed:
-            self._under_way = False
-        elif patience and self._is_opening():
-            self.set_timer(0.01, lambda: self._next(patience - 1))
+            self._is_busy = False
+        elif checks and self._is_opening():
+            self.set_timer(0.01, lambda: self._handle_next(checks - 1))
         else:
-            await self._take(self._typed.popleft())
+            await self._handle(self._typed.popleft())
 
     def _is_opening(self) -> bool:
         """Returns whether a dialog is opening, has no focus yet, or is about to be opened by the palette."""
-        if self.screen is self._chosen_in:
+        if self.screen is self._closing_palette:
             return True
         if self.screen.is_modal:
             return self.focused is None

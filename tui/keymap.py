@@ -1,10 +1,11 @@
-"""Keymap: which keys the actions have: those of the action table, or the owner's own.
+"""Keymap: the keys of the actions: the owner's own, otherwise those of the table of actions.
 
-A key that moves the cursor or opens a page or the palette keeps its meaning, so that every list stays usable. Wrong
-names and keys that would have two meanings on a page are reported, and these actions keep their usual keys.
+Keys that move the cursor, open a page or open the palette cannot be given to an action, so that every list stays
+usable. Unknown names, and keys that would have two meanings on a page, are reported; these actions keep their keys.
 """
 
 import difflib
+import string
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import msgspec
@@ -13,24 +14,24 @@ from gateway.domain.errors import BadRequest
 from gateway.domain.text import plain
 from tui.actions import ACTIONS, KEY_NAMES, Action, actions_in, key_name, key_text, shown_key
 
-NAMED = frozenset(
+NAMED_KEYS = frozenset(
     [
         *("space", "enter", "tab", "escape", "backspace", "delete", "insert", "home", "end", "pageup", "pagedown"),
         *("up", "down", "left", "right", *(f"f{number}" for number in range(1, 13))),
     ]
 )
 ALIASES = {"esc": "escape", "return": "enter", "del": "delete", "ins": "insert", "pgup": "pageup", "pgdn": "pagedown"}
-FIXED = frozenset(
+RESERVED_KEYS = frozenset(
     [
         *("up", "down", "left", "right", "home", "end", "pageup", "pagedown", "tab", "shift+tab", "enter", "colon"),
         *("j", "k", "g", "G", *(f"ctrl+{letter}" for letter in "bcfijmp"), *map(str, range(1, 10))),
     ]
 )
-"""Keys that cannot be given to an action: they move, open pages or the palette, or terminals send them for
-other keys."""
+"""Keys that cannot be given to an action: they move the cursor, open pages or the palette, or are what terminals send
+for other keys."""
 
 EXAMPLES = "a letter, a sign such as !, space, f1 to f12, ctrl+x"
-NO_KEY = ("", "none")
+NO_KEY_WORDS = ("", "none")
 
 _BY_ID = {action.id: action for action in ACTIONS}
 
@@ -39,7 +40,9 @@ class Keymap:
     """The keys of all actions."""
 
     def __init__(self, changed: Mapping[str, str] | None = None) -> None:
-        """``changed``: the keys that differ from the table's, in Textual's names, by the ids of actions."""
+        """``changed``: the keys of the actions whose keys differ from the table, in Textual's names, by the ids of
+        actions.
+        """
         self.changed = dict(changed or {})
 
     def actions_in(self, *scopes: str) -> Iterator[Action]:
@@ -52,32 +55,32 @@ class Keymap:
         return action if keys is None else msgspec.structs.replace(action, keys=keys)
 
     def key(self, id_: str) -> str:
-        """Returns the key of an action as sentences name it: ``u``; an action without a key is run from the palette:
-        ``: Undo``.
+        """Returns the key of an action as a message names it: ``u``; for an action without a key, what is typed for it
+        in the palette: ``: Undo``.
         """
         action = self.action(_BY_ID[id_])
         return key_text(action) if action.keys else f": {action.label}"
 
     def bindings(self) -> dict[str, str]:
-        """Returns the bindings that Textual has to change. It cannot remove a key, so an action without one gets a name
-        that no key has.
+        """Returns the keymap for Textual. It cannot remove a key, so an action without a key gets a name that no key
+        has.
         """
         return {id_: keys or f"none:{id_}" for id_, keys in self.changed.items()}
 
 
-def read_keymap(wanted: Mapping[str, str], pages: Mapping[str, Collection[Action]]) -> tuple[Keymap, list[str]]:
-    """Returns the keymap for the wanted keys, and sentences about those that cannot be given.
+def read_keymap(own_keys: Mapping[str, str], pages: Mapping[str, Collection[Action]]) -> tuple[Keymap, list[str]]:
+    """Returns the keymap with the owner's keys, and sentences about those that cannot be used.
 
-    ``pages``: the names of the pages, and all actions that can be run there.
+    ``own_keys``: keys as the owner wrote them, by the ids of actions; ``pages``: all actions that can be run on each
+    page, by the page's name.
     """
-    known = _BY_ID
     changed, problems = {}, []
-    for id_, text in wanted.items():
+    for id_, text in own_keys.items():
         try:
-            if id_ in known:
-                changed[id_] = keys_of(text)
+            if id_ in _BY_ID:
+                changed[id_] = parse_keys(text)
             else:
-                problems.append(f"unknown action '{plain(id_, 60)}'; {_similar(id_, known)}")
+                problems.append(f"unknown action '{plain(id_, 60)}'; {_suggestion(id_, _BY_ID)}")
         except BadRequest as error:
             problems.append(f"{id_}: {error.message}")
     while conflict := _conflict(changed, pages):
@@ -87,81 +90,78 @@ def read_keymap(wanted: Mapping[str, str], pages: Mapping[str, Collection[Action
     return Keymap(changed), problems
 
 
-def keys_of(text: str) -> str:
-    """Returns keys, written by hand and separated by blanks or commas, in Textual's names. Raises BadRequest."""
-    if text.strip().lower() in NO_KEY:
+def parse_keys(text: str) -> str:
+    """Returns keys that the owner wrote, separated by blanks or commas, in Textual's names. Raises BadRequest."""
+    if text.strip().lower() in NO_KEY_WORDS:
         return ""
     words = text.split() if text.strip() == "," else text.replace(",", " ").split()
-    return ",".join(dict.fromkeys(key_of(word) for word in words))
+    return ",".join(dict.fromkeys(parse_key(word) for word in words))
 
 
-def key_of(word: str) -> str:
+def parse_key(word: str) -> str:
     """Returns Textual's name of one key: ``p``, ``/``, ``^x``, ``ctrl+x``, ``f5``, ``space``. Raises BadRequest."""
-    key = _spell(word)
-    if key in FIXED:
+    key = _textual_name(word)
+    if key in RESERVED_KEYS:
         raise BadRequest(f"'{plain(word, 20)}' cannot be used: it moves in lists, opens a page or the palette")
     return key
 
 
-def _spell(word: str) -> str:
+def _textual_name(word: str) -> str:
+    """Returns Textual's name of a key. Raises BadRequest if there is no such key."""
     if len(word) == 1:
-        return _character(word)
+        return _character_key(word)
     *modifiers, last = word.removeprefix("^").split("+") if word != "+" else [word]
     modifiers = [*(["ctrl"] if word.startswith("^") else []), *(modifier.lower() for modifier in modifiers)]
     base = ALIASES.get(last.lower(), last.lower())
-    if base in NAMED or base in KEY_NAMES:
+    if base in NAMED_KEYS or base in KEY_NAMES:
         key = base
     elif len(last) == 1:
-        key = _character(last.upper() if modifiers == ["shift"] else last.lower() if modifiers else last)
+        key = _character_key(last.upper() if modifiers == ["shift"] else last.lower() if modifiers else last)
         modifiers = [] if modifiers == ["shift"] else modifiers
     else:
-        raise BadRequest(f"unknown key '{plain(word, 20)}'; {_similar(base, NAMED)}")
+        raise BadRequest(f"unknown key '{plain(word, 20)}'; {_suggestion(base, NAMED_KEYS)}")
     if any(modifier not in ("ctrl", "shift", "alt") for modifier in modifiers):
         raise BadRequest(f"unknown key '{plain(word, 20)}'; use {EXAMPLES}")
     return "+".join([*modifiers, key])
 
 
-def _character(sign: str) -> str:
+def _character_key(sign: str) -> str:
     if not (name := key_name(sign)):
         raise BadRequest(f"unknown key '{plain(sign)}'; use {EXAMPLES}")
     return name
 
 
 def _conflict(changed: Mapping[str, str], pages: Mapping[str, Collection[Action]]) -> tuple[str, str] | None:
-    """Returns the id of an action whose own key has another meaning on the same page, and the sentence about it."""
+    """Returns the id of an action whose changed key has another meaning on the same page, and a sentence about that;
+    None if there is none.
+    """
     for page, actions in pages.items():
         owners: dict[str, list[str]] = {}
         for action in actions:
             for key in filter(None, changed.get(action.id, action.keys).split(",")):
                 owners.setdefault(key, []).append(action.id)
         for key, ids in owners.items():
-            own = [id_ for id_ in ids if id_ in changed]
-            if len(ids) > 1 and own:
-                other = next(id_ for id_ in ids if id_ != own[-1])
-                free = ", ".join(_free(owners))
-                return own[-1], (
-                    f"{own[-1]}: '{shown_key(key)}' is already {other} on page {page}; give {other} another key too, "
-                    f"or use a free one: {free}"
+            changed_ids = [id_ for id_ in ids if id_ in changed]
+            if len(ids) > 1 and changed_ids:
+                id_ = changed_ids[-1]
+                other = next(other for other in ids if other != id_)
+                return id_, (
+                    f"{id_}: '{shown_key(key)}' is already {other} on page {page}; give {other} another key too, "
+                    f"or use a free one: {', '.join(_free_keys(owners))}"
                 )
     return None
 
 
-def _free(taken: Collection[str], count: int = 6) -> Sequence[str]:
-    letters = [letter for letter in "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ" if letter not in FIXED]
-    return [letter for letter in letters if letter not in taken][:count]
+def _free_keys(used: Collection[str], count: int = 6) -> Sequence[str]:
+    """Returns the first letters that can be given to an action of a page."""
+    return [letter for letter in string.ascii_letters if letter not in RESERVED_KEYS and letter not in used][:count]
 
 
-def _similar(word: str, known: Collection[str]) -> str:
-    """Returns the most similar names, or an example."""
-    names = difflib.get_close_matches(word, known, n=3, cutoff=0.6)
-    if names:
-        return f"did you mean {', '.join(sorted(names, key=names.index))}?"
+def _suggestion(word: str, names: Collection[str]) -> str:
+    """Returns the most similar names as a suggestion, or examples if none is similar."""
+    if similar := difflib.get_close_matches(word, names, n=3, cutoff=0.6):
+        return f"did you mean {', '.join(similar)}?"
     scope = word.partition(".")[0]
-    same = [id_ for id_ in known if id_.startswith(f"{scope}.")][:8]
-    return (
-        f"use one of {', '.join(same)}"
-        if same
-        else f"use {EXAMPLES}"
-        if known is NAMED
-        else "see docs/reference/keys.md"
-    )
+    if same_scope := [name for name in names if name.startswith(f"{scope}.")][:8]:
+        return f"use one of {', '.join(same_scope)}"
+    return f"use {EXAMPLES}" if names is NAMED_KEYS else "see docs/reference/keys.md"

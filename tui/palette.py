@@ -1,8 +1,8 @@
-"""Palette: finds everything by name from every page, and runs it there.
+"""Palette: finds everything by name, from every page.
 
 It offers the actions of every page, the sort orders of the open list, settings, themes, every token, group, channel,
-model and price, actions on one of them ("laptop rotate"), and a call by its id. Names are drawn as ``Content``: a
-string would be read as markup.
+model and price, actions on one of them ("laptop rotate"), and calls by their ids. Names are drawn as ``Content``,
+because Textual would read markup in a string.
 """
 
 import heapq
@@ -33,17 +33,17 @@ Run = Callable[[], Awaitable[None] | None]
 
 
 class PaletteEntry(msgspec.Struct, frozen=True):
-    """One thing to find."""
+    """An entry of the palette. ``about`` describes it; ``run`` is called when it is chosen."""
 
     text: str
     about: str
     run: Run
     weight: float = 1.0
-    """The weight of its score. Entries that users are more likely to mean have a higher one."""
+    """The weight of its score, which is higher for entries that users are more likely to mean."""
 
 
 class NamedRow(msgspec.Struct, frozen=True):
-    """A thing with a name: its kind and its page."""
+    """The row of a page that has a name: its kind, its page and its key there."""
 
     name: str
     noun: str
@@ -66,8 +66,8 @@ class Palette(Provider):
     async def search(self, query: str) -> Hits:
         app = self.app
         assert isinstance(app, ConsoleApp)  # noqa: S101 - narrows the type
-        every = [*entries(app), *entity_entries(app), *combined_entries(app, query)]
-        scored = ((match(query, entry), number, entry) for number, entry in enumerate(every))
+        candidates = [*entries(app), *entity_entries(app), *combined_entries(app, query)]
+        scored = ((match(query, entry), number, entry) for number, entry in enumerate(candidates))
         for score, _, entry in heapq.nlargest(100, (pair for pair in scored if pair[0] > 0), key=lambda pair: pair[0]):
             yield Hit(score, highlight(entry.text, query), entry.run, text=entry.text, help=entry.about)
         for entry in key_entries(app, query):
@@ -79,9 +79,9 @@ class Palette(Provider):
         app = self.app
         assert isinstance(app, ConsoleApp)  # noqa: S101 - narrows the type
         page = app.page
-        names = list(entity_entries(app))[:3]
-        own = action_entries(app, page, available_actions(page, app.session.keymap))
-        for entry in [*page_entries(app), *own, *names]:
+        rows = list(entity_entries(app))[:3]
+        page_actions = action_entries(app, page, available_actions(page, app.session.keymap))
+        for entry in [*page_entries(app), *page_actions, *rows]:
             yield DiscoveryHit(Content(entry.text), entry.run, text=entry.text, help=entry.about)
 
 
@@ -94,8 +94,8 @@ def entries(app: ConsoleApp) -> Iterator[PaletteEntry]:
     for info in PAGES:
         if info.id != here.id:
             for action in page_class(info.id).actions(keymap):
-                run = partial(act_there, app, info.id, action.verb)
-                yield PaletteEntry(f"{info.name}: {action.label}{_key(action)}", action.help, run)
+                run = partial(run_on_page, app, info.id, action.verb)
+                yield PaletteEntry(f"{info.name}: {action.label}{_key_suffix(action)}", action.help, run)
     for name, label, about, verb in setting_names(app.session):
         yield PaletteEntry(f"Setting: {label}", about, partial(go_to, app, "settings", name, verb))
     for name, about in theme_options(app.session):
@@ -113,7 +113,7 @@ def action_entries(app: ConsoleApp, page: ConsolePage, actions: Sequence[Action]
     for action in actions:
         owner = app if action.scope == "app" else page
         run = partial(owner.action_act, action.verb)
-        yield PaletteEntry(action.label + _key(action), action.help, run, HERE)
+        yield PaletteEntry(action.label + _key_suffix(action), action.help, run, HERE)
 
 
 def order_entries(page: AnyPage) -> Iterator[PaletteEntry]:
@@ -125,42 +125,42 @@ def order_entries(page: AnyPage) -> Iterator[PaletteEntry]:
 
 
 def entity_entries(app: ConsoleApp) -> Iterator[PaletteEntry]:
-    """Yields everything with a name; choosing an entry opens its page there."""
+    """Yields everything with a name. Choosing an entry opens its page with the cursor on it."""
     for row in named_rows(app.session.board):
         if row.noun == "price":
             run: Run = partial(go_to, app, row.page, row.key, "edit")
             yield PaletteEntry(f"Price of {row.name}", "edit the price", run)
         else:
-            go = partial(go_to, app, row.page, row.key)
-            yield PaletteEntry(row.name, f"{row.noun} on page {row.page.capitalize()}", go, ENTITY)
+            open_row = partial(go_to, app, row.page, row.key)
+            yield PaletteEntry(row.name, f"{row.noun} on page {row.page.capitalize()}", open_row, ENTITY)
 
 
 def key_entries(app: ConsoleApp, query: str) -> Iterator[PaletteEntry]:
-    """Yields the token that has or had a key, by the handle that replaces the key in the query."""
+    """Yields the token that has or had a key, if the query is the handle that replaces the key."""
     for token in app.session.board.tokens:
         for owner in token.keys:
             if owner.has(query.strip()):
-                go = partial(go_to, app, "tokens", token.id)
-                yield PaletteEntry(safe(token.name, 80), safe(owner.text(app.session.now())), go)
+                open_row = partial(go_to, app, "tokens", token.id)
+                yield PaletteEntry(safe(token.name, 80), safe(owner.text(app.session.now())), open_row)
 
 
 def combined_entries(app: ConsoleApp, query: str) -> Iterator[PaletteEntry]:
-    """Yields actions on things whose name is in the query, beside a word for the action: ``laptop rotate``."""
+    """Yields the actions on rows with a word of the query in their name, for a query such as ``laptop rotate``."""
     words = query.casefold().split()
     if len(words) < 2:
         return
     keymap = app.session.keymap
     rows = [row for row in named_rows(app.session.board) if any(word in row.name.casefold() for word in words)]
-    for row in [row for row in rows if row.noun != "price"][:40]:  # each stands for about ten entries
+    for row in [row for row in rows if row.noun != "price"][:40]:  # each has about ten actions
         for action in page_class(row.page).actions(keymap):
             if action.verb not in LIST_VERBS:
                 run = partial(go_to, app, row.page, row.key, action.verb)
                 about = f"{row.noun} {row.name}: {action.help}"
-                yield PaletteEntry(f"{row.name}: {action.label}{_key(action)}", about, run, ENTITY)
+                yield PaletteEntry(f"{row.name}: {action.label}{_key_suffix(action)}", about, run, ENTITY)
 
 
 def named_rows(board: Board) -> Iterator[NamedRow]:
-    """Yields everything with a name, by page."""
+    """Yields everything that has a name."""
     yield from (NamedRow(safe(token.name, 80), "token", "tokens", token.id) for token in board.tokens)
     yield from (NamedRow(safe(channel.name, 80), "channel", "channels", channel.id) for channel in board.channels)
     yield from (NamedRow(safe(group.name, 80), "group", "groups", group.name) for group in board.groups)
@@ -170,10 +170,10 @@ def named_rows(board: Board) -> Iterator[NamedRow]:
 
 
 def match(query: str, entry: PaletteEntry) -> float:
-    """Returns how well the query matches; 0: not at all.
+    """Returns how well a query matches an entry; 0: not at all.
 
-    The best match is the whole text, then its beginning, its words in any order, words of the sentence about it, and
-    letters.
+    The best match is the whole text; then its beginning, its words in any order, words of its description, and its
+    letters in order.
     """
     text, words = entry.text.casefold(), query.casefold().split()
     if not words:
@@ -194,34 +194,34 @@ def match(query: str, entry: PaletteEntry) -> float:
 
 
 def highlight(text: str, query: str) -> Content:
-    """Returns a text with the matches marked; Textual's own way would read markup in it."""
-    shown, folded = Content(text), text.casefold()
+    """Returns a text with the words of the query marked. Textual's own function would read markup in the text."""
+    result, folded = Content(text), text.casefold()
     for word in query.casefold().split():
-        at = folded.find(word)
-        if at >= 0 and len(folded) == len(text):
-            shown = shown.stylize("bold underline", at, at + len(word))
-    return shown
+        start = folded.find(word)
+        if start >= 0 and len(folded) == len(text):
+            result = result.stylize("bold underline", start, start + len(word))
+    return result
 
 
 def _in_order(letters: str, text: str) -> bool:
     """Returns whether the letters are in the text in this order, starting with the first letter of a word."""
     starts = (i for i, letter in enumerate(text) if letter == letters[0] and (i == 0 or not text[i - 1].isalnum()))
     for start in starts:
-        rest = iter(text[start:])
-        if all(letter in rest for letter in letters):
+        following = iter(text[start:])
+        if all(letter in following for letter in letters):
             return True
     return False
 
 
-async def act_there(app: ConsoleApp, page: str, verb: str) -> None:
-    """Open a page and run one of its actions."""
+async def run_on_page(app: ConsoleApp, page: str, verb: str) -> None:
+    """Open a page and run one of its actions there."""
     await app.action_page(page)
     app.page.action_act(verb)
 
 
 async def show_call(app: ConsoleApp, call: str) -> None:
-    """Open the Live page with the cursor on a call, and its receipt; a call that is not in the list is found by the
-    filter.
+    """Open the Live page with the cursor on a call and its receipt in the pane. If the call is not in the list, it is
+    found by a filter.
     """
     await app.action_page("live")
     page = app.page
@@ -233,7 +233,9 @@ async def show_call(app: ConsoleApp, call: str) -> None:
 
 
 async def _calls(app: ConsoleApp, query: str) -> Hits:
-    """Yields calls with the typed part of an id: those on the board, or otherwise any recorded ones."""
+    """Yields the newest calls with the typed part of an id: those on the board, otherwise those that the server
+    finds.
+    """
     typed = query.strip().lower()
     if not CALL_ID.fullmatch(typed):
         return
@@ -251,12 +253,13 @@ async def _calls(app: ConsoleApp, query: str) -> Hits:
 
 
 async def _find_recorded(client: control.ControlClient, part: str) -> list[CallView]:
-    """Returns the newest calls with this part of an id. The search is cancelled when the query changes."""
+    """Returns the newest records with this part of an id. Textual cancels the search when the query changes."""
     page = await client.calls(words=f"id:*{part}*", limit=3)
     while not page.calls and page.cursor:
         page = await client.calls(words=f"id:*{part}*", limit=3, before=page.cursor)
     return page.calls
 
 
-def _key(action: Action) -> str:
+def _key_suffix(action: Action) -> str:
+    """Returns the key of an action, to follow its label; empty if it has none."""
     return f"  ({key_text(action)})" if action.keys else ""

@@ -1,7 +1,7 @@
-"""Preferences: ``console.toml`` in the home, which the owner writes: other keys for actions, and themes.
+"""Preferences: the owner's keys for actions and the owner's themes, in ``console.toml`` of the home.
 
-The console only reads it, at its start. Errors in it are reported and skipped; they never keep the console from
-starting. The console's own state is in ``saved_state``.
+The owner writes the file; the console only reads it, when it starts. Wrong entries are reported and skipped, and never
+keep the console from starting. What the console itself remembers is in ``saved_state``.
 """
 
 import os
@@ -24,6 +24,7 @@ SECTIONS = ("keys", "themes")
 
 
 ActionsByPage = Mapping[str, Collection[Action]]
+"""All actions that can be run on each page, by the page's name."""
 
 
 class Preferences(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,31 +37,33 @@ class Preferences(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def load(home: Path, pages: Callable[[], ActionsByPage]) -> Preferences:
-    """Returns the preferences of a home; ``pages`` gives the names of the pages and the actions there."""
+    """Returns the preferences of a home. ``pages`` is called only if the file has keys."""
     table, problems = _read(home / NAME)
-    unknown = [name for name in table if name not in SECTIONS]
-    problems += [f"unknown section [{plain(name, 40)}]; use [keys] and [themes.NAME]" for name in unknown]
+    unknown_sections = [name for name in table if name not in SECTIONS]
+    problems += [
+        f"unknown_sections section [{plain(name, 40)}]; use [keys] and [themes.NAME]" for name in unknown_sections
+    ]
     keys = {}
-    for id_, value in _flat(_section(table, "keys", problems)):
+    for id_, value in _flatten(_section(table, "keys", problems)):
         if isinstance(value, str):
             keys[id_] = value
         else:
             problems.append(f'{plain(id_, 60)}: write the key in quotes, as in "p"')
-    keymap, wrong = read_keymap(keys, pages()) if keys else (Keymap(), [])
-    own = []
-    for name, given in _section(table, "themes", problems).items():
-        if not isinstance(given, dict):
+    keymap, key_problems = read_keymap(keys, pages()) if keys else (Keymap(), [])
+    own_themes = []
+    for name, definition in _section(table, "themes", problems).items():
+        if not isinstance(definition, dict):
             problems.append(f"theme '{plain(name, 40)}': write its colours under [themes.{plain(name, 40)}]")
             continue
         try:
-            own.append(themes.theme_of(name, given))
+            own_themes.append(themes.theme_of(name, definition))
         except BadRequest as error:
             problems.append(error.message)
-    return Preferences(keymap=keymap, themes=tuple(own), problems=(*problems, *wrong))
+    return Preferences(keymap=keymap, themes=tuple(own_themes), problems=(*problems, *key_problems))
 
 
 def note(problems: Collection[str]) -> str:
-    """Returns the message about problems that is shown at the start; empty if there are none."""
+    """Returns the message about problems that is shown when the console starts; empty if there are none."""
     if not problems:
         return ""
     more = f"\nand {len(problems) - 3} more: page Settings, {NAME}" if len(problems) > 3 else ""
@@ -68,7 +71,7 @@ def note(problems: Collection[str]) -> str:
 
 
 def create(home: Path) -> bool:
-    """Write the file with every action as a comment, unless it is there. Raises OSError."""
+    """Write a file with every action as a comment. Returns False if the file exists already. Raises OSError."""
     try:
         handle = os.open(home / NAME, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
@@ -105,9 +108,9 @@ def _quote(text: str) -> str:
 
 
 def _read(path: Path) -> tuple[dict[str, Any], list[str]]:
-    """Returns the file's content, and why it could not be read."""
+    """Returns the content of the file, and sentences about why it could not be read."""
     try:
-        _close_to_others(path)
+        _make_private(path)
         with path.open("rb") as file:
             data = file.read(256 * 1024)
     except FileNotFoundError:
@@ -122,9 +125,9 @@ def _read(path: Path) -> tuple[dict[str, Any], list[str]]:
         return {}, [f"not valid TOML, so it is ignored: {plain(str(exc), 200)}"]
 
 
-def _close_to_others(path: Path) -> None:
-    """Set the file's mode to 0600, like every file of the home, even if an editor created it. The target of a link is
-    not changed.
+def _make_private(path: Path) -> None:
+    """Set the mode of the file to 0600, which every file of the home has, because an editor may have created it. The
+    target of a link is not changed.
     """
     if os.name != "nt" and not path.is_symlink() and path.stat().st_mode & 0o077:
         path.chmod(0o600)
@@ -138,10 +141,10 @@ def _section(table: Mapping[str, Any], name: str, problems: list[str]) -> dict[s
     return {}
 
 
-def _flat(table: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
-    """Yields all settings by full names: ``live.pause`` may be written with quotes, or without, which nests it."""
+def _flatten(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yields the entries by full names. TOML nests ``live.pause`` if it is written without quotes."""
     for name, value in table.items():
-        if isinstance(value, dict) and not before:
-            yield from _flat(value, f"{name}.")
+        if isinstance(value, dict) and not prefix:
+            yield from _flatten(value, f"{name}.")
         else:
-            yield before + name, value
+            yield prefix + name, value

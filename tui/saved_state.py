@@ -1,6 +1,7 @@
-"""Saved state: what the console keeps between runs (theme, page, columns, sorting, filters), as a file in the home.
+"""Saved state: what the console remembers between runs, such as theme, page, columns and filters, in a file of the
+home.
 
-A file that cannot be read is renamed and reported; it never keeps the console from starting.
+A file that cannot be read is renamed and reported, and never keeps the console from starting.
 """
 
 import os
@@ -18,7 +19,7 @@ class PageState(msgspec.Struct, kw_only=True, omit_defaults=True):
     """The state of one page."""
 
     columns: list[str] = []
-    """The ids of the chosen columns; empty: the usual ones."""
+    """The ids of the chosen columns; empty: as many as fit."""
     sort: str = ""
     reverse: bool = False
     filter: str = ""
@@ -28,7 +29,7 @@ class PageState(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class SavedState(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """Everything that is saved. A value that is not valid now counts as the default."""
+    """Everything that is saved. Values that are no longer valid are used as the default."""
 
     theme: str = ""
     page: str = ""
@@ -43,26 +44,26 @@ class SavedState(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 def load(home: Path) -> tuple[SavedState, str]:
-    """Returns the saved state, and a sentence about errors while it was read; empty if none."""
+    """Returns the saved state, and a sentence about what was wrong with the file; empty if nothing was."""
     path = home / NAME
     try:
         with path.open("rb") as file:
-            # anything larger is not our file
-            return msgspec.json.decode(file.read(256 * 1024), type=SavedState), ""
+            data = file.read(256 * 1024)  # a longer file is not ours, and is cut so that it cannot be decoded
+        return msgspec.json.decode(data, type=SavedState), ""
     except FileNotFoundError:
         return SavedState(), ""
     except (OSError, msgspec.DecodeError, UnicodeDecodeError) as exc:
-        kept = path.with_suffix(".damaged")
+        damaged = path.with_suffix(".damaged")
         with suppress(OSError):
-            path.replace(kept)
-        return (
-            SavedState(),
-            f"{path} cannot be read ({exc}); it was renamed to {kept.name}, and the console starts with defaults",
-        )
+            path.replace(damaged)
+        consequence = f"it was renamed to {damaged.name}, and the console starts with defaults"
+        return SavedState(), f"{path} cannot be read ({exc}); {consequence}"
 
 
 def merge(mine: Any, before: Any, theirs: Any) -> Any:
-    """Returns the state that another console has saved, with the changes made here since ``before``."""
+    """Returns the state that another console has saved (``theirs``), with the changes that were made here (``mine``)
+    since both had the state ``before``.
+    """
     if isinstance(mine, msgspec.Struct):
         names = mine.__struct_fields__
         return type(mine)(**{n: merge(getattr(mine, n), getattr(before, n), getattr(theirs, n)) for n in names})
@@ -70,13 +71,13 @@ def merge(mine: Any, before: Any, theirs: Any) -> Any:
         return theirs if mine == before else mine
     merged = {name: value for name, value in theirs.items() if name in mine or name not in before}
     for name, value in mine.items():
-        usual = type(value)()
-        merged[name] = merge(value, before.get(name, usual), theirs.get(name, usual))
+        empty = type(value)()
+        merged[name] = merge(value, before.get(name, empty), theirs.get(name, empty))
     return merged
 
 
 def save(home: Path, state: SavedState) -> None:
-    """Replace the file atomically, with mode 0600. Raises OSError."""
+    """Replace the file atomically. Its mode is 0600. Raises OSError."""
     handle, temporary = tempfile.mkstemp(prefix=NAME, dir=home)
     try:
         with os.fdopen(handle, "wb") as file:

@@ -10,7 +10,7 @@ from textual.app import App
 from tests.tui.owner import press, screen, shown
 from tests.tui.stage import words
 from tui import clipboard
-from tui.clipboard import LIMIT, CopyByHand, accepts_osc52, clipboard_programs, copy_text
+from tui.clipboard import OSC52_LIMIT, CopyByHand, accepts_osc52, clipboard_programs, copy_text
 
 PROGRAMS = ("pbcopy", "clip.exe", "wl-copy", "xclip", "tmux")
 
@@ -85,7 +85,7 @@ async def test_where_it_cannot_be_known_the_way_out_is_named(monkeypatch: pytest
         assert words(app) == [f"Copied: text\n{clipboard.NOTE}"]
 
 
-@pytest.mark.parametrize(("text", "why"), [("some text", "accept"), ("x" * LIMIT + "y", "too long")])
+@pytest.mark.parametrize(("text", "why"), [("some text", "accept"), ("x" * OSC52_LIMIT + "y", "too long")])
 async def test_what_cannot_be_copied_is_shown(text: str, why: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async with shown("live") as (app, pilot, _):
         environment(monkeypatch, TERM="linux")

@@ -8,15 +8,15 @@ from tui.exit_status import REPORT, CrashReportingApp, write_report
 
 
 def test_leaving_says_that_the_server_goes_on_and_how_to_end_it() -> None:
-    left = exit_status.after_leaving("http://127.0.0.1:8655/v1")
+    left = exit_status.left_status("http://127.0.0.1:8655/v1")
     assert left.code == 0
     assert "still serving http://127.0.0.1:8655/v1" in left.sentence
     assert "'tollkeeper stop'" in left.sentence
 
 
 def test_each_way_of_leaving_says_what_happens_to_the_server() -> None:
-    assert "the server stops when" in exit_status.while_draining().sentence
-    assert "the server keeps running" in exit_status.after_leaving("").sentence
+    assert "the server stops when" in exit_status.draining_status().sentence
+    assert "the server keeps running" in exit_status.left_status("").sentence
 
 
 class Failing(CrashReportingApp[None]):

@@ -51,7 +51,7 @@ def test_lines_of_a_chart_are_stars_and_its_grid_is_fainter() -> None:
 )
 def test_the_environment_decides(environ: dict[str, str], ascii_only: bool) -> None:
     assert wants_ascii(environ, None) == ascii_only
-    assert wants_ascii(environ, chosen=not ascii_only) != ascii_only  # what was chosen in the console wins
+    assert wants_ascii(environ, setting=not ascii_only) != ascii_only  # what was chosen in the console wins
 
 
 def test_lines_keep_their_widths() -> None:

@@ -7,7 +7,7 @@ from tests.tui.owner import press, screen
 from tests.tui.stage import FakeClient, calls, console
 from tui.actions import ACTIONS, key_text
 from tui.app import actions_by_page
-from tui.keymap import Keymap, keys_of, read_keymap
+from tui.keymap import Keymap, parse_keys, read_keymap
 from tui.preferences import Preferences
 
 
@@ -32,19 +32,19 @@ from tui.preferences import Preferences
     ],
 )
 def test_keys_are_written_as_people_do(text: str, keys: str) -> None:
-    assert keys_of(text) == keys
+    assert parse_keys(text) == keys
 
 
 @pytest.mark.parametrize("text", ["spcae", "cmd+x", "hello", "ctrl+", "ctl+x", "\x01"])
 def test_an_unknown_key_names_what_is_possible(text: str) -> None:
     with pytest.raises(BadRequest, match=r"unknown key .*(did you mean|use a letter)"):
-        keys_of(text)
+        parse_keys(text)
 
 
 @pytest.mark.parametrize("text", ["j", "G", "1", "enter", "ctrl+p", ":", "^c", "tab", "ctrl+i"])
 def test_keys_that_move_or_open_pages_keep_their_meaning(text: str) -> None:
     with pytest.raises(BadRequest, match="cannot be used: it moves in lists, opens a page or the palette"):
-        keys_of(text)
+        parse_keys(text)
 
 
 def read(**wanted: str) -> tuple[Keymap, list[str]]:
@@ -87,7 +87,7 @@ def test_a_key_for_every_page_must_be_free_on_all() -> None:
 @pytest.mark.parametrize("keys", ["f2", "none"])
 async def test_the_new_key_acts_and_the_old_one_does_not(keys: str) -> None:
     app = console(FakeClient(calls(3)))
-    app.session.preferences = Preferences(keymap=Keymap({"live.pause": keys_of(keys), "app.help": "f1"}))
+    app.session.preferences = Preferences(keymap=Keymap({"live.pause": parse_keys(keys), "app.help": "f1"}))
     async with app.run_test(size=(100, 30)) as pilot:
         await press(app, pilot, "space")
         assert "following" in screen(app)
@@ -105,4 +105,4 @@ def test_all_usual_keys_could_be_written_in_the_file() -> None:
     for action in ACTIONS:
         for key in filter(None, action.keys.split(",")):
             if key not in ("enter", "escape"):
-                assert keys_of(key) == key
+                assert parse_keys(key) == key
