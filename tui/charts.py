@@ -1,7 +1,6 @@
-"""Charts: bars of eighth blocks, lines of braille, gauges and sparklines, as cells of text. Numbers in, characters out.
+"""Charts: bars of eighth blocks, lines of braille dots, gauges and sparklines: from numbers to cells of text.
 
-Every chart begins at zero and ends at a round tick. Series differ by colour, and by their fill if colours are missing;
-a gauge has its percentage beside it.
+Every chart begins at zero and ends at a round tick. Series differ by their colours; without colours, by their fills.
 """
 
 import math
@@ -20,12 +19,14 @@ _DOTS = ((0x40, 0x04, 0x02, 0x01), (0x80, 0x20, 0x10, 0x08))
 
 
 class ChartCell(msgspec.Struct, frozen=True):
-    """One cell of a chart: the character, and the number of the series it shows (-1: none)."""
+    """A cell of a chart."""
 
     text: str
+    """The character."""
     series: int = -1
+    """The number of the series that the character shows; -1: none."""
     behind: int = -1
-    """The series that fills the rest of the cell, above the character."""
+    """The series of the background, above the character; -1: none."""
 
 
 BLANK = ChartCell(" ")
@@ -60,63 +61,61 @@ class Ticks(msgspec.Struct, frozen=True):
         return self.rows * self.count
 
     def row_of(self, value: float) -> int:
-        """Returns the line of a value, counted from the top: the value is at the line's upper end or below, as ticks
-        are.
-        """
+        """Returns the line that a value reaches, counted from the top. A tick is at the upper end of its line."""
         return self.height - max(1, min(self.height, math.ceil(value / self.top * self.height - 1e-9)))
 
 
 class BarSpan(msgspec.Struct, frozen=True):
-    """The place of a bar: its first cell, the cells it fills, and the cells up to the next bar."""
+    """The place of a bar in a row."""
 
     start: int
+    """Its first cell."""
     bar: int
+    """The number of cells that it fills."""
     whole: int
+    """The number of cells up to the next bar."""
 
 
 def spark(values: Sequence[float], width: int) -> str:
-    """Returns a sparkline of ``width`` cells. Each cell shows the highest of its values; nothing is a low line."""
+    """Returns a sparkline of ``width`` cells. A cell shows the highest of its values; zero is a low line."""
     if not values or width < 1:
         return " " * max(0, width)
-    taken = _buckets(values, width)
-    top = max(taken) or 1
+    peaks = _peaks(values, width)
+    top = max(peaks) or 1
     low = glyphs.BLOCKS[1]
-    marks = [glyphs.BLOCKS[max(1, min(FULL, round(v / top * FULL)))] if v > 0 else low for v in taken]
+    marks = [glyphs.BLOCKS[max(1, min(FULL, round(value / top * FULL)))] if value > 0 else low for value in peaks]
     return "".join(marks).rjust(width)
 
 
-def gauge(part: float, width: int) -> str:
+def gauge(share: float, width: int) -> str:
     """Returns a bar of ``width`` cells for a share from 0 to 1; a higher share is shown as full."""
-    eighths = round(max(0.0, min(1.0, part)) * width * FULL)
-    full, rest = divmod(eighths, FULL)
-    bar = glyphs.PARTS[FULL] * full + (glyphs.PARTS[rest] if rest else "")
+    eighths = round(max(0.0, min(1.0, share)) * width * FULL)
+    full, eighth = divmod(eighths, FULL)
+    bar = glyphs.PARTS[FULL] * full + (glyphs.PARTS[eighth] if eighth else "")
     return bar + glyphs.EMPTY * (width - len(bar))
 
 
 def ticks(highest: float, height: int, *, whole: bool = False, times: bool = False) -> Ticks:
-    """Returns ticks of 1, 2 or 5 times a power of ten that reach the highest value, and draw it nearly as high as
-    possible.
+    """Returns ticks in steps of 1, 2 or 5 times a power of ten, up to the highest value or above. Of the possible
+    scales that draw this value nearly as high as the highest of them, it is the one with the most ticks.
 
-    ``height`` is the most lines; more ticks are worth an eighth of it. ``whole``: no steps below 1; ``times``: the
-    values are milliseconds.
+    ``height``: the most lines; ``whole``: no steps below 1; ``times``: the values are milliseconds.
     """
     highest = max(highest, 0)
-    candidates = []
-    for most in range(1, max(1, min(5, height // 2)) + 1):  # at most 5 ticks, 2 lines apart
-        step = _round_step(highest / most, whole=whole, times=times)
+    scales = []
+    for max_count in range(1, max(1, min(5, height // 2)) + 1):  # at most 5 ticks, at min_height 2 lines apart
+        step = _round_step(highest / max_count, whole=whole, times=times)
         count = max(1, math.ceil(highest / step - 1e-9))
-        rows = height // count
-        candidates.append((highest / (step * count) * rows * count, count, step, rows))
-    best = max(candidates)[0] * 7 / 8
-    _, count, step, rows = max(
-        (candidate for candidate in candidates if candidate[0] >= best), key=lambda candidate: candidate[1]
-    )
-    return Ticks(step, count, rows)
+        scales.append(Ticks(step, count, height // count))
+    drawn_heights = [highest / scale.top * scale.rows * scale.count for scale in scales]
+    min_height = max(drawn_heights) * 7 / 8
+    candidates = [scale for scale, drawn in zip(scales, drawn_heights, strict=True) if drawn >= min_height]
+    return max(candidates, key=lambda scale: scale.count)
 
 
-def spread(count: int, width: int) -> list[BarSpan]:
-    """Returns the places of ``count`` bars over the whole width. With two or more cells for each, they are equally
-    wide, with gaps between them.
+def spread_bars(count: int, width: int) -> list[BarSpan]:
+    """Returns the places of ``count`` bars over the whole width. If each has two cells or more, they are equally wide,
+    with gaps between them.
     """
     spans, bar = [], max(0, width // count - 1) if count else 0
     for number in range(count):
@@ -129,9 +128,9 @@ def spread(count: int, width: int) -> list[BarSpan]:
 def stack_bars(
     columns: Sequence[Sequence[float]], height: int, top: float = 0, *, patterns: bool = False
 ) -> list[list[ChartCell]]:
-    """Returns stacked bars one cell wide, as rows of cells from the top down; the first series is at the bottom.
+    """Returns stacked bars, each one cell wide, as rows of cells from the top down. The first series is at the bottom.
 
-    With ``patterns`` a cell shows one series, which has its own fill.
+    With ``patterns``, each cell shows one series by its fill.
     """
     top = top or max(map(sum, columns), default=0) or 1
     stack = _pattern_stack if patterns else _exact_stack
@@ -140,7 +139,7 @@ def stack_bars(
 
 
 DRAWN = (6, 4, 1)
-"""The dots drawn of every six across, for each line without colours."""
+"""How many of every six dots are drawn of each line without colours: solid, dashed, dotted."""
 
 
 def lines(
@@ -151,29 +150,28 @@ def lines(
     *,
     patterns: bool = False,
 ) -> list[list[ChartCell]]:
-    """Returns lines over the same time, as rows of cells from the top down; None is a gap. The first series is in
-    front.
+    """Returns a line for each series, as rows of cells from the top down. None is a gap. The first line is in front.
 
-    With ``patterns``, the first line is solid, the second is dashed, the third is dotted.
+    With ``patterns``, the first line is solid, the second is dashed, and the third is dotted.
     """
     grid = [[BLANK] * width for _ in range(height)]
     for number, values in reversed(list(enumerate(series))):
         dots: dict[tuple[int, int], int] = {}
-        for x, y, alone in _path(values, width * 2, height * 4, top):
-            if patterns and not alone and x % 6 >= DRAWN[number % len(DRAWN)]:
+        for x, y, isolated in _path(values, width * 2, height * 4, top):
+            if patterns and not isolated and x % 6 >= DRAWN[number % len(DRAWN)]:
                 continue
-            at = (y // 4, x // 2)
-            dots[at] = dots.get(at, 0) | _DOTS[x % 2][y % 4]
+            cell = (y // 4, x // 2)
+            dots[cell] = dots.get(cell, 0) | _DOTS[x % 2][y % 4]
         for (row, column), bits in dots.items():
             grid[height - 1 - row][column] = ChartCell(chr(0x2800 + bits), number)
     return grid
 
 
-def level(value: float, highest: float, levels: int) -> int:
-    """Returns the shade of a value: 0 for nothing, otherwise 1 to ``levels``."""
+def shade_of(value: float, highest: float, shades: int) -> int:
+    """Returns the shade of a value: 0 for nothing, otherwise 1 to ``shades``."""
     if value <= 0 or highest <= 0:
         return 0
-    return min(levels, max(1, math.ceil(value / highest * levels - 1e-9)))
+    return min(shades, max(1, math.ceil(value / highest * shades - 1e-9)))
 
 
 def _round_step(least: float, *, whole: bool, times: bool) -> float:
@@ -187,8 +185,8 @@ def _round_step(least: float, *, whole: bool, times: bool) -> float:
     return max(1.0, step) if whole else step
 
 
-def _buckets(values: Sequence[float], width: int) -> list[float]:
-    """Returns at most ``count`` values: the highest of each stretch."""
+def _peaks(values: Sequence[float], width: int) -> list[float]:
+    """Returns at most ``width`` values: each is the highest of a run of values."""
     if len(values) <= width:
         return list(values)
     cuts = [i * len(values) // width for i in range(width + 1)]
@@ -196,20 +194,21 @@ def _buckets(values: Sequence[float], width: int) -> list[float]:
 
 
 def _exact_stack(column: Sequence[float], height: int, top: float) -> list[ChartCell]:
-    """Returns one bar from the bottom up, each series to an eighth of a cell: a cell may show two of them."""
+    """Returns a bar from the bottom up, in which series end at eighths of a cell, so that a cell may show two
+    of them.
+    """
     ends, total = [], 0.0
     for part in column:
         total += part
         ends.append(round(total / top * height * FULL))
-    if total > 0 and ends[-1] == 0:  # something is more than nothing
+    if total > 0 and ends[-1] == 0:  # a small value is still visible, unlike none
         ends = [int(part == max(column) or number > column.index(max(column))) for number, part in enumerate(column)]
     return [_exact_cell(ends, row * FULL) for row in range(height)]
 
 
 def _exact_cell(ends: Sequence[int], low: int) -> ChartCell:
-    """Returns one cell. ``ends`` are the upper ends of the series in eighths, ``low`` is the lower end of the cell.
-
-    A cell can show two series: the lowest one, and the largest of those above it.
+    """Returns a cell of a bar. ``ends`` are the upper ends of the series, ``low`` is the lower end of the cell, all in
+    eighths. A cell can show two series: the lowest one, and the largest of those above it.
     """
     high = low + FULL
     parts = [(min(end, high) - max(start, low), number) for number, (start, end) in enumerate(pairwise((0, *ends)))]
@@ -224,12 +223,12 @@ def _exact_cell(ends: Sequence[int], low: int) -> ChartCell:
 
 
 def _largest(parts: Sequence[tuple[int, int]]) -> int:
-    """Returns the series with the largest size; the first one if several are equal."""
+    """Returns the number of the series with the largest size; of equal ones, that of the first."""
     return max(parts, key=lambda part: (part[0], -part[1]))[1]
 
 
 def _pattern_stack(column: Sequence[float], height: int, top: float) -> list[ChartCell]:
-    """Returns one bar from the bottom up, in whole cells, each with the series at its middle: a partial cell would look
+    """Returns a bar from the bottom up, in whole cells, each with the series at its middle. A partial cell would look
     like another series.
     """
     total, cells = sum(column), []
@@ -253,20 +252,20 @@ def _series_at(column: Sequence[float], value: float) -> int:
 
 
 def _path(values: Sequence[float | None], width: int, height: int, top: float) -> Iterator[tuple[int, int, bool]]:
-    """Yields the dots of a line from the bottom left, each value in the middle of its part of the width, and whether
-    the dot stands alone for its value, because no value is beside it.
+    """Yields the dots of a line, counted from the bottom left, with each value in the middle of its part of the width;
+    and whether the dot is isolated, because no value is beside its value.
     """
-    before: tuple[int, int] | None = None
+    previous: tuple[int, int] | None = None
     for number, value in enumerate(values):
         if value is None:
-            before = None
+            previous = None
             continue
-        at = (int((number + 0.5) * width / len(values)), _level(value, top, height))
-        after = values[number + 1] if number + 1 < len(values) else None
-        yield *at, before is None and after is None
-        if before is not None:
-            yield from ((x, y, False) for x, y in _straight(before, at))
-        before = at
+        dot = (int((number + 0.5) * width / len(values)), _dot_row(value, top, height))
+        next_value = values[number + 1] if number + 1 < len(values) else None
+        yield *dot, previous is None and next_value is None
+        if previous is not None:
+            yield from ((x, y, False) for x, y in _straight(previous, dot))
+        previous = dot
 
 
 def _straight(start: tuple[int, int], end: tuple[int, int]) -> Iterator[tuple[int, int]]:
@@ -277,5 +276,5 @@ def _straight(start: tuple[int, int], end: tuple[int, int]) -> Iterator[tuple[in
         yield round(x), round(y)
 
 
-def _level(value: float, top: float, levels: int) -> int:
-    return max(0, min(levels - 1, round(value / top * levels - 0.5)))
+def _dot_row(value: float, top: float, rows: int) -> int:
+    return max(0, min(rows - 1, round(value / top * rows - 0.5)))

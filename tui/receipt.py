@@ -36,17 +36,17 @@ def receipt(call: CallView, session: ConsoleSession, width: int) -> Content:
     """Returns everything known about a call, in lines of at most ``width`` cells."""
     card, now = TextCard(width, label=13), session.now()
     card.line((safe(call.id, 40), "bold"), (f"   {fmt.moment(call.time_ms, now)}   ", "dim"), state_of(call))
-    _route(card, call)
+    _add_route(card, call)
     if call.error:
         error = session.advice(f"{call.code}: {call.error}" if call.code else call.error)
-        card.row("error", (safe(error, 1_500), "bad"))  # it ends with the remedy
+        card.row("error", (safe(error, 1_500), "bad"))  # so long because it ends with what to do
         if call.token:
             card.row("", (session.key("list.why"), "key"), (" what it would get now, and why", "dim"))
-    _timing(card, call)
+    _add_timing(card, call)
     card.row("tokens", *_tokens(call))
-    _cost(card, call, session)
-    _attempts(card, call)
-    _other_rows(card, call)
+    _add_cost(card, call, session)
+    _add_attempts(card, call)
+    _add_other_rows(card, call)
     return card.content()
 
 
@@ -55,19 +55,19 @@ def state_of(call: CallView) -> Part:
     if isinstance(call, RunningView):
         if call.waits_for:
             return f"{glyphs.HALF} waiting for {safe(call.waits_for, 120)}", "warn"
-        doing = (
-            "streaming" if call.first_byte_ms is not None else "waiting for the upstream" if call.channel else "routing"
-        )
-        return f"{glyphs.RUNNING} running, {doing}", "live"
-    ending = outcome_text(call.outcome, call.finish_reason)
-    words = f"{call.status} {glyphs.DOT} {ending}" if call.status else ending
+        phase = "waiting for the upstream" if call.channel else "routing"
+        if call.first_byte_ms is not None:
+            phase = "streaming"
+        return f"{glyphs.RUNNING} running, {phase}", "live"
+    outcome = outcome_text(call.outcome, call.finish_reason)
+    text = f"{call.status} {glyphs.DOT} {outcome}" if call.status else outcome
     if lost := lost_events(call.marks):
-        words += f", {fmt.count_text(lost, 'event')} lost"
-    return f"{mark_of(call)} {safe(words)}", tone_of(call)
+        text += f", {fmt.count_text(lost, 'event')} lost"
+    return f"{mark_of(call)} {safe(text)}", tone_of(call)
 
 
 def is_lost(call: CallView) -> bool:
-    """Returns whether the gateway stopped while the call ran. Then its duration and usage are unknown."""
+    """Returns whether the gateway stopped while the call ran, so that its duration and usage are unknown."""
     return call.outcome == Outcome.LOST
 
 
@@ -77,7 +77,7 @@ def duration_of(call: CallView) -> Millis | None:
 
 
 def mark_of(call: CallView) -> str:
-    """Returns one mark for how the call ended, or that it runs."""
+    """Returns the mark for how the call ended, or that it is running."""
     if call.state == "running":
         return glyphs.RUNNING
     if not is_failure(call):
@@ -86,7 +86,7 @@ def mark_of(call: CallView) -> str:
 
 
 def tone_of(call: CallView) -> str:
-    """Returns the tone of that mark."""
+    """Returns the tone of the call's mark."""
     if call.state == "running":
         return "warn" if call.waits_for else "live"
     if not is_failure(call):
@@ -94,21 +94,22 @@ def tone_of(call: CallView) -> str:
     return "warn" if call.status in (429, 499) or call.outcome in ("cancelled", "stopped") else "bad"
 
 
-_SAID = {
+_PART_SUFFIXES = {
     "input": "",
     "output": "",
     "cached input": " cached",
     "cache write": " written to cache",
     "long cache write": " written to cache for long",
 }
-"""Words of a receipt for billed parts; names that are not in it are used unchanged."""
+"""The words after the counts of billed parts. Other parts have their names after their counts."""
 
 
 def arithmetic(call: CallView, rates: Rates) -> str:
-    """Returns the cost's formula with the numbers in it: ``529 x $3/M + 89 x $15/M, group x1 = $0.00292``."""
+    """Returns how the cost was computed: ``529 x $3/M + 89 x $15/M, group x1.5 = $0.00438``."""
     parts = [
-        f"{n:,}{_SAID.get(what, f' {what}')} {glyphs.TIMES} ${fmt.price(rate)}{'' if what in UNIT_WORDS else '/M'}"
-        for n, what, rate in counts_billed(call.usage, rates)
+        f"{count:,}{_PART_SUFFIXES.get(part, f' {part}')} {glyphs.TIMES} "
+        f"${fmt.price(rate)}{'' if part in UNIT_WORDS else '/M'}"
+        for count, part, rate in counts_billed(call.usage, rates)
     ]
     if rates.per_call:
         parts.append(f"{dollars(rates.per_call)} a call")
@@ -116,45 +117,51 @@ def arithmetic(call: CallView, rates: Rates) -> str:
     return f"{' + '.join(parts) or '0'}{group} = {dollars(call.cost_nanos)}"
 
 
-def _route(card: TextCard, call: CallView) -> None:
-    to = f" {glyphs.RIGHT} {safe(call.channel)}" if call.channel else ""
+def _add_route(card: TextCard, call: CallView) -> None:
+    """Add the model, the channel, and who made the call and how."""
+    channel = f" {glyphs.RIGHT} {safe(call.channel)}" if call.channel else ""
     upstream = f" as {safe(call.upstream_model)}" if call.upstream_model not in ("", call.model) else ""
     parts = [f"token {call.token or 'none'}", f"group {call.group or 'none'}"]
-    if call.stream or call.model:  # otherwise the request was not read
+    if call.stream or call.model:  # otherwise the request was rejected before it was read
         parts.append("stream" if call.stream else "plain")
     if call.api not in (CHAT_API, ""):
         parts.append(f"{call.api} {call.conversion}".rstrip())
     if call.app:
         parts.append(f"app {call.app}")
-    who = f"   {f' {glyphs.DOT} '.join(map(safe, parts))}"
-    card.line((safe(call.model or call.request) or "no model", "bold"), f"{to}{upstream}", (who, "dim"))
+    origin = f"   {f' {glyphs.DOT} '.join(map(safe, parts))}"
+    card.line((safe(call.model or call.request) or "no model", "bold"), f"{channel}{upstream}", (origin, "dim"))
 
 
-def _timing(card: TextCard, call: CallView) -> None:
+def _add_timing(card: TextCard, call: CallView) -> None:
+    """Add a bar of the time before and after the first token, and below it what the waiting was for."""
     if is_lost(call):
         card.row("timing", ("not known: the gateway stopped while it ran", "dim"))
         return
+    first = "no answer yet" if call.state == "running" else "no answer"
     if call.first_byte_ms is not None:
         first = f"first token after {fmt.seconds(call.first_byte_ms)}"
-    else:
-        first = "no answer yet" if call.state == "running" else "no answer"
-    words = f"  {first}, duration {fmt.seconds(call.duration_ms)}"
-    room = max(0, min(60, card.width - 13 - len(words) - 1))  # beside the label
+    text = f"  {first}, duration {fmt.seconds(call.duration_ms)}"
+    width = max(0, min(60, card.width - 13 - len(text) - 1)) if call.duration_ms else 0  # beside the label
     waited = call.duration_ms if call.first_byte_ms is None else call.first_byte_ms
-    wait = round(room * waited / call.duration_ms) if call.duration_ms else 0
-    if not call.duration_ms:
-        room = 0
-    card.row("timing", (glyphs.WAIT * wait + glyphs.FILLS[0] * (room - wait), "live"), words)
+    before_first = round(width * waited / call.duration_ms) if call.duration_ms else 0
+    bar = glyphs.WAIT * before_first + glyphs.FILLS[0] * (width - before_first)
+    card.row("timing", (bar, "live"), text)
+    if facts := list(_timing_facts(call)):
+        card.row("", (f" {glyphs.DOT} ".join(facts), "dim"))
+
+
+def _timing_facts(call: CallView) -> Iterator[str]:
+    """Yields what the call waited for, the time that the gateway took, and the speed of the answer."""
     queued = wait_of(call.marks)
-    own = max(0.0, call.overhead_us / 1000 - (queued.ms if queued else 0))
-    rest = [f"waited {fmt.seconds(queued.ms)} of it for {safe(queued.place)}"] if queued else []
+    if queued:
+        yield f"waited {fmt.seconds(queued.ms)} of it for {safe(queued.place)}"
     if between := call.between_tries_ms:
-        rest.append(f"waited {fmt.seconds(between)} of it after {fmt.count_text(call.failed_tries, 'try')} that failed")
-    rest += [f"{own:.1f}ms in the gateway before the upstream call"] if call.overhead_us else []
+        yield f"waited {fmt.seconds(between)} of it after {fmt.count_text(call.failed_tries, 'try')} that failed"
+    if call.overhead_us:
+        overhead_ms = max(0.0, call.overhead_us / 1000 - (queued.ms if queued else 0))
+        yield f"{overhead_ms:.1f}ms in the gateway before the upstream call"
     if (rate := speed_of(call)) is not None:
-        rest.append(f"{rate:.0f} tok/s")
-    if rest:
-        card.row("", (f" {glyphs.DOT} ".join(rest), "dim"))
+        yield f"{rate:.0f} tok/s"
 
 
 def _tokens(call: CallView) -> Iterator[Part]:
@@ -169,8 +176,8 @@ def _tokens(call: CallView) -> Iterator[Part]:
     yield f"   out {call.output_tokens:,}", ""
     if call.reasoning_tokens:
         yield f" ({call.reasoning_tokens:,} reasoning)", ""
-    if said := [f"{count:,} {PART_WORDS[name]}" for name, count in call.parts.items() if name in PART_WORDS]:
-        yield f"   {', '.join(said)}", ""
+    if parts := [f"{count:,} {PART_WORDS[name]}" for name, count in call.parts.items() if name in PART_WORDS]:
+        yield f"   {', '.join(parts)}", ""
     if call.variant:
         yield f"   {safe(call.variant)}", ""
     yield f"   {safe(call.usage_source)}", "warn" if call.usage_source in ("estimated", "partial") else "dim"
@@ -185,7 +192,7 @@ def unpriced(call: CallView, board: Board) -> bool:
     return call.rates is None and not call.cost_nanos and call.usage_source != "none"
 
 
-def _cost(card: TextCard, call: CallView, session: ConsoleSession) -> None:
+def _add_cost(card: TextCard, call: CallView, session: ConsoleSession) -> None:
     if unpriced(call, session.board):
         card.row("cost", ("no price: counted, not charged, and no budget stops it; page 5 sets one", "warn"))
     elif call.state == "running":
@@ -198,17 +205,17 @@ def _cost(card: TextCard, call: CallView, session: ConsoleSession) -> None:
         card.row("cost", "$0: what it used is not known, and nothing was charged")
     else:
         card.row("cost", "$0: nothing was used")
-    text = [f"held {dollars(call.held_nanos)}"] if call.held_nanos else []
+    amounts = [f"held {dollars(call.held_nanos)}"] if call.held_nanos else []
     if call.balance_nanos is not None:
         before = dollars(call.balance_nanos + call.cost_nanos)
-        text.append(f"balance {before} before, {dollars(call.balance_nanos)} after")
-    if text:
-        card.row("", (f" {glyphs.DOT} ".join(text), "dim"))
+        amounts.append(f"balance {before} before, {dollars(call.balance_nanos)} after")
+    if amounts:
+        card.row("", (f" {glyphs.DOT} ".join(amounts), "dim"))
     if call.possible_nanos:
         card.row("", (f"the upstream may have billed {dollars(call.possible_nanos)} that was not charged here", "warn"))
 
 
-def _attempts(card: TextCard, call: CallView) -> None:
+def _add_attempts(card: TextCard, call: CallView) -> None:
     if isinstance(call, RunningView):
         if call.attempt > 1:
             card.row("tries", f"{call.attempt}, now on {safe(call.channel)}")
@@ -216,18 +223,18 @@ def _attempts(card: TextCard, call: CallView) -> None:
     for skipped in passed_channels(call.marks):
         card.row("passed over", (safe(skipped), "dim"))
     for number, attempt in enumerate(call.attempts, 1):
-        fine = attempt.kind is None
-        mark, tone = (glyphs.OK, "ok") if fine else (glyphs.FAILED, "bad")
+        succeeded = attempt.kind is None
+        mark, tone = (glyphs.OK, "ok") if succeeded else (glyphs.FAILED, "bad")
         status = call.attempt_status(attempt)
-        why = "" if attempt.kind is None else f"   {attempt.kind.value}: {safe(attempt.reason)}"
+        reason = "" if attempt.kind is None else f"   {attempt.kind.value}: {safe(attempt.reason)}"
         billed = "   may have been billed" if attempt.billed else ""
-        instead = f" as {safe(attempt.model)}" if attempt.model else ""
+        model = f" as {safe(attempt.model)}" if attempt.model else ""
         key = f" key {safe(attempt.key)}" if attempt.key else ""
-        text = f"{number} {safe(attempt.channel)}{instead}{key} {status} {fmt.seconds(attempt.ms)}{why}{billed}"
+        text = f"{number} {safe(attempt.channel)}{model}{key} {status} {fmt.seconds(attempt.ms)}{reason}{billed}"
         card.row("tries" if number == 1 else "", (f"{mark} ", tone), text)
 
 
-def _other_rows(card: TextCard, call: CallView) -> None:
+def _add_other_rows(card: TextCard, call: CallView) -> None:
     if call.upstream_id:
         card.row("upstream id", (safe(call.upstream_id), "dim"))
     if (size := request_size(call.marks)) is not None:

@@ -1,6 +1,6 @@
-"""Session: the parts that one console shares: the server's client, the board, the clock, saved state; and the link.
+"""ConsoleSession: what all parts of a console share: the server's client, the board, the clock and the saved state.
 
-A ``ServerLink`` finds the server that runs on this home, or starts one.
+A ``ServerLink`` finds the server of this home, or starts one.
 """
 
 import os
@@ -26,7 +26,7 @@ LinkState = Literal["connecting", "starting", "attached", "gone"]
 
 
 class ConsoleSession:
-    """The session, which is built once and passed to every page and widget."""
+    """The session, which is created once and passed to every page and widget."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class ConsoleSession:
         self.ascii = in_ascii
         """Whether everything is drawn in ASCII."""
         self.now = now
-        """The wall clock. It is part of the screen, so tests pass their own."""
+        """The wall clock. The screen shows it, so tests pass their own."""
         self.state = state
         self.board = Board()
         self.link: LinkState = "connecting"
@@ -52,12 +52,12 @@ class ConsoleSession:
         self.started_here = False
         """Whether this console started the server it is attached to."""
         self.temporary_filters: dict[str, str] = {}
-        """Filters by page that last only as long as this console: a time span that was opened from a chart."""
+        """Filters that are not saved, by page, such as a time span that was opened from a chart."""
         self._client: control.ControlClient | None = None
 
     @property
     def lasting_state(self) -> SavedState:
-        """Returns the state as the next console finds it."""
+        """Returns the state to save, for the next console."""
         views = {
             page: msgspec.structs.replace(view, filter="")
             if view.filter and view.filter == self.temporary_filters.get(page)
@@ -68,7 +68,7 @@ class ConsoleSession:
 
     @property
     def client(self) -> control.ControlClient:
-        """Returns the attached server. Raises Unavailable if none is attached."""
+        """Returns the client of the attached server. Raises Unavailable if none is attached."""
         if self._client is None or self.link != "attached":
             raise Unavailable(
                 f"The server is not running. Press {self.key('app.start')} to start it.", code="server_gone"
@@ -77,9 +77,7 @@ class ConsoleSession:
 
     @property
     def progress(self) -> str:
-        """Returns what the console is doing before it has data to show. Empty once it has data, and if the server is
-        gone.
-        """
+        """Returns what the console is doing until it has data to show; empty once it has, and if the server is gone."""
         if self.link == "starting":
             return "starting the server"
         waiting = self.link == "connecting" or (self.link == "attached" and self.board.status is None)
@@ -91,11 +89,11 @@ class ConsoleSession:
         return self.preferences.keymap
 
     def key(self, id_: str) -> str:
-        """Returns the key of an action, as sentences name it."""
+        """Returns the key of an action as a message names it."""
         return self.keymap.key(id_)
 
     def advice(self, text: str) -> str:
-        """Returns the text with keys instead of the commands that it advises."""
+        """Returns a message of the server with keys instead of the commands that it names."""
         return key_advice.key_advice(text, self.keymap)
 
     @property
@@ -105,10 +103,12 @@ class ConsoleSession:
 
     @property
     def restart_command(self) -> str:
-        """Returns the command line that starts a server here at the previous one's address, which clients know."""
-        last = urlsplit(self.address)
-        host = f" --host {last.hostname}" if last.hostname and last.hostname != DEFAULT_HOST else ""
-        port = f" --port {last.port}" if last.port and last.port != DEFAULT_PORT else ""
+        """Returns the command line that starts a server of this home at the address of the previous one, which clients
+        know.
+        """
+        url = urlsplit(self.address)
+        host = f" --host {url.hostname}" if url.hostname and url.hostname != DEFAULT_HOST else ""
+        port = f" --port {url.port}" if url.port and url.port != DEFAULT_PORT else ""
         return f"{self.program}{host}{port}"
 
     @property
@@ -117,9 +117,9 @@ class ConsoleSession:
         return self.board.status.address if self.board.status else ""
 
     def attach(self, client: control.ControlClient, *, started_here: bool) -> None:
-        """Use a server that answered: the same as before, or another one."""
-        same = self._client is not None and self._client.endpoint.instance == client.endpoint.instance
-        self.started_here = started_here or (same and self.started_here)
+        """Use the server that answered, which may be the is_same as before."""
+        is_same = self._client is not None and self._client.endpoint.instance == client.endpoint.instance
+        self.started_here = started_here or (is_same and self.started_here)
         self._client = client
         self.link, self.reason = "attached", ""
 
@@ -149,11 +149,13 @@ class ServerLink(Protocol):
 
 
 class ServerLauncher:
-    """The real link. A server that it starts after another one listens at the same address, which clients know."""
+    """The link of the real console. A server that it starts listens at the address of the previous one, which clients
+    know.
+    """
 
     def __init__(self, config: Config) -> None:
         self._config = config
-        self._session = os.urandom(4).hex()
+        self._session_id = os.urandom(4).hex()
 
     async def find(self) -> AttachedServer | None:
         endpoint = await launch.find(self._config)
@@ -167,5 +169,5 @@ class ServerLauncher:
         if port := urlsplit(endpoint.address).port:
             host = endpoint.host_option or self._config.host
             self._config = msgspec.structs.replace(self._config, host=host, port=port)
-        source = ChangeSource(via="console", session=self._session, place=request.terminal_name())
+        source = ChangeSource(via="console", session=self._session_id, place=request.terminal_name())
         return AttachedServer(control.ControlClient(endpoint, source=source), started_here=started_here)

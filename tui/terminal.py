@@ -1,4 +1,4 @@
-"""Terminal: it may disappear, signals may end the process, it may have few colours."""
+"""Terminal: notices when it disappears, restores it when a signal ends the process, and knows if it has few colours."""
 
 import asyncio
 import os
@@ -17,9 +17,8 @@ from tui.exit_status import ExitStatus
 
 
 def is_gone(handle: int) -> bool:
-    """Returns whether the terminal behind this file is gone.
-
-    If the shell ignores SIGHUP, reading from a closed terminal returns at once, for ever.
+    """Returns whether the terminal of this file descriptor is gone. If the shell ignores SIGHUP, nothing else tells:
+    reading returns at once, for ever.
     """
     if not hasattr(select, "poll"):
         return False
@@ -32,8 +31,8 @@ def is_gone(handle: int) -> bool:
 
 
 def exit_if_gone() -> None:
-    """End the process at once if the terminal is gone: then the screen cannot be restored, and errors cannot
-    be shown.
+    """End the process at once if the terminal is gone, because the screen cannot be restored, and no error can be
+    shown.
     """
     with suppress(ValueError, AttributeError):  # without standard input
         if is_gone(sys.stdin.fileno()):
@@ -41,18 +40,20 @@ def exit_if_gone() -> None:
 
 
 def on_terminate(do: Callable[[int], object]) -> None:
-    """Call ``do`` on SIGTERM, so that the terminal is restored before the end. Must be called in the event loop."""
+    """Call ``do`` on SIGTERM, so that the terminal is restored before the process ends. The event loop must be
+    running.
+    """
     with suppress(NotImplementedError, RuntimeError, ValueError):  # Windows, or not in the main thread
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, do, int(signal.SIGTERM))
 
 
 def watch(app: App[Any]) -> None:
-    """Watch the terminal for as long as the app runs."""
+    """Watch the terminal and its signals for as long as the app runs."""
     app.set_interval(2.0, exit_if_gone, name="terminal")
     app.app_resume_signal.subscribe(app, lambda _: app.refresh(layout=True))  # the shell has drawn over the screen
     on_terminate(lambda number: app.exit(ExitStatus("", 128 + number)))
 
 
 def has_few_colours(environ: Mapping[str, str]) -> bool:
-    """Returns whether the terminal has at most 16 colours, where several colours of a theme become the same."""
+    """Returns whether the terminal has at most 16 colours, in which several colours of a theme would be the same."""
     return Console(file=StringIO(), force_terminal=True, _environ=environ).color_system in (None, "standard")

@@ -1,10 +1,9 @@
-"""Text: made safe, given a tone, laid out in labelled lines.
+"""Text: makes texts safe, cuts them, gives them tones, and lays them out in labelled lines.
 
-``safe`` is the one border between text from outside and the screen: its result is plain text of known width. Textual
-would draw escape sequences and read markup in strings it is given. So every text from a client, an upstream or a file
-passes through here, and is then drawn as ``Content`` or segments, never as a bare string that may be read as markup. A
-tone is the meaning of a piece of text, as a style of the theme; words and marks carry the meaning, colour repeats it. A
-card is the labelled lines of a pane: long lines wrap with an indent, so labels stay readable.
+Every text from outside, such as that of a client, an upstream or a file, passes through ``safe``, which returns plain
+text of known width: Textual would draw the escape sequences in it. It is then drawn as ``Content`` or segments, never
+as a bare string, in which Textual would read markup. A tone is the meaning of a text, for which the theme has a style;
+words and marks carry the meaning too. A ``TextCard`` is the labelled lines of a pane; long lines wrap with an indent.
 """
 
 import re
@@ -17,7 +16,7 @@ from textual.style import Style
 from gateway.domain.text import plain
 
 LIMIT = 300
-"""The most characters of one text on the screen."""
+"""The most characters of a text on the screen, unless more are asked for."""
 
 _SELECTORS = re.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef]")
 """Variation selectors: terminals disagree about the width of the characters before them."""
@@ -31,14 +30,14 @@ def safe(text: str, limit: int = LIMIT) -> str:
 
 
 def safe_lines(text: str, limit: int = LIMIT, lines: int = 40) -> str:
-    """Returns a text of several lines, each made safe."""
+    """Returns a text of several lines, each made safe; at most ``lines`` of them."""
     rows = text.splitlines()
-    more = ["…"] if len(rows) > lines else []
-    return "\n".join([*(safe(row, limit) for row in rows[:lines]), *more])
+    ellipsis = ["…"] if len(rows) > lines else []
+    return "\n".join([*(safe(row, limit) for row in rows[:lines]), *ellipsis])
 
 
 def cut(text: str, width: int, ellipsis: str = "…") -> str:
-    """Returns a safe text in at most ``width`` cells."""
+    """Returns a safe text, cut at the end to at most ``width`` cells."""
     if text.isascii():
         return text if len(text) <= width else text[: max(0, width - 1)] + ellipsis[:width]
     if cell_len(text) <= width:
@@ -47,27 +46,27 @@ def cut(text: str, width: int, ellipsis: str = "…") -> str:
 
 
 def cut_middle(text: str, width: int, ellipsis: str = "…") -> str:
-    """Returns a name in at most ``width`` cells. It is cut in the middle: names often differ at their ends."""
+    """Returns a safe name, cut in the middle to at most ``width`` cells, because names often differ at their ends."""
     if cell_len(text) <= width or width < 3:
         return cut(text, width, ellipsis)
-    tail = (width - 1) // 2
-    end = text[-tail:]
-    while cell_len(end) > tail:
-        end = end[1:]
-    return set_cell_size(text, width - 1 - tail) + ellipsis[:1] + end
+    tail_width = (width - 1) // 2
+    tail = text[-tail_width:]
+    while cell_len(tail) > tail_width:
+        tail = tail[1:]
+    return set_cell_size(text, width - 1 - tail_width) + ellipsis[:1] + tail
 
 
 def cut_pair(name: str, other: str, width: int, ellipsis: str = "…") -> str:
-    """Returns ``gpt-4o as claud…-4-5`` in ``width`` cells; two long names get half each: ``clau…-4-5 as
+    """Returns ``gpt-4o as claud…-4-5`` in ``width`` cells. If both names are long, each gets half: ``clau…-4-5 as
     gemi…flash``.
     """
-    room = width - len(" as ")
-    first = cut_middle(name, max(1, room // 2, room - cell_len(other)), ellipsis)
-    return f"{first} as {cut_middle(other, max(1, room - cell_len(first)), ellipsis)}"
+    names_width = width - len(" as ")
+    first = cut_middle(name, max(1, names_width // 2, names_width - cell_len(other)), ellipsis)
+    return f"{first} as {cut_middle(other, max(1, names_width - cell_len(first)), ellipsis)}"
 
 
 def cell(text: str, width: int, *, right: bool = False, ellipsis: str = "…") -> str:
-    """Returns a safe text in exactly ``width`` cells."""
+    """Returns a safe text, cut or padded to exactly ``width`` cells; ``right``: aligned to the right."""
     text = cut(text, width, ellipsis)
     space = " " * (width - (len(text) if text.isascii() else cell_len(text)))
     return space + text if right else text + space
@@ -86,31 +85,35 @@ TONES = {
     **{f"heat{number}": f"$heat-{number}" for number in range(1, 6)},
     "": "",
 }
-"""The styles of tones. ``chart1`` to ``chart7`` are series (the last one for all others), ``heat`` is for maps."""
+"""The styles of tones. ``chart1`` to ``chart7`` are the series of a chart, the last one for all others; ``heat1`` to
+``heat5`` are the shades of a heat map.
+"""
 
 Part = tuple[str, str]
-"""A safe text and its tone, or ``tone on tone`` for the background of another tone."""
+"""A safe text and its tone; ``chart1 on chart2`` is a tone on the colour of another one as the background."""
 
 
 def content(*parts: Part | str | Content) -> Content:
-    """Returns safe texts, joined; tones become styles. Nothing in them is read as markup."""
+    """Returns safe texts, joined, in the styles of their tones. Nothing in them is read as markup."""
     styled = ((part[0], style_of(part[1])) if isinstance(part, tuple) else part for part in parts)
     return Content.assemble(*styled)
 
 
 def link(text: Content, action: str, *params: object) -> Content:
-    """Returns the text, so that a click on it runs an action. Its widget has ``auto_links`` off: it looks like text."""
+    """Returns the text as a link, on which a click runs an action. If ``auto_links`` of its widget is off, it looks
+    like text.
+    """
     return text.stylize(Style.from_meta({"@click": (action, params)}))
 
 
 def key_hints(*pairs: tuple[str, str]) -> Content:
-    """Returns keys, each with its effect."""
+    """Returns a line of keys, each followed by what it does."""
     return content(*(part for key, text in pairs for part in ((key, "key"), (text, "dim"))))
 
 
-def fitting(width: int, *groups: Sequence[Part]) -> list[Part]:
-    """Returns the parts of all groups up to the first that does not fit in ``width`` cells; the first group is always
-    included.
+def fit_groups(width: int, *groups: Sequence[Part]) -> list[Part]:
+    """Returns the parts of the groups, up to the first group that does not fit in ``width`` cells. The first group is
+    always included.
     """
     shown = list(groups[0])
     for group in groups[1:]:
@@ -122,42 +125,44 @@ def fitting(width: int, *groups: Sequence[Part]) -> list[Part]:
 
 def style_of(tone: str) -> str:
     """Returns the style of a tone."""
-    front, on, back = tone.partition(" on ")
-    return f"{TONES[front]} on {TONES[back]}" if on else TONES[front]
+    foreground, _, background = tone.partition(" on ")
+    return f"{TONES[foreground]} on {TONES[background]}" if background else TONES[foreground]
 
 
 def lines(*rows: Content) -> Content:
-    """Returns the rows below each other."""
+    """Returns the rows, one below the other."""
     return Content("\n").join(rows)
 
 
 class TextCard:
-    """Lines of a pane, added one by one; ``content`` returns all of them."""
+    """The lines of a pane, which are added one by one."""
 
-    def __init__(self, width: int, label: int = 9) -> None:  # with the space around it
+    def __init__(self, width: int, label: int = 9) -> None:
+        """``label``: the width of the labels with the blanks around them."""
         self.width = width
         self._label = label
         self._rows: list[Content] = []
 
     def row(self, label: str, *parts: Part | str | Content) -> None:
-        """Add a line with a label in front; an empty label continues the line before."""
-        self._hang(content((f" {label:<{self._label - 2}} ", "dim")), content(*parts), self._label)
+        """Add a line after a label; with an empty label, it belongs to the line above."""
+        self._add_wrapped(content((f" {label:<{self._label - 2}} ", "dim")), content(*parts), self._label)
 
     def line(self, *parts: Part | str | Content) -> None:
         """Add a line without a label."""
-        self._hang(content(" "), content(*parts), 3)
+        self._add_wrapped(content(" "), content(*parts), 3)
 
     def content(self) -> Content:
         """Returns all lines."""
         return lines(*self._rows)
 
-    def _hang(self, head: Content, body: Content, indent: int) -> None:
+    def _add_wrapped(self, head: Content, body: Content, indent: int) -> None:
+        """Add a line, wrapped if it is too long; the following lines are indented."""
         width = self.width - max(indent, head.cell_length)
         first, *more = body.wrap(max(10, width)) or [Content("")]
         self._rows += [Content.assemble(head, first), *(row.pad_left(indent) for row in more)]
 
 
 def add_details(card: TextCard, details: Iterable[tuple[str, str]]) -> None:
-    """Add one row with all fields that have something to show."""
+    """Add a row with the labels and texts of fields, without those that have no text."""
     if shown := "; ".join(f"{label}: {safe(text)}" for label, text in details if text):
         card.row("more", (shown, "dim"))

@@ -1,6 +1,6 @@
-"""Themes: dark, light, high contrast, and plain: no colours except the terminal's own two.
+"""Themes: dark, light, high contrast, and plain, which uses only the terminal's default colours.
 
-A theme of the owner's is based on one of the first three, and replaces the colours that it names.
+A theme of the owner is based on one of the first three, and replaces some of its colours.
 """
 
 import dataclasses
@@ -18,15 +18,19 @@ PLAIN = "plain"
 
 _SERIES_ON_DARK = ("#56b4e9", "#e69f00", "#009e73", "#cc79a7", "#f0e442", "#d55e00", "#727d8b")
 _SERIES_ON_LIGHT = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#98a1ab")
-"""The palette of Okabe and Ito, which people with any kind of colour vision can distinguish; grey for all others."""
+"""The palette of Okabe and Ito, which people with any kind of colour vision can distinguish. The last colour, grey, is
+for all other series.
+"""
 
 _HEAT_ON_DARK = ("#2f4470", "#2a788e", "#22a884", "#7ad151", "#fde725")
 _HEAT_ON_LIGHT = ("#cfe8b8", "#8fd3b6", "#41b6c4", "#2c7fb8", "#253494")
-"""The shades of a map, from little to most. Their lightness alone shows their order."""
+"""The shades of a heat map, from little to most. Their lightness alone shows the order."""
 
 
 def chart_colours(*, dark: bool, grid: str = "") -> dict[str, str]:
-    """Returns the variables of a theme that charts use. ``grid``: the lines of the ticks, fainter than the bars."""
+    """Returns the variables of a theme that charts use. ``grid``: the colour of the lines at ticks, fainter than the
+    bars.
+    """
     series, heat = (_SERIES_ON_DARK, _HEAT_ON_DARK) if dark else (_SERIES_ON_LIGHT, _HEAT_ON_LIGHT)
     return {
         **{f"chart-{number}": colour for number, colour in enumerate(series, 1)},
@@ -103,7 +107,7 @@ COLOURS = (
     *("foreground", "background", "surface", "panel", "primary", "secondary", "accent"),
     *("success", "warning", "error"),
 )
-"""The colours of a theme by Textual's names."""
+"""The colours of a theme that the owner can replace, by Textual's names."""
 
 NONE = Theme(
     name=PLAIN,
@@ -137,27 +141,27 @@ VARIABLES = {
     "cursor": "block-cursor-background",
     "cursor_text": "block-cursor-foreground",
 }
-"""The console's own colours, and the variables that hold them."""
+"""Further colours that the owner can replace, and the variables that hold them."""
 
-_FIXED = re.compile(r"#(?:[0-9a-f]{3}|[0-9a-f]{6})|(?!ansi|auto|transparent)[a-z]+", re.IGNORECASE)
+_COLOUR = re.compile(r"#(?:[0-9a-f]{3}|[0-9a-f]{6})|(?!ansi|auto|transparent)[a-z]+", re.IGNORECASE)
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,29}")
 
 
-def theme_of(name: str, given: Mapping[str, object]) -> Theme:
+def theme_of(name: str, table: Mapping[str, object]) -> Theme:
     """Returns a theme from its table in a file. Raises BadRequest, which names the error and the valid choices."""
     if name in NAMES or not _NAME.fullmatch(name):
-        used = "the name is taken by a built-in theme" if name in NAMES else "use a-z, 0-9, - and _ in its name"
-        raise BadRequest(f"theme '{plain(name, 40)}': {used}")
-    base = given.get("based_on", DARK.name)
-    if base not in BASES:
-        raise BadRequest(f"theme '{name}': based_on must be {', '.join(BASES)}, not '{plain(str(base), 40)}'")
-    chosen = {key: value for key, value in given.items() if key != "based_on"}
-    for key, value in chosen.items():
+        problem = "the name is taken by a built-in theme" if name in NAMES else "use a-z, 0-9, - and _ in its name"
+        raise BadRequest(f"theme '{plain(name, 40)}': {problem}")
+    base_name = str(table.get("based_on", DARK.name))
+    if base_name not in BASES:
+        raise BadRequest(f"theme '{name}': based_on must be {', '.join(BASES)}, not '{plain(base_name, 40)}'")
+    entries = {key: value for key, value in table.items() if key != "based_on"}
+    for key, value in entries.items():
         _check_colour(name, key, value)
-    known = BASES[str(base)]
-    variables = {VARIABLES[key]: str(value) for key, value in chosen.items() if key in VARIABLES}
-    colours: dict[str, str] = {key: str(value) for key, value in chosen.items() if key in COLOURS}
-    return dataclasses.replace(known, name=name, variables={**known.variables, **variables}, **colours)  # type: ignore[arg-type] # all of these fields are colours
+    base = BASES[base_name]
+    variables = {VARIABLES[key]: str(value) for key, value in entries.items() if key in VARIABLES}
+    colours: dict[str, str] = {key: str(value) for key, value in entries.items() if key in COLOURS}
+    return dataclasses.replace(base, name=name, variables={**base.variables, **variables}, **colours)  # type: ignore[arg-type] # all of these fields are colours
 
 
 def _check_colour(theme: str, key: str, value: object) -> None:
@@ -167,13 +171,13 @@ def _check_colour(theme: str, key: str, value: object) -> None:
         hint = f"did you mean {close[0]}?" if close else f"use {', '.join(names)}"
         raise BadRequest(f"theme '{theme}': unknown colour '{plain(key, 40)}'; {hint}")
     if not isinstance(value, str) or not _is_colour(value):
-        wrong = plain(str(value), 40)
-        raise BadRequest(f"theme '{theme}': {key} = '{wrong}' is not a colour; write #rrggbb, or a name such as orange")
+        shown = plain(str(value), 40)
+        raise BadRequest(f"theme '{theme}': {key} = '{shown}' is not a colour; write #rrggbb, or a name such as orange")
 
 
 def _is_colour(text: str) -> bool:
-    """Returns whether it is the same colour everywhere, independent of the terminal and of what is below it."""
+    """Returns whether the text is a colour that depends neither on the terminal nor on what is below it."""
     try:
-        return _FIXED.fullmatch(text) is not None and Color.parse(text).a == 1
+        return _COLOUR.fullmatch(text) is not None and Color.parse(text).a == 1
     except ColorParseError:
         return False

@@ -46,7 +46,7 @@ def test_ticks_of_counts_are_whole_and_those_of_times_are_minutes_after_seconds(
 
 @pytest.mark.parametrize(("count", "width"), [(30, 188), (30, 68), (24, 68), (1, 40), (90, 91), (7, 7)])
 def test_bars_take_the_whole_width(count: int, width: int) -> None:
-    spans = charts.spread(count, width)
+    spans = charts.spread_bars(count, width)
     assert spans[0].start == 0
     assert sum(span.whole for span in spans) == width
     assert all(one.start + one.whole == next_.start for one, next_ in itertools.pairwise(spans))
@@ -55,8 +55,8 @@ def test_bars_take_the_whole_width(count: int, width: int) -> None:
 
 
 def test_bars_without_a_cell_each_are_one_cell_wide() -> None:
-    assert {(span.bar, span.whole) for span in charts.spread(10, 5)} == {(1, 1)}
-    assert charts.spread(0, 5) == []
+    assert {(span.bar, span.whole) for span in charts.spread_bars(10, 5)} == {(1, 1)}
+    assert charts.spread_bars(0, 5) == []
 
 
 def drawn(rows: list[list[charts.ChartCell]]) -> list[str]:
@@ -128,8 +128,8 @@ def test_all_lines_have_the_same_width() -> None:
 
 
 def test_shades_go_from_nothing_to_most() -> None:
-    assert [charts.level(value, 10, 5) for value in (0, 0.1, 2, 2.1, 9, 10, 11)] == [0, 1, 1, 2, 5, 5, 5]
-    assert charts.level(1, 0, 5) == 0
+    assert [charts.shade_of(value, 10, 5) for value in (0, 0.1, 2, 2.1, 9, 10, 11)] == [0, 1, 1, 2, 5, 5, 5]
+    assert charts.shade_of(1, 0, 5) == 0
 
 
 def test_lines_without_colours_differ_by_their_dots() -> None:

@@ -1,6 +1,6 @@
 from rich.cells import cell_len
 
-from tui.text import TONES, TextCard, cell, content, cut, cut_middle, cut_pair, fitting, lines, safe, safe_lines
+from tui.text import TONES, TextCard, cell, content, cut, cut_middle, cut_pair, fit_groups, lines, safe, safe_lines
 
 
 def test_control_characters_do_not_pass() -> None:
@@ -102,4 +102,4 @@ def test_an_empty_line_is_a_line() -> None:
 
 def test_a_line_loses_whole_parts_where_there_is_no_room() -> None:
     groups = [[("one", "")], [(" two", "dim")], [(" 3", "")]]
-    assert [len(fitting(width, *groups)) for width in (9, 8, 6, 1)] == [3, 2, 1, 1]
+    assert [len(fit_groups(width, *groups)) for width in (9, 8, 6, 1)] == [3, 2, 1, 1]

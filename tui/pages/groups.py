@@ -29,7 +29,7 @@ from tui.pages.base import AnyPage, Verb, selection
 from tui.pages.entities import ask_changes, ask_new, creating_verbs
 from tui.pages.list_page import ListPage, select_row
 from tui.session import ConsoleSession
-from tui.text import Part, TextCard, add_details, content, fitting, lines, safe
+from tui.text import Part, TextCard, add_details, content, fit_groups, lines, safe
 from tui.widgets.dialogs import toast
 from tui.widgets.form import Form, FormField, FormPlan, Values
 from tui.widgets.why import explain_for_groups
@@ -65,7 +65,7 @@ class GroupListing(PageListing[GroupRow]):
     def lead(self, width: int) -> Content:
         about = f" {glyphs.DOT} a group gives its tokens channels, a price factor and shared limits"
         counted = f" {self.count_rows(len(self.session.board.groups))}"
-        return content(*fitting(width, [(counted, "")], [(about, "dim")]))
+        return content(*fit_groups(width, [(counted, "")], [(about, "dim")]))
 
     def detail(self, row: GroupRow, width: int) -> Content:
         group, session = row.view, self.session

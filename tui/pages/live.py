@@ -30,7 +30,7 @@ from tui.pages.list_page import ListPage
 from tui.pages.live_source import FOUND_LIMIT, LiveSource, count_unseen, load_found, load_page, note_seen, progress_text
 from tui.receipt import duration_of, is_lost, mark_of, receipt, tone_of, unpriced
 from tui.session import ConsoleSession
-from tui.text import LIMIT, Part, content, cut, cut_middle, cut_pair, fitting, lines, safe
+from tui.text import LIMIT, Part, content, cut, cut_middle, cut_pair, fit_groups, lines, safe
 from tui.widgets.text_block import LeadLine
 
 
@@ -75,7 +75,7 @@ class LiveListing(PageListing[CallView]):
             groups.append([("   first token ", "dim"), (fmt.seconds(recent.first_byte_ms), "")])
         if recent.failed is not None:
             groups.append([(f" (last {recent.samples})", "dim")])
-        return content(*fitting(width, *groups))
+        return content(*fit_groups(width, *groups))
 
     def _waiting(self, width: int) -> list[Part]:
         """Returns ``32 running · 28 waiting: 20 for channel 'a' (4 calls at once)``; empty while no call waits."""

@@ -27,7 +27,7 @@ from tui.pages.base import AnyPage, Verb, selection
 from tui.pages.entities import ask_changes, ask_new, creating_verbs, toggle_verb
 from tui.pages.list_page import TrendPage, select_row
 from tui.session import ConsoleSession
-from tui.text import TextCard, add_details, content, cut_middle, fitting, lines, safe
+from tui.text import TextCard, add_details, content, cut_middle, fit_groups, lines, safe
 from tui.widgets.connect import Connect
 from tui.widgets.dialogs import toast
 from tui.widgets.form import FormField, Values
@@ -76,7 +76,7 @@ class TokenListing(PageListing[TokenRow]):
         if fullest is not None and (share := _highest_share(fullest)) >= 0.9:
             parts.append((f" {glyphs.DOT} {safe(fullest.name, 30)} is at {fmt.percent(share)}", budget_tone(share)))
         hint = f"   {self.session.key('tokens.connect')} shows how to use one, with a test call"
-        return content(*fitting(width, parts, [(hint, "dim")]))
+        return content(*fit_groups(width, parts, [(hint, "dim")]))
 
     def _ended_part(self) -> list[tuple[str, str]]:
         """Returns how many tokens of ended programs there are, and the key that shows or hides them."""

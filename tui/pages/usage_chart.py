@@ -164,7 +164,7 @@ def bars_of(plan: ChartPlan, width: int) -> Bars:
     sources[None] = [plan.whole.series.get("", {})]
     sources[OTHERS] = [series.get(row.key, {}) for row in plan.others]
     rows = {key: _rows_by_bar(firsts, cells) for key, cells in sources.items()}
-    return Bars(firsts, (*firsts[1:], last), chunk, charts.spread(len(firsts), room), rows)
+    return Bars(firsts, (*firsts[1:], last), chunk, charts.spread_bars(len(firsts), room), rows)
 
 
 def chart(plan: ChartPlan, bars: Bars, height: int, chosen: int | None, series: str | None) -> list[Content]:

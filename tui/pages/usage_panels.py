@@ -15,7 +15,7 @@ from tui import format as fmt
 from tui.budgets import amounts, budget_line, budget_tone, by_unit
 from tui.pages.usage_chart import AXIS, EDGE, MEASURES, ChartPlan, Measure, join_parts, sum_rows, tick_text
 from tui.session import ConsoleSession
-from tui.text import Part, cell, content, cut, fitting, safe
+from tui.text import Part, cell, content, cut, fit_groups, safe
 from tui.trends import DAY_MS, HOUR_MS, Trends
 
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
@@ -52,7 +52,7 @@ def heat_map(hours: Trends, plan: ChartPlan, width: int) -> list[Content]:
     each = _hour_width(width)
     title, span = f" {value.name} by weekday and hour", HEAT_SPAN
     span = span if len(title) + len(span) <= width else HEAT_SPAN_BRIEF
-    lines = [content(*fitting(width, [(title, "bold")], [(span, "dim")]))]
+    lines = [content(*fit_groups(width, [(title, "bold")], [(span, "dim")]))]
     for day, name in enumerate(WEEKDAYS):
         parts: list[Part] = [(f" {name} ", "dim")]
         cells = ((day, hour) for hour in range(24))
@@ -107,7 +107,7 @@ def _heat_cell(number: float | None, known: bool, highest: float, each: int, pla
         return (glyphs.NOTHING if known else " ").center(each), "dim"
     shades = glyphs.SHADES
     most = len(shades) - 1 if plan.patterns else SHADES  # in ASCII and without colours, shades are characters
-    shade = max(1, charts.level(math.sqrt(max(0.0, number)), math.sqrt(highest), most))
+    shade = max(1, charts.shade_of(math.sqrt(max(0.0, number)), math.sqrt(highest), most))
     return (shades[shade] * each, "") if plan.patterns else (glyphs.BLOCKS[charts.FULL] * each, f"heat{shade}")
 
 

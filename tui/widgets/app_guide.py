@@ -1,6 +1,6 @@
-"""App guide: what each known program needs to use a token, one part at a time, as the connect card shows it.
+"""AppGuide: what each known program needs to use a token, as the card of ``connect`` shows it, one part at a time.
 
-A known key is masked in the texts until the user shows it.
+The token's key, if it is known, is masked in the shown texts until the user asks to see it.
 """
 
 import os
@@ -25,10 +25,10 @@ OWN_SHELL: Shell = "powershell" if os.name == "nt" else "sh"
 
 
 class AppGuide:
-    """The state of the guide: the chosen program, the chosen part of its texts, and the model in them."""
+    """The chosen program, the chosen part of its texts, and the model in them."""
 
     def __init__(self, session: ConsoleSession, token: TokenView, key: str, model: str = "") -> None:
-        """``key`` is empty if unknown; ``model`` is the chosen one."""
+        """``key``: the token's key, empty if it is not known; ``model``: the chosen one, empty for the default."""
         self._session = session
         self._token = token
         self._key = key
@@ -36,30 +36,32 @@ class AppGuide:
         self._models: Sequence[ModelView] = ()
         self._calls = RecentCalls()
         self.chosen_model = model if model in token.sees else ""
-        """The chosen model; empty: the usual one."""
+        """The chosen model; empty: the default."""
         self.shown = False
-        """Whether the card is about a program."""
+        """Whether the card shows the texts of a program now."""
         self._app = 0
         self._part = 0
 
     async def read_models(self) -> None:
-        """Fetch the models that the token sees, with their contexts, and the calls it made: some programs need both."""
-        with suppress(GatewayError):  # the texts are valid for the chosen model alone
+        """Fetch the models that the token sees and the calls that it has made. Some programs need both for
+        their texts.
+        """
+        with suppress(GatewayError):  # the texts are also valid for the chosen model alone
             client = self._session.client
             self._models = await client.models(self._token.id)
             self._calls = await RecentCalls.fetch(client, self._token.id)
 
     @property
-    def name_now(self) -> str:
-        """Returns the chosen program."""
+    def app_name(self) -> str:
+        """Returns the name of the chosen program."""
         return APP_NAMES[self._app]
 
     @property
     def model(self) -> str:
-        """Returns the chosen model, or the program's first choice; empty if the token sees none."""
+        """Returns the chosen model, otherwise the best one for the program; empty if the token sees none."""
         if self.chosen_model or not self.shown:
             return self.chosen_model or best_model(self._token.sees)
-        return choose_model(self._token.sees, self._calls, APPS[self.name_now].family).model
+        return choose_model(self._token.sees, self._calls, APPS[self.app_name].family).model
 
     @property
     def model_text(self) -> str:
@@ -67,31 +69,35 @@ class AppGuide:
         return safe(self.model, 200) or "MODEL"
 
     def text(self) -> str:
-        """Returns the chosen part, to be copied, with the key in full."""
+        """Returns the text of the chosen part, with the key in full."""
         return self._parts()[self._part].lines(OWN_SHELL)
 
     def masked(self, text: str) -> str:
-        """Returns a text as it may be shown: with the key masked, unless the user has shown it."""
+        """Returns a text with the key masked, unless the user asked to see it."""
         return text if self._key_shown or not self._key else text.replace(self._key, mask(self._key))
 
-    def turn(self, what: str) -> None:
-        """Go to the ``next`` or ``previous`` program or the next ``part`` of one, or show or mask the ``key``."""
-        if what == "key":
-            self._key_shown = not self._key_shown
-        elif what == "part":
-            self._part = (self._part + 1) % len(self._parts())
-        elif self.shown:  # the first time, the current program is shown
-            self._app, self._part = (self._app + (1 if what == "next" else -1)) % len(APP_NAMES), 0
+    def toggle_key(self) -> None:
+        """Show the key in the texts, or mask it again."""
+        self._key_shown = not self._key_shown
+
+    def next_part(self) -> None:
+        """Go to the next part of the program's texts."""
+        self._part = (self._part + 1) % len(self._parts())
+
+    def step_app(self, by: int) -> None:
+        """Go to another program, if one is shown already; otherwise the current one will be."""
+        if self.shown:
+            self._app, self._part = (self._app + by) % len(APP_NAMES), 0
 
     def names(self) -> Content:
         """Returns the names of all programs."""
-        names = [Content.styled(name, "reverse bold" if name == self.name_now else "dim") for name in APP_NAMES]
+        names = [Content.styled(name, "reverse bold" if name == self.app_name else "dim") for name in APP_NAMES]
         return Content("  ").join(names)
 
     def about_part(self) -> Content:
-        """Returns where the chosen part goes."""
+        """Returns the title of the program, and where the chosen part of its texts goes."""
         parts = self._parts()
-        title: list[Part] = [(APPS[self.name_now].title, "bold"), ("   ", "")]
+        title: list[Part] = [(APPS[self.app_name].title, "bold"), ("   ", "")]
         if len(parts) > 1:
             title.append((f"part {self._part + 1} of {len(parts)}, n for the next: ", "dim"))
         return content(*title, (parts[self._part].where, ""))
@@ -100,4 +106,4 @@ class AppGuide:
         target = AppTarget.of(self._session.address, self._models, model=self.model_text, key=self._key)
         if not target.models:
             target = msgspec.structs.replace(target, models={target.model: None})
-        return APPS[self.name_now].guide(target)
+        return APPS[self.app_name].guide(target)

@@ -16,7 +16,7 @@ from textual.widgets import Input, OptionList, Static
 from tui.columns import Column
 from tui.listing import row_filter
 from tui.screens import DialogScreen
-from tui.text import content, fitting, key_hints, safe, safe_lines
+from tui.text import content, fit_groups, key_hints, safe, safe_lines
 from tui.widgets.dialogs import BACK, Confirm, Dialog
 from tui.widgets.search_input import FilterInput
 
@@ -55,7 +55,7 @@ class Picker(Widget, can_focus=True):
         position = f"   {self.options.index(self.value) + 1} of {len(self.options)}"
         tone = "" if self.has_focus else "dim"  # muted words would be unreadable on the cursor's background
         hints = [(position, tone)], [("; left, right, or type", tone)]
-        return content(*fitting(self.size.width, [(value, "bold")], *hints))
+        return content(*fit_groups(self.size.width, [(value, "bold")], *hints))
 
     def action_turn(self, by: int) -> None:
         """Select the next or previous option, wrapping around."""

@@ -1,7 +1,7 @@
 """Connect: the card that shows how to use a token, as texts to paste, and makes a test call with it.
 
-A new token's key is on the card, this once; in the texts it is masked until `v` shows it, and copied in full. The test
-call is one tiny streamed call through /v1, made like a client's; then its receipt is shown, or why it failed.
+The key of a new token is on the card, this once. In the texts it is masked until ``v`` shows it, and it is copied in
+full. The test call is a tiny streamed call through /v1, like that of a client; its receipt is shown, or why it failed.
 """
 
 from textual.app import ComposeResult
@@ -30,14 +30,12 @@ KINDS = ("Shell", "fish", "PowerShell", "Python", "Node", "curl", "Apps")
 
 
 class Connect(DialogScreen[str]):
-    """The card. ``key`` is known only if the token was just created or rotated. Its result: why the last test call
-    failed.
-    """
+    """The card. Its result is why the last test call failed; empty if it did not."""
 
     DEFAULT_CSS = """
     Connect .text { height: auto; max-height: 14; background: $panel; padding: 0 1; margin: 1 0 0 0; }
     Connect .kinds { height: 1; margin: 1 0 0 0; }
-    Connect .apps, Connect .where, Connect .said, Connect .keys { height: auto; margin: 1 0 0 0; }
+    Connect .apps, Connect .where, Connect .result, Connect .keys { height: auto; margin: 1 0 0 0; }
     Connect .inside { height: auto; scrollbar-size-vertical: 1; scrollbar-gutter: stable; }
     """
     BINDINGS = [  # noqa: RUF012 - Textual reads it and never changes it
@@ -47,17 +45,19 @@ class Connect(DialogScreen[str]):
         Binding("m", "model", show=False),
         Binding("y,c", "copy", show=False),
         Binding("k", "copy_key", show=False),
-        Binding("a", "guide('next')", show=False),
-        Binding("A", "guide('previous')", show=False),
-        Binding("n", "guide('part')", show=False),
-        Binding("v", "guide('key')", show=False),
+        Binding("a", "app(1)", show=False),
+        Binding("A", "app(-1)", show=False),
+        Binding("n", "part", show=False),
+        Binding("v", "show_key", show=False),
         Binding("t,enter", "try", show=False, priority=True),
         Binding("down,j", "scroll(1)", show=False),
         Binding("up", "scroll(-1)", show=False),
     ]
 
     def __init__(self, session: ConsoleSession, token: TokenView, key: str = "", *, first: str = "") -> None:
-        """``first``: the model of a test call that is made at once."""
+        """``key``: the token's key, known only if the token was just created or rotated; ``first``: the model of a test
+        call that is made at once, empty for no call.
+        """
         super().__init__()
         self._session = session
         self._token = token
@@ -96,27 +96,30 @@ class Connect(DialogScreen[str]):
         self.draw_text()
 
     def draw_text(self) -> None:
-        """Draw the text of the chosen kind."""
+        """Draw the model, the kinds, and the text of the chosen kind."""
         guide, seen = self._guide, self._token.sees
         guide.shown = KINDS[self._kind] == "Apps"
         model = guide.model
-        next_one = "m for the next" if len(seen) <= MAX_PICKER_OPTIONS else "m searches"
-        which = f"   {seen.index(model) + 1} of {len(seen)}, {next_one}" if seen else ""
-        text = content(("model  ", "dim"), (safe(model) or "none: this token sees no model", "bold"), (which, "dim"))
-        self.query_one(".model", Static).update(text)
-        parts: list[Part | str | Content] = []
-        for number, kind in enumerate(KINDS):
-            name = (
-                content((f" {kind} ", "dim")) if number != self._kind else Content.styled(f" {kind} ", "reverse bold")
-            )
-            parts += [link(name, "screen.kind", number), " "]
-        self.query_one(".kinds", Static).update(content(*parts))
-        for part, drawn in ((".apps", guide.names), (".where", guide.about_part)):
+        hint = "m for the next" if len(seen) <= MAX_PICKER_OPTIONS else "m searches"
+        position = f"   {seen.index(model) + 1} of {len(seen)}, {hint}" if seen else ""
+        name = safe(model) or "none: this token sees no model"
+        self.query_one(".model", Static).update(content(("model  ", "dim"), (name, "bold"), (position, "dim")))
+        self.query_one(".kinds", Static).update(self._kinds_line())
+        for part, draw in ((".apps", guide.names), (".where", guide.about_part)):
             self.query_one(part).display = guide.shown
             if guide.shown:
-                self.query_one(part, Static).update(drawn())
-        # a settings file names every model
+                self.query_one(part, Static).update(draw())
+        # many lines, because a settings file may name every model
         self.query_one(".text", Static).update(Content(safe_lines(guide.masked(self.text()), lines=400)))
+
+    def _kinds_line(self) -> Content:
+        """Returns the kinds of texts; the chosen one is reversed. A click chooses one."""
+        parts: list[Part | str | Content] = []
+        for number, kind in enumerate(KINDS):
+            chosen = number == self._kind
+            name = Content.styled(f" {kind} ", "reverse bold") if chosen else content((f" {kind} ", "dim"))
+            parts += [link(name, "screen.kind", number), " "]
+        return content(*parts)
 
     def text(self) -> str:
         """Returns the text in the box, which is copied with the key in full."""
@@ -133,11 +136,18 @@ class Connect(DialogScreen[str]):
         }
         return texts[kind]
 
-    def action_guide(self, what: str) -> None:
-        """Choose another program or part of it, or show or mask the key; choosing a program shows the programs."""
-        self._guide.turn(what)
-        if what in ("next", "previous"):
-            self._kind = KINDS.index("Apps")
+    def action_app(self, by: int) -> None:
+        """Show the texts of the next or previous program."""
+        self._guide.step_app(by)
+        self._kind = KINDS.index("Apps")
+        self.draw_text()
+
+    def action_part(self) -> None:
+        self._guide.next_part()
+        self.draw_text()
+
+    def action_show_key(self) -> None:
+        self._guide.toggle_key()
         self.draw_text()
 
     def action_kind(self, number: int) -> None:
@@ -148,7 +158,7 @@ class Connect(DialogScreen[str]):
         self.action_kind((self._kind + by) % len(KINDS))
 
     def action_model(self) -> None:
-        """Choose the next model that the token sees; if they are many, search for one."""
+        """Choose the next model that the token sees; if there are many, ask for one."""
         seen, guide = list(self._token.sees), self._guide
 
         def use(model: str | None) -> None:
@@ -164,8 +174,8 @@ class Connect(DialogScreen[str]):
 
     def action_copy(self) -> None:
         kind = KINDS[self._kind]
-        what = APPS[self._guide.name_now].title if kind == "Apps" else kind
-        copy_text(self, self.text(), f"Copied: {what}")
+        name = APPS[self._guide.app_name].title if kind == "Apps" else kind
+        copy_text(self, self.text(), f"Copied: {name}")
 
     def action_copy_key(self) -> None:
         if self._key:
@@ -178,7 +188,7 @@ class Connect(DialogScreen[str]):
         self.query_one(".inside").scroll_relative(y=by, animate=False)
 
     def action_leave(self) -> None:
-        self.dismiss(self.query_one(TokenTest).trouble)
+        self.dismiss(self.query_one(TokenTest).failure)
 
     def action_try(self) -> None:
         self.query_one(TokenTest).call(self._guide.model)
@@ -199,24 +209,24 @@ def _about_key(session: ConsoleSession, token: TokenView, key: str) -> Content:
 
 
 class TokenTest(Static):
-    """A test of a token, one call at a time; ``key`` is empty if unknown."""
+    """A test of a token, one call at a time. ``key`` is empty if it is not known."""
 
     def __init__(self, session: ConsoleSession, token: TokenView, key: str) -> None:
-        super().__init__(classes="said")
+        super().__init__(classes="result")
         self._session = session
         self._token = token
         self._key = key
         self._model = ""
         self._began: int | None = None
-        self.trouble = ""
+        self.failure = ""
         """Why the last call failed; empty if it did not."""
 
     def on_mount(self) -> None:
         self.set_interval(0.2, self._draw_waiting)
 
     def call(self, model: str) -> None:
-        """Make the call, unless one is running; without a server, say how to start it."""
-        self.trouble = ""
+        """Make a call, unless one is running. Without a model or a server, show what to do."""
+        self.failure = ""
         if not model:
             edit = self._session.key("entity.edit")
             self.update(content((f"this token sees no models: {edit} on the Tokens page changes its group", "bad")))
@@ -233,29 +243,29 @@ class TokenTest(Static):
         try:
             call = await make_test_call(session, self._token, self._model, self._key)
         except GatewayError as error:
-            self.update(self._failure(error))
+            self.update(self._note_failure(error))
         else:
             self.update(receipt(call, session, max(20, self.size.width)))
         self._began = None
-        # the receipt may be longer than the screen, and the cost is at its end
+        # the cost is at the end of the receipt, which may be longer than the screen
         self.call_after_refresh(self.screen.query_one(".inside").scroll_end, animate=False)
 
-    def _failure(self, error: GatewayError) -> Content:
-        self.trouble = safe_lines(self._session.advice(error.message))
-        what = f"{glyphs.FAILED} the test call failed: {self.trouble}"
-        return lines(content((what, "bad")), content(("page 8, Doctor, finds out why", "dim")))
+    def _note_failure(self, error: GatewayError) -> Content:
+        """Note why the call failed. Returns the text to show."""
+        self.failure = safe_lines(self._session.advice(error.message))
+        text = f"{glyphs.FAILED} the test call failed: {self.failure}"
+        return lines(content((text, "bad")), content(("page 8, Doctor, finds out why", "dim")))
 
     def _draw_waiting(self) -> None:
         if self._began is not None:
-            passed = (self._session.now() - self._began) / 1000
-            self.update(content((f"calling {safe(self._model, 60)} through the gateway ... {passed:.1f} s", "live")))
+            elapsed = (self._session.now() - self._began) / 1000
+            self.update(content((f"calling {safe(self._model, 60)} through the gateway ... {elapsed:.1f} s", "live")))
 
 
 async def make_test_call(session: ConsoleSession, token: TokenView, model: str, key: str = "") -> CallView:
-    """Make a test call, with ``key`` if known, otherwise with a pass for the token. Returns the finished call. Raises
-    the error of /v1.
+    """Make a test call with the token's key; if it is not known, with a pass that the server issues. Returns the
+    finished call. Raises the GatewayError with which the call ended.
     """
     client = session.client
-    present = key or await client.token_pass(token.id)
-    call_id = await public_api(session.address, present).test_call(model)
+    call_id = await public_api(session.address, key or await client.token_pass(token.id)).usual_call(model)
     return await client.call(call_id)

@@ -1,4 +1,4 @@
-"""Footer: the keys of the open page, in the order of the action table, as many as fit. They can be clicked."""
+"""Footer: the keys of the open page in one line, as many as fit. They can be clicked."""
 
 from collections.abc import Sequence
 
@@ -29,7 +29,7 @@ class Footer(Widget):
 
 
 def fit_actions(actions: Sequence[Action], width: int) -> list[Action]:
-    """Returns the first actions for the footer, as many as fit beside those always shown."""
+    """Returns the first actions for the footer, as many as fit beside those that are always shown."""
     shown: list[Action] = []
     last = _last(actions)
     for action in actions:

@@ -1,4 +1,4 @@
-"""Header: two lines on top of every page: the server's address and state, and the pages by number."""
+"""Header: the two lines above every page: the state of the server and what needs attention, and the pages by number."""
 
 from collections.abc import Sequence
 
@@ -15,11 +15,11 @@ from tui.session import ConsoleSession
 from tui.text import Part, content, cut, lines, link, safe
 
 BRIEFEST = 4
-"""The number of steps in which the left part is shortened to make room for alerts."""
+"""The number of steps in which the left part is shortened so that an alert fits."""
 
 
 class Header(Widget):
-    """Draws the board. Clicking a page's name opens it; clicking an alert opens the page with more about it."""
+    """The header. A click on a page's name opens the page; a click on an alert opens the page with more about it."""
 
     auto_links = False
 
@@ -35,7 +35,7 @@ class Header(Widget):
         self._drawn = Content("")
 
     def renew(self) -> None:
-        """Redraw if anything changed, even only a style: ``==`` compares text alone."""
+        """Redraw if anything changed, even if only a style did, which ``==`` would not compare."""
         if not self._content().is_same(self._drawn):
             self.refresh()
 
@@ -50,33 +50,35 @@ class Header(Widget):
 
 
 def state_line(session: ConsoleSession, width: int) -> Content:
-    """Returns server, running calls and today's spending; at the right what needs attention, if it fits."""
-    right = alerts(session.board, session.now()) if session.link == "attached" else ()
-    wanted = min(32, len(right[0].text) + 8) if right else 0
-    lefts = [_state(session, width, brief) for brief in range(BRIEFEST + 1)]
-    left = next((candidate for candidate in lefts if _length(candidate) + wanted < width), lefts[-1])
-    shown = _alert_links(right, width - _length(left) - 1)
+    """Returns server, running calls and today's spending; at the all_alerts what needs attention, if it fits."""
+    all_alerts = alerts(session.board, session.now()) if session.link == "attached" else ()
+    alert_width = min(32, len(all_alerts[0].text) + 8) if all_alerts else 0
+    candidates = [_state(session, width, brief) for brief in range(BRIEFEST + 1)]
+    left = next((candidate for candidate in candidates if _length(candidate) + alert_width < width), candidates[-1])
+    shown = _alert_links(all_alerts, width - _length(left) - 1)
     return content(*left, " " * max(1, width - _length(left) - shown.cell_length), shown)
 
 
-def _alert_links(alerts: Sequence[Alert], room: int) -> Content:
-    """Returns as many alerts as fit. Those that do not fit are counted; the count leads to the first of them."""
+def _alert_links(alerts: Sequence[Alert], width: int) -> Content:
+    """Returns as many alerts as fit in ``width`` cells, and the number of those that do not, which links to the first
+    of them.
+    """
     shown = Content("")
     for i, alert in enumerate(alerts):
-        rest = f" +{len(alerts) - i}"
+        more = f" +{len(alerts) - i}"
         text = f"{glyphs.FAILED if alert.level == 'bad' else glyphs.WARNING} {alert.text}  "
-        fits = cell_len(text) <= room - (len(rest) if i < len(alerts) - 1 else 0)
+        fits = cell_len(text) <= width - (len(more) if i < len(alerts) - 1 else 0)
         if not fits:
-            text = rest if len(rest) < room else ""
+            text = more if len(more) < width else ""
         shown += link(content((text, alert.level if fits else "warn")), "app.go_to", alert.page, alert.row)
-        room -= cell_len(text)
+        width -= cell_len(text)
         if not fits:
             break
     return shown
 
 
 def tabs_line(page: str, width: int, hints: Sequence[str] = ()) -> Content:
-    """Returns the pages; the open one is reversed. The longest hint that fits is shown."""
+    """Returns the names of the pages; the open one is reversed. At the right is the first of the hints that fits."""
     parts: list[Part | Content] = []
     names = _names(page, width)
     for info, text in zip(PAGES, names, strict=True):
@@ -88,7 +90,9 @@ def tabs_line(page: str, width: int, hints: Sequence[str] = ()) -> Content:
 
 
 def _names(page: str, width: int) -> list[str]:
-    """Returns the pages' names, shortened as far as needed; on the narrowest screens only the open page has one."""
+    """Returns the names of the pages, shortened as far as needed. On the narrowest screens only the open page has a
+    name.
+    """
     numbered = list(enumerate(PAGES, 1))
     steps = (
         [f" {number} {info.name} " for number, info in numbered],
@@ -100,7 +104,7 @@ def _names(page: str, width: int) -> list[str]:
 
 
 CUTS = ((4, " "), (4, ""), (3, ""))
-"""The letters of a name on narrow screens, and the text after it."""
+"""The number of letters of a name on narrow screens, and the text after it."""
 SHORT = {"account": "Acct"}
 """Shorter names, with which all pages fit in 80 columns."""
 
@@ -110,7 +114,7 @@ def _length(parts: Sequence[Part]) -> int:
 
 
 def _state(session: ConsoleSession, width: int, brief: int) -> list[Part]:
-    """Returns the parts at the left, from everything (``brief`` is 0) to the least (BRIEFEST)."""
+    """Returns the parts at the left: all if ``brief`` is 0, down to the most important ones if it is BRIEFEST."""
     board = session.board
     parts: list[Part] = [(" tollkeeper  " if brief < 2 else " ", "bold")]
     if session.link == "gone":
@@ -123,7 +127,7 @@ def _state(session: ConsoleSession, width: int, brief: int) -> list[Part]:
     parts += [(mark, tone), (f" {address.removeprefix('http://') if brief > 2 else address}", "")]
     waiting = board.calls.count_waiting().total()
     running = len(board.calls.running) - waiting
-    cells = 0 if waiting else 3  # the text beside it keeps its place while calls come and go
+    cells = 0 if waiting else 3  # so that the text beside it keeps its place while calls come and go
     parts.append((f"   running {running:<{cells}}", "live" if running else "dim"))
     if waiting:
         parts.append((f" {glyphs.DOT} {waiting} waiting", "warn"))

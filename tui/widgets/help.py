@@ -1,6 +1,6 @@
-"""Help: the keys of the open page by subject, then those of every page, then the equivalent command lines.
+"""Help: the dialog with the keys of the open page by subject, those of every page, and the equivalent command lines.
 
-It has two columns if they fit. The rows come from the action table, with the current keys.
+The rows are made from the table of actions, with the current keys. On wide screens they are in two columns.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -49,22 +49,22 @@ LIST_SUBJECTS: Mapping[str, str] = {
     **dict.fromkeys(("filter", "mark", "marked"), "Find and mark"),
     **dict.fromkeys(("copy", "twin", "export", "curl"), "Copy and export"),
 }
-"""The headings of a list's actions. Others have the heading View."""
+"""The headings of the actions of a list. Others are under View."""
 
 Row = tuple[str, str, str]
-"""Key, label and text; without a label the text follows the key."""
+"""A key, a label and a text. The label may be empty."""
 
 Sections = Sequence[tuple[str, Sequence[Row]]]
 
 
 class HelpBlock(TextBlock):
-    """The text. Space scrolls by a page, too."""
+    """The text. Space scrolls it by a page, too."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("space", "page_down", show=False)]
 
 
 class Help(DialogScreen[None]):
-    """A screen with all keys of one page."""
+    """The dialog with all keys of one page."""
 
     BINDINGS = [  # noqa: RUF012 - Textual reads it and never changes it
         Binding("escape,q,question_mark", "dismiss", "Close"),
@@ -89,13 +89,13 @@ class Help(DialogScreen[None]):
 
 
 def sections(title: str, actions: Sequence[Action], noun: str = "") -> Sections:
-    """Returns the rows of a page by subject: its actions, its list, moving, everywhere, the filter, command lines."""
+    """Returns the rows of a page by subject, with their headings."""
     by_subject: dict[str, list[Row]] = {}
     for action in actions:
         by_subject.setdefault(_subject(action, title), []).append(_row(action))
-    last = by_subject.pop("Everywhere", [])
+    everywhere = by_subject.pop("Everywhere", [])
     by_subject["Move"] = [(key, "", text) for key, text in MOVES]
-    by_subject["Everywhere"] = sorted(last, key=lambda row: not row[0])
+    by_subject["Everywhere"] = sorted(everywhere, key=lambda row: not row[0])
     scopes = {action.scope for action in actions}
     if "list" in scopes:
         by_subject["Filter words"] = [(key, "", text) for key, text in (FILTER if "live" in scopes else WORDS)]
@@ -105,12 +105,13 @@ def sections(title: str, actions: Sequence[Action], noun: str = "") -> Sections:
 
 
 def help_text(parts: Sections, width: int) -> Content:
-    """Returns the whole page of help, in two columns if it is wide enough."""
+    """Returns the whole help, in two columns if it is wide enough."""
     if width < 112:  # too narrow for two columns
         return lines(*(line for part in parts for line in _section(part, width)))
     half = (width - 4) // 2  # and four cells between them
     blocks = [_section(part, half) for part in parts]
-    heights = [len(block) for block in blocks]  # the longer side is as short as possible
+    heights = [len(block) for block in blocks]
+    # the higher column is as low as possible
     split = min(range(1, len(heights) + 1), key=lambda at: max(sum(heights[:at]), sum(heights[at:])))
     left, right = ([line for block in side for line in block] for side in (blocks[:split], blocks[split:]))
     height = max(len(left), len(right))
@@ -127,7 +128,9 @@ def _subject(action: Action, title: str) -> str:
 
 
 def _applies(action: Action, scopes: Collection[str]) -> bool:
-    """Returns whether the action has a command on such a page: only calls can be exported by one."""
+    """Returns whether the command of an action applies to a page with these scopes: only calls are exported by a
+    command.
+    """
     return action.id != "list.export" or "live" in scopes
 
 
@@ -136,15 +139,18 @@ def _row(action: Action) -> Row:
 
 
 def _section(part: tuple[str, Sequence[Row]], width: int) -> list[Content]:
-    """Returns its title, its rows with their texts aligned, and an empty line."""
+    """Returns the heading, the rows with their texts aligned, and an empty line."""
     title, rows = part
     keys = [len(key) for key, _, _ in rows]
-    room = 17 if max(keys) >= 10 else 10 if max(keys) else 2
-    label = 15 if any(label for _, label, _ in rows) else 0
-    out = [content((title, "bold"))]
+    key_width = 17 if max(keys) >= 10 else 10 if max(keys) else 2
+    label_width = 15 if any(label_width for _, label_width, _ in rows) else 0
+    result = [content((title, "bold"))]
     for key, name, text in rows:
-        head = content((f"  {key:<{room - 2}}", "key"), (f"{cut(name, label - 1):<{label}}" if label else "", ""))
-        body = content((text, "dim" if label else "")).wrap(max(10, width - room - label))
-        first, *more = body or [Content("")]
-        out += [Content.assemble(head, first), *(line.pad_left(room + label) for line in more)]
-    return [*out, Content("")]
+        head = content(
+            (f"  {key:<{key_width - 2}}", "key"),
+            (f"{cut(name, label_width - 1):<{label_width}}" if label_width else "", ""),
+        )
+        body = content((text, "dim" if label_width else "")).wrap(max(10, width - key_width - label_width))
+        first, *wrapped = body or [Content("")]
+        result += [Content.assemble(head, first), *(line.pad_left(key_width + label_width) for line in wrapped)]
+    return [*result, Content("")]

@@ -1,6 +1,6 @@
-"""Search input: a search field that never shows, keeps or passes on a key that is pasted into it.
+"""SearchInput: a search field that never shows, stores or passes on an API key that is pasted into it.
 
-The key is replaced by its handle before any other code sees it; a message says whose key it is.
+The key is replaced by its handle before any other code sees it, and a message says whose key it is.
 """
 
 from collections.abc import Iterable
@@ -24,14 +24,14 @@ class SearchInput(Input):
 
 
 class FilterInput(SearchInput):
-    """A filter in one line, which is hidden while it is empty and unused."""
+    """The filter of a list, which is hidden while it is empty and has not the focus."""
 
     def __init__(self, hint: str, value: str = "", *, classes: str = "") -> None:
         super().__init__(value, placeholder=hint, classes=classes, compact=True)
         self.display = bool(value)
 
     def open(self) -> None:
-        """Show it, with the focus at once, so that it gets the text typed right after."""
+        """Show it and focus it at once, so that it gets the text that is typed next."""
         self.display = True
         self.screen.set_focus(self)
 
@@ -49,14 +49,14 @@ class FilterInput(SearchInput):
 
 
 class PaletteInput(CommandInput):
-    """The field of the palette."""
+    """The field of the palette, which hides keys like ``SearchInput``."""
 
     def validate_value(self, value: str) -> str:
         return hide_keys(self, value)
 
 
 class SearchPalette(CommandPalette):
-    """The palette with that field."""
+    """The palette with a field that hides keys."""
 
     DEFAULT_CSS = ""
 
@@ -66,20 +66,20 @@ class SearchPalette(CommandPalette):
 
 
 def open_palette(app: App[Any]) -> None:
-    """Open the palette with that field."""
+    """Open the palette, unless it is open."""
     if app.use_command_palette and not CommandPalette.is_open(app):
         app.push_screen(SearchPalette(id="--command-palette"))
 
 
 def hide_keys(field: Input, text: str) -> str:
-    """Returns the text with handles instead of keys, and reports whose keys they are."""
+    """Returns the text with handles instead of keys, and shows whose keys they are."""
     hidden = without_keys(text, typed=len(text) <= len(field.value) + 1)
     if hidden != text:
-        field.run_worker(_report_owners(field, set(handles_in(hidden)) - set(handles_in(text))), exit_on_error=True)
+        field.run_worker(_show_owners(field, set(handles_in(hidden)) - set(handles_in(text))), exit_on_error=True)
     return hidden
 
 
-async def _report_owners(node: DOMNode, handles: Iterable[str]) -> None:
+async def _show_owners(node: DOMNode, handles: Iterable[str]) -> None:
     session = node.app.session  # type: ignore[attr-defined]  # the console
     for handle in handles:
         try:

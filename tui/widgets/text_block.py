@@ -1,4 +1,6 @@
-"""TextBlock: scrolling text drawn for its size; Detail, the pane of a row; LeadLine; IncidentList, the dialog."""
+"""TextBlock: a text that scrolls and is drawn for its width; Detail, the pane of a row; LeadLine, the line above a
+list.
+"""
 
 from collections.abc import Callable, Hashable
 from functools import partial
@@ -23,7 +25,7 @@ SCROLLING: list[BindingType] = [
     Binding("ctrl+f", "page_down", show=False),
     Binding("ctrl+b", "page_up", show=False),
 ]
-"""Keys beside the arrows."""
+"""The keys that scroll, beside Textual's own."""
 
 
 Draw = Callable[[int], Content]
@@ -31,7 +33,7 @@ Draw = Callable[[int], Content]
 
 
 class TextBlock(VerticalScroll):
-    """Text that is drawn again for each width. It takes the focus, so that keys can scroll it."""
+    """A text that is drawn again for each width. It can have the focus, so that keys can scroll it."""
 
     DEFAULT_CSS = """
     TextBlock { height: 1fr; padding: 0; scrollbar-size-vertical: 1; scrollbar-gutter: stable; }
@@ -48,7 +50,7 @@ class TextBlock(VerticalScroll):
         yield Static()
 
     def show(self, draw: Draw, subject: Hashable = None) -> None:
-        """Show this text from now on. If the ``subject`` changes, it starts at the top."""
+        """Show this text from now on. It starts at the top if its ``subject`` is another one than before."""
         self._draw = draw
         if subject != self._subject:
             self._subject = subject
@@ -65,7 +67,7 @@ class TextBlock(VerticalScroll):
 
 
 class Detail(TextBlock):
-    """The pane of a row. Beside a list, tab goes into it."""
+    """The pane with the details of a row. ``in_tab_order``: whether tab moves the focus into it."""
 
     FOCUS_ON_CLICK = False
 
@@ -75,25 +77,23 @@ class Detail(TextBlock):
 
 
 class LeadLine(Static):
-    """The line above a table, which is as wide as the page. An error in the filter may take several lines."""
+    """The line above a list. An error in the filter may take several lines."""
 
     def __init__(self, redraw: Callable[[], None]) -> None:
         super().__init__(classes="lead")
         self._redraw = redraw
 
     def show(self, text: Content, *, whole: bool = False) -> None:
-        """Show a text.
-
-        ``whole``: on as many lines as it needs, once it is unchanged for a moment, so that nothing moves at each typed
-        letter. One line alone needs no new layout, which takes long.
+        """Show a text in one line; with ``whole``, in as many lines as it needs, once it is unchanged for a moment, so
+        that nothing moves with each typed letter.
         """
         if whole and text == self.content:
             return
-        several = self.has_class("whole")
+        was_whole = self.has_class("whole")
         self.remove_class("whole")
-        self.update(text, layout=several)
+        self.update(text, layout=was_whole)  # one line that follows another needs no new layout, which takes long
         if whole:
-            self.set_timer(0.6, partial(self._expand, text))  # typing has paused
+            self.set_timer(0.6, partial(self._expand, text))  # until typing has paused
 
     def _expand(self, text: Content) -> None:
         if self.content is text:
@@ -101,12 +101,12 @@ class LeadLine(Static):
             self.refresh(layout=True)
 
     def on_resize(self) -> None:
-        """Draw it for the new width; otherwise it may not change for a long time."""
+        """Draw the text for the new width at once, because it may not change for a long time."""
         self._redraw()
 
 
 class IncidentList(DialogScreen[None]):
-    """The dialog of incidents, closed with esc."""
+    """The dialog with all incidents."""
 
     DEFAULT_CSS = "IncidentList .dialog { height: 96%; }"
     BINDINGS = [Binding("escape,q,i", "dismiss", "Close")]  # noqa: RUF012 - Textual reads it and never changes it
@@ -132,10 +132,10 @@ class IncidentList(DialogScreen[None]):
         self.set_interval(1.0, self.draw)
 
     def draw(self) -> None:
-        """Update the countdowns."""
-        self.query_one(TextBlock).show(self.drawn)
+        """Draw the incidents with the current countdowns."""
+        self.query_one(TextBlock).show(self.text)
 
-    def drawn(self, width: int) -> Content:
+    def text(self, width: int) -> Content:
         """Returns the incidents, or a sentence if there are none."""
         session = self._session
         incidents = session.board.incidents.newest()

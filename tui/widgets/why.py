@@ -1,6 +1,6 @@
-"""WhyScreen: what would happen to a call of a token for a model, and by which rules; nothing is sent or spent.
+"""WhyScreen: shows what would happen to a call of a token to a model, and by which rules. Nothing is sent or spent.
 
-It is refreshed every two seconds, so that pauses count down and limits fill up on screen.
+The answer is fetched again every two seconds, so that pauses count down and limits fill up on the screen.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -35,7 +35,7 @@ from tui.widgets.text_block import TextBlock
 
 
 class WhyScreen(DialogScreen[None]):
-    """Token and model can be changed; the answer follows."""
+    """The dialog. Token and model can be changed, and the answer changes with them."""
 
     DEFAULT_CSS = """
     WhyScreen .dialog { height: 96%; }
@@ -50,17 +50,17 @@ class WhyScreen(DialogScreen[None]):
         Binding("Y", "copy", show=False),
     ]
 
-    def __init__(self, session: ConsoleSession, token: str, model: str, like: CallView | None = None) -> None:
-        """``like``: a call whose API and size are used."""
+    def __init__(self, session: ConsoleSession, token: str, model: str, call: CallView | None = None) -> None:
+        """``call``: a call whose API and size are assumed."""
         super().__init__()
         self._session = session
         board = session.board
         self._tokens = _including(token, sorted(entity.name for entity in board.tokens))
         self._models = _including(model, sorted(entity.name for entity in board.models))
         self._token, self._model = token or self._tokens[0], model or self._models[0]
-        self._request, self._note = ({}, "") if like is None else request_like(like)
-        self._found: Why | None = None
-        self._trouble = ""
+        self._request, self._note = ({}, "") if call is None else request_like(call)
+        self._answer: Why | None = None
+        self._error = ""
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog big"):
@@ -76,21 +76,21 @@ class WhyScreen(DialogScreen[None]):
             yield Static(key_hints(*keys, ("esc", " closes")), classes="hint")
 
     def on_mount(self) -> None:
-        self.query_one(TextBlock).show(self.drawn)
-        self.ask()
-        self.set_interval(2.0, self.ask)
+        self.query_one(TextBlock).show(self.text)
+        self.fetch()
+        self.set_interval(2.0, self.fetch)
 
-    def ask(self) -> None:
-        """Ask in the background; a newer request replaces an older one."""
-        self.run_worker(self._ask(), group="why", exclusive=True, exit_on_error=True)
+    def fetch(self) -> None:
+        """Fetch the answer in the background. A newer request replaces an older one."""
+        self.run_worker(self._fetch(), group="why", exclusive=True, exit_on_error=True)
 
-    def drawn(self, width: int) -> Content:
+    def text(self, width: int) -> Content:
         """Returns the answer with its command, or the error."""
-        if self._trouble:
-            return content((safe_lines(self._session.advice(self._trouble)), "bad"))
-        if self._found is None:
+        if self._error:
+            return content((safe_lines(self._session.advice(self._error)), "bad"))
+        if self._answer is None:
             return content(("checking ...", "dim"))
-        text = why_text(self._found, self._session, width)
+        text = why_text(self._answer, self._session, width)
         if self._note:
             card = TextCard(width, label=11)
             card.row("request", (self._note, "warn" if ASSUMED in self._note else "dim"))
@@ -103,28 +103,30 @@ class WhyScreen(DialogScreen[None]):
 
     @on(Picker.Picked)
     @on(Input.Changed)
-    def turned(self) -> None:
-        """Ask again after another token was picked or fully typed, or another model, which may be unknown."""
-        inputs = (self.query_one(f"#{id_}") for id_ in ("token", "model"))
-        token, model = (one.value.strip() for one in inputs if isinstance(one, Picker | Input))
+    def apply_inputs(self) -> None:
+        """Fetch the answer for another token, once it is picked or fully typed, or for another model, which may be
+        unknown.
+        """
+        fields = (self.query_one(f"#{id_}") for id_ in ("token", "model"))
+        token, model = (field.value.strip() for field in fields if isinstance(field, Picker | Input))
         if (token, model) != (self._token, self._model) and token in self._tokens and model:
             self._token, self._model = token, model
-            self.ask()
+            self.fetch()
 
     def action_copy(self) -> None:
         copy_text(self, self.command(), f"Copied:\n{self.command()}")
 
-    async def _ask(self) -> None:
+    async def _fetch(self) -> None:
         try:
-            answer = await self._session.client.why(self._token, self._model, **self._request)
-            self._found, self._trouble = answer, ""
+            self._answer = await self._session.client.why(self._token, self._model, **self._request)
+            self._error = ""
         except GatewayError as error:
-            self._trouble = error.message
-        self.query_one(TextBlock).show(self.drawn)
+            self._error = error.message
+        self.query_one(TextBlock).show(self.text)
 
 
 async def explain_for_groups(page: Any, groups: Collection[str], models: Sequence[str]) -> None:
-    """Show it for the token of these groups that was used last, and the first of the models that it sees."""
+    """Show the dialog for the token of these groups that was used last, and the first of the models that it sees."""
     tokens = [token for token in page.session.board.tokens if token.group in groups]
     if not tokens:
         toast(page, "No token is in its group." if len(groups) == 1 else "No token is in its groups.")
@@ -146,17 +148,17 @@ def _options(request: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _including(name: str, names: Sequence[str]) -> list[str]:
-    """Returns the names, including this one: a model that no channel offers can be checked too."""
+    """Returns the names and this one, if it is not among them: a model that no channel offers can be checked too."""
     return [*names] if name in names else [name, *names] if name else [*names] or ["none"]
 
 
 def why_text(answer: Why, session: ConsoleSession, width: int) -> Content:
     """Returns the whole answer, in lines of at most ``width`` cells."""
     card = TextCard(width, label=11)
-    _verdict(card, answer, session)
+    _add_verdict(card, answer, session)
     card.line("")
-    seen: Part = (glyphs.OK, "ok") if answer.visible else (glyphs.FAILED, "bad")
-    card.row("visible", seen, f" {safe(answer.rule)}")
+    mark: Part = (glyphs.OK, "ok") if answer.visible else (glyphs.FAILED, "bad")
+    card.row("visible", mark, f" {safe(answer.rule)}")
     if answer.fallbacks:
         card.row("fallbacks", safe(", ".join(answer.fallbacks)))
     for unused in answer.unused_fallbacks:
@@ -181,13 +183,14 @@ def why_text(answer: Why, session: ConsoleSession, width: int) -> Content:
     if any(route.cache_marks and route.chance for route in answer.routes):
         card.row("cache", "prompts are marked for it", ("   where the client sets no marks", "dim"))
     for party in answer.parties:
-        _party(card, answer, party)
+        _add_party(card, answer, party)
     card.line("")
-    _routes(card, answer, session.now())
+    _add_routes(card, answer, session.now())
     return card.content()
 
 
-def _verdict(card: TextCard, answer: Why, session: ConsoleSession) -> None:
+def _add_verdict(card: TextCard, answer: Why, session: ConsoleSession) -> None:
+    """Add whether the call would be sent, and if not, the obstacles."""
     if answer.works:
         resort = next((route for route in answer.routes if route.last_resort), None)
         if resort is None:
@@ -197,24 +200,24 @@ def _verdict(card: TextCard, answer: Why, session: ConsoleSession) -> None:
             card.row("verdict", (text, "warn"), ("   no other channel is left", "dim"))
         return
     card.row("verdict", (f"{glyphs.FAILED} {answer.status} {safe(answer.code)}", "bad"))
-    _problem(card, answer, session)
+    _add_problem(card, answer, session)
     if answer.retry_after_s is not None:
         card.row("", (f"retry in {fmt.countdown(0, round(answer.retry_after_s * 1000))}", "warn"))
     if answer.then is not None:
         card.row("after that", (f"{glyphs.FAILED} {answer.then.status} {safe(answer.then.code)}", "bad"))
-        _problem(card, answer.then, session)
+        _add_problem(card, answer.then, session)
 
 
-def _problem(card: TextCard, answer: Why | Obstacle, session: ConsoleSession) -> None:
-    """Add the obstacle and its remedy. The message may already end with the remedy."""
+def _add_problem(card: TextCard, answer: Why | Obstacle, session: ConsoleSession) -> None:
+    """Add an obstacle and what to do about it, with which the message may already end."""
     message, fix = session.advice(answer.message), session.advice(answer.fix)
     card.row("", safe(message.removesuffix(fix).rstrip("; ") if fix else message, 1_000))
     if fix:
         card.row("", (f"{glyphs.RIGHT} {safe(fix, 1_000)}", "key"))
 
 
-def _party(card: TextCard, answer: Why, party: PartyView) -> None:
-    """Add its budgets, then its limits, one line each."""
+def _add_party(card: TextCard, answer: Why, party: PartyView) -> None:
+    """Add the budgets of the account, group or token, then its limits, one line each."""
     bare = "   no budgets, no limits" if not (party.budgets or party.limits) else ""
     if party.kind == "account":
         card.row(party.kind, f"{dollars(answer.available_nanos)} available")
@@ -223,17 +226,17 @@ def _party(card: TextCard, answer: Why, party: PartyView) -> None:
     for budget in by_unit(party.budgets):
         card.row("", f"{budget.window.value:<5} ", *budget_parts(budget, 8))
     for limit in party.limits:
-        card.row("", *_limit(limit))
+        card.row("", *_limit_parts(limit))
 
 
-def _limit(limit: LimitView) -> Iterator[Part]:
+def _limit_parts(limit: LimitView) -> Iterator[Part]:
     yield f"{limit.left:,} of {limit.limit:,} {safe(limit.name)} left", "bad" if limit.left <= 0 else ""
     if limit.whole_in_ms:
         yield f", full again in {fmt.countdown(0, limit.whole_in_ms)}", "dim"
 
 
-def _routes(card: TextCard, answer: Why, now: int) -> None:
-    """Add the channels that would be tried, in order, and the others, with the reason."""
+def _add_routes(card: TextCard, answer: Why, now: int) -> None:
+    """Add the channels that would be tried, in order, and the others with the reason why they would not be."""
     label = "channels"
     for route in answer.routes:
         mark: Part = (glyphs.FAILED, "warn")
@@ -241,13 +244,13 @@ def _routes(card: TextCard, answer: Why, now: int) -> None:
             mark = (glyphs.ON, "ok")
         elif route.last_resort:
             mark = (glyphs.WARNING, "warn")
-        card.row(label, mark, (f" {safe(route.channel, 40)}", "bold"), *_route(route, answer.model, now))
+        card.row(label, mark, (f" {safe(route.channel, 40)}", "bold"), *_route_parts(route, answer.model, now))
         label = ""
     if not answer.routes:
         card.row(label, ("none: no channel of the group offers the model", "warn"))
 
 
-def _route(route: RouteView, model: str, now: int) -> Iterator[Part]:
+def _route_parts(route: RouteView, model: str, now: int) -> Iterator[Part]:
     if route.chance:
         yield f"   first choice {fmt.percent(route.chance)}", "ok"
     if route.place:

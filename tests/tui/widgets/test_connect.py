@@ -64,7 +64,7 @@ async def test_a_test_call_shows_its_receipt() -> None:
     async with public(owner), shown("tokens", owner) as (app, pilot, _):
         await press(app, pilot, "c", "t")
         await until(app, pilot, owner.records[0].id)
-        assert "cost" in said(app, ".said")
+        assert "cost" in said(app, ".result")
 
 
 async def test_a_test_call_that_fails_says_why_and_where_to_go_on() -> None:
@@ -80,7 +80,7 @@ async def test_a_token_that_sees_nothing_cannot_call() -> None:
     owner.tokens_now = [msgspec.structs.replace(owner.tokens_now[0], sees=[])]
     async with shown("tokens", owner) as (app, pilot, _):
         await press(app, pilot, "c", "t")
-        assert said(app, ".said").startswith("this token sees no model")
+        assert said(app, ".result").startswith("this token sees no model")
 
 
 async def test_the_kinds_can_be_clicked() -> None:
@@ -118,7 +118,7 @@ async def test_without_a_server_nothing_is_tried_and_the_card_says_how_to_start_
     async with shown("tokens") as (app, pilot, _):
         app.session.mark_server_gone("it stopped")
         await press(app, pilot, "c", "t")
-        assert said(app, ".said") == "the server is not running: close this, then r starts it"
+        assert said(app, ".result") == "the server is not running: close this, then r starts it"
 
 
 async def test_a_known_key_is_used_as_it_is() -> None:
