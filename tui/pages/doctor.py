@@ -106,7 +106,7 @@ class DoctorPage(ConsolePage):
         for number, name in enumerate(self._step_names()):
             label = safe(name, 26 - 2)
             if number < len(self._steps):
-                self._add_result(card, label, self._steps[number])
+                _add_result(card, label, self._steps[number], self.session)
             elif self._began is not None and number == len(self._steps):
                 elapsed = (self.session.now() - self._began) / 1000
                 card.row(label, (f"{glyphs.RUNNING} checking ... {elapsed:.1f} s", "live"))
@@ -114,14 +114,6 @@ class DoctorPage(ConsolePage):
                 card.row(label, (glyphs.NOTHING, "dim"))
         command = content((f" $ {self.command()}", "dim"))
         return lines(card.content(), content(""), self._verdict(), content(""), command)
-
-    def _add_result(self, card: TextCard, label: str, step: Step) -> None:
-        """Add the result of a finished check, and what to do."""
-        mark, tone = MARKS[step.result]
-        text = safe(self.session.advice(step.text), 1_000)
-        card.row(label, (f"{mark} ", tone), (text, "dim" if tone == "dim" else ""))
-        if step.fix:
-            card.row("", (f"{glyphs.RIGHT} {safe(self.session.advice(step.fix), 1_000)}", "key"))
 
     def _step_names(self) -> list[str]:
         """Returns the names of the checks: those that always run, then the further ones that have finished so far."""
@@ -188,6 +180,15 @@ class DoctorPage(ConsolePage):
         elif "warning" in results:
             verdict, tone = f"calls work; {glyphs.WARNING} is a separate problem", "ok"
         return content((f" {verdict}", tone), (f"   {fmt.seconds(self._duration)}", "dim"))
+
+
+def _add_result(card: TextCard, label: str, step: Step, session: ConsoleSession) -> None:
+    """Add the result of a finished check, and what to do."""
+    mark, tone = MARKS[step.result]
+    text = safe(session.advice(step.text), 1_000)
+    card.row(label, (f"{mark} ", tone), (text, "dim" if tone == "dim" else ""))
+    if step.fix:
+        card.row("", (f"{glyphs.RIGHT} {safe(session.advice(step.fix), 1_000)}", "key"))
 
 
 def _name_field(id_: str, default: str) -> Combobox:

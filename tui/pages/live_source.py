@@ -67,9 +67,10 @@ class LiveSource:
         self.search = SearchProgress()
         self.query: Query | None = None
         """The filter; None: it shows all calls."""
-        self._widened: Query | None = None
+        self.widened_query: Query | None = None
         """The query with the earlier names of the tokens, channels and groups that it names."""
-        self._names = session.board.names
+        self.names = session.board.names
+        """The names on the board when the query was widened."""
         self.search_lock = Lock()
         """Held while a search request runs: one at a time."""
         self._allowed_keys: Collection[Hashable] | None = None
@@ -135,8 +136,8 @@ class LiveSource:
 
     def narrow(self, query: Query | None) -> None:
         """Show only calls that match; None for all calls."""
-        self.query, self._names = query, self.session.board.names
-        self._widened = None if query is None else self._names.widened(query)
+        self.query, self.names = query, self.session.board.names
+        self.widened_query = None if query is None else self.names.widened(query)
         self.found, self.search = [], SearchProgress(done=all_loaded(self.calls, query))
         self._version = -1
 
@@ -155,7 +156,7 @@ class LiveSource:
             self.calls = calls  # of another server, with other records
             self.history.clear()
             self.narrow(self.query)
-        self._apply_names()
+        _apply_names(self)
         if self.paused and self._version >= 0:
             return
         if calls.version == self._version and not (self._arranged and calls.running):
@@ -163,17 +164,6 @@ class LiveSource:
         self._load(calls)
         self._version = calls.version
         self._arranged = self._arrange(calls)
-
-    def _apply_names(self) -> None:
-        """Widen the query by the present names again, and search again if a thing that had calls was renamed."""
-        names = self.session.board.names
-        if names is self._names:
-            return
-        previous, self._names = self._names, names
-        if self.query is not None and names.widened(self.query) != self._widened:
-            if names.without_new(previous).widened(self.query) != self._widened:
-                self.narrow(self.query)
-            self._widened = names.widened(self.query)  # what is new has no older calls
 
     def extend(self, rows: Sequence[CallView], search: SearchProgress) -> None:
         """Add records that were found; ``search`` is the new progress."""
@@ -222,7 +212,21 @@ class LiveSource:
 
     def matches(self, call_id: CallId) -> bool:
         """Returns whether the filter, if any, shows this call of the ring."""
-        return self._widened is None or self._widened.matches(as_view(self.calls.by_id[call_id], self.session.now()))
+        return self.widened_query is None or self.widened_query.matches(
+            as_view(self.calls.by_id[call_id], self.session.now())
+        )
+
+
+def _apply_names(source: LiveSource) -> None:
+    """Widen the query by the present names again, and search again if a thing that had calls was renamed."""
+    names = source.session.board.names
+    if names is source.names:
+        return
+    previous, source.names = source.names, names
+    if source.query is not None and names.widened(source.query) != source.widened_query:
+        if names.without_new(previous).widened(source.query) != source.widened_query:
+            source.narrow(source.query)
+        source.widened_query = names.widened(source.query)  # what is new has no older calls
 
 
 def note_seen(source: LiveSource) -> None:

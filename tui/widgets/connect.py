@@ -45,10 +45,10 @@ class Connect(DialogScreen[str]):
         Binding("m", "model", show=False),
         Binding("y,c", "copy", show=False),
         Binding("k", "copy_key", show=False),
-        Binding("a", "app(1)", show=False),
-        Binding("A", "app(-1)", show=False),
-        Binding("n", "part", show=False),
-        Binding("v", "show_key", show=False),
+        Binding("a", "guide('next app')", show=False),
+        Binding("A", "guide('previous app')", show=False),
+        Binding("n", "guide('next part')", show=False),
+        Binding("v", "guide('key')", show=False),
         Binding("t,enter", "try", show=False, priority=True),
         Binding("down,j", "scroll(1)", show=False),
         Binding("up", "scroll(-1)", show=False),
@@ -104,22 +104,13 @@ class Connect(DialogScreen[str]):
         position = f"   {seen.index(model) + 1} of {len(seen)}, {hint}" if seen else ""
         name = safe(model) or "none: this token sees no model"
         self.query_one(".model", Static).update(content(("model  ", "dim"), (name, "bold"), (position, "dim")))
-        self.query_one(".kinds", Static).update(self._kinds_line())
+        self.query_one(".kinds", Static).update(_kinds_line(self._kind))
         for part, draw in ((".apps", guide.names), (".where", guide.about_part)):
             self.query_one(part).display = guide.shown
             if guide.shown:
                 self.query_one(part, Static).update(draw())
         # many lines, because a settings file may name every model
         self.query_one(".text", Static).update(Content(safe_lines(guide.masked(self.text()), lines=400)))
-
-    def _kinds_line(self) -> Content:
-        """Returns the kinds of texts; the chosen one is reversed. A click chooses one."""
-        parts: list[Part | str | Content] = []
-        for number, kind in enumerate(KINDS):
-            chosen = number == self._kind
-            name = Content.styled(f" {kind} ", "reverse bold") if chosen else content((f" {kind} ", "dim"))
-            parts += [link(name, "screen.kind", number), " "]
-        return content(*parts)
 
     def text(self) -> str:
         """Returns the text in the box, which is copied with the key in full."""
@@ -136,18 +127,15 @@ class Connect(DialogScreen[str]):
         }
         return texts[kind]
 
-    def action_app(self, by: int) -> None:
-        """Show the texts of the next or previous program."""
-        self._guide.step_app(by)
-        self._kind = KINDS.index("Apps")
-        self.draw_text()
-
-    def action_part(self) -> None:
-        self._guide.next_part()
-        self.draw_text()
-
-    def action_show_key(self) -> None:
-        self._guide.toggle_key()
+    def action_guide(self, what: str) -> None:
+        """Show the next or previous program, or the next part of its texts, or show or mask the key."""
+        if what == "key":
+            self._guide.toggle_key()
+        elif what == "next part":
+            self._guide.next_part()
+        else:
+            self._guide.step_app(1 if what == "next app" else -1)
+            self._kind = KINDS.index("Apps")
         self.draw_text()
 
     def action_kind(self, number: int) -> None:
@@ -196,6 +184,15 @@ class Connect(DialogScreen[str]):
 
 async def _model(values: Values) -> str:
     return str(values["model"])
+
+
+def _kinds_line(chosen: int) -> Content:
+    """Returns the kinds of texts; the chosen one is reversed. A click chooses one."""
+    parts: list[Part | str | Content] = []
+    for number, kind in enumerate(KINDS):
+        name = Content.styled(f" {kind} ", "reverse bold") if number == chosen else content((f" {kind} ", "dim"))
+        parts += [link(name, "screen.kind", number), " "]
+    return content(*parts)
 
 
 def _about_key(session: ConsoleSession, token: TokenView, key: str) -> Content:
