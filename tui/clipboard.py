@@ -59,7 +59,7 @@ def copy_text(node: DOMNode, text: str, message: str) -> None:
 
 
 def accepts_osc52(environ: Mapping[str, str]) -> bool | None:
-    """Returns whether the terminal accepts OSC 52, as far as the environment shows; None if it is not is_accepted."""
+    """Returns whether the terminal accepts OSC 52, as far as the environment shows; None if it is not known."""
     term, program = environ.get("TERM", ""), environ.get("TERM_PROGRAM", "")
     if program == "Apple_Terminal" or term.startswith("linux") or environ.get("STY"):
         return False

@@ -48,7 +48,7 @@ THEME_NOTES = {
 
 
 def theme_options(session: ConsoleSession) -> list[tuple[str, str]]:
-    """Returns names and descriptions of the built-in themes, then of the owner's own_themes."""
+    """Returns the names and descriptions of the built-in themes, then of the owner's themes."""
     own_themes = ((theme.name, "yours, from console.toml") for theme in session.preferences.themes)
     return [*THEME_NOTES.items(), *own_themes]
 

@@ -40,9 +40,7 @@ def load(home: Path, pages: Callable[[], ActionsByPage]) -> Preferences:
     """Returns the preferences of a home. ``pages`` is called only if the file has keys."""
     table, problems = _read(home / NAME)
     unknown_sections = [name for name in table if name not in SECTIONS]
-    problems += [
-        f"unknown_sections section [{plain(name, 40)}]; use [keys] and [themes.NAME]" for name in unknown_sections
-    ]
+    problems += [f"unknown section [{plain(name, 40)}]; use [keys] and [themes.NAME]" for name in unknown_sections]
     keys = {}
     for id_, value in _flatten(_section(table, "keys", problems)):
         if isinstance(value, str):

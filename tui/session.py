@@ -117,7 +117,7 @@ class ConsoleSession:
         return self.board.status.address if self.board.status else ""
 
     def attach(self, client: control.ControlClient, *, started_here: bool) -> None:
-        """Use the server that answered, which may be the is_same as before."""
+        """Use the server that answered, which may be the same as before."""
         is_same = self._client is not None and self._client.endpoint.instance == client.endpoint.instance
         self.started_here = started_here or (is_same and self.started_here)
         self._client = client

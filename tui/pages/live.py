@@ -341,7 +341,7 @@ class LivePage(ListPage[CallView]):
         """
         calls = self.calls
         count = count_unseen(calls)
-        hint = f"({self.session.key('live.pause')} hint them)" if calls.paused else f"{glyphs.UP} (g)"
+        hint = f"({self.session.key('live.pause')} shows them)" if calls.paused else f"{glyphs.UP} (g)"
         return f" {glyphs.DOT} {count:,} new {hint}" if count else ""
 
     def search_state(self, *, of_all: bool = False) -> str:

@@ -151,8 +151,7 @@ def console_rows(app: Any) -> Rows:
         label="Keys and themes",
         value=", ".join(filter(None, (*counts, problems))),
         default="0 keys, 0 themes",
-        meaning="\n".join(own_preferences.problems)
-        or f"Your own_preferences keys and themes are in {preferences.NAME}. {hint}.",
+        meaning="\n".join(own_preferences.problems) or f"Your own keys and themes are in {preferences.NAME}. {hint}.",
         applies=RESTART,
         change=str(app.session.config.home / preferences.NAME),
         changed=bool(own_preferences.keymap.changed or own_preferences.themes),

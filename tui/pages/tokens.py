@@ -310,8 +310,8 @@ def _usage_warning(page: AnyPage, token: TokenView) -> str:
     if token.last_used_ms is None:
         return "It has never been used."
     age = fmt.ago(page.session.now(), token.last_used_ms)
-    last_call = "now" if age == "now" else f"{age} age"
-    return f"{safe(token.name)} made {fmt.count_text(token.calls, 'call')}, the last_call one {last_call}."
+    last_call = "now" if age == "now" else f"{age} ago"
+    return f"{safe(token.name)} made {fmt.count_text(token.calls, 'call')}, the last one {last_call}."
 
 
 def show_ended(page: AnyPage) -> None:

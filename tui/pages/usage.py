@@ -1,4 +1,4 @@
-"""Usage: cost, calls, tokens and times over time, the busiest hours, and how long a budget lasts."""
+"""Usage page: cost, calls, tokens and durations over time, the busiest hours, and how long a budget will last."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
@@ -12,11 +12,12 @@ from textual.widgets import Input, Static
 
 from gateway.domain.errors import BadRequest, GatewayError
 from gateway.domain.query import parse
+from gateway.domain.views import SumRow
 from tui import format as fmt
 from tui import glyphs
 from tui.pages.base import AnyPage, ConsolePage, Verb
 from tui.pages.list_page import edit_filter
-from tui.pages.usage_chart import MEASURES, Bars, ChartPlan, bars_of, chart, known
+from tui.pages.usage_chart import MEASURES, Bars, ChartPlan, Measure, bars_of, chart, is_known
 from tui.pages.usage_cursor import DIMENSIONS, Layout, click, move_bar, move_series, open_calls
 from tui.pages.usage_panels import (
     WEEKDAYS,
@@ -27,7 +28,7 @@ from tui.pages.usage_panels import (
     heat_width,
     side_by_side,
 )
-from tui.pages.usage_sums import UsageSums, fetch
+from tui.pages.usage_sums import UsageSums, fetch_sums
 from tui.pages.usage_table import SeriesRow, series_columns, series_rows, series_table
 from tui.session import ConsoleSession
 from tui.text import Part, content, cut, lines, safe
@@ -42,33 +43,33 @@ PERIODS: Mapping[str, tuple[str, int]] = {
     "90 days": ("day", 90),
     "365 days": ("day", 365),
 }
-"""The step of each period, and the number of steps."""
+"""The step and the number of steps of each period."""
 
 OPTIONS: Mapping[str, Sequence[str]] = {"period": list(PERIODS), "value": list(MEASURES), "by": DIMENSIONS}
-"""The options of each choice."""
+"""The options of each choice of the page."""
 
 
 def next_option(choice: str, step: int = 1) -> Verb:
-    """Returns an action that switches to the next option; with a ``step`` of -1, to the previous one."""
+    """Returns a verb that switches a choice to its next option; with a ``step`` of -1, to the previous one."""
 
     def verb(page: Any) -> None:
         options = OPTIONS[choice]
-        at = options.index(page.choice(choice))
-        page.view.choices[choice] = options[(at + step) % len(options)]
-        page.back, page.series = 0, None if choice == "by" else page.series
+        current = options.index(page.choice(choice))
+        page.view.choices[choice] = options[(current + step) % len(options)]
+        page.bars_back, page.series = 0, None if choice == "by" else page.series
         page.renew()
 
     return verb
 
 
 def next_budget(page: AnyPage) -> None:
-    """Show the next budget in the chart."""
+    """Show the next budget in its panel."""
     page.budget += 1
     page.refetch()
 
 
 def all_calls(page: AnyPage) -> None:
-    """Remove the filter, so that all calls count again."""
+    """Clear the filter, so that all calls are summed up again."""
     page.view.filter = page.complaint = ""
     page.query_one(FilterInput).close()
     page.on_input_submitted()
@@ -116,22 +117,26 @@ class UsagePage(ConsolePage):
         self.view = session.state.view("usage")
         self.complaint = _complaint(self.view.filter, session)
         """The error of the filter; empty if it is valid. A saved filter can be invalid, too."""
-        self.back = 0
-        """The selected bar, counted from the newest."""
+        self.bars_back = 0
+        """The selected bar, as the number of bars back from the newest."""
         self.series: str | None = None
         """The key of the selected series; None: all together."""
         self.budget = 0
-        self.places: Layout | None = None
-        self._found: UsageSums | None = None
-        self._shown: tuple[object, ...] = ()
-        """The state that the text was drawn from."""
-        self._asked: tuple[tuple[str, str, str], int, int] | None = None
-        """Period, dimension and filter, time and number of calls of the last fetch."""
-        self._took_ms = 0
-        self._trouble = ""
-        """Why the last fetch failed."""
+        """The number of the budget in its panel, counted from the most used one, and over again after the last."""
+        self.layout_of_text: Layout | None = None
+        """The places in the text, for the mouse; None while there is no chart."""
+        self._sums: UsageSums | None = None
+        """What was fetched last."""
+        self._drawn_state: tuple[object, ...] = ()
+        """The state from which the text was drawn."""
+        self._last_fetch: tuple[tuple[str, str, str], int, int] | None = None
+        """The period, dimension and filter, the time, and the number of calls of the last fetch."""
+        self._fetch_ms = 0
+        """How long the last fetch took."""
+        self._fetch_error = ""
+        """Why the last fetch failed; empty if it did not."""
         self._typing: Timer | None = None
-        """A timer that runs for a moment after each change of the filter, before the search."""
+        """The timer that delays the search for a moment after each change of the filter; None if there was none."""
 
     def compose(self) -> ComposeResult:
         yield LeadLine(self.renew)
@@ -149,26 +154,26 @@ class UsagePage(ConsolePage):
 
     def refetch(self) -> None:
         """Fetch again now."""
-        timer, self._typing, self._asked = self._typing, None, None
+        timer, self._typing, self._last_fetch = self._typing, None, None
         if timer is not None:
             timer.stop()
         self.renew()
 
     def renew(self) -> None:
-        if self.session.link == "attached" and self._due():
-            self.run_worker(self._ask(), group="usage", exclusive=True, exit_on_error=True)
-        self.query_one(LeadLine).show(self.lead(), whole=bool(self.complaint or self._trouble))
+        if self.session.link == "attached" and self._is_due():
+            self.run_worker(self._fetch(), group="usage", exclusive=True, exit_on_error=True)
+        self.query_one(LeadLine).show(self.lead(), whole=bool(self.complaint or self._fetch_error))
         session, choices = self.session, tuple(self.view.choices.items())
-        looks = (self.app.theme, self.app.no_color, session.now() // 60_000)
-        shown = (id(self._found), self.back, self.series, choices, session.board.tables_version, looks)
-        if shown != self._shown:  # drawing takes too long to repeat at every refresh
-            self._shown = shown
+        look = (self.app.theme, self.app.no_color, session.now() // 60_000)
+        state = (id(self._sums), self.bars_back, self.series, choices, session.board.tables_version, look)
+        if state != self._drawn_state:  # drawing takes too long to be repeated at every refresh
+            self._drawn_state = state
             self.query_one(UsageBlock).show(self.draw)
 
     def lead(self) -> Content:
         """Returns the line above the chart: the choices and the sums, or an error."""
-        if wrong := self.complaint or self._trouble:
-            return content((f" {safe(wrong, 600)}", "bad"))
+        if error := self.complaint or self._fetch_error:
+            return content((f" {safe(error, 600)}", "bad"))
         dot = f" {glyphs.DOT} "
         parts: list[Part | str] = []
         for name in OPTIONS:
@@ -177,120 +182,99 @@ class UsagePage(ConsolePage):
                 (f"{name} ", "dim"),
                 (f"{self.choice(name)}  ", "bold"),
             ]
-        if (summary := self._found) is not None:
+        if (summary := self._sums) is not None:
             total = summary.total
             tokens = fmt.brief_count(total.input_tokens + total.output_tokens)
             texts = [f" {fmt.dollar_amount(total.cost_nanos)}", f"{tokens} tok", fmt.count_text(total.calls, "call")]
-            room = self.size.width - sum(len(part[0]) for part in parts)
-            parts.append(dot.join(texts if len(dot.join(texts)) <= room else texts[:2]))
+            free = self.size.width - sum(len(part[0]) for part in parts)
+            parts.append(dot.join(texts if len(dot.join(texts)) <= free else texts[:2]))
         return content(*parts)
 
     def draw(self, width: int) -> Content:
         """Returns the whole page, at this width."""
-        summary, self.places, key = self._found, None, self.session.key
-        if summary is None:
+        sums, self.layout_of_text = self._sums, None
+        if sums is None:
             return content((" loading ...", "dim"))
-        if not summary.total.calls:
-            fitting, hint = "", f"2, {key('tokens.connect')} shows how to connect a client"
-            if summary.words:
-                fitting, hint = " that fit the filter", f"{key('usage.all')} shows those of all calls"
-            return lines(
-                content(""),
-                content((f" No calls{fitting} in this period.", "bold")),
-                content(f" {key('usage.period')} changes the period; {hint}"),
-            )
+        if not sums.total.calls:
+            return _no_calls_text(self.session, filtered=bool(sums.words))
         plan = ChartPlan(
-            trends=summary.trends,
-            whole=summary.whole,
+            trends=sums.trends,
+            whole=sums.whole,
             value=MEASURES[self.choice("value")],
             patterns=self.app.no_color,
-            first_ms=summary.first_ms,
+            first_ms=sums.first_ms,
         )
-        bars, rows = bars_of(plan, width), series_rows(plan, summary.total)
+        bars, rows = bars_of(plan, width), series_rows(plan, sums.total)
         if self.series not in [row.key for row in rows]:
             self.series = None
-        self.back = min(self.back, len(bars.starts) - 1)
-        chosen = len(bars.starts) - 1 - self.back
+        self.bars_back = min(self.bars_back, len(bars.starts) - 1)
+        chosen = len(bars.starts) - 1 - self.bars_back
         height = chart_height(self.query_one(UsageBlock).scrollable_content_region.height, len(rows))
-        drawn = chart(plan, bars, height, chosen, self.series)
+        chart_lines = chart(plan, bars, height, chosen, self.series)
         top = [
-            _title(plan, bars, incomplete=summary.incomplete),
-            *drawn,
-            self._selected(plan, bars, chosen, rows),
+            _title(plan, bars, incomplete=sums.incomplete),
+            *chart_lines,
+            self._selection_line(plan, bars, chosen, rows),
             content(""),
         ]
-        columns = series_columns(plan, summary.total, self.choice("by"), width)
-        self.places = Layout(bars, range(1, len(drawn) - 1), len(top), rows, columns)
+        columns = series_columns(plan, sums.total, self.choice("by"), width)
+        self.layout_of_text = Layout(bars, range(1, len(chart_lines) - 1), len(top), rows, columns)
         table = series_table(plan, rows, columns, self.series)
-        return lines(*top, *table, content(""), *self._panels(plan, summary, width))
+        return lines(*top, *table, content(""), *self._panels(plan, sums, width))
 
-    def _selected(self, plan: ChartPlan, bars: Bars, chosen: int, rows: Sequence[SeriesRow]) -> Content:
-        """Returns the sums of the selected bar, and how to see its calls."""
-        row, dot = bars.rows[self.series].get(chosen), f" {glyphs.DOT} "
-        start = fmt.local_time(bars.starts[chosen])
+    def _selection_line(self, plan: ChartPlan, bars: Bars, chosen: int, rows: Sequence[SeriesRow]) -> Content:
+        """Returns the sums of the selected bar, as many as fit, and how to see its calls."""
         name = next(series.name for series in rows if series.key == self.series)
-        when = f"{start:%a} {start.day} {start:%b}" + (f" {start:%H:%M}" if bars.hourly else "")
-        if bars.chunk > 1:
-            last = fmt.local_time(bars.ends[chosen] - HOUR_MS)
-            when += f" to {last.day} {last:%b}"
         parts: list[Part | str] = [
-            (f" {glyphs.RUNNING} {when}", "key"),
+            (f" {glyphs.RUNNING} {_bar_time(bars, chosen)}", "key"),
             (f"  {cut(name, 28)}  ", "bold"),
         ]
+        row = bars.rows[self.series].get(chosen)
         if row is None:
-            nothing = "no calls" if known(plan, bars, chosen) else "before the first call"
+            nothing = "no calls" if is_known(plan, bars, chosen) else "before the first call"
             return content(*parts, (nothing, "dim"))
-        tokens = fmt.brief_count(row.input_tokens + row.output_tokens)
-        chosen_value = self.choice("value")
-        values = {"cost": fmt.short_cost(row.cost_nanos), "calls": fmt.count_text(row.calls, "call")}
-        values["tokens"] = f"{tokens} tok"
-        if row.errors or chosen_value == "errors":
-            values["errors"] = fmt.count_text(row.errors, "error")
-        texts = [values[name] for name in sorted(values, key=lambda name: name != chosen_value)]  # chosen one first
-        measure = plan.value if plan.value.lines else MEASURES["duration"]
-        numbers = {name: number(row) for name, number in measure.lines.items()}
-        times = " ".join(f"{name} {fmt.seconds(round(ms))}" for name, ms in numbers.items() if ms is not None)
-        texts = [times, *texts] if plan.value.lines else [*texts, times]
         key = self.session.key("usage.open")
         hint: list[Part] = [(f"   {key}", "key"), (" opens the calls", "dim")] if self.size.width >= 70 else []
-        room = self.size.width - 2 - sum(len(part[0]) for part in (*parts, *hint))
-        while len(dot.join(texts)) > room and len(texts) > 1:
+        free = self.size.width - 2 - sum(len(part[0]) for part in (*parts, *hint))
+        texts = _sum_texts(row, plan.value, self.choice("value"))
+        dot = f" {glyphs.DOT} "
+        while len(dot.join(texts)) > free and len(texts) > 1:
             texts.pop()
-        return content(*parts, cut(dot.join(filter(None, texts)), max(0, room)), *hint)
+        return content(*parts, cut(dot.join(filter(None, texts)), max(0, free)), *hint)
 
     def _panels(self, plan: ChartPlan, sums: UsageSums, width: int) -> list[Content]:
-        """Returns the map of hours by weekday, and a budget's course."""
+        """Returns the heat map and the course of a budget: side by side if they fit, otherwise one below the other."""
         now, sources = self.session.now(), budget_sources(self.session)
         course = None if sums.course is None else sums.course.updated(sources, sums.fetched_ms, now)
-        if width < 112 or course is None:  # too narrow for two panels side by side
-            rows = heat_map(sums.hours, plan, width)
-            if course is not None:
-                rows += [
-                    content(""),
-                    *budget_chart(course, now, (width, len(WEEKDAYS)), _next_budget(self.session, sources)),
-                ]
-            return rows
-        left = heat_width(plan.value, width // 2)
-        right = budget_chart(course, now, (width - left - 4, len(WEEKDAYS)), _next_budget(self.session, sources))
-        return side_by_side(heat_map(sums.hours, plan, left), right, left + 3)
+        if course is None:
+            return heat_map(sums.hours, plan, width)
+        next_budget_hint = _next_budget_hint(self.session, sources)
+        height = len(WEEKDAYS)
+        if width < 112:  # too narrow for two panels side by side
+            budget = budget_chart(course, now, (width, height), next_budget_hint)
+            return [*heat_map(sums.hours, plan, width), content(""), *budget]
+        map_width = heat_width(plan.value, width // 2)
+        budget = budget_chart(course, now, (width - map_width - 4, height), next_budget_hint)
+        return side_by_side(heat_map(sums.hours, plan, map_width), budget, map_width + 3)
 
-    def _due(self) -> bool:
+    def _is_due(self) -> bool:
+        """Returns whether to fetch the sums now, and notes that it is done."""
         board = self.session.board
         calls = board.calls.total - len(board.calls.running)
-        asked = (self.choice("period"), self.choice("by"), self.view.filter.strip())
-        now, last = self.session.now(), self._asked
+        subject = (self.choice("period"), self.choice("by"), self.view.filter.strip())
+        now, last = self.session.now(), self._last_fetch
         if self.complaint or self._typing is not None:
             return False
-        pause = max(10_000, 20 * self._took_ms)  # a filter searches all records
-        if last is not None and last[0] == asked and (now - last[1] < pause or calls == last[2]):
+        pause = max(10_000, 20 * self._fetch_ms)  # a filter searches all records
+        if last is not None and last[0] == subject and (now - last[1] < pause or calls == last[2]):
             return False
-        self._asked = (asked, now, calls)
+        self._last_fetch = (subject, now, calls)
         return True
 
-    async def _ask(self) -> None:
+    async def _fetch(self) -> None:
         sources, began = budget_sources(self.session), self.session.now()
         try:
-            self._found = await fetch(
+            self._sums = await fetch_sums(
                 self.session.client,
                 began,
                 by=self.choice("by"),
@@ -298,14 +282,14 @@ class UsagePage(ConsolePage):
                 budget=sources[self.budget % len(sources)] if sources else None,
                 words=self.view.filter.strip(),
             )
-            self._trouble = ""
+            self._fetch_error = ""
         except BadRequest as error:
             self.complaint = self.session.advice(error.message)
         except GatewayError as error:
-            self._trouble = "" if error.code == "server_gone" else error.message  # the header says that it is gone
-            if self._asked is not None:
-                self._asked = (*self._asked[:2], -1)  # again after the pause, even without new calls
-        self._took_ms = self.session.now() - began
+            self._fetch_error = "" if error.code == "server_gone" else error.message  # the header says that it is gone
+            if self._last_fetch is not None:
+                self._last_fetch = (*self._last_fetch[:2], -1)  # fetch again after the pause, even without new calls
+        self._fetch_ms = self.session.now() - began
         self.renew()
 
     def on_input_changed(self, event: Input.Changed) -> None:
@@ -323,12 +307,47 @@ class UsagePage(ConsolePage):
         self.refetch()
 
     async def on_click(self, event: events.Click) -> None:
-        """Select the clicked bar or series, or open its calls if it is selected. A title of the table chooses the
-        measure.
+        """Select the bar or series that was clicked, or open its calls if it was selected. A title of the table chooses
+        its measure.
         """
-        at = event.get_content_offset(self.query_one("UsageBlock Static", Static))
-        if at is not None and self.places is not None:
-            await click(self, self.places, at.x, at.y)
+        offset = event.get_content_offset(self.query_one("UsageBlock Static", Static))
+        if offset is not None and self.layout_of_text is not None:
+            await click(self, self.layout_of_text, offset.x, offset.y)
+
+
+def _no_calls_text(session: ConsoleSession, *, filtered: bool) -> Content:
+    """Returns the text shown instead of the chart if there are no calls."""
+    match, hint = "", f"2, {session.key('tokens.connect')} shows how to connect a client"
+    if filtered:
+        match, hint = " that fit the filter", f"{session.key('usage.all')} shows those of all calls"
+    return lines(
+        content(""),
+        content((f" No calls{match} in this period.", "bold")),
+        content(f" {session.key('usage.period')} changes the period; {hint}"),
+    )
+
+
+def _bar_time(bars: Bars, number: int) -> str:
+    """Returns the time that a bar stands for: ``Mon 23 Nov``, ``Mon 23 Nov 14:00``, ``Mon 23 Nov to 29 Nov``."""
+    start = fmt.local_time(bars.starts[number])
+    text = f"{start:%a} {start.day} {start:%b}" + (f" {start:%H:%M}" if bars.hourly else "")
+    if bars.chunk > 1:
+        end = fmt.local_time(bars.ends[number] - HOUR_MS)
+        text += f" to {end.day} {end:%b}"
+    return text
+
+
+def _sum_texts(row: SumRow, measure: Measure, chosen: str) -> list[str]:
+    """Returns the sums of a bar as texts, that of the ``chosen`` measure first."""
+    sums = {"cost": fmt.short_cost(row.cost_nanos), "calls": fmt.count_text(row.calls, "call")}
+    sums["tokens"] = f"{fmt.brief_count(row.input_tokens + row.output_tokens)} tok"
+    if row.errors or chosen == "errors":
+        sums["errors"] = fmt.count_text(row.errors, "error")
+    texts = [sums[name] for name in sorted(sums, key=lambda name: name != chosen)]
+    time_measure = measure if measure.lines else MEASURES["duration"]
+    numbers = {name: number(row) for name, number in time_measure.lines.items()}
+    times = " ".join(f"{name} {fmt.seconds(round(ms))}" for name, ms in numbers.items() if ms is not None)
+    return [times, *texts] if measure.lines else [*texts, times]
 
 
 def _complaint(text: str, session: ConsoleSession) -> str:
@@ -340,33 +359,35 @@ def _complaint(text: str, session: ConsoleSession) -> str:
     return ""
 
 
-def _next_budget(session: ConsoleSession, sources: Sequence[BudgetSource]) -> list[Part]:
+def _next_budget_hint(session: ConsoleSession, sources: Sequence[BudgetSource]) -> list[Part]:
     """Returns the key that shows the next budget, if there are several."""
     count = len(sources)
     return [(session.key("usage.budget"), "key"), (f" next of {count}", "dim")] if count > 1 else []
 
 
 def chart_height(height: int, rows: int) -> int:
-    """Returns the number of lines of the bars: those that the series leave free, and on tall screens the panels too."""
-    rest = height - rows - 6
-    for lower, needed in ((44, 18), (34, 11)):
-        if height >= lower:
-            return max(8, min(22, rest - needed))
-    return max(5, min(16, rest))
+    """Returns the number of lines of the bars: those that the series leave free, on tall screens also without the
+    panels.
+    """
+    free = height - rows - 6
+    for min_height, panels in ((44, 18), (34, 11)):
+        if height >= min_height:
+            return max(8, min(22, free - panels))
+    return max(5, min(16, free))
 
 
 def _title(plan: ChartPlan, bars: Bars, *, incomplete: bool) -> Content:
-    """Returns the title: what a bar stands for, and the meaning of the marks on the axis."""
+    """Returns the title: the measure, the time of a bar, and the meaning of the marks that are on the axis."""
     step = "hour" if bars.hourly else "day"
     per = f"per {bars.chunk} {step}s" if bars.chunk > 1 else f"per {step}"
     calls = bars.rows[None]
-    known_ones = [known(plan, bars, number) for number in range(len(bars.starts))]
+    known_bars = [is_known(plan, bars, number) for number in range(len(bars.starts))]
     parts: list[Part] = [(f" {plan.value.name} {per}", "bold")]
-    if any(there and number not in calls for number, there in enumerate(known_ones)):
+    if any(known and number not in calls for number, known in enumerate(known_bars)):
         parts.append((f"   {glyphs.NOTHING} no calls" if not plan.value.lines else "   gaps: no calls", "dim"))
     if bars.chunk > 1 and plan.value.lines:
         parts.append(("   p50, p95: the slowest day", "dim"))
-    if not all(known_ones):
+    if not all(known_bars):
         parts.append((f"   {glyphs.UNKNOWN * 2} before the first call", "dim"))
     if incomplete:
         parts.append(("   without older calls: their records are deleted", "dim"))

@@ -1,4 +1,4 @@
-"""Usage cursor: the selected bar and series, by keys and by mouse, and the filter of the Live page for their calls."""
+"""Usage cursor: selects a bar and a series by keys and by mouse, and opens their calls on the Live page."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -16,19 +16,18 @@ from tui.text import safe
 from tui.widgets.dialogs import toast
 
 WORDS = {"model": "model", "token": "tok", "channel": "ch", "group": "grp", "app": "app", "api": "api"}
-"""The word of the filter for each dimension."""
+"""The word of the filter for each dimension: ``tok:laptop``."""
 
 DIMENSIONS = tuple(WORDS)
 
 IDS = ("token", "channel")
-"""Dimensions whose keys are ids, and whose names may change."""
-
+"""The dimensions whose keys are ids, because their names may change."""
 
 NO_QUERY = Query()
 
 
 class Layout(msgspec.Struct, frozen=True):
-    """The places of the bars and the table in the text, for the mouse."""
+    """What is where in the text of the page, for the cursor and the mouse."""
 
     bars: Bars
     chart: range
@@ -40,24 +39,24 @@ class Layout(msgspec.Struct, frozen=True):
 
 
 def move_bar(by: int) -> Verb:
-    """Returns an action that selects another bar; ``by`` counts towards the past."""
+    """Returns a verb that selects another bar, ``by`` bars further in the past."""
 
     def verb(page: AnyPage) -> None:
-        if (layout := page.places) is not None:
-            page.back = max(0, min(len(layout.bars.starts) - 1, page.back + by))
+        if (layout := page.layout_of_text) is not None:
+            page.bars_back = max(0, min(len(layout.bars.starts) - 1, page.bars_back + by))
         page.renew()
 
     return verb
 
 
 def move_series(by: int) -> Verb:
-    """Returns an action that selects the next or previous series."""
+    """Returns a verb that selects the next or previous series."""
 
     def verb(page: AnyPage) -> None:
-        if (layout := page.places) is not None:
+        if (layout := page.layout_of_text) is not None:
             keys = [row.key for row in layout.rows]
-            at = keys.index(page.series) if page.series in keys else 0
-            page.series = keys[max(0, min(len(keys) - 1, at + by))]
+            current = keys.index(page.series) if page.series in keys else 0
+            page.series = keys[max(0, min(len(keys) - 1, current + by))]
         page.renew()
 
     return verb
@@ -65,35 +64,37 @@ def move_series(by: int) -> Verb:
 
 async def open_calls(page: AnyPage) -> None:
     """Open the Live page with the calls of the selected bar and series."""
-    layout: Layout | None = page.places
+    layout: Layout | None = page.layout_of_text
     if layout is not None:
         by, measure = page.choice("by"), page.choice("value")
-        number = len(layout.bars.starts) - 1 - page.back
+        number = len(layout.bars.starts) - 1 - page.bars_back
         query = NO_QUERY if page.complaint else parse(page.view.filter, page.session.now())
         words = filter_words(layout, number, page.series, by, MEASURES[measure].words, query)
         if by in IDS and page.series is not None and page.series != OTHERS:
-            words = await _words_of_one(page, layout, words, number, by)
+            words = await _unambiguous_words(page, layout, words, number, by)
         await live_actions.show_calls(page.app, words)
 
 
-async def _words_of_one(page: AnyPage, layout: Layout, words: str, number: int, by: str) -> str:
-    """Returns the filter by the id of a token or channel instead of its name, if another one had that name."""
+async def _unambiguous_words(page: AnyPage, layout: Layout, words: str, number: int, by: str) -> str:
+    """Returns the filter words, with the id of a token or channel instead of its name if another one had the
+    same name.
+    """
     row = next((other for other in layout.rows if other.key == page.series), None)
     if row is None or row.key is None or not is_id(WORDS[by], row.key):
         return words
-    named, by_id = _word(by, row), f"{WORDS[by]}:{row.key}"
-    others = f"{filter_words(layout, number, None, by)} {named} !{by_id}"
-    if not (await page.session.client.calls(words=others, limit=1)).calls:
+    by_name, by_id = _word(by, row), f"{WORDS[by]}:{row.key}"
+    other_words = f"{filter_words(layout, number, None, by)} {by_name} !{by_id}"
+    if not (await page.session.client.calls(words=other_words, limit=1)).calls:
         return words
     toast(page, f"Another one had the name {safe(row.row.name, 40)} meanwhile: the filter has its id.")
-    return words.replace(named, by_id, 1)  # the page's own words, which come later, stay unchanged
+    return words.replace(by_name, by_id, 1)  # only the first one: words of the page's filter follow
 
 
 def filter_words(
     layout: Layout, number: int, series: str | None, by: str, more: str = "", query: Query = NO_QUERY
 ) -> str:
-    """Returns the filter of the Live page for a bar and a series. ``query`` is the page's filter, which may shorten the
-    span.
+    """Returns the filter words of the Live page for the calls of a bar and a series. ``more``: words of the measure;
+    ``query``: the filter of this page, which may shorten the time span.
     """
     start = fmt.local_time(layout.bars.starts[number])
     end = fmt.local_time(layout.bars.ends[number])
@@ -105,11 +106,11 @@ def filter_words(
         words[0] = f"since:{_moment(query.since)}"
     if query.until is not None and query.until < layout.bars.ends[number]:
         words[1] = f"until:{_moment(query.until)}"
-    named = [row for row in layout.rows if row.key is not None and row.key != OTHERS]
+    named_rows = [row for row in layout.rows if row.key is not None and row.key != OTHERS]
     if series == OTHERS:
-        words += [f"!{_word(by, row)}" for row in named]
+        words += [f"!{_word(by, row)}" for row in named_rows]
     else:
-        words += [_word(by, row) for row in named if row.key == series]
+        words += [_word(by, row) for row in named_rows if row.key == series]
     return " ".join(dict.fromkeys(filter(None, [*words, more, *query.words])))
 
 
@@ -118,17 +119,17 @@ def _moment(ms: Millis) -> str:
 
 
 def _word(by: str, row: SeriesRow) -> str:
-    """Returns ``tok:laptop``; names with blanks are quoted."""
+    """Returns the filter word of a series, such as ``tok:laptop``. Names with blanks are quoted."""
     name = row.row.name.replace('"', "?")
     return f'{WORDS[by]}:"{name}"' if any(char.isspace() for char in name) else f"{WORDS[by]}:{name}"
 
 
 async def click(page: AnyPage, layout: Layout, x: int, y: int) -> None:
-    """Handle a click at a cell of the text."""
-    before = (page.back, page.series)
+    """Handle a click at a cell of the text: see ``UsagePage.on_click``."""
+    previous = (page.bars_back, page.series)
     row = y - layout.table - 1
     if y in layout.chart and (number := layout.bars.at(x - AXIS - EDGE)) is not None:
-        page.back = len(layout.bars.starts) - 1 - number
+        page.bars_back = len(layout.bars.starts) - 1 - number
     elif 0 <= row < len(layout.rows):
         page.series = layout.rows[row].key
     elif y == layout.table and (measure := measure_at(layout.columns, x)):
@@ -137,6 +138,6 @@ async def click(page: AnyPage, layout: Layout, x: int, y: int) -> None:
         return
     else:
         return
-    if (page.back, page.series) == before:
+    if (page.bars_back, page.series) == previous:
         await open_calls(page)
     page.renew()

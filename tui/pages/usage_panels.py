@@ -1,4 +1,4 @@
-"""Usage panels: the map of hours by weekday, a budget's cost so far against its limit, and budgets as lines."""
+"""Usage panels: the heat map of hours by weekday, the course of a budget against its limit, and budgets as lines."""
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
@@ -24,15 +24,14 @@ SHADES = 5
 
 HEAT_NAME = 5
 HEAT_SUM = 10
-"""The cells of the weekday, and of its sum."""
-
+"""The widths of the weekday and of its sum."""
 
 HEAT_SPAN, HEAT_SPAN_BRIEF = "  the last 4 weeks", "  4 weeks"
-"""The time that the map covers, whatever the period of the chart."""
+"""The time that the heat map covers, whatever the period of the chart."""
 
 
 def heat_width(value: Measure, width: int) -> int:
-    """Returns the width of the map with its title, at one to three cells for an hour."""
+    """Returns the width of the heat map and its title, with one to three cells for an hour."""
     title = len(f" {value.name} by weekday and hour{HEAT_SPAN}")
     return max(HEAT_NAME + 24 * _hour_width(width) + HEAT_SUM, min(title, width))
 
@@ -46,69 +45,71 @@ def heat_map(hours: Trends, plan: ChartPlan, width: int) -> list[Content]:
     each hour.
     """
     value = plan.value
-    by_hour, seen = _by_weekday(hours, plan.first_ms)
-    numbers = {at: value.number(sum_rows(rows)) for at, rows in by_hour.items()}
+    by_hour, known_hours = _by_weekday(hours, plan.first_ms)
+    numbers = {slot: value.number(sum_rows(rows)) for slot, rows in by_hour.items()}
     highest = max(numbers.values(), default=0.0)
-    each = _hour_width(width)
+    hour_width = _hour_width(width)
     title, span = f" {value.name} by weekday and hour", HEAT_SPAN
     span = span if len(title) + len(span) <= width else HEAT_SPAN_BRIEF
     lines = [content(*fit_groups(width, [(title, "bold")], [(span, "dim")]))]
     for day, name in enumerate(WEEKDAYS):
         parts: list[Part] = [(f" {name} ", "dim")]
         cells = ((day, hour) for hour in range(24))
-        parts += [_heat_cell(numbers.get(at), at in seen, highest, each, plan) for at in cells]
+        parts += [_heat_cell(numbers.get(slot), slot in known_hours, highest, hour_width, plan) for slot in cells]
         rows = [row for hour in range(24) for row in by_hour.get((day, hour), ())]
         text = value.text(value.number(sum_rows(rows))) if rows else glyphs.NOTHING
         lines.append(content(*parts, (cell(text, HEAT_SUM, right=True), "dim")))
-    marks = "".join(f"{hour:<{3 * each}}" if each > 1 or hour % 6 == 0 else " " * 3 for hour in range(0, 24, 3))
-    lines.append(content((f"{' ' * HEAT_NAME}{marks}", "dim")))
+    hour_labels = "".join(
+        f"{hour:<{3 * hour_width}}" if hour_width > 1 or hour % 6 == 0 else " " * 3 for hour in range(0, 24, 3)
+    )
+    lines.append(content((f"{' ' * HEAT_NAME}{hour_labels}", "dim")))
     return [*lines, _heat_legend(numbers, highest, plan, width)]
 
 
 def _heat_legend(numbers: dict[tuple[int, int], float], highest: float, plan: ChartPlan, width: int) -> Content:
-    """Returns the shades from nothing to most, and when the most was, if that fits."""
+    """Returns the shades, from no calls to the busiest, and when the busiest was, as far as that fits."""
     shades = len(glyphs.SHADES) - 1 if plan.patterns else SHADES
     steps = [_heat_cell(highest * (level / shades) ** 2, True, highest, 2, plan) for level in range(1, shades + 1)]
-    most = max(numbers, key=lambda at: numbers[at], default=None)
-    when = "" if most is None else f"  {WEEKDAYS[most[0]]} {most[1]:02}:00"
-    indent, nothing, little = " " * HEAT_NAME, f"{glyphs.NOTHING} no calls   ", "little "
+    busiest = max(numbers, key=lambda slot: numbers[slot], default=None)
+    when = "" if busiest is None else f"  {WEEKDAYS[busiest[0]]} {busiest[1]:02}:00"
+    indent, no_calls, little = " " * HEAT_NAME, f"{glyphs.NOTHING} no calls   ", "little "
     highest_text = f" most: {plan.value.text(highest)}"
     texts = [
-        (f"{indent}{nothing}{little}", f"{highest_text}{when}"),
+        (f"{indent}{no_calls}{little}", f"{highest_text}{when}"),
         (f"{indent}{little}", f"{highest_text}{when}"),
         (f"{indent}{little}", highest_text),
     ]
-    legends = [content((before, "dim"), *steps, (after, "dim")) for before, after in texts]
+    legends = [content((start, "dim"), *steps, (end, "dim")) for start, end in texts]
     return next((legend for legend in legends if legend.cell_length <= width), content(indent, *steps))
 
 
 def _by_weekday(
     hours: Trends, first_ms: Millis | None
 ) -> tuple[dict[tuple[int, int], list[SumRow]], set[tuple[int, int]]]:
-    """Returns the rows of each weekday and hour, and which weekdays and hours are known."""
+    """Returns the rows of each weekday and hour, and the weekdays and hours that are not all before the first call."""
     by_hour: dict[tuple[int, int], list[SumRow]] = {}
-    seen = set()
+    known_hours = set()
     cells = hours.series.get("", {})
     for start in hours.starts:
-        then = fmt.local_time(start)
-        at = (then.weekday(), then.hour)
+        time = fmt.local_time(start)
+        slot = (time.weekday(), time.hour)
         if first_ms is not None and start + HOUR_MS > first_ms:
-            seen.add(at)
+            known_hours.add(slot)
         if start in cells:
-            by_hour.setdefault(at, []).append(cells[start])
-    return by_hour, seen
+            by_hour.setdefault(slot, []).append(cells[start])
+    return by_hour, known_hours
 
 
-def _heat_cell(number: float | None, known: bool, highest: float, each: int, plan: ChartPlan) -> Part:  # noqa: FBT001 - a cell's fact
-    """Returns one cell of the map. Shades follow the square root, so that one extreme hour does not make all others
-    alike.
+def _heat_cell(number: float | None, known: bool, highest: float, width: int, plan: ChartPlan) -> Part:  # noqa: FBT001 - a cell's fact
+    """Returns a cell of the heat map, ``width`` cells wide. Shades follow the square root of the number, so that one
+    extreme hour does not make all others look the same.
     """
     if number is None:
-        return (glyphs.NOTHING if known else " ").center(each), "dim"
+        return (glyphs.NOTHING if known else " ").center(width), "dim"
     shades = glyphs.SHADES
-    most = len(shades) - 1 if plan.patterns else SHADES  # in ASCII and without colours, shades are characters
-    shade = max(1, charts.shade_of(math.sqrt(max(0.0, number)), math.sqrt(highest), most))
-    return (shades[shade] * each, "") if plan.patterns else (glyphs.BLOCKS[charts.FULL] * each, f"heat{shade}")
+    max_shade = len(shades) - 1 if plan.patterns else SHADES  # in ASCII and without colours, shades are characters
+    shade = max(1, charts.shade_of(math.sqrt(max(0.0, number)), math.sqrt(highest), max_shade))
+    return (shades[shade] * width, "") if plan.patterns else (glyphs.BLOCKS[charts.FULL] * width, f"heat{shade}")
 
 
 class BudgetSource(msgspec.Struct, frozen=True):
@@ -117,10 +118,10 @@ class BudgetSource(msgspec.Struct, frozen=True):
     kind: str
     """``account``, ``group`` or ``token``."""
     key: str
-    """The owner's key in sums by that kind."""
+    """The owner's key in the sums by that kind."""
     name: str
     since: Millis
-    """When a window without a fixed start began."""
+    """When the budget began, for a window without a fixed start."""
     budget: BudgetView
 
     @property
@@ -129,7 +130,7 @@ class BudgetSource(msgspec.Struct, frozen=True):
         return "" if self.kind == "account" else self.kind
 
     def same_budget(self, other: "BudgetSource") -> bool:
-        """Returns whether both are the same budget, regardless of its use."""
+        """Returns whether both are the same budget, however much of it is used."""
         unit, other_unit = self.budget.nanos is None, other.budget.nanos is None
         same = (other.kind, other.key, other.budget.window, other_unit)
         return (self.kind, self.key, self.budget.window, unit) == same
@@ -149,7 +150,7 @@ class BudgetWindow(msgspec.Struct, frozen=True):
 
 
 def budget_window(source: BudgetSource, now: Millis) -> BudgetWindow:
-    """Returns the window of the budget; for one without a window, the last weeks and the next ones."""
+    """Returns the current window of a budget; without an end, the last weeks and the next ones."""
     window = source.budget.window
     step = window.info.chart_step
     ends = window_end(window, now)
@@ -185,71 +186,74 @@ class BudgetCourse(msgspec.Struct, frozen=True):
         return budget.spent_nanos if budget.nanos is not None else budget.spent_tokens
 
     def at(self, moment: float, now: Millis) -> float:
-        """Returns the use up to a moment; after now, the use expected at this pace."""
+        """Returns the amount used up to a moment; for one after now, the amount that is expected at this pace."""
         if moment >= now:
             return self.spent + self.pace(now) * (moment - now)
-        done = float(self.spent) - sum(amount for _, amount in self.used)
-        size = HOUR_MS if self.window.step == "hour" else DAY_MS
+        used = float(self.spent) - sum(amount for _, amount in self.used)
+        step_ms = HOUR_MS if self.window.step == "hour" else DAY_MS
         for start, amount in self.used:
-            length = max(1, min(size, now - start))
-            done += amount * max(0.0, min(1.0, (moment - start) / length))
-        return max(0.0, done)
+            length = max(1, min(step_ms, now - start))
+            used += amount * max(0.0, min(1.0, (moment - start) / length))
+        return max(0.0, used)
 
     def updated(self, sources: Sequence[BudgetSource], fetched: Millis, now: Millis) -> "BudgetCourse":
-        """Returns the course with the current amounts of its budget, from ``sources``; use after the fetch is added as
-        one piece.
+        """Returns the course with the current amounts of its budget, from ``sources``. What was used after the fetch is
+        added as one piece.
         """
         source = next((other for other in sources if other.same_budget(self.source)), self.source)
         window = budget_window(source, now)
         if window.start > self.window.start and source.budget.window is not Window.EVER:
             return BudgetCourse(source, window, [])
-        new = BudgetCourse(source, self.window, self.used)
-        more = new.spent - self.spent
-        return BudgetCourse(source, self.window, [*self.used, (fetched, float(more))]) if more > 0 else new
+        current = BudgetCourse(source, self.window, self.used)
+        added = current.spent - self.spent
+        return BudgetCourse(source, self.window, [*self.used, (fetched, float(added))]) if added > 0 else current
 
     def pace(self, now: Millis) -> float:
-        """Returns the use per millisecond; 0 while it is too early to tell."""
+        """Returns the amount used per millisecond; 0 while it is too early to tell."""
         span = pace_span(self.source.budget, now, self.source.since)
         return self.spent / span if span else 0.0
 
 
 def budget_chart(course: BudgetCourse, now: Millis, size: tuple[int, int], more: Sequence[Part] = ()) -> list[Content]:
-    """Returns the use so far as an area, the limit as a line, and the expected use at this pace. ``more`` is about
-    other budgets.
+    """Returns the amount used so far as an area, the limit as a line, and the expected amount at this pace. ``more``:
+    the end of the last line.
     """
     width, height = size
-    budget = course.source.budget
-    room = max(8, width - AXIS - EDGE)
+    columns = max(8, width - AXIS - EDGE)
     length = course.window.end - course.window.start
-    moments = [course.window.start + length * (x + 1) / room for x in range(room)]
-    past = [moment - length / room < now for moment in moments]
+    moments = [course.window.start + length * (x + 1) / columns for x in range(columns)]
+    past = [moment - length / columns < now for moment in moments]
     values = [course.at(min(at, now) if gone else at, now) for at, gone in zip(moments, past, strict=True)]
-    ahead = course.pace(now) > 0
-    wanted = max(course.limit, course.spent, min(max(values), course.limit * 1.5) if ahead else 0)
-    ticks = charts.ticks(wanted, height, whole=course.value.whole)
-    height = ticks.height
-    limit_row = ticks.row_of(course.limit)
-    title = f" {safe(course.source.label, 32)}, {budget.window.info.current}: {amounts(budget)}"
-    coming = forecast(budget, now, course.source.since)
-    lines = [content((title, "bold"), (f"   {cut(coming, max(0, width - len(title) - 3))}", "dim"))]
-    areas = charts.stack_bars([[v] if gone else [0.0] for v, gone in zip(values, past, strict=True)], height, ticks.top)
-    for number, row in enumerate(areas):
+    has_forecast = course.pace(now) > 0
+    highest = max(course.limit, course.spent, min(max(values), course.limit * 1.5) if has_forecast else 0)
+    ticks = charts.ticks(highest, height, whole=course.value.whole)
+    used = [[value] if gone else [0.0] for value, gone in zip(values, past, strict=True)]
+    lines = [_budget_title(course, now, width)]
+    for number, row in enumerate(charts.stack_bars(used, ticks.height, ticks.top)):
         parts: list[Part] = []
-        for x, mark in enumerate(row):
-            future = ahead and not past[x] and ticks.row_of(values[x]) == number
-            parts.append(_budget_cell(mark, number == limit_row, future))
+        for x, area in enumerate(row):
+            is_forecast = has_forecast and not past[x] and ticks.row_of(values[x]) == number
+            parts.append(_budget_cell(area, number == ticks.row_of(course.limit), is_forecast))
         label = tick_text(course.value, ticks, number // ticks.rows) if number % ticks.rows == 0 else ""
         axis = glyphs.AXIS[1 if label else 0]
         lines.append(content((f"{cell(label, AXIS, right=True)} {axis}", "dim"), *join_parts(parts)))
-    lines += list(_budget_axis(course, past, room))
-    legend: list[Part] = [
-        (" " * (AXIS + EDGE if width >= 70 else 1), ""),
-        (glyphs.SQUARE, "chart1"),
-        (" used   ", "dim"),
-    ]
-    legend += [(glyphs.LIMIT * 2, "bad"), (" limit   ", "dim")]
-    legend += [(glyphs.AHEAD * 2, "warn"), (" at this pace   ", "dim")] if ahead else []
-    return [*lines, content(*legend, *more)]
+    lines += list(_budget_axis(course, past, columns))
+    return [*lines, content((" " * (AXIS + EDGE if width >= 70 else 1), ""), *_budget_legend(has_forecast), *more)]
+
+
+def _budget_title(course: BudgetCourse, now: Millis, width: int) -> Content:
+    """Returns the owner of the budget, its window, its amounts and its forecast."""
+    budget = course.source.budget
+    title = f" {safe(course.source.label, 32)}, {budget.window.info.current}: {amounts(budget)}"
+    outlook = cut(forecast(budget, now, course.source.since), max(0, width - len(title) - 3))
+    return content((title, "bold"), (f"   {outlook}", "dim"))
+
+
+def _budget_legend(has_forecast: bool) -> Iterator[Part]:  # noqa: FBT001 - the only fact
+    """Yields the meanings of the area and the lines."""
+    yield from ((glyphs.SQUARE, "chart1"), (" used   ", "dim"), (glyphs.LIMIT * 2, "bad"), (" limit   ", "dim"))
+    if has_forecast:
+        yield from ((glyphs.AHEAD * 2, "warn"), (" at this pace   ", "dim"))
 
 
 def _budget_cell(chart_cell: charts.ChartCell, limit: bool, ahead: bool) -> Part:  # noqa: FBT001 - facts of a cell
@@ -261,51 +265,51 @@ def _budget_cell(chart_cell: charts.ChartCell, limit: bool, ahead: bool) -> Part
     return chart_cell.text, "chart1" if chart_cell.series >= 0 else ""
 
 
-def _budget_axis(course: BudgetCourse, past: Sequence[bool], room: int) -> Iterator[Content]:
+def _budget_axis(course: BudgetCourse, past: Sequence[bool], columns: int) -> Iterator[Content]:
     """Yields the axis, and below it the start of the window, now, and its end."""
-    here = max(0, sum(past) - 1)
-    line = glyphs.AXIS[3] * here + glyphs.TICK + glyphs.AXIS[3] * (room - here - 1)
+    now_column = max(0, sum(past) - 1)
+    line = glyphs.AXIS[3] * now_column + glyphs.TICK + glyphs.AXIS[3] * (columns - now_column - 1)
     yield content((f"{cell('0', AXIS, right=True)} {glyphs.AXIS[2]}{line}", "dim"))
-    first, last = (_moment(at, course.window.step) for at in (course.window.start, course.window.end))
-    text = " " * room
-    for at, label in ((max(0, here - 1), "now"), (0, first), (room - len(last), last)):
-        if not text[max(0, at - 1) : at + len(label) + 1].strip():
-            text = text[:at] + label + text[at + len(label) :]
-    yield content((" " * (AXIS + EDGE) + text[:room], "dim"))
+    start_text, end_text = (_moment(at, course.window.step) for at in (course.window.start, course.window.end))
+    text = " " * columns
+    for column, label in ((max(0, now_column - 1), "now"), (0, start_text), (columns - len(end_text), end_text)):
+        if not text[max(0, column - 1) : column + len(label) + 1].strip():
+            text = text[:column] + label + text[column + len(label) :]
+    yield content((" " * (AXIS + EDGE) + text[:columns], "dim"))
 
 
 def _moment(ms: int, step: str) -> str:
-    then = fmt.local_time(ms)
-    return f"{then:%a} {then:%H:%M}" if step == "hour" else f"{then.day} {then:%b}"
+    time = fmt.local_time(ms)
+    return f"{time:%a} {time:%H:%M}" if step == "hour" else f"{time.day} {time:%b}"
 
 
 def budget_sources(session: ConsoleSession) -> list[BudgetSource]:
-    """Returns all budgets, the most used one first."""
+    """Returns all budgets of the account, of groups and of tokens, the most used one first."""
     board, account, sources = session.board, session.board.account, []
     if account is not None:
         begun = session.now() if account.begun_ms is None else account.begun_ms
         sources = [BudgetSource("account", "", "", begun, b) for b in by_unit(account.budgets)]
     sources += [BudgetSource("group", g.id, g.name, g.created_ms, b) for g in board.groups for b in by_unit(g.budgets)]
     sources += [BudgetSource("token", t.id, t.name, t.created_ms, b) for t in board.tokens for b in by_unit(t.budgets)]
-    return sorted(sources, key=lambda one: -used_share(one.budget))
+    return sorted(sources, key=lambda source: -used_share(source.budget))
 
 
 def budget_rows(session: ConsoleSession, sources: Iterable[BudgetSource], width: int) -> list[Content]:
-    """Returns each budget with its gauge and forecast."""
+    """Returns a line for each budget, with its gauge and its forecast."""
     now, narrow = session.now(), width < 95
     rows = []
     for source in sources:
-        part, budget = used_share(source.budget), source.budget
+        share, budget = used_share(source.budget), source.budget
         name = cell(safe(source.label), 13 if narrow else 20)
         line = f"{budget_line(budget, 4 if narrow else 14)}  "
-        head = f" {name} {budget.window.value:<6} "
-        text = cut(forecast(budget, now, source.since), max(0, width - len(head) - len(line)))
-        rows.append(content(head, (line, budget_tone(part)), (text, budget_tone(part) or "dim")))
+        start = f" {name} {budget.window.value:<6} "
+        text = cut(forecast(budget, now, source.since), max(0, width - len(start) - len(line)))
+        rows.append(content(start, (line, budget_tone(share)), (text, budget_tone(share) or "dim")))
     return rows
 
 
 def side_by_side(left: Sequence[Content], right: Sequence[Content], width: int) -> list[Content]:
-    """Returns two blocks side by side; ``width`` is the left one's."""
+    """Returns two blocks of lines side by side; ``width`` is the width of the left one."""
     rows = []
     for number in range(max(len(left), len(right))):
         line = left[number] if number < len(left) else Content("")

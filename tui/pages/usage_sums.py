@@ -1,4 +1,4 @@
-"""Usage sums: the data that the Usage page shows for a period, fetched from the server."""
+"""Usage sums: fetches the sums that the Usage page shows for a period."""
 
 import msgspec
 
@@ -18,30 +18,30 @@ class UsageSums(msgspec.Struct, frozen=True):
     """The sums of all keys together."""
     total: SumRow
     hours: Trends
-    """The hours of the last weeks, all keys together."""
+    """The sums of the hours of the last weeks, all keys together."""
     first_ms: Millis | None
     course: BudgetCourse | None
-    """The course at the time of the fetch; ``updated`` adds later use."""
+    """The course of a budget at the time of the fetch; its ``updated`` adds what was used later."""
     fetched_ms: Millis
     words: str = ""
     """The filter that the calls match; empty: all calls."""
     incomplete: bool = False
-    """Whether records of the period are deleted, so that with a filter their calls are missing in the sums."""
+    """Whether records of the period are deleted, so that their calls are missing in sums with a filter."""
 
 
-async def fetch(
+async def fetch_sums(
     client: ControlClient, now: Millis, *, by: str, steps: tuple[str, int], budget: BudgetSource | None, words: str
 ) -> UsageSums:
-    """Returns the sums from the server. Only calls that match the words are summed up, but a budget's course counts all
-    calls. Raises GatewayError.
+    """Returns the sums of the calls that match the words, and the course of a budget, which counts all calls. Raises
+    GatewayError.
     """
     step, count = steps
     starts = hours(count, now) if step == "hour" else days(count, now)
-    since, wanted = starts[0], words or None
-    main = await client.summary(by=by, since=since, step=step, percentiles=True, words=wanted)
-    whole = await client.summary(since=since, step=step, percentiles=True, words=wanted)
+    since, filter_words = starts[0], words or None
+    main = await client.summary(by=by, since=since, step=step, percentiles=True, words=filter_words)
+    whole = await client.summary(since=since, step=step, percentiles=True, words=filter_words)
     heat_starts = hours((now - days(28, now)[0]) // HOUR_MS + 1, now)
-    heat = await client.summary(since=heat_starts[0], step="hour", words=wanted)
+    heat = await client.summary(since=heat_starts[0], step="hour", words=filter_words)
     return UsageSums(
         trends(main, starts),
         trends(whole, starts),

@@ -1,4 +1,4 @@
-"""Usage table: the series of the chart with their sums, averages and percentiles. Values in, text out."""
+"""Usage table: the series of the chart with their sums, averages and percentiles."""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -21,7 +21,7 @@ class SeriesNumber(msgspec.Struct, frozen=True):
     width: int
     text: Callable[[SumRow], str]
     measure: str
-    """The measure that it shows; a click on the title chooses it."""
+    """The measure that it belongs to, which a click on the title chooses."""
 
 
 def _ms(ms: float | None) -> str:
@@ -42,14 +42,14 @@ NUMBERS = (
 )
 
 MARKS = 3
-"""The cells of the cursor and the colour, before the first column."""
+"""The width of the cursor and the colour, before the first column."""
 
 
 class SeriesRow(msgspec.Struct, frozen=True):
-    """One line of the table."""
+    """A row of the table."""
 
     key: str | None
-    """The key; None: all together."""
+    """The key of the series; None: all together."""
     name: str
     row: SumRow
     series: int = -1
@@ -60,7 +60,7 @@ SeriesColumns = Sequence[PlacedColumn[SeriesRow]]
 
 
 def series_rows(plan: ChartPlan, total: SumRow) -> list[SeriesRow]:
-    """Returns the rows: all together, each series with a colour, and all others."""
+    """Returns the rows: all together, each series with a colour of its own, and all others."""
     named, others = plan.named, plan.others
     rows = [SeriesRow(None, "all", total)]
     rows += [SeriesRow(row.key, name_of(row), row, number) for number, row in enumerate(named)]
@@ -72,12 +72,12 @@ def series_rows(plan: ChartPlan, total: SumRow) -> list[SeriesRow]:
 
 
 def name_of(row: SumRow) -> str:
-    """Returns the name of a key. A call may lack a model, a channel or a program."""
+    """Returns the name of a series. It is empty for calls without a model, a channel or an app."""
     return safe(row.name, 60) or "none"
 
 
 def series_columns(plan: ChartPlan, total: SumRow, by: str, width: int) -> SeriesColumns:
-    """Returns the columns that fit: those of the measure, then the others in order. ``by`` is what the series are."""
+    """Returns the columns that fit: those of the shown measure, then the others in order. ``by``: the dimension."""
     return fit_columns(list(_columns(plan, total, by)), width - MARKS - 1)
 
 
@@ -112,7 +112,7 @@ def _share(plan: ChartPlan, total: SumRow, row: SeriesRow) -> str:
 
 
 def _over_time(plan: ChartPlan, row: SeriesRow, width: int) -> str:
-    """Returns the values of a series over time; nothing for all others together."""
+    """Returns a sparkline of a series; nothing for all others together."""
     if row.key == OTHERS:
         return ""
     source, key = (plan.whole, "") if row.key is None else (plan.trends, row.key)
@@ -120,7 +120,7 @@ def _over_time(plan: ChartPlan, row: SeriesRow, width: int) -> str:
 
 
 def measure_at(columns: SeriesColumns, x: int) -> str:
-    """Returns the measure whose title is at a cell of the table's head; empty if there is none."""
+    """Returns the measure of the title at a cell of the table's head; empty if there is none."""
     end = MARKS
     for place in columns:
         end += 1 + place.width
@@ -141,14 +141,16 @@ def series_table(
         head.append((f" {cell(title, place.width, right=place.column.right)}", tone))
     lines = [content(*head).rstrip()]
     for row in rows:
-        here = row.key == chosen
-        drawn = row.series >= 0 and not plan.value.lines  # lines of times have the colours of p50, p95 and the average
-        mark = (plan.fill(row.series) if plan.patterns else glyphs.SQUARE) if drawn else " "
-        colour = f"chart{row.series + 1}" if drawn else ""
+        is_chosen = row.key == chosen
+        has_colour = (
+            row.series >= 0 and not plan.value.lines
+        )  # lines of times have the colours of p50, p95 and the average
+        mark = (plan.fill(row.series) if plan.patterns else glyphs.SQUARE) if has_colour else " "
+        colour = f"chart{row.series + 1}" if has_colour else ""
         tones = {"share": "dim", "trend": colour or "dim"}
-        parts: list[Part] = [(f" {glyphs.RUNNING if here else ' '}", "key"), (mark, colour)]
+        parts: list[Part] = [(f" {glyphs.RUNNING if is_chosen else ' '}", "key"), (mark, colour)]
         for place in columns:
             text = cell(place.text(row), place.width, right=place.column.right)
-            parts.append((f" {text}", tones.get(place.column.id, "bold" if here else "")))
+            parts.append((f" {text}", tones.get(place.column.id, "bold" if is_chosen else "")))
         lines.append(content(*parts).rstrip())
     return lines

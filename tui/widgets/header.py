@@ -50,7 +50,7 @@ class Header(Widget):
 
 
 def state_line(session: ConsoleSession, width: int) -> Content:
-    """Returns server, running calls and today's spending; at the all_alerts what needs attention, if it fits."""
+    """Returns the server, the running calls and today's cost, and at the right the alerts that fit."""
     all_alerts = alerts(session.board, session.now()) if session.link == "attached" else ()
     alert_width = min(32, len(all_alerts[0].text) + 8) if all_alerts else 0
     candidates = [_state(session, width, brief) for brief in range(BRIEFEST + 1)]

@@ -1,7 +1,8 @@
-"""History: every change of the configuration, and its undo, with a question first if the effect may surprise."""
+"""History: the dialog with every change of the configuration, and undo and redo, which ask if the effect may
+surprise.
+"""
 
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 from textual.app import ComposeResult
@@ -30,10 +31,11 @@ from tui.widgets.text_block import Detail
 
 
 async def undo_change(app: ConsoleApp, number: int = 0, *, redo: bool = False) -> None:
-    """Undo a change, by default the newest one, or redo an undone one; ask first if the server warns."""
+    """Undo a change, by default the newest one, or redo an undone one. If the server warns of the effect, ask first."""
     client, verb = app.session.client, "Redo" if redo else "Undo"
+    send = client.redo if redo else client.undo
     try:
-        done = await _send(client, number, redo=redo, accept=False)
+        change: UndoView = await send(number, accept=False)
     except Conflict as error:
         if error.code != "needs_confirmation":
             raise
@@ -41,21 +43,15 @@ async def undo_change(app: ConsoleApp, number: int = 0, *, redo: bool = False) -
         question = f"{verb} change {doubt.entry.id}: {doubt.entry.text}?"
         if not await app.push_screen_wait(Confirm(question, "\n".join(doubt.reasons), verb)):
             return
-        done = await _send(client, doubt.entry.id, redo=redo, accept=True)
+        change = await send(doubt.entry.id, accept=True)
     key = app.session.key
-    other = f"Press {key('app.undo')} to undo" if done.kind == "redo" else f"Press {key('app.redo')} to redo"
-    text = f"{undo_text(done, app.session.now(), client.source)}. {other}."
-    toast(app, "\n".join([text, *done.notes]), change=True)
-
-
-async def _send(client: Any, number: int, *, redo: bool, accept: bool) -> UndoView:
-    send = client.redo if redo else client.undo
-    done: UndoView = await send(number, accept=accept)
-    return done
+    hint = f"Press {key('app.undo')} to undo" if change.kind == "redo" else f"Press {key('app.redo')} to redo"
+    text = f"{undo_text(change, app.session.now(), client.source)}. {hint}."
+    toast(app, "\n".join([text, *change.notes]), change=True)
 
 
 class HistoryScreen(DialogScreen[None]):
-    """The changes, newest first; any of them can be undone."""
+    """The dialog with the changes, newest first. Any of them can be undone."""
 
     BINDINGS = [  # noqa: RUF012 - Textual reads it and never changes it
         Binding("escape,q,H", "leave", "Close"),
@@ -69,7 +65,7 @@ class HistoryScreen(DialogScreen[None]):
         super().__init__()
         self._session = session
         self._source = ListRows[HistoryView](lambda entry: entry.id)
-        self._trouble = ""
+        self._error = ""
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog"):
@@ -87,7 +83,7 @@ class HistoryScreen(DialogScreen[None]):
         self.set_interval(2.0, self.fetch)
 
     def fetch(self) -> None:
-        """Fetch the changes in the background: other programs may make some."""
+        """Fetch the changes in the background. Other programs may make some at any time."""
         self.run_worker(self._fetch(), group="history", exclusive=True, exit_on_error=True)
 
     def draw(self) -> None:
@@ -95,10 +91,10 @@ class HistoryScreen(DialogScreen[None]):
         count = self._source.count
         shown = f"{fmt.count_text(count, 'change')}, newest first" if count else "no changes"
         self.query_one(".title", Static).update(
-            content(("History", "bold"), f"   {shown}") if not self._trouble else content((safe(self._trouble), "bad"))
+            content(("History", "bold"), f"   {shown}") if not self._error else content((safe(self._error), "bad"))
         )
         self._table.renew()
-        entry, me, now = self._table.current, reader(self._session), self._session.now()
+        entry, me, now = self._table.current, own_source(self._session), self._session.now()
         pane, key = self.query_one(Detail), None if entry is None else entry.id
         pane.show(lambda width: Content("") if entry is None else entry_text(entry, me, now, width), key)
 
@@ -109,9 +105,9 @@ class HistoryScreen(DialogScreen[None]):
     async def _fetch(self) -> None:
         try:
             self._source.set_rows(await self._session.client.history(limit=500))  # all kept ones
-            self._trouble = ""
+            self._error = ""
         except GatewayError as error:
-            self._trouble = self._session.advice(error.message)
+            self._error = self._session.advice(error.message)
         self.draw()
 
     def on_live_table_moved(self) -> None:
@@ -121,9 +117,9 @@ class HistoryScreen(DialogScreen[None]):
         self.action_undo(False)
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        fits, me = row_filter(event.value), reader(self._session)
+        matches, me = row_filter(event.value), own_source(self._session)
         self._source.pin(None)
-        self._source.matches = lambda entry: fits(_words(entry, me))
+        self._source.matches = lambda entry: matches(_words(entry, me))
         self._source.arrange()
         self.draw()
 
@@ -162,8 +158,8 @@ class HistoryScreen(DialogScreen[None]):
             self.run_worker(undo(), group=DIALOG_WORKERS, exit_on_error=True)
 
 
-def reader(session: ConsoleSession) -> ChangeSource | None:
-    """Returns this console, as its changes name it."""
+def own_source(session: ConsoleSession) -> ChangeSource | None:
+    """Returns this console, as it is named in its changes; None without a server."""
     try:
         return session.client.source
     except GatewayError:
@@ -171,8 +167,8 @@ def reader(session: ConsoleSession) -> ChangeSource | None:
 
 
 def history_columns(session: ConsoleSession) -> Sequence[Column[HistoryView]]:
-    """Returns the columns of a change, as this console sees it."""
-    me = reader(session)
+    """Returns the columns of the table of changes."""
+    me = own_source(session)
 
     def when(entry: HistoryView) -> str:
         return fmt.moment(entry.time_ms, session.now())

@@ -1,14 +1,14 @@
 """LiveTable: a table of any length that formats only the rows on screen. It follows the newest row, or keeps its place.
 
-Textual's DataTable repaints everything and walks all rows at each change; this one asks a ``RowSource`` for the rows it
-shows. Rules:
+Textual's DataTable repaints everything and walks all rows at each change. This table asks a ``RowSource`` for the rows
+that it shows. Rules:
 
-- The table follows while cursor and view are at the top: new rows appear above. Otherwise, and while it is held, rows
-  keep their place on the screen. The key of the first row makes it follow again.
-- The cursor stays on its row, by key, even if a filter hides the row. If the row itself is gone, none is selected until
-  the cursor is moved: a key must never act on another row than the one that the user saw.
-- ``renew`` is called a few times a second at most; it repaints only the lines that changed. The painter keeps a row's
-  strip until the row or its look changes.
+- The table follows while the cursor and the view are at the top: new rows appear there. Otherwise, and while it is
+  held, the rows keep their places on the screen. Going to the first row makes it follow again.
+- The cursor stays on its row, by the row's key, even if a filter hides the row. If the row is gone, no row is selected
+  until the cursor is moved: an action must never get another row than the one that the user saw.
+- ``renew`` is called a few times a second at most. It repaints only the lines that changed: the painter keeps the strip
+  of a row until the row or its state changes.
 
 Long: the cursor, the painted lines and the places of rows depend on each other.
 """
@@ -42,7 +42,7 @@ HEAD = 1
 
 
 class LiveTable(ScrollView, Generic[R], can_focus=True):
-    """Rows of a ``RowSource`` below fixed titles."""
+    """The rows of a ``RowSource`` below a line of titles."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
         *("table--base", "table--head", "table--sort", "table--cursor", "table--rest", "table--selection"),
@@ -91,19 +91,21 @@ class LiveTable(ScrollView, Generic[R], can_focus=True):
         self.columns = columns
         self.source = source
         self.chosen: Collection[str] = ()
-        """The ids of the columns to show; empty: the usual ones."""
+        """The ids of the columns to show; empty: as many as fit."""
         self.follows = False
-        """Whether the newest row comes first, so that the table can follow it."""
+        """Whether new rows come first, so that the table can follow them."""
         self.held = False
-        """Whether it does not follow although it could, because the details of a row are open."""
+        """Whether it does not follow even at the top, because the details of a row are open."""
         self.sort = ""
-        """The id of the column that the source is sorted by."""
+        """The id of the column by which the source is sorted; empty: none."""
         self.descending = False
         """Whether the largest comes first."""
         self.request_sort: Callable[[str], None] = lambda _column: None
         """Called with the id of the column whose title was clicked."""
         self.marks: set[Hashable] = set()
+        """The keys of the marked rows."""
         self.cursor = 0
+        """The index of the row under the cursor."""
         self.lost = False
         """Whether the row under the cursor is gone, so that no row is selected."""
         self._painter: RowPainter[R] = RowPainter(partial(style_of, self))
@@ -111,14 +113,15 @@ class LiveTable(ScrollView, Generic[R], can_focus=True):
         """The key of the row under the cursor."""
         self._count = 0
         self._needs: dict[str, int] = {}
-        """The widths of the widest texts in each column since it was last arranged."""
+        """The widths of the widest texts, by column, since the columns were placed."""
         self._shown: dict[int, Strip] = {}
+        """The strips on the screen, by line below the titles."""
         self._height = 0
         """The number of rows that fit on the screen."""
 
     @property
     def following(self) -> bool:
-        """Returns whether new rows are visible at once."""
+        """Returns whether new rows appear on the screen at once."""
         return self.follows and not self.held and self.cursor == 0 and self.scroll_offset.y == 0
 
     @property
@@ -127,20 +130,20 @@ class LiveTable(ScrollView, Generic[R], can_focus=True):
         return self.source.row(self.cursor) if self.cursor < self.source.count and not self.lost else None
 
     @property
-    def wide(self) -> int:
-        """Returns the cells of a line, without the scrollbar."""
+    def line_width(self) -> int:
+        """Returns the width of a line in cells, without the scrollbar."""
         return self.scrollable_content_region.width
 
     def renew(self, *, new_filter: bool = False) -> None:
-        """Apply changes of the source: keep every row in its place, and repaint the differences.
+        """Apply changes of the source: keep every row in its place, and repaint what changed.
 
-        If another filter (``new_filter``) hides the cursor's row, the first row is selected.
+        ``new_filter``: the filter has changed; if it hides the row under the cursor, the first row is selected.
         """
         if self.text_selection is not None:
             return  # selected text must not move
         self.held = self.held and not new_filter
         count, moved = self.source.count, self._follow_key(new_filter=new_filter)
-        if (size := Size(self.wide, count + HEAD)) != self.virtual_size:
+        if (size := Size(self.line_width, count + HEAD)) != self.virtual_size:
             self.set_reactive(LiveTable.virtual_size, size)  # the scrollbar is always there: no new layout is needed
             self._scroll_update(size)
         if moved:
@@ -150,56 +153,56 @@ class LiveTable(ScrollView, Generic[R], can_focus=True):
         for y in changed:
             self.refresh_line(self.scroll_offset.y + y + HEAD)
         list_changed = bool(changed) and not self.follows
-        if any(list_changed or width > self._needs.get(id_, 0) for id_, width in self._painter.cut.items()):
+        if any(list_changed or width > self._needs.get(id_, 0) for id_, width in self._painter.cut_widths.items()):
             self.rearrange(self._needs)
 
     def rearrange(self, needs: Mapping[str, int] | None = None) -> None:
         """Place the columns again after a change of columns, marks or sorting, or because texts are cut.
 
-        ``needs`` are the widths of previous texts. Columns keep room for them, so that they do not move back and forth,
-        unless a list's texts fit without it.
+        ``needs``: the widths of previous texts, for which columns stay wide enough, so that they do not move back and
+        forth; except in a list that does not follow, if its texts only fit without that.
         """
         first = self.scroll_offset.y
         last = min(self.source.count, first + max(0, self.size.height - HEAD))
         rows = [row for index in range(first, last) if (row := self.source.row(index)) is not None]
-        now = _text_widths(self.columns, rows, self.sort)
-        self._needs = {id_: max(width, (needs or {}).get(id_, 0)) for id_, width in now.items()}
-        placed = fit_columns(self.columns, self.wide - 1, self.chosen, self._needs)
-        if not self.follows and _cuts(placed, now):
-            fresh = fit_columns(self.columns, self.wide - 1, self.chosen, now)
-            if not _cuts(fresh, now):
-                self._needs, placed = now, fresh
+        widths = _text_widths(self.columns, rows, self.sort)
+        self._needs = {id_: max(width, (needs or {}).get(id_, 0)) for id_, width in widths.items()}
+        placed = fit_columns(self.columns, self.line_width - 1, self.chosen, self._needs)
+        if not self.follows and _cuts(placed, widths):
+            refit = fit_columns(self.columns, self.line_width - 1, self.chosen, widths)
+            if not _cuts(refit, widths):
+                self._needs, placed = widths, refit
         if needs is None or placed != self._painter.placed:
-            self._painter.place(placed, self.wide)
+            self._painter.place(placed, self.line_width)
             self.refresh()
 
     def go(self, index: int) -> None:
-        """Put the cursor on a row and bring it on screen."""
+        """Put the cursor on a row, and scroll to it if it is not on the screen."""
         _select(self, max(0, min(self.source.count - 1, index)))
         top, height = self.scroll_offset.y, max(1, self.size.height - HEAD)
         if not top <= self.cursor < top + height:
-            y = self.cursor if self.cursor < top else self.cursor - height + 1
-            self.scroll_to(y=y, animate=False, immediate=True)
+            target = self.cursor if self.cursor < top else self.cursor - height + 1
+            self.scroll_to(y=target, animate=False, immediate=True)
         self.refresh()
         self.post_message(self.Moved())
 
     def action_cursor(self, what: str) -> None:
-        """Move the cursor, or open the row. A page moves the view along with the cursor."""
+        """Move the cursor, or open the row under it. By pages, the view moves along with the cursor."""
         page, last = max(1, self.size.height - HEAD - 1), self.source.count - 1
-        to = {"up": self.cursor - 1, "down": self.cursor + 1, "first": 0, "last": last}
+        targets = {"up": self.cursor - 1, "down": self.cursor + 1, "first": 0, "last": last}
         by = {"page up": -page, "page down": page}.get(what, 0)
-        if self.lost:  # the row now in its place is the next one
-            to["down"] = self.cursor
+        if self.lost:  # the row that is in its place now is the next one
+            targets["down"] = self.cursor
         if by:
             self.scroll_to(y=self.scroll_offset.y + by, animate=False, immediate=True)
         self.held = self.held and what != "first"
-        if by or what in to:
-            self.go(to.get(what, self.cursor + by))
+        if by or what in targets:
+            self.go(targets.get(what, self.cursor + by))
         elif self.source.count and not self.lost:
             self.post_message(self.Opened())
 
     def render_line(self, y: int) -> Strip:
-        if self._painter.width != self.wide:
+        if self._painter.width != self.line_width:
             self.rearrange()
         if y < HEAD:
             return self._painter.head(self.sort, descending=self.descending)
@@ -209,10 +212,10 @@ class LiveTable(ScrollView, Generic[R], can_focus=True):
         return strip.apply_offsets(0, y)
 
     def on_resize(self) -> None:
-        """Keep the cursor's row on the screen when the table gets lower, such as for a pane or a message."""
-        before, self._height = self._height, max(1, self.size.height - HEAD)
-        below = self.cursor - self.scroll_offset.y
-        if self._height <= below < before:
+        """Keep the cursor on the screen if the table gets lower, as it does for a pane or a message."""
+        previous, self._height = self._height, max(1, self.size.height - HEAD)
+        line = self.cursor - self.scroll_offset.y
+        if self._height <= line < previous:
             self.scroll_to(y=self.cursor - self._height + 1, animate=False, immediate=True)
 
     def on_click(self, event: events.Click) -> None:
@@ -223,13 +226,13 @@ class LiveTable(ScrollView, Generic[R], can_focus=True):
         index = event.y - HEAD + self.scroll_offset.y
         if index >= self.source.count:
             return
-        again = index == self.cursor and not self.lost
+        is_selected = index == self.cursor and not self.lost
         self.go(index)
-        if again or event.chain == 2:
+        if is_selected or event.chain == 2:
             self.action_cursor("open")
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
-        """Returns the text in a selection, which never reaches beyond the screen."""
+        """Returns the selected text, which is never more than what is on the screen."""
         lines = [
             self._painter.head(self.sort, descending=self.descending),
             *map(self._line, range(self.size.height - HEAD)),
@@ -241,19 +244,20 @@ class LiveTable(ScrollView, Generic[R], can_focus=True):
         self._painter.clear()
 
     def _line(self, y: int) -> Strip:
+        """Returns the strip of a line below the titles."""
         index = y + self.scroll_offset.y
         if index >= self.source.count:
             return self._painter.blank()
         key = self.source.key(index)
-        look = RowState(index == self.cursor and not self.lost, self.has_focus, key in self.marks)
+        state = RowState(index == self.cursor and not self.lost, self.has_focus, key in self.marks)
         row = self.source.row(index)
-        return self._painter.missing(look) if row is None else self._painter.row(key, row, look)
+        return self._painter.missing(state) if row is None else self._painter.row(key, row, state)
 
     def _follow_key(self, *, new_filter: bool) -> int:
         """Put the cursor where its row is now. Returns by how many lines the view must move to stay on the same
         rows.
         """
-        count, old = self.source.count, self.cursor
+        count, previous = self.source.count, self.cursor
         if self.following or not count or self.cursor_key is None:
             _select(self, 0)
             return 0
@@ -261,21 +265,21 @@ class LiveTable(ScrollView, Generic[R], can_focus=True):
         if index is None and new_filter:
             _select(self, 0)
         elif index is None:
-            self.cursor, self.lost = min(count - 1, old), True
+            self.cursor, self.lost = min(count - 1, previous), True
         else:
             _select(self, index)
-        return self.cursor - old
+        return self.cursor - previous
 
 
 def _select(table: LiveTable[R], index: int) -> None:
-    """Put the cursor on a row, and keep showing that row."""
+    """Put the cursor on a row, and pin the row, so that the filter does not hide it."""
     table.cursor, table.lost = index, False
     table.cursor_key = table.source.key(index) if index < table.source.count else None
     table.source.pin(table.cursor_key)
 
 
 def _text_widths(columns: Sequence[Column[R]], rows: Sequence[R], sort: str) -> dict[str, int]:
-    """Returns the widths of the widest texts by column; the sorted column needs its title with an arrow."""
+    """Returns the widths of the widest texts, by column. The sorted column also needs its title with an arrow."""
     titles = {column.id: len(column.title) + 1 if column.id == sort else 0 for column in columns}
     return {c.id: max([titles[c.id], *(cell_len(c.text(row)) for row in rows)]) for c in columns}
 
@@ -289,12 +293,12 @@ def style_of(table: LiveTable[R], name: str) -> Style:
     """Returns the style of a part of the table, or of a tone."""
     if name == "base":
         return table.rich_style
-    inherits = name in ("ok", "bad", "warn", "live", "dim", "selection")
-    return table.get_component_rich_style(f"table--{name}", partial=inherits)
+    is_partial = name in ("ok", "bad", "warn", "live", "dim", "selection")
+    return table.get_component_rich_style(f"table--{name}", partial=is_partial)
 
 
 class RowState(msgspec.Struct, frozen=True):
-    """The state of a line that its look depends on, apart from its row."""
+    """What the look of a line depends on, apart from its row."""
 
     cursor: bool = False
     focus: bool = False
@@ -307,21 +311,21 @@ class RowPainter(Generic[R]):
     def __init__(self, style: Callable[[str], Style]) -> None:
         self._make_style = style
         self._styles: dict[str, Style] = {}
-        self._strips: LRUCache[Hashable, tuple[R, RowState, Strip]] = LRUCache(512)  # a few screens
+        self._strips: LRUCache[Hashable, tuple[R, RowState, Strip]] = LRUCache(512)  # rows of a few screens
         self._empty: dict[RowState | None, Strip] = {}
         self.placed: Sequence[PlacedColumn[R]] = ()
-        self.cut: dict[str, int] = {}
-        """The width that cut texts needed since the columns were placed, by column."""
+        self.cut_widths: dict[str, int] = {}
+        """The widths of the widest texts that were cut since the columns were placed, by column."""
         self.width = 0
 
     def place(self, placed: Sequence[PlacedColumn[R]], width: int) -> None:
         """Set the columns and the width of a line."""
         self.placed, self.width = placed, width
-        self.cut.clear()
+        self.cut_widths.clear()
         self.clear()
 
     def clear(self) -> None:
-        """Forget what was painted: styles changed."""
+        """Forget all strips and styles, because styles or columns have changed."""
         self._strips.clear()
         self._empty.clear()
         self._styles.clear()
@@ -349,22 +353,22 @@ class RowPainter(Generic[R]):
             start += place.width + 1
         return ""
 
-    def row(self, key: Hashable, row: R, look: RowState) -> Strip:
+    def row(self, key: Hashable, row: R, state: RowState) -> Strip:
         """Returns the line of a row; the same strip as before if nothing changed."""
-        known = self._strips.get(key)
-        if known is not None and known[1] == look and known[0] == row:
-            return known[2]
-        strip = self._paint(row, look)
-        self._strips[key] = (row, look, strip)
+        cached = self._strips.get(key)
+        if cached is not None and cached[1] == state and cached[0] == row:
+            return cached[2]
+        strip = self._paint(row, state)
+        self._strips[key] = (row, state, strip)
         return strip
 
-    def missing(self, look: RowState) -> Strip:
+    def missing(self, state: RowState) -> Strip:
         """Returns the line of a row that is not loaded yet."""
-        if look not in self._empty:
-            base = self._style("cursor" if look.cursor else "dim")
+        if state not in self._empty:
+            base = self._style("cursor" if state.cursor else "dim")
             strip = Strip([Segment(" " + glyphs.ELLIPSIS, base)])
-            self._empty[look] = strip.adjust_cell_length(self.width, base)
-        return self._empty[look]
+            self._empty[state] = strip.adjust_cell_length(self.width, base)
+        return self._empty[state]
 
     def blank(self) -> Strip:
         """Returns a line without a row."""
@@ -372,15 +376,15 @@ class RowPainter(Generic[R]):
             self._empty[None] = Strip.blank(self.width, self._style("base"))
         return self._empty[None]
 
-    def _paint(self, row: R, look: RowState) -> Strip:
-        base = self._style(("cursor" if look.focus else "rest") if look.cursor else "base")
-        gutter = glyphs.MARKED if look.marked else " "
+    def _paint(self, row: R, state: RowState) -> Strip:
+        base = self._style(("cursor" if state.focus else "rest") if state.cursor else "base")
+        gutter = glyphs.MARKED if state.marked else " "
         segments = [Segment(gutter, base)]
         for place in self.placed:
-            if (wanted := cell_len(place.column.text(row))) > place.width:
-                self.cut[place.column.id] = max(self.cut.get(place.column.id, 0), wanted)
+            if (width := cell_len(place.column.text(row))) > place.width:
+                self.cut_widths[place.column.id] = max(self.cut_widths.get(place.column.id, 0), width)
             text = cell(place.text(row), place.width, right=place.column.right)
-            segments.append(Segment(text + " ", self._toned(place, row, base, look)))
+            segments.append(Segment(text + " ", self._cell_style(place, row, base, state)))
         return Strip(segments).adjust_cell_length(self.width, base)
 
     def _style(self, name: str) -> Style:
@@ -389,13 +393,13 @@ class RowPainter(Generic[R]):
             self._styles[name] = self._make_style(name)
         return self._styles[name]
 
-    def _toned(self, place: PlacedColumn[R], row: R, base: Style, look: RowState) -> Style:
-        """Returns the style of a cell: on the cursor's line everything has the cursor's colours, readable in every
-        theme.
+    def _cell_style(self, place: PlacedColumn[R], row: R, base: Style, state: RowState) -> Style:
+        """Returns the style of a cell: that of its tone, except in the cursor's line, where tones would be
+        unreadable.
         """
         column = place.column
         tone = "dim" if column.dim else "" if column.tone is None else column.tone(row)
-        return base if look.cursor or not tone else base + self._style(tone)
+        return base if state.cursor or not tone else base + self._style(tone)
 
 
 def select_span(strip: Strip, span: tuple[int, int], style: Style) -> Strip:

@@ -235,18 +235,18 @@ async def test_the_selected_bar_and_series_are_described() -> None:
         name = usage(app).series
         assert f"▸ {day:%a} {day.day} {day:%b}  {name}  $" in screen(app)
         await press(app, pilot, "up", "right")
-        assert (usage(app).series, usage(app).back) == (None, 1)
+        assert (usage(app).series, usage(app).bars_back) == (None, 1)
 
 
 async def test_a_click_selects_a_bar_and_another_opens_its_calls() -> None:
     async with shown("usage", busy(), size=(140, 40)) as (app, pilot, _):
-        places = usage(app).places
+        places = usage(app).layout_of_text
         assert places is not None
         span = places.bars.spans[10]
         at = (10 + span.start, 3 + places.chart.stop - 1)
         await pilot.click(offset=at)
         await settle(app, pilot)
-        assert len(places.bars.spans) - 1 - usage(app).back == 10
+        assert len(places.bars.spans) - 1 - usage(app).bars_back == 10
         await pilot.click(offset=at)
         await settle(app, pilot)
         assert isinstance(app.page, LivePage)
@@ -254,7 +254,7 @@ async def test_a_click_selects_a_bar_and_another_opens_its_calls() -> None:
 
 async def test_a_click_selects_a_series_and_one_on_a_title_its_measure() -> None:
     async with shown("usage", busy(), size=(140, 40)) as (app, pilot, _):
-        places = usage(app).places
+        places = usage(app).layout_of_text
         assert places is not None
         await pilot.click(offset=(8, 3 + places.table + 3))
         assert usage(app).series == places.rows[2].key

@@ -19,7 +19,7 @@ from tui.pages.usage_chart import (
     ChartPlan,
     bars_of,
     chart,
-    known,
+    is_known,
     largest_first,
     tick_text,
 )
@@ -97,7 +97,7 @@ def test_the_chart_takes_the_whole_width() -> None:
 
 def test_no_calls_nothing_to_pay_and_unknown_differ() -> None:
     drawing = plan(some(), WHOLE, first_ms=STARTS[1])
-    assert known(drawing, bars_of(drawing, 30), 1)
+    assert is_known(drawing, bars_of(drawing, 30), 1)
     late = plan(some(), over((3, row("", 3))), first_ms=STARTS[1] + 1)
     *_, bottom, axis, _ = text(chart(late, bars_of(late, AXIS + EDGE + 16), 6, None, None))
     assert axis == "       0 └┬┄┄┄" + "─" * 12
