@@ -146,6 +146,11 @@ class PageListing(Generic[R]):
         self.searching = False
         """Whether older rows are still being searched."""
 
+    @property
+    def creation_hint(self) -> str:
+        """Returns how to get a first row, as a sentence."""
+        return f"Press {self.session.key('entity.new')} to create one."
+
     def count_rows(self, total: int) -> str:
         """Returns ``25 models``, or ``3 of 25 models`` if not all of them are shown."""
         text = fmt.count_text(total, self.noun)

@@ -6,6 +6,7 @@ shown.
 """
 
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from functools import wraps
 from importlib import import_module
 from inspect import iscoroutine
 from typing import Any, ClassVar
@@ -28,15 +29,24 @@ GONE = "What was selected is not here any more. Move the cursor to select a row.
 Verb = Callable[[AnyPage], Awaitable[None] | None]
 
 
-def selection(page: AnyPage, hint: str = "") -> Any:
+def on_selected(action: Callable[[AnyPage, Any], Awaitable[None]]) -> Callable[[AnyPage], Awaitable[None]]:
+    """Returns a verb that runs an action on the entity of the selected row; without one, it shows a toast."""
+
+    @wraps(action)
+    async def verb(page: AnyPage) -> None:
+        if (entity := selection(page)) is not None:
+            await action(page, entity)
+
+    return verb
+
+
+def selection(page: AnyPage) -> Any:
     """Returns the entity of the selected row. It is taken from the board, because the row may be some tenths of a
-    second older. If no row is selected, returns None and shows a toast, with ``hint`` or with the key that creates an
-    entity.
+    second older. If no row is selected, returns None and shows a toast.
     """
-    row, noun = page.table.current, page.listing.noun
+    row = page.table.current
     if row is None:
-        create = f"Press {page.session.key('entity.new')} to create one."
-        report_no_selection(page, f"No {noun} selected. {hint or create}")
+        report_no_selection(page, f"No {page.listing.noun} selected. {page.listing.creation_hint}")
         return None
     key, views = page.listing.key(row), getattr(page.session.board, page.id)
     return next((view for view in views if getattr(view, page.listing.key_field) == key), row.view)

@@ -20,7 +20,7 @@ from gateway.domain.views import ChannelView, KeyView, Offer
 from tui import format as fmt
 from tui.cli_commands import cli_command
 from tui.pages import channel_fields, marked
-from tui.pages.base import AnyPage, Verb, selection
+from tui.pages.base import AnyPage, Verb, on_selected, selection
 from tui.pages.channel_form import ChannelForm
 from tui.pages.entities import ask_changes, ask_new, creating_verbs, toggle_verb
 from tui.pages.list_page import select_row
@@ -35,11 +35,10 @@ NO_CALL = "list models only"
 """The option of a test that makes no completion."""
 
 
-async def edit(page: AnyPage) -> None:
+@on_selected
+async def edit(page: AnyPage, channel: ChannelView) -> None:
     """Edit the selected channel."""
-    channel, session = selection(page), page.session
-    if channel is None:
-        return
+    session: ConsoleSession = page.session
     form = ChannelForm(session, channel, await _presets(page))
     saved = await ask_changes(page, form, session.client.edit_channel)
     if saved is None or saved is UNCHANGED:
@@ -51,13 +50,9 @@ async def edit(page: AnyPage) -> None:
         page.report_edit(UNCHANGED if saved.unchanged else saved, f"Channel {channel.name} saved.", news)
 
 
-async def delete(page: AnyPage) -> None:
+@marked.on_selected_or_marked("delete")
+async def delete(page: AnyPage, channel: ChannelView) -> None:
     """Delete the channel after confirmation, which names models that no other channel serves."""
-    if await marked.run_on_marks(page, "delete"):
-        return
-    channel = selection(page)
-    if channel is None:
-        return
     lost = [safe(model.name, 40) for model in page.session.board.models if model.channels == [channel.name]]
     effect = f"No other channel serves {first_of(lost, 6)}." if lost else "Other channels serve all its models."
     consequences = f"{effect} Running calls finish. History is kept."
@@ -66,11 +61,10 @@ async def delete(page: AnyPage) -> None:
         page.report_change(f"Channel {channel.name} deleted.")
 
 
-async def test(page: AnyPage) -> None:
+@on_selected
+async def test(page: AnyPage, channel: ChannelView) -> None:
     """Test the upstream by listing its models, or with a chosen model by a tiny completion, which is charged."""
-    channel, session = selection(page), page.session
-    if channel is None:
-        return
+    session: ConsoleSession = page.session
     models = [NO_CALL, *(model.name for model in channel.models)]
 
     async def save(values: Values) -> str:
@@ -98,13 +92,11 @@ async def test(page: AnyPage) -> None:
         toast(page, f"Test of {channel.name} {result} in {fmt.seconds(check.ms)}:\n{check.text}", bad=not is_good)
 
 
-async def fetch(page: AnyPage) -> None:
+@on_selected
+async def fetch(page: AnyPage, channel: ChannelView) -> None:
     """Fetch the upstream's list of models, and choose which of them are offered."""
-    channel, session = selection(page), page.session
-    if channel is None:
-        return
     title = f"Fetching the models of {channel.name}"
-    listing = await page.wait(title, lambda: session.client.refresh_channel(channel.id))
+    listing = await page.wait(title, lambda: page.session.client.refresh_channel(channel.id))
     if listing is not None:
         await choose_models(page, channel, listing)
 
@@ -165,10 +157,10 @@ async def discover(page: AnyPage) -> None:
         toast(page, "\n".join(failures), bad=True)
 
 
-async def keys(page: AnyPage) -> None:
+@on_selected
+async def keys(page: AnyPage, channel: ChannelView) -> None:
     """Add, remove or resume keys."""
-    channel = selection(page)
-    if channel is not None and (summary := await page.ask(Form(keys_plan(page.session, channel)))):
+    if summary := await page.ask(Form(keys_plan(page.session, channel))):
         toast(page, f"{channel.name}: {summary}", change=True)
 
 

@@ -20,7 +20,7 @@ from tui.columns import Column, number_column, text_column
 from tui.incidents import incident_line
 from tui.listing import PageListing
 from tui.pages import channel_actions, channel_fields, list_page
-from tui.pages.base import AnyPage, Verb, selection
+from tui.pages.base import AnyPage, Verb, on_selected
 from tui.pages.list_page import TrendPage
 from tui.session import ConsoleSession
 from tui.text import TextCard, add_details, content, cut, lines, safe
@@ -312,10 +312,10 @@ def _speed(row: ChannelRow) -> str:
     return f"{spark(row.hourly_ms, 12)} {fmt.seconds(row.first_byte_ms)}"
 
 
-async def _why(page: AnyPage) -> None:
+@on_selected
+async def _why(page: AnyPage, channel: ChannelView) -> None:
     """Show what would happen to a call of one of its models."""
-    if (channel := selection(page)) is not None:
-        await explain_for_groups(page, channel.groups, [model.name for model in channel.models])
+    await explain_for_groups(page, channel.groups, [model.name for model in channel.models])
 
 
 class ChannelsPage(TrendPage[ChannelRow]):

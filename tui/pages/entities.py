@@ -6,7 +6,7 @@ from typing import Any
 
 from tui.entity_form import EntityForm, save_changes
 from tui.pages import marked
-from tui.pages.base import AnyPage, Verb, selection
+from tui.pages.base import AnyPage, Verb, on_selected
 from tui.widgets.form import Form, FormPlan
 
 Create = Callable[[AnyPage, Any], Awaitable[None]]
@@ -21,11 +21,7 @@ def creating_verbs(create: Create) -> Mapping[str, Verb]:
     async def new(page: AnyPage) -> None:
         await create(page, None)
 
-    async def duplicate(page: AnyPage) -> None:
-        if (view := selection(page)) is not None:
-            await create(page, view)
-
-    return {"new": new, "duplicate": duplicate}
+    return {"new": new, "duplicate": on_selected(create)}
 
 
 async def ask_new(page: AnyPage, form: EntityForm, add: Send, template: Any, progress_text: str = "") -> Any:
@@ -60,10 +56,10 @@ def toggle_verb(edit: Callable[[AnyPage], Send], effect: str = "") -> Verb:
     message if it was disabled.
     """
 
-    async def toggle(page: AnyPage) -> None:
-        if not await marked.run_on_marks(page, "toggle") and (view := selection(page)) is not None:
-            await edit(page)(view.id, {"enabled": not view.enabled})
-            result = f"disabled{effect}" if view.enabled else "enabled"
-            page.report_change(f"{page.listing.noun.capitalize()} {view.name} {result}.")
+    @marked.on_selected_or_marked("toggle")
+    async def toggle(page: AnyPage, view: Any) -> None:
+        await edit(page)(view.id, {"enabled": not view.enabled})
+        result = f"disabled{effect}" if view.enabled else "enabled"
+        page.report_change(f"{page.listing.noun.capitalize()} {view.name} {result}.")
 
     return toggle

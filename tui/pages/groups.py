@@ -25,7 +25,7 @@ from tui.columns import Column, number_column, text_column
 from tui.entity_form import EntityForm
 from tui.listing import PageListing
 from tui.pages import list_page, marked
-from tui.pages.base import AnyPage, Verb, selection
+from tui.pages.base import AnyPage, Verb, on_selected
 from tui.pages.entities import ask_changes, ask_new, creating_verbs
 from tui.pages.list_page import ListPage, select_row
 from tui.session import ConsoleSession
@@ -180,20 +180,17 @@ def no_channel(session: ConsoleSession) -> str:
     return f"no channel lists this group; add it on page 4 ({session.key('entity.edit')})"
 
 
-async def edit(page: AnyPage) -> None:
+@on_selected
+async def edit(page: AnyPage, group: GroupView) -> None:
     """Edit the selected group."""
-    if (group := selection(page)) is not None:
-        saved = await ask_changes(page, GroupForm(page.session, group), page.session.client.edit_group)
-        page.report_edit(saved, f"Group {group.name} saved.")
+    saved = await ask_changes(page, GroupForm(page.session, group), page.session.client.edit_group)
+    page.report_edit(saved, f"Group {group.name} saved.")
 
 
-async def delete(page: AnyPage) -> None:
+@marked.on_selected_or_marked("delete")
+async def delete(page: AnyPage, group: GroupView) -> None:
     """Delete the group; its tokens and channels move to another group."""
-    if await marked.run_on_marks(page, "delete"):
-        return
-    group, session = selection(page), page.session
-    if group is None:
-        return
+    session: ConsoleSession = page.session
     other_groups = [other.name for other in session.board.groups if other.name != group.name]
     tokens = [f"token {safe(name, 40)}" for name in group.tokens]
     users = first_of([*tokens, *(f"channel {safe(name, 40)}" for name in group.channels)], 8)
@@ -232,10 +229,10 @@ async def _create(page: AnyPage, template: GroupView | None) -> None:
         page.report_change(f"Group {created.name} created.")
 
 
-async def why(page: AnyPage) -> None:
+@on_selected
+async def why(page: AnyPage, group: GroupView) -> None:
     """Show what would happen to a call of one of its tokens."""
-    if (group := selection(page)) is not None:
-        await explain_for_groups(page, [group.name], group.sees)
+    await explain_for_groups(page, [group.name], group.sees)
 
 
 VERBS: Mapping[str, Verb] = {

@@ -3,7 +3,8 @@
 Without marks they act on the selected row. Rows that a filter hides keep their marks, and are changed with the others.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import wraps
 from typing import Any
 
 import msgspec
@@ -16,7 +17,7 @@ from gateway.domain.limit_kinds import CHANNEL_LIMITS, CLIENT_LIMITS, RateLimits
 from gateway.domain.limits import Limits
 from gateway.domain.units import Millis
 from tui import format as fmt
-from tui.pages.base import AnyPage, unmark
+from tui.pages.base import AnyPage, Verb, on_selected, unmark
 from tui.text import safe
 from tui.widgets.choices import ChooseOne
 from tui.widgets.dialogs import UNCHANGED, Confirm, toast
@@ -89,6 +90,22 @@ async def run_on_marks(page: AnyPage, verb: str) -> bool:
         action = "disable" if any(view.enabled for view in views) else "enable"
     await _run(page, action, views)
     return True
+
+
+def on_selected_or_marked(verb: str) -> Callable[[Callable[[AnyPage, Any], Awaitable[None]]], Verb]:
+    """Returns a decorator of actions, like ``on_selected``; if rows are marked, the verb is run on these instead."""
+
+    def decorate(action: Callable[[AnyPage, Any], Awaitable[None]]) -> Verb:
+        run_on_selected = on_selected(action)
+
+        @wraps(action)
+        async def run(page: AnyPage) -> None:
+            if not await run_on_marks(page, verb):
+                await run_on_selected(page)
+
+        return run
+
+    return decorate
 
 
 async def resume(page: AnyPage) -> bool:

@@ -20,7 +20,7 @@ from gateway.domain.views import ModelView
 from tui import format as fmt
 from tui.entity_form import EntityForm
 from tui.pages import list_page, marked
-from tui.pages.base import AnyPage, Verb, selection
+from tui.pages.base import AnyPage, Verb, on_selected
 from tui.pages.list_page import TrendPage
 from tui.pages.models_table import ModelRow, ModelsListing
 from tui.session import ConsoleSession
@@ -100,17 +100,10 @@ def _rates(price: PriceView) -> str:
     return f"{fmt.price(price.input_nanos)} / {fmt.price(price.output_nanos)}{''.join(tiers)}"
 
 
-def selected_model(page: AnyPage) -> ModelView | None:
-    """Returns the selected model. If none is selected, returns None and shows a toast."""
-    model: ModelView | None = selection(page, "Page 4 lists the channels.")
-    return model
-
-
-async def edit(page: AnyPage) -> None:
+@on_selected
+async def edit(page: AnyPage, model: ModelView) -> None:
     """Set the price of the selected model."""
-    model, session = selected_model(page), page.session
-    if model is None:
-        return
+    session: ConsoleSession = page.session
     form = EntityForm("price", PRICE, PriceDraft(), session, source=draft_of(model.price))
     priced_models = [
         other.name for other in session.board.models if other.price is not None and other.name != model.name
@@ -172,26 +165,18 @@ def _optional_rate(field: FormField) -> FormField:
     return msgspec.structs.replace(field, parse=optional(field.parse)) if field.id in ("input", "output") else field
 
 
-async def free(page: AnyPage) -> None:
+@marked.on_selected_or_marked("free")
+async def free(page: AnyPage, model: ModelView) -> None:
     """Make the model free, with a price of zero."""
-    if await marked.run_on_marks(page, "free"):
-        return
-    model = selected_model(page)
-    if model is None:
-        return
     consequences = "Its calls will cost nothing, and no dollar budget will limit them."
     if model.price is None or await page.confirm(f"Make {model.name} free?", consequences, "Make free"):
         await page.session.client.set_price(model.name, {"input": 0, "output": 0})
         page.report_change(f"{model.name} is free.")
 
 
-async def delete(page: AnyPage) -> None:
+@marked.on_selected_or_marked("delete")
+async def delete(page: AnyPage, model: ModelView) -> None:
     """Remove the price of the selected model, or one that was set for a single channel."""
-    if await marked.run_on_marks(page, "delete"):
-        return
-    model = selected_model(page)
-    if model is None:
-        return
     prices = [price for price in await page.session.client.prices() if price.model == model.name]
     channels = _removable(prices, inherits=model.price is not None)
     if not channels:
@@ -307,13 +292,13 @@ def _unlisted_models(session: ConsoleSession, proposals: Sequence[PriceProposal]
     )
 
 
-async def why(page: AnyPage) -> None:
+@on_selected
+async def why(page: AnyPage, model: ModelView) -> None:
     """Show what would happen to a call of the model with the token that was used last."""
-    model, tokens = selected_model(page), page.session.board.tokens
-    if model is not None and tokens:
+    if tokens := page.session.board.tokens:
         last = max(tokens, key=lambda token: token.last_used_ms or 0)
         await page.ask(WhyScreen(page.session, last.name, model.name))
-    elif model is not None:
+    else:
         toast(page, "No tokens yet. Create one on page 2.")
 
 

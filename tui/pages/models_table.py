@@ -50,6 +50,7 @@ class ModelsListing(PageListing[ModelRow]):
 
     noun = "model"
     key_field = "name"
+    creation_hint = "Page 4 lists the channels."
 
     def columns(self) -> Sequence[Column[ModelRow]]:
         return [*_price_columns(), *_use_columns()]

@@ -23,7 +23,7 @@ from tui.columns import Column, number_column, text_column
 from tui.entity_form import EntityForm
 from tui.listing import PageListing
 from tui.pages import list_page, marked
-from tui.pages.base import AnyPage, Verb, selection
+from tui.pages.base import AnyPage, Verb, on_selected
 from tui.pages.entities import ask_changes, ask_new, creating_verbs, toggle_verb
 from tui.pages.list_page import TrendPage, select_row
 from tui.session import ConsoleSession
@@ -256,40 +256,34 @@ def _missing_fallbacks(group: GroupView | None, allowed: Sequence[str]) -> str:
     return f"; its patterns leave out the {plural(len(missing), 'fallback')} {names}" if missing else ""
 
 
-async def edit(page: AnyPage) -> None:
+@on_selected
+async def edit(page: AnyPage, token: TokenView) -> None:
     """Edit the selected token."""
-    if (token := selection(page)) is not None:
-        saved = await ask_changes(page, TokenForm(page.session, token), page.session.client.edit_token)
-        page.report_edit(saved, f"Token {token.name} saved.")
+    saved = await ask_changes(page, TokenForm(page.session, token), page.session.client.edit_token)
+    page.report_edit(saved, f"Token {token.name} saved.")
 
 
-async def rotate(page: AnyPage) -> None:
+@on_selected
+async def rotate(page: AnyPage, token: TokenView) -> None:
     """Create a new key for the token; the old one stops working immediately."""
-    token = selection(page)
-    if token is None:
-        return
     consequences = f"The old key stops working immediately. {_usage_warning(page, token)}"
     if await page.confirm(f"Rotate the key of {token.name}?", consequences, "Rotate"):
         await _show_key(page, await page.session.client.rotate_token(token.id))
 
 
-async def delete(page: AnyPage) -> None:
+@marked.on_selected_or_marked("delete")
+async def delete(page: AnyPage, token: TokenView) -> None:
     """Delete the token, after confirmation."""
-    if await marked.run_on_marks(page, "delete"):
-        return
-    token = selection(page)
-    if token is None:
-        return
     consequences = f"{_usage_warning(page, token)} Its clients get 401 immediately. History is kept."
     if await page.confirm(f"Delete {token.name}?", consequences, "Delete"):
         note = await page.session.client.remove_token(token.id)
         page.report_change(f"Token {token.name} deleted.{f' Also, {note}.' if note else ''}")
 
 
-async def connect(page: AnyPage) -> None:
+@on_selected
+async def connect(page: AnyPage, token: TokenView) -> None:
     """Show how to use this token, with a test call."""
-    if (token := selection(page)) is not None:
-        await page.ask(Connect(page.session, token))
+    await page.ask(Connect(page.session, token))
 
 
 async def _create(page: AnyPage, template: TokenView | None) -> None:
@@ -322,10 +316,10 @@ def show_ended(page: AnyPage) -> None:
     page.renew()
 
 
-async def why(page: AnyPage) -> None:
+@on_selected
+async def why(page: AnyPage, token: TokenView) -> None:
     """Show what would happen to a call of the token."""
-    if (token := selection(page)) is not None:
-        await page.ask(WhyScreen(page.session, token.name, token.sees[0] if token.sees else ""))
+    await page.ask(WhyScreen(page.session, token.name, token.sees[0] if token.sees else ""))
 
 
 VERBS: Mapping[str, Verb] = {
