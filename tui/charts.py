@@ -168,7 +168,7 @@ def lines(
 
 
 def shade_of(value: float, highest: float, shades: int) -> int:
-    """Returns the shade of a value: 0 for nothing, otherwise 1 to ``shades``."""
+    """Returns the shade of a value: 0 for zero, otherwise 1 to ``shades``."""
     if value <= 0 or highest <= 0:
         return 0
     return min(shades, max(1, math.ceil(value / highest * shades - 1e-9)))

@@ -78,12 +78,12 @@ def where_calls_went(incident: Incident) -> Part | None:
     """Returns ``→ 12 calls retried at b, 3 at c; 1 failed; 7 refused``; None if no call was affected."""
     parts = []
     if incident.moved:
-        (first, count), *others = _largest_first(incident.moved)
-        also = "".join(f", {number:,} at {safe(name, 40)}" for name, number in others[:3])
-        parts.append(f"{fmt.count_text(count, 'call')} retried at {safe(first, 40)}{also}")
-    for count, what in ((incident.unanswered, "failed"), (incident.refused, "refused")):
+        (first, count), *other_places = _largest_first(incident.moved)
+        next_places = "".join(f", {number:,} at {safe(name, 40)}" for name, number in other_places[:3])
+        parts.append(f"{fmt.count_text(count, 'call')} retried at {safe(first, 40)}{next_places}")
+    for count, result in ((incident.unanswered, "failed"), (incident.refused, "refused")):
         if count:
-            parts.append(f"{count:,} {what}" if parts else f"{fmt.count_text(count, 'call')} {what}")
+            parts.append(f"{count:,} {result}" if parts else f"{fmt.count_text(count, 'call')} {result}")
     if not parts:
         return None
     return f"{glyphs.RIGHT} {'; '.join(parts)}", "warn" if incident.unanswered or incident.refused else "ok"

@@ -24,9 +24,9 @@ BELOW = "-below"
 
 def size_classes(app: App[Any]) -> Iterator[str]:
     """Yields the classes that Textual gives a screen of the terminal's size."""
-    (width, height), across, down = app.size, app.HORIZONTAL_BREAKPOINTS, app.VERTICAL_BREAKPOINTS
-    for length, steps in ((width, across or []), (height, down or [])):
-        yield from [name for least, name in sorted(steps) if length >= least][-1:]
+    (width, height), widths, heights = app.size, app.HORIZONTAL_BREAKPOINTS, app.VERTICAL_BREAKPOINTS
+    for length, steps in ((width, widths or []), (height, heights or [])):
+        yield from [name for min_length, name in sorted(steps) if length >= min_length][-1:]
 
 
 def _add_size_classes(screen: AnyScreen) -> None:

@@ -182,7 +182,7 @@ def _name_columns() -> Iterator[Column[CallView]]:
         ("app", "App", 10, 20, 8, lambda c: c.app),
         ("group", "Group", 8, 12, 9, lambda c: c.group),
     ]
-    for id_, title, width, most, rank, name in names:
+    for id_, title, width, max_width, rank, name in names:
         yield Column(
             id_,
             title,
@@ -191,7 +191,7 @@ def _name_columns() -> Iterator[Column[CallView]]:
             tone=(lambda c: "warn" if budget_warnings(c.marks) else "") if id_ == "token" else None,
             dim=id_ != "token",
             rank=rank,
-            max_width=most,
+            max_width=max_width,
             extra=id_ in ("app", "group"),
             fit_text=partial(_name_text, name),
         )
@@ -354,7 +354,7 @@ class LivePage(ListPage[CallView]):
         if search.done and self.calls.query is None:
             return f"all {all_calls}" if of_all else ""
         if search.done:
-            is_full = not self.view.sort and search.cursor and len(self.calls.found) >= FOUND_LIMIT
+            is_full = not self.view.sort and search.cursor and len(self.calls.search_results) >= FOUND_LIMIT
             extent = "more are older" if is_full else f"searched all {all_calls}"
             return f"{'those that match' if of_all else ''}, {extent}"
         progress = progress_text(self.calls, self.session.now(), is_searching=self._needs_more())

@@ -62,7 +62,7 @@ class LiveSource:
         self._arranged: list[CallView] | None = None
         """All rows, if they are sorted or only marked ones; otherwise None."""
         self.history = CallHistory()
-        self.found: list[CallView] = []
+        self.search_results: list[CallView] = []
         """The older records that the search found, newest first unless sorted."""
         self.search = SearchProgress()
         self.query: Query | None = None
@@ -79,14 +79,14 @@ class LiveSource:
         self.call_order: CallOrder | None = None
         """The order of a sorted list; None: newest first."""
         self.paused = False
-        self.seen = CallId("")
+        self.last_seen = CallId("")
         """The newest call when the list was paused, or was last at the top and following."""
 
     @property
     def count(self) -> int:
         if self._arranged is not None:
             return len(self._arranged)
-        return len(self._view) + (self.records if self.query is None else len(self.found))
+        return len(self._view) + (self.records if self.query is None else len(self.search_results))
 
     def row(self, index: int) -> CallView | None:
         if self._arranged is not None:
@@ -95,7 +95,7 @@ class LiveSource:
             call = self.calls.by_id.get(self._view[-1 - index])
             return None if call is None else as_view(call, self.session.now())
         offset = index - len(self._view)
-        return self.history.row(self.records - offset) if self.query is None else self.found[offset]
+        return self.history.row(self.records - offset) if self.query is None else self.search_results[offset]
 
     def key(self, index: int) -> Hashable:
         if self._arranged is not None:
@@ -103,7 +103,7 @@ class LiveSource:
         if index < len(self._view):
             return self._view[-1 - index]
         offset = index - len(self._view)
-        return self.records - offset if self.query is None else self.found[offset].id
+        return self.records - offset if self.query is None else self.search_results[offset].id
 
     def index(self, key: Hashable) -> int | None:
         if self._arranged is not None:
@@ -113,7 +113,7 @@ class LiveSource:
         place = bisect_left(self._view, str(key))
         if place < len(self._view) and self._view[place] == key:
             return len(self._view) - 1 - place
-        return next((len(self._view) + i for i, row in enumerate(self.found) if row.id == key), None)
+        return next((len(self._view) + i for i, row in enumerate(self.search_results) if row.id == key), None)
 
     def restrict(self, keys: Collection[Hashable] | None) -> None:
         """Show only the calls with these keys, of those that are loaded; None: all calls again."""
@@ -138,7 +138,7 @@ class LiveSource:
         """Show only calls that match; None for all calls."""
         self.query, self.names = query, self.session.board.names
         self.widened_query = None if query is None else self.names.widened(query)
-        self.found, self.search = [], SearchProgress(done=all_loaded(self.calls, query))
+        self.search_results, self.search = [], SearchProgress(done=all_loaded(self.calls, query))
         self._version = -1
 
     def pause(self, *, on: bool) -> None:
@@ -170,18 +170,18 @@ class LiveSource:
         search.cut = self.search.cut
         self.search = search
         if self.call_order is None:
-            self.found.extend(rows)
-            search.done = search.done or len(self.found) >= FOUND_LIMIT
+            self.search_results.extend(rows)
+            search.done = search.done or len(self.search_results) >= FOUND_LIMIT
         else:
-            search.cut = search.cut or len(rows) >= SORTED_LIMIT or len(self.found) + len(rows) > SORTED_LIMIT
-            self.found = self.call_order.best([*self.found, *rows], SORTED_LIMIT)
+            search.cut = search.cut or len(rows) >= SORTED_LIMIT or len(self.search_results) + len(rows) > SORTED_LIMIT
+            self.search_results = self.call_order.best([*self.search_results, *rows], SORTED_LIMIT)
         self._version = -1
 
     def _arrange(self, calls: CallRing) -> list[CallView] | None:
         """Returns the rows if they are sorted or restricted, otherwise None."""
         if self._allowed_keys is None and self.call_order is None:
             return None
-        rows = [*(as_view(calls.by_id[i], self.session.now()) for i in reversed(self._view)), *self.found]
+        rows = [*(as_view(calls.by_id[i], self.session.now()) for i in reversed(self._view)), *self.search_results]
         if self._allowed_keys is not None:
             older = (
                 self.history.row(key)
@@ -195,7 +195,7 @@ class LiveSource:
     def _load(self, calls: CallRing) -> None:
         """Load the ids that are shown from the ring: all again, or only those that changed."""
         changed = calls.take_changes()
-        order = calls.order[: bisect_right(calls.order, self.seen)] if self.paused else calls.order
+        order = calls.order[: bisect_right(calls.order, self.last_seen)] if self.paused else calls.order
         if self.query is None:
             if self.call_order is not None and calls.below != self.records:
                 self.narrow(None)  # calls have left the ring, and must be found below it now
@@ -231,13 +231,13 @@ def _apply_names(source: LiveSource) -> None:
 
 def note_seen(source: LiveSource) -> None:
     """Note that the newest calls are on the screen."""
-    source.seen = source.calls.order[-1] if source.calls.order else CallId("")
+    source.last_seen = source.calls.order[-1] if source.calls.order else CallId("")
 
 
 def count_unseen(source: LiveSource) -> int:
     """Returns how many calls that match the filter began since the list was paused, or last followed."""
     order = source.calls.order
-    return sum(map(source.matches, order[bisect_right(order, source.seen) :]))
+    return sum(map(source.matches, order[bisect_right(order, source.last_seen) :]))
 
 
 async def load_page(source: LiveSource) -> None:

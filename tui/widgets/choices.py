@@ -252,10 +252,10 @@ class ChooseColumns(DialogScreen[list[str] | None]):
             yield CheckList([(c.id, c.title or c.id) for c in self._columns], self._checked)
             yield Static(Content("space toggles, enter saves, r shows as many as fit, esc cancels"), classes="hint")
 
-    def action_leave(self, done: bool) -> None:  # noqa: FBT001 - Textual calls it
+    def action_leave(self, confirmed: bool) -> None:  # noqa: FBT001 - Textual calls it
         checked = self.query_one(CheckList).checked
         unchanged = self._automatic and checked == self._checked
-        self.dismiss([c.id for c in self._columns if c.id in checked and not unchanged] if done else None)
+        self.dismiss([c.id for c in self._columns if c.id in checked and not unchanged] if confirmed else None)
 
     def action_reset(self) -> None:
         self.dismiss([])

@@ -162,8 +162,8 @@ class Confirm(DialogScreen[bool]):
     def on_button_pressed(self, event: Button.Pressed) -> None:
         self.dismiss(event.button.id == "do")
 
-    def action_choose(self, done: bool) -> None:  # noqa: FBT001 - Textual calls it
-        self.dismiss(done)
+    def action_choose(self, confirmed: bool) -> None:  # noqa: FBT001 - Textual calls it
+        self.dismiss(confirmed)
 
 
 class Busy(DialogScreen[Any]):

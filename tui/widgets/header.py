@@ -54,9 +54,11 @@ def state_line(session: ConsoleSession, width: int) -> Content:
     all_alerts = alerts(session.board, session.now()) if session.link == "attached" else ()
     alert_width = min(32, len(all_alerts[0].text) + 8) if all_alerts else 0
     candidates = [_state(session, width, brief) for brief in range(BRIEFEST + 1)]
-    left = next((candidate for candidate in candidates if _length(candidate) + alert_width < width), candidates[-1])
-    shown = _alert_links(all_alerts, width - _length(left) - 1)
-    return content(*left, " " * max(1, width - _length(left) - shown.cell_length), shown)
+    left_parts = next(
+        (candidate for candidate in candidates if _length(candidate) + alert_width < width), candidates[-1]
+    )
+    shown = _alert_links(all_alerts, width - _length(left_parts) - 1)
+    return content(*left_parts, " " * max(1, width - _length(left_parts) - shown.cell_length), shown)
 
 
 def _alert_links(alerts: Sequence[Alert], width: int) -> Content:
@@ -67,12 +69,12 @@ def _alert_links(alerts: Sequence[Alert], width: int) -> Content:
     for i, alert in enumerate(alerts):
         more = f" +{len(alerts) - i}"
         text = f"{glyphs.FAILED if alert.level == 'bad' else glyphs.WARNING} {alert.text}  "
-        fits = cell_len(text) <= width - (len(more) if i < len(alerts) - 1 else 0)
-        if not fits:
+        is_shown = cell_len(text) <= width - (len(more) if i < len(alerts) - 1 else 0)
+        if not is_shown:
             text = more if len(more) < width else ""
-        shown += link(content((text, alert.level if fits else "warn")), "app.go_to", alert.page, alert.row)
+        shown += link(content((text, alert.level if is_shown else "warn")), "app.go_to", alert.page, alert.row)
         width -= cell_len(text)
-        if not fits:
+        if not is_shown:
             break
     return shown
 

@@ -293,11 +293,11 @@ async def test_a_new_token_whose_name_fits_leaves_what_was_found() -> None:
     new = msgspec.structs.replace(snapshot.tokens[0], id="tok_claude", name="claude")
     session.board.apply(msgspec.structs.replace(snapshot, tokens=[*snapshot.tokens, new]))
     source.renew()
-    assert (len(source.found), source.search.done) == (2, True)
+    assert (len(source.search_results), source.search.done) == (2, True)
     renamed = [msgspec.structs.replace(one, name="clerk") if one.name == "editor" else one for one in snapshot.tokens]
     session.board.apply(msgspec.structs.replace(snapshot, tokens=[*renamed, new]))
     source.renew()
-    assert (source.found, source.search.done) == ([], False)
+    assert (source.search_results, source.search.done) == ([], False)
 
 
 async def test_the_last_name_of_a_removed_token_finds_its_calls() -> None:
@@ -339,7 +339,7 @@ async def test_what_is_found_for_an_earlier_search_is_dropped() -> None:
 
         client.calls = late  # type: ignore[method-assign]
         await load_found(source)
-        assert (source.found, source.search.cursor) == ([], "")
+        assert (source.search_results, source.search.cursor) == ([], "")
         client.calls = real  # type: ignore[method-assign]
         await load_found(source)
-        assert source.found
+        assert source.search_results
