@@ -11,11 +11,15 @@ from textual.message import Message
 
 from gateway.client import control
 from gateway.domain.errors import GatewayError
-from gateway.domain.events import AnyEvent, Snapshot
+from gateway.domain.events import AnyEvent
 from tui.session import AttachedServer, ServerLink
 
 STOPPED = "it stopped"
 """The reason of a disconnection if no error tells another one."""
+
+
+RETRY_S = 0.5
+"""The time between two looks for a server that is gone."""
 
 
 class ConsoleFeed:
@@ -49,7 +53,6 @@ class ConsoleFeed:
         self._post = post
         self._events: list[AnyEvent] = []
         self._start_requested = asyncio.Event()
-        self._received = False
 
     def take_events(self) -> list[AnyEvent]:
         """Returns the events that have arrived since this was last called, in order."""
@@ -72,19 +75,15 @@ class ConsoleFeed:
         except GatewayError as error:
             self._post(self.Disconnected(error.message, error))
             return
-        wait = 0.1
         while True:
-            self._received = False
             self._post(self.Connected(attached))
             self._post(self.Disconnected(await self._listen(attached.client)))
-            wait = 0.1 if self._received else min(2.0, wait * 2)
-            attached = await self._reconnect(wait)
+            attached = await self._reconnect()
 
     async def _listen(self, client: control.ControlClient) -> str:
         """Read events until the stream ends. Returns the reason why it ended."""
         try:
             async for event in client.events(recent=1000):
-                self._received = self._received or isinstance(event, Snapshot)
                 self._events.append(event)
                 if len(self._events) == 1:
                     self._post(self.EventsReady())
@@ -92,24 +91,21 @@ class ConsoleFeed:
             return STOPPED if error.code == "server_gone" else error.message
         return STOPPED
 
-    async def _reconnect(self, wait: float) -> AttachedServer:
-        """Returns the server once it is back, which is checked less and less often, or one that was started on
-        request.
-        """
+    async def _reconnect(self) -> AttachedServer:
+        """Returns the server once it is back, or one that was started on request."""
         while True:
-            if await self._is_start_requested(wait):
+            if await self._is_start_requested():
                 try:
                     return await self._link.ensure()
                 except GatewayError as error:
                     self._post(self.Disconnected(error.message))
             elif (server := await self._link.find()) is not None:
                 return server
-            wait = min(2.0, wait * 1.5)
 
-    async def _is_start_requested(self, wait: float) -> bool:
-        """Wait for some seconds. Returns True, at once, if a start is requested."""
+    async def _is_start_requested(self) -> bool:
+        """Wait for a moment. Returns True, at once, if a start is requested."""
         try:
-            async with asyncio.timeout(wait):
+            async with asyncio.timeout(RETRY_S):
                 await self._start_requested.wait()
         except TimeoutError:
             return False

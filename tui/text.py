@@ -8,6 +8,7 @@ words and marks carry the meaning too. A ``TextCard`` is the labelled lines of a
 
 import re
 from collections.abc import Iterable, Sequence
+from itertools import zip_longest
 
 from rich.cells import cell_len, set_cell_size
 from textual.content import Content
@@ -132,6 +133,12 @@ def style_of(tone: str) -> str:
 def lines(*rows: Content) -> Content:
     """Returns the rows, one below the other."""
     return Content("\n").join(rows)
+
+
+def side_by_side(left: Sequence[Content], right: Sequence[Content], width: int) -> list[Content]:
+    """Returns two blocks of lines side by side; ``width`` is the width of the left one."""
+    pairs = zip_longest(left, right, fillvalue=Content(""))
+    return [Content.assemble(line, " " * max(0, width - line.cell_length), other) for line, other in pairs]
 
 
 class TextCard:

@@ -1,6 +1,19 @@
 from rich.cells import cell_len
 
-from tui.text import TONES, TextCard, cell, content, cut, cut_middle, cut_pair, fit_groups, lines, safe, safe_lines
+from tui.text import (
+    TONES,
+    TextCard,
+    cell,
+    content,
+    cut,
+    cut_middle,
+    cut_pair,
+    fit_groups,
+    lines,
+    safe,
+    safe_lines,
+    side_by_side,
+)
 
 
 def test_control_characters_do_not_pass() -> None:
@@ -103,3 +116,7 @@ def test_an_empty_line_is_a_line() -> None:
 def test_a_line_loses_whole_parts_where_there_is_no_room() -> None:
     groups = [[("one", "")], [(" two", "dim")], [(" 3", "")]]
     assert [len(fit_groups(width, *groups)) for width in (9, 8, 6, 1)] == [3, 2, 1, 1]
+
+
+def test_blocks_stand_side_by_side() -> None:
+    assert [line.plain for line in side_by_side([content("a")], [content("b"), content("c")], 4)] == ["a   b", "    c"]

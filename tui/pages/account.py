@@ -128,21 +128,18 @@ class AccountPage(ConsolePage):
         account = self.session.board.account
         if account is None:
             return
-        now = self.session.now()
-        if self.session.link == "attached" and self._is_due(account, now):
-            self.run_worker(self._fetch(), group="account", exclusive=True, exit_on_error=True)
+        self._fetch_if_due(account, self.session.now())
         self.query_one(TextBlock).show(partial(self.draw, account))
 
-    def _is_due(self, account: AccountView, now: Millis) -> bool:
-        """Returns whether to fetch grants and sums now: after a grant at once, after calls have ended every five
-        seconds at most.
+    def _fetch_if_due(self, account: AccountView, now: Millis) -> None:
+        """Fetch grants and sums in the background: at once after a grant, every five seconds at most while
+        calls end.
         """
         state, fetched = (account.granted_nanos, account.spent_nanos, now // HOUR_MS), self._fetched_state
         is_early = fetched is not None and fetched[0] == state[0] and 0 <= now - self._fetched_ms < 5_000
-        if state == fetched or is_early:
-            return False
-        self._fetched_state, self._fetched_ms = state, now
-        return True
+        if self.session.link == "attached" and state != fetched and not is_early:
+            self._fetched_state, self._fetched_ms = state, now
+            self.run_worker(self._fetch(), group="account", exclusive=True, exit_on_error=True)
 
     def draw(self, account: AccountView, width: int) -> Content:
         """Returns the whole page, at this width."""

@@ -26,12 +26,11 @@ from tui.pages.usage_panels import (
     budget_sources,
     heat_map,
     heat_width,
-    side_by_side,
 )
 from tui.pages.usage_sums import UsageSums, fetch_sums
 from tui.pages.usage_table import SeriesRow, series_columns, series_rows, series_table
 from tui.session import ConsoleSession
-from tui.text import Part, content, cut, lines, safe
+from tui.text import Part, content, cut, lines, safe, side_by_side
 from tui.trends import HOUR_MS
 from tui.widgets.search_input import FilterInput
 from tui.widgets.text_block import LeadLine, TextBlock
@@ -160,8 +159,7 @@ class UsagePage(ConsolePage):
         self.renew()
 
     def renew(self) -> None:
-        if self.session.link == "attached" and self._is_due():
-            self.run_worker(self._fetch(), group="usage", exclusive=True, exit_on_error=True)
+        self._fetch_if_due()
         self.query_one(LeadLine).show(self.lead(), whole=bool(self.complaint or self._fetch_error))
         session, choices = self.session, tuple(self.view.choices.items())
         look = (self.app.theme, self.app.no_color, session.now() // 60_000)
@@ -182,8 +180,8 @@ class UsagePage(ConsolePage):
                 (f"{name} ", "dim"),
                 (f"{self.choice(name)}  ", "bold"),
             ]
-        if (summary := self._sums) is not None:
-            total = summary.total
+        if self._sums is not None:
+            total = self._sums.total
             tokens = fmt.brief_count(total.input_tokens + total.output_tokens)
             texts = [f" {fmt.dollar_amount(total.cost_nanos)}", f"{tokens} tok", fmt.count_text(total.calls, "call")]
             free = self.size.width - sum(len(part[0]) for part in parts)
@@ -257,19 +255,21 @@ class UsagePage(ConsolePage):
         budget = budget_chart(course, now, (width - map_width - 4, height), next_budget_hint)
         return side_by_side(heat_map(sums.hours, plan, map_width), budget, map_width + 3)
 
-    def _is_due(self) -> bool:
-        """Returns whether to fetch the sums now, and notes that it is done."""
+    def _fetch_if_due(self) -> None:
+        """Fetch the sums in the background: at once for another choice or filter, otherwise after a pause if calls have
+        ended.
+        """
+        if self.session.link != "attached" or self.complaint or self._typing is not None:
+            return
         board = self.session.board
         calls = board.calls.total - len(board.calls.running)
         subject = (self.choice("period"), self.choice("by"), self.view.filter.strip())
         now, last = self.session.now(), self._last_fetch
-        if self.complaint or self._typing is not None:
-            return False
         pause = max(10_000, 20 * self._fetch_ms)  # a filter searches all records
         if last is not None and last[0] == subject and (now - last[1] < pause or calls == last[2]):
-            return False
+            return
         self._last_fetch = (subject, now, calls)
-        return True
+        self.run_worker(self._fetch(), group="usage", exclusive=True, exit_on_error=True)
 
     async def _fetch(self) -> None:
         sources, began = budget_sources(self.session), self.session.now()

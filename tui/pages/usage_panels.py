@@ -306,13 +306,3 @@ def budget_rows(session: ConsoleSession, sources: Iterable[BudgetSource], width:
         text = cut(forecast(budget, now, source.since), max(0, width - len(start) - len(line)))
         rows.append(content(start, (line, budget_tone(share)), (text, budget_tone(share) or "dim")))
     return rows
-
-
-def side_by_side(left: Sequence[Content], right: Sequence[Content], width: int) -> list[Content]:
-    """Returns two blocks of lines side by side; ``width`` is the width of the left one."""
-    rows = []
-    for number in range(max(len(left), len(right))):
-        line = left[number] if number < len(left) else Content("")
-        other = right[number] if number < len(right) else Content("")
-        rows.append(Content.assemble(line, " " * max(0, width - line.cell_length), other))
-    return rows

@@ -14,7 +14,7 @@ from textual.widgets import Static
 
 from tui.actions import Action, shown_key
 from tui.screens import DialogScreen
-from tui.text import content, cut, lines
+from tui.text import content, cut, lines, side_by_side
 from tui.widgets.text_block import TextBlock
 
 MOVES = (
@@ -114,9 +114,7 @@ def help_text(parts: Sections, width: int) -> Content:
     # the higher column is as low as possible
     split = min(range(1, len(heights) + 1), key=lambda at: max(sum(heights[:at]), sum(heights[at:])))
     left, right = ([line for block in side for line in block] for side in (blocks[:split], blocks[split:]))
-    height = max(len(left), len(right))
-    both = zip(*([*side, *[Content("")] * (height - len(side))] for side in (left, right)), strict=True)
-    return lines(*(Content.assemble(first.pad_right(half + 4 - first.cell_length), other) for first, other in both))
+    return lines(*side_by_side(left, right, half + 4))
 
 
 def _subject(action: Action, title: str) -> str:

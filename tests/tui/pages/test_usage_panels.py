@@ -16,9 +16,7 @@ from tui.pages.usage_panels import (
     budget_window,
     heat_map,
     heat_width,
-    side_by_side,
 )
-from tui.text import content
 from tui.trends import DAY_MS, HOUR_MS, Trends
 
 MONDAY = 4 * DAY_MS
@@ -185,7 +183,3 @@ def test_a_budget_of_tokens_is_counted_in_tokens() -> None:
     lines = text(budget_chart(found, HALF, (60, 9)))
     assert "500k/2M tok" in lines[0]
     assert lines[1].split()[0] == "2M"
-
-
-def test_blocks_stand_side_by_side() -> None:
-    assert [line.plain for line in side_by_side([content("a")], [content("b"), content("c")], 4)] == ["a   b", "    c"]
