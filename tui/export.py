@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from gateway.domain.errors import BadRequest, Conflict
-from gateway.domain.text import plain
+from gateway.domain.text import spreadsheet_text
 
 ENDINGS = (".csv", ".jsonl")
 
@@ -47,17 +47,13 @@ def write_rows(path: Path, rows: Iterable[msgspec.Struct]) -> int:
 
 
 def csv_line(row: msgspec.Struct) -> str:
-    """Returns the fields of a row in order, as a line of CSV: texts made harmless, lists as JSON, nothing for null.
-
-    An apostrophe is put before a text that a spreadsheet would read as a formula.
-    """
-    return _csv_text([_cell(getattr(row, name)) for name in row.__struct_fields__])
+    """Returns the fields of a row in order, as a line of CSV: texts made harmless, lists as JSON, nothing for null."""
+    return _csv_text([_cell_text(getattr(row, name)) for name in row.__struct_fields__])
 
 
-def _cell(value: object) -> str:
+def _cell_text(value: object) -> str:
     if isinstance(value, str):
-        text = plain(value, limit=len(value) + 1)
-        return f"'{text}" if text[:1] in ("=", "+", "-", "@") else text
+        return spreadsheet_text(value)
     return "" if value is None else msgspec.json.encode(value).decode()
 
 

@@ -22,7 +22,7 @@ from gateway.commands.session import run
 from gateway.domain.field_kinds import json_value
 from gateway.domain.human_values import count_text, local_time
 from gateway.domain.money import dollars, number
-from gateway.domain.text import plain, word
+from gateway.domain.text import spreadsheet_text, word
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.views import CallView
 
@@ -58,9 +58,6 @@ class ExportTotals:
 
 FILE_NAME = re.compile(r"(\.{0,2}|~)/.*|[^:!]*\.(csv|tsv|txt|xlsx|json|jsonl|ndjson)", re.IGNORECASE)
 """Matches a filter word that was probably meant as the file to write."""
-
-FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-"""The characters, wide forms included, with which a cell begins that a spreadsheet reads as a formula."""
 
 
 @click.command(
@@ -127,8 +124,7 @@ def csv_cell(value: object) -> str:
     JSON.
     """
     if isinstance(value, str):
-        text = plain(value, limit=len(value) + 1)
-        return f"'{text}" if text[:1] in FORMULA else text
+        return spreadsheet_text(value)
     if value is None:
         return ""
     return str(value) if type(value) is int else json.dumps(json_value(value))

@@ -10,6 +10,9 @@ REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 REFERENCE = "env:"
 """The prefix of the name of an environment variable that is used instead of a secret."""
 
+_FORMULA_STARTS = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""The starts of cells that a spreadsheet reads as a formula, wide forms included."""
+
 _BARE = frozenset("@%+:,./-_")
 """The characters without a meaning for a shell, in addition to letters and digits."""
 
@@ -33,6 +36,14 @@ def plain(text: str, limit: int = 200) -> str:
     if len(text) > limit:
         return "".join(chars[: max(0, limit - 1)]) + "…"
     return "".join(chars)
+
+
+def spreadsheet_text(text: str) -> str:
+    """Returns a text for a cell of CSV: harmless, with an apostrophe in front if a spreadsheet would read it as a
+    formula.
+    """
+    shown = plain(text, limit=len(text) + 1)
+    return f"'{shown}" if shown[:1] in _FORMULA_STARTS else shown
 
 
 def word(name: str) -> str:

@@ -25,9 +25,10 @@ def test_json_lines_are_exact(tmp_path: Path) -> None:
 
 
 def test_csv_is_harmless_to_terminals_and_spreadsheets(tmp_path: Path) -> None:
-    write_rows(tmp_path / "a.csv", [call(1, model="=1+\x1b")])
+    write_rows(tmp_path / "a.csv", [call(1, model="=1+\x1b"), call(2, model="\uff1d1+1")])
     text = (tmp_path / "a.csv").read_text()
     assert "'=1+�" in text
+    assert "'\uff1d1+1" in text
     assert "\x1b" not in text
 
 
