@@ -52,6 +52,10 @@ class LiveListing(PageListing[CallView]):
     def name(self, row: CallView) -> str:
         return row.id
 
+    def export_view(self, row: CallView) -> CallView:
+        """Returns the row with the fields of an ended call only, so that all lines of a file have the same columns."""
+        return CallView(**{name: getattr(row, name) for name in CallView.__struct_fields__})
+
     def command(self, row: CallView) -> str:
         if row.request:
             return connect_card.request_curl(self.session.address, safe(row.request))

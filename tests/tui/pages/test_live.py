@@ -57,6 +57,12 @@ def test_what_a_call_waits_for_makes_no_column_wider() -> None:
     assert fitted(row, 26).startswith("claude-bad · its next try")
 
 
+def test_an_exported_running_call_has_the_columns_of_an_ended_one() -> None:
+    exported = [listing().export_view(row) for row in (running_view(running(1), NOW), call(2, NOW))]
+    assert [type(row) for row in exported] == [CallView, CallView]
+    assert [row.state for row in exported] == ["running", "settled"]
+
+
 def test_figures_above_the_list_say_of_how_many_calls_they_are_unless_that_would_cost_one() -> None:
     session = console(FakeClient(calls(40))).session
     session.board.apply(FakeClient(calls(40)).snapshot())
