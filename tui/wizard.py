@@ -16,7 +16,7 @@ from rich.cells import cell_len
 
 from gateway.domain.channel import Dialect, ServedModel
 from gateway.domain.errors import BadRequest, GatewayError
-from gateway.domain.money import dollars, parse_dollars
+from gateway.domain.money import dollars, number, parse_dollars
 from gateway.domain.price_view import PriceView
 from gateway.domain.text import REFERENCE
 from gateway.domain.units import Nanos
@@ -62,13 +62,13 @@ def balance_plan(session: ConsoleSession, balance: Nanos) -> FormPlan:
             more = parse_dollars(values["balance"]) - balance
         except BadRequest:
             return ""
-        return cli_command("account", "grant", _typed_dollars(more)) if more else "account show"
+        return cli_command("account", "grant", number(more)) if more else "account show"
 
     return FormPlan(
         title="First steps, 1 of 4: your balance",
         intro="Every call is charged to one balance, at the prices you set. No real money moves: it is your own limit.",
         fields=[
-            FormField(id="balance", label="Balance, dollars", value=_typed_dollars(balance), parse=_parse_balance),
+            FormField(id="balance", label="Balance, dollars", value=number(balance), parse=_parse_balance),
         ],
         save=save,
         command=command,
@@ -257,11 +257,6 @@ def _name_of(url: str) -> str:
     return parts[-2] if len(parts) > 1 and not parts[-1].isdigit() else host or "upstream"
 
 
-def _typed_dollars(nanos: int) -> str:
-    """Returns dollars as users type them: without a sign or separators."""
-    return dollars(nanos).replace("$", "").replace(",", "")
-
-
 def _parse_url(text: str) -> str:
     return checked_base_url(text.strip()) if text.strip() else ""
 
@@ -310,14 +305,14 @@ async def run(app: ConsoleApp) -> None:
     app.session.state.view("wizard").choices[SEEN] = "yes"
     steps = WizardSteps(app)
     sequence: list[Step] = [steps.balance, steps.channel, steps.models, steps.token]
-    number = 0
+    step = 0
     result: Any = None
-    while number < len(sequence):
-        result = await sequence[number]()
+    while step < len(sequence):
+        result = await sequence[step]()
         if result is None:
             toast(app, LEFT_EARLY)
             return
-        number += -1 if result is BACK else 1
+        step += -1 if result is BACK else 1
     failure = await app.push_screen_wait(Connect(app.session, result.token, result.key, first=steps.model))
     await app.action_page("live")
     if failure:
