@@ -30,7 +30,7 @@ Verb = Callable[[AnyPage], Awaitable[None] | None]
 
 
 def on_selected(action: Callable[[AnyPage, Any], Awaitable[None]]) -> Callable[[AnyPage], Awaitable[None]]:
-    """Returns a verb that runs an action on the entity of the selected row; without one, it shows a toast."""
+    """Returns a verb that runs an action on the entity of the selected row. If no row is selected, it shows a toast."""
 
     @wraps(action)
     async def verb(page: AnyPage) -> None:
