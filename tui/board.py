@@ -23,7 +23,7 @@ from gateway.domain.present_names import PresentNames, present_names_of
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.views import AccountView, ChannelView, GroupView, ModelView, Status, TokenView
 from tui.calls import CallRing
-from tui.trends import RecentCalls
+from tui.trends import CallRates
 
 
 class Board:
@@ -46,7 +46,7 @@ class Board:
         self.refuses_unpriced = False
         """Whether calls of models without a price are refused."""
         self.calls = CallRing()
-        self.recent_calls = RecentCalls()
+        self.call_rates = CallRates()
         self.incidents = Incidents()
         self.failures = 0
         """The number of calls with a failed attempt since this console opened."""
@@ -77,7 +77,7 @@ class Board:
             self.calls.remove_waiting(event.call_id)
         elif isinstance(event, CallSettled):
             self.calls.settle(event.call)
-            self.recent_calls.add(event.call)
+            self.call_rates.add(event.call)
             self.failures += any(attempt.kind is not None for attempt in event.call.attempts)
             if self.today is not None:
                 nanos, tokens = self.today
@@ -113,13 +113,13 @@ class Board:
 
     def _load_snapshot(self, event: Snapshot) -> None:
         if self.status is None or self.status.instance != event.status.instance:
-            self.calls, self.recent_calls, self.today, self.stopping = CallRing(), RecentCalls(), None, None
+            self.calls, self.call_rates, self.today, self.stopping = CallRing(), CallRates(), None, None
         self.incidents = Incidents(event.incidents)
         self.status = event.status
         self._set_tables(event)
         for call in reversed(event.recent):
             if not self.calls.holds_ended(call):
-                self.recent_calls.add(call)
+                self.call_rates.add(call)
         older = event.status.records - len(event.recent) if event.older is None else event.older
         self.calls.load_snapshot(max(0, older), event.recent, [*event.running, *event.waiting])
 

@@ -57,7 +57,7 @@ def hours(count: int, now: Millis) -> list[Millis]:
     return [Millis(last - hours_ago * HOUR_MS) for hours_ago in reversed(range(count))]
 
 
-class RecentCalls:
+class CallRates:
     """The ended calls of the last hour by second, and the error rate and latency of the newest ones."""
 
     def __init__(self) -> None:

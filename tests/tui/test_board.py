@@ -89,9 +89,9 @@ def test_another_server_starts_over() -> None:
 
 def test_a_snapshot_of_the_same_server_counts_no_call_twice() -> None:
     made = board()
-    before = sum(made.recent_calls.minutes(NOW, 60))
+    before = sum(made.call_rates.minutes(NOW, 60))
     made.apply(FakeClient(calls(10)).snapshot())
-    assert sum(made.recent_calls.minutes(NOW, 60)) == before
+    assert sum(made.call_rates.minutes(NOW, 60)) == before
 
 
 def test_no_call_is_missing_after_a_second_snapshot_though_some_ended_while_the_first_was_made() -> None:

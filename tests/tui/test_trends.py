@@ -3,7 +3,7 @@ from itertools import pairwise
 from gateway.domain.units import Millis
 from gateway.domain.views import Point, Summary
 from tests.tui.stage import NOW, call, sums
-from tui.trends import DAY_MS, HOUR_MS, RecentCalls, Trends, days, hours, trends
+from tui.trends import DAY_MS, HOUR_MS, CallRates, Trends, days, hours, trends
 
 
 def test_days_are_those_of_the_calendar() -> None:
@@ -36,7 +36,7 @@ def test_before_any_request_there_is_nothing() -> None:
 
 
 def test_calls_a_minute_are_those_of_the_last_sixty_seconds() -> None:
-    pulse = RecentCalls()
+    pulse = CallRates()
     for at in (NOW, NOW - 59_000, NOW - 61_000):
         pulse.add(call(1, at, duration_ms=0))
     assert [pulse.minutes(NOW + later, 3)[-1] for later in (0, 1_000, 59_000, 60_000)] == [2, 1, 1, 0]
@@ -44,13 +44,13 @@ def test_calls_a_minute_are_those_of_the_last_sixty_seconds() -> None:
 
 
 def test_a_record_of_many_refusals_counts_for_all_of_them() -> None:
-    pulse = RecentCalls()
+    pulse = CallRates()
     pulse.add(call(1, NOW, duration_ms=0, status=429, marks=["repeated=59"]))
     assert pulse.minutes(NOW, 1) == [60]
 
 
 def test_errors_are_a_share_of_the_newest_calls() -> None:
-    pulse = RecentCalls()
+    pulse = CallRates()
     assert pulse.failed is None
     pulse.add(call(1, status=200))
     pulse.add(call(2, status=500))
@@ -58,14 +58,14 @@ def test_errors_are_a_share_of_the_newest_calls() -> None:
 
 
 def test_a_call_that_its_client_ended_is_not_an_error() -> None:
-    pulse = RecentCalls()
+    pulse = CallRates()
     pulse.add(call(1, status=499, outcome="client_closed"))
     pulse.add(call(2, status=503, outcome="cancelled"))
     assert pulse.failed == 0
 
 
 def test_the_first_byte_is_a_median() -> None:
-    pulse = RecentCalls()
+    pulse = CallRates()
     assert pulse.first_byte_ms is None
     for ms in (100, 9_000, 300):
         pulse.add(call(1, first_byte_ms=ms))
@@ -73,7 +73,7 @@ def test_the_first_byte_is_a_median() -> None:
 
 
 def test_old_minutes_are_forgotten() -> None:
-    pulse = RecentCalls()
+    pulse = CallRates()
     for second in range(10_000):
         pulse.add(call(1, NOW + second * 1000, duration_ms=0))
     assert pulse.minutes(NOW, 1) == [0]

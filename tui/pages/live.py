@@ -65,7 +65,7 @@ class LiveListing(PageListing[CallView]):
         """Returns the calls per minute, and the errors and the time to the first token of the newest calls, whatever
         the filter. The page puts the state of the list in front.
         """
-        recent = self.session.board.recent_calls
+        recent = self.session.board.call_rates
         minute_count = max(6, min(24, width - 60))
         minutes = recent.minutes(self.session.now(), minute_count)
         rate: list[Part] = [("   calls/min ", "dim"), (spark(minutes, minute_count), "live"), (f" {minutes[-1]}", "")]

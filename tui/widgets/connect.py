@@ -264,5 +264,5 @@ async def make_test_call(session: ConsoleSession, token: TokenView, model: str, 
     finished call. Raises the GatewayError with which the call ended.
     """
     client = session.client
-    call_id = await public_api(session.address, key or await client.token_pass(token.id)).usual_call(model)
+    call_id = await public_api(session.address, key or await client.token_pass(token.id)).test_call(model)
     return await client.call(call_id)

@@ -28,7 +28,7 @@ from tui.pages.live import LiveListing, LivePage, columns
 from tui.receipt import receipt
 from tui.saved_state import PageState, SavedState
 from tui.session import ConsoleSession
-from tui.trends import RecentCalls
+from tui.trends import CallRates
 from tui.widgets.header import Header
 from tui.widgets.text_block import Detail
 
@@ -192,7 +192,7 @@ def test_a_running_call_of_an_unpriced_model_says_so() -> None:
 def test_the_calls_of_a_minute_say_how_many_have_no_row_of_their_own() -> None:
     page = listing()
     page.session.board.calls.load_snapshot(0, [], [])
-    page.session.board.recent_calls = RecentCalls()
+    page.session.board.call_rates = CallRates()
     page.session.board.apply(CallSettled(seq=1, call=call(1, NOW, duration_ms=0)))
     assert " 1" in page.lead(120).plain
     assert "repeated" not in page.lead(120).plain
@@ -201,7 +201,7 @@ def test_the_calls_of_a_minute_say_how_many_have_no_row_of_their_own() -> None:
     assert page.session.board.calls.total == 2
     assert " 10 (8 repeated)" in page.lead(120).plain
     later = Millis(NOW + 61_000)
-    assert page.session.board.recent_calls.repeats(later) == 0
+    assert page.session.board.call_rates.repeats(later) == 0
 
 
 def test_foreign_text_is_harmless_in_every_column() -> None:
