@@ -815,6 +815,21 @@ CALLS = [
         finish="length",
     ),
     Row(
+        "arguments in parts",
+        GEMINI,
+        b"".join(
+            gemini.event(gemini.response({"functionCall": part}))
+            for part in (
+                {"name": "f", "id": "c1", "willContinue": True},
+                {"partialArgs": [{"jsonPath": "$.a", "numberValue": 1}], "willContinue": True},
+                {},
+            )
+        )
+        + gemini.event(gemini.response(finish="STOP")),
+        calls=[("f", ARGUMENTS)],
+        finish="tool_calls",
+    ),
+    Row(
         "calls among the parts of the content",
         OPENAI,
         chat(parts(TOOL, {"type": "function_call", "call_id": "2", "name": "g"})),

@@ -31,6 +31,7 @@ from gateway.upstream.answer_errors import failure_in
 from gateway.upstream.call_memory import CallMemory
 from gateway.upstream.failures import bad_response
 from gateway.upstream.finish_words import meaning_of
+from gateway.upstream.gemini.partial_call import PartialCall
 from gateway.upstream.gemini.request import TOOLS, camel
 from gateway.upstream.tool_call_tracker import made_id
 from gateway.upstream.translation import ToolNames
@@ -54,6 +55,8 @@ class _Candidate:
         """Whether it had anything for the client."""
         self.calls = 0
         """The number of its calls."""
+        self.call: PartialCall | None = None
+        """The call whose arguments are not complete."""
         self.cited: set[str] = set()
         """The addresses of its sources."""
 
@@ -165,31 +168,44 @@ class ResponseReader(AnswerReader):
         if isinstance(result, dict) and isinstance(result.get("output"), str):
             yield TextPiece(rawjson.encode(f"\n```\n{result['output']}\n```\n"), choice=index)
         if isinstance(call := part.get("functionCall"), dict):
-            if any(call.values()):
-                yield self._call(candidate, call, rawjson.text_at(part.get("thoughtSignature")))
+            yield from self._read_call(candidate, call, rawjson.text_at(part.get("thoughtSignature")))
         elif part.keys().isdisjoint(_PARTS):
             yield AnswerMark("block_dropped")
 
-    def _call(self, candidate: _Candidate, call: dict[str, Any], signature: str) -> AnswerPart:
-        """Returns a call under the client's function name. Its signature is remembered, because most clients drop it.
+    def _read_call(self, candidate: _Candidate, call: dict[str, Any], signature: str) -> Iterator[AnswerPart]:
+        """Yields a call when its arguments are complete."""
+        if candidate.call is None and not any(call.values()):
+            return  # the end of a call that has been sent
+        if candidate.call is None or call.get("name"):
+            yield from self._finish_call(candidate)
+            candidate.call = PartialCall(call, signature)
+        candidate.call.add_pieces(call)
+        if not call.get("willContinue"):
+            yield from self._finish_call(candidate)
 
-        Arguments in pieces come only if a request asks for them, which no request from here does.
+    def _finish_call(self, candidate: _Candidate) -> Iterator[AnswerPart]:
+        """Yields the open call under the client's function name. Its signature is remembered, because most clients
+        drop it.
         """
-        if "partialArgs" in call or call.get("willContinue"):
-            raise ValueError("the arguments of a call come in pieces")
+        call, candidate.call = candidate.call, None
+        if call is None:
+            return
         number, candidate.calls = candidate.calls, candidate.calls + 1
-        made = made_id(f"{self._order.answer_id}/{candidate.index}", number)
-        call_id = rawjson.text_at(call.get("id")) or made
-        if signature:
-            self._memory.remember(self._order.owner, call_id, signature.encode())
-        args = call.get("args")
-        args = args if isinstance(args, dict | str) and args else {}
-        arguments = rawjson.encode(args if isinstance(args, str) else rawjson.encode(args).decode())
-        name = self._names.client_name(str(call.get("name", "")))
-        return ToolCallPart(number, call_id, name, arguments, signature=signature, choice=candidate.index)
+        call_id = call.id or made_id(f"{self._order.answer_id}/{candidate.index}", number)
+        if call.signature:
+            self._memory.remember(self._order.owner, call_id, call.signature.encode())
+        text = call.arguments if isinstance(call.arguments, str) else rawjson.encode(call.arguments).decode()
+        name = self._names.client_name(call.name)
+        yield ToolCallPart(
+            number, call_id, name, rawjson.encode(text), signature=call.signature, choice=candidate.index
+        )
 
     def _finish_words(self) -> Iterator[AnswerPart]:
-        """Yields the finish reasons. Raises AttemptFailed if the model failed before anything came."""
+        """Yields the finish reasons, after calls that never ended. Raises AttemptFailed if the model failed before
+        anything came.
+        """
+        for candidate in self._candidates.values():
+            yield from self._finish_call(candidate)
         for _, candidate in sorted(self._candidates.items()):
             if meaning_of(candidate.reason) != "broken":
                 yield StopWord(candidate.reason, candidate.index)

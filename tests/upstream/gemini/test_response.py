@@ -11,6 +11,7 @@ from gateway.upstream.call_memory import CallMemory
 from gateway.upstream.gemini.dialect import GeminiDialect
 from gateway.upstream.gemini.reader import read_logprobs
 from gateway.upstream.gemini.request import TOOLS
+from tests.cases.answers import chunks_in
 from tests.cases.conversations import function
 from tests.cases.gemini.streams import event, response, say, spent, use
 from tests.conformance.shapes import completion_faults
@@ -159,11 +160,28 @@ def test_calls_have_the_clients_names() -> None:
     assert _message(use(TOOLS.valid_name("1st")), tools=[function("1st")])["tool_calls"][0]["function"]["name"] == "1st"
 
 
-def test_arguments_in_pieces_are_an_error() -> None:
-    """They come only if a request asks for them, and none from here does. The call without them would be another."""
-    piece = {"partialArgs": [{"jsonPath": "$.city", "stringValue": "Oslo"}]}
-    with attempt_fails("not an answer"):
-        _message({"functionCall": {"name": "f", "id": "a", "willContinue": True}}, {"functionCall": piece})
+def test_arguments_that_come_in_pieces_are_put_together() -> None:
+    parts = [
+        {"name": "f", "id": "a", "willContinue": True},
+        {"partialArgs": [{"jsonPath": "$.city", "stringValue": "New ", "willContinue": True}], "willContinue": True},
+        {"partialArgs": [{"jsonPath": "$.city", "stringValue": "York"}], "willContinue": True},
+        {"partialArgs": [{"jsonPath": "$.days[1].n", "numberValue": 2}, {"jsonPath": "$['x y']", "boolValue": True}]},
+    ]
+    stream = as_chat(GeminiDialect()).stream(translated(), channel())
+    out = b"".join(stream.feed(event(response({"functionCall": part}))) for part in parts)
+    out += stream.feed(event(response(finish="STOP"))) + stream.end()
+    calls = [call for chunk in chunks_in(out) for call in chunk["choices"][0]["delta"].get("tool_calls", ())]
+    arguments = "".join(call["function"].get("arguments", "") for call in calls)
+    assert (calls[0]["id"], stream.finish) == ("a", "tool_calls")
+    assert json.loads(arguments) == {"city": "New York", "days": [None, {"n": 2}], "x y": True}
+
+
+def test_the_end_of_a_call_that_has_ended_adds_nothing() -> None:
+    """Arguments in pieces end with an empty call, also where the last piece has ended the call already."""
+    first = {"functionCall": {"name": "f", "id": "i", "willContinue": True}}
+    piece = {"functionCall": {"partialArgs": [{"jsonPath": "$.city", "stringValue": "Oslo"}]}}
+    (call,) = _message(first, piece, {"functionCall": {}})["tool_calls"]
+    assert (call["id"], call["function"]) == ("i", {"name": "f", "arguments": '{"city":"Oslo"}'})
 
 
 def test_sources_are_annotations() -> None:
