@@ -99,7 +99,7 @@ def current_token(token: Token, catalog: Catalog, now: Millis) -> Token:
 
 
 def _unknown_key(key: str, catalog: Catalog, now: Millis) -> InvalidToken:
-    """Returns the error for a key that belongs to no token; a former key is told apart."""
+    """Returns the error for a key that belongs to no token. It says so if the key belonged to one before."""
     retired = catalog.registry.retired.get(digest(key)) if key else None
     if retired is None:
         return InvalidToken("this API key is not a token of this gateway; 'tollkeeper token list' lists the tokens")

@@ -267,7 +267,7 @@ class Engine:
 
 
 def _call_soon(loop: asyncio.AbstractEventLoop, do: Callable[[], None]) -> None:
-    with suppress(RuntimeError):  # the loop has ended; nobody listens
+    with suppress(RuntimeError):  # the loop has ended
         loop.call_soon_threadsafe(do)
 
 

@@ -23,7 +23,7 @@ class CallDeadlines(msgspec.Struct, frozen=True, kw_only=True):
     """Deadlines in seconds."""
 
     first_event: float = 45.0
-    """The head of a stream goes out after this time even if the upstream has not begun."""
+    """When the head of a stream is sent although the upstream has not begun to answer."""
     keep_alive: float = 15.0
     """How long a begun stream is silent before a keep-alive is sent, which is a comment."""
     stall: float = 30.0

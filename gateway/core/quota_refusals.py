@@ -61,7 +61,7 @@ class Headroom(msgspec.Struct, frozen=True, kw_only=True):
     """The name of the group or token."""
     window: str = ""
     warning: str = ""
-    """A warning that most of it is spent."""
+    """A warning if most of the budget is spent."""
     scope: Scope = ACCOUNT
 
 

@@ -222,7 +222,7 @@ class _LimitUse(NamedTuple):
     limit: int
     used: int
     reset_s: float
-    """Seconds until all of it is free again."""
+    """Seconds until nothing of the limit is used any more."""
     log: _MinuteLog | None
     """The calls of the minute; None for a limit by the day."""
 

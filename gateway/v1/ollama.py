@@ -1,4 +1,4 @@
-"""Ollama's API except for its calls: lists of models in its format. All of it is free."""
+"""Ollama's API except for its calls: lists of models in its format. They cost nothing."""
 
 import hashlib
 import re
