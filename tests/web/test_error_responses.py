@@ -132,7 +132,7 @@ def test_a_class_without_an_entry_takes_its_ancestors() -> None:
 def test_every_code_of_the_public_surface_is_in_this_table() -> None:
     known = {error.code for error, *_ in ERRORS}
     used = {code for package in ("core", "inbound", "web", "v1", "upstream") for code in _codes(f"gateway/{package}")}
-    assert used - known == set()
+    assert used - known == {"port_in_use"}  # an error of the owner who starts a server, not of a client
 
 
 def _codes(folder: str) -> set[str]:
