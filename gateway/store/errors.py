@@ -32,13 +32,6 @@ class StoreTooNew(StoreError):
     default_code = "store_too_new"
 
 
-def too_new(path: Path, version: int, supported: int) -> StoreTooNew:
-    """Returns the error for a file with a format that only a newer version of this program supports."""
-    return StoreTooNew(
-        f"{ordinary(path)} has format {version}, this program supports formats up to {supported}; use a newer version"
-    )
-
-
 class StoreDamaged(StoreError):
     """An irreplaceable file is missing or damaged."""
 

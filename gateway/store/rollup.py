@@ -243,6 +243,8 @@ class SealedSegment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     """The number of bytes before the closing braces."""
     remaining: int | None = None
     """The number of calls that are still in the file, if damage removed some; else None."""
+    edited: bool = False
+    """Whether another program changed the file, so that the sums may not match its content."""
     hourly: bool
     """Whether its tables have a row for each hour; otherwise for each day."""
     last_used: dict[str, int]

@@ -138,7 +138,7 @@ class LogSearch:
         """Returns whether the segment may have a call of the query."""
         if segment.latest < self._since or segment.earliest >= self._until:
             return False
-        return all(_may_satisfy(segment, condition) for condition in self._conditions)
+        return segment.edited or all(_may_satisfy(segment, condition) for condition in self._conditions)
 
 
 class _LineFilter:

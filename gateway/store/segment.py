@@ -3,13 +3,14 @@
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import msgspec
 
 from gateway.store import files
-from gateway.store.errors import too_new
-from gateway.store.files import CRC, FORMAT, TAIL, body_of, format_of, head, id_of, is_intact, split_lines
+from gateway.store.errors import StoreTooNew
+from gateway.store.files import CRC, FORMAT, TAIL, body_of, format_of, head, id_of, is_intact, pack, split_lines
+from gateway.store.folder import ordinary
 from gateway.store.rollup import Countable, Rollup, RollupEntry, SealedSegment, SegmentSums, tables_of, totals_of
 
 HEAD = head("calls")
@@ -20,6 +21,7 @@ BLOCK = 1 << 17
 """
 
 decode_entry = msgspec.json.Decoder(RollupEntry).decode
+_decode_file = msgspec.json.Decoder(dict[str, dict[str, dict[str, Any]]]).decode
 
 
 class Segment:
@@ -35,6 +37,8 @@ class Segment:
         """Whether the file was deleted because of its age. Its sums remain."""
         self.incomplete = sealed is not None and sealed.remaining is not None
         """Whether the file was damaged after it was sealed, so that it lacks calls that the sums include."""
+        self.edited = sealed is not None and sealed.edited
+        """Whether another program changed the file, so that the sums may not match its calls."""
         self.count = 0 if sealed is None else sealed.count if sealed.remaining is None else sealed.remaining
         """The number of calls in the file, which is less than in its sums if it is incomplete."""
         self.first, self.last = (sealed.first, sealed.last) if sealed else (0, 0)
@@ -67,9 +71,7 @@ class Segment:
         """
         with files.open_to_read(self.path) as file:
             start = file.read(100)
-            version = format_of(start)
-            if version is not None and version > FORMAT:
-                raise too_new(self.path, version, FORMAT)
+            self._check_format(start)
             has_head = start.startswith(HEAD)
             file.seek(self.end if has_head else 0)
             in_order = self._count_lines(file)
@@ -90,6 +92,14 @@ class Segment:
                     self.add_call(doc_id, decode_entry(body_of(line)))
             offset += len(raw)
         return in_order
+
+    def _check_format(self, start: bytes) -> None:
+        version = format_of(start)
+        if version is not None and version > FORMAT:
+            raise StoreTooNew(
+                f"{ordinary(self.path)} has format {version}, this program supports formats up to {FORMAT}; "
+                "use a newer version"
+            )
 
     def seal(self) -> SealedSegment:
         """Returns the entry of the file for the ledger, once the file has stopped growing."""
@@ -153,6 +163,10 @@ class Segment:
         except FileNotFoundError:
             return
         with file:
+            if file.read(len(HEAD)) != HEAD:
+                file.seek(0)
+                yield convert_foreign_layout(file.read())
+                return
             size = (BLOCK + 1) // 2
             while stop > len(HEAD):
                 start = max(len(HEAD), stop - size)
@@ -171,9 +185,31 @@ class Segment:
 def _lines_up_to(file: BinaryIO, end: int) -> Iterator[bytes]:
     """Yields the lines of a file before an offset, oldest first, and closes it."""
     with file:
-        file.seek(len(HEAD))
+        if file.read(len(HEAD)) != HEAD:
+            file.seek(0)
+            yield from split_lines(convert_foreign_layout(file.read()))
+            return
         while (left := end - file.tell()) > 0:
             block = file.read(min(BLOCK, left))
             if not block:
                 return
             yield from filter(None, split_lines(block + (file.readline() if left > len(block) else b"")))
+
+
+def convert_foreign_layout(data: bytes) -> bytes:
+    """Returns our lines for the calls of a file in another layout, such as TinyDB's own.
+
+    Returns nothing if the file cannot be read, and leaves out documents that are not calls.
+    """
+    try:
+        calls = _decode_file(data)["calls"]
+    except (KeyError, ValueError, RecursionError):
+        return b""
+    lines = []
+    for key, doc in calls.items():
+        doc.pop("_crc", None)
+        with suppress(ValueError):
+            line = pack(int(key), msgspec.json.encode(doc))
+            decode_entry(body_of(line))
+            lines.append(line)
+    return b"\n".join(lines)

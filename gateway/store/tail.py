@@ -13,10 +13,10 @@ from typing import NamedTuple
 import msgspec
 
 from gateway.store import files
-from gateway.store.files import TAIL, id_of, is_intact, join_lines, split_lines
+from gateway.store.files import TAIL, body_of, id_of, is_intact, join_lines, split_lines
 from gateway.store.folder import ordinary
 from gateway.store.ledger import Ledger
-from gateway.store.segment import HEAD, Segment
+from gateway.store.segment import HEAD, Segment, convert_foreign_layout, decode_entry
 
 _CLOSE_BEFORE_REPLACE = os.name == "nt"
 """Windows cannot replace an open file."""
@@ -188,6 +188,10 @@ def repair(segment: Segment, last: int, moment: int) -> str:
         return ""
     data = files.read(segment.path)
     lines = _intact_lines(data, last)
+    if not lines and not data.startswith(HEAD):  # stock TinyDB changes the layout of a file; a file of ours is damaged
+        lines = _intact_lines(convert_foreign_layout(data), last)
+        for line in lines:
+            segment.add_call(id_of(line), decode_entry(body_of(line)))
     copy = files.save_copy(segment.path, data, moment) if data else None
     body = HEAD + join_lines(lines, first=True) if lines else HEAD
     files.replace(segment.path, body + TAIL)
@@ -210,7 +214,7 @@ def recheck_sealed(segment: Segment, ledger: Ledger, moment: int) -> tuple[Segme
     if not note:  # what is left of it is intact
         note = f"{ordinary(segment.path)} holds {'all' if is_complete else current.count} of its calls"
     remaining = None if is_complete else current.count
-    changed = msgspec.structs.replace(sealed, remaining=remaining, end=current.end)
+    changed = msgspec.structs.replace(sealed, remaining=remaining, end=current.end, edited=True)
     ledger.put(changed)
     return Segment(segment.path, changed), f"{note}; it had {sealed.count}. Sums and balances stay as they were"
 

@@ -13,6 +13,7 @@ from unittest.mock import patch
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tinydb import TinyDB
 
 from gateway.domain.call import Attempt, FailureKind, Outcome, Record
 from gateway.domain.errors import BadRequest
@@ -26,7 +27,7 @@ from gateway.store.calls import CallLog, SearchResult
 from gateway.store.rollup import HOUR
 from gateway.store.search import SearchDeadline
 from tests.house import amount
-from tests.store.samples import T0, busy, call_id, log_of, record, seal, segments, where
+from tests.store.samples import T0, busy, call_id, log_of, record, seal, segments, stock, where
 
 NOW = Millis(T0 + HOUR)
 
@@ -348,6 +349,23 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(segment.Segment, "blocks", noted)
     return names
+
+
+def test_a_call_that_something_else_changed_in_a_sealed_segment_is_found(tmp_path: Path) -> None:
+    """The sums stay as they were, so they do not tell what is in the file."""
+    log = log_of(tmp_path, 40, limit=4_000)
+    seal(log)
+    log.log.close()
+    path = segments(tmp_path)[0]
+    documents = stock(path)
+    with TinyDB(path) as tinydb:
+        tinydb.table("calls").update({"app": "changed"}, doc_ids=[3])
+    assert documents != stock(path)
+    for _ in range(2):  # it is known also to the next start
+        again = log_of(tmp_path, limit=4_000)
+        (found,) = again.search(parse("app:changed", NOW), limit=9, deadline=SearchDeadline()).records
+        assert found.id == documents[2]["id"]
+        again.log.close()
 
 
 def test_damaged_lines_hide_no_others(tmp_path: Path) -> None:

@@ -1,14 +1,16 @@
 """A segment is read in blocks, from either end, and its intact lines are what counts."""
 
+import json
 from pathlib import Path
 
 import pytest
+from tinydb import TinyDB
 
 from gateway.store import segment as module
 from gateway.store.errors import StoreTooNew
 from gateway.store.files import CRC, TAIL, id_of, join_lines, pack
 from gateway.store.rollup import Rollup
-from gateway.store.segment import EMPTY, HEAD, Segment
+from gateway.store.segment import EMPTY, HEAD, Segment, convert_foreign_layout
 from tests.store.samples import T0, log_of, segments, stock
 
 
@@ -77,6 +79,14 @@ def test_a_deleted_file_has_no_lines(tmp_path: Path) -> None:
     assert list(segment.lines()) == list(segment.lines_with(CRC)) == []
 
 
+def test_another_layout_is_read_as_lines(tmp_path: Path) -> None:
+    data = json.dumps({"calls": {"3": {"cost": 5, "_crc": "old"}}}).encode()
+    assert convert_foreign_layout(data) == pack(3, b'{"cost":5}')
+    assert (
+        convert_foreign_layout(b"[]") == convert_foreign_layout(b'{"calls": 5}') == convert_foreign_layout(b"{") == b""
+    )
+
+
 def test_a_newer_format_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "calls-20251120-0000.json"
     path.write_bytes(EMPTY.replace(b'"format":1', b'"format":2'))
@@ -95,3 +105,12 @@ def test_the_newest_lines_can_be_passed_over(tmp_path: Path, monkeypatch: pytest
     segment.scan()
     for skip in (0, 1, 7, 19, 20, 25):
         assert [id_of(line) for line in segment.newest_lines(skip, segment.end)] == list(range(20 - skip, 0, -1))
+
+
+def test_a_file_that_stock_tinydb_rewrites_meanwhile_is_still_read(tmp_path: Path) -> None:
+    segment = segment_of(tmp_path, 5)
+    segment.scan()
+    with TinyDB(segment.path) as tinydb:
+        tinydb.table("calls").remove(doc_ids=[2])
+    assert [id_of(line) for line in segment.lines()] == [1, 3, 4, 5]
+    assert [id_of(line) for line in segment.lines_with(b'"cost":1003')] == [4]

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tinydb import TinyDB
 
 from gateway.store.files import TAIL, pack
 from gateway.store.segment import EMPTY, HEAD, Segment
@@ -238,6 +239,17 @@ def test_an_altered_call_is_not_accepted_though_it_is_the_only_one(tmp_path: Pat
     alone.path.write_bytes(broken)
     assert "0 of its calls are intact" in repair(alone, 0, 7)
     assert damaged(alone) == [broken]
+
+
+def test_what_stock_tinydb_wrote_is_read(segment: Segment) -> None:
+    with TinyDB(segment.path) as tinydb:
+        tinydb.table("calls").remove(doc_ids=[5])
+        tinydb.table("calls").update({"cost": 7}, doc_ids=[7])
+    assert repair(segment, 0, 7)
+    assert (segment.count, segment.last) == (9, 10)
+    fresh = Segment(segment.path)
+    assert fresh.scan()
+    assert sum(counts.cost for counts in fresh.sums.totals("app").values()) == sum(range(1000, 1010)) - 1004 - 1006 + 7
 
 
 def test_nothing_readable_leaves_an_empty_segment_and_the_original(segment: Segment) -> None:
