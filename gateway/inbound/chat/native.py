@@ -304,6 +304,7 @@ class _BareRegularChoice(_RegularChoice, gc=False, forbid_unknown_fields=True):
     """A choice with nothing that has to be screened."""
 
 
+_ABSENT = (msgspec.UNSET,) * 4
 _Decoded = TypeVar("_Decoded")
 
 _CHOICES = msgspec.json.Decoder(list[_RegularChoice])
@@ -317,8 +318,9 @@ def _read_choices(choices: msgspec.Raw, tally: OutputCounter, screen: Screen) ->
         regular = _decode(_CHOICES, choices)
         if regular is None or any(map(screen.clean, rawjson.objects(choices))):
             return ""
-    if not all(_is_regular(choice, position) for position, choice in enumerate(regular)):
-        return ""
+    for position, choice in enumerate(regular):
+        if not _is_regular(choice, position):
+            return ""
     for choice in regular:
         message = choice.message
         for text in (message.content, message.reasoning_content, message.reasoning, message.refusal):
@@ -340,8 +342,7 @@ def _is_regular(choice: _RegularChoice, position: int) -> bool:
     message = choice.message
     if choice.index != position or message.role != "assistant" or choice.finish_reason not in REASONS:
         return False
-    edited = (message.tool_calls, message.function_call, message.reasoning_text, message.thinking)
-    if any(field is not msgspec.UNSET for field in edited):
+    if (message.tool_calls, message.function_call, message.reasoning_text, message.thinking) != _ABSENT:
         return False
     if message.reasoning_content is not None and message.reasoning is not msgspec.UNSET:
         return False  # it may be the same text twice
