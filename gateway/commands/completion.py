@@ -1,8 +1,8 @@
 """Completion: the command ``completion``, the names that a running server knows, and support for bash.
 
-Bash replaces only the part of the word under the cursor that follows the last character of ``COMP_WORDBREAKS``, such as
-a colon, and inserts our text as it is, so the text must be quoted for its place. Click's own support for bash does
-neither, so the whole line is parsed here as bash parses it.
+Bash replaces only a part of the word at the cursor: what follows the last character of ``COMP_WORDBREAKS`` in it, such
+as a colon. It inserts our text as it is, so the text must be escaped for its place. Click's own support for bash does
+not know these two rules, so we parse the line ourselves.
 """
 
 import os
@@ -24,7 +24,7 @@ from gateway.commands.session import run
 from gateway.domain.errors import GatewayError
 from gateway.domain.views import TokenView
 
-SOURCE = """\
+BASH_SCRIPT = """\
 %(complete_func)s() {
     local type value
     COMPREPLY=()
@@ -40,6 +40,7 @@ SOURCE = """\
 
 complete -o nosort -F %(complete_func)s %(prog_name)s
 """
+"""Calls this program with the line up to the cursor. It prints candidates, or asks bash for names of files."""
 
 CURSOR = "\0"
 """Marks the cursor at the end of a line while it is parsed, because the word there may be empty."""
@@ -52,38 +53,40 @@ class ShellLine(NamedTuple):
     """The complete words, without quotes."""
     word: str
     """The word at the cursor, without quotes."""
-    kept: str
-    """The part of that word that bash keeps."""
+    fixed: str
+    """The beginning of that word, which bash does not replace."""
     quote: str
     """The quotation mark that is open at the cursor; empty if none is."""
 
-    def quoted(self, text: str) -> str:
-        """Returns the text quoted for the place at the cursor."""
+    def escaped(self, text: str) -> str:
+        """Returns the text as it must be typed at the cursor."""
         if self.quote == "'":
-            return text.replace("'", "'\\''")
-        return re.sub(r'(["$`\\])' if self.quote else r"([^\w@%+=:,./-])", r"\\\1", text)
+            return text.replace("'", "'\\''")  # closes the quotes, adds the mark, and opens them again
+        special = r'(["$`\\])' if self.quote else r"([^\w@%+=:,./-])"
+        return re.sub(special, r"\\\1", text)
 
 
-def line_of(text: str, breaks: str) -> ShellLine:
-    """Read a line. ``breaks`` are the characters of ``COMP_WORDBREAKS``."""
-    reader = shlex.shlex(f"{text}{CURSOR}", posix=True)
-    reader.whitespace_split, reader.commenters = True, ""
+def parse_line(text: str, breaks: str) -> ShellLine:
+    """Returns the line, parsed. ``breaks`` are the characters of ``COMP_WORDBREAKS``."""
+    lexer = shlex.shlex(f"{text}{CURSOR}", posix=True)
+    lexer.whitespace_split, lexer.commenters = True, ""
     words, quote = [], ""
     try:
-        while (word := reader.get_token()) is not None:
-            words.append(word)
-    except ValueError:
-        words, quote = [*words, reader.token], str(getattr(reader, "state", ""))
+        while (token := lexer.get_token()) is not None:
+            words.append(token)
+    except ValueError:  # a quotation mark is open: it is the lexer's state, and the lexer holds the unfinished word
+        words, quote = [*words, lexer.token], str(getattr(lexer, "state", ""))
     word = words.pop().removesuffix(CURSOR)
-    end = max((at for at, char in enumerate(word, 1) if char in breaks), default=0)
-    plain = not quote and text.endswith(word)
-    return ShellLine(words, word, word[:end] if plain else "", quote)
+    is_quoted = quote != "" or not text.endswith(word)
+    after_break = max((end for end, char in enumerate(word, start=1) if char in breaks), default=0)
+    fixed = "" if is_quoted else word[:after_break]  # in quotes, a break has no effect
+    return ShellLine(words, word, fixed, quote)
 
 
 class BashComplete(shell_completion.BashComplete):
-    """click's support for bash."""
+    """Support for bash, in place of click's."""
 
-    source_template = SOURCE
+    source_template = BASH_SCRIPT
 
     def get_completion_args(self) -> tuple[list[str], str]:
         """Returns the words between the program's name and the cursor, and the word at the cursor."""
@@ -91,17 +94,18 @@ class BashComplete(shell_completion.BashComplete):
         return line.words[1:], line.word
 
     def format_completion(self, item: CompletionItem[str]) -> str:
-        """Returns ``plain,VALUE``, where VALUE replaces the part of the word that bash does not keep."""
+        """Returns ``plain,TEXT``, where TEXT is for the part of the word at the cursor that bash replaces."""
         line = self._line()
-        option, equals, value = line.word.partition("=")
         word = item.value
-        if equals and line.word.startswith("-") and not word.startswith(line.word) and word.startswith(value):
+        option, equals, value = line.word.partition("=")
+        is_option_value = equals and option.startswith("-") and word.startswith(value)
+        if is_option_value and not word.startswith(line.word):
             word = f"{option}={word}"
-        kept = line.kept if word.startswith(line.kept) else ""
-        return f"{item.type},{line.quoted(word.removeprefix(kept))}"
+        return f"{item.type},{line.escaped(word.removeprefix(line.fixed))}"
 
     def _line(self) -> ShellLine:
-        return line_of(os.environ.get("COMP_LINE", ""), os.environ.get("COMP_WORDBREAKS", ""))
+        """Returns the line that bash completes."""
+        return parse_line(os.environ.get("COMP_LINE", ""), os.environ.get("COMP_WORDBREAKS", ""))
 
 
 def register() -> None:
@@ -112,22 +116,22 @@ def register() -> None:
 Completer = Callable[[click.Context, click.Parameter, str], list[str]]
 
 
-def name_completer(ask: Callable[[ControlClient], Awaitable[Sequence[Any]]]) -> Completer:
-    """Returns a completer of the names that a client lists. Without a running server it completes nothing."""
+def name_completer(fetch: Callable[[ControlClient], Awaitable[Sequence[Any]]]) -> Completer:
+    """Returns a completer of the names of what is fetched. Without a running server it completes nothing."""
 
     def complete(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
         try:
             with ctx.scope(cleanup=False):
-                entities = run(ask, running=True)
+                entities = run(fetch, running=True)
         except (GatewayError, click.ClickException):
             return []
-        return [named.name for named in entities if named.name.startswith(incomplete)]
+        return [entity.name for entity in entities if entity.name.startswith(incomplete)]
 
     return complete
 
 
-def several(completer: Completer) -> Completer:
-    """Returns a completer of the last of several names with commas between them."""
+def comma_separated(completer: Completer) -> Completer:
+    """Returns a completer of the last name in a list with commas. It leaves out the names that are in the list."""
 
     def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
         before, comma, last = incomplete.rpartition(",")
@@ -142,18 +146,18 @@ def complete_apps(_ctx: click.Context, _param: click.Parameter, incomplete: str)
     return [name for name in APPS if name.startswith(incomplete)]
 
 
-async def _tokens(client: ControlClient) -> list[TokenView]:
+async def _usable_tokens(client: ControlClient) -> list[TokenView]:
     return [token for token in await client.tokens() if not token.outlived]
 
 
-TOKENS = name_completer(_tokens)
+TOKENS = name_completer(_usable_tokens)
 GROUPS = name_completer(lambda client: client.groups())
 CHANNELS = name_completer(lambda client: client.channels())
 MODELS = name_completer(lambda client: client.models())
 PRESETS = name_completer(lambda client: client.presets())
 
 
-COMPINIT = "(( $+functions[compdef] )) || { autoload -Uz compinit && compinit; }"
+LOAD_ZSH_COMPLETION = "(( $+functions[compdef] )) || { autoload -Uz compinit && compinit; }"
 
 
 @click.command(
@@ -172,8 +176,8 @@ def completion(shell: str) -> None:
     if completion_class is None:
         raise click.UsageError(f"no completion for {shell}")
     script = completion_class(click.get_current_context().find_root().command, {}, PROGRAM, COMPLETE).source()
-    if shell == "fish":  # click's script splits at every comma, but a value may be a list
+    if shell == "fish":  # click's script splits at every comma, but a value may contain commas
         script = script.replace('string split ","', 'string split --max 1 ","')
     elif shell == "zsh":  # zsh may not have loaded its completion system
-        script = script.replace(f"#compdef {PROGRAM}\n", f"#compdef {PROGRAM}\n\n{COMPINIT}\n", 1)
+        script = script.replace(f"#compdef {PROGRAM}\n", f"#compdef {PROGRAM}\n\n{LOAD_ZSH_COMPLETION}\n", 1)
     out(script)

@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from gateway.client.control import ControlClient
-from gateway.commands.completion import GROUPS, MODELS, PRESETS, TOKENS, Completer, several
+from gateway.commands.completion import GROUPS, MODELS, PRESETS, TOKENS, Completer, comma_separated
 from gateway.commands.options import ParsedText, Patch, now
 from gateway.domain.errors import BadRequest
 from gateway.domain.field_kinds import Option, Reader, json_value
@@ -62,7 +62,7 @@ def _click_option(option: Option) -> Callable[[F], F]:
             settings["type"] = ParsedText(option.metavar.lower(), _value_reader(option.read, many=option.multiple))
     if option.completes:
         completer = COMPLETERS[option.completes]
-        settings["shell_complete"] = several(completer) if option.multiple else completer
+        settings["shell_complete"] = comma_separated(completer) if option.multiple else completer
     return click.option(option.flags, option.name, **settings)
 
 

@@ -7,7 +7,7 @@ import click
 from gateway.client.control import ControlClient
 from gateway.commands import formatting
 from gateway.commands.base import Command, Noun
-from gateway.commands.completion import CHANNELS, MODELS, several
+from gateway.commands.completion import CHANNELS, MODELS, comma_separated
 from gateway.commands.options import SOME, confirm, json_option, names_type, yes_option
 from gateway.commands.output import ListColumn, notify, out, out_json, out_list, out_pairs, table, terminal_width
 from gateway.commands.price_set import extra_rows, set_price
@@ -57,7 +57,7 @@ IMPORT_COLUMNS = [
     "models",
     type=names_type("leave the option out for all"),
     multiple=True,
-    shell_complete=several(MODELS),
+    shell_complete=comma_separated(MODELS),
     help="Only prices of these models: a,b.",
 )
 @click.option(

@@ -11,7 +11,7 @@ from gateway.client.control import ControlClient
 from gateway.commands import formatting
 from gateway.commands.base import Command
 from gateway.commands.call_filters import CallQuery, call_query, filter_options, no_match_note
-from gateway.commands.completion import several
+from gateway.commands.completion import comma_separated
 from gateway.commands.options import ParsedText, json_option, now
 from gateway.commands.output import ListColumn, notify, out, out_json, out_list
 from gateway.commands.session import run
@@ -98,7 +98,7 @@ class Grouping(msgspec.Struct, frozen=True):
     type=DIMENSION_NAMES,
     multiple=True,
     metavar="NAMES",
-    shell_complete=several(lambda _ctx, _param, text: [name for name in DIMENSIONS if name.startswith(text)]),
+    shell_complete=comma_separated(lambda _ctx, _param, text: [name for name in DIMENSIONS if name.startswith(text)]),
     help=f"Group by this (default: model): {', '.join(DIMENSIONS)}. Two can be combined: token,model, or month, day "
     "or hour with another one.",
 )

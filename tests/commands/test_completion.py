@@ -13,7 +13,7 @@ from click.shell_completion import CompletionItem
 from msgspec.structs import replace
 
 from gateway.commands.base import Command
-from gateway.commands.completion import CHANNELS, GROUPS, MODELS, TOKENS, BashComplete, Completer, several
+from gateway.commands.completion import CHANNELS, GROUPS, MODELS, TOKENS, BashComplete, Completer, comma_separated
 from gateway.commands.session import CommandSession
 from gateway.domain.errors import Unavailable
 from tests import fork_server
@@ -133,9 +133,9 @@ def test_names_are_those_of_the_running_server(completer: Completer, begin: str,
 
 def test_the_last_of_several_names_is_completed() -> None:
     two = Control({"GET /groups": [GROUP, replace(GROUP, name="friends")]})
-    assert completed(several(GROUPS), "fr", two) == ["friends"]
-    assert completed(several(GROUPS), "friends,", two) == ["friends,default"]
-    assert completed(several(GROUPS), "x,fr", two) == ["x,friends"]
+    assert completed(comma_separated(GROUPS), "fr", two) == ["friends"]
+    assert completed(comma_separated(GROUPS), "friends,", two) == ["friends,default"]
+    assert completed(comma_separated(GROUPS), "x,fr", two) == ["x,friends"]
 
 
 def test_nothing_is_shown_when_no_question_is_possible() -> None:
