@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
@@ -26,6 +26,7 @@ from gateway.commands.usage_summary import summary
 from gateway.commands.usage_tail import tail
 from gateway.domain.call import (
     EXPLAINED_MARKS,
+    Attempt,
     Outcome,
     is_call_id,
     outcome_text,
@@ -130,6 +131,16 @@ def _columns(calls: Sequence[CallView]) -> list[ListColumn]:
     return [status if column.heading == status.heading else column for column in COLUMNS]
 
 
+class CallDetails(NamedTuple):
+    """A call, and what other calls say about it."""
+
+    call: CallView
+    retry_text: str
+    """Which retry it is, and the calls that it repeats; empty if it is none."""
+    typical: SumRow | None
+    """The sums of the answered calls of its model in the week before it; None if there are none."""
+
+
 @usage.command("show", examples=["tollkeeper usage show last", "tollkeeper usage show req_019aa0c3d2f15b8e3c5e4d6a7b"])
 @click.argument("call_id", metavar="[ID]", default=LAST)
 @json_option
@@ -143,10 +154,14 @@ def show_call(call_id: str, *, as_json: bool) -> None:
         out_json(run(lambda client: _find_call(client, call_id)))
         return
 
-    async def work(client: ControlClient) -> tuple[CallView, str, SumRow | None, str]:
-        return *await _fetch_details(client, call_id), await formatting.balance_outlook_text(client)
+    async def work(client: ControlClient) -> tuple[CallDetails, str]:
+        return await _fetch_details(client, call_id), await formatting.balance_outlook_text(client)
 
-    _print(*run(work))
+    details, balance_now = run(work)
+    call = details.call
+    out_pairs([*_request_pairs(details), *_time_pairs(details), *_money_pairs(call, balance_now), *_record_pairs(call)])
+    for number, attempt in enumerate(call.attempts, start=1):
+        out(plain(f"attempt {number}  {_attempt_text(call, attempt)}", limit=500))
 
 
 async def _find_call(client: ControlClient, call_id: str) -> CallView:
@@ -193,17 +208,15 @@ async def _fetch_retry_text(client: ControlClient, call: CallView) -> str:
     return f"{call.retry} of the same call{f'; before it: {before}' if before else ''}"
 
 
-async def _fetch_details(client: ControlClient, call_id: str) -> tuple[CallView, str, SumRow | None]:
-    """Returns the call, the calls that it repeats, and the sums of the answered calls of its model in the week before
-    it; None if there are none.
-    """
-    view = await _find_call(client, call_id)
+async def _fetch_details(client: ControlClient, call_id: str) -> CallDetails:
+    """Returns the call and what other calls say about it. Raises NotFound or Quit if there is no such call."""
+    call = await _find_call(client, call_id)
     typical = None
-    if view.model:
-        since, until = view.time_ms - 7 * 86_400_000, view.time_ms
-        answered = await client.summary(since=since, until=until, percentiles=True, model=view.model, words=ANSWERED)
+    if call.model:
+        since, until = call.time_ms - 7 * 86_400_000, call.time_ms
+        answered = await client.summary(since=since, until=until, percentiles=True, model=call.model, words=ANSWERED)
         typical = answered.total if answered.total.calls else None
-    return view, await _fetch_retry_text(client, view), typical
+    return CallDetails(call, await _fetch_retry_text(client, call), typical)
 
 
 def _typical_times(row: SumRow | None) -> str:
@@ -232,54 +245,72 @@ def cancel_call(call_id: str) -> None:
     notify(f"Call {call_id} cancelled.")
 
 
-def _print(call: CallView, retry: str, typical: SumRow | None, balance_now: str) -> None:
-    """Print a call in detail, then each attempt on a line."""
+def _request_pairs(details: CallDetails) -> list[tuple[str, str]]:
+    """Returns the labels and values that say what was requested, and how the call ended."""
+    call = details.call
+    upstream_model = "" if call.upstream_model in ("", call.model) else f" ({call.upstream_model})"
+    return [
+        ("id", call.id),
+        ("time", formatting.moment(call.time_ms)),
+        ("token", f"{call.token} in group {call.group}" if call.token else "none recognised"),
+        ("app", call.app),
+        ("request", call.request),
+        ("api", f"{call.api} {call.conversion}".rstrip()),
+        ("model", f"{call.model}{upstream_model}"),
+        ("retry", details.retry_text),
+        ("channel", call.channel or "none"),
+        ("status", _status_text(call)),
+        ("error", f"{call.code}: {call.error}" if call.code else call.error),
+    ]
+
+
+def _time_pairs(details: CallDetails) -> list[tuple[str, str]]:
+    """Returns the labels and values that say how long the call took, and why."""
+    call, wait = details.call, wait_of(details.call.marks)
     first = "" if call.first_byte_ms is None else f", first token after {formatting.span(call.first_byte_ms)}"
-    wait = wait_of(call.marks)
-    overhead = f"{max(0.0, call.overhead_us / 1000 - (wait.ms if wait else 0)):.2f}ms before the upstream request"
-    out_pairs(
-        [
-            ("id", call.id),
-            ("time", formatting.moment(call.time_ms)),
-            ("token", f"{call.token} in group {call.group}" if call.token else "none recognised"),
-            ("app", call.app),
-            ("request", call.request),
-            ("api", f"{call.api} {call.conversion}".rstrip()),
-            (
-                "model",
-                call.model if call.upstream_model in ("", call.model) else f"{call.model} ({call.upstream_model})",
-            ),
-            ("retry", retry),
-            ("channel", call.channel or "none"),
-            ("status", _status_text(call)),
-            ("error", f"{call.code}: {call.error}" if call.code else call.error),
-            ("duration", f"{formatting.duration(call) or 'not known'}{first}{', streamed' if call.stream else ''}"),
-            ("usual", _typical_times(typical)),
-            ("waited", f"{formatting.span(wait.ms)} of it for {plain(wait.place)}" if wait else ""),
-            ("" if wait else "waited", _retry_wait_text(call)),
-            ("stayed", call.stay),
-            *(("passed over", plain(text)) for text in passed_channels(call.marks)),
-            ("in the gateway", overhead if call.attempts else ""),
-            ("asked for", size.text() if (size := request_size(call.marks)) is not None else ""),
-            ("usage", _usage_text(call)),
-            *(("", line) for line in formatting.receipt(call)),
-            ("cost", _cost_text(call)),
-            ("held", dollars(call.held_nanos) if call.held_nanos else ""),
-            ("balance", f"{dollars(call.balance_nanos)} after the call" if call.balance_nanos is not None else ""),
-            ("", f"now {balance_now}" if balance_now and call.balance_nanos is not None else ""),
-            ("possible", f"{dollars(call.possible_nanos)} at the upstream, not charged" if call.possible_nanos else ""),
-            ("upstream id", call.upstream_id),
-            ("repeated", _repeated_text(call)),
-            ("marks", ", ".join(mark for mark in call.marks if not mark.startswith(EXPLAINED_MARKS))),
-        ]
-    )
-    for number, attempt in enumerate(call.attempts, start=1):
-        result = f"{attempt.kind.value}: {attempt.reason}" if attempt.kind else attempt.reason or "answered"
-        billed = ", possibly billed" if attempt.billed else ""
-        model = f" as {attempt.model}" if attempt.model else ""
-        key = f" (key {attempt.key})" if attempt.key else ""
-        channel = f"{attempt.channel}{model}{key}"
-        out(plain(f"attempt {number}  {channel}  {call.attempt_status(attempt)}  {result}{billed}", limit=500))
+    overhead_ms = max(0.0, call.overhead_us / 1000 - (wait.ms if wait else 0))
+    return [
+        ("duration", f"{formatting.duration(call) or 'not known'}{first}{', streamed' if call.stream else ''}"),
+        ("usual", _typical_times(details.typical)),
+        ("waited", f"{formatting.span(wait.ms)} of it for {plain(wait.place)}" if wait else ""),
+        ("" if wait else "waited", _retry_wait_text(call)),
+        ("stayed", call.stay),
+        *(("passed over", plain(text)) for text in passed_channels(call.marks)),
+        ("in the gateway", f"{overhead_ms:.2f}ms before the upstream request" if call.attempts else ""),
+    ]
+
+
+def _money_pairs(call: CallView, balance_now: str) -> list[tuple[str, str]]:
+    """Returns the labels and values that say what the call used and cost."""
+    size, balance = request_size(call.marks), call.balance_nanos
+    return [
+        ("asked for", size.text() if size is not None else ""),
+        ("usage", _usage_text(call)),
+        *(("", line) for line in formatting.receipt(call)),
+        ("cost", _cost_text(call)),
+        ("held", dollars(call.held_nanos) if call.held_nanos else ""),
+        ("balance", f"{dollars(balance)} after the call" if balance is not None else ""),
+        ("", f"now {balance_now}" if balance_now and balance is not None else ""),
+        ("possible", f"{dollars(call.possible_nanos)} at the upstream, not charged" if call.possible_nanos else ""),
+    ]
+
+
+def _record_pairs(call: CallView) -> list[tuple[str, str]]:
+    """Returns the labels and values that say how the call is recorded, here and at the upstream."""
+    return [
+        ("upstream id", call.upstream_id),
+        ("repeated", _repeated_text(call)),
+        ("marks", ", ".join(mark for mark in call.marks if not mark.startswith(EXPLAINED_MARKS))),
+    ]
+
+
+def _attempt_text(call: CallView, attempt: Attempt) -> str:
+    """Returns an attempt's channel, status and result: ``openai as gpt-5  503  server: overloaded``."""
+    model = f" as {attempt.model}" if attempt.model else ""
+    key = f" (key {attempt.key})" if attempt.key else ""
+    result = f"{attempt.kind.value}: {attempt.reason}" if attempt.kind else attempt.reason or "answered"
+    billed = ", possibly billed" if attempt.billed else ""
+    return f"{attempt.channel}{model}{key}  {call.attempt_status(attempt)}  {result}{billed}"
 
 
 def _status_text(call: CallView) -> str:
