@@ -30,6 +30,7 @@ from gateway.commands.env import target_of
 from gateway.commands.exit_codes import Exit, Quit
 from gateway.commands.options import SOME, ParsedText, WholeNumber, now, without_none
 from gateway.commands.output import notify
+from gateway.commands.run_files import private_files
 from gateway.commands.session import run
 from gateway.commands.signal_relay import SignalRelay
 from gateway.domain.budget import Budget, Window
@@ -129,27 +130,34 @@ def run_program(
     else:
         require_api(program)
     runs = FormerRuns(program=_label(program, command[1:]), folder=Path.cwd().name or "root", arguments=command[1:])
-    body: dict[str, Any] = {
+    body = {
         "name": f"{runs.program}-{runs.folder}-{secrets.token_hex(3)}",
         "note": _note(runs.program),
         "expires": expires or now() + LEASE_MS,
         "budgets": [Budget(window=Window.EVER, nanos=Nanos(budget))] if budget is not None else [],
+        "fit_output": fit_output,
+        **without_none(group=group, hold_output=hold_output),
     }
-    body |= without_none(group=group, hold_output=hold_output) | {"fit_output": fit_output}
-    with (
-        SignalRelay() as relay,
-        _own_token(body, extended=expires is None) as created,
-        tempfile.TemporaryDirectory(prefix="tollkeeper-run-", ignore_cleanup_errors=True) as private,
-    ):
+    with SignalRelay() as relay, _own_token(body, extended=expires is None) as created:
+        code = _supervise(relay, created, [program, *command[1:]], name, model or runs)
+    click.get_current_context().exit(code)
+
+
+def _supervise(
+    relay: SignalRelay, created: NewToken, command: Sequence[str], name: str, model: str | FormerRuns
+) -> int:
+    """Run a program, which may be the app ``name``, with the key of a token. Returns its exit code."""
+    program, *arguments = command
+    with tempfile.TemporaryDirectory(prefix="tollkeeper-run-", ignore_cleanup_errors=True) as private:
         folder = Path(private)  # only this user can read it
-        launch, environment = run(lambda client: _prepare(client, created, name, model or runs, folder), running=True)
+        launch, environment = run(lambda client: _prepare(client, created, name, model, folder), running=True)
         if launch.warning:
             notify(f"note: {launch.warning}")
-        with _own_files(launch, folder):
-            code = relay.supervise([program, *launch.arguments, *command[1:]], environment)
+        with private_files(launch, folder):
+            code = relay.supervise([program, *launch.arguments, *arguments], environment)
         if launch.note and stdin.on_terminal() and _has_called(created):
             notify(launch.note)
-    click.get_current_context().exit(code)
+    return code
 
 
 def app_of(program: str, arguments: Sequence[str]) -> str:
@@ -168,7 +176,8 @@ async def _prepare(
 ) -> tuple[Launch, Mapping[str, str]]:
     """Returns how to start the program, and its environment. Prints which model was chosen.
 
-    Raises Quit if the token does not see the model.
+    ``model`` is the model that the owner named, or the former runs by which it is chosen. Raises Quit if the token does
+    not see the model.
     """
     models, app = await client.models(created.token.id), find_app(name) if name else None
     if isinstance(model, FormerRuns):
@@ -177,7 +186,8 @@ async def _prepare(
         first, choice_text = model, ""
     target = target_of(models, base_url=(await client.status()).address, key=created.key, model=first)
     launch = app.launch_for(target, folder) if app else generic_launch(target)
-    if app and launch != app.launch_for(msgspec.structs.replace(target, model=""), folder):
+    is_model_used = app and launch != app.launch_for(msgspec.structs.replace(target, model=""), folder)
+    if is_model_used:
         if choice_text:
             notify(choice_text)
     elif not isinstance(model, FormerRuns):
@@ -191,8 +201,9 @@ async def _choose_model(
     """Returns the model that the program's arguments name, else the one to start with; and a sentence about the choice,
     which is empty if the arguments name the model.
     """
-    if arguments := [name for name in runs.model_arguments if name in names]:
-        return arguments[0], ""
+    models = [name for name in runs.model_arguments if name in names]
+    if models:
+        return models[0], ""
     choice = await find_model(client, names, family=app.family if app else (), runs=runs)
     text = f"{runs.program} starts with {plain(choice.model)}, {choice.reason}; --model chooses another one"
     return choice.model, text
@@ -229,7 +240,7 @@ def _own_token(body: dict[str, Any], *, extended: bool) -> Iterator[NewToken]:
         return await client.add_token(body)
 
     created = run(create, running=True)
-    ended, started = threading.Event(), True
+    ended, is_started = threading.Event(), True
     extension = threading.Thread(
         target=_keep_extending, args=(click.get_current_context(), created.token.id, ended), daemon=True
     )
@@ -238,16 +249,16 @@ def _own_token(body: dict[str, Any], *, extended: bool) -> Iterator[NewToken]:
             extension.start()
         yield created
     except (GatewayError, Quit):
-        started = False
+        is_started = False
         raise
     finally:
         ended.set()
         if extended:
             extension.join()  # a late extension must not follow the end
         try:
-            text = run(lambda client: _end_token(client, created.token), running=True)
-            if started:
-                notify(text)
+            summary = run(lambda client: _end_token(client, created.token), running=True)
+            if is_started:
+                notify(summary)
         except (GatewayError, Quit) as error:
             notify(f"the token '{created.token.name}' could not be ended, but will expire: {error}")
 
@@ -263,17 +274,17 @@ def _has_called(created: NewToken) -> bool:
 async def _end_token(client: ControlClient, token: TokenView) -> str:
     """Let the token expire, or remove it if it was never used. Returns a line about its calls."""
     view = await client.token(token.id)
-    last = (await client.calls(token=token.id, limit=1)).calls
-    if not (view.calls or last):
+    newest = next(iter((await client.calls(token=token.id, limit=1)).calls), None)
+    if not (view.calls or newest):
         await client.remove_token(token.id)
         return f"{plain(view.name)}: no calls"
     await client.edit_token(token.id, {"expires": now()})
     calls = f"{count_text(view.calls, 'call')}, {brief_dollars(view.spent_nanos)}"
-    why = plain(last[0].error.partition("; ")[0]) if last else ""
-    if last and last[0].code.startswith(OWN_BUDGET):
-        calls += f"; a call was rejected: {why}. To allow more: tollkeeper run --budget DOLLARS"
+    error = plain(newest.error.partition("; ")[0]) if newest else ""
+    if newest and newest.code.startswith(OWN_BUDGET):
+        calls += f"; a call was rejected: {error}. To allow more: tollkeeper run --budget DOLLARS"
     elif not view.calls:
-        calls = f"no call was accepted: {why}"
+        calls = f"no call was accepted: {error}"
     return f"{plain(view.name)}: {calls}; see tollkeeper usage list --token {word(view.name)}"
 
 
@@ -282,72 +293,6 @@ def _keep_extending(context: click.Context, token: str, ended: threading.Event) 
     while not ended.wait(LEASE_MS / 2_000):
         with suppress(GatewayError, Quit, OSError), context.scope(cleanup=False):  # the server may be restarting
             run(lambda client: client.edit_token(token, {"expires": now() + LEASE_MS}), running=True)
-
-
-@contextmanager
-def _own_files(launch: Launch, folder: Path) -> Iterator[None]:
-    """Put our files into ``folder``, with links to everything else in the program's real folder. At the end, save what
-    the program wrote there in the real folder.
-    """
-    for name, text in launch.files.items():
-        with os.fdopen(
-            os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8"
-        ) as file:
-            file.write(text)
-    if not launch.folder_variable:
-        yield
-        return
-    real = Path(os.environ.get(launch.folder_variable) or click.get_app_dir(launch.folder_default))
-    linked = set()
-    with suppress(OSError):  # the folder may not exist, and Windows may not allow links
-        for entry in real.iterdir():
-            if entry.name not in launch.files:
-                (folder / entry.name).symlink_to(entry)
-                linked.add(entry.name)
-    try:
-        yield
-    finally:
-        written = [entry for entry in folder.iterdir() if entry.name not in launch.files and not entry.is_symlink()]
-        saved = [_save(entry, real / entry.name, replace=entry.name in linked) for entry in written]
-        if not all(saved):
-            _keep_folder(folder, launch)
-
-
-def _save(entry: Path, target: Path, *, replace: bool) -> bool:
-    """Copy what the program wrote to its real folder. If another program has written the same name in the meantime, the
-    copy gets another name.
-
-    The target is replaced atomically, also through a link. Returns whether the copy succeeded.
-    """
-    taken = target.exists() and not replace
-    shown = target.with_name(f"{target.name}-{secrets.token_hex(3)}") if taken else target
-    target = Path(os.path.realpath(shown))
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".tollkeeper-", dir=target.parent, ignore_cleanup_errors=True) as temp:
-            copy = Path(temp, entry.name)
-            if entry.is_dir():
-                shutil.copytree(entry, copy, symlinks=True)
-            else:
-                shutil.copy2(entry, copy)
-            copy.replace(target)
-    except OSError as error:
-        why = plain(error.strerror or str(error), 1_000)
-        notify(f"{plain(entry.name)} could not be saved in {plain(str(target.parent), 1_000)}: {why}")
-        return False
-    if taken:
-        name = plain(entry.name)
-        notify(f"note: another program has also written {name}; the version of this one is {plain(str(shown), 1_000)}")
-    return True
-
-
-def _keep_folder(folder: Path, launch: Launch) -> None:
-    """Keep the temporary folder under another name, without our files, which contain the key."""
-    with suppress(OSError):
-        for name in launch.files:
-            (folder / name).unlink(missing_ok=True)
-        new_folder = folder.rename(folder.with_name(f"{folder.name}-kept"))
-        notify(f"what the program wrote is in {plain(str(new_folder), 1_000)}; copy it before the system removes it")
 
 
 def _label(program: str, arguments: Sequence[str]) -> str:
