@@ -1,5 +1,6 @@
 """App: the aiohttp application of the control surface. One table maps requests to handlers."""
 
+import asyncio
 import logging
 import re
 from collections.abc import Awaitable, Callable
@@ -122,6 +123,8 @@ def control_app(engine: Engine, secret: str) -> web.Application:
     """Returns the application. ``secret`` is the secret in the runfile, which the owner's front ends read."""
     engine.upstreams.redaction.protect(secret)
     app = web.Application(client_max_size=BODY_LIMIT, middlewares=[_guard_requests(secret)])
+    app[calls.SEARCH_TURN], app[usage.SUM_TURN] = asyncio.Semaphore(), asyncio.Semaphore()
+    app[price_news.NEWS_CACHE] = price_news.NewsCache()
     edits = ConfigEdits(engine)
     for method, path, handler in ROUTES:
         app.router.add_route(method, "/control" + _NAME.sub(r"{\1:[^/]+}", path), _bind(handler, edits))

@@ -31,6 +31,9 @@ from gateway.store.sums import FOREVER
 SEARCH_S = 0.5
 """The maximum time to search for one page, in seconds."""
 
+SEARCH_TURN = web.AppKey("search_turn", asyncio.Semaphore)
+"""Allows one search of the call log at a time, because a search competes with the thread that serves calls."""
+
 _encode = msgspec.json.Encoder().encode
 
 _EXACT = {
@@ -91,7 +94,7 @@ async def list_calls(edits: ConfigEdits, request: web.Request) -> web.Response:
 
     if len(running) == limit:
         return _json(_encode(CallPage(calls=running, cursor=running[-1].id, left=calls.count)))
-    async with edits.searching:
+    async with request.app[SEARCH_TURN]:
         try:
             return _json(await asyncio.to_thread(search))
         finally:

@@ -27,7 +27,6 @@ from gateway.domain.history import (
     undone_entries,
 )
 from gateway.domain.key_owners import revivals
-from gateway.domain.price_news import PriceNews
 from gateway.domain.registry import Change, Registry, with_changes
 from gateway.domain.settings import ExpiringRecords
 from gateway.domain.text import plain
@@ -42,13 +41,6 @@ class ConfigEdits:
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
-        self.searching = asyncio.Semaphore()
-        """Allows one search of the call log at a time, because a search competes with the thread that serves calls."""
-        self.summing = asyncio.Semaphore()
-        """Allows one filtered sum at a time. Sums do not share ``searching``, because they read the whole log and would
-        block searches for long."""
-        self.price_news: dict[str, tuple[Registry, int, PriceNews]] = {}
-        """The latest news about prices, with the configuration and the hour that they are for."""
         self.source = ChangeSource()
         self.accepts = ""
         """The error code of the warning that the owner has accepted; empty if none."""
@@ -93,7 +85,8 @@ class ConfigEdits:
     async def commit(self, done: str, undone: str, *changes: Change, undoes: int = 0) -> dict[str, str]:
         """Make the changes, all or none, and add them to the history.
 
-        ``done`` says what was changed, ``undone`` what is true once that is undone. Raises Unavailable if the changes
+        ``done`` says what was changed, ``undone`` what is true once that is undone; ``undoes`` is the id of the entry
+        that the changes undo, or 0. Raises Unavailable if the changes
         cannot be written, and Conflict ``revives_key`` if a key or token would work again and the owner has not
         accepted that. With many changes the slow parts run in threads, so that calls can proceed; Conflict
         ``changed_meanwhile`` is raised if the configuration changes in that time.
@@ -141,7 +134,7 @@ class ConfigEdits:
         thread; else the engine makes it.
         """
         models = sum(len(change.value.models) for change in changes if isinstance(change.value, Channel))
-        if len(changes) + models < 200:  # these take milliseconds
+        if len(changes) + models < 200:  # so few take milliseconds
             return change_history.changes_of(changes, before, after), None
         entity_changes = await asyncio.to_thread(change_history.changes_of, changes, before, after)
         return entity_changes, await asyncio.to_thread(Catalog, after, self.engine.catalog)
@@ -190,9 +183,8 @@ class ConfigEdits:
         kind: HistoryKind = "redo" if kind_of(entry, self.history) == "undo" else "undo"
         root, notes = root_of(entry, self.history), []
         keep_days = plan.registry.settings.keep_days
-        if keep_days > self.registry.settings.keep_days and has_deleted(
-            self.engine.store.calls, self.now - keep_days * DAY
-        ):
+        keeps_longer = keep_days > self.registry.settings.keep_days
+        if keeps_longer and has_deleted(self.engine.store.calls, self.now - keep_days * DAY):
             notes.append("call records that were deleted in the meantime do not come back")
         done = f"{'redid' if kind == 'redo' else 'undid'} change {root.id}: {root.done}"
         undone = root.undone if kind == "redo" else f"{root.done} again"
@@ -218,5 +210,6 @@ def edit_text(noun: str, old: Channel | Group | Token, new: Channel | Group | To
 
 
 def _not_written(exc: OSError) -> Unavailable:
+    """Returns the error of a change that could not be written."""
     reason = plain(exc.strerror or str(exc))
     return Unavailable(f"nothing was changed, because the change cannot be written: {reason}", code="store_failed")

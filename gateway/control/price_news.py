@@ -24,19 +24,33 @@ MOST = 500
 """The maximum number of rows of each kind."""
 
 
+class NewsCache:
+    """The latest news."""
+
+    def __init__(self) -> None:
+        self.registry: Registry | None = None
+        """The configuration that they are for; None before the first ones."""
+        self.hour = 0
+        """The hour in which they were computed, counted from 1970."""
+        self.news = PriceNews()
+
+
+NEWS_CACHE = web.AppKey("news_cache", NewsCache)
+
+
 async def show_news(edits: ConfigEdits, request: web.Request) -> PriceNews:
     """GET /prices/news: the news. They are computed once an hour, and after a change of the configuration."""
     query(request.query, {})
     registry, hour = edits.registry, edits.now // 3_600_000
-    cached = edits.price_news.get("now")
-    if cached is not None and cached[0] is registry and cached[1] == hour:
-        return cached[2]
+    cache = request.app[NEWS_CACHE]
+    if cache.registry is registry and cache.hour == hour:
+        return cache.news
     try:
         price_list = await load()
     except Unavailable:
         return PriceNews()
     news = await asyncio.to_thread(price_news, registry, price_list, edits.now)
-    edits.price_news["now"] = (registry, hour, news)
+    cache.registry, cache.hour, cache.news = registry, hour, news
     return news
 
 

@@ -26,6 +26,10 @@ By = Literal["token", "model", "channel", "group", "app", "api", "token|model"]
 """What the rows of a summary stand for. The keys and names of ``token|model`` are joined with a vertical bar too."""
 TOKEN_AND_MODEL: By = "token|model"
 
+SUM_TURN = web.AppKey("sum_turn", asyncio.Semaphore)
+"""Allows one filtered sum at a time. Sums do not take turns with searches, because they read the whole log and would
+block searches for long."""
+
 _PARAMETERS: dict[str, type] = {"by": str, "since": int, "until": int, "step": str, "percentiles": bool}
 _NO_COUNTS = Counts()
 
@@ -69,7 +73,7 @@ async def summary(edits: ConfigEdits, request: web.Request) -> Summary:
     if not filters:
         return await asyncio.to_thread(_summary, edits.engine.store.calls, edits.registry, by, span)
     selection = CallSelection(calls_query(edits, {**filters, "since": since, "until": until}), SearchDeadline())
-    async with edits.summing:
+    async with request.app[SUM_TURN]:
         try:
             return await asyncio.to_thread(_summary, edits.engine.store.calls, edits.registry, by, span, selection)
         finally:
