@@ -1,7 +1,7 @@
 """List amounts: converts a row of the price list, with prices by length, day, hour and variant, to a price.
 
-A row has standard prices, each of which applies from some day on or in some hours; of those that apply, the last one
-counts. It also has partial prices for variants such as ``flex``, which replace single amounts.
+A row has standard prices. Each applies from some day on, or in some hours; if several apply, the last one counts. A row
+may also have partial prices for variants such as ``flex``. Their amounts replace those of the standard price.
 """
 
 import re
@@ -22,13 +22,14 @@ if TYPE_CHECKING:
 
     Rate = Decimal | TieredPrices | None
 
-_FIELDS = {
+_BASE_FIELDS = {
     "input": "input_mtok",
     "output": "output_mtok",
     "cached_input": "cache_read_mtok",
     "cache_write": "cache_write_mtok",
     "cache_write_long": "cache_write_1h_mtok",
 }
+"""The amounts that are fields of our price, with the list's names for them."""
 _EXTRAS = {
     "input_audio": "input_audio_mtok",
     "input_image": "input_image_mtok",
@@ -42,16 +43,18 @@ _EXTRAS = {
     "reasoning": "output_reasoning_mtok",
     "citations": "output_citation_mtok",
 }
-_THOUSANDS = {"searches": "web_searches_kcount", "file_searches": "storage_searches_kcount"}
-"""Rates that the list states per thousand units."""
-_PER_CALL = "requests_kcount"
+"""The amounts that are among the extras of our price, with the list's names for them."""
+_EXTRA_FEES = {"searches": "web_searches_kcount", "file_searches": "storage_searches_kcount"}
+"""The extras that are charged by the unit, with the list's names for the price of a thousand units."""
+_CALL_FEE = "requests_kcount"
+"""The list's name for the price of a thousand calls."""
 _CHECKED = re.compile(r"(?:verified|checked)[^.]{0,40}?(20\d\d-\d\d-\d\d)", re.IGNORECASE)
 _WORKDAYS = re.compile(r"all day at weekends|weekends\b.{0,60}off-peak all day|monday to friday", re.IGNORECASE)
 """Matches a comment which says that a row's hours apply on working days only. The row has no field for that."""
 
 
-class _StandardPrice(msgspec.Struct, frozen=True):
-    """One of a row's standard prices that applies at some time from now on."""
+class _TimedAmounts(msgspec.Struct, frozen=True):
+    """Amounts in a row, and the time in which they apply."""
 
     since: Millis
     """When it begins; 0 if it has begun."""
@@ -66,23 +69,23 @@ def list_price(model: str, row: "ModelInfo", source: str, now: Millis, upstream_
     The price is zero if the row has no amounts but says that the model is free of charge.
     """
     comments = row.price_comments or ""
-    says_free = row.id.endswith(":free") or "free of charge" in comments.lower()
-    if says_free and not isinstance(row.prices, list) and not _amounts_in(row.prices):
+    is_free = row.id.endswith(":free") or "free of charge" in comments.lower()
+    if is_free and not isinstance(row.prices, list) and not _amounts_in(row.prices):
         return Price(model=model, input=Nanos(0), output=Nanos(0), source=source, updated=now)
     first, *later = _standard_prices(row, now, comments)
     price = price_of(model, first.amounts, source, now, upstream_model)
     if price is None:
         return None
-    rules = [_rule(other.amounts, other.since, other.during, "", upstream_model or model) for other in later]
+    rules = [_rule(standard, "", upstream_model or model) for standard in later]
     for variant, changes in _variants(row, now).items():
         for standard in (first, *later):
             for since, amounts in changes:
-                merged, start = {**standard.amounts, **amounts}, max(since, standard.since)
-                rules.append(_rule(merged, start, standard.during, variant, upstream_model or model))
-    complete = [rule for rule in rules if rule is not None]
-    if not price.per_call and not any(rule.per_call for rule in complete):
-        complete = [msgspec.structs.replace(rule, per_call=None) for rule in complete]
-    return msgspec.structs.replace(price, rules=tuple(complete))
+                changed = _TimedAmounts(max(since, standard.since), standard.during, {**standard.amounts, **amounts})
+                rules.append(_rule(changed, variant, upstream_model or model))
+    complete_rules = [rule for rule in rules if rule is not None]
+    if not price.per_call and not any(rule.per_call for rule in complete_rules):
+        complete_rules = [msgspec.structs.replace(rule, per_call=None) for rule in complete_rules]
+    return msgspec.structs.replace(price, rules=tuple(complete_rules))
 
 
 def price_of(
@@ -92,8 +95,8 @@ def price_of(
 
     Embeddings have no output, so their models need no output price.
     """
-    values = _fields(_amounts_in(listed), upstream_model or model)
-    return None if values is None else Price(model=model, **values, source=source, updated=now)
+    fields = _price_fields(_amounts_in(listed), upstream_model or model)
+    return None if fields is None else Price(model=model, **fields, source=source, updated=now)
 
 
 def list_date(rows: "Iterable[ModelInfo]", now: Millis) -> Millis:
@@ -113,18 +116,18 @@ def list_date(rows: "Iterable[ModelInfo]", now: Millis) -> Millis:
     return max((day for day in starts if day <= now), default=Millis(0))
 
 
-def _standard_prices(row: "ModelInfo", now: Millis, comments: str) -> list[_StandardPrice]:
+def _standard_prices(row: "ModelInfo", now: Millis, comments: str) -> list[_TimedAmounts]:
     """Returns the standard prices, except for those that have ended. The first one applies where no other does."""
     if not isinstance(row.prices, list):
-        return [_StandardPrice(Millis(0), (), _amounts_in(row.prices))]
+        return [_TimedAmounts(Millis(0), (), _amounts_in(row.prices))]
     days = DAYS[:5] if _WORKDAYS.search(comments) else DAYS
-    prices: list[_StandardPrice] = []
+    prices: list[_TimedAmounts] = []
     for price in row.prices:
         since = _start(price.constraint)
         during = _hours(price.constraint, days)
         if since <= now and not during:
-            prices = []  # it replaces all earlier ones
-        prices.append(_StandardPrice(Millis(0) if since <= now else since, during, _amounts_in(price.prices)))
+            prices.clear()  # it replaces all earlier ones
+        prices.append(_TimedAmounts(Millis(0) if since <= now else since, during, _amounts_in(price.prices)))
     return prices
 
 
@@ -132,9 +135,11 @@ def _variants(row: "ModelInfo", now: Millis) -> dict[str, list[tuple[Millis, dic
     """Returns the amounts that each variant replaces, by start, oldest first; the start is 0 if it is past."""
     by_variant: dict[str, list[tuple[Millis, dict[str, Any]]]] = {}
     for variant in row.price_variants or ():
-        names = [*variant.when.values()] if len(variant.when) == 1 and variant.when.keys() <= _SELECTORS else []
-        if names and names[0] in VARIANTS:
-            by_variant.setdefault(names[0], []).append((_start(variant.constraint), _amounts_in(variant.prices)))
+        if len(variant.when) != 1:
+            continue  # our prices have no variants that two parameters select together
+        ((parameter, name),) = variant.when.items()
+        if parameter in _SELECTORS and name in VARIANTS:
+            by_variant.setdefault(name, []).append((_start(variant.constraint), _amounts_in(variant.prices)))
     timelines = {}
     for name, changes in by_variant.items():
         starts = {Millis(0) if since <= now else since for since, _ in changes}
@@ -147,7 +152,9 @@ _SELECTORS = frozenset({"processing", "service_tier", "speed"})
 
 
 def _amounts_at(changes: "Sequence[tuple[Millis, dict[str, Any]]]", moment: Millis) -> dict[str, Any]:
-    """Returns the amounts of a variant at a time. If several changes have the same amount, the first one counts."""
+    """Returns the amounts of a variant at a time. If several changes have an amount of the same name, the first one
+    counts.
+    """
     merged: dict[str, Any] = {}
     for since, amounts in changes:
         if since <= moment:
@@ -155,35 +162,46 @@ def _amounts_at(changes: "Sequence[tuple[Millis, dict[str, Any]]]", moment: Mill
     return merged
 
 
-def _rule(
-    amounts: Mapping[str, Any], since: Millis, during: tuple[PriceHours, ...], variant: str, model: str
-) -> PriceRule | None:
-    values = _fields(amounts, model)
-    return None if values is None else PriceRule(since=since, during=during, variant=variant, **values)
+def _rule(standard: _TimedAmounts, variant: str, model: str) -> PriceRule | None:
+    """Returns the rule of a price that applies later, in some hours, or for a variant; None if it is incomplete."""
+    fields = _price_fields(standard.amounts, model)
+    if fields is None:
+        return None
+    return PriceRule(since=standard.since, during=standard.during, variant=variant, **fields)
 
 
-def _fields(amounts: Mapping[str, Any], model: str) -> dict[str, Any] | None:
-    """Returns the fields of a price; None if input or output is missing."""
-    rates = {ours: amounts.get(theirs) for ours, theirs in _FIELDS.items()}
-    base: dict[str, Any] = {ours: _nanos(rate, 0) for ours, rate in rates.items()}
+def _price_fields(amounts: Mapping[str, Any], model: str) -> dict[str, Any] | None:
+    """Returns the fields that a price and a rule share; None if there is no amount for input or output."""
+    rates: dict[str, Rate] = {field: amounts.get(listed) for field, listed in _BASE_FIELDS.items()}
+    base = {field: _nanos(rate, 0) for field, rate in rates.items()}
     if base["output"] is None and is_embedding_model(model):
         base["output"] = Nanos(0)
     if base["input"] is None or base["output"] is None:
         return None
-    more = {ours: amounts[theirs] for ours, theirs in _EXTRAS.items() if amounts.get(theirs) is not None}
-    base["extras"] = {ours: _nanos(rate, 0) for ours, rate in more.items()}
-    for ours, theirs in _THOUSANDS.items():
-        if (fee := _nanos(amounts.get(theirs), 0)) is not None:
-            base["extras"][ours] = Nanos(fee // 1000)
-    base["per_call"] = Nanos((_nanos(amounts.get(_PER_CALL), 0) or 0) // 1000)
-    starts = _starts([*rates.values(), *more.values()])
-    base["tiers"] = tuple(_tier(start, rates, more, base["output"]) for start in starts)
-    return base
+    extra_rates: dict[str, Rate] = {extra: amounts[listed] for extra, listed in _EXTRAS.items() if listed in amounts}
+    extras = {extra: _nanos(rate, 0) for extra, rate in extra_rates.items()}
+    for extra, listed in _EXTRA_FEES.items():
+        if listed in amounts:
+            extras[extra] = _fee(amounts[listed])
+    per_call = _fee(amounts[_CALL_FEE]) if _CALL_FEE in amounts else Nanos(0)
+    starts = _starts([*rates.values(), *extra_rates.values()])
+    tiers = tuple(_tier(start, rates, extra_rates, base["output"]) for start in starts)
+    return {**base, "extras": extras, "per_call": per_call, "tiers": tiers}
 
 
-def _tier(start: int, rates: "Mapping[str, Rate]", more: "Mapping[str, Rate]", output: Nanos) -> Tier:
-    amounts: dict[str, Any] = {ours: _nanos(rate, start) for ours, rate in rates.items() if rate is not None}
-    extras: dict[str, Any] = {ours: _nanos(rate, start) for ours, rate in more.items() if getattr(rate, "tiers", ())}
+def _fee(rate: "Rate") -> Nanos:
+    """Returns the price of a unit, by that of a thousand."""
+    return Nanos((_nanos(rate, 0) or 0) // 1000)
+
+
+def _tier(start: int, rates: "Mapping[str, Rate]", extra_rates: "Mapping[str, Rate]", output: Nanos) -> Tier:
+    """Returns the amounts of calls with more than ``start`` input tokens. ``output`` is for models without an output
+    rate. Only the extras that change with the length are in a tier.
+    """
+    amounts: dict[str, Any] = {field: _nanos(rate, start) for field, rate in rates.items() if rate is not None}
+    extras: dict[str, Any] = {
+        extra: _nanos(rate, start) for extra, rate in extra_rates.items() if getattr(rate, "tiers", ())
+    }
     return Tier(above=start, **{"output": output, **amounts}, extras=extras)
 
 
@@ -194,6 +212,7 @@ def _amounts_in(listed: "ModelPrice | Mapping[str, Any]") -> dict[str, Any]:
 
 
 def _start(constraint: object) -> Millis:
+    """Returns when a constraint begins to apply; 0 if it has no first day."""
     day = getattr(constraint, "start_date", None)
     return Millis(0) if day is None else _midnight(day)
 
@@ -208,14 +227,15 @@ def _hours(constraint: object, days: Any) -> tuple[PriceHours, ...]:
     start, end = (getattr(constraint, name, None) for name in ("start_time", "end_time"))
     if not isinstance(start, time) or not isinstance(end, time):
         return ()
-    first, last = (at.hour * 60 + at.minute - _offset(at) for at in (start, end))
-    return (PriceHours(days=days, start=first % 1440, end=last % 1440 or 1440),)
+    first, last = (_utc_minute(start), _utc_minute(end))
+    return (PriceHours(days=days, start=first, end=last or 1440),)
 
 
-def _offset(at: time) -> int:
-    """Returns the offset from UTC in minutes."""
-    offset = datetime.combine(date(1970, 1, 1), at).utcoffset()
-    return 0 if offset is None else round(offset.total_seconds() / 60)
+def _utc_minute(moment: time) -> int:
+    """Returns the minute of the day in UTC."""
+    offset = datetime.combine(date(1970, 1, 1), moment).utcoffset()
+    offset_minutes = 0 if offset is None else round(offset.total_seconds() / 60)
+    return (moment.hour * 60 + moment.minute - offset_minutes) % 1440
 
 
 def _starts(rates: "Iterable[Rate]") -> list[int]:
@@ -224,7 +244,7 @@ def _starts(rates: "Iterable[Rate]") -> list[int]:
 
 
 def _nanos(rate: "Rate", input_tokens: int) -> Nanos | None:
-    """Returns the rate of calls with more than this many input tokens, in nano-dollars per million; None without a
+    """Returns the rate of calls with more than this many input tokens, in nano-dollars per million; None if there is no
     rate.
     """
     if rate is None:
