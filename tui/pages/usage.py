@@ -17,7 +17,8 @@ from tui import format as fmt
 from tui import glyphs
 from tui.pages.base import AnyPage, ConsolePage, Verb
 from tui.pages.list_page import edit_filter
-from tui.pages.usage_chart import MEASURES, Bars, ChartPlan, Measure, bars_of, chart, is_known
+from tui.pages.usage_bars import MEASURES, Bars, ChartPlan, Measure, bars_of, is_known
+from tui.pages.usage_chart import chart
 from tui.pages.usage_cursor import DIMENSIONS, Layout, click, move_bar, move_series, open_calls
 from tui.pages.usage_panels import (
     WEEKDAYS,
@@ -198,7 +199,7 @@ class UsagePage(ConsolePage):
         plan = ChartPlan(
             trends=sums.trends,
             whole=sums.whole,
-            value=MEASURES[self.choice("value")],
+            measure=MEASURES[self.choice("value")],
             patterns=self.app.no_color,
             first_ms=sums.first_ms,
         )
@@ -234,7 +235,7 @@ class UsagePage(ConsolePage):
         key = self.session.key("usage.open")
         hint: list[Part] = [(f"   {key}", "key"), (" opens the calls", "dim")] if self.size.width >= 70 else []
         free = self.size.width - 2 - sum(len(part[0]) for part in (*parts, *hint))
-        texts = _sum_texts(row, plan.value, self.choice("value"))
+        texts = _sum_texts(row, plan.measure, self.choice("value"))
         dot = f" {glyphs.DOT} "
         while len(dot.join(texts)) > free and len(texts) > 1:
             texts.pop()
@@ -251,7 +252,7 @@ class UsagePage(ConsolePage):
         if width < 112:  # too narrow for two panels side by side
             budget = budget_chart(course, now, (width, height), next_budget_hint)
             return [*heat_map(sums.hours, plan, width), content(""), *budget]
-        map_width = heat_width(plan.value, width // 2)
+        map_width = heat_width(plan.measure, width // 2)
         budget = budget_chart(course, now, (width - map_width - 4, height), next_budget_hint)
         return side_by_side(heat_map(sums.hours, plan, map_width), budget, map_width + 3)
 
@@ -382,10 +383,10 @@ def _title(plan: ChartPlan, bars: Bars, *, incomplete: bool) -> Content:
     per = f"per {bars.chunk} {step}s" if bars.chunk > 1 else f"per {step}"
     calls = bars.rows[None]
     known_bars = [is_known(plan, bars, number) for number in range(len(bars.starts))]
-    parts: list[Part] = [(f" {plan.value.name} {per}", "bold")]
+    parts: list[Part] = [(f" {plan.measure.name} {per}", "bold")]
     if any(known and number not in calls for number, known in enumerate(known_bars)):
-        parts.append((f"   {glyphs.NOTHING} no calls" if not plan.value.lines else "   gaps: no calls", "dim"))
-    if bars.chunk > 1 and plan.value.lines:
+        parts.append((f"   {glyphs.NOTHING} no calls" if not plan.measure.lines else "   gaps: no calls", "dim"))
+    if bars.chunk > 1 and plan.measure.lines:
         parts.append(("   p50, p95: the slowest day", "dim"))
     if not all(known_bars):
         parts.append((f"   {glyphs.UNKNOWN * 2} before the first call", "dim"))

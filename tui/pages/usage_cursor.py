@@ -10,7 +10,7 @@ from gateway.domain.units import Millis
 from tui import format as fmt
 from tui.pages import live_actions
 from tui.pages.base import AnyPage, Verb
-from tui.pages.usage_chart import AXIS, EDGE, MEASURES, OTHERS, Bars
+from tui.pages.usage_bars import AXIS, EDGE, MEASURES, OTHERS, Bars
 from tui.pages.usage_table import SeriesColumns, SeriesRow, measure_at
 from tui.text import safe
 from tui.widgets.dialogs import toast

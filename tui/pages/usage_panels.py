@@ -13,9 +13,10 @@ from gateway.domain.views import BudgetView, SumRow
 from tui import charts, glyphs
 from tui import format as fmt
 from tui.budgets import amounts, budget_line, budget_tone, by_unit
-from tui.pages.usage_chart import AXIS, EDGE, MEASURES, ChartPlan, Measure, join_parts, sum_rows, tick_text
+from tui.pages.usage_axes import tick_text
+from tui.pages.usage_bars import AXIS, EDGE, MEASURES, ChartPlan, Measure, sum_rows
 from tui.session import ConsoleSession
-from tui.text import Part, cell, content, cut, fit_groups, safe
+from tui.text import Part, cell, content, cut, fit_groups, join_parts, safe
 from tui.trends import DAY_MS, HOUR_MS, Trends
 
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
@@ -44,7 +45,7 @@ def heat_map(hours: Trends, plan: ChartPlan, width: int) -> list[Content]:
     """Returns the hours of the local day by weekday, the last four weeks added up; ``hours`` has the sums of
     each hour.
     """
-    value = plan.value
+    value = plan.measure
     by_hour, known_hours = _by_weekday(hours, plan.first_ms)
     numbers = {slot: value.number(sum_rows(rows)) for slot, rows in by_hour.items()}
     highest = max(numbers.values(), default=0.0)
@@ -73,7 +74,7 @@ def _heat_legend(numbers: dict[tuple[int, int], float], highest: float, plan: Ch
     busiest = max(numbers, key=lambda slot: numbers[slot], default=None)
     when = "" if busiest is None else f"  {WEEKDAYS[busiest[0]]} {busiest[1]:02}:00"
     indent, no_calls, little = " " * HEAT_NAME, f"{glyphs.NOTHING} no calls   ", "little "
-    highest_text = f" most: {plan.value.text(highest)}"
+    highest_text = f" most: {plan.measure.text(highest)}"
     texts = [
         (f"{indent}{no_calls}{little}", f"{highest_text}{when}"),
         (f"{indent}{little}", f"{highest_text}{when}"),

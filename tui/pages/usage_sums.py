@@ -5,7 +5,7 @@ import msgspec
 from gateway.client.control import ControlClient
 from gateway.domain.units import Millis
 from gateway.domain.views import SumRow
-from tui.pages.usage_chart import MEASURES
+from tui.pages.usage_bars import MEASURES
 from tui.pages.usage_panels import BudgetCourse, BudgetSource, budget_window
 from tui.trends import HOUR_MS, Trends, days, hours, trends
 

@@ -10,7 +10,7 @@ from gateway.domain.views import SumRow
 from tui import charts, glyphs
 from tui import format as fmt
 from tui.columns import Column, PlacedColumn, fit_columns
-from tui.pages.usage_chart import MEASURES, OTHERS, SERIES, ChartPlan, sum_rows
+from tui.pages.usage_bars import MEASURES, OTHERS, SERIES, ChartPlan, sum_rows
 from tui.text import Part, cell, content, cut_middle, safe
 
 
@@ -85,7 +85,7 @@ def _columns(plan: ChartPlan, total: SumRow, by: str) -> Iterator[Column[SeriesR
     yield Column(
         "name", f"by {by}", 19, lambda row: row.name, max_width=28, fit_text=lambda r, w: cut_middle(r.name, w)
     )
-    measured = [number for number in NUMBERS if MEASURES[number.measure] is plan.value]
+    measured = [number for number in NUMBERS if MEASURES[number.measure] is plan.measure]
     for rank, number in enumerate(NUMBERS, 1):
         last = number is measured[-1]
         yield Column(
@@ -96,7 +96,7 @@ def _columns(plan: ChartPlan, total: SumRow, by: str) -> Iterator[Column[SeriesR
             rank=0 if number in measured else rank,
             right=True,
         )
-        if last and not plan.value.lines:  # times have no shares
+        if last and not plan.measure.lines:  # times have no shares
             yield Column("share", "share", 5, partial(_share, plan, total), right=True)
     over_time = partial(_over_time, plan)
     yield Column("trend", "  over time", 19, lambda _: "", max_width=63, extra=True, fit_text=over_time)
@@ -107,8 +107,8 @@ def _number(number: SeriesNumber, row: SeriesRow) -> str:
 
 
 def _share(plan: ChartPlan, total: SumRow, row: SeriesRow) -> str:
-    whole = plan.value.number(total) or 1.0
-    return "" if row.key is None else fmt.percent(plan.value.number(row.row) / whole)
+    whole = plan.measure.number(total) or 1.0
+    return "" if row.key is None else fmt.percent(plan.measure.number(row.row) / whole)
 
 
 def _over_time(plan: ChartPlan, row: SeriesRow, width: int) -> str:
@@ -116,7 +116,7 @@ def _over_time(plan: ChartPlan, row: SeriesRow, width: int) -> str:
     if row.key == OTHERS:
         return ""
     source, key = (plan.whole, "") if row.key is None else (plan.trends, row.key)
-    return f"  {charts.spark(source.values(key, plan.value.number), min(width - 3, len(source.starts)))}"
+    return f"  {charts.spark(source.values(key, plan.measure.number), min(width - 3, len(source.starts)))}"
 
 
 def measure_at(columns: SeriesColumns, x: int) -> str:
@@ -143,7 +143,7 @@ def series_table(
     for row in rows:
         is_chosen = row.key == chosen
         has_colour = (
-            row.series >= 0 and not plan.value.lines
+            row.series >= 0 and not plan.measure.lines
         )  # lines of times have the colours of p50, p95 and the average
         mark = (plan.fill(row.series) if plan.patterns else glyphs.SQUARE) if has_colour else " "
         colour = f"chart{row.series + 1}" if has_colour else ""

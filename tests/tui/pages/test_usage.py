@@ -19,7 +19,7 @@ from tests.tui.stage import NOW, account, budget, call, console, words
 from tui.app import Console
 from tui.pages.live import LivePage
 from tui.pages.usage import UsagePage
-from tui.pages.usage_chart import OTHERS, bars_of
+from tui.pages.usage_bars import OTHERS, bars_of
 from tui.pages.usage_cursor import Layout, filter_words
 from tui.pages.usage_table import series_rows
 from tui.saved_state import SavedState

@@ -10,19 +10,9 @@ from gateway.domain.views import SumRow
 from tests.tui.stage import sums
 from tui import glyphs
 from tui.charts import Ticks
-from tui.pages.usage_chart import (
-    AXIS,
-    EDGE,
-    END,
-    MEASURES,
-    OTHERS,
-    ChartPlan,
-    bars_of,
-    chart,
-    is_known,
-    largest_first,
-    tick_text,
-)
+from tui.pages.usage_axes import tick_text
+from tui.pages.usage_bars import AXIS, EDGE, END, MEASURES, OTHERS, ChartPlan, bars_of, is_known, largest_first
+from tui.pages.usage_chart import chart
 from tui.trends import DAY_MS, HOUR_MS, Trends
 
 MONDAY = 4 * DAY_MS
@@ -53,7 +43,7 @@ def over(*cells: tuple[int, SumRow], starts: Sequence[Millis] = STARTS) -> Trend
 
 def plan(trends: Trends, whole: Trends = EMPTY, value: str = "cost", **more: Any) -> ChartPlan:
     fields = {"patterns": True, "first_ms": STARTS[0], **more}
-    return ChartPlan(trends=trends, whole=whole, value=MEASURES[value], **fields)
+    return ChartPlan(trends=trends, whole=whole, measure=MEASURES[value], **fields)
 
 
 def some(keys: int = 2) -> Trends:

@@ -7,7 +7,7 @@ from gateway.domain.budget import Window
 from gateway.domain.units import DOLLAR, Millis
 from tests.tui.pages.test_usage_chart import EMPTY, plan, row, text, tones
 from tests.tui.stage import NOW, budget
-from tui.pages.usage_chart import MEASURES
+from tui.pages.usage_bars import MEASURES
 from tui.pages.usage_panels import (
     BudgetCourse,
     BudgetSource,

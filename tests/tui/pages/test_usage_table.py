@@ -9,7 +9,7 @@ from gateway.domain.views import SumRow
 from tests.tui.pages.test_usage_chart import over, plan, row, some, text, tones
 from tests.tui.stage import sums
 from tui import glyphs
-from tui.pages.usage_chart import MEASURES, OTHERS, SERIES, ChartPlan
+from tui.pages.usage_bars import MEASURES, OTHERS, SERIES, ChartPlan
 from tui.pages.usage_table import measure_at, series_columns, series_rows, series_table
 
 COST = MEASURES["cost"]

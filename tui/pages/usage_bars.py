@@ -1,0 +1,194 @@
+"""Usage bars: what the usage chart shows: a measure, the largest series, and the sums of each bar."""
+
+import math
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from gateway.domain.units import DOLLAR, Millis
+from gateway.domain.views import SumRow
+from tui import charts, glyphs
+from tui import format as fmt
+from tui.trends import DAY_MS, HOUR_MS, Trends
+
+AXIS = 8
+"""The width of the numbers at the left."""
+
+EDGE = 2
+"""The width between the numbers and the bars."""
+
+END = 6
+"""The width of the names at the right ends of lines."""
+
+SERIES = 6
+"""The most series with a colour of their own. All others share one."""
+
+OTHERS = "\0others"
+"""The key that stands for all other series."""
+
+
+class Measure(msgspec.Struct, frozen=True):
+    """A measure that the chart can show."""
+
+    name: str
+    number: Callable[[SumRow], float]
+    text: Callable[[float], str]
+    lines: Mapping[str, Callable[[SumRow], float | None]] = {}
+    """The average and the percentiles of a time, by name, which are drawn as lines; empty for sums, which are bars."""
+    whole: bool = False
+    """Whether its values are whole numbers."""
+    words: str = ""
+    """The filter for the calls that it counts; empty if it counts all calls."""
+    unit: float = 1
+    """The upper end of the axis while all values are zero."""
+
+
+def _money(nanos: float) -> str:
+    return fmt.short_cost(round(nanos))
+
+
+def _count(number: float) -> str:
+    return fmt.brief_count(round(number))
+
+
+def _time(ms: float) -> str:
+    return fmt.seconds(round(ms))
+
+
+MEASURES: Mapping[str, Measure] = {
+    "cost": Measure("cost", lambda row: row.cost_nanos, _money, unit=DOLLAR),
+    "calls": Measure("calls", lambda row: row.calls, _count, whole=True),
+    "tokens": Measure("tokens", lambda row: row.input_tokens + row.output_tokens, _count, whole=True),
+    "errors": Measure("errors", lambda row: row.errors, _count, whole=True, words="st:err"),
+    "duration": Measure(
+        "duration",
+        lambda row: row.mean_duration_ms or 0,
+        _time,
+        {
+            "p50": lambda row: row.duration_p50_ms,
+            "p95": lambda row: row.duration_p95_ms,
+            "avg": lambda row: row.mean_duration_ms,
+        },
+    ),
+    "first token": Measure(
+        "time to the first token",
+        lambda row: row.mean_first_byte_ms or 0,
+        _time,
+        {
+            "p50": lambda row: row.first_byte_p50_ms,
+            "p95": lambda row: row.first_byte_p95_ms,
+            "avg": lambda row: row.mean_first_byte_ms,
+        },
+    ),
+}
+
+
+class ChartPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """What the chart shows, and how."""
+
+    trends: Trends
+    whole: Trends
+    """The sums of all keys together, under an empty key."""
+    measure: Measure
+    patterns: bool = False
+    """Whether fills are used instead of colours."""
+    first_ms: Millis | None = None
+    """The time of the first call ever counted, before which nothing is known; None without calls."""
+
+    @property
+    def named(self) -> list[SumRow]:
+        """Returns the series with a colour of their own, the largest first."""
+        return [row for row in largest_first(self.trends, self.measure) if self.measure.number(row) > 0][:SERIES]
+
+    @property
+    def others(self) -> list[SumRow]:
+        """Returns all other series."""
+        named = {row.key for row in self.named}
+        return [row for row in self.trends.totals.values() if row.key not in named]
+
+    def fill(self, series: int) -> str:
+        """Returns the character with which a series is drawn."""
+        return glyphs.FILLS[series] if self.patterns else glyphs.FILLS[0]
+
+
+def largest_first(trends: Trends, measure: Measure) -> list[SumRow]:
+    """Returns the rows of all keys, the largest first."""
+    return sorted(trends.totals.values(), key=lambda row: -measure.number(row))
+
+
+class Bars(msgspec.Struct, frozen=True):
+    """The bars of a chart: the time and the place of each, and its sums."""
+
+    starts: Sequence[Millis]
+    """The start of the time of each bar."""
+    ends: Sequence[Millis]
+    """The end of the time of each bar."""
+    chunk: int
+    """The number of hours or days of each bar; the oldest one may have fewer."""
+    spans: Sequence[charts.BarSpan]
+    rows: Mapping[str | None, Mapping[int, SumRow]] = {}
+    """The sums of the bars that have calls, by the key of the series (None: all together) and the number of the bar."""
+
+    @property
+    def hourly(self) -> bool:
+        """Returns whether the bars are hours."""
+        return bool(self.starts) and self.ends[0] - self.starts[0] <= HOUR_MS * self.chunk
+
+    def at(self, x: int) -> int | None:
+        """Returns the number of the bar at a cell, counted from the axis; None if there is none."""
+        return next((i for i, span in enumerate(self.spans) if span.start <= x < span.start + span.whole), None)
+
+
+def bars_of(plan: ChartPlan, width: int) -> Bars:
+    """Returns as many bars as fit. If there are more hours or days than cells, several share a bar; the oldest bar may
+    have fewer than the others.
+    """
+    starts = plan.trends.starts
+    chart_width = max(1, width - AXIS - EDGE - (END if plan.measure.lines else 0))
+    chunk = max(1, math.ceil(len(starts) / chart_width))
+    left_over = len(starts) % chunk
+    firsts = (starts[0], *starts[left_over::chunk]) if left_over else starts[::chunk]
+    step = HOUR_MS if len(starts) > 1 and starts[1] - starts[0] <= HOUR_MS else DAY_MS
+    end = Millis(starts[-1] + step) if starts else Millis(0)
+    series = plan.trends.series
+    sources: dict[str | None, list[Mapping[Millis, SumRow]]] = {
+        key: [series.get(key, {})] for key in {**plan.trends.totals, **series}
+    }
+    sources[None] = [plan.whole.series.get("", {})]
+    sources[OTHERS] = [series.get(row.key, {}) for row in plan.others]
+    rows = {key: _rows_by_bar(firsts, cells) for key, cells in sources.items()}
+    return Bars(firsts, (*firsts[1:], end), chunk, charts.spread_bars(len(firsts), chart_width), rows)
+
+
+def _rows_by_bar(firsts: Sequence[Millis], sources: Sequence[Mapping[Millis, SumRow]]) -> dict[int, SumRow]:
+    """Returns the sums of each bar that has calls, by its number."""
+    by_bar: dict[int, list[SumRow]] = {}
+    for cells in sources:
+        for start, row in cells.items():
+            bar = bisect_right(firsts, start) - 1
+            if bar >= 0:
+                by_bar.setdefault(bar, []).append(row)
+    return {bar: sum_rows(rows, slowest=len(sources) == 1) for bar, rows in by_bar.items()}
+
+
+def sum_rows(rows: Sequence[SumRow], *, slowest: bool = False) -> SumRow:
+    """Returns the sum of rows. Percentiles cannot be added, so the sum has none; with ``slowest``, it has the highest
+    ones of its hours or days.
+    """
+    if len(rows) == 1:
+        return rows[0]
+    counts = ("calls", "errors", "refused", "aborts", "lost", "input_tokens", "cached_tokens", "output_tokens")
+    others = ("cost_nanos", "possible_nanos", "duration_ms", "first_byte_ms", "first_bytes", "refused_ms", "waited_ms")
+    sums = {name: sum(getattr(row, name) for row in rows) for name in (*counts, *others)}
+    times: dict[str, Any] = {}
+    for name in ("duration_p50_ms", "duration_p95_ms", "first_byte_p50_ms", "first_byte_p95_ms"):
+        percentiles = [ms for row in rows if (ms := getattr(row, name)) is not None]
+        times[name] = max(percentiles, default=None) if slowest else None
+    return msgspec.structs.replace(rows[0], **sums, **times)
+
+
+def is_known(plan: ChartPlan, bars: Bars, number: int) -> bool:
+    """Returns whether something is known about a bar, because it does not end before the first call ever counted."""
+    return plan.first_ms is not None and bars.ends[number] > plan.first_ms
