@@ -1,6 +1,7 @@
 """Why: explains how a call with one token for one model would be handled, without contacting an upstream."""
 
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 import msgspec
 from aiohttp import web
@@ -58,7 +59,7 @@ async def explain(edits: ConfigEdits, request: web.Request) -> Why:
         stream=params.get("stream", False),
         api=apis[api],
     )
-    return _why(edits.engine, call)
+    return _why(_planned_run(edits.engine, call))
 
 
 def _token_of(engine: Engine, ref: str) -> Token:
@@ -87,23 +88,50 @@ def _dry_run_state(engine: Engine) -> DryRunState:
     )
 
 
-def _why(engine: Engine, call: PlannedCall) -> Why:
-    """Returns the explanation of a call that the dry run makes now."""
-    catalog, now = engine.catalog, engine.now()
+class _PlannedRun(NamedTuple):
+    """A planned call, and how far it would get now."""
+
+    engine: Engine
+    call: PlannedCall
+    outcome: DryRun
+    group: Group
+    entry: ModelEntry | None
+    """The requested model; None if the token does not see it."""
+    now: Millis
+
+    @property
+    def catalog(self) -> Catalog:
+        """Returns the configuration in use."""
+        return self.engine.catalog
+
+    @property
+    def first_route(self) -> Route | None:
+        """Returns the route that would be tried first; None if none would be tried now."""
+        return self.outcome.choice.route if self.outcome.choice is not None else None
+
+    @property
+    def is_sticky(self) -> bool:
+        """Returns whether a conversation stays on the channel that answered it before."""
+        return self.group.sticky or self.call.api.sticky
+
+
+def _planned_run(engine: Engine, call: PlannedCall) -> _PlannedRun:
+    """Returns the dry run of a call."""
+    now = engine.now()
     outcome = dry_run(call, _dry_run_state(engine), now)
-    token, group = call.token, group_of(call.token, catalog)
+    admission = outcome.admission
+    entry = admission.entry if admission is not None else engine.catalog.visible(call.token).get(call.model)
+    return _PlannedRun(engine, call, outcome, group_of(call.token, engine.catalog), entry, now)
+
+
+def _why(run: _PlannedRun) -> Why:
+    """Returns the explanation of a call."""
+    engine, call, outcome, catalog, group = run.engine, run.call, run.outcome, run.catalog, run.group
+    token, entry, need = call.token, run.entry, run.outcome.need
     visibility = visibility_of(call.model, token, group, catalog)
     hold_plan = outcome.admission.hold_plan if outcome.admission is not None else None
-    entry = outcome.admission.entry if outcome.admission is not None else catalog.visible(token).get(call.model)
-    price = _price(outcome, entry, call.model, catalog)
-    need = outcome.need
-    tickets = ChannelLimitCheck(engine.limiter, need.rate_tokens if need is not None else 0)
-    routes = list(_routes(engine, entry, outcome, tickets)) if entry is not None else []
-    routes = _with_conversion(
-        engine, call, [*routes, *_unused_routes(engine, call, {route.channel for route in routes})]
-    )
-    error = outcome.error or _store_error(engine) or _unset_error(engine, routes)
-    return Why(
+    price = _price(run)
+    why = Why(
         token=token.name,
         group=group.name,
         model=call.model,
@@ -111,18 +139,18 @@ def _why(engine: Engine, call: PlannedCall) -> Why:
         max_tokens=call.max_tokens,
         stream=call.stream,
         api=call.api.name,
-        works=error is None,
-        status=200 if error is None else error.http_status,
-        code=error.code if error is not None else "",
-        message=_message(error) if error is not None else _success_text(outcome, sticky=_is_sticky(call, group)),
-        fix=_fix(error, visibility, call, routes) if error is not None else "",
-        retry_after_s=error.retry_after_s if error is not None else None,
+        works=True,
+        status=200,
+        code="",
+        message=_success_text(run),
+        fix="",
+        retry_after_s=None,
         then=_next_obstacle(outcome.quota_error, call),
         visible=visibility.visible,
         rule=visibility.rule,
         refuses_unpriced=catalog.registry.settings.refuse_unpriced,
-        price=price_view(in_force(price, now), now, call.model) if price is not None else None,
-        prices=[price_view(price, now, call.model) for price in _different_prices(entry, now)],
+        price=price_view(in_force(price, run.now), run.now, call.model) if price is not None else None,
+        prices=[price_view(price, run.now, call.model) for price in _different_prices(entry, run.now)],
         multiplier=group.multiplier,
         hold_nanos=hold_plan.nanos if hold_plan is not None else None,
         hold_tokens=hold_plan.tokens if hold_plan is not None else None,
@@ -131,34 +159,51 @@ def _why(engine: Engine, call: PlannedCall) -> Why:
         available_nanos=engine.store.books.available(),
         parties=list(_parties(engine, token, group)),
         fallbacks=[other.name for other in entry.fallbacks if other.name not in outcome.unaffordable] if entry else [],
-        unused_fallbacks=_unused_fallbacks(call, outcome, group, catalog),
-        sticky=_is_sticky(call, group),
-        routes=routes,
+        unused_fallbacks=_unused_fallbacks(run),
+        sticky=run.is_sticky,
+        routes=_all_routes(run),
+    )
+    error = outcome.error or _store_error(engine) or _unset_error(engine, why.routes)
+    return why if error is None else _with_error(why, error, visibility, call)
+
+
+def _with_error(why: Why, error: GatewayError, visibility: Visibility, call: PlannedCall) -> Why:
+    """Returns the explanation of a call that fails with an error."""
+    return msgspec.structs.replace(
+        why,
+        works=False,
+        status=error.http_status,
+        code=error.code,
+        message=_message(error),
+        fix=_fix(error, visibility, call, why.routes),
+        retry_after_s=error.retry_after_s,
     )
 
 
-def _unused_fallbacks(call: PlannedCall, outcome: DryRun, group: Group, catalog: Catalog) -> list[UnusedFallback]:
+def _unused_fallbacks(run: _PlannedRun) -> list[UnusedFallback]:
     """Returns the fallbacks that can never answer a call of this token, then those that it cannot afford now."""
-    token = call.token
-    return [
-        *unused_fallbacks(call.model, token, group, catalog),
-        *(
-            UnusedFallback(
-                model=model,
-                rule=f"what is left does not pay for it: {error.state}",
-                fix=advice(error, token=token.name, group=group.name),
-            )
-            for model, error in outcome.unaffordable.items()
-        ),
+    token, group = run.call.token, run.group
+    unaffordable = [
+        UnusedFallback(
+            model=model,
+            rule=f"what is left does not pay for it: {error.state}",
+            fix=advice(error, token=token.name, group=group.name),
+        )
+        for model, error in run.outcome.unaffordable.items()
     ]
+    return [*unused_fallbacks(run.call.model, token, group, run.catalog), *unaffordable]
 
 
-def _with_conversion(engine: Engine, call: PlannedCall, routes: list[RouteView]) -> list[RouteView]:
-    """Returns the routes, each with the conversion of the API's requests there, if they are translated."""
-    native = native_channels(call, engine.catalog, engine.now(), engine.pipeline.attempts.is_native)
+def _all_routes(run: _PlannedRun) -> list[RouteView]:
+    """Returns the channels of the model and of its fallbacks, then the unused ones, each with the conversion of the
+    API's requests there.
+    """
+    routes = list(_routes(run, run.entry)) if run.entry is not None else []
+    routes += _unused_routes(run.engine, run.call, {route.channel for route in routes})
+    native = native_channels(run.call, run.catalog, run.now, run.engine.pipeline.attempts.is_native)
+    api = run.call.api.name
     return [
-        msgspec.structs.replace(route, conversion=conversion(call.api.name, native=route.channel in native))
-        for route in routes
+        msgspec.structs.replace(route, conversion=conversion(api, native=route.channel in native)) for route in routes
     ]
 
 
@@ -189,19 +234,15 @@ def _store_error(engine: Engine) -> GatewayError | None:
     return Unavailable(text, code="store_unavailable")
 
 
-def _is_sticky(call: PlannedCall, group: Group) -> bool:
-    """Returns whether a conversation stays on the channel that answered it before."""
-    return group.sticky or call.api.sticky
-
-
-def _success_text(outcome: DryRun, *, sticky: bool) -> str:
+def _success_text(run: _PlannedRun) -> str:
     """Returns which channel would be tried first, or what the call would wait for."""
-    if outcome.admission is not None and (full := outcome.admission.full) is not None:
+    admission, choice = run.outcome.admission, run.outcome.choice
+    if admission is not None and (full := admission.full) is not None:
         return f"it would wait for a free slot: {plain(full.label)} has {full.limit} {full.name}"
-    if outcome.choice is None or outcome.choice.route is None:
+    if choice is None or choice.route is None:
         return "it would wait for a free slot: all its channels are at their limit of concurrent calls"
-    stays = "; a conversation stays on the channel that answered it before" if sticky else ""
-    return f"channel '{plain(outcome.choice.route.channel.name)}' would be tried first: {outcome.choice.reason}{stays}"
+    stays = "; a conversation stays on the channel that answered it before" if run.is_sticky else ""
+    return f"channel '{plain(choice.route.channel.name)}' would be tried first: {choice.reason}{stays}"
 
 
 def _fix(error: GatewayError, visibility: Visibility, call: PlannedCall, routes: list[RouteView]) -> str:
@@ -226,11 +267,11 @@ def _next_obstacle(error: GatewayError | None, call: PlannedCall) -> Obstacle | 
     return Obstacle(status=error.http_status, code=error.code, message=_message(error), fix=fix)
 
 
-def _price(outcome: DryRun, entry: ModelEntry | None, model: str, catalog: Catalog) -> Price | None:
+def _price(run: _PlannedRun) -> Price | None:
     """Returns the price of the model that would be tried first, which may be a fallback with its own price."""
-    if outcome.choice is not None and outcome.choice.route is not None:
-        return outcome.choice.route.served.price
-    return catalog.price_shown(entry) if entry is not None else catalog.price(model)
+    if run.first_route is not None:
+        return run.first_route.served.price
+    return run.catalog.price_shown(run.entry) if run.entry is not None else run.catalog.price(run.call.model)
 
 
 def _different_prices(entry: ModelEntry | None, now: Millis) -> list[Price]:
@@ -284,17 +325,19 @@ def _without_unset(engine: Engine, entry: ModelEntry) -> ModelEntry:
     return msgspec.structs.replace(entry, routes=routes, fallbacks=fallbacks, first_tier=first_tier)
 
 
-def _routes(engine: Engine, entry: ModelEntry, outcome: DryRun, tickets: ChannelLimitCheck) -> Iterator[RouteView]:
+def _routes(run: _PlannedRun, entry: ModelEntry) -> Iterator[RouteView]:
     """Yields the channels of a model, then those of its fallbacks, with why a channel would be passed over."""
-    first = outcome.choice.route.served.name if outcome.choice is not None and outcome.choice.route is not None else ""
-    for candidate in (entry, *entry.fallbacks):
-        usable = _without_unset(engine, candidate).routes
+    engine, need = run.engine, run.outcome.need
+    tickets = ChannelLimitCheck(engine.limiter, need.rate_tokens if need is not None else 0)
+    first_model = run.first_route.served.name if run.first_route is not None else ""
+    for model in (entry, *entry.fallbacks):
+        usable = _without_unset(engine, model).routes
         choice = choose(usable, NOTHING_TRIED, engine.health, lambda _: 0, tickets)
         skip_reasons = {skipped.channel: skipped.reason for skipped in choice.skipped}
-        chances = choice.chances() if candidate.name == first else {}
-        for route in candidate.routes:
+        chances = choice.chances() if model.name == first_model else {}
+        for route in model.routes:
             passed = skip_reasons.get(route.channel.name, "")
-            view = _route(engine, route.channel, candidate.name, route.served.upstream_name, passed)
+            view = _route(engine, route.channel, model.name, route.served.upstream_name, passed)
             chance = round(chances.get(route.channel.id, 0.0), 4)
             last_resort = bool(chance and view.passed)
             yield msgspec.structs.replace(
