@@ -50,13 +50,13 @@ _CHAT_FIELDS = frozenset(
     }
 )
 """Fields that mean the same in a chat."""
-_WORDS: dict[str, str | None] = {
+_PARAMETER_NAMES: dict[str, str | None] = {
     **dict.fromkeys(STANDARD_FIELDS - _CHAT_FIELDS - {"n", "safety_identifier", "top_k"}),
     "max_completion_tokens": "max_tokens",
 }
 """The names here of the owner's parameters, see ``relay.ChatWords``. ``logprobs`` is a flag in chats, and a number
 here."""
-_REQUIRED = frozenset({"model", "prompt", "suffix", "stream"})
+_REQUIRED_FIELDS = frozenset({"model", "prompt", "suffix", "stream"})
 _CHECKED_FOR_CHAT = frozenset({"n", "best_of", "echo", "logprobs", "suffix", "prompt"})
 """Fields that ``_field_beyond_chat`` reads: in a request that may become a chat, they ask for nothing else."""
 
@@ -96,7 +96,7 @@ class Completions(ChatCompletions):
 
     def plan(self, order: Order, channel: Channel, chat: DialectAdapter, *, lacking: bool) -> AttemptPlan:
         if channel.dialect is Dialect.OPENAI and not lacking:
-            order = edit_request(order, channel.overrides, _WORDS, _REQUIRED)
+            order = edit_request(order, channel.overrides, _PARAMETER_NAMES, _REQUIRED_FIELDS)
             return AttemptPlan(CompletionsRelay(), order, native=True)
         if field := _field_beyond_chat(order.fields):
             msg = f"it has no completions: {_explain_obstacle(field)}"
@@ -150,7 +150,7 @@ def completions_limit(fields: Fields, channel: Channel, served: ServedModel) -> 
     chat = chat_limit(_chat_fields(fields), channel, served)
     if channel.dialect is not Dialect.OPENAI:
         return chat
-    sent = edit_request(order, channel.overrides, _WORDS, _REQUIRED).fields
+    sent = edit_request(order, channel.overrides, _PARAMETER_NAMES, _REQUIRED_FIELDS).fields
     if rawjson.is_null(sent.get("max_tokens")):
         sent = {**sent, "max_tokens": rawjson.raw(DEFAULT_OUTPUT)}
     native = read_limit(sent, content=_CONTENT, caps=("max_tokens",))

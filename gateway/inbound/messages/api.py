@@ -28,7 +28,8 @@ from gateway.inbound.chat.api import MAX_OUTPUT, check_model, error_object, is_p
 from gateway.inbound.chat.conversation import finish_translation
 from gateway.inbound.json_body import decode_body, fields_of
 from gateway.inbound.messages.conversation import translate_messages
-from gateway.inbound.messages.native import CONTENT, MessagesRelay, native_order, without_deferred_tools
+from gateway.inbound.messages.deferred_tools import without_deferred_tools
+from gateway.inbound.messages.native import CONTENT_FIELDS, MessagesRelay, native_order
 from gateway.inbound.messages.render import MessagesRenderer, WholeMessageRenderer, write_event
 from gateway.inbound.relay import forwarded_headers, lower_cap
 from gateway.inbound.rendering import RenderingAdapter
@@ -79,7 +80,7 @@ _FIELDS = msgspec.json.Decoder(_MessagesFields)
 _THINKING = msgspec.json.Decoder(_Thinking | None)
 _THREAD = msgspec.json.Decoder(_Thread | None)
 _MESSAGES = msgspec.json.Decoder(list[_Message])
-_CHECKED = CONTENT | {"max_tokens", "stream", "thinking"}
+_CHECKED = CONTENT_FIELDS | {"max_tokens", "stream", "thinking"}
 """Fields that are checked one by one."""
 
 
@@ -142,7 +143,10 @@ def messages_limit(fields: Fields, channel: Channel, served: ServedModel) -> Out
         return chat_limit({"max_completion_tokens": rawjson.raw(max(1, cap))}, channel, served)
     sent = native_order(Order(fields=fields, model=""), channel.overrides).fields
     return read_limit(
-        {**sent, **lower_cap(sent, "max_tokens", served)}, content=CONTENT, caps=("max_tokens",), thinks_within=True
+        {**sent, **lower_cap(sent, "max_tokens", served)},
+        content=CONTENT_FIELDS,
+        caps=("max_tokens",),
+        thinks_within=True,
     )
 
 

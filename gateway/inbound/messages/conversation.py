@@ -28,7 +28,7 @@ from gateway.domain.transcript import Transcript
 from gateway.inbound.json_body import check_text
 from gateway.inbound.messages.parameters import PARAMETERS, translate_parameters
 from gateway.inbound.messages.render import MessageStyle
-from gateway.inbound.messages.tools import TOOL_CHANGES, changed_tools, read_tools, readable_texts
+from gateway.inbound.messages.tools import TOOL_CHANGE_TYPES, changed_tools, read_tools, readable_texts
 from gateway.upstream.anthropic.messages import TOOLS
 from gateway.upstream.openai.request import OPENAI_TOOLS
 
@@ -155,7 +155,7 @@ class _MessageReader:
         """Read a message. Raises BadRequest."""
         blocks = []
         for block in _read_blocks(message.content, f"{where}.content"):
-            if block.type in TOOL_CHANGES:
+            if block.type in TOOL_CHANGE_TYPES:
                 self.tool_changes.append((block.type, block.tool))
             else:
                 blocks.append(block)

@@ -1,8 +1,9 @@
 """Reads the tools of a Messages request, and the choice among them.
 
-Tools that the vendor runs on its own servers have no counterpart: they are left out, or refused where the answer would
-be worth nothing without them. The vendor's tools that clients run have schemas that its models know without being told;
-other models get them written out. Names that are too long for OpenAI are sent shortened, and restored in answers.
+Tools that the vendor runs on its own servers have no counterpart elsewhere: they are left out, or refused if the answer
+would be worth nothing without them. The schemas of the vendor's tools that clients run are not in the request, because
+its models know them; for other models they are written out. Names that are too long for OpenAI are sent shortened, and
+restored in answers.
 """
 
 from collections.abc import Iterator
@@ -21,13 +22,16 @@ from gateway.upstream.openai.request import OPENAI_TOOLS
 _READABLE = ("query", "command", "code", "url", "title", "text", "data", "stdout", "stderr", "error_code", "tool_name")
 """Fields of inputs and results of the vendor's tools that a model can read."""
 _SERVER_TOOLS = ("web_search", "web_fetch", "code_execution", "tool_search", "mcp_toolset", "advisor")
+"""The starts of the types of tools that the vendor runs."""
 _SCREEN_TOOLS = ("computer", "browser")
-"""The starts of the types of tools that the vendor runs, and of those that control a screen."""
+"""The starts of the types of tools that control a screen."""
+TOOL_CHANGE_TYPES = frozenset({"tool_addition", "tool_removal"})
+"""The types of blocks that change which tools are offered."""
 _NO_ARGUMENTS: dict[str, Any] = {"type": "object", "properties": {}}
 
 
 def _object(required: list[str], **properties: dict[str, Any]) -> dict[str, Any]:
-    """Returns the schema of an object."""
+    """Returns the JSON schema of an object with these properties."""
     return {"type": "object", "properties": properties, "required": required}
 
 
@@ -79,14 +83,14 @@ class _Choice(msgspec.Struct, gc=False):
     disable_parallel_tool_use: bool | None = None
 
 
-class _Change(msgspec.Struct, gc=False):
+class _ToolChange(msgspec.Struct, gc=False):
     """A tool that is added or removed: its definition, or the name of one that is defined elsewhere."""
 
     name: str = ""
     definition: msgspec.Raw = NULL
 
 
-_CHANGE = msgspec.json.Decoder(_Change)
+_CHANGE = msgspec.json.Decoder(_ToolChange)
 _RAW_TOOLS = msgspec.json.Decoder(list[msgspec.Raw] | None)
 _TOOLS = msgspec.json.Decoder(list[_Tool] | None)
 _CHOICE = msgspec.json.Decoder(_Choice | None)
@@ -98,58 +102,69 @@ class ReadTools(msgspec.Struct, frozen=True):
     offers: tuple[ToolOffer, ...] = ()
     choice: ToolChoice = ToolChoice()
     single: bool = False
-    """Whether the client wants no parallel calls."""
+    """Whether the client forbids parallel calls."""
     names: dict[str, str] = {}
-    """The client's names of tools by the sent ones, if they differ."""
+    """The client's names of tools, by the names that are sent if those differ."""
     dropped: tuple[str, ...] = ()
-    """The client's names of what is left out: tools that the vendor runs, and examples."""
+    """The paths of what is left out: tools that the vendor runs, and examples."""
 
 
 def read_tools(fields: Fields) -> ReadTools:
-    """Returns the tools. Raises BadRequest for what cannot be left out."""
+    """Returns the tools and the choice among them. Raises BadRequest for a tool that cannot be left out."""
     tools = read_typed(_TOOLS, fields.get("tools", NULL), "tools") or []
     choice = read_typed(_CHOICE, fields.get("tool_choice", NULL), "tool_choice")
-    offered = [(tool, _offer(tool, f"tools.{position}")) for position, tool in enumerate(tools)]
-    offers = tuple(offer for _, offer in offered if offer is not None)
-    lost = [tool for tool, offer in offered if offer is None]
-    if lost and (not offers or (choice is not None and choice.name in {tool.name for tool in lost})):
-        names = ", ".join(tool.name or tool.type or "" for tool in lost)
+    offers: list[ToolOffer] = []
+    names: dict[str, str] = {}
+    server_tools: list[_Tool] = []
+    for position, tool in enumerate(tools):
+        offer = _offer(tool, f"tools.{position}")
+        if offer is None:
+            server_tools.append(tool)
+            continue
+        offers.append(offer)
+        if offer.name != tool.name:
+            names[offer.name] = tool.name
+    if server_tools and (not offers or _chooses_one_of(choice, server_tools)):
+        tool_names = ", ".join(tool.name or tool.type or "" for tool in server_tools)
         raise unsupported_param(
-            "tools", f"{names}: the vendor's own servers run it; only a channel of dialect anthropic has it"
+            "tools", f"{tool_names}: the vendor's own servers run it; only a channel of dialect anthropic has it"
         )
-    dropped = [f"tools.{tool.name or tool.type}" for tool in lost]
+    dropped = [f"tools.{tool.name or tool.type}" for tool in server_tools]
     if any(not is_nothing(tool.input_examples) for tool in tools):
         dropped.append("tools[].input_examples")
-    if not offers:
-        choice = None
+    if not offers or choice is None:
+        return ReadTools(tuple(offers), names=names, dropped=tuple(dropped))
     return ReadTools(
-        offers,
-        ToolChoice() if choice is None else _translate_choice(choice),
-        single=choice is not None and bool(choice.disable_parallel_tool_use),
-        names={offer.name: tool.name for tool, offer in offered if offer is not None and offer.name != tool.name},
+        tuple(offers),
+        _translate_choice(choice),
+        single=bool(choice.disable_parallel_tool_use),
+        names=names,
         dropped=tuple(dropped),
     )
 
 
-TOOL_CHANGES = frozenset({"tool_addition", "tool_removal"})
-"""Types of blocks that change which tools are offered."""
+def _chooses_one_of(choice: _Choice | None, tools: list[_Tool]) -> bool:
+    return choice is not None and any(choice.name == tool.name for tool in tools)
 
 
 def changed_tools(tools: msgspec.Raw, changes: list[tuple[str, msgspec.Raw]]) -> msgspec.Raw:
-    """Returns the tools that are offered at the end of the conversation. Raises BadRequest."""
+    """Returns the tools that are offered after these changes, each of a type in ``TOOL_CHANGE_TYPES`` and a tool.
+
+    Raises BadRequest.
+    """
     if not changes:
         return tools
-    defined = {_name_of(tool): tool for tool in read_typed(_RAW_TOOLS, tools, "tools") or ()}
-    offered = dict(defined)
-    for kind, raw in changes:
-        change = read_typed(_CHANGE, raw, f"messages[].{kind}.tool")
+    definitions = {_name_of(tool): tool for tool in read_typed(_RAW_TOOLS, tools, "tools") or ()}
+    offered = dict(definitions)
+    for change_type, raw in changes:
+        change = read_typed(_CHANGE, raw, f"messages[].{change_type}.tool")
         name = change.name or _name_of(change.definition)
-        if kind == "tool_removal":
+        if change_type == "tool_removal":
             offered.pop(name, None)
         elif not rawjson.is_null(change.definition):
-            defined[name] = offered[name] = change.definition
-        elif name in defined:
-            offered[name] = defined[name]
+            definitions[name] = offered[name] = change.definition
+        elif name in definitions:
+            offered[name] = definitions[name]
     return rawjson.raw([*offered.values()])
 
 
@@ -158,7 +173,9 @@ def _name_of(tool: msgspec.Raw) -> str:
 
 
 def _offer(tool: _Tool, where: str) -> ToolOffer | None:
-    """Returns a tool's function; None if the vendor runs it."""
+    """Returns the tool as other dialects offer it; None if the vendor runs it. Raises BadRequest for a tool that
+    controls a screen.
+    """
     kind = tool.type or "custom"
     if kind.startswith(_SCREEN_TOOLS):
         raise unsupported_param(where, f"a tool of type '{plain(kind, 40)}' has no counterpart there")
@@ -173,6 +190,7 @@ def _offer(tool: _Tool, where: str) -> ToolOffer | None:
 
 
 def _translate_choice(choice: _Choice) -> ToolChoice:
+    """Returns the choice. Raises BadRequest if its type is unknown."""
     match choice.type:
         case "any":
             return ToolChoice(mode="required")

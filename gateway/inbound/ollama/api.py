@@ -37,6 +37,7 @@ from gateway.upstream.adapter import DialectAdapter
 from gateway.upstream.openai.completions import CompletionsDialect
 
 LATEST = ":latest"
+"""The tag that Ollama adds to a name without one."""
 
 
 class _OllamaApi(InboundApi):
@@ -49,7 +50,7 @@ class _OllamaApi(InboundApi):
     timed = True
 
     def other_names(self, model: str) -> tuple[str, ...]:
-        """Returns the name with ``:latest`` or without."""
+        """Returns the name without ``:latest`` if it has that tag, else the name with it."""
         return (model.removesuffix(LATEST) if model.endswith(LATEST) else model + LATEST,)
 
     def comment(self, facts: Mapping[str, str]) -> bytes:
@@ -60,15 +61,15 @@ class _OllamaApi(InboundApi):
         return msgspec.json.encode({"error": error.message + (f" [call {call}]" if call else "")})
 
     def error_event(self, error: GatewayError, call: str) -> bytes:
-        """Returns the last line of the stream."""
+        """Returns the line that ends a stream with this error."""
         return self.error_body(error, call) + b"\n"
 
 
 class OllamaChat(_OllamaApi):
     """``POST /api/chat`` as an ``InboundApi``."""
 
-    chat: ClassVar[bool] = True
-    """Whether lines have a ``message``: ``POST /api/generate`` has a ``response`` instead."""
+    writes_messages: ClassVar[bool] = True
+    """Whether lines have a ``message``; those of ``POST /api/generate`` have a ``response`` instead."""
     caps = CAPS
 
     def parse(self, request: HttpRequest) -> InboundRequest:
@@ -78,21 +79,23 @@ class OllamaChat(_OllamaApi):
         return msgspec.structs.replace(parsed, form=AnswerForm(image_objects=True))
 
     def plan(self, order: Order, channel: Channel, chat: DialectAdapter, *, lacking: bool) -> AttemptPlan:
-        """Returns the plan. Every channel gets the request translated."""
+        """Returns the plan, in which the request is always translated."""
         order = finish_translation(translate_ollama(order), channel)
         return AttemptPlan(self.line_adapter(chat), order, native=False)
 
     def line_adapter(self, dialect: DialectAdapter) -> RenderingAdapter:
         """Returns the adapter that writes a dialect's answers as lines."""
         return RenderingAdapter(
-            dialect, partial(LineRenderer, chat=self.chat), partial(WholeLineRenderer, chat=self.chat)
+            dialect,
+            partial(LineRenderer, chat=self.writes_messages),
+            partial(WholeLineRenderer, chat=self.writes_messages),
         )
 
 
 class OllamaGenerate(OllamaChat):
     """``POST /api/generate`` as an ``InboundApi``. A prompt becomes a chat; with ``suffix`` or ``raw`` a completion."""
 
-    chat = False
+    writes_messages = False
     selective = True
 
     def parse(self, request: HttpRequest) -> InboundRequest:
@@ -105,6 +108,7 @@ class OllamaGenerate(OllamaChat):
         return COMPLETIONS.obstacle(request, channel) if "prompt" in request.fields else ""
 
     def plan(self, order: Order, channel: Channel, chat: DialectAdapter, *, lacking: bool) -> AttemptPlan:
+        """Returns the plan of the chat, or of the completion, which is the only request with a ``prompt``."""
         if "prompt" not in order.fields:
             return super().plan(order, channel, chat, lacking=lacking)
         plan = COMPLETIONS.plan(order, channel, chat, lacking=lacking)
@@ -119,7 +123,7 @@ class OllamaEmbed(_OllamaApi):
     falls_back = False
     answer_limit = EMBEDDINGS.answer_limit
     single: ClassVar[bool] = False
-    """Whether it takes one text and returns one vector, as ``POST /api/embeddings`` does."""
+    """Whether a request has one text and gets one vector, as with ``POST /api/embeddings``."""
 
     def parse(self, request: HttpRequest) -> InboundRequest:
         return EMBEDDINGS.parse(_translate_request(request, partial(embedding_fields, single=self.single)))

@@ -1,13 +1,13 @@
-"""Reads Ollama's requests: their parameters in the words of chat completions, and their messages as a ``Conversation``.
+"""Reads Ollama's requests: their parameters by the names of chat completions, and their messages as a ``Conversation``.
 
-What only a model server can use (``num_ctx``, ``keep_alive``) is left out and named. Clients may omit the ids of tool
-calls, so calls get ids here. A result belongs to the call that it names, else to the first call of its tool without a
-result, else to the first call of any tool without one.
+Parameters that only a model server can use (``num_ctx``, ``keep_alive``) are left out, and named in ``removed``.
+Clients may omit the ids of tool calls, so calls get ids here. A result belongs to the call that it names, else to the
+first call of its tool without a result, else to the first call of any tool without one.
 """
 
 import base64
 import binascii
-from collections.abc import Iterator
+from collections.abc import Collection
 from typing import Any
 
 import msgspec
@@ -27,7 +27,7 @@ from gateway.inbound.chat.conversation import ChatFunction, ChatTool, call_argum
 from gateway.inbound.json_body import check_text
 from gateway.inbound.media import image_part
 
-LIMIT = "num_predict"
+OUTPUT_LIMIT = "num_predict"
 """The option that limits the output."""
 OPTIONS = (
     *("temperature", "top_p", "top_k", "min_p", "seed", "stop", "presence_penalty", "frequency_penalty"),
@@ -38,7 +38,7 @@ _READ_FIELDS = frozenset({"model", "stream", "options", "format", "think", "logp
 _READ_CHAT_FIELDS = _READ_FIELDS | {"messages", "tools"}
 _READ_PROMPT_FIELDS = _READ_FIELDS | {"prompt", "system", "images", "suffix", "raw"}
 _PARAM_NAMES = {
-    "max_tokens": f"options.{LIMIT}",
+    "max_tokens": f"options.{OUTPUT_LIMIT}",
     "reasoning_effort": "think",
     "response_format": "format",
     **{name: f"options.{name}" for name in OPTIONS},
@@ -51,11 +51,10 @@ _IMAGE_SIGNS = (
     (b"RIFF", "image/webp"),
     (b"BM", "image/bmp"),
 )
-"""The first bytes of image formats."""
+"""The first bytes and the media types of image formats."""
 _EFFORTS = frozenset({"low", "medium", "high"})
-
-
-_TRUE, _EMPTY = msgspec.Raw(b"true"), msgspec.Raw(b'""')
+_TRUE = msgspec.Raw(b"true")
+_EMPTY_TEXT = msgspec.Raw(b'""')
 
 
 class _Message(msgspec.Struct, frozen=True, gc=False):
@@ -89,7 +88,10 @@ def read_generate_request(request: Fields) -> InboundRequest:
 
 
 def completion_fields(request: Fields) -> Fields:
-    """Returns the completion for a ``POST /api/generate`` with ``suffix`` or ``raw``. Raises BadRequest."""
+    """Returns the fields of the completion for a ``POST /api/generate`` with ``suffix`` or ``raw``.
+
+    Raises BadRequest.
+    """
     fields = _parameters(request)
     for name in ("reasoning_effort", "response_format", "top_logprobs"):
         fields.pop(name, None)
@@ -100,9 +102,9 @@ def completion_fields(request: Fields) -> Fields:
 
 
 def embedding_fields(request: Fields, *, single: bool) -> Fields:
-    """Returns the embeddings for a ``POST /api/embed``, or with ``single`` for a ``POST /api/embeddings``.
+    """Returns the fields of the request for embeddings, for a ``POST /api/embed``.
 
-    Raises BadRequest.
+    ``single``: it is a ``POST /api/embeddings``, which has one text. Raises BadRequest.
     """
     name = "prompt" if single else "input"
     text = request.get(name, NULL)
@@ -115,7 +117,7 @@ def embedding_fields(request: Fields, *, single: bool) -> Fields:
 
 
 def translate_ollama(order: Order) -> Order:
-    """Returns the order with its messages and tools as a conversation. Raises BadRequest."""
+    """Returns the order with its messages and tools as a ``Conversation``. Raises BadRequest."""
     fields = {name: raw for name, raw in order.fields.items() if name not in ("messages", "tools")}
     transcript = _transcript_of(order.fields["messages"])
     tools, _ = read_tools({"tools": order.fields.get("tools", NULL)})
@@ -127,23 +129,28 @@ def translate_ollama(order: Order) -> Order:
 def _read_as_chat(request: Fields, chat: Fields, read_names: frozenset[str]) -> InboundRequest:
     """Returns the checked chat. ``read_names`` are the names of the request's fields that are read."""
     if "messages" in chat:
-        _transcript_of(chat["messages"])
-    lost_options = [f"options.{name}" for name in _options(request) if name not in OPTIONS and name != LIMIT]
+        _transcript_of(chat["messages"])  # raises BadRequest
+    lost_options = [f"options.{name}" for name in _options(request) if name not in OPTIONS and name != OUTPUT_LIMIT]
     unread = [name for name, raw in request.items() if name not in read_names and not is_nothing(raw)]
     return msgspec.structs.replace(read_chat(b"", chat), removed=(*unread, *lost_options))
 
 
 def _parameters(request: Fields) -> Fields:
-    """Returns the model, the stream flag and the parameters, which all requests for text have, as in a chat."""
+    """Returns the model, the stream flag and the parameters of a request for text, as fields of a chat completion.
+
+    Without the flag, Ollama streams. Raises BadRequest.
+    """
     stream, options = request.get("stream", NULL), _options(request)
     fields: Fields = {"model": request.get("model", NULL), "stream": _TRUE if rawjson.is_null(stream) else stream}
     fields |= {name: options[name] for name in OPTIONS if not rawjson.is_null(options.get(name))}
-    limit = rawjson.maybe(options.get(LIMIT))
+    limit = rawjson.maybe(options.get(OUTPUT_LIMIT))
     if type(limit) is int and limit > 0:  # -1 and -2 mean no limit
         fields["max_tokens"] = rawjson.raw(limit)
-    if (form := _response_format(rawjson.maybe(request.get("format")))) is not None:
-        fields["response_format"] = rawjson.raw(form)
-    if (effort := _effort(rawjson.maybe(request.get("think")))) is not None:
+    response_format = _response_format(rawjson.maybe(request.get("format")))
+    if response_format is not None:
+        fields["response_format"] = rawjson.raw(response_format)
+    effort = _effort(rawjson.maybe(request.get("think")))
+    if effort is not None:
         fields["reasoning_effort"] = rawjson.raw(effort)
     return fields | {name: request[name] for name in ("logprobs", "top_logprobs") if rawjson.maybe(request.get(name))}
 
@@ -152,17 +159,19 @@ def _options(request: Fields) -> Fields:
     return read_typed(_OPTIONS, request.get("options", NULL), "options") or {}
 
 
-def _response_format(form: object) -> dict[str, Any] | None:
-    if form == "json":
+def _response_format(ollama_format: object) -> dict[str, Any] | None:
+    """Returns the ``response_format`` of chat completions; None for plain text. Raises BadRequest."""
+    if ollama_format == "json":
         return {"type": "json_object"}
-    if isinstance(form, dict):
-        return {"type": "json_schema", "json_schema": {"name": "answer", "schema": form}}
-    if form in (None, ""):
+    if isinstance(ollama_format, dict):
+        return {"type": "json_schema", "json_schema": {"name": "answer", "schema": ollama_format}}
+    if ollama_format in (None, ""):
         return None
     raise BadRequest("format must be 'json' or a JSON schema", param="format")
 
 
 def _effort(think: object) -> str | None:
+    """Returns the ``reasoning_effort`` of chat completions; None if the request does not say. Raises BadRequest."""
     if think is None:
         return None
     if isinstance(think, bool):
@@ -173,65 +182,71 @@ def _effort(think: object) -> str | None:
 
 
 def _text(request: Fields, name: str) -> msgspec.Raw:
-    """Returns a text of the request; an empty one if it has none. Raises BadRequest."""
+    """Returns a text of the request; an empty text if the request does not have it. Raises BadRequest."""
     return _text_or_empty(request.get(name, NULL), name)
 
 
 def _text_or_empty(raw: msgspec.Raw, name: str) -> msgspec.Raw:
-    return _EMPTY if rawjson.is_null(raw) else check_text(raw, name)
+    return _EMPTY_TEXT if rawjson.is_null(raw) else check_text(raw, name)
 
 
 def _transcript_of(raw_messages: msgspec.Raw) -> Transcript:
     """Returns the turns of the messages. Raises BadRequest."""
     transcript = Transcript()
-    calls: dict[str, str] = {}
+    tool_names: dict[str, str] = {}  # of all calls, by the call's id
     messages = read_typed(_MESSAGES, raw_messages, "messages")
     for number, message in enumerate(messages):
-        parts = _parts(message)
+        contents = _content_parts(message)
         match message.role:
             case "system" | "user":
-                transcript.add(message.role, parts)
+                transcript.add(message.role, contents)
             case "assistant":
-                transcript.add("assistant", [*_thoughts(message), *parts, *_calls(message, calls, transcript)])
+                calls = _call_parts(message, transcript, tool_names)
+                tool_names |= {call.id: call.name for call in calls}
+                transcript.add("assistant", [*_thought_parts(message), *contents, *calls])
             case "tool":
                 call_id, name = str(message.tool_call_id or ""), message.tool_name or ""
-                call_id = call_id if call_id in calls else ""
-                name = name if name in calls.values() else ""
-                transcript.add("tool", [ResultPart(call_id=call_id, name=name, parts=tuple(parts))])
+                call_id = call_id if call_id in tool_names else ""
+                name = name if name in tool_names.values() else ""
+                transcript.add("tool", [ResultPart(call_id=call_id, name=name, parts=tuple(contents))])
             case _:
                 where = f"messages[{number}].role"
                 raise BadRequest(f"{where}: '{plain(message.role, 40)}' is not a role", param=where)
     return transcript
 
 
-def _thoughts(message: _Message) -> list[ThoughtPart]:
+def _thought_parts(message: _Message) -> list[ThoughtPart]:
     text = _text_or_empty(message.thinking, "thinking")
     return [] if is_nothing(text) else [ThoughtPart(text=text, maker=SealKind.PLAIN, name="messages[].thinking")]
 
 
-def _calls(message: _Message, names: dict[str, str], transcript: Transcript) -> Iterator[CallPart]:
-    """Yields the calls in a message, and adds them to ``names``: the functions' names of all calls, by the ids."""
+def _call_parts(message: _Message, transcript: Transcript, earlier_ids: Collection[str]) -> list[CallPart]:
+    """Returns the tool calls in a message. Calls without an id get one by their position among all calls."""
+    ids = set(earlier_ids)
+    parts: list[CallPart] = []
     for call in message.tool_calls or ():
         function = call.function or ChatFunction()
-        id = call.id or f"call_{len(names) + 1}"
-        names[id] = function.name
+        call_id = call.id or f"call_{len(ids) + 1}"
+        ids.add(call_id)
         arguments = transcript.arguments(call_arguments(bytes(function.arguments)))
-        yield CallPart(id=id, name=function.name, arguments=arguments)
+        parts.append(CallPart(id=call_id, name=function.name, arguments=arguments))
+    return parts
 
 
-def _parts(message: _Message) -> list[TextPart | MediaPart]:
+def _content_parts(message: _Message) -> list[TextPart | MediaPart]:
+    """Returns the text and the images of a message. The text is left out if it is empty and there are images."""
     text = _text_or_empty(message.content, "content")
     images = [_image(image) for image in message.images or ()]
     return [*images] if images and is_nothing(text) else [TextPart(raw=text), *images]
 
 
 def _image(image: str) -> MediaPart:
-    """Returns an image from base64, whose first bytes show the format, or at an address."""
+    """Returns the image at an address or in base64, where the first bytes show its format. Raises BadRequest."""
     if image.startswith(("data:", "http://", "https://")):
         return image_part(image, "images")
     try:
         first_bytes = base64.b64decode(image[:64], validate=True)
     except binascii.Error as error:
         raise BadRequest("images must be base64 texts", param="images") from error
-    media_type = next((kind for sign, kind in _IMAGE_SIGNS if first_bytes.startswith(sign)), "image/png")
+    media_type = next((type_ for sign, type_ in _IMAGE_SIGNS if first_bytes.startswith(sign)), "image/png")
     return MediaPart(type=media_type, data=image, where="images")

@@ -38,7 +38,7 @@ from gateway.upstream.refused_params import DEVELOPER, ROLE
 from gateway.upstream.vendors import vendor_of
 
 PATH = "/responses"
-WORDS: Mapping[str, str | None] = {
+_PARAMETER_NAMES: Mapping[str, str | None] = {
     "max_tokens": "max_output_tokens",
     "max_completion_tokens": "max_output_tokens",
     "reasoning_effort": "reasoning.effort",
@@ -53,8 +53,8 @@ WORDS: Mapping[str, str | None] = {
     "logit_bias": None,
 }
 """The names of chat completion parameters here."""
-REQUIRED = frozenset({"input"})
-CONTENT = frozenset({"model", "input", "instructions", "tools", "tool_choice"})
+_REQUIRED_FIELDS = frozenset({"input"})
+CONTENT_FIELDS = frozenset({"model", "input", "instructions", "tools", "tool_choice"})
 """Fields that the model reads."""
 LEAST_LIMIT = 16
 """The smallest ``max_output_tokens`` that OpenAI accepts."""
@@ -67,7 +67,7 @@ _SEALED = b'"' + SEAL_PREFIX.encode()
 
 def native_order(order: Order, overrides: Overrides | None) -> Order:
     """Returns the request with the owner's overrides, and without what only other vendors understand."""
-    order = edit_request(order, overrides, WORDS, REQUIRED)
+    order = edit_request(order, overrides, _PARAMETER_NAMES, _REQUIRED_FIELDS)
     changes, removed = dict[str, msgspec.Raw](), order.removed
     if overrides is not None and overrides.system:
         changes["instructions"] = _with_system(order.fields.get("instructions", NULL), overrides)

@@ -25,7 +25,7 @@ from gateway.inbound.chat.api import MAX_MODEL, MAX_OUTPUT, is_plain, missing_in
 from gateway.inbound.json_body import BOM, decode_body, fields_of, unread_names
 from gateway.inbound.relay import forwarded_headers, lower_cap
 from gateway.inbound.responses.items import InputReader
-from gateway.inbound.responses.relay import CONTENT, LEAST_LIMIT, native_order, speaks_responses
+from gateway.inbound.responses.relay import CONTENT_FIELDS, LEAST_LIMIT, native_order, speaks_responses
 from gateway.inbound.responses.summary import PROMPT_BOUND, TRIGGER
 from gateway.inbound.responses.tools import ToolTable
 from gateway.upstream.dialects import chat_limit
@@ -217,7 +217,7 @@ def responses_limit(fields: Fields, channel: Channel, served: ServedModel) -> Ou
         return chat
     sent = native_order(Order(fields=fields, model=""), channel.overrides).fields
     sent = {**sent, **lower_cap(sent, "max_output_tokens", served)}
-    native = read_limit(sent, content=CONTENT, caps=("max_output_tokens",), thinks_within=True)
+    native = read_limit(sent, content=CONTENT_FIELDS, caps=("max_output_tokens",), thinks_within=True)
     return larger(chat, native)
 
 
