@@ -17,7 +17,7 @@ from tui.text import safe
 Level = Literal["bad", "warn"]
 
 LOW_BALANCE = DOLLAR // 2
-"""The balance below which it counts as low."""
+"""The balance below which the console warns."""
 
 
 class Alert(msgspec.Struct, frozen=True):
@@ -65,7 +65,8 @@ def _account_alerts(board: Board, refusing: Collection[str]) -> Iterator[Alert]:
         yield Alert("warn", "running calls hold the balance", "account")
     elif account.balance_nanos < LOW_BALANCE:
         yield Alert("warn", f"{fmt.dollar_amount(account.balance_nanos)} left", "account")
-    yield from _budget_alert("account", account.budgets, ("account", ""), refusing, ("account", ""))
+    owner = _BudgetOwner(kind="account", id="", name="account", page="account")
+    yield from _budget_alert(owner, account.budgets, refusing)
 
 
 def _channel_alerts(board: Board, now: int) -> Iterator[Alert]:
@@ -83,27 +84,37 @@ def _channel_alerts(board: Board, now: int) -> Iterator[Alert]:
                     yield Alert("warn", f"{name} key {', '.join(numbers)} {problem}", "channels", channel.id)
 
 
+class _BudgetOwner(msgspec.Struct, frozen=True, kw_only=True):
+    """The account, a token or a group, and where the console shows it."""
+
+    kind: str
+    id: str
+    name: str
+    page: str
+    row: str = ""
+
+
 def _budget_alerts(board: Board, refusing: Collection[str]) -> Iterator[Alert]:
     for token in board.tokens:
         if token.enabled:
-            yield from _budget_alert(token.name, token.budgets, ("tokens", token.id), refusing, ("token", token.id))
+            owner = _BudgetOwner(kind="token", id=token.id, name=token.name, page="tokens", row=token.id)
+            yield from _budget_alert(owner, token.budgets, refusing)
     for group in board.groups:
-        yield from _budget_alert(group.name, group.budgets, ("groups", group.name), refusing, ("group", group.id))
+        owner = _BudgetOwner(kind="group", id=group.id, name=group.name, page="groups", row=group.name)
+        yield from _budget_alert(owner, group.budgets, refusing)
 
 
-def _budget_alert(
-    name: str, budgets: Sequence[BudgetView], row: tuple[str, str], refusing: Collection[str], scope: tuple[str, str]
-) -> Iterator[Alert]:
-    """Yields an alert if the owner of these budgets has nearly spent one of them, or one refuses calls.
+def _budget_alert(owner: _BudgetOwner, budgets: Sequence[BudgetView], refusing: Collection[str]) -> Iterator[Alert]:
+    """Yields an alert if the owner has nearly spent one of its budgets, or if one refuses calls.
 
-    ``row``: the page and the key of the owner's row; ``scope``: its kind and id; ``refusing``: the ids of all budgets
-    that refuse calls.
+    ``refusing``: the ids of all budgets that refuse calls.
     """
     share = max(map(spent_share, budgets), default=0.0)
-    refuses = any(budget_id(budget.window, *scope) in refusing for budget in budgets)
+    refuses = any(budget_id(budget.window, owner.kind, owner.id) in refusing for budget in budgets)
     if share < WARN_SHARE and not refuses:
         return
     problem = f"{fmt.percent(share)}{', refusing' if refuses else ''}"
-    if refuses and share < 1:  # such a share explains little, and its update arrives a moment later
+    if refuses and share < 1:  # this share does not explain the refusal; the current one arrives a moment later
         problem = "budget refusing"
-    yield Alert("bad" if share >= 1 or refuses else "warn", f"{safe(name, 16)} {problem}", *row)
+    level: Level = "bad" if share >= 1 or refuses else "warn"
+    yield Alert(level, f"{safe(owner.name, 16)} {problem}", owner.page, owner.row)

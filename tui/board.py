@@ -93,7 +93,7 @@ class Board:
         if (account := self.account) is not None:
             balance = account.balance_nanos
             self.account = msgspec.structs.replace(account, held_nanos=Nanos(0), available_nanos=balance)
-        self.calls.lose_running()
+        self.calls.mark_running_lost()
         self.tables_version += 1
 
     def _apply_other(self, event: AnyEvent) -> None:

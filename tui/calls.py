@@ -1,9 +1,8 @@
-"""Calls: the newest calls, running and finished, in the order they started; of older ones only the number is known.
+"""Calls: the newest calls, running and finished, in the order they started. Older calls are only counted.
 
-Finished calls are numbered in the order they ended; 1 is the oldest record the server keeps. The ring holds those with
-the highest numbers; ``below`` is the number of the newest one that it does not hold. A call keeps its place from start
-to end: settling changes it in place. A running call has the fields of a finished one, so filters, columns and receipts
-handle both.
+Finished calls are numbered in the order they ended; 1 is the oldest record that the server keeps. The ring holds those
+with the highest numbers. A call keeps its place from start to end: settling changes it in place. A running call has the
+fields of a finished one, so filters, columns and receipts handle both.
 """
 
 from bisect import bisect_left
@@ -30,7 +29,7 @@ class CallRing:
     """The newest calls. Ids sort by time, so the calls are in the order of their ids."""
 
     def __init__(self, limit: int = LIMIT, slack: int = 1_000) -> None:
-        """``slack``: how many calls are dropped at once, because dropping is linear in the ring's length."""
+        """``slack``: the number of calls that are dropped at once, because dropping is linear in the ring's length."""
         self._limit = limit
         self._slack = slack
         self.order: list[CallId] = []
@@ -38,10 +37,13 @@ class CallRing:
         self.by_id: dict[CallId, AnyCall] = {}
         self.running: dict[CallId, Running] = {}
         self.below = 0
+        """The number of the newest record that the ring does not hold, which is also how many there are."""
         self.version = 0
         """A number that grows with every change."""
         self._ended: deque[CallId] = deque()
+        """The ids of the ended calls, in the order in which they ended."""
         self._changed: list[CallId] | None = None
+        """The result of the next ``take_changes``."""
 
     @property
     def total(self) -> int:
@@ -58,16 +60,14 @@ class CallRing:
 
     @property
     def first_ended(self) -> CallId | None:
-        """Returns the id of the call of the ring that ended first, after all calls that are not in the ring. None if no
-        call has ended yet.
-        """
+        """Returns the id of the call that ended first among those in the ring; None if none of them has ended."""
         return self._ended[0] if self._ended else None
 
     def load_snapshot(self, below: int, recent: Sequence[CallView], running: Iterable[Running]) -> None:
-        """Load a snapshot: ``recent`` (newest end first) are the newest records, ``below`` is the number of older
-        ones.
+        """Load a snapshot. ``recent`` are the newest records, of which the first ended last; ``below`` is the number of
+        older records.
 
-        Older rows of the ring stay if no call is missing between them and ``recent``.
+        Older calls of the ring stay if no call is missing between them and ``recent``.
         """
         newer = {CallId(call.id): call for call in reversed(recent)}
         is_gapless = self.below + len(self._ended) == below or next(iter(newer), None) in self._ended
@@ -81,7 +81,7 @@ class CallRing:
         self._note_change(None)
 
     def update_running(self, call: Running) -> None:
-        """Add or update a call that started or progressed; late events of an ended call are ignored."""
+        """Add or update a call that started or progressed. A late event of an ended call is ignored."""
         previous = self.by_id.get(call.id)
         if isinstance(previous, CallView):
             return
@@ -97,10 +97,11 @@ class CallRing:
             self.order.remove(call_id)
             self._note_change(call_id)
 
-    def lose_running(self) -> None:
-        """Mark the server as gone: running calls are lost, as their records will say, and waiting calls are removed."""
-        for call in [running for running in self.running.values() if running.waits_for and not running.attempt]:
-            self.remove_waiting(call.id)
+    def mark_running_lost(self) -> None:
+        """Show running calls as lost, as their records will after the server stopped, and remove waiting calls."""
+        waiting_ids = [call.id for call in self.running.values() if call.waits_for and not call.attempt]
+        for call_id in waiting_ids:
+            self.remove_waiting(call_id)
         self.by_id |= {call.id: lost_view(call) for call in self.running.values()}
         self.running = {}
         self._note_change(None)
@@ -147,7 +148,7 @@ class CallRing:
             self._changed = None
         elif self._changed is not None:
             self._changed.append(call_id)
-            if len(self._changed) > self._limit:  # nothing takes them
+            if len(self._changed) > self._limit:  # no list is open that takes them
                 self._changed = None
 
 

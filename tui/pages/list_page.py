@@ -69,7 +69,7 @@ def sort_by_title(page: AnyPage, column: str) -> None:
 
 def shown_columns(table: LiveTable[R]) -> list[Column[R]]:
     """Returns the columns on the screen, from left to right."""
-    return [place.column for place in fit_columns(table.columns, table.line_width - 1, table.chosen)]
+    return [place.column for place in fit_columns(table.columns, table.line_width - 1, table.chosen_ids)]
 
 
 def reverse(page: AnyPage) -> None:
@@ -87,10 +87,10 @@ def _sort_from_top(page: AnyPage, column: str, *, reverse: bool) -> None:
 async def columns(page: AnyPage) -> None:
     """Choose which columns are shown."""
     chosen = await page.ask(
-        choices.ChooseColumns(page.columns, page.table.chosen, [column.id for column in shown_columns(page.table)])
+        choices.ChooseColumns(page.columns, page.table.chosen_ids, [column.id for column in shown_columns(page.table)])
     )
     if chosen is not None:
-        page.table.chosen = page.view.columns = chosen
+        page.table.chosen_ids = page.view.columns = chosen
         page.table.rearrange()
         shown = {column.id for column in shown_columns(page.table)}
         hidden = [c.title or c.id for c in page.columns if c.id in chosen and c.id not in shown]
@@ -224,7 +224,7 @@ class ListPage(ConsolePage, Generic[R]):
 
     def on_mount(self) -> None:
         self.table.request_sort = partial(sort_by_title, self)
-        self.table.chosen = [c.id for c in self.columns if c.id in self.view.columns]
+        self.table.chosen_ids = [c.id for c in self.columns if c.id in self.view.columns]
         self.query_one(Detail).display = self.view.detail
         self.sort_by(self.view.sort, reverse=self.view.reverse)
         self.renew()

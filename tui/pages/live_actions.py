@@ -59,34 +59,25 @@ def errors(page: AnyPage) -> None:
 
 async def cancel(page: AnyPage) -> None:
     """Cancel the marked running calls, or without marks the selected one, after confirmation."""
-    marks, current = page.table.marks, page.table.current
     calls = _running_calls(page)
-    if not calls and current is None and not marks:
-        report_no_selection(page, "No call selected.")
-        return
     if not calls:
-        toast(page, "None of them is running." if marks else "This call has already finished.", bad=True)
+        _report_nothing_to_cancel(page)
         return
-    consequences = f"{_calls_text(page, calls)}\n\nThe client keeps what has arrived so far. What was used is charged."
-    if len(calls) == 1:
-        (call,) = calls
-        question, verb = f"End the call to {safe(call.model, 60)} by {safe(call.token_name, 40)}?", "End call"
-    else:
-        question, verb = f"End {len(calls)} calls?", f"End {len(calls)} calls"
-    if not await page.confirm(question, consequences, verb):
+    if not await _confirm_cancel(page, calls):
         return
-    ended = [call.id for call in calls if await _cancel_call(page, call.id)]
-    if marks:
+    ended_ids = [call.id for call in calls if await _cancel_call(page, call.id)]
+    if page.table.marks:
         unmark(page)
-    if not ended:
+    if not ended_ids:
         toast(page, "It finished in the meantime." if len(calls) == 1 else "They finished in the meantime.")
         return
-    toast(page, f"Ended: {ended[0]}" if len(ended) == 1 else f"Ended {len(ended)} calls.")
+    toast(page, f"Ended: {ended_ids[0]}" if len(ended_ids) == 1 else f"Ended {len(ended_ids)} calls.")
 
 
 def _running_calls(page: AnyPage) -> list[Running]:
-    """Returns the running calls that are marked, or without marks the selected one. Waiting ones are first: if others
-    ended before them, waiting ones would be sent.
+    """Returns the running calls that are marked, or without marks the selected one.
+
+    Waiting calls come first: if running ones ended before them, the waiting ones would be sent to an upstream.
     """
     current = page.table.current
     ids = page.table.marks or ({current.id} if isinstance(current, RunningView) else ())
@@ -94,25 +85,47 @@ def _running_calls(page: AnyPage) -> list[Running]:
     return sorted((call for id_, call in running.items() if id_ in ids), key=lambda call: not call.waits_for)
 
 
+def _report_nothing_to_cancel(page: AnyPage) -> None:
+    """Say why no call can be cancelled."""
+    if page.table.marks:
+        toast(page, "None of them is running.", bad=True)
+    elif page.table.current is None:
+        report_no_selection(page, "No call selected.")
+    else:
+        toast(page, "This call has already finished.", bad=True)
+
+
+async def _confirm_cancel(page: AnyPage, calls: Sequence[Running]) -> bool:
+    """Returns whether the owner confirms that these calls are cancelled."""
+    consequences = f"{_calls_text(page, calls)}\n\nThe client keeps what has arrived so far. What was used is charged."
+    if len(calls) > 1:
+        return bool(await page.confirm(f"End {len(calls)} calls?", consequences, f"End {len(calls)} calls"))
+    (call,) = calls
+    question = f"End the call to {safe(call.model, 60)} by {safe(call.token_name, 40)}?"
+    return bool(await page.confirm(question, consequences, "End call"))
+
+
 def _calls_text(page: AnyPage, calls: Sequence[Running]) -> str:
-    """Returns a line for each of these calls: its id, how long it has been running, and what it has cost so far."""
+    """Returns a line for each of the first calls: its id, how long it has been running, and its cost so far."""
     now = page.session.now()
     views = [running_view(call, now) for call in calls[:5]]
     lines = [f"{view.id}, {seconds(view.duration_ms)}, {cost(view.cost_nanos)} so far" for view in views]
-    return "\n".join([*lines, *([f"and {len(calls) - 5} more"] if len(calls) > 5 else [])])
+    if len(calls) > 5:
+        lines.append(f"and {len(calls) - 5} more")
+    return "\n".join(lines)
 
 
-async def _cancel_call(page: AnyPage, call: str) -> bool:
+async def _cancel_call(page: AnyPage, call_id: str) -> bool:
     """Cancel a call. Returns whether it was still running."""
     try:
-        await page.session.client.cancel(call)
+        await page.session.client.cancel(call_id)
     except NotFound:
         return False
     return True
 
 
 def bulk(page: AnyPage) -> None:
-    """Say how to end marked calls: that is all that can be done with calls."""
+    """Say how to end the marked calls, because calls have no other action for several rows."""
     toast(page, f"Press {page.session.key('live.cancel')} to end the marked calls that run.")
 
 
@@ -142,13 +155,17 @@ async def _search_all(page: AnyPage) -> bool:
 async def why(page: AnyPage) -> None:
     """Show what would happen now to a call like the selected one."""
     call = page.table.current
-    names = {token.id: token.name for token in page.session.board.tokens}
     if call is None:
         toast(page, "No call selected.")
-    elif (name := names.get(call.token_id) or (call.token if call.token in names.values() else None)) is None:
+        return
+    token_names = {token.id: token.name for token in page.session.board.tokens}
+    token_name = token_names.get(call.token_id)
+    if token_name is None and call.token in token_names.values():
+        token_name = call.token
+    if token_name is None:
         toast(page, "Its token is unknown. Page 2 lists the tokens, page 8 runs the doctor.", bad=True)
-    else:
-        await page.ask(why_dialog.WhyScreen(page.session, name, call.model, call))
+        return
+    await page.ask(why_dialog.WhyScreen(page.session, token_name, call.model, call))
 
 
 async def jump_to_time(page: AnyPage) -> None:
@@ -168,30 +185,44 @@ async def jump_to_time(page: AnyPage) -> None:
 async def index_before(page: AnyPage, end: Millis) -> int:
     """Returns the index of the newest row that began before a moment; the last row if none did.
 
-    The loaded rows are searched first. Older records are ordered by time, so they are found by halving.
+    The loaded rows are searched first. Older records are ordered by time, so they are found by bisection.
     """
     calls = page.calls
-    loaded = calls.count - (calls.records if calls.query is None else 0)
-    oldest = calls.row(loaded - 1) if loaded else None
+    record_count: int = calls.records if calls.query is None else 0
+    loaded_count: int = calls.count - record_count
+    oldest = calls.row(loaded_count - 1) if loaded_count else None
     if oldest is None or oldest.time_ms < end or calls.query is not None:
-        return next((i for i in range(loaded) if (row := calls.row(i)) and row.time_ms < end), max(0, loaded - 1))
-    low, high = 0, calls.records
+        for index in range(loaded_count):
+            row = calls.row(index)
+            if row is not None and row.time_ms < end:
+                return index
+        return max(0, loaded_count - 1)
+    number = await _number_before(page, record_count, end)
+    return loaded_count + record_count - number  # records are numbered from the oldest, rows from the newest
+
+
+async def _number_before(page: AnyPage, record_count: int, end: Millis) -> int:
+    """Returns the number of the newest record that began before a moment; 1, the oldest, if none did."""
+    low, high = 1, record_count
     while low < high:
         middle = (low + high + 1) // 2
         records = await page.session.client.numbered_calls(middle, 1)
-        low, high = (middle, high) if records and records[0].time_ms < end else (low, middle - 1)
-    return int(loaded + calls.records - max(1, low))
+        if records and records[0].time_ms < end:
+            low = middle
+        else:
+            high = middle - 1
+    return low
 
 
 def go_to_error(page: AnyPage, step: int) -> None:
-    """Go to the next older call that failed, of those that are loaded; with a ``step`` of -1, to the next newer one."""
-    table, index = page.table, page.table.cursor + step
+    """Go to the next older of the loaded calls that failed; with a ``step`` of -1, to the next newer one."""
+    index = page.table.cursor + step
     while 0 <= index < page.calls.count:
         row = page.calls.row(index)
         if row is None:
             break
         if FAILED.matches(row):
-            table.go(index)
+            page.table.go(index)
             page.renew()
             return
         index += step

@@ -90,16 +90,16 @@ class LiveTable(ScrollView, Generic[R], can_focus=True):
         super().__init__(id=id)
         self.columns = columns
         self.source = source
-        self.chosen: Collection[str] = ()
-        """The ids of the columns to show; empty: as many as fit."""
+        self.chosen_ids: Collection[str] = ()
+        """The ids of the columns to show; empty for as many as fit."""
         self.follows = False
         """Whether new rows come first, so that the table can follow them."""
         self.held = False
-        """Whether it does not follow even at the top, because the details of a row are open."""
+        """Whether the table does not follow even at the top, because the details of a row are open."""
         self.sort = ""
-        """The id of the column by which the source is sorted; empty: none."""
+        """The id of the column by which the source is sorted; empty if it is not sorted by a column."""
         self.descending = False
-        """Whether the largest comes first."""
+        """Whether the largest value comes first."""
         self.request_sort: Callable[[str], None] = lambda _column: None
         """Called with the id of the column whose title was clicked."""
         self.marks: set[Hashable] = set()
@@ -111,9 +111,8 @@ class LiveTable(ScrollView, Generic[R], can_focus=True):
         self._painter: RowPainter[R] = RowPainter(partial(style_of, self))
         self.cursor_key: Hashable = None
         """The key of the row under the cursor."""
-        self._count = 0
-        self._needs: dict[str, int] = {}
-        """The widths of the widest texts, by column, since the columns were placed."""
+        self._reserved_widths: dict[str, int] = {}
+        """The width that each column keeps for its widest text so far, so that columns do not move back and forth."""
         self._shown: dict[int, Strip] = {}
         """The strips on the screen, by line below the titles."""
         self._height = 0
@@ -142,37 +141,40 @@ class LiveTable(ScrollView, Generic[R], can_focus=True):
         if self.text_selection is not None:
             return  # selected text must not move
         self.held = self.held and not new_filter
-        count, moved = self.source.count, self._follow_key(new_filter=new_filter)
-        if (size := Size(self.line_width, count + HEAD)) != self.virtual_size:
+        shift = self._restore_cursor(new_filter=new_filter)
+        size = Size(self.line_width, self.source.count + HEAD)
+        if size != self.virtual_size:
             self.set_reactive(LiveTable.virtual_size, size)  # the scrollbar is always there: no new layout is needed
             self._scroll_update(size)
-        if moved:
-            self.scroll_to(y=self.scroll_offset.y + moved, animate=False, immediate=True)
-        self._count = count
-        changed = [y for y in range(self.size.height - HEAD) if self._shown.get(y) is not self._line(y)]
-        for y in changed:
+        if shift:
+            self.scroll_to(y=self.scroll_offset.y + shift, animate=False, immediate=True)
+        changed_lines = [y for y in range(self.size.height - HEAD) if self._shown.get(y) is not self._line(y)]
+        for y in changed_lines:
             self.refresh_line(self.scroll_offset.y + y + HEAD)
-        list_changed = bool(changed) and not self.follows
-        if any(list_changed or width > self._needs.get(id_, 0) for id_, width in self._painter.cut_widths.items()):
-            self.rearrange(self._needs)
+        list_changed = bool(changed_lines) and not self.follows
+        cut_widths = self._painter.cut_widths
+        is_wider = any(width > self._reserved_widths.get(id_, 0) for id_, width in cut_widths.items())
+        if is_wider or (cut_widths and list_changed):
+            self.rearrange(self._reserved_widths)
 
-    def rearrange(self, needs: Mapping[str, int] | None = None) -> None:
+    def rearrange(self, reserved_widths: Mapping[str, int] | None = None) -> None:
         """Place the columns again after a change of columns, marks or sorting, or because texts are cut.
 
-        ``needs``: the widths of previous texts, for which columns stay wide enough, so that they do not move back and
-        forth; except in a list that does not follow, if its texts only fit without that.
+        ``reserved_widths``: the widths that columns keep for earlier texts, so that they do not move back and forth. A
+        list that does not follow gives them up if its present texts fit only without them.
         """
         first = self.scroll_offset.y
         last = min(self.source.count, first + max(0, self.size.height - HEAD))
         rows = [row for index in range(first, last) if (row := self.source.row(index)) is not None]
         widths = _text_widths(self.columns, rows, self.sort)
-        self._needs = {id_: max(width, (needs or {}).get(id_, 0)) for id_, width in widths.items()}
-        placed = fit_columns(self.columns, self.line_width - 1, self.chosen, self._needs)
-        if not self.follows and _cuts(placed, widths):
-            refit = fit_columns(self.columns, self.line_width - 1, self.chosen, widths)
-            if not _cuts(refit, widths):
-                self._needs, placed = widths, refit
-        if needs is None or placed != self._painter.placed:
+        earlier_widths = reserved_widths or {}
+        self._reserved_widths = {id_: max(width, earlier_widths.get(id_, 0)) for id_, width in widths.items()}
+        placed = fit_columns(self.columns, self.line_width - 1, self.chosen_ids, self._reserved_widths)
+        if not self.follows and _has_cut_text(placed, widths):
+            refit = fit_columns(self.columns, self.line_width - 1, self.chosen_ids, widths)
+            if not _has_cut_text(refit, widths):
+                self._reserved_widths, placed = widths, refit
+        if reserved_widths is None or placed != self._painter.placed:
             self._painter.place(placed, self.line_width)
             self.refresh()
 
@@ -186,20 +188,26 @@ class LiveTable(ScrollView, Generic[R], can_focus=True):
         self.refresh()
         self.post_message(self.Moved())
 
-    def action_cursor(self, what: str) -> None:
+    def action_cursor(self, command: str) -> None:
         """Move the cursor, or open the row under it. By pages, the view moves along with the cursor."""
-        page, last = max(1, self.size.height - HEAD - 1), self.source.count - 1
-        targets = {"up": self.cursor - 1, "down": self.cursor + 1, "first": 0, "last": last}
-        by = {"page up": -page, "page down": page}.get(what, 0)
-        if self.lost:  # the row that is in its place now is the next one
-            targets["down"] = self.cursor
-        if by:
-            self.scroll_to(y=self.scroll_offset.y + by, animate=False, immediate=True)
-        self.held = self.held and what != "first"
-        if by or what in targets:
-            self.go(targets.get(what, self.cursor + by))
-        elif self.source.count and not self.lost:
-            self.post_message(self.Opened())
+        if command == "open":
+            if self.source.count and not self.lost:
+                self.post_message(self.Opened())
+            return
+        page = max(1, self.size.height - HEAD - 1)
+        targets = {
+            "up": self.cursor - 1,
+            "down": self.cursor if self.lost else self.cursor + 1,  # a lost row's place has the next row
+            "page up": self.cursor - page,
+            "page down": self.cursor + page,
+            "first": 0,
+            "last": self.source.count - 1,
+        }
+        if command in ("page up", "page down"):
+            shift = targets[command] - self.cursor
+            self.scroll_to(y=self.scroll_offset.y + shift, animate=False, immediate=True)
+        self.held = self.held and command != "first"
+        self.go(targets[command])
 
     def render_line(self, y: int) -> Strip:
         if self._painter.width != self.line_width:
@@ -212,7 +220,7 @@ class LiveTable(ScrollView, Generic[R], can_focus=True):
         return strip.apply_offsets(0, y)
 
     def on_resize(self) -> None:
-        """Keep the cursor on the screen if the table gets lower, as it does for a pane or a message."""
+        """Keep the cursor on the screen if the table gets lower because a pane or a message opens."""
         previous, self._height = self._height, max(1, self.size.height - HEAD)
         line = self.cursor - self.scroll_offset.y
         if self._height <= line < previous:
@@ -253,10 +261,8 @@ class LiveTable(ScrollView, Generic[R], can_focus=True):
         row = self.source.row(index)
         return self._painter.missing(state) if row is None else self._painter.row(key, row, state)
 
-    def _follow_key(self, *, new_filter: bool) -> int:
-        """Put the cursor where its row is now. Returns by how many lines the view must move to stay on the same
-        rows.
-        """
+    def _restore_cursor(self, *, new_filter: bool) -> int:
+        """Put the cursor where its row is now. Returns the number of lines by which the view must move with it."""
         count, previous = self.source.count, self.cursor
         if self.following or not count or self.cursor_key is None:
             _select(self, 0)
@@ -284,7 +290,7 @@ def _text_widths(columns: Sequence[Column[R]], rows: Sequence[R], sort: str) -> 
     return {c.id: max([titles[c.id], *(cell_len(c.text(row)) for row in rows)]) for c in columns}
 
 
-def _cuts(placed: Sequence[PlacedColumn[R]], widths: Mapping[str, int]) -> bool:
+def _has_cut_text(placed: Sequence[PlacedColumn[R]], widths: Mapping[str, int]) -> bool:
     """Returns whether texts of these widths would be cut."""
     return any(widths[place.column.id] > place.width for place in placed)
 
@@ -298,7 +304,7 @@ def style_of(table: LiveTable[R], name: str) -> Style:
 
 
 class RowState(msgspec.Struct, frozen=True):
-    """What the look of a line depends on, apart from its row."""
+    """What the style of a line depends on, apart from its row."""
 
     cursor: bool = False
     focus: bool = False
@@ -319,7 +325,7 @@ class RowPainter(Generic[R]):
         self.width = 0
 
     def place(self, placed: Sequence[PlacedColumn[R]], width: int) -> None:
-        """Set the columns and the width of a line."""
+        """Set the columns, and the width of a line."""
         self.placed, self.width = placed, width
         self.cut_widths.clear()
         self.clear()
@@ -336,11 +342,11 @@ class RowPainter(Generic[R]):
         segments = [Segment(" ", plain)]
         for place in self.placed:
             column = place.column
-            sorted_by = column.id == sort
-            mark = (glyphs.DESCENDING if descending else glyphs.ASCENDING) if sorted_by else ""
-            title = cut(column.head(place.width, mark), place.width - len(mark), "") + mark  # the arrow always stays
+            is_sorted = column.id == sort
+            arrow = (glyphs.DESCENDING if descending else glyphs.ASCENDING) if is_sorted else ""
+            title = cut(column.head(place.width, arrow), place.width - len(arrow), "") + arrow  # the arrow is never cut
             title = cell(title, place.width, right=column.right, ellipsis="")
-            segments.append(Segment(title, bold if sorted_by else plain))
+            segments.append(Segment(title, bold if is_sorted else plain))
             segments.append(Segment(" ", plain))
         return Strip(segments).adjust_cell_length(self.width, plain)
 
@@ -381,7 +387,8 @@ class RowPainter(Generic[R]):
         gutter = glyphs.MARKED if state.marked else " "
         segments = [Segment(gutter, base)]
         for place in self.placed:
-            if (width := cell_len(place.column.text(row))) > place.width:
+            width = cell_len(place.column.text(row))
+            if width > place.width:
                 self.cut_widths[place.column.id] = max(self.cut_widths.get(place.column.id, 0), width)
             text = cell(place.text(row), place.width, right=place.column.right)
             segments.append(Segment(text + " ", self._cell_style(place, row, base, state)))

@@ -210,7 +210,7 @@ async def test_a_click_on_a_title_without_an_order_says_so() -> None:
 async def test_every_column_of_a_page_sorts_by_its_title(page: str) -> None:
     async with shown(page, size=(200, 50)) as (app, pilot, _):
         table = app.page.query_one(LiveTable)
-        table.chosen = [column.id for column in table.columns]
+        table.chosen_ids = [column.id for column in table.columns]
         table.rearrange()
         for column in shown_columns(table):
             table.request_sort(column.id)
@@ -235,13 +235,13 @@ async def test_a_view_is_as_it_was_left() -> None:
     async with fruit_page(PageState(sort="size", reverse=False, filter="e", detail=True, columns=["name"])) as (app, _):
         assert app.names() == ["cherry", "apple", "pear"]
         assert app.fruits.query_one(Detail).display
-        assert list(app.fruits.table.chosen) == ["name"]
+        assert list(app.fruits.table.chosen_ids) == ["name"]
 
 
 async def test_what_is_remembered_but_makes_no_sense_is_the_default() -> None:
     async with fruit_page(PageState(sort="colour", columns=["weight"])) as (app, _):
         assert app.names() == FRUITS
-        assert list(app.fruits.table.chosen) == []
+        assert list(app.fruits.table.chosen_ids) == []
 
 
 async def test_what_is_being_selected_does_not_move() -> None:
@@ -281,7 +281,7 @@ async def test_columns_can_be_chosen() -> None:
         assert isinstance(app.screen, ChooseColumns)
         await pilot.press("j", "space", "enter")
         await pilot.pause()
-        assert list(app.fruits.table.chosen) == ["name"]
+        assert list(app.fruits.table.chosen_ids) == ["name"]
         assert app.fruits.view.columns == ["name"]
 
 
@@ -342,7 +342,7 @@ async def test_choosing_no_columns_after_all_changes_nothing() -> None:
     async with fruit_page() as (app, pilot):
         await pilot.press("o", "space", "escape")
         await pilot.pause()
-        assert list(app.fruits.table.chosen) == []
+        assert list(app.fruits.table.chosen_ids) == []
 
 
 async def test_the_cursor_goes_to_a_row_when_it_comes() -> None:

@@ -244,7 +244,7 @@ async def test_what_is_selected_can_be_copied() -> None:
 async def test_columns_can_be_chosen() -> None:
     async with shown(3) as (app, pilot):
         app.table.columns = [*COLUMNS, Column[int]("twice", "Twice", 5, lambda row: str(row * 2), right=True)]
-        app.table.chosen = ["twice"]
+        app.table.chosen_ids = ["twice"]
         app.table.rearrange()
         await pilot.pause()
         assert app.lines()[:2] == [" Twice", "     6"]
