@@ -8,6 +8,7 @@ import asyncio
 import os
 import tomllib
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, cast
 
 import msgspec
@@ -62,16 +63,16 @@ class ImportPlan:
         """The present groups that are not removed, by name."""
 
     def differences(self) -> list[Difference]:
-        """Returns what is added, changed and removed, then what stays."""
+        """Returns what is added, changed and removed, and then what stays."""
         changes = changes_of(self.changes, self._before, self.registry)
         return [*differences_of(changes), *self._unchanged]
 
-    def plan(self, document: Document, *, prune: bool) -> None:
+    def add_document(self, document: Document, *, prune: bool) -> None:
         """Plan the changes that a document makes. Raises BadRequest with the path of an invalid value."""
         _check_head(document)
-        named = _table(document, "groups")
+        named_groups = _table(document, "groups")
         self._remaining_groups = {
-            name: group for name, group in self.registry.groups.items() if name in named or not prune
+            name: group for name, group in self.registry.groups.items() if name in named_groups or not prune
         }
         for section in SECTIONS:
             if section.title:
@@ -81,6 +82,14 @@ class ImportPlan:
             self.registry = with_changes(self._before, self.changes)
         for section in SECTIONS:
             self._check(section, _table(document, section.name))
+
+    def replace_channel(self, channel: Channel) -> None:
+        """Replace the planned state of an added or changed channel."""
+        replacement = Change("channels", channel.id, channel)
+        self.changes = [
+            replacement if (change.table, change.key) == ("channels", channel.id) else change for change in self.changes
+        ]
+        self.registry = with_changes(self._before, self.changes)
 
     def _plan_single(self, section: Section, values: Mapping[str, Any]) -> None:
         """Plan a section that is one entity: the settings or the account."""
@@ -95,8 +104,9 @@ class ImportPlan:
         for title, values in tables.items():
             path = f"{section.name}.{plain(title, 64)}"
             old = present.get(title)
-            complete = _at(path, lambda table=values: _with_defaults(section, table, registry))
-            new = read(section.kind, complete, path, self._base(section, title, old), INNER)
+            with _error_path(path):
+                complete = _with_defaults(section, values, registry)
+            new = read(section.kind, complete, path, self._omitted_fields(section, title, old), INNER)
             self._add_change(section, old, self._merge_present(new, old, values, path))
         for title in sorted(set(present) - set(tables)):
             entity = present[title]
@@ -107,20 +117,15 @@ class ImportPlan:
             else:
                 self._unchanged.append(Difference(what="kept", noun=section.noun, name=title, fields=[]))
 
-    def replace_channel(self, channel: Channel) -> None:
-        """Replace the planned state of an added or changed channel."""
-        replacement = Change("channels", channel.id, channel)
-        self.changes = [
-            replacement if (change.table, change.key) == ("channels", channel.id) else change for change in self.changes
-        ]
-        self.registry = with_changes(self._before, self.changes)
-
     def _blocks_group_removal(self, token: Token) -> bool:
         """Returns whether the token belongs to an ended program and to a group that is removed."""
         return token.outlived(self._now) and token.group not in self.registry.groups
 
-    def _base(self, section: Section, title: str, old: msgspec.Struct | None) -> dict[str, Any]:
-        """Returns the fields that are never in a file, with the present values or those of a new entity."""
+    def _omitted_fields(self, section: Section, title: str, old: msgspec.Struct | None) -> dict[str, Any]:
+        """Returns the fields that no file has, with the present values or those of a new entity.
+
+        A new token gets a key, which is added to ``keys``.
+        """
         if old is not None:
             return {name: getattr(old, name) for name in (section.title, *section.omit)}
         if section.name == "tokens":
@@ -152,16 +157,17 @@ class ImportPlan:
             new = restore_secrets(new, old)
         url = new.base_url if "base_url" in values else default_base_url(new.dialect, new.preset)
         if new.dialect.info.needs_url:
-            url = _at(path, lambda: checked_base_url(url))
+            with _error_path(path):
+                url = checked_base_url(url)
         channel = msgspec.structs.replace(new, base_url=url, options=mock.with_stored_names(new.options))
         return self._with_models(separate_patterns(channel), old)
 
     def _with_models(self, new: Channel, old: Channel | None) -> Channel:
-        """Returns the channel with its named models and those that its patterns select from the last list. Models that
-        the channel has already keep their dates.
+        """Returns the channel with its named models, and with those that its patterns select from the last list. Models
+        that the channel has already keep their dates.
         """
         present = {model.name: model for model in old.models} if old is not None else {}
-        named = tuple(
+        named_models = tuple(
             msgspec.structs.replace(model, created=existing.created, told=existing.told)
             if (existing := present.get(model.name)) is not None
             else msgspec.structs.replace(model, created=self._now)
@@ -169,10 +175,11 @@ class ImportPlan:
         )
         listed = self._before.lists.get(new.id)
         if listed is None or (old is not None and _has_new_upstream(old, new)):
-            return msgspec.structs.replace(new, models=named)
-        live = tuple(model for model in present.values() if model.live)
-        offered = offered_models(msgspec.structs.replace(new, models=(*named, *live)), listed.models, self._now)
-        return msgspec.structs.replace(new, models=(*named, *offered.models[len(named) :]))
+            return msgspec.structs.replace(new, models=named_models)
+        live_models = tuple(model for model in present.values() if model.live)
+        channel = msgspec.structs.replace(new, models=(*named_models, *live_models))
+        offered = offered_models(channel, listed.models, self._now)
+        return msgspec.structs.replace(new, models=(*named_models, *offered.models[len(named_models) :]))
 
     def _add_change(self, section: Section, old: msgspec.Struct | None, new: msgspec.Struct | None) -> None:
         """Plan the change from ``old`` to ``new``, unless they are equal. None is an entity that does not exist."""
@@ -184,12 +191,14 @@ class ImportPlan:
     def _check(self, section: Section, values: Mapping[str, Any]) -> None:
         """Check the entities that the document names, in the planned configuration. Raises BadRequest with the path."""
         if not section.title:
-            _at(section.name, lambda: _CHECKS[section.name](getattr(self.registry, section.name), self.registry))
+            with _error_path(section.name):
+                _CHECKS[section.name](getattr(self.registry, section.name), self.registry)
             return
         for entity in getattr(self.registry, section.name).values():
             title = getattr(entity, section.title)
             if title in values:
-                _at(f"{section.name}.{plain(title, 64)}", lambda e=entity: _CHECKS[section.name](e, self.registry))
+                with _error_path(f"{section.name}.{plain(title, 64)}"):
+                    _CHECKS[section.name](entity, self.registry)
 
 
 def _with_defaults(section: Section, values: object, registry: Registry) -> object:
@@ -234,26 +243,27 @@ def _has_new_upstream(old: Channel, new: Channel) -> bool:
     return (old.dialect, old.base_url) != (new.dialect, new.base_url)
 
 
-def _at(path: str, function: Any) -> Any:
-    """Returns the result of a function. If it raises BadRequest, the error gets this path."""
+@contextmanager
+def _error_path(path: str) -> Iterator[None]:
+    """Put a path before the parameter of a BadRequest that the block raises."""
     try:
-        return function()
+        yield
     except BadRequest as error:
         where = f"{path}.{error.param}" if error.param else path
         raise misfit(where, error.message.removeprefix(f"{error.param}: ")) from error
 
 
-def _check_channel(value: Channel, registry: Registry) -> None:
-    validation.channel(value, registry)
-    if value.preset not in ("", *PRESETS):
+def _check_channel(channel: Channel, registry: Registry) -> None:
+    validation.channel(channel, registry)
+    if channel.preset not in ("", *PRESETS):
         raise BadRequest(f"must be one of {', '.join(sorted(PRESETS))}", param="preset")
-    if value.name in registry.channels:
+    if channel.name in registry.channels:
         raise BadRequest("is the id of a channel", param="name")
 
 
-def _check_token(value: Token, registry: Registry) -> None:
-    validation.token(value, registry)
-    if value.name in registry.tokens:
+def _check_token(token: Token, registry: Registry) -> None:
+    validation.token(token, registry)
+    if token.name in registry.tokens:
         raise BadRequest("is the id of a token", param="name")
 
 
@@ -265,6 +275,7 @@ _CHECKS: Mapping[str, Any] = {
     "tokens": _check_token,
     "prices": lambda value, _: validation.price(value),
 }
+"""The check of each section's entities in the planned configuration. Each raises BadRequest."""
 
 
 class ImportBody(msgspec.Struct, frozen=True, kw_only=True):
@@ -304,7 +315,7 @@ async def _import_document(edits: ConfigEdits, document: Document, body: ImportB
     """Plan a document, and make its changes if the body says so. ``messages`` are shown before the other notes."""
     before = edits.registry
     plan = ImportPlan(before, edits.now)
-    await asyncio.to_thread(plan.plan, document, prune=body.prune)
+    await asyncio.to_thread(plan.add_document, document, prune=body.prune)
     if body.origin is not ConfigOrigin.OURS:
         channels = [change.value for change in plan.changes if isinstance(change.value, Channel)]
         priced, price_notes = await find_known_prices(channels, before, plan.registry, edits.now)
@@ -312,14 +323,14 @@ async def _import_document(edits: ConfigEdits, document: Document, body: ImportB
         for channel in priced:
             plan.replace_channel(channel)
     differences = await asyncio.to_thread(plan.differences)
-    changed = sum(difference.what != "kept" for difference in differences)
-    done, undone = f"imported a configuration ({count_text(changed, 'change')})", "what was imported is as before"
     if body.apply and edits.registry is not before:
         msg = "the configuration has changed in the meantime; review the differences and try again"
         raise Conflict(msg, code="changed_meanwhile")
     expiring = edits.expiring_records(plan.registry.settings.keep_days)
     if body.apply and plan.changes:
-        await edits.commit(done, undone, *plan.changes)
+        change_count = count_text(sum(difference.what != "kept" for difference in differences), "change")
+        done = f"imported a configuration ({change_count})"
+        await edits.commit(done, "what was imported is as before", *plan.changes)
     return ImportView(
         applied=body.apply,
         differences=differences,

@@ -111,7 +111,7 @@ async def _price_like(edits: ConfigEdits, model: str, other: str) -> Price:
     """
     price, source = edits.engine.catalog.price(other), LIKE + other
     if price is None or other == model:
-        price = _common_price(other, (await load()).named(other, edits.now))
+        price = _common_price(other, (await load()).prices_by_vendor(other, edits.now))
         source += f" in {price.source}"
     overrides = {"model": model, "updated": edits.now, "source": source, "as_of": Millis(0)}
     # the context length belongs to the other model and is not copied

@@ -93,19 +93,23 @@ async def with_known_prices(channel: Channel, names: Collection[str], registry: 
     try:
         find: PriceSearch = await load()
     except Unavailable:
-        find = lambda _channel, _served, _now: None  # noqa: E731 - a list without prices
+        find = _find_nothing
     part = msgspec.structs.replace(channel, models=tuple(unpriced))
     priced = await asyncio.to_thread(lambda: list(known_prices([part], registry, find, now)))
     return with_price(channel, {served.name: price for _, served, price in priced if not implausibility(None, price)})
 
 
+def _find_nothing(_channel: Channel, _served: ServedModel, _now: Millis) -> None:
+    """Returns None, as a price list without prices does."""
+
+
 def new_prices(channel: Channel, old: Channel | None) -> list[Price]:
     """Returns the imported prices that a channel has but did not have before, with the public names of its models."""
-    before = [served.price for served in old.models] if old is not None else []
+    old_prices = [served.price for served in old.models] if old is not None else []
     return [
         msgspec.structs.replace(price, model=served.name)
         for served in channel.models
-        if (price := served.price) is not None and not set_by_owner(price) and price not in before
+        if (price := served.price) is not None and not set_by_owner(price) and price not in old_prices
     ]
 
 
@@ -139,12 +143,13 @@ Azure has its own fee for a search."""
 
 
 class PriceList:
-    """The loaded price list."""
+    """The price list of ``genai-prices``, which is a ``PriceSearch`` too."""
 
     def __init__(self, providers: "Sequence[Provider]", version: str) -> None:
         self._vendors = providers
         self._names = ListNames(providers)
         self._as_of: Millis | None = None
+        """When the list was last updated; None until it is asked for the first time."""
         self._source = f"genai-prices {version}"
 
     def __call__(self, channel: Channel, served: ServedModel, now: Millis) -> Price | None:
@@ -154,18 +159,21 @@ class PriceList:
         return None if vendor is None else self._price(vendor, name, name, now, channel.base_url)
 
     def hint(self, channel: Channel, upstream: str) -> str:
-        """Returns why a channel's model has no list price, and the closest names that have one; empty if the vendor is
-        unknown.
+        """Returns why the model ``upstream`` of a channel has no list price, and the closest names that have one.
+
+        Returns an empty text if the vendor is unknown.
         """
-        vendor, why = self._vendor(channel, upstream), "the price depends on the vendor that the router chooses"
-        near = self._names.routed(channel.base_url, upstream)
-        if vendor is not None:
-            why = self._names.row(vendor, upstream, channel.base_url).why or f"not in the list of {vendor.name}"
+        vendor = self._vendor(channel, upstream)
+        if vendor is None:
+            reason = "the price depends on the vendor that the router chooses"
+            closest = self._names.routed(channel.base_url, upstream)
+            if closest is None:
+                return ""
+        else:
+            reason = self._names.row(vendor, upstream, channel.base_url).why or f"not in the list of {vendor.name}"
             similar = self._names.near(vendor, upstream)
-            near = [name for name in similar if not self._names.row(vendor, name, channel.base_url).why]
-        if near is None:
-            return ""
-        return f"{why}; closest: {', '.join(near)}" if near else why
+            closest = [name for name in similar if not self._names.row(vendor, name, channel.base_url).why]
+        return f"{reason}; closest: {', '.join(closest)}" if closest else reason
 
     def as_of(self, now: Millis) -> Millis:
         """Returns when the list was last updated."""
@@ -173,27 +181,28 @@ class PriceList:
             self._as_of = list_date([row for vendor in self._vendors for row in vendor.models], now)
         return self._as_of
 
+    def prices_by_vendor(self, name: str, now: Millis) -> dict[str, Price]:
+        """Returns the list prices of a model by the vendor's id, without regard to a channel.
+
+        A name such as ``vendor/model`` has only that vendor's price, and a name whose maker is known only the maker's,
+        if these have one.
+        """
+        vendor_name, _, short_name = name.partition("/")
+        named_vendors = self._names.named(vendor_name) if short_name else []
+        makers = [v for v in self._vendors if v.model_match is not None and v.model_match.is_match(name.lower())]
+        for vendors, model in ((named_vendors, short_name), (makers[:1], name), (self._vendors, name)):
+            prices = {vendor.id: self._price(vendor, model, name, now) for vendor in vendors}
+            listed = {vendor_id: price for vendor_id, price in prices.items() if price is not None}
+            if listed:
+                return listed
+        return {}
+
     def _vendor(self, channel: Channel, model: str) -> "Provider | None":
         """Returns the vendor at the channel's address, else that of its preset; None if neither is in the list."""
         for url in (channel.base_url, vendor_of(channel.preset, "").base_url):
             if (vendor := self._names.vendor(url, model)) is not None:
                 return vendor
         return None
-
-    def named(self, name: str, now: Millis) -> dict[str, Price]:
-        """Returns the list prices of a model by vendor, without a channel; for ``vendor/model`` only that vendor's.
-
-        If one of the vendors is the model's maker, only the maker's price counts.
-        """
-        maker, _, short = name.partition("/")
-        named = self._names.named(maker) if short else []
-        makers = [v for v in self._vendors if v.model_match is not None and v.model_match.is_match(name.lower())]
-        for vendors, model in ((named, short), (makers[:1], name), (self._vendors, name)):
-            prices = {vendor.id: self._price(vendor, model, name, now) for vendor in vendors}
-            charged = {vendor: price for vendor, price in prices.items() if price is not None}
-            if charged:
-                return charged
-        return {}
 
     def _price(self, vendor: "Provider", upstream: str, model: str, now: Millis, base_url: str = "") -> Price | None:
         """Returns a vendor's price of the model that the vendor calls ``upstream``, with the name ``model``."""
@@ -206,11 +215,11 @@ class PriceList:
         if entry.row is None:
             return None
         source = f"{self._source}, {entry.maker}'s own price" if entry.maker else self._source
-        list_row_price = list_price(model, entry.row, source, now, upstream)
-        if list_row_price is None:
+        row_price = list_price(model, entry.row, source, now, upstream)
+        if row_price is None:
             return None
-        dated = msgspec.structs.replace(list_row_price, as_of=as_of, context=entry.row.context_window)
-        price = multiply(dated, entry.factor)
+        row_price = msgspec.structs.replace(row_price, as_of=as_of, context=entry.row.context_window)
+        price = multiply(row_price, entry.factor)
         return map_parts(price, _CORRECTIONS[vendor.id]) if vendor.id in _CORRECTIONS else price
 
 

@@ -30,7 +30,7 @@ OWN = kit.registry(kit.channel("up", "m", groups=("home",)), tokens=(kit.token()
 
 def followed(text: str, registry: Registry = OWN, *, prune: bool = False) -> ImportPlan:
     plan = ImportPlan(registry, NOW)
-    plan.plan(tomllib.loads(text), prune=prune)
+    plan.add_document(tomllib.loads(text), prune=prune)
     return plan
 
 

@@ -254,5 +254,5 @@ async def test_fireworks_asks_half_for_cached_input_except_by_size(name: str, ca
     ],
 )
 async def test_a_vendor_may_be_named_as_its_preset_is(name: str, vendor: str, first: float) -> None:
-    found = (await load()).named(name, NOW)
+    found = (await load()).prices_by_vendor(name, NOW)
     assert {who: price.input / DOLLAR for who, price in found.items()} == {vendor: first}
