@@ -1,4 +1,6 @@
-"""Pair kinds: the kinds of fields with pairs: deadlines, headers, mock options, overrides of requests, fallbacks."""
+"""Pair kinds: the kinds of fields that are names with values, such as deadlines and headers, and the kinds of the
+overrides of requests. ``field_kinds`` says what their methods are for.
+"""
 
 import json
 import math
@@ -40,14 +42,15 @@ class Deadlines(Pairs[Timeouts]):
 
     def value(self, pairs: Mapping[str, str], before: Timeouts | None) -> Timeouts:
         changes = {name: _seconds(name, text) for name, text in pairs.items()}
-        known = Timeouts.__struct_fields__
-        if wrong := next((name for name in changes if name not in known), None):
-            raise BadRequest(f"unknown deadline {wrong!r}; use {', '.join(known)}, as in head=60")
+        names = Timeouts.__struct_fields__
+        if unknown := next((name for name in changes if name not in names), None):
+            raise BadRequest(f"unknown deadline {unknown!r}; use {', '.join(names)}, as in head=60")
         return msgspec.structs.replace(before or Timeouts(), **changes)
 
     def pairs(self, value: Timeouts) -> Mapping[str, str]:
         defaults = msgspec.structs.asdict(Timeouts())
-        return {name: _brief(s) for name, s in msgspec.structs.asdict(value).items() if s != defaults[name]}
+        deadlines = msgspec.structs.asdict(value)
+        return {name: _brief(seconds) for name, seconds in deadlines.items() if seconds != defaults[name]}
 
     def show(self, value: Timeouts) -> str:
         return ", ".join(f"{name} {_brief(seconds)}s" for name, seconds in msgspec.structs.asdict(value).items())
@@ -69,8 +72,9 @@ def _seconds(name: str, text: str) -> float:
 
 
 def _brief(seconds: float) -> str:
-    """Returns seconds in a short form, if that is exact."""
-    return f"{seconds:g}" if float(f"{seconds:g}") == seconds else str(seconds)
+    """Returns seconds in the short form ``2.5`` or ``60``, or in full if the short form would be inexact."""
+    short = f"{seconds:g}"
+    return short if float(short) == seconds else str(seconds)
 
 
 class Headers(Pairs[dict[str, str]]):
@@ -87,12 +91,13 @@ class Headers(Pairs[dict[str, str]]):
         return dict(pairs)
 
     def pairs(self, value: dict[str, str]) -> Mapping[str, str]:
-        """Returns the pairs. In place of a secret is ``VALUE``, which the owner must replace."""
+        """Returns the pairs, with ``VALUE`` in place of each secret, which the owner must replace."""
         return {name: text if text.startswith(REFERENCE) else "VALUE" for name, text in value.items()}
 
     def text(self, value: dict[str, str]) -> str:
-        """Returns the text; empty if a value is secret."""
-        return super().text(value) if all(text.startswith(REFERENCE) for text in value.values()) else ""
+        """Returns the text; empty if a value may be secret."""
+        has_only_references = all(text.startswith(REFERENCE) for text in value.values())
+        return super().text(value) if has_only_references else ""
 
     def read(self, text: str, now: Millis) -> dict[str, str]:
         return {} if text.strip().lower() == NONE_WORD else super().read(text, now)
@@ -112,9 +117,11 @@ class MockOptions(Pairs[dict[str, Any]]):
             return {name: json_or_text(text) for name, text in pairs.items()}
         changes = unique_pairs([(name.replace("-", "_"), text) for name, text in pairs.items()], "--option")
         options = {name.replace("-", "_"): value for name, value in before.items()}
-        return {name: value for name, value in options.items() if name not in changes} | {
-            name: _scalar(text) for name, text in changes.items() if text != NONE_WORD
-        }
+        for name, text in changes.items():
+            options.pop(name, None)
+            if text != NONE_WORD:
+                options[name] = _scalar(text)
+        return options
 
     def pairs(self, value: dict[str, Any]) -> Mapping[str, str]:
         return {name: json_text(item) for name, item in value.items()}
@@ -137,8 +144,8 @@ class Fallbacks(Pairs[tuple[Fallback, ...]]):
 
     def value(self, pairs: Mapping[str, str], before: tuple[Fallback, ...] | None) -> tuple[Fallback, ...]:
         rules = tuple(Fallback(model=model, to=tuple(listed_names([others]))) for model, others in pairs.items())
-        if lacking := next((rule.model for rule in rules if not rule.to), None):
-            raise BadRequest(f"{lacking!r} names no other model; write it as in gpt-*=claude-sonnet-4-5")
+        if model := next((rule.model for rule in rules if not rule.to), None):
+            raise BadRequest(f"{model!r} names no other model; write it as in gpt-*=claude-sonnet-4-5")
         return rules
 
     def pairs(self, value: tuple[Fallback, ...]) -> Mapping[str, str]:
@@ -155,7 +162,7 @@ class Fallbacks(Pairs[tuple[Fallback, ...]]):
 
 PROMPT_PLACES = ("before the client's", "instead of the client's")
 DEFAULT, REMOVE = "?", "-"
-"""What a parameter begins with that has a default, or is removed."""
+"""The first characters of a parameter that is set by default, and of one that is removed."""
 BREAK = "\\n"
 """The text that stands for a line break of the system prompt in an input of one line."""
 
@@ -168,17 +175,17 @@ class RequestOverrides(Kind[Overrides | None]):
 
     def options(self, field: Field) -> Sequence[Option]:
         pairs: dict[str, Any] = {"metavar": "NAME=VALUE", "read": lambda text, _now: pair(text), "multiple": True}
-        names: dict[str, Any] = {"metavar": "NAMES", "read": _removed_name, "multiple": True}
-        none = "Remove the parameters and the system prompt set here."
+        names: dict[str, Any] = {"metavar": "NAMES", "read": _read_removed_names, "multiple": True}
+        none_help = "Remove the parameters and the system prompt set here."
         return [
             Option(flags="--set-param", name="set_params", help="Set this parameter in every request.", **pairs),
             Option(flags="--default-param", name="default_params", help="Set it in requests that do not.", **pairs),
             Option(flags="--remove-param", name="remove_params", help="Never send these parameters.", **names),
-            Option(flags="--no-overrides", name="no_overrides", help=none),
+            Option(flags="--no-overrides", name="no_overrides", help=none_help),
         ]
 
     def change(self, field: Field, options: Mapping[str, Any], before: Overrides | None) -> Any:
-        """Returns the overrides after options. Options of one kind replace all earlier parameters of that kind."""
+        """Returns the overrides after these options. The options of one kind replace all parameters of that kind."""
         changes: dict[str, Any] = {}
         for kind in ("set", "default"):
             if pairs := options.get(f"{kind}_params"):
@@ -208,7 +215,7 @@ class RequestOverrides(Kind[Overrides | None]):
         return msgspec.structs.replace(part, system=base.system, replace_system=base.replace_system) or None
 
     def arguments(self, field: Field, before: Overrides | None, after: Overrides | None) -> Sequence[str]:
-        """Returns the arguments for all overrides, including the prompt, because one option first removes all."""
+        """Returns the arguments that set all overrides, including the prompt, after ``--no-overrides`` removed all."""
         if before == after:
             return []
         overrides, arguments = after or Overrides(), ["--no-overrides"] if before else []
@@ -283,8 +290,8 @@ def _parse_parameters(text: str) -> Overrides:
     return Overrides(set=always, default=defaults, remove=tuple(dict.fromkeys(removed)))
 
 
-def _removed_name(text: str, _now: Millis) -> str:
-    """Returns the text. Raises BadRequest if it has no names."""
+def _read_removed_names(text: str, _now: Millis) -> str:
+    """Returns the text of names as it is. Raises BadRequest if it contains none."""
     if not listed_names([text]):
         raise BadRequest(f"{text!r} contains no names; --no-overrides removes all that is set here")
     return text

@@ -28,7 +28,9 @@ from gateway.domain.usage import (
 REASONING: Final = "reasoning"
 RATE_NAMES: Final = (*PARTS, REASONING)
 """The names of rates that have no fields of their own: for parts of a usage, for reasoning if it is billed separately
-from other output, and for ``UNITS``, in nano-dollars per unit."""
+from other output, and for ``UNITS``, whose rates are nano-dollars per unit."""
+AMOUNTS: Final = ("input", "output", "cached_input", "cache_write", "cache_write_long", "per_call")
+"""The names of the fields with amounts."""
 VARIANTS: Final = ("flex", "priority", "fast", "batch")
 """The ways to process a call for which vendors have other prices."""
 RATE_WORDS: Final[Mapping[str, str]] = {
@@ -48,6 +50,12 @@ RATE_WORDS: Final[Mapping[str, str]] = {
     PICTURES: "picture",
 }
 """The names of these rates for people."""
+UPSTREAM = "upstream"
+"""The source of a context length that an upstream lists. Other sources are names of price lists."""
+MANUAL = "manual"
+"""The source of a price that the owner set."""
+LIKE = "like "
+"""The start of the source of a price that the owner copied from another model."""
 
 
 class PriceAmounts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -62,8 +70,8 @@ class PriceAmounts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     cache_write_long: Nanos | None = None
     """The rate of what the upstream's cache keeps for an hour or more; None means the rate of ``cache_write``."""
     extras: dict[str, Nanos] = {}
-    """Further rates, by ``RATE_NAMES``. A part of a usage without a rate has that of the whole, a tier or rule without
-    a rate that of its price."""
+    """Further rates, by ``RATE_NAMES``. A part of a usage without a rate has the rate of the whole. A tier or rule
+    without a rate has that of its price."""
 
 
 class Tier(PriceAmounts, frozen=True, kw_only=True, omit_defaults=True):
@@ -88,14 +96,6 @@ class PriceRule(PriceAmounts, frozen=True, kw_only=True, omit_defaults=True):
     def holds(self, moment: Millis) -> bool:
         """Returns whether the rule has begun, and the moment is in its hours."""
         return self.since <= moment and (not self.during or any(hours.contains(moment) for hours in self.during))
-
-
-UPSTREAM = "upstream"
-"""The source of a context length that an upstream lists. Other sources are names of price lists."""
-MANUAL = "manual"
-"""The source of a price that the owner set."""
-LIKE = "like "
-"""The start of the source of a price that the owner copied from another model."""
 
 
 def is_set_by_owner(source: str) -> bool:
@@ -135,23 +135,15 @@ class Price(PriceAmounts, frozen=True, kw_only=True, omit_defaults=True):
             *self.rules,
             *(tier for rule in self.rules for tier in rule.tiers),
         ]
-        return not any(map(_costs, parts))
+        return not any(map(_has_amount, parts))
+
+
+def _has_amount(part: PriceAmounts) -> bool:
+    """Returns whether any amount is above zero."""
+    return any(getattr(part, name, 0) for name in AMOUNTS) or any(part.extras.values())
 
 
 Part = TypeVar("Part", Price, PriceRule, Tier)
-
-
-def _costs(amounts_of: PriceAmounts) -> bool:
-    """Returns whether any amount is above zero."""
-    amounts = (
-        amounts_of.input,
-        amounts_of.output,
-        amounts_of.cached_input,
-        amounts_of.cache_write,
-        amounts_of.cache_write_long,
-        getattr(amounts_of, "per_call", 0),
-    )
-    return any(amounts) or any(amounts_of.extras.values())
 
 
 class PriceDraft(msgspec.Struct, frozen=True, kw_only=True):
@@ -254,9 +246,6 @@ def _with_rule(price: Price, rule: PriceRule) -> Price:
     )
 
 
-AMOUNTS: Final = ("input", "output", "cached_input", "cache_write", "cache_write_long", "per_call")
-
-
 def as_rule(price: Price, **conditions: Any) -> PriceRule:
     """Returns the rule that charges what this price does, under these conditions."""
     amounts = {name: getattr(price, name) for name in (*AMOUNTS, "tiers", "extras")}
@@ -268,30 +257,38 @@ def rates(price: Price, input_tokens: int, multiplier: int, variant: str = "") -
 
     ``price`` must be one in force.
     """
-    if variant and (other := variant_price(price, variant)) is not None:
-        price = other
-    best: Price | Tier = price
-    floor = -1
+    if variant:
+        price = variant_price(price, variant) or price
+    amounts: Price | Tier = price
+    highest = -1
     for tier in price.tiers:
-        if input_tokens > tier.above > floor:
-            best, floor = tier, tier.above
-    return _rates_at(price, best, multiplier)
+        if input_tokens > tier.above > highest:
+            amounts, highest = tier, tier.above
+    return _rates_at(price, amounts, multiplier)
 
 
-def _rates_at(price: Price, best: Price | Tier, multiplier: int) -> Rates:
-    cached = best.input if best.cached_input is None else best.cached_input
-    write = best.input if best.cache_write is None else best.cache_write
-    extras: dict[str, int] | None = {**price.extras, **best.extras} if price.extras or best.extras else None
-    return Rates(best.input, cached, write, best.output, price.per_call, multiplier, best.cache_write_long, extras)
+def _rates_at(price: Price, amounts: Price | Tier, multiplier: int) -> Rates:
+    """Returns the rates by these amounts, which are those of the price or of one of its tiers."""
+    return Rates(
+        input=amounts.input,
+        cached_input=amounts.input if amounts.cached_input is None else amounts.cached_input,
+        cache_write=amounts.input if amounts.cache_write is None else amounts.cache_write,
+        output=amounts.output,
+        per_call=price.per_call,
+        multiplier=multiplier,
+        cache_write_long=amounts.cache_write_long,
+        extras={**price.extras, **amounts.extras} if price.extras or amounts.extras else None,
+    )
 
 
 def map_parts(part: Part, change: Callable[[Any], Any]) -> Part:
     """Returns a price, tier or rule after ``change`` was applied to it and to all tiers and rules in it."""
-    inner = {name: getattr(part, name) for name in ("tiers", "rules") if getattr(part, name, ())}
-    parts: Any = {
-        name: tuple(map_parts(inner_part, change) for inner_part in inner_parts) for name, inner_parts in inner.items()
+    changed_parts: Any = {
+        name: tuple(map_parts(inner_part, change) for inner_part in getattr(part, name))
+        for name in ("tiers", "rules")
+        if getattr(part, name, ())
     }
-    changed: Part = change(msgspec.structs.replace(part, **parts))
+    changed: Part = change(msgspec.structs.replace(part, **changed_parts))
     return changed
 
 
