@@ -180,7 +180,7 @@ async def check_model(case: Case) -> str:
 
 async def _why(case: Case, api: str) -> Why:
     """Returns what the gateway would do with a test call of this API."""
-    token, streams = case.token.id if case.token is not None else case.key, bool(TESTED[api].ends)
+    token, streams = case.token.id if case.token is not None else case.key, bool(TESTED[api].end_marks)
     size = {"prompt_tokens": INPUT_BOUND} | ({"max_tokens": OUTPUT_CAP} if streams else {})
     return await case.client.why(token, case.model, stream=streams, api=api if api != CHAT_API else None, **size)
 
@@ -266,7 +266,7 @@ async def check_channels(case: Case) -> str:
 async def check_calls(case: Case) -> str:
     """Make a plain call, and a streamed one if the API has streams."""
     whole = await case.client.call(await case.public.plain_call(case.model, case.api))
-    if not TESTED[case.api].ends:
+    if not TESTED[case.api].end_marks:
         return (
             f"a call for {case.api} took {whole.duration_ms} ms, by channel '{whole.channel}', "
             f"for {dollars(whole.cost_nanos)}"

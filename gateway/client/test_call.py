@@ -1,4 +1,4 @@
-"""Test call: makes tiny real calls through /v1, as any client does, for the doctor's last check."""
+"""Test call: makes small real calls through /v1, as any client does, for the last check of the doctor."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -32,41 +32,41 @@ class TestedApi(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     request: dict[str, Any]
     """The fields of the body, without ``model`` and ``stream``."""
-    answer: str
+    content_field: str
     """The field of a complete answer that has the content."""
-    ends: frozenset[str] = frozenset()
-    """What the last event of a complete stream contains, one of these; empty if the API has no streams."""
+    end_marks: frozenset[str] = frozenset()
+    """Texts of which the last event of a complete stream contains one; empty if the API has no streams."""
 
 
 EMBEDDINGS = "embeddings"
 _MESSAGES = [{"role": "user", "content": QUESTION}]
 
-TESTED = {
+TESTED: dict[str, TestedApi] = {
     "chat": TestedApi(
         path="/chat/completions",
         request={"messages": _MESSAGES, "max_tokens": OUTPUT_CAP},
-        answer="choices",
-        ends=frozenset({"[DONE]"}),
+        content_field="choices",
+        end_marks=frozenset({"[DONE]"}),
     ),
     "messages": TestedApi(
         path="/messages",
         request={"messages": _MESSAGES, "max_tokens": OUTPUT_CAP},
-        answer="content",
-        ends=frozenset({"message_stop"}),
+        content_field="content",
+        end_marks=frozenset({"message_stop"}),
     ),
     "responses": TestedApi(
         path="/responses",
         request={"input": QUESTION, "max_output_tokens": OUTPUT_CAP, "store": False},
-        answer="output",
-        ends=frozenset({"response.completed", "response.incomplete"}),
+        content_field="output",
+        end_marks=frozenset({"response.completed", "response.incomplete"}),
     ),
-    EMBEDDINGS: TestedApi(path="/embeddings", request={"input": QUESTION}, answer="data"),
+    EMBEDDINGS: TestedApi(path="/embeddings", request={"input": QUESTION}, content_field="data"),
 }
 """The tested APIs by name."""
 
 
 def api_for(*names: str) -> str:
-    """Returns the API with which to test a model that has these names here and at upstreams."""
+    """Returns the name of the API with which to test a model. ``names`` are its names here and at upstreams."""
     return EMBEDDINGS if any(map(is_embedding_model, names)) else CHAT_API
 
 
@@ -81,7 +81,7 @@ class PublicApi(msgspec.Struct, frozen=True, kw_only=True):
     """The name of the calling program, as lists and sums of calls show it."""
 
     async def send(self, method: str, path: str, body: bytes = b"", *, timeout_s: float = 180.0) -> HttpAnswer:
-        """Returns the complete answer to a request. It may take long, if a local model must be loaded first."""
+        """Returns the complete answer to a request. It can take minutes if a local model must be loaded first."""
         answer = await request(self.address, self._build_request(method, path, body), timeout_s=timeout_s)
         if answer.status != 200:
             raise _response_error(answer.status, answer.headers, answer.body)
@@ -103,14 +103,16 @@ class PublicApi(msgspec.Struct, frozen=True, kw_only=True):
     async def test_call(self, model: str) -> str:
         """Call a model by the API that suits it, streamed if the API has streams. Returns the call's id."""
         api = api_for(model)
-        return await (self.streamed_call(model, api) if TESTED[api].ends else self.plain_call(model, api))
+        if TESTED[api].end_marks:
+            return await self.streamed_call(model, api)
+        return await self.plain_call(model, api)
 
     async def plain_call(self, model: str, api: str = CHAT_API) -> str:
         """Make a call that is not streamed. Returns its id."""
         tested = TESTED[api]
         answer = await self.send("POST", tested.path, _test_body(tested, model, stream=False))
-        if not _decode(answer.body, dict[str, Any]).get(tested.answer):
-            msg = f"the plain answer has an empty field '{tested.answer}'"
+        if not _decode(answer.body, dict[str, Any]).get(tested.content_field):
+            msg = f"the plain answer has an empty field '{tested.content_field}'"
             raise UpstreamError(msg, code="upstream_bad_response")
         return answer.headers.get("x-request-id", "")
 
@@ -121,9 +123,10 @@ class PublicApi(msgspec.Struct, frozen=True, kw_only=True):
         async with self.stream(tested.path, _test_body(tested, model, stream=True)) as stream:
             async for line in stream.lines():
                 last_line = line.strip() or last_line
-        if (error := _stream_error(last_line)) is not None:
+        error = _stream_error(last_line)
+        if error is not None:
             raise error
-        if not any(end.encode() in last_line for end in tested.ends):
+        if not any(mark.encode() in last_line for mark in tested.end_marks):
             raise UpstreamError("the streamed answer was cut off", code="upstream_cut")
         return stream.headers.get("x-request-id", "")
 
@@ -153,16 +156,20 @@ def public_api(base_url: str, key: str = "", *, app: str = "tollkeeper-test") ->
 
 
 def _response_error(status: int, headers: Mapping[str, str], body: bytes) -> GatewayError:
-    """Returns the error of a response, with the time after which to try again if there is one."""
-    error, retry_after = error_of(status, body), headers.get("retry-after", "")
+    """Returns the error of a response. Its message says when to try again, if the response does."""
+    error = error_of(status, body)
+    retry_after = headers.get("retry-after", "")
     if retry_after.isdecimal() and "again in" not in error.message:
         error.message += f"; try again in {retry_after} s"
     return error
 
 
 def _test_body(tested: TestedApi, model: str, *, stream: bool) -> bytes:
-    """Returns the body of a test call."""
-    return msgspec.json.encode({"model": model, **tested.request} | ({"stream": stream} if tested.ends else {}))
+    """Returns the body of a test call. ``stream`` is left out if the API has no streams."""
+    fields = {"model": model, **tested.request}
+    if tested.end_marks:
+        fields["stream"] = stream
+    return msgspec.json.encode(fields)
 
 
 def _stream_error(line: bytes) -> GatewayError | None:
@@ -176,7 +183,7 @@ def _stream_error(line: bytes) -> GatewayError | None:
 
 
 def _decode(body: bytes, kind: type[Value]) -> Value:
-    """Returns the decoded body. Raises Unavailable if it is not one of our server."""
+    """Returns the decoded body. Raises Unavailable if Tollkeeper cannot have sent it."""
     try:
         return msgspec.json.decode(body, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as exc:

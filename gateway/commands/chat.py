@@ -70,19 +70,19 @@ def chat(
 
     Without PROMPT, or with '-', the prompt is read from stdin, as UTF-8. Usage and cost are printed on stderr.
     """
-    text = read_prompt(prompt)
     messages = [{"role": "system", "content": system}] if system else []
-    messages.append({"role": "user", "content": text})
+    messages.append({"role": "user", "content": read_prompt(prompt)})
 
     async def work(client: ControlClient) -> None:
         status = require_serving(await client.status())
-        api = public_api(status.address, await _key(client, token), app="tollkeeper-chat")
-        body: dict[str, Any] = {"model": model or await chat_model(client, api), "messages": messages}
-        body |= {} if max_tokens is None else {"max_tokens": max_tokens}
+        api = public_api(status.address, await _fetch_key(client, token), app="tollkeeper-chat")
+        body: dict[str, Any] = {"model": model or await choose_model(client, api), "messages": messages}
+        if max_tokens is not None:
+            body["max_tokens"] = max_tokens
         try:
             if as_json:
                 message, call_id = await fetch_answer(api, body)
-                out_json({"message": message, "call": await _call(client, call_id)})
+                out_json({"message": message, "call": await _fetch_record(client, call_id)})
                 return
             call_id = await (print_answer(api, body) if no_stream else print_stream(api, body))
         except GatewayError as error:
@@ -107,17 +107,17 @@ def read_prompt(words: tuple[str, ...]) -> str:
     return text
 
 
-async def _key(client: ControlClient, token: str | None) -> str:
-    """Returns the key in ``token`` or in the environment, else a key that works for one minute as the named token or
-    the default one.
+async def _fetch_key(client: ControlClient, token: str | None) -> str:
+    """Returns the key that ``token`` or the environment contains. For a token's name, or for none, returns a key that
+    works as that token or as the default one for a minute.
     """
-    name = token or key_in(os.environ)
-    if name.startswith(PREFIX):
-        return name
-    return await client.token_pass(name or await _default_token(client))
+    key_or_name = token or key_in(os.environ)
+    if key_or_name.startswith(PREFIX):
+        return key_or_name
+    return await client.token_pass(key_or_name or await _find_default_token(client))
 
 
-async def _default_token(client: ControlClient) -> str:
+async def _find_default_token(client: ControlClient) -> str:
     """Returns the name of the oldest active token, which is most likely the owner's. Raises Quit if there is none."""
     usable = [token for token in await client.tokens() if token.state == "active" and not token.temporary]
     if not usable:
@@ -125,7 +125,7 @@ async def _default_token(client: ControlClient) -> str:
     return min(usable, key=lambda token: token.created_ms).name
 
 
-async def chat_model(client: ControlClient, api: PublicApi) -> str:
+async def choose_model(client: ControlClient, api: PublicApi) -> str:
     """Returns the model called last among those that the token sees, else the first of them.
 
     Raises Quit if there are none, or only models for embeddings.
@@ -161,7 +161,7 @@ async def print_stream(api: PublicApi, body: dict[str, Any]) -> str:
     async with api.stream("/chat/completions", encode_body(body | {"stream": True}), timeout_s=900.0) as stream:
         last_char = "\n"
         try:
-            async with aclosing(texts(stream)) as pieces:
+            async with aclosing(answer_texts(stream)) as pieces:
                 async for text in pieces:
                     _print_piece(text)
                     last_char = text[-1]
@@ -171,7 +171,7 @@ async def print_stream(api: PublicApi, body: dict[str, Any]) -> str:
         return stream.headers.get("x-request-id", "")
 
 
-async def texts(stream: Stream) -> AsyncGenerator[str, None]:
+async def answer_texts(stream: Stream) -> AsyncGenerator[str, None]:
     """Yields the texts of the answer in a stream of server-sent events, each on a ``data:`` line.
 
     Raises the error that the stream ends with, and UpstreamError if it ends without ``[DONE]``.
@@ -193,8 +193,10 @@ async def texts(stream: Stream) -> AsyncGenerator[str, None]:
 
 
 async def _add_advice(client: ControlClient, error: GatewayError) -> None:
-    """Add advice to an error that has none. The call's record says what the error is about."""
-    call = None if "'tollkeeper " in error.message else await _call(client, str(error.details.get("call_id", "")))
+    """Add advice to an error that names no command yet. The call's record says what the error is about."""
+    if "'tollkeeper " in error.message:
+        return
+    call = await _fetch_record(client, str(error.details.get("call_id", "")))
     if call is None or (call.attempts and isinstance(error, NotFound)):  # the upstream lacks the model
         return
     key = call.attempts[-1].key.partition(" ")[0] if call.attempts else ""
@@ -210,7 +212,7 @@ def _print_piece(text: str) -> None:
 
 async def print_receipt(client: ControlClient, call_id: str, max_tokens: int | None = None) -> None:
     """Print on stderr what the call used and cost, and why the answer was cut off."""
-    call = await _call(client, call_id)
+    call = await _fetch_record(client, call_id)
     if call is None:
         return
     usage = f"{call.input_tokens} input + {call.output_tokens} output tokens ({call.usage_source})"
@@ -219,15 +221,15 @@ async def print_receipt(client: ControlClient, call_id: str, max_tokens: int | N
     notify(f"{usage}, {formatting.cost(call)}, {brief_span(call.duration_ms)}, {route}, {call.id}")
     if call.finish_reason == "length":
         if max_tokens is not None and call.output_tokens >= max_tokens:
-            why = f"--max-tokens {max_tokens}"
+            reason = f"--max-tokens {max_tokens}"
         elif any(mark.startswith("output_limit=") for mark in call.marks):
-            why = "the model, or what is left of a budget or of the balance, allows no more"
+            reason = "the model, or what is left of a budget or of the balance, allows no more"
         else:
-            why = "it reached the model's output limit"
-        notify(f"note: the answer was cut off after {count_text(call.output_tokens, 'token')}: {why}")
+            reason = "it reached the model's output limit"
+        notify(f"note: the answer was cut off after {count_text(call.output_tokens, 'token')}: {reason}")
 
 
-async def _call(client: ControlClient, call_id: str) -> CallView | None:
+async def _fetch_record(client: ControlClient, call_id: str) -> CallView | None:
     """Returns the record of the call; None if there is none, or if the server has stopped in the meantime."""
     try:
         return await client.call(call_id) if call_id else None

@@ -41,8 +41,8 @@ def serve_here(config: Config, *, log: bool = False) -> int:
     with server_imports():
         from gateway import server  # it loads the whole server, which most commands do without
 
-    config = config if has_stdout() else msgspec.structs.replace(config, first_token=False)  # nobody could read the key
-
+    if not has_stdout():  # nobody could read the key of a first token
+        config = msgspec.structs.replace(config, first_token=False)
     log_thread = threading.Thread(target=print_calls, args=(config,), name="log of calls", daemon=True)
 
     def ready(welcome: server.Welcome) -> None:
@@ -58,6 +58,46 @@ def serve_here(config: Config, *, log: bool = False) -> int:
     if log_thread.ident is not None:
         log_thread.join(2.0)  # it prints the last calls
     return code
+
+
+def require_no_server(config: Config, *, elsewhere: bool = False) -> None:
+    """Raise Quit if a server runs on this home, after printing how to use it; Unavailable if it is stopping.
+
+    With ``elsewhere``, a server that listens at the host and port of ``config`` is accepted.
+    """
+    endpoint = asyncio.run(launch.find(config))
+    if endpoint is None:
+        return
+    if elsewhere and (endpoint.host_option, urlsplit(endpoint.address).port) == (config.host, config.port):
+        return
+    client = ControlClient(endpoint)
+    require_serving(asyncio.run(client.status()))
+    tokens = [token for token in asyncio.run(client.tokens()) if not token.temporary]
+    if has_stdout():
+        out(connect_card.assign(connect_card.URL_VARIABLE, endpoint.address, "sh"))
+    advice_text = f"stop it with 'tollkeeper stop{config.home_option}', or give this one another folder with --home"
+    if tokens:
+        token = last_used_token(tokens)
+        notify(
+            f"the key of token '{token.name}' ({token.hint}) was shown when it was created; "
+            f"for a new one: tollkeeper token rotate {word(token.name)}{config.home_option}"
+        )
+    raise Quit(f"already serving at {endpoint.address} (pid {endpoint.pid}); {advice_text}", Exit.STORE)
+
+
+def print_greeting(address: str, home: str, notes: Sequence[str]) -> None:
+    """Print the address and the data folder, and the notes that are not empty."""
+    out(f"Tollkeeper is running at {address}")
+    out(f"Data folder: {plain(home, limit=1_000)}. Press Ctrl-C to stop.")
+    for note in filter(None, notes):
+        notify(f"note: {note}")
+
+
+def print_first_key(address: str, token: str, key: str, model: str) -> None:
+    """Print the key of the first token, which is shown only once, and how to use it."""
+    out(f"\nToken '{plain(token)}' created. Its key is shown only this once:\n\n  {key}")
+    out(f"\nTry it in another terminal:\n\n{connect_card.curl(address, model, key)}")
+    out(f"\nSettings for SDKs:\n\n{connect_card.environment(address, key)}")
 
 
 def follow_or_serve(config: Config) -> int:
@@ -113,7 +153,7 @@ def status(*, line: bool, as_json: bool) -> None:
 
     async def work(client: ControlClient) -> tuple[Status, formatting.BalanceOutlook | None, list[str], list[str]]:
         view, outlook = await client.status(), await formatting.find_balance_outlook(client)
-        return view, outlook, await _spent_budgets(client), await _price_news(client)
+        return view, outlook, await _fetch_spent_budgets(client), await _fetch_price_news(client)
 
     try:
         view, outlook, spent, news = run(work, running=True)
@@ -130,8 +170,8 @@ def status(*, line: bool, as_json: bool) -> None:
     _print_status(view, outlook, spent, news)
 
 
-async def _spent_budgets(client: ControlClient) -> list[str]:
-    """Returns ``daily budget of token 'ci'`` for each budget that rejects calls, without the balance."""
+async def _fetch_spent_budgets(client: ControlClient) -> list[str]:
+    """Returns the budgets that reject calls, as in ``daily budget of token 'ci'``. The balance is not among them."""
     try:
         incidents = await client.incidents()
     except GatewayError:
@@ -139,12 +179,44 @@ async def _spent_budgets(client: ControlClient) -> list[str]:
     return [incident.budget for incident in incidents if incident.subject_id != BALANCE_ID and incident.refuses(now())]
 
 
-async def _price_news(client: ControlClient) -> list[str]:
-    """Returns news about prices; none if the server cannot tell."""
+async def _fetch_price_news(client: ControlClient) -> list[str]:
+    """Returns the news about prices; empty if the server does not answer with them."""
     try:
         return news_lines(await client.price_news())
     except GatewayError:
         return []
+
+
+def _print_status(
+    view: Status, outlook: formatting.BalanceOutlook | None, spent: Sequence[str], news: Sequence[str]
+) -> None:
+    ollama = view.ollama_address or view.ollama_error
+    out_pairs(
+        [
+            ("state", view.state),
+            ("address", view.address),
+            *([("Ollama's port", ollama)] if ollama else []),
+            ("home", view.home),
+            ("version", view.version),
+            ("process", str(view.pid)),
+            ("started", f"{local_time(view.started_ms)}, {brief_span(view.uptime_s * 1000)} ago"),
+            *([("account", _account_problem(outlook.account)), ("balance", outlook.text())] if outlook else []),
+            ("refusing", ", ".join(plain(name) for name in spent)),
+            ("calls", _calls_text(view)),
+            *(("", f"{count} waiting for {plain(resource)}") for resource, count in view.waits.items()),
+            ("open consoles", str(view.watchers)),
+            ("connections", formatting.connections(view)),
+            (
+                "channels",
+                ", ".join(f"{count} {state_word(state)}" for state, count in sorted(view.channels.items())) or "none",
+            ),
+            ("keys", ", ".join(_key_problems(view))),
+            *((("" if number else "prices"), line) for number, line in enumerate(news)),
+            ("recorded calls", f"{view.records:,}"),
+            ("durability", view.durability),
+            ("store", f"FAILED: {plain(view.store_error)}; calls are rejected" if view.store_error else "works"),
+        ]
+    )
 
 
 def _account_problem(account: AccountView) -> str:
@@ -156,6 +228,12 @@ def _account_problem(account: AccountView) -> str:
         return ""
     fix = advice(QuotaExceeded("", details={"missing_nanos": -account.balance_nanos}))
     return f"balance used up: all calls that cost something are rejected; {fix}"
+
+
+def _calls_text(view: Status) -> str:
+    """Returns ``32 running · 28 waiting``. Waiting calls are not counted as running."""
+    waiting = sum(view.waits.values())
+    return f"{view.in_flight + view.queued - waiting} running · {waiting} waiting"
 
 
 @click.command(cls=Command, examples=["tollkeeper stop", "tollkeeper stop --now"])
@@ -192,7 +270,7 @@ def _fetch_bar_line() -> BarLine:
 
     async def work(client: ControlClient) -> tuple[Status, AccountView, Summary, list[str]]:
         today = await client.summary(by="", since=parse_past("today", now()))
-        return await client.status(), await client.account(), today, await _spent_budgets(client)
+        return await client.status(), await client.account(), today, await _fetch_spent_budgets(client)
 
     try:
         return bar_line(*run(work, running=True))
@@ -203,11 +281,11 @@ def _fetch_bar_line() -> BarLine:
 
 
 def bar_line(view: Status, account: AccountView, today: Summary, spent: Sequence[str] = ()) -> BarLine:
-    """Returns ``3 running, $1.24 today, $8.76 left``, and what needs attention. ``spent`` are budgets that reject
-    calls.
+    """Returns ``3 running, $1.24 today, $8.76 left``, followed by what needs attention. ``spent`` are the budgets that
+    reject calls.
     """
-    channels = {state: count for state, count in view.channels.items() if state not in ("ok", "off")}
-    problems = [_state_count("channel", state, count) for state, count in channels.items()] + _key_problems(view)
+    troubled = {state: count for state, count in view.channels.items() if state not in ("ok", "off")}
+    problems = [_state_count("channel", state, count) for state, count in troubled.items()] + _key_problems(view)
     if account.status is not AccountStatus.ACTIVE:
         problems.append(f"account {account.status.value}")
     if account.balance_nanos <= 0:
@@ -230,83 +308,5 @@ def _key_problems(view: Status) -> list[str]:
 
 def _state_count(noun: str, state: str, count: int) -> str:
     """Returns ``1 key needs attention``, ``2 keys need attention``."""
-    word = state_word(state)
-    return f"{count_text(count, noun)} {word if count == 1 else word.replace('needs', 'need')}"
-
-
-def require_no_server(config: Config, *, elsewhere: bool = False) -> None:
-    """Raise Quit if a server runs on this home, after printing how to use it; Unavailable if it is stopping.
-
-    With ``elsewhere``, a server that listens at the host and port of ``config`` is accepted.
-    """
-    endpoint = asyncio.run(launch.find(config))
-    if endpoint is None:
-        return
-    if elsewhere and (endpoint.host_option, urlsplit(endpoint.address).port) == (config.host, config.port):
-        return
-    client = ControlClient(endpoint)
-    require_serving(asyncio.run(client.status()))
-    tokens = [token for token in asyncio.run(client.tokens()) if not token.temporary]
-    if has_stdout():
-        out(connect_card.assign(connect_card.URL_VARIABLE, endpoint.address, "sh"))
-    advice_text = f"stop it with 'tollkeeper stop{config.home_option}', or give this one another folder with --home"
-    if tokens:
-        token = last_used_token(tokens)
-        notify(
-            f"the key of token '{token.name}' ({token.hint}) was shown when it was created; "
-            f"for a new one: tollkeeper token rotate {word(token.name)}{config.home_option}"
-        )
-    raise Quit(f"already serving at {endpoint.address} (pid {endpoint.pid}); {advice_text}", Exit.STORE)
-
-
-def print_greeting(address: str, home: str, notes: Sequence[str]) -> None:
-    """Print the address, the data folder, and notes."""
-    out(f"Tollkeeper is running at {address}")
-    out(f"Data folder: {plain(home, limit=1_000)}. Press Ctrl-C to stop.")
-    for note in filter(None, notes):
-        notify(f"note: {note}")
-
-
-def print_first_key(address: str, token: str, key: str, model: str) -> None:
-    """Print the key of the first token, which is shown only once, and how to use it."""
-    out(f"\nToken '{plain(token)}' created. Its key is shown only this once:\n\n  {key}")
-    out(f"\nTry it in another terminal:\n\n{connect_card.curl(address, model, key)}")
-    out(f"\nSettings for SDKs:\n\n{connect_card.environment(address, key)}")
-
-
-def _calls_text(view: Status) -> str:
-    """Returns ``32 running · 28 waiting``, config waiting calls wait for an upstream's slot."""
-    waiting = sum(view.waits.values())
-    return f"{view.in_flight + view.queued - waiting} running · {waiting} waiting"
-
-
-def _print_status(
-    view: Status, outlook: formatting.BalanceOutlook | None, spent: Sequence[str], news: Sequence[str]
-) -> None:
-    ollama = view.ollama_address or view.ollama_error
-    out_pairs(
-        [
-            ("state", view.state),
-            ("address", view.address),
-            *([("Ollama's port", ollama)] if ollama else []),
-            ("home", view.home),
-            ("version", view.version),
-            ("process", str(view.pid)),
-            ("started", f"{local_time(view.started_ms)}, {brief_span(view.uptime_s * 1000)} ago"),
-            *([("account", _account_problem(outlook.account)), ("balance", outlook.text())] if outlook else []),
-            ("refusing", ", ".join(plain(name) for name in spent)),
-            ("calls", _calls_text(view)),
-            *(("", f"{count} waiting for {plain(resource)}") for resource, count in view.waits.items()),
-            ("open consoles", str(view.watchers)),
-            ("connections", formatting.connections(view)),
-            (
-                "channels",
-                ", ".join(f"{count} {state_word(state)}" for state, count in sorted(view.channels.items())) or "none",
-            ),
-            ("keys", ", ".join(_key_problems(view))),
-            *((("" if number else "prices"), line) for number, line in enumerate(news)),
-            ("recorded calls", f"{view.records:,}"),
-            ("durability", view.durability),
-            ("store", f"FAILED: {plain(view.store_error)}; calls are rejected" if view.store_error else "works"),
-        ]
-    )
+    verb_phrase = state_word(state)
+    return f"{count_text(count, noun)} {verb_phrase if count == 1 else verb_phrase.replace('needs', 'need')}"

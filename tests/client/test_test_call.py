@@ -11,7 +11,7 @@ from tests.fakes.provider import Provider
 from tests.fakes.replies import chunk, cut, delta
 from tests.v1.test_every_api import upstream
 
-STREAMED = [name for name, tested in TESTED.items() if tested.ends]
+STREAMED = [name for name, tested in TESTED.items() if tested.end_marks]
 
 
 @pytest.fixture
