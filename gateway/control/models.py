@@ -11,7 +11,7 @@ from gateway.control.usage import tallies
 from gateway.control.views import model_views, price_view
 from gateway.core.channel_health import HealthState
 from gateway.core.engine import Engine
-from gateway.core.model_entry import ModelEntry, answering
+from gateway.core.model_entry import ModelEntry, answering_model
 from gateway.core.model_prices import channel_price, in_order
 from gateway.core.quota import known_limit
 from gateway.core.routing import place_text
@@ -49,7 +49,7 @@ async def show_model(edits: ConfigEdits, request: web.Request) -> ModelDetail:
     routes += [_model_route(engine, channel, served) for channel, served in offers if channel.name not in listed]
     return ModelDetail(
         **{field: getattr(view, field) for field in view.__struct_fields__},
-        max_output=next((answering(entry).max_output for entry in entries.values()), None),
+        max_output=next((answering_model(entry).max_output for entry in entries.values()), None),
         fallbacks={group: [other.name for other in entry.fallbacks] for group, entry in entries.items()},
         tokens=sorted(
             token.name

@@ -30,7 +30,7 @@ from gateway.domain.units import ChannelId, Millis
 from gateway.domain.views import Step
 from gateway.inbound.api import HttpRequest
 from gateway.upstream.adapter import WholeAnswer
-from gateway.upstream.dialects import adapter
+from gateway.upstream.dialects import new_adapter
 from gateway.upstream.http.reachability import Reachability, Stage
 
 NO_MODELS = "no list of models: "
@@ -174,7 +174,7 @@ async def _exchange(engine: Engine, channel: Channel, served: ServedModel) -> Wh
     request = api.parse(HttpRequest(body=body, target="", headers={}))
     if api.selects(request) and (obstacle := api.obstacle(request, channel)):
         raise UpstreamError(f"it {obstacle}")
-    plan = api.plan(api.order(request, new_call_id(now), now), channel, adapter(channel.dialect), lacking=False)
+    plan = api.plan(api.order(request, new_call_id(now), now), channel, new_adapter(channel.dialect), lacking=False)
     learned = engine.learned.of(channel.id, served, now)
     return await engine.upstreams.complete(channel, plan.order, served, learned, 1 << 20, plan.adapter)
 

@@ -14,7 +14,7 @@ from gateway.core.catalog import Catalog
 from gateway.core.channel_limits import ChannelLimitCheck
 from gateway.core.dry_run import DryRun, DryRunState, PlannedCall, dry_run, native_channels
 from gateway.core.engine import Engine
-from gateway.core.model_entry import ModelEntry, Route, answering
+from gateway.core.model_entry import ModelEntry, Route, answering_model
 from gateway.core.model_prices import different_prices
 from gateway.core.rate_scopes import RateScope
 from gateway.core.routing import NOTHING_TRIED, choose, place_text
@@ -276,7 +276,7 @@ def _price(run: _PlannedRun) -> Price | None:
 
 def _different_prices(entry: ModelEntry | None, now: Millis) -> list[Price]:
     """Returns the prices of the model's channels if they differ."""
-    prices = answering(entry).effects.prices if entry is not None else ()
+    prices = answering_model(entry).effects.prices if entry is not None else ()
     return different_prices([in_force(price, now) for price in prices], None)
 
 

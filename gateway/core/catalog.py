@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from gateway.core.group_models import add_fallbacks, matching_models, models_of
-from gateway.core.model_entry import ModelEntry, Route, answering, narrow_to_api
+from gateway.core.model_entry import ModelEntry, Route, answering_model, narrow_to_api
 from gateway.core.model_prices import PricesNow, prices_by_model, repriced_models
 from gateway.core.rate_scopes import (
     CallScopes,
@@ -66,7 +66,7 @@ class Catalog:
 
     def price_shown(self, entry: ModelEntry) -> Price | None:
         """Returns the price of a model at the channel tried first; for an alias, that of the model that answers."""
-        target = answering(entry)
+        target = answering_model(entry)
         return target.routes[0].served.price if target.routes else self.price(target.name)
 
     def price_for(self, entry: ModelEntry, token: Token) -> Price | None:

@@ -1,7 +1,8 @@
 """ChannelLimits: the calls in flight and the rates of each channel, from an attempt's beginning to its end.
 
 An attempt counts against its channel's limits from the moment it begins, and its place is free when it ends. The tokens
-it was counted with are then replaced by those it used; an attempt that another channel had to follow used none.
+with which it was counted are then replaced by those that it used. An attempt after which another one was necessary
+used none.
 """
 
 import asyncio
@@ -18,18 +19,18 @@ from gateway.domain.human_values import plural
 
 
 class ChannelLimitCheck:
-    """Tells whether a channel's limits allow one call to go there."""
+    """Checks whether a channel's limits allow an attempt of one call."""
 
     __slots__ = ("_held", "_limiter", "_tokens")
 
     def __init__(self, limiter: Limiter, tokens: int, held: tuple[str, str] | None = None) -> None:
-        """``tokens`` is what the call counts for. ``held`` is the key of the gate at which it already has a place."""
+        """``tokens`` counts against rates. ``held`` is the key of the gate at which the call has a place already."""
         self._limiter = limiter
         self._tokens = tokens
         self._held = held
 
     def __call__(self, route: Route) -> SkippedRoute | None:
-        """Returns the reason to skip a channel, if any."""
+        """Returns the reason to skip the route's channel; None if its limits allow an attempt."""
         scope = route.scope
         if scope is None:
             return None
@@ -48,43 +49,51 @@ class ChannelLimits:
     def __init__(self, limiter: Limiter) -> None:
         self._limiter = limiter
         self.on_wait: Callable[[Call, str], None] = lambda _call, _what: None
-        """Called with what a running call is about to wait for."""
+        """Called when a running call begins to wait, with a text that names what it waits for."""
 
     def check_for(self, call: Call) -> ChannelLimitCheck:
-        """Returns the check of this call."""
+        """Returns the check of channels for this call."""
         slot = call.limits.channel_slot
         return ChannelLimitCheck(self._limiter, call.need.rate_tokens, None if slot is None else slot.key)
 
     def has_room(self, route: Route) -> bool:
-        """Returns whether a new call gets a place at the channel. Rates are not checked."""
+        """Returns whether the channel has a free place for another call. Rates are not checked."""
         scope = route.scope
         return scope is None or scope.gate is None or self._limiter.concurrency.has_room(scope.gate)
 
     def enter(self, call: Call, route: Route) -> None:
         """Begin an attempt, in the same moment in which its channel was chosen."""
         attempt, limits, scope = call.attempt, call.limits, route.scope
-        if attempt.channel_ticket is not None:  # the attempt before used no tokens
+        if attempt.channel_ticket is not None:  # the previous attempt used no tokens
             attempt.channel_ticket.correct_tokens(0)
             attempt.channel_ticket = None
-        gate = scope.gate if scope is not None else None
-        if limits.channel_slot is not None and (gate is None or limits.channel_slot.key != gate.key):
-            self.release_slot(call)
-        if gate is not None and limits.channel_slot is None:
-            self._limiter.concurrency.enter((gate,))
-        limits.channel_slot = None  # the attempt has the place now
+        self._enter_gate(call, scope.gate if scope is not None else None)
         if scope is not None and scope.rated:
             attempt.channel_ticket = self._limiter.take((scope,), call.need.rate_tokens)
         if scopes := limits.scopes:
             limits.read_headers = lambda: headers_of(self._limiter.readings(scopes))
-            asyncio.get_running_loop().call_soon(limits.read)  # while the upstream is waited for
+            asyncio.get_running_loop().call_soon(limits.read)  # this takes no time from the call: it waits anyway
+
+    def _enter_gate(self, call: Call, gate: ConcurrencyGate | None) -> None:
+        """Give the attempt a place at its channel's gate: the one that the call waited for, or else a new one.
+
+        The place then belongs to the attempt, not to the call, and ``leave`` frees it.
+        """
+        slot = call.limits.channel_slot
+        if slot is not None and (gate is None or slot.key != gate.key):
+            self.release_slot(call)
+            slot = None
+        if gate is not None and slot is None:
+            self._limiter.concurrency.enter((gate,))
+        call.limits.channel_slot = None
 
     def leave(self, route: Route) -> None:
-        """End an attempt."""
+        """End an attempt, and free its place."""
         if route.scope is not None and route.scope.gate is not None:
             self._limiter.concurrency.leave((route.scope.gate,))
 
     async def wait(self, call: Call, gates: tuple[ConcurrencyGate, ...]) -> bool:
-        """Wait until the call has a place at one of these gates. Returns False if it got none in time."""
+        """Wait until the call gets a place at one of these gates. Returns False if it got none in time."""
         self.release_slot(call)
         self.on_wait(call, wait_text(gates))
         try:
@@ -94,7 +103,7 @@ class ChannelLimits:
         return True
 
     async def wait_for_room(self, call: Call, route: Route) -> bool:
-        """Returns whether the channel's limits allow the call's next attempt, after a wait for a place if needed."""
+        """Returns whether the channel's limits allow the call's next attempt. Waits for a place if all are taken."""
         skip = self.check_for(call)(route)
         gate = route.scope.gate if route.scope is not None else None
         if skip is not None and skip.rule == "full" and gate is not None and await self.wait(call, (gate,)):
@@ -104,7 +113,7 @@ class ChannelLimits:
         return skip is None
 
     def release_slot(self, call: Call) -> None:
-        """Give back an unused place that the call waited for."""
+        """Free the place that the call waited for, if no attempt uses it yet."""
         slot, call.limits.channel_slot = call.limits.channel_slot, None
         if slot is not None:
             self._limiter.concurrency.leave((slot,))

@@ -79,7 +79,7 @@ class Engine:
         self.upstreams = upstreams
         self.files = files
         self.worker = worker
-        self.counting: dict[TokenId, int] = {}
+        self.running_counts: dict[TokenId, int] = {}
         """How many requests to count tokens run, by token."""
         self.connections: Callable[[], int] = int
         """Returns how many connections clients have open; 0 before the public port listens."""

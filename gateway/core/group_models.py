@@ -9,7 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from gateway.core.group_policy import Offer, Rank, fallback_models, rank_offers
-from gateway.core.model_entry import ModelEntry, Route, first_tier, only_scopes
+from gateway.core.model_entry import ModelEntry, Route, scopes_of_only_channel, weighted_first_tier
 from gateway.core.model_prices import channel_price
 from gateway.core.quota import NO_EFFECTS, effects_of, known_limit, with_limit
 from gateway.core.rate_scopes import RateScope, channel_scope
@@ -84,12 +84,12 @@ def _entry(
         created=min(Millis(route.served.created or route.channel.created) for route in routes),
         owner=routes[0].channel.name,
         context=next((route.served.context for route in routes if route.served.context), None),
-        scopes=only_scopes(routes),
+        scopes=scopes_of_only_channel(routes),
         effects=effects_of((route.channel, route.served) for route in routes),
         published_price=next((route.served.told for route in routes if route.served.told), None),
         max_output=max(limits) if len(limits) == len(offers) else None,
         routes=routes,
-        first_tier=first_tier(routes),
+        first_tier=weighted_first_tier(routes),
         total_s=max(route.channel.timeouts.total for route in routes),
     )
 

@@ -1,7 +1,8 @@
 """LiveCalls: the running calls, and the timer that checks them.
 
-Once a second, and only while calls run, it handles keep-alives for silent streams, the heads of streams whose upstream
-is slow to begin, deadlines, clients that stopped reading, and memory that can be freed.
+Once a second, and only while calls run, the timer sends keep-alives to silent streams and the heads of streams whose
+upstream is slow to begin. It ends calls that are past their deadline or whose client has stopped reading, and frees
+memory through ``on_tick``.
 
 The head of a stream waits for the upstream's first event: until then another channel may answer, or none, and the
 status and the ``x-gateway-*`` headers say which. Clients wait for minutes, but some proxies close a silent connection
@@ -23,12 +24,13 @@ class CallDeadlines(msgspec.Struct, frozen=True, kw_only=True):
     """Deadlines in seconds."""
 
     first_event: float = 45.0
-    """When the head of a stream is sent although the upstream has not begun to answer."""
+    """The time after which the head of a stream is sent even if the upstream has not begun."""
     keep_alive: float = 15.0
-    """How long a begun stream is silent before a keep-alive is sent, which is a comment."""
+    """The time for which a stream that has begun may be silent before it gets a keep-alive, which is a comment."""
     stall: float = 30.0
-    """How long one write may wait for a client that does not read."""
+    """The time for which one write may wait for a client that does not read."""
     tick: float = 1.0
+    """The time between two ticks of the timer."""
 
 
 class LiveCalls:
@@ -44,9 +46,9 @@ class LiveCalls:
         self._was_empty = False
         """Whether no call ran at the last tick. Memory may become free a little later, so one more tick follows."""
         self.on_tick: Callable[[bool], None] = lambda _at_rest: None
-        """Called at every tick; ``at_rest`` is True at the last one, until another call comes."""
+        """Called at every tick. ``at_rest`` is True at the last tick before the timer stops."""
         self.report: Callable[[Call], object] = lambda _call: None
-        """Reports how much of a stream has arrived."""
+        """Reports how much of a call's answer has arrived."""
         self.empty = asyncio.Event()
         """Set while no call runs."""
         self.empty.set()
@@ -55,23 +57,22 @@ class LiveCalls:
         return len(self.calls)
 
     def enter(self, call: Call) -> None:
-        """Add a call, which runs in the current task, until ``leave``."""
+        """Add a call, which runs in the current task. ``leave`` removes it."""
         call.task = asyncio.current_task()
         if not self.calls:
             self.empty.clear()
         self.calls[call.context.origin.id] = call
         self._was_empty = False
-        if not self._ticking:
-            self.wake()
+        self.wake()
 
     def wake(self) -> None:
-        """Let the timer tick once more, and while calls run."""
+        """Start the timer if it is stopped. It ticks at least once, and while calls run."""
         if not self._ticking:
             self._ticking = True
-            asyncio.get_running_loop().call_later(self._deadlines.tick, self._tick)
+            self._schedule_tick()
 
     def leave(self, call: Call) -> None:
-        """Remove a call that has ended, and free its memory and its places."""
+        """Remove a call that has ended, and free its memory and its places at the limits."""
         if call.share.counted:
             call.share.set_size(0)
         if call.limits.ticket is not None:
@@ -81,43 +82,56 @@ class LiveCalls:
             self.empty.set()
 
     def cancel(self, call_id: CallId) -> bool:
-        """End a running call for its owner. Returns False if it is not running."""
-        if (call := self.calls.get(call_id)) is None:
+        """Cancel a running call. Returns False if it is not running."""
+        call = self.calls.get(call_id)
+        if call is None:
             return False
         call.end(Outcome.CANCELLED)
         return True
 
     def cancel_all(self, outcome: Outcome) -> None:
-        """End all running calls from outside."""
+        """End all running calls with this outcome."""
         for call in list(self.calls.values()):
             call.end(outcome)
 
-    def _tick(self) -> None:
-        was_empty, self._was_empty = self._was_empty, not self.calls
-        self._ticking = not (was_empty and self._was_empty)
-        self.on_tick(not self._ticking)
-        if not self._ticking:
-            return
+    def _schedule_tick(self) -> None:
         asyncio.get_running_loop().call_later(self._deadlines.tick, self._tick)
+
+    def _tick(self) -> None:
+        """Check all calls, and schedule the next tick; stop the timer if no call has run since the last one."""
+        is_empty = not self.calls
+        at_rest = is_empty and self._was_empty
+        self._was_empty = is_empty
+        self._ticking = not at_rest
+        self.on_tick(at_rest)
+        if at_rest:
+            return
+        self._schedule_tick()
         now = self._mono()
         for call in list(self.calls.values()):
             self._check(call, now)
 
     def _check(self, call: Call, now: float) -> None:
         """Report the call's progress, and end it or send a keep-alive if that is due."""
-        delivery, client = call.delivery, call.context.client
+        delivery = call.delivery
         if delivery.reported_at and delivery.last_write > delivery.reported_at and not call.result.settled:
-            self.report(call)  # the next piece may take long
+            self.report(call)  # the next piece, which would be reported with this one, may take long
         if delivery.deadline is not None and now >= delivery.deadline:
             call.end(Outcome.TIMEOUT)
         elif delivery.writing_since is not None:
             if now - delivery.writing_since >= self._deadlines.stall:
-                client.cut()
+                call.context.client.cut()
                 call.end(Outcome.CLIENT_CLOSED)
-        elif call.context.request.stream and call.attempt.route is not None and not call.result.settled:
-            silence_s = self._deadlines.keep_alive if client.begun else self._deadlines.first_event
-            if now - delivery.last_write >= silence_s:
-                self._tasks.spawn(self._keep_alive(call), f"keep-alive {call.context.origin.id}")
+        elif self._needs_keep_alive(call, now):
+            self._tasks.spawn(self._keep_alive(call), f"keep-alive {call.context.origin.id}")
+
+    def _needs_keep_alive(self, call: Call, now: float) -> bool:
+        """Returns whether the call is a stream that has an attempt and has been silent for too long."""
+        if not call.context.request.stream or call.attempt.route is None or call.result.settled:
+            return False
+        begun = call.context.client.begun
+        silence_s = self._deadlines.keep_alive if begun else self._deadlines.first_event
+        return now - call.delivery.last_write >= silence_s
 
     async def _keep_alive(self, call: Call) -> None:
         """Send a keep-alive, after the head if that was not sent."""

@@ -12,13 +12,13 @@ from gateway.domain.units import ChannelId, Millis
 
 
 class Route(msgspec.Struct, frozen=True):
-    """One way to a model: the channel, and the model as that channel serves it."""
+    """A channel that serves a model, and the model as that channel serves it."""
 
     channel: Channel
     served: ServedModel
     rank: Rank = Rank()
     keys: tuple["Route", ...] = ()
-    """The same route once for each key, if the channel has several: each ``channel`` has that key alone."""
+    """This route once for each key, with a ``channel`` that has only that key; empty if the channel has one key."""
     key_id: ChannelId = ChannelId("")
     """The id under which the state of one of several keys is kept."""
     key_name: str = ""
@@ -30,7 +30,7 @@ class Route(msgspec.Struct, frozen=True):
 
     @property
     def subject(self) -> str:
-        """Returns what is noted as missing if the upstream lacks it: the model, or the model through this API."""
+        """Returns the name under which the upstream's lack is remembered: the model's, or ``MODEL by API``."""
         return f"{self.served.name} by {self.api}" if self.api else self.served.name
 
 
@@ -48,13 +48,13 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True):
     total_s: float = 600.0
     """The most seconds that a call may take, with all its attempts."""
     first_tier: tuple[Route, ...] = ()
-    """The routes to draw from while all channels are healthy; empty if choosing takes more than a draw."""
+    """The routes to draw from by weight while all channels are healthy; empty if the choice depends on more."""
     fallbacks: tuple["ModelEntry", ...] = ()
     """Other models that may answer when no route can. They have no fallbacks of their own."""
     scopes: tuple[RateScope, ...] = ()
-    """The limits of its only channel, if that has rates: they are reported like those of the token."""
+    """The limits of its only channel, if that has rates. They are reported to clients like those of the token."""
     effects: ChannelEffects = NO_EFFECTS
-    """What its channels, without those of its fallbacks, make of a call's input and output."""
+    """What its channels, without those of its fallbacks, do to a call's input, output and cost."""
     published_price: UpstreamPrices | None = None
     """The price at the first channel whose upstream publishes one."""
     max_output: int | None = None
@@ -63,41 +63,42 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 def narrow_to_api(entry: ModelEntry, api: str, routes: Sequence[Route], fallbacks: Sequence[ModelEntry]) -> ModelEntry:
     """Returns the model for one API, with only these routes, whose channels can answer."""
-    narrowed = tuple(_route_for(route, api) for route in routes)
+    narrowed = tuple(_with_api(route, api) for route in routes)
     return msgspec.structs.replace(
         entry,
         routes=narrowed,
-        first_tier=first_tier(narrowed),
+        first_tier=weighted_first_tier(narrowed),
         fallbacks=tuple(fallbacks),
-        scopes=() if fallbacks else only_scopes(narrowed),
+        scopes=() if fallbacks else scopes_of_only_channel(narrowed),
         effects=effects_of((route.channel, route.served) for route in narrowed),
         total_s=max((route.channel.timeouts.total for route in narrowed), default=entry.total_s),
     )
 
 
-def _route_for(route: Route, api: str) -> Route:
-    return msgspec.structs.replace(route, api=api, keys=tuple(_route_for(key_route, api) for key_route in route.keys))
+def _with_api(route: Route, api: str) -> Route:
+    return msgspec.structs.replace(route, api=api, keys=tuple(_with_api(key_route, api) for key_route in route.keys))
 
 
-def only_scopes(routes: Sequence[Route]) -> tuple[RateScope, ...]:
-    """Returns the limits of the only channel, if it has rates."""
+def scopes_of_only_channel(routes: Sequence[Route]) -> tuple[RateScope, ...]:
+    """Returns the limits of the only channel if it has rates; empty if not, or if there are several channels."""
     scope = routes[0].scope if len(routes) == 1 else None
     return (scope,) if scope is not None and scope.rated else ()
 
 
-def first_tier(routes: Sequence[Route]) -> tuple[Route, ...]:
-    """Returns the routes of the first tier if only weights decide within it, else nothing."""
+def weighted_first_tier(routes: Sequence[Route]) -> tuple[Route, ...]:
+    """Returns the routes of the first tier if only weights decide among them; else empty."""
     tier = tuple(route for route in routes if route.rank.tier == routes[0].rank.tier)
     rated = any(route.scope is not None and route.scope.rated for route in tier)
     depends_on_state = any(route.keys or route.rank.busy_from or route.rank.by_latency for route in tier)
     return () if rated or depends_on_state else tier
 
 
-def stands_for(entry: ModelEntry) -> str:
-    """Returns the first model that answers for an alias of a group; empty for other models."""
-    return "" if (target := answering(entry)) is entry else target.name
+def alias_target(entry: ModelEntry) -> str:
+    """Returns the name of the first model that answers for an alias of a group; empty for other models."""
+    target = answering_model(entry)
+    return "" if target is entry else target.name
 
 
-def answering(entry: ModelEntry) -> ModelEntry:
+def answering_model(entry: ModelEntry) -> ModelEntry:
     """Returns the model itself, or, for an alias of a group, the first model that answers for it."""
     return entry.fallbacks[0] if entry.fallbacks and not entry.routes else entry

@@ -21,16 +21,20 @@ _ADAPTERS: dict[Dialect, Callable[[], ChannelDialect]] = {
     Dialect.MOCK: OpenAIDialect,
 }
 DIALECTS = {dialect: make() for dialect, make in _ADAPTERS.items()}
-"""An adapter of each dialect for questions about it. These read no answers, so they have nothing to remember."""
+"""An adapter of each dialect for what does not depend on earlier calls: limits, errors and lists of models. These read
+no answers, so they hold no state."""
 
 
-def adapters() -> Callable[[Dialect], ChannelDialect]:
-    """Returns a function that returns a server's only adapter of a dialect."""
-    return {dialect: adapter(dialect) for dialect in Dialect}.__getitem__
+def shared_adapters() -> Callable[[Dialect], ChannelDialect]:
+    """Returns the adapters of a server, as a function of the dialect. All calls of a dialect share one, because it
+    remembers parts of answers that later requests need.
+    """
+    adapters = {dialect: new_adapter(dialect) for dialect in Dialect}
+    return adapters.__getitem__
 
 
-def adapter(dialect: Dialect) -> ChannelDialect:
-    """Returns an adapter with a memory of its own, for a single call."""
+def new_adapter(dialect: Dialect) -> ChannelDialect:
+    """Returns an adapter with a memory of its own, as a single call outside a server's others needs it."""
     return _ADAPTERS[dialect]()
 
 

@@ -25,6 +25,9 @@ from gateway.upstream.model_list import ModelPage, read_models
 from gateway.upstream.redaction.redaction import Redaction
 
 _MOCKED = frozenset(dialect for dialect in Dialect if not dialect.info.needs_url)
+"""The dialects that need no connection, because the mock answers."""
+_SAME_AT_ANY_ROOT = frozenset({FailureKind.NETWORK, FailureKind.SLOW, FailureKind.AUTH, FailureKind.UNSET})
+"""The failures of fetching a list of models that another root of the same host would have too."""
 
 _log = logging.getLogger("tollkeeper")
 
@@ -42,7 +45,7 @@ class Upstreams:
         self._environ = os.environ if environ is None else environ
         self.variables = ChannelVariables(self._environ)
         self._mock = mock or Mock()
-        self._total = OpenConnections(max_connections)
+        self._open_connections = OpenConnections(max_connections)
         self.redaction = Redaction(self._environ)
         self._pools: dict[ChannelId, list[Pool]] = {}
         """One pool for each channel, or for each of its keys."""
@@ -56,13 +59,13 @@ class Upstreams:
         """The number of models without a usable name in each channel's last list."""
 
     async def send(self, channel: Channel, prepared: PreparedRequest, *, stream: bool) -> Reply:
-        """Returns the answer once its head has arrived. Raises AttemptFailed."""
+        """Send a request, and return the reply once its head has arrived. Raises AttemptFailed."""
         if channel.dialect in _MOCKED:
             return await self._mock.answer(channel, prepared)
         if self._retired:
             await self._close_retired()
         pools = self._pools.get(channel.id)
-        pool = pools[0] if pools and pools[0].channel is channel else self._pool(channel)
+        pool = pools[0] if pools and pools[0].channel is channel else self._pool_for(channel)
         return await pool.send("POST", prepared, pool.head_s[stream])
 
     async def complete(
@@ -111,21 +114,40 @@ class Upstreams:
         """
         with self.redaction.errors_of(channel):
             base = channel.base_url.rstrip("/").removesuffix("/chat/completions")
-            other = base.removesuffix("/v1") if base.endswith("/v1") else base + "/v1"
             try:
                 return base, await self._fetch_models_at(base, channel)
-            except AttemptFailed as failed:
-                final = (FailureKind.NETWORK, FailureKind.SLOW, FailureKind.AUTH, FailureKind.UNSET)
-                if failed.kind in final or not channel.dialect.info.root_may_vary:
+            except AttemptFailed as error:
+                if error.kind in _SAME_AT_ANY_ROOT or not channel.dialect.info.root_may_vary:
                     raise
-                try:
-                    return other, await self._fetch_models_at(other, channel)
-                except AttemptFailed as other_failed:  # a key is refused only where something exists
-                    raise (other_failed if other_failed.kind is FailureKind.AUTH else failed) from None
+                base_error = error
+            other = base.removesuffix("/v1") if base.endswith("/v1") else base + "/v1"
+            try:
+                return other, await self._fetch_models_at(other, channel)
+            except AttemptFailed as error:
+                if error.kind is FailureKind.AUTH:  # a server refuses keys only where it has something
+                    raise
+                raise base_error from None
+
+    def forget(self, channel_id: ChannelId) -> None:
+        """Forget a channel that was changed or removed. Running calls continue, new ones open new connections."""
+        self._retired += self._pools.pop(channel_id, ())
+        self.dates.pop(channel_id, None)
+        self.unnamed.pop(channel_id, None)
+
+    async def close(self) -> None:
+        """Close all connections, also those on which answers are arriving."""
+        for pools in [*self._pools.values(), self._retired]:
+            for pool in pools:
+                await pool.close()
+        self._pools.clear()
+        self._retired.clear()
 
     @contextmanager
     def _memory_for(self, channel: Channel, reply: Reply, what: str) -> Iterator[Memory]:
-        """Yields memory for the body of a reply, which ends with the block. Raises AttemptFailed if there is none."""
+        """Yields memory for the body of a reply, and ends the reply after the block.
+
+        ``what`` is the body in the message of the AttemptFailed that is raised if there is too little memory.
+        """
         try:
             with self.share() as memory:
                 yield memory
@@ -139,25 +161,24 @@ class Upstreams:
         if not channel.dialect.info.needs_url:
             return self._mock.models()
         models: dict[str, ServedModel] = {}
-        dialect, unnamed = DIALECTS[channel.dialect], 0
+        unnamed_count = 0
+        dialect = DIALECTS[channel.dialect]
         request = dialect.models_request(channel, "")
         for _ in range(20):  # no vendor has so many pages
             if request is None:
                 break
             page = await self._fetch_page(channel, request)
             models |= {model.name: model for model in page.models}
-            unnamed += page.unreadable
+            unnamed_count += page.unreadable
             request = dialect.models_request(channel, page.after) if page.after else None
-        self.unnamed[channel.id] = unnamed
-        if unnamed:
-            what = "model has" if unnamed == 1 else "models have"
-            why = "no name, or one that is too long or has control characters"
-            _log.warning("channel '%s': %d %s %s; left out", plain(channel.name), unnamed, what, why)
+        self.unnamed[channel.id] = unnamed_count
+        if unnamed_count:
+            _log_unnamed_models(channel, unnamed_count)
         return self.redaction.models(models.values(), channel)
 
     async def _fetch_page(self, channel: Channel, request: PreparedRequest) -> ModelPage:
-        """Returns a page of the list of models, and keeps the time of the answer."""
-        reply = await self._pool(channel).send("GET", request, head_s=20.0)
+        """Returns a page of the list of models, and keeps the upstream's time in ``dates``."""
+        reply = await self._pool_for(channel).send("GET", request, head_s=20.0)
         with self._memory_for(channel, reply, "its list of models") as memory:
             body = await reply.read(16 * 1024 * 1024, memory)
             page = read_models(body) if reply.status == 200 else None
@@ -171,29 +192,17 @@ class Upstreams:
     async def _fetch_models_at(self, base_url: str, channel: Channel) -> list[ServedModel]:
         return await self._fetch_models(msgspec.structs.replace(channel, base_url=base_url))
 
-    def forget(self, channel_id: ChannelId) -> None:
-        """Forget a channel that was changed or removed. Running calls continue, new ones open new connections."""
-        self._retired += self._pools.pop(channel_id, ())
-        self.dates.pop(channel_id, None)
-        self.unnamed.pop(channel_id, None)
-
-    async def close(self) -> None:
-        """End everything, running answers too."""
-        for pools in [*self._pools.values(), self._retired]:
-            for pool in pools:
-                await pool.close()
-        self._pools.clear()
-        self._retired.clear()
-
-    def _pool(self, channel: Channel) -> Pool:
+    def _pool_for(self, channel: Channel) -> Pool:
         """Returns the pool for a channel as it is now, a new one if there is none."""
         pools = self._pools.get(channel.id, ())
         for pool in pools:
-            if pool.channel is channel or pool.fits(channel):
+            if pool.can_serve(channel):
                 return pool
-        if len(pools) > 50:  # more than it has keys: some are for calls from before an edit
+        if len(pools) > 50:  # more than a channel has keys: some of them were for calls that began before an edit
             self.forget(channel.id)
-        pool = Pool(channel, headers_of(channel, self._environ), proxy_to(channel, self._environ), self._total)
+        pool = Pool(
+            channel, headers_of(channel, self._environ), proxy_to(channel, self._environ), self._open_connections
+        )
         self._pools.setdefault(channel.id, []).append(pool)
         return pool
 
@@ -203,3 +212,9 @@ class Upstreams:
         self._retired = [pool for pool in self._retired if pool.busy]
         for pool in idle:
             await pool.close()
+
+
+def _log_unnamed_models(channel: Channel, count: int) -> None:
+    models = "model has" if count == 1 else "models have"
+    reason = "no name, or one that is too long or has control characters"
+    _log.warning("channel '%s': %d %s %s; left out", plain(channel.name), count, models, reason)

@@ -2,8 +2,8 @@
 
 A channel that speaks Messages counts them. If another channel would answer, or if it cannot count, the count is an
 estimate. Counting is free: it is not a call, holds nothing and is not recorded, and an exhausted budget does not
-matter. It always answers: a program that gets an error here makes real calls to find out (Claude Code does, fourteen
-at once).
+matter. A valid request always gets a number, because a program that gets an error here makes real calls to find out:
+Claude Code makes fourteen at once.
 """
 
 import asyncio
@@ -33,52 +33,57 @@ from gateway.upstream.adapter import UnlimitedMemory
 from gateway.web.request import check_json, read_body
 from gateway.web.response import Response
 
-MOST_AT_ONCE = 60
-"""How many counts of one token may run at the same time."""
+MAX_RUNNING_COUNTS = 60
+"""The number of counts that may run at the same time for one token."""
 WAIT_S = 3.0
-"""Seconds after which an estimate is better than the upstream's number."""
+"""The time to wait for the upstream's count; an estimate is better than a later one."""
 ANSWER_LIMIT = 64 << 10
+"""The most bytes that an upstream's answer may have."""
 
 
 async def answer_count_tokens(engine: Engine, request: web.BaseRequest, origin: CallOrigin) -> Response:
     """Answer the request. Raises GatewayError."""
     token = engine.pipeline.identify(origin)
-    with closing(BodyShare(engine.pressure)) as share, _counting(engine, token):
-        check_json(request)
-        body = await read_body(request, share)
-        received = HttpRequest(body=body, target=request.raw_path, headers=request.headers)
-        if len(body) > LARGE:
-            parsed = await engine.worker.run(partial(parse_messages_request, received, counts=True))
-        else:
-            parsed = parse_messages_request(received, counts=True)
+    with closing(BodyShare(engine.pressure)) as share, _count_slot(engine, token):
+        parsed = await _read_request(engine, request, share)
         name = visible_name(parsed.model, MESSAGES, token, engine.catalog)
         entry = visible_entry(name, token, engine.catalog)
-        route = _route(engine, entry)
+        route = _likely_route(engine, entry)
         if route is not None and route.channel.dialect is Dialect.ANTHROPIC:
-            answer = await _ask(engine, route, parsed, origin)
+            answer = await _fetch_upstream_count(engine, route, parsed, origin)
             if answer is not None:
                 return answer
         return Response(msgspec.json.encode({"input_tokens": _estimate(engine, route, parsed)}))
 
 
+async def _read_request(engine: Engine, request: web.BaseRequest, share: BodyShare) -> InboundRequest:
+    """Returns the parsed request; a large one is parsed in the worker. Raises BadRequest."""
+    check_json(request)
+    body = await read_body(request, share)
+    received = HttpRequest(body=body, target=request.raw_path, headers=request.headers)
+    if len(body) > LARGE:
+        return await engine.worker.run(partial(parse_messages_request, received, counts=True))
+    return parse_messages_request(received, counts=True)
+
+
 @contextmanager
-def _counting(engine: Engine, token: Token) -> Iterator[None]:
-    """Count a request of the token while the block runs. Raises RateLimited if too many run already."""
-    running = engine.counting.get(token.id, 0)
-    if running >= MOST_AT_ONCE:
-        msg = f"token '{token.name}' counts {MOST_AT_ONCE} requests at once already"
+def _count_slot(engine: Engine, token: Token) -> Iterator[None]:
+    """Hold one of the token's places for counts while the block runs. Raises RateLimited if all are in use."""
+    running = engine.running_counts.get(token.id, 0)
+    if running >= MAX_RUNNING_COUNTS:
+        msg = f"token '{token.name}' counts {MAX_RUNNING_COUNTS} requests at once already"
         raise RateLimited(msg, retry_after_s=1)
-    engine.counting[token.id] = running + 1
+    engine.running_counts[token.id] = running + 1
     try:
         yield
     finally:
-        engine.counting[token.id] -= 1
-        if not engine.counting[token.id]:
-            del engine.counting[token.id]
+        engine.running_counts[token.id] -= 1
+        if not engine.running_counts[token.id]:
+            del engine.running_counts[token.id]
 
 
-def _route(engine: Engine, entry: ModelEntry) -> Route | None:
-    """Returns about where a call would go, without a draw and without checking limits."""
+def _likely_route(engine: Engine, entry: ModelEntry) -> Route | None:
+    """Returns the route that a call would probably take; None if there is none. Weights and limits are ignored."""
     return choose(entry.routes, NOTHING_TRIED, engine.health, lambda _: 0).route
 
 
@@ -88,8 +93,10 @@ def _estimate(engine: Engine, route: Route | None, parsed: InboundRequest) -> in
     return tokens if route is None else engine.pipeline.calibration.apply(route.channel.id, route.served.name, tokens)
 
 
-async def _ask(engine: Engine, route: Route, parsed: InboundRequest, origin: CallOrigin) -> Response | None:
-    """Returns the upstream's count, or its refusal of a mistake in the request; None if it cannot count now."""
+async def _fetch_upstream_count(
+    engine: Engine, route: Route, parsed: InboundRequest, origin: CallOrigin
+) -> Response | None:
+    """Returns the upstream's count, or its error about the request; None if it cannot count now."""
     channel = route.channel
     order = MESSAGES.order(parsed, origin.id, origin.ts)
     prepared = native_request(order, channel, route.served, COUNT_PATH)
@@ -100,8 +107,8 @@ async def _ask(engine: Engine, route: Route, parsed: InboundRequest, origin: Cal
                 body = await reply.read(ANSWER_LIMIT, UnlimitedMemory())
             finally:
                 reply.abort()
-        refused = reply.status in CLIENT_STATUSES and isinstance(rawjson.maybe(body), dict)
-        if refused or (reply.status == 200 and _is_count(body)):
+        is_client_error = reply.status in CLIENT_STATUSES and isinstance(rawjson.maybe(body), dict)
+        if is_client_error or (reply.status == 200 and _is_count(body)):
             text = engine.upstreams.redaction.text(body.decode("utf-8", "replace"), channel)
             return Response(text.encode(), status=reply.status)
     return None

@@ -17,7 +17,7 @@ from gateway.core.admission import visible_entry
 from gateway.core.call import CallOrigin
 from gateway.core.catalog import Catalog
 from gateway.core.engine import Engine
-from gateway.core.model_entry import ModelEntry, answering
+from gateway.core.model_entry import ModelEntry, answering_model
 from gateway.core.model_prices import different_prices
 from gateway.domain.account import AccountStatus
 from gateway.domain.channel import UpstreamPrices
@@ -174,7 +174,7 @@ def _pricing(price: Price | UpstreamPrices, others: Sequence[Price]) -> Pricing:
 
 
 def _entry_of(name: str, entry: ModelEntry, token: Token, catalog: Catalog, now: Millis) -> Model:
-    target = answering(entry)
+    target = answering_model(entry)
     price = catalog.price_for(entry, token)
     shown = target.published_price if price is None else in_force(price, now)
     prices = [in_force(listed, now) for listed in target.effects.prices]

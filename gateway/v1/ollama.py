@@ -1,4 +1,4 @@
-"""Ollama's API except for its calls: lists of models in its format. They cost nothing."""
+"""Ollama's API: its models in the form that its clients expect, which is free, and the start of its calls."""
 
 import hashlib
 import re
@@ -14,7 +14,7 @@ from gateway.core.call import CallOrigin
 from gateway.core.catalog import Catalog
 from gateway.core.engine import Engine
 from gateway.core.memory import BodyShare
-from gateway.core.model_entry import ModelEntry, answering
+from gateway.core.model_entry import ModelEntry, answering_model
 from gateway.domain import rawjson
 from gateway.domain.errors import BadRequest, NotFound
 from gateway.domain.patterns import is_embedding_model
@@ -28,42 +28,45 @@ from gateway.web.response import Response
 
 VERSION = "0.18.3"
 """The version of Ollama whose API this is, as of 2026-11-22. Clients refuse a version that is older than they need."""
-SMALL = 4 << 10
-"""The most bytes of a body without a prompt."""
+LOAD_BODY_LIMIT = 4 << 10
+"""The most bytes of a request that only loads a model; a larger one has a prompt."""
 _VISION = re.compile(
     r"gpt-4o|gpt-4\.1|gpt-[5-9]|^o[134]|claude|gemini|llava|vision|pixtral|[-_.]vl|vl[-_.:]|gemma-?3|llama-?4|grok-[4-9]"
 )
+"""Matches the names of models that see images."""
 _THINKING = re.compile(
     r"gpt-[5-9]|gpt-oss|^o[134]|deepseek-r|reasoner|qwq|qwen-?3|claude-(?:opus|sonnet|haiku)-[4-9]|gemini-(?:2\.5|[3-9])"
     r"|magistral|think|grok-[4-9]"
 )
+"""Matches the names of models that think before they answer."""
 
 
 async def answer_version(engine: Engine, _: web.BaseRequest, origin: CallOrigin) -> Response:
     """Answer GET /api/version."""
     engine.pipeline.identify(origin)
-    return _json({"version": VERSION})
+    return _json_response({"version": VERSION})
 
 
 async def answer_tags(engine: Engine, _: web.BaseRequest, origin: CallOrigin) -> Response:
     """Answer GET /api/tags: the models that the token sees."""
     token = engine.pipeline.identify(origin)
-    return _json({"models": [_tag(entry) for entry in engine.catalog.visible(token).values()]})
+    return _json_response({"models": [_tag_entry(entry) for entry in engine.catalog.visible(token).values()]})
 
 
 async def answer_ps(engine: Engine, _: web.BaseRequest, origin: CallOrigin) -> Response:
     """Answer GET /api/ps: no model is loaded here."""
     engine.pipeline.identify(origin)
-    return _json({"models": []})
+    return _json_response({"models": []})
 
 
 async def answer_show(engine: Engine, request: web.BaseRequest, origin: CallOrigin) -> Response:
     """Answer POST /api/show: what one model can do."""
     token = engine.pipeline.identify(origin)
-    entry = _visible_model(_model_of(await _body(engine, request)), token, engine.catalog)
-    target = answering(entry)
+    name = _model_name(await _read_fields(engine, request))
+    entry = _visible_model(name, token, engine.catalog)
+    target = answering_model(entry)
     context = engine.catalog.context(target.name, target.context)
-    return _json(
+    return _json_response(
         {
             "modelfile": "",
             "parameters": "",
@@ -75,31 +78,32 @@ async def answer_show(engine: Engine, request: web.BaseRequest, origin: CallOrig
                 **({"tk.context_length": context} if context else {}),
             },
             "capabilities": capabilities(entry.name),
-            "modified_at": _moment(entry.created),
+            "modified_at": _iso_time(entry.created),
         }
     )
 
 
 async def answer_pull(engine: Engine, request: web.BaseRequest, origin: CallOrigin) -> Response:
-    """Answer POST /api/pull: a visible model is present already; others are unknown."""
+    """Answer POST /api/pull: success for a visible model, which needs no download. Raises NotFound for others."""
     token = engine.pipeline.identify(origin)
-    _visible_model(_model_of(await _body(engine, request)), token, engine.catalog)
+    name = _model_name(await _read_fields(engine, request))
+    _visible_model(name, token, engine.catalog)
     return Response(b'{"status":"success"}\n', content_type="application/x-ndjson")
 
 
 async def answer_generation(engine: Engine, request: web.BaseRequest, origin: CallOrigin) -> Response:
-    """Answer POST /api/chat and /api/generate. A request without a prompt asks to load the model, which is free."""
+    """Answer POST /api/chat and /api/generate. A request without a prompt loads the model, which is free."""
 
     def answer_load(token: Token, body: bytes) -> Response | None:
-        """Returns the answer to a request to load a model; None if it is a call."""
-        fields = rawjson.maybe(body) if len(body) <= SMALL else None
+        """Returns the answer to a request to load a model; None if the request is a call."""
+        fields = rawjson.maybe(body) if len(body) <= LOAD_BODY_LIMIT else None
         if not isinstance(fields, dict) or any(fields.get(name) for name in ("messages", "prompt", "images", "suffix")):
             return None
         if not isinstance(fields.get("messages", []), list) or not isinstance(fields.get("prompt", ""), str):
-            return None
-        name = _model_of(fields)
+            return None  # the call's parser reports the wrong type
+        name = _model_name(fields)
         _visible_model(name, token, engine.catalog)
-        return _json(load_answer(name, origin.ts, chat=origin.api is not OLLAMA_GENERATE))
+        return _json_response(load_answer(name, origin.ts, chat=origin.api is not OLLAMA_GENERATE))
 
     return await answer_call(engine, request, origin, answer_load)
 
@@ -110,7 +114,7 @@ def _visible_model(name: str, token: Token, catalog: Catalog) -> ModelEntry:
 
 
 def capabilities(model: str) -> list[str]:
-    """Returns what a model can do, guessed from its name. Clients hide models without tools; nothing is refused."""
+    """Returns what a model can do, guessed from its name. Each has ``tools``, because clients hide models without."""
     if is_embedding_model(model):
         return ["embedding"]
     lowered = model.lower()
@@ -122,11 +126,11 @@ def capabilities(model: str) -> list[str]:
     ]
 
 
-def _tag(entry: ModelEntry) -> dict[str, Any]:
+def _tag_entry(entry: ModelEntry) -> dict[str, Any]:
     return {
         "name": entry.name,
         "model": entry.name,
-        "modified_at": _moment(entry.created),
+        "modified_at": _iso_time(entry.created),
         "size": 0,
         "digest": hashlib.sha256(entry.name.encode("utf-8", "surrogatepass")).hexdigest(),
         "details": _details(entry),
@@ -144,11 +148,12 @@ def _details(entry: ModelEntry) -> dict[str, Any]:
     }
 
 
-def _moment(ts: Millis) -> str:
+def _iso_time(ts: Millis) -> str:
+    """Returns a time as Ollama writes it, in UTC: ``2026-11-22T14:00:00Z``."""
     return datetime.fromtimestamp(ts / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-async def _body(engine: Engine, request: web.BaseRequest) -> dict[str, Any]:
+async def _read_fields(engine: Engine, request: web.BaseRequest) -> dict[str, Any]:
     """Returns the request's JSON object. Raises BadRequest if the body is something else."""
     check_json(request)
     with closing(BodyShare(engine.pressure)) as share:
@@ -158,12 +163,13 @@ async def _body(engine: Engine, request: web.BaseRequest) -> dict[str, Any]:
     return fields
 
 
-def _model_of(body: dict[str, Any]) -> str:
+def _model_name(body: dict[str, Any]) -> str:
+    """Returns the name in a request. Raises NotFound if there is none."""
     name = body.get("model") or body.get("name")
     if not isinstance(name, str):
         raise NotFound("the request names no model", code="model_not_found", param="model")
     return name
 
 
-def _json(value: object) -> Response:
+def _json_response(value: object) -> Response:
     return Response(msgspec.json.encode(value))

@@ -91,7 +91,7 @@ class Rig:
         self.grant(DOLLAR)
 
     def _attempts(self, clock: Clock) -> Attempts:
-        channel_limits, adapter_of = ChannelLimits(self.limiter), dialects.adapters()
+        channel_limits, adapter_of = ChannelLimits(self.limiter), dialects.shared_adapters()
         progress = ProgressReporter(self.bus, self.books, clock)
         self.live.report = progress.report
         return Attempts(

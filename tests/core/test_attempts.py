@@ -328,7 +328,7 @@ async def test_what_a_dialect_cannot_say_was_never_sent(rig: Rig, monkeypatch: p
         raise BadRequest("no audio here", code="unsupported_parameter", param="audio")
 
     channels(rig, good)
-    monkeypatch.setattr(dialects.adapter(rig.channel("a").dialect).__class__, "prepare", refuse)
+    monkeypatch.setattr(dialects.new_adapter(rig.channel("a").dialect).__class__, "prepare", refuse)
     with pytest.raises(BadRequest):
         await rig.call()
     assert (rig.record.status, rig.record.possible, rig.upstreams.order) == (400, 0, [])

@@ -145,7 +145,7 @@ class StorelessGateway(GenerousUpstream):
         self.catalog, self.meter = catalog, Meter()
         self.limiter = Limiter(clock.mono, lambda _: UsedToday(0, 0, 0.0))
         health, channel_limits = ChannelHealth(clock.mono, lambda: None), ChannelLimits(self.limiter)
-        adapter_of = dialects.adapters()
+        adapter_of = dialects.shared_adapters()
         self.attempts = Attempts(
             sender=self.upstreams,
             adapter_of=adapter_of,

@@ -22,7 +22,7 @@ from gateway.domain.settings import Durability, Settings
 from gateway.domain.token import Token
 from gateway.domain.units import DOLLAR, CallId, Nanos
 from gateway.inbound.chat.api import CHAT
-from gateway.upstream.dialects import adapter
+from gateway.upstream.dialects import new_adapter
 from tests.core import kit
 from tests.core.clocks import NOON, Watch
 from tests.core.ends import (
@@ -338,7 +338,7 @@ class Desk:
         asked = kit.ask(stream=True)
         self.call = Call(CallContext(origin, asked, FakeClient(), catalog, token or kit.token(), Group(name="home")))
         self.call.begin_attempt(kit.route(), "", 1)
-        self.call.attempt.stream = as_chat(adapter(kit.channel().dialect)).stream(
+        self.call.attempt.stream = as_chat(new_adapter(kit.channel().dialect)).stream(
             Order(fields=asked.fields, model="m", stream=True), kit.channel()
         )
 

@@ -20,7 +20,7 @@ from gateway.domain.units import MILLION, CallId, Nanos
 from gateway.domain.usage import NOTHING, Usage, UsageSource
 from gateway.inbound.chat.api import CHAT
 from gateway.upstream.adapter import AnswerStream, OutputCounter, WholeAnswer
-from gateway.upstream.dialects import adapter
+from gateway.upstream.dialects import new_adapter
 from tests.core import kit
 from tests.core.clocks import NOON
 from tests.core.ends import FakeClient, counts, says
@@ -49,7 +49,7 @@ def answer(text: str, reported: Usage | None) -> WholeAnswer:
 
 def stream(*events: bytes) -> AnswerStream:
     order = Order(fields=kit.ask(stream=True).fields, model="m", stream=True)
-    made = as_chat(adapter(UP.dialect)).stream(order, UP)
+    made = as_chat(new_adapter(UP.dialect)).stream(order, UP)
     for event in events:
         made.feed(event)
     return made

@@ -17,7 +17,7 @@ from gateway.inbound.api import AttemptPlan, HttpRequest, InboundApi
 from gateway.inbound.chat.api import CHAT
 from gateway.inbound.messages.api import MESSAGES
 from gateway.inbound.responses.api import RESPONSES
-from gateway.upstream.dialects import adapter
+from gateway.upstream.dialects import new_adapter
 from tests.cases.gemini import streams as gemini
 from tests.fakes.messages import message, message_events, text_block
 from tests.fakes.replies import choice, chunk, delta, dumps, tool_call, usage, whole
@@ -204,7 +204,7 @@ def test_it_is_an_answer_or_a_failure(
     order = speaks.order(speaks.parse(asked), CallId("req_0123456789abcdef01234567"), Millis(5))
     for number, data in enumerate(_bodies(upstream)):
         if number % STEP == 0:
-            plan = speaks.plan(order, channel, adapter(upstream.dialect), lacking=upstream.lacks)
+            plan = speaks.plan(order, channel, new_adapter(upstream.dialect), lacking=upstream.lacks)
             try:
                 try_it(plan, channel, data)
             except Exception as fault:

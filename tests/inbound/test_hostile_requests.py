@@ -17,7 +17,7 @@ from gateway.inbound.api import HttpRequest, InboundApi
 from gateway.inbound.chat.api import CHAT
 from gateway.inbound.messages.api import MESSAGES
 from gateway.inbound.responses.api import RESPONSES
-from gateway.upstream.dialects import adapter
+from gateway.upstream.dialects import new_adapter
 from gateway.upstream.learned_params import NOTHING
 
 Doc = Any
@@ -178,7 +178,7 @@ def _try(api: InboundApi, body: bytes) -> None:
         order = api.order(found, CallId("req_0123456789abcdef01234567"), Millis(5))
         for lacking in (False, True):
             try:
-                plan = api.plan(order, channel, adapter(dialect), lacking=lacking)
+                plan = api.plan(order, channel, new_adapter(dialect), lacking=lacking)
                 plan.adapter.prepare(plan.order, channel, served, NOTHING)
             except (GatewayError, AttemptFailed):
                 continue

@@ -13,7 +13,7 @@ from gateway.inbound.api import HttpRequest, InboundApi
 from gateway.inbound.chat.api import CHAT
 from gateway.inbound.messages.api import MESSAGES
 from gateway.inbound.responses.api import RESPONSES
-from gateway.upstream.dialects import adapter
+from gateway.upstream.dialects import new_adapter
 from gateway.upstream.learned_params import NOTHING
 from tests.fakes.replies import Doc
 from tests.house import ROOT
@@ -167,9 +167,9 @@ def outcome(api: InboundApi, fields: Doc, dialect: Dialect, shows: str) -> str:
     made = channel(dialect=dialect, cache_marks=False)
     try:
         order = api.order(request, CallId("req_0123456789abcdef01234567"), Millis(0))
-        order = api.plan(order, made, adapter(dialect), lacking=True).order
+        order = api.plan(order, made, new_adapter(dialect), lacking=True).order
         served = ServedModel(name="m", upstream=MODELS[dialect])
-        prepared = adapter(dialect).prepare(order, made, served, NOTHING)
+        prepared = new_adapter(dialect).prepare(order, made, served, NOTHING)
     except (BadRequest, AttemptFailed):
         return "400"
     body, left_out = prepared.body.decode(), (*order.removed, *prepared.dropped)
@@ -206,8 +206,8 @@ def test_nothing_of_a_responses_request_is_lost_without_a_name(dialect: Dialect)
     request = RESPONSES.parse(HttpRequest(body=json.dumps(body).encode(), target="/", headers={}))
     order = RESPONSES.order(request, CallId("req_0123456789abcdef01234567"), Millis(0))
     made = channel(dialect=dialect)
-    order = RESPONSES.plan(order, made, adapter(dialect), lacking=True).order
-    prepared = adapter(dialect).prepare(order, made, ServedModel(name="m"), NOTHING)
+    order = RESPONSES.plan(order, made, new_adapter(dialect), lacking=True).order
+    prepared = new_adapter(dialect).prepare(order, made, ServedModel(name="m"), NOTHING)
     lost = (*order.removed, *prepared.dropped)
     assert [name for name in lost if not name.startswith(("reasoning.effort", "text.verbosity"))] == [
         *("max_tool_calls", "x4711", "truncation", "tools[].web_search", "reasoning.context", "text.x4712"),

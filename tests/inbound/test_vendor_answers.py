@@ -16,7 +16,7 @@ from gateway.inbound.messages.api import MESSAGES
 from gateway.inbound.ollama.api import OLLAMA_CHAT
 from gateway.inbound.responses.api import RESPONSES
 from gateway.upstream.adapter import AnswerStream, WholeAnswer
-from gateway.upstream.dialects import adapter
+from gateway.upstream.dialects import new_adapter
 from tests.cases.answers import chunks_in
 from tests.cases.vendor_answers import ROWS, Doc, Row, called, completion
 from tests.fakes.replies import dumps
@@ -188,7 +188,7 @@ def planned(api: str, dialect: Dialect, *, stream: bool) -> AttemptPlan:
     body = dumps({**ASKED[api], "stream": stream})
     request = spoken.parse(HttpRequest(body=body, target="/", headers={}))
     order = spoken.order(request, CallId("req_0123456789abcdef01234567"), Millis(1000))
-    return spoken.plan(order, made, adapter(dialect), lacking=True)
+    return spoken.plan(order, made, new_adapter(dialect), lacking=True)
 
 
 def check(row: Row, api: str, data: bytes, *, streamed: bool) -> None:

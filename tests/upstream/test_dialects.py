@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from gateway.domain.channel import Dialect, ServedModel
 from gateway.domain.failure import AttemptFailed
 from gateway.upstream import dialects
-from gateway.upstream.dialects import adapter, adapters
+from gateway.upstream.dialects import new_adapter, shared_adapters
 from gateway.upstream.learned_params import NOTHING
 from tests.cases.answers import chunks_in
 from tests.cases.anthropic import streams as anthropic
@@ -57,13 +57,13 @@ MODELS = st.sampled_from(["claude-opus-5-5", "claude-sonnet-4-5", "gemini-3.8-fl
 
 @pytest.mark.parametrize("dialect", Dialect)
 def test_has_an_adapter(dialect: Dialect) -> None:
-    assert callable(adapter(dialect).prepare)
+    assert callable(new_adapter(dialect).prepare)
 
 
 def test_the_adapters_of_a_server_stay_the_same() -> None:
-    of = adapters()
+    of = shared_adapters()
     assert of(Dialect.GEMINI) is of(Dialect.GEMINI)
-    assert of(Dialect.GEMINI) is not adapters()(Dialect.GEMINI)
+    assert of(Dialect.GEMINI) is not shared_adapters()(Dialect.GEMINI)
 
 
 def _places(doc: Any, place: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
@@ -88,7 +88,7 @@ def test_an_odd_request_is_translated_or_refused(dialect: Dialect, model: str, p
     asked = order(_with(FULL, place, value))
     served = ServedModel(name="m", upstream=model)
     with suppress(AttemptFailed):
-        assert json.loads(adapter(dialect).prepare(asked, channel(), served, NOTHING).body).keys()
+        assert json.loads(new_adapter(dialect).prepare(asked, channel(), served, NOTHING).body).keys()
 
 
 @settings(max_examples=amount(40, 300), deadline=None)
@@ -96,7 +96,7 @@ def test_an_odd_request_is_translated_or_refused(dialect: Dialect, model: str, p
 def test_a_damaged_stream_ends_well_or_as_a_failure(dialect: Dialect, at: int, dirt: bytes, gone: int) -> None:
     data = STREAMED[dialect]
     at %= len(data)
-    stream = as_chat(adapter(dialect)).stream(order(), channel())
+    stream = as_chat(new_adapter(dialect)).stream(order(), channel())
     out = stream.feed(data[:at] + dirt + data[at + gone :]) + stream.end()
     assert stream.finished is (stream.failure is None)
     assert all(chunk["object"] == "chat.completion.chunk" for chunk in chunks_in(out))
@@ -110,7 +110,8 @@ def test_an_odd_answer_is_translated_or_a_failure(dialect: Dialect, data: st.Dat
     odd = json.dumps(_with(doc, place, value)).encode()
     with suppress(AttemptFailed):
         assert (
-            json.loads(body_of(as_chat(adapter(dialect)).whole(odd, order(), channel())))["object"] == "chat.completion"
+            json.loads(body_of(as_chat(new_adapter(dialect)).whole(odd, order(), channel())))["object"]
+            == "chat.completion"
         )
 
 
@@ -126,7 +127,7 @@ LARGE_EVENTS = {
 @pytest.mark.parametrize("size", [1 << 30, 60_000])
 def test_of_a_large_event_nothing_is_kept_once_it_was_passed_on(dialect: Dialect, size: int) -> None:
     """While a slow client reads it, no second copy waits beside it."""
-    stream = as_chat(adapter(dialect)).stream(order(), channel(dialect=dialect))
+    stream = as_chat(new_adapter(dialect)).stream(order(), channel(dialect=dialect))
     came = b"".join(LARGE_EVENTS[dialect])
     stream.feed(came[:10])
     tracemalloc.start()

@@ -12,7 +12,7 @@ from gateway.domain import json_text
 from gateway.domain.channel import Dialect
 from gateway.domain.failure import AttemptFailed
 from gateway.domain.json_text import TooManyElements, count_elements, refuse_many_elements
-from gateway.upstream.dialects import adapter
+from gateway.upstream.dialects import new_adapter
 from tests.cases.anthropic import streams as anthropic
 from tests.cases.gemini import streams as gemini
 from tests.fakes.replies import choice, chunk, delta, dumps, event, story, usage, whole
@@ -40,11 +40,11 @@ def _most_of(dialect: Dialect, body: bytes, *, stream: bool) -> tuple[str, int]:
     tracemalloc.start()
     try:
         if stream:
-            answer = as_chat(adapter(dialect)).stream(order(), channel(dialect=dialect))
+            answer = as_chat(new_adapter(dialect)).stream(order(), channel(dialect=dialect))
             out = answer.feed(body) + answer.end()
             found = error_of(answer.failure).message if answer.failure else str(len(out))
         else:
-            found = str(len(as_chat(adapter(dialect)).whole(body, order(), channel(dialect=dialect)).body))
+            found = str(len(as_chat(new_adapter(dialect)).whole(body, order(), channel(dialect=dialect)).body))
     except AttemptFailed as failed:
         found = error_of(failed.failure).message
     finally:

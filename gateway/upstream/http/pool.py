@@ -95,7 +95,7 @@ class Pool:
         self.busy = 0
         """The number of answers in progress."""
 
-    def fits(self, channel: Channel) -> bool:
+    def can_serve(self, channel: Channel) -> bool:
         """Returns whether these connections can be used for a channel as it is now."""
         own = self.channel
         return own is channel or all(getattr(own, name) == getattr(channel, name) for name in _USED_FIELDS)

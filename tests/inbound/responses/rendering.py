@@ -12,7 +12,7 @@ from gateway.domain.usage import Usage, UsageSource
 from gateway.inbound.api import AttemptPlan
 from gateway.inbound.responses.api import RESPONSES
 from gateway.upstream.adapter import AnswerStream
-from gateway.upstream.dialects import adapter
+from gateway.upstream.dialects import new_adapter
 from tests.upstream.makers import channel
 
 SPENT = Usage(input=9, output=2, cached=4, cache_write=1, reasoning=1, source=UsageSource.REPORTED)
@@ -29,7 +29,7 @@ def order_of(**fields: Any) -> Order:
 def planned(made: Channel | None = None, **fields: Any) -> AttemptPlan:
     """How a channel that does not speak the API is called."""
     made = made or channel()
-    return RESPONSES.plan(order_of(**fields), made, adapter(made.dialect), lacking=True)
+    return RESPONSES.plan(order_of(**fields), made, new_adapter(made.dialect), lacking=True)
 
 
 @dataclass

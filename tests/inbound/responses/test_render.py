@@ -9,7 +9,7 @@ from openai.types.responses import Response
 from gateway.domain.answer import SealKind, unwrap
 from gateway.domain.channel import Dialect, ServedModel
 from gateway.inbound.chat.render import DONE
-from gateway.upstream.dialects import adapter
+from gateway.upstream.dialects import new_adapter
 from gateway.upstream.learned_params import NOTHING
 from tests.cases import streams as chat
 from tests.cases.anthropic import streams as anthropic
@@ -330,7 +330,7 @@ def test_a_plain_answer_without_usage_has_an_estimate() -> None:
 def _messages(items: list[Any], dialect: Dialect) -> list[dict[str, Any]]:
     """The messages that such a channel gets."""
     made = of_dialect(dialect)
-    prepared = adapter(dialect).prepare(planned(made, input=items).order, made, ServedModel(name="m"), NOTHING)
+    prepared = new_adapter(dialect).prepare(planned(made, input=items).order, made, ServedModel(name="m"), NOTHING)
     found: list[dict[str, Any]] = json.loads(prepared.body)["messages"]
     return found
 

@@ -429,6 +429,6 @@ async def test_a_certificate_nobody_vouches_for_is_reported() -> None:
 
 
 async def test_deadlines_are_those_of_the_channel() -> None:
-    assert Pool(channel(), {}).fits(channel())
-    assert not Pool(channel(), {}).fits(channel(timeouts=Timeouts(idle=1)))
-    assert not Pool(channel(), {}).fits(channel(key="other"))
+    assert Pool(channel(), {}).can_serve(channel())
+    assert not Pool(channel(), {}).can_serve(channel(timeouts=Timeouts(idle=1)))
+    assert not Pool(channel(), {}).can_serve(channel(key="other"))
