@@ -60,8 +60,8 @@ _REQUIRED_FIELDS = frozenset({"model", "prompt", "suffix", "stream"})
 _CHECKED_FOR_CHAT = frozenset({"n", "best_of", "echo", "logprobs", "suffix", "prompt"})
 """Fields that ``_field_beyond_chat`` reads: in a request that may become a chat, they ask for nothing else."""
 
-_CONTENT = frozenset({"model", "prompt", "suffix"})
-_CHECKED = _CONTENT | {"stream", "n", "best_of", "max_tokens"}
+_CONTENT_FIELDS = frozenset({"model", "prompt", "suffix"})
+_CHECKED = _CONTENT_FIELDS | {"stream", "n", "best_of", "max_tokens"}
 """Fields that are checked, or counted separately."""
 
 
@@ -153,7 +153,7 @@ def completions_limit(fields: Fields, channel: Channel, served: ServedModel) -> 
     sent = edit_request(order, channel.overrides, _PARAMETER_NAMES, _REQUIRED_FIELDS).fields
     if rawjson.is_null(sent.get("max_tokens")):
         sent = {**sent, "max_tokens": rawjson.raw(DEFAULT_OUTPUT)}
-    native = read_limit(sent, content=_CONTENT, caps=("max_tokens",))
+    native = read_limit(sent, content=_CONTENT_FIELDS, caps=("max_tokens",))
     choices = min(native.choices * text_count(sent.get("prompt")), MOST_TOKENS)
     return larger(chat, msgspec.structs.replace(native, choices=choices))
 
