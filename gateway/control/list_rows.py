@@ -1,18 +1,25 @@
 """List rows: finds the row of the price list that applies to an upstream's name of a model, or says why none does.
 
-Names of models have several spellings: with a date or ``-latest``, with a prefix of the maker or region, with a suffix
-that says how the model is served. One spelling may stand for another only if the vendor charges the same for both. A
-row for another region, another vendor or an older model is only a hint, not a price.
+A model's name has several spellings: with a date or ``-latest``, with a prefix for the maker or the region, with a
+suffix that says how the model is served. One spelling may stand for another only if the vendor charges the same for
+both. If a row is for another region, another vendor or an older model, we say so instead of using its price.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 import msgspec
 
 from gateway.control.more_prices import SAME_PRICE, SOURCE, more_prices
+from gateway.control.row_checks import (
+    REGION_PREFIX,
+    aws_region,
+    name_mismatch,
+    origin_mismatch,
+    region_of,
+    row_texts,
+)
 from gateway.domain.lazy_pattern import lazy_pattern
 from gateway.domain.patterns import near_names
 from gateway.domain.units import MILLION, Nanos
@@ -60,7 +67,8 @@ _MAKERS = {
 }
 """Vendors that sell other makers' models at the maker's price, with the prefixes of the models' names and the makers.
 Models with open weights are excluded, because every vendor has its own price for them."""
-_FROM_OPENROUTER = lazy_pattern(r"imported from openrouter|trusting open ?router", re.IGNORECASE)
+_DATA_ZONES = (("us/", 1_100_000), ("eu/gpt-6", 1_200_000), ("eu/", 1_100_000), ("apac/", 1_200_000))
+"""Prefixes of names in Azure's data zones, with the factor of the global price, in parts per million."""
 _OPEN_WEIGHTS = lazy_pattern(r"gpt-oss|^grok-1$")
 
 _DATE = lazy_pattern(r"([-@](20\d{2}-?(0[1-9]|1[0-2])-?([0-2]\d|3[01])|default)|@\d{3})$")
@@ -69,14 +77,6 @@ _ROUTES = lazy_pattern(r":(nitro|floor|exacto|online)$")
 """Matches the suffix that tells OpenRouter how to choose a vendor. ``online`` adds searches, which cost extra."""
 _QUALIFIERS = lazy_pattern(r"-(experimental|beta|latest|0304|0309|gv2|reasoning|non-reasoning)(?=-|$)")
 """Matches suffixes of xAI's names that do not change the price."""
-_NEUTRAL = lazy_pattern(
-    r"^\d*([-@:.](v?\d+(\.\d+)*|latest|preview|exp|experimental|beta|default|maas|customtools|audio|instruct|native|dialog"
-    r"|tool|use|thinking|alpha|text|chat|hd|pro-latest|live|speech))*[-@:.]?$"
-)
-"""Matches what may follow a row's name in a longer name that still means the same model."""
-
-_REGION = lazy_pattern(r"^(us-gov|us|eu|apac|au|jp|in|ca|sa|global|me|af)\.(?=[a-z0-9]+\.)")
-
 SIZES = ((4, 100_000_000), (16 + 1e-9, 200_000_000), (100, 900_000_000))
 """Fireworks' prices by size, for models without a row: the size must be below so many billions of parameters; the price
 is in nano-dollars per million tokens."""
@@ -111,7 +111,7 @@ class ListNames(msgspec.Struct, frozen=True):
     short_names: dict[str, set[str]] = {}
     """A cache of the names in each vendor's rows, without prefixes, by vendor."""
 
-    def vendor(self, base_url: str, model: str = "") -> "Provider | None":
+    def vendor_at(self, base_url: str, model: str = "") -> "Provider | None":
         """Returns the vendor at an address; for Hugging Face's router, the one that the model's name ends with."""
         if _HUGGING_FACE.match(base_url):
             return self._vendor_with_id(f"huggingface_{model.lower().rpartition(':')[2]}")
@@ -120,11 +120,11 @@ class ListNames(msgspec.Struct, frozen=True):
                 return self._vendor_with_id(name)
         return next((v for v in self.vendors if base_url and re.match(v.api_pattern, base_url)), None)
 
-    def named(self, name: str) -> "list[Provider]":
+    def vendors_named(self, name: str) -> "list[Provider]":
         """Returns the vendors with a name, which may be the list's, a preset's, or another name in use."""
         id_ = _ALIASES.get(name, name)
         vendors = [vendor for vendor in self.vendors if vendor.id == id_]
-        if not vendors and name in PRESETS and (vendor := self.vendor(PRESETS[name].base_url)) is not None:
+        if not vendors and name in PRESETS and (vendor := self.vendor_at(PRESETS[name].base_url)) is not None:
             vendors.append(vendor)
         return vendors
 
@@ -134,48 +134,66 @@ class ListNames(msgspec.Struct, frozen=True):
         if vendor.id == "openrouter" and name.endswith(":free"):
             return ListRow(amounts=_same_amounts(0), rule="for free variants")
         if vendor.id == "azure":
-            name = name.removeprefix("global-standard/").removeprefix("global/")
-            if name.startswith("us-gov/"):
-                return ListRow(why="the list has no price for the region 'us-gov'")
-            if (factor := next((factor for prefix, factor in _DATA_ZONES if name.startswith(prefix)), 0)) != 0:
-                return msgspec.structs.replace(self.row(vendor, name.partition("/")[2]), factor=factor)
+            return self._azure_row(vendor, name)
         if vendor.id == "aws":
-            if (match := _BEDROCK.match(name)) is None:
-                return ListRow()
-            name = match["model"]
-            base_url = f"https://bedrock-runtime.{match['region']}.amazonaws.com" if match["region"] else base_url
+            return self._bedrock_row(vendor, name, base_url)
+        return self._vendor_row(vendor, name, base_url)
+
+    def _azure_row(self, vendor: "Provider", name: str) -> ListRow:
+        """Returns what the list has for a name at Azure, where a prefix says in which region the model is served."""
+        name = name.removeprefix("global-standard/").removeprefix("global/")
+        if name.startswith("us-gov/"):
+            return ListRow(why="the list has no price for the region 'us-gov'")
+        for prefix, factor in _DATA_ZONES:
+            if name.startswith(prefix):
+                global_row = self._azure_row(vendor, name.partition("/")[2])
+                return msgspec.structs.replace(global_row, factor=factor)
+        return self._vendor_row(vendor, name, "")
+
+    def _bedrock_row(self, vendor: "Provider", name: str, base_url: str) -> ListRow:
+        """Returns what the list has for a name at Bedrock. A region in the name takes precedence over the address."""
+        match = _BEDROCK.match(name)
+        if match is None:
+            return ListRow()
+        if match["region"]:
+            base_url = f"https://bedrock-runtime.{match['region']}.amazonaws.com"
+        return self._vendor_row(vendor, match["model"], base_url)
+
+    def _vendor_row(self, vendor: "Provider", name: str, base_url: str) -> ListRow:
+        """Returns the first of these: amounts that correct the list, the vendor's row or why it does not apply, the
+        price by size, the maker's price. Returns an empty row if there are none.
+        """
         name = SAME_PRICE.get(vendor.id, {}).get(name.rpartition("/")[2], name)
         if not name:
             return ListRow(why=OUTDATED)
         amounts = _more_amounts(vendor.id, name, base_url)
-        return ListRow(amounts=amounts, rule=SOURCE) if amounts else self._row_of(vendor, name, base_url)
-
-    def _row_of(self, vendor: "Provider", name: str, base_url: str) -> ListRow:
-        """Returns the vendor's row for a model; else its price by size, the maker's price, or why there is none."""
-        why = ""
+        if amounts:
+            return ListRow(amounts=amounts, rule=SOURCE)
         for spelling in spellings(vendor.id, name):
             row = vendor.find_model(spelling)
             if row is not None:
                 outdated = OUTDATED if row.deprecated and _LATEST.search(spelling) else ""
-                why = why or _region_mismatch(vendor, row, name, base_url) or outdated or _name_mismatch(row, spelling)
-                if not why:
-                    return ListRow(row=row)
-        return ListRow(why=why) if why else _row_by_size(vendor.id, name) or self._maker_row(vendor, name) or ListRow()
+                why = origin_mismatch(vendor.id, row, name, base_url) or outdated or name_mismatch(row, spelling)
+                return ListRow(why=why) if why else ListRow(row=row)
+        return _row_by_size(vendor.id, name) or self._maker_row(vendor, name) or ListRow()
 
-    def near(self, vendor: "Provider", name: str) -> list[str]:
+    def similar_names(self, vendor: "Provider", name: str) -> list[str]:
         """Returns the closest names that have a row in the list."""
         short = name.rpartition("/")[2].lower()
         if vendor.id not in self.short_names:
-            texts = (text for row in vendor.models for text in (row.id.lower(), *_texts(row)))
+            texts = (text for row in vendor.models for text in (row.id.lower(), *row_texts(row)))
             self.short_names[vendor.id] = {text.rpartition("/")[2] for text in texts}
-        others = self.short_names[vendor.id] - {short}
-        if family := _LATEST.sub("", short) if _LATEST.search(short) else "":
-            versions = [other for other in others if re.fullmatch(re.escape(family) + r"-\d[\d.-]*", other)]
+        candidates = self.short_names[vendor.id] - {short}
+        family = _LATEST.sub("", short)
+        if family and family != short:
+            version = re.compile(re.escape(family) + r"-\d[\d.-]*")
+            versions = [candidate for candidate in candidates if version.fullmatch(candidate)]
             if versions:
                 return sorted(versions, reverse=True)[:SUGGESTIONS]
-        return near_names(short, [other for other in others if other and other[-1].isalnum()], SUGGESTIONS)
+        whole_names = [candidate for candidate in candidates if candidate and candidate[-1].isalnum()]
+        return near_names(short, whole_names, SUGGESTIONS)
 
-    def routed(self, base_url: str, name: str) -> list[str] | None:
+    def router_names(self, base_url: str, name: str) -> list[str] | None:
         """Returns the names of a model at Hugging Face's router that select a vendor with a known price; None if the
         address is another one.
         """
@@ -192,22 +210,18 @@ class ListNames(msgspec.Struct, frozen=True):
         """Returns the price of the model's maker if the vendor charges it, or why it does not apply; None if the list
         does not have the model, or if this vendor sells only its own.
         """
-        short = name.lower().rpartition("/")[2].replace("gpt-35", "gpt-3.5")
         if vendor.id not in _MAKERS:
             return None
+        short = name.rpartition("/")[2].replace("gpt-35", "gpt-3.5")
         maker = next((maker for prefix, maker in _MAKERS[vendor.id] if short.startswith(prefix)), "")
         if not maker or _OPEN_WEIGHTS.search(short):
-            makers = [seller.id for seller in self.vendors if seller.id in (vendor.fallback_model_providers or ())]
-            sellers = [id_ for id_ in makers for seller in self.named(id_) if seller.find_model(short) is not None]
+            other_makers = [other for other in self.vendors if other.id in (vendor.fallback_model_providers or ())]
+            sellers = [other.id for other in other_makers if other.find_model(short) is not None]
             return ListRow(why=f"the list has only the price of {sellers[0]}, its maker") if sellers else None
-        result = next((self.row(seller, short) for seller in self.named(maker)), ListRow())
+        result = next((self.row(seller, short) for seller in self.vendors_named(maker)), ListRow())
         if result.row is None:
             return result if result.why else None
         return msgspec.structs.replace(result, maker=maker)
-
-
-_DATA_ZONES = (("us/", 1_100_000), ("eu/gpt-6", 1_200_000), ("eu/", 1_100_000), ("apac/", 1_200_000))
-"""Prefixes of names in Azure's data zones, with the factor of the global price, in parts per million."""
 
 
 def spellings(vendor: str, name: str) -> Iterator[str]:
@@ -235,7 +249,7 @@ def _full_spellings(vendor: str, name: str) -> Iterator[str]:
         if not _QUALIFIERS.sub("", suffix):
             yield match[0]
     if vendor == "aws":
-        yield _REGION.sub("", name)
+        yield REGION_PREFIX.sub("", name)
     if vendor.startswith("huggingface"):
         yield name.rpartition(":")[0]
 
@@ -247,8 +261,8 @@ def _more_amounts(vendor: str, name: str, base_url: str) -> Mapping[str, Nanos]:
     """
     if vendor == "openai" and name.startswith("ft:"):
         name = _DATE.sub("", ":".join(name.split(":")[:2]))
-    if vendor == "aws" and not _REGION.match(name) and (region := _region_of(base_url)) not in ("", "us"):
-        name = f"us-gov.{name}" if region == "us-gov" else f"{_aws_region(base_url)}/{name}"
+    if vendor == "aws" and not REGION_PREFIX.match(name) and (region := region_of(base_url)) not in ("", "us"):
+        name = f"us-gov.{name}" if region == "us-gov" else f"{aws_region(base_url)}/{name}"
     prices = more_prices(vendor)
     short = _DATE.sub("", name.rpartition("/")[2])
     amounts = prices.get(name) or (prices.get(short) if vendor in ("fireworks", "google") else None) or {}
@@ -282,73 +296,3 @@ def size_price(name: str) -> int | None:
     if experts:
         return next((nanos for limit, nanos in MIXTURES if billions <= limit), None)
     return next((nanos for limit, nanos in SIZES if billions < limit), None)
-
-
-def _region_mismatch(vendor: "Provider", row: "ModelInfo", name: str, base_url: str) -> str:
-    """Returns why a row has the price of another region, or of OpenRouter; empty if its price applies."""
-    comments = row.price_comments or ""
-    if vendor.id != "openrouter" and _FROM_OPENROUTER.search(comments):
-        return "the list has only OpenRouter's price for it"
-    if vendor.id == "google" and "regional endpoints carry" in comments:
-        host = urlsplit(base_url).hostname or ""
-        regional = host.endswith("-aiplatform.googleapis.com") and not host.startswith("global-")
-        return "the list has only the price of the global endpoint; regional ones cost more" if regional else ""
-    if vendor.id != "aws":
-        return ""
-    match = _REGION.match(name)
-    region = match[1] if match else _region_of(base_url)
-    listed = any(f"{region}." in text for text in _texts(row)) or (
-        row.id.startswith("regional.") and region != "global"
-    )
-    # a row of Amazon's own models has the price of the USA; GovCloud costs a fifth more than the list says
-    if region in ("", "us") or (listed and region != "us-gov" and not row.id.startswith("regional.amazon.")):
-        return ""
-    return f"the list has no price for the region '{region}'"
-
-
-def _aws_region(base_url: str) -> str:
-    """Returns the region in the address, such as ``eu-west-2``; empty if it has none."""
-    match = re.search(r"bedrock-[a-z]+(?:-fips)?\.([a-z0-9-]+)\.", base_url)
-    return match[1] if match else ""
-
-
-def _region_of(base_url: str) -> str:
-    """Returns the region in the address as Bedrock's names of models write it, such as ``eu``; empty if it has none."""
-    aws_region = _aws_region(base_url)
-    for prefix, region in (("us-gov", "us-gov"), ("us", "us"), ("eu", "eu"), ("ap", "apac")):
-        if aws_region.startswith(prefix):
-            return region
-    return aws_region.split("-")[0]
-
-
-def _name_mismatch(row: "ModelInfo", name: str) -> str:
-    """Returns why a row that matches a part of the name is not for this model; empty if it is."""
-    if name.startswith("ft:") or _is_exact(row.match, name):
-        return ""
-    matched = [text for text in _texts(row) if text in name]
-    if not matched or any(_NEUTRAL.match(name[name.index(text) + len(text) :]) for text in matched):
-        return ""
-    return f"the list has a price for '{max(matched, key=len)}', not for this one"
-
-
-def _is_exact(clause: object, name: str) -> bool:
-    """Returns whether a row's condition names the whole model, and not only a part of the name."""
-    if (pattern := getattr(clause, "regex", "")) and not hasattr(clause, "and_"):
-        return re.search(pattern, name) is not None
-    if (text := getattr(clause, "equals", "")) or (text := getattr(clause, "ends_with", "")):
-        return name.endswith(str(text).lower())
-    return any(_is_exact(inner, name) for inner in getattr(clause, "or_", ()))
-
-
-def _texts(row: "ModelInfo") -> frozenset[str]:
-    """Returns the lower-case names and parts of names in a row's conditions."""
-    return frozenset(text.lower() for text in _clause_texts(row.match))
-
-
-def _clause_texts(clause: object) -> Iterable[str]:
-    for name in ("equals", "starts_with", "contains", "ends_with"):
-        if text := getattr(clause, name, ""):
-            yield text
-    for name in ("or_", "and_"):
-        for inner in getattr(clause, name, ()):
-            yield from _clause_texts(inner)

@@ -166,12 +166,12 @@ class PriceList:
         vendor = self._vendor(channel, upstream)
         if vendor is None:
             reason = "the price depends on the vendor that the router chooses"
-            closest = self._names.routed(channel.base_url, upstream)
+            closest = self._names.router_names(channel.base_url, upstream)
             if closest is None:
                 return ""
         else:
             reason = self._names.row(vendor, upstream, channel.base_url).why or f"not in the list of {vendor.name}"
-            similar = self._names.near(vendor, upstream)
+            similar = self._names.similar_names(vendor, upstream)
             closest = [name for name in similar if not self._names.row(vendor, name, channel.base_url).why]
         return f"{reason}; closest: {', '.join(closest)}" if closest else reason
 
@@ -188,7 +188,7 @@ class PriceList:
         if these have one.
         """
         vendor_name, _, short_name = name.partition("/")
-        named_vendors = self._names.named(vendor_name) if short_name else []
+        named_vendors = self._names.vendors_named(vendor_name) if short_name else []
         makers = [v for v in self._vendors if v.model_match is not None and v.model_match.is_match(name.lower())]
         for vendors, model in ((named_vendors, short_name), (makers[:1], name), (self._vendors, name)):
             prices = {vendor.id: self._price(vendor, model, name, now) for vendor in vendors}
@@ -200,7 +200,7 @@ class PriceList:
     def _vendor(self, channel: Channel, model: str) -> "Provider | None":
         """Returns the vendor at the channel's address, else that of its preset; None if neither is in the list."""
         for url in (channel.base_url, vendor_of(channel.preset, "").base_url):
-            if (vendor := self._names.vendor(url, model)) is not None:
+            if (vendor := self._names.vendor_at(url, model)) is not None:
                 return vendor
         return None
 

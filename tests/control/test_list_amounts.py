@@ -26,7 +26,7 @@ def price(url: str, name: str) -> Price:
     from genai_prices.data import providers  # noqa: PLC0415 - slow, and not for every worker
 
     names = ListNames(providers)
-    vendor = names.vendor(url)
+    vendor = names.vendor_at(url)
     assert vendor is not None
     row = names.row(vendor, name).row
     assert row is not None
