@@ -9,6 +9,7 @@ import re
 import shlex
 from collections.abc import Sequence
 from itertools import dropwhile, zip_longest
+from typing import NamedTuple
 
 from textual.dom import DOMNode
 
@@ -19,8 +20,16 @@ from tui.actions import ACTIONS, PAGES
 from tui.keymap import Keymap
 
 _COMMAND = re.compile(
-    r"'tollkeeper ((?:[^']|'[^']* [^']*'(?= ))+)'|(?<=; |: )tollkeeper ([a-z]+ [a-z]+(?: [^\s;,()]+)*)"
+    r"""
+    'tollkeeper\ (?P<quoted> (?: [^'] | '[^']*\ [^']*' (?=\ ) )+ )'
+    | (?<= ;\  | :\  ) tollkeeper\ (?P<bare> [a-z]+\ [a-z]+ (?: \ [^\s;,()]+ )* )
+    """,
+    re.VERBOSE,
 )
+"""Matches a command in a message: in quotes, or without them after a semicolon or a colon.
+
+A name with a space has quotes of its own inside those of the command: ``'tollkeeper token edit 'my token' --rpm 3'``.
+"""
 
 _NOUN_PAGES = {"token": "tokens", "group": "groups", "channel": "channels", "model": "models", "price": "models"}
 _COMMAND_PLACES = {
@@ -52,11 +61,20 @@ prints.
 _TABLES = {"token": TOKEN, "group": GROUP, "channel": CHANNEL, "account": ACCOUNT, "price": PRICE}
 """The fields of each noun, which its form has as inputs and its commands as options."""
 
-_OTHER_LABELS = {
-    "channel": {"--key": ("Key", ""), "--dialect": ("Dialect", ""), "--models": ("Models", "")},
-    "price": {"--like": ("Same as", "")},
+
+class _FormInput(NamedTuple):
+    """The input of a form in which the value of an option is typed."""
+
+    label: str
+    prefix: str = ""
+    """What is typed before the value, such as ``rpm=``; empty unless the input stands for several options."""
+
+
+_OTHER_INPUTS = {
+    "channel": {"--key": _FormInput("Key"), "--dialect": _FormInput("Dialect"), "--models": _FormInput("Models")},
+    "price": {"--like": _FormInput("Same as")},
 }
-"""The labels of inputs that are not in these tables, by option; see ``_labels``."""
+"""The inputs that are not fields in these tables, by option."""
 
 _GLOBAL_ACTIONS = {
     "why": "list.why",
@@ -69,8 +87,11 @@ _GLOBAL_ACTIONS = {
 """Commands that an action of every page runs. One with options may do more than the action, and is not replaced."""
 
 _PRESETS = "the Preset field of a channel's form"
+"""What replaces ``channel presets``."""
 _ENTITY_VERBS = {"add": "new", "edit": "edit", "enable": "toggle", "disable": "toggle", "remove": "delete"}
+"""The verbs of commands, with those of the console's actions."""
 _SHOWING = ("list", "show")
+"""The verbs of commands that print what the noun's page shows."""
 _ACTION_BY_ID = {action.id: action for action in ACTIONS}
 
 
@@ -88,13 +109,13 @@ def advice_in(node: DOMNode, text: str) -> str:
 def _replacement(match: re.Match[str], keymap: Keymap) -> str:
     """Returns the key and page that replace a command; the command itself if there is none."""
     try:
-        words = shlex.split(match[1] or match[2])
+        words = shlex.split(match["quoted"] or match["bare"])
     except ValueError:
         return match[0]
     if words[:2] == ["channel", "presets"]:
         return _PRESETS
-    if id_ := _global_action(words):
-        return f"{keymap.key(id_)} ({_ACTION_BY_ID[id_].label})"
+    if action_id := _global_action(words):
+        return f"{keymap.key(action_id)} ({_ACTION_BY_ID[action_id].label})"
     page, verb = _page_and_verb(words)
     number = next((i for i, info in enumerate(PAGES, 1) if info.id == page), 0)
     if not number:
@@ -102,35 +123,35 @@ def _replacement(match: re.Match[str], keymap: Keymap) -> str:
     place = f"page {number} ({PAGES[number - 1].name})"
     if not verb:
         return place
-    id_ = next(name for name in (f"{page}.{verb}", f"entity.{verb}") if name in _ACTION_BY_ID)
+    action_id = next(name for name in (f"{page}.{verb}", f"entity.{verb}") if name in _ACTION_BY_ID)
     options = list(dropwhile(lambda word: not word.startswith("--"), words))
     entries = _form_entries(words[0], options) if verb in ("edit", "new") else []
-    return ", ".join([f"{keymap.key(id_)} on {place}", *entries])
+    return ", ".join([f"{keymap.key(action_id)} on {place}", *entries])
 
 
 def _form_entries(noun: str, options: Sequence[str]) -> list[str]:
     """Returns what to enter in the form instead of these options: ``"Expires": 30d``."""
-    labels = _labels(noun)
+    inputs = _form_inputs(noun)
     entries = []
     for flag, following in zip_longest(options, options[1:], fillvalue=""):
-        if flag.startswith("--"):
-            value = "" if following.startswith("--") else following
-            label, name = labels.get(flag, ("", ""))
-            text = f"{name}={value}" if name else value
-            entries.append(f'"{label}": {text}'.rstrip(": ") if label else shlex.join(filter(None, (flag, value))))
+        if not flag.startswith("--"):
+            continue
+        value = "" if following.startswith("--") else following
+        if flag in inputs:
+            entries.append(f'"{inputs[flag].label}": {inputs[flag].prefix}{value}'.rstrip(": "))
+        else:
+            entries.append(shlex.join([flag, value] if value else [flag]))
     return entries
 
 
-def _labels(noun: str) -> dict[str, tuple[str, str]]:
-    """Returns the label of the form's input for each option, and if the input stands for several options, the name that
-    is typed there for this one, otherwise an empty text.
-    """
-    labels = dict(_OTHER_LABELS.get(noun, {}))
+def _form_inputs(noun: str) -> dict[str, _FormInput]:
+    """Returns the inputs of a noun's form by option."""
+    inputs = dict(_OTHER_INPUTS.get(noun, {}))
     for field in _TABLES.get(noun, ()):
         for option in field.kind.options(field):
-            name = option.name if isinstance(field.kind, RateLimits) else ""
-            labels |= dict.fromkeys(option.flags.split("/"), (field.label, name))
-    return labels
+            prefix = f"{option.name}=" if isinstance(field.kind, RateLimits) else ""
+            inputs |= dict.fromkeys(option.flags.split("/"), _FormInput(field.label, prefix))
+    return inputs
 
 
 def _global_action(words: Sequence[str]) -> str:
@@ -147,6 +168,6 @@ def _page_and_verb(words: list[str]) -> tuple[str, str]:
             return place
     noun, verb = (*words, "", "")[:2]
     page = _NOUN_PAGES.get(noun, "")
-    if page and verb in _SHOWING:
-        return page, ""
-    return (page, _ENTITY_VERBS[verb]) if page and verb in _ENTITY_VERBS else ("", "")
+    if page and verb in (*_SHOWING, *_ENTITY_VERBS):
+        return page, _ENTITY_VERBS.get(verb, "")
+    return "", ""
