@@ -4,7 +4,7 @@ Deployments that differ only in their model become one channel. Limits and weigh
 deployment with any of them becomes a channel of its own.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from gateway.core.importers.base import ImportedConfig, model_name, table, whole, with_version
@@ -64,39 +64,139 @@ _KNOWN_INFO = {"mode", "max_input_tokens", "id", *RATES}
 def convert(source: Mapping[str, Any]) -> ImportedConfig:
     """Returns our document, and notes on what has no counterpart."""
     config = ImportedConfig()
-    channels_by_shape: dict[str, str] = {}
+    channels = _SharedChannels(config)
     for number, entry in enumerate(_as_list(source.get("model_list"))):
-        _add_deployment(config, table(entry), f"model_list[{number}]", channels_by_shape)
+        _DeploymentImport(config, table(entry), f"model_list[{number}]").add(channels)
     _add_routing(config, table(source.get("litellm_settings")), table(source.get("router_settings")))
     _note_other_sections(config, source)
     return config
 
 
-def _add_deployment(
-    config: ImportedConfig, entry: Mapping[str, Any], where: str, channels_by_shape: dict[str, str]
-) -> None:
-    params, info = table(entry.get("litellm_params")), table(entry.get("model_info"))
-    params = {**{name: entry[name] for name in LIMITS if name in entry}, **params}
-    public = model_name(entry.get("model_name"))
-    if not public:
-        config.note("not imported: a deployment without a model_name that could be shown", where)
-        return
-    if info.get("mode", "chat") not in ("chat", "responses"):
-        config.note(
-            f"not imported: a deployment of mode '{plain(str(info['mode']), 40)}'; only chat is supported", where
-        )
-        return
-    provider, upstream = _provider_and_model(params)
-    if provider not in PROVIDERS:
-        config.note(f"not imported: provider '{plain(provider or '(none named)', 40)}' is unknown", where)
-        return
-    channel = _channel_fields(config, PROVIDERS[provider], params, where)
-    if channel is None:
-        return
-    config.note_fields(set(params) - _KNOWN_PARAMS, where, "litellm_params.")
-    config.note_fields(set(info) - _KNOWN_INFO, where, "model_info.")
-    _add_model(config, channel, public, upstream, channels_by_shape, info)
-    config.add_price(public, {ours: params.get(theirs, info.get(theirs)) for theirs, ours in RATES.items()}, where)
+class _SharedChannels:
+    """The channels of the document, each shared by the deployments with its fields."""
+
+    def __init__(self, config: ImportedConfig) -> None:
+        self._config = config
+        self._names: dict[str, str] = {}
+        """The newest channel with these fields, which are written as a text."""
+
+    def channel_for(self, fields: dict[str, Any], model: str) -> dict[str, Any]:
+        """Returns the channel with these fields, to which the model can be added. Adds a channel if there is none."""
+        is_own = "limits" in fields or "weight" in fields
+        fields_text = repr((sorted(fields.items(), key=str), model if is_own else ""))
+        channels = self._config.channels
+        name = self._names.get(fields_text, "")
+        if not name or any(offered["name"] == model for offered in channels[name]["models"]):
+            preferred = f"litellm-{fields.get('preset') or _host(str(fields.get('base_url', '')))}"
+            name = self._names[fields_text] = self._config.channel_name(preferred)
+            channels[name] = {**fields, "models": []}
+        return channels[name]
+
+
+class _DeploymentImport:
+    """Converts one deployment, and notes what has no counterpart."""
+
+    def __init__(self, config: ImportedConfig, entry: Mapping[str, Any], place: str) -> None:
+        self._config = config
+        self._place = place
+        self._public = model_name(entry.get("model_name"))
+        self._info = table(entry.get("model_info"))
+        limits = {name: entry[name] for name in LIMITS if name in entry}
+        self._params: Mapping[str, Any] = {**limits, **table(entry.get("litellm_params"))}
+
+    def add(self, channels: _SharedChannels) -> None:
+        """Add the deployment's model and price to the document. If it cannot be used here, add only a note."""
+        if not self._public:
+            self._note("not imported: a deployment without a model_name that could be shown")
+            return
+        mode = self._info.get("mode", "chat")
+        if mode not in ("chat", "responses"):
+            self._note(f"not imported: a deployment of mode '{plain(str(mode), 40)}'; only chat is supported")
+            return
+        provider, upstream = _provider_and_model(self._params)
+        if provider not in PROVIDERS:
+            self._note(f"not imported: provider '{plain(provider or '(none named)', 40)}' is unknown")
+            return
+        fields = self._convert_channel(PROVIDERS[provider])
+        if fields is None:
+            return
+        self._config.note_fields(set(self._params) - _KNOWN_PARAMS, self._place, "litellm_params.")
+        self._config.note_fields(set(self._info) - _KNOWN_INFO, self._place, "model_info.")
+        self._add_model(channels.channel_for(fields, self._public), upstream)
+        rates = {ours: self._params.get(theirs, self._info.get(theirs)) for theirs, ours in RATES.items()}
+        self._config.add_price(self._public, rates, self._place)
+
+    def _add_model(self, channel: dict[str, Any], upstream: str) -> None:
+        """Add the model to the channel, or a pattern if its name has a wildcard."""
+        public = self._public
+        if "*" in public:
+            channel.setdefault("patterns", []).append(upstream if "*" in upstream else public)
+            if public not in ("*", upstream):
+                pattern = plain(public, 60)
+                self._config.note(
+                    f"models that match '{pattern}' are offered under the upstream's names, without a prefix"
+                )
+            return
+        model: dict[str, Any] = {"name": public}
+        if upstream != public:
+            model["upstream"] = upstream
+        if (context := whole(self._info.get("max_input_tokens"), 1)) is not None:
+            model["context"] = context
+        channel["models"].append(model)
+
+    def _convert_channel(self, preset: str) -> dict[str, Any] | None:
+        """Returns the channel's fields without its models. If there is no address, adds a note and returns None."""
+        params = self._params
+        url = _base_url(preset, str(params.get("api_base") or params.get("base_url") or ""))
+        row = PRESETS.get(preset)
+        if preset == "openai" and row and url not in ("", row.base_url):  # another server with the same API
+            preset, row = "", None
+        if not url and not (row and row.base_url):
+            self._note("not imported: a deployment without an api_base")
+            return None
+        if url.startswith(ENVIRONMENT):
+            self._note("not imported: an api_base from an environment variable; write the address into the file")
+            return None
+        fields: dict[str, Any] = {"dialect": row.dialect.value if row else "openai"}
+        fields |= {"preset": preset} if preset else {}
+        fields |= {"base_url": url} if url else {}
+        if key := _key(params.get("api_key"), row.key_variable if row else ""):
+            fields["key"] = key
+        fields |= self._convert_headers() | self._convert_numbers()
+        if params.get("drop_params") is False:
+            fields["strict"] = True
+        if defaults := {name: params[name] for name in DEFAULTS if params.get(name) is not None}:
+            fields["overrides"] = {"default": defaults}
+        if "api_version" in params:
+            self._note("not imported: api_version; Azure's v1 address does not need it")
+        return fields
+
+    def _convert_headers(self) -> dict[str, Any]:
+        """Returns the field with the headers, or no field if there are none."""
+        headers = {str(name): str(value) for name, value in table(self._params.get("extra_headers")).items()}
+        if organization := self._params.get("organization"):
+            headers["OpenAI-Organization"] = str(organization)
+        return {"headers": {name: _key(value, "") for name, value in headers.items()}} if headers else {}
+
+    def _convert_numbers(self) -> dict[str, Any]:
+        """Returns limits, timeouts, weight and priority. Notes numbers that are not valid."""
+        params = self._params
+        fields: dict[str, Any] = {}
+        for field, number_type, names in (("limits", int, LIMITS), ("timeouts", float, TIMEOUTS)):
+            numbers = {ours: whole(params.get(theirs), 1) for theirs, ours in names.items()}
+            if valid := {name: number_type(number) for name, number in numbers.items() if number is not None}:
+                fields[field] = valid
+            for theirs in params.keys() & names.keys():
+                if names[theirs] not in valid and params[theirs] is not None:
+                    self._note(f"not imported: litellm_params.{theirs} = {plain(str(params[theirs]), 40)}")
+        if (weight := whole(params.get("weight"))) is not None:
+            fields["weight"] = weight
+        if (order := whole(params.get("order"))) is not None:
+            fields["priority"] = -order  # a higher order is tried later, a higher priority earlier
+        return fields
+
+    def _note(self, message: str) -> None:
+        self._config.note(message, self._place)
 
 
 def _provider_and_model(params: Mapping[str, Any]) -> tuple[str, str]:
@@ -109,31 +209,6 @@ def _provider_and_model(params: Mapping[str, Any]) -> tuple[str, str]:
         return first, model_part
     family = next((provider for start, provider in _FAMILIES if model.startswith(start)), "")
     return family or ("openai_like" if params.get("api_base") else ""), model
-
-
-def _channel_fields(
-    config: ImportedConfig, preset: str, params: Mapping[str, Any], where: str
-) -> dict[str, Any] | None:
-    """Returns the channel's fields without its models. If there is no address, adds a note and returns None."""
-    url = _base_url(preset, str(params.get("api_base") or params.get("base_url") or ""))
-    row = PRESETS.get(preset)
-    if preset == "openai" and row and url not in ("", row.base_url):  # another server with the same API
-        preset, row = "", None
-    if not url and not (row and row.base_url):
-        config.note("not imported: a deployment without an api_base", where)
-        return None
-    if url.startswith(ENVIRONMENT):
-        config.note("not imported: an api_base from an environment variable; write the address into the file", where)
-        return None
-    fields: dict[str, Any] = {"dialect": row.dialect.value if row else "openai"}
-    fields |= {"preset": preset} if preset else {}
-    fields |= {"base_url": url} if url else {}
-    if key := _key(params.get("api_key"), row.key_variable if row else ""):
-        fields["key"] = key
-    fields |= dict(_optional_fields(config, params, where))
-    if "api_version" in params:
-        config.note("not imported: api_version; Azure's v1 address does not need it", where)
-    return fields
 
 
 def _base_url(preset: str, url: str) -> str:
@@ -151,67 +226,6 @@ def _key(value: object, variable: str) -> str:
     return text or (f"env:{variable}" if variable else "")
 
 
-def _optional_fields(config: ImportedConfig, params: Mapping[str, Any], where: str) -> Iterator[tuple[str, Any]]:
-    headers = {str(name): str(value) for name, value in table(params.get("extra_headers")).items()}
-    if organization := params.get("organization"):
-        headers["OpenAI-Organization"] = str(organization)
-    if headers:
-        yield "headers", {name: _key(value, "") for name, value in headers.items()}
-    yield from _number_fields(config, params, where)
-    if params.get("drop_params") is False:
-        yield "strict", True
-    if defaults := {name: params[name] for name in DEFAULTS if params.get(name) is not None}:
-        yield "overrides", {"default": defaults}
-
-
-def _number_fields(config: ImportedConfig, params: Mapping[str, Any], where: str) -> Iterator[tuple[str, Any]]:
-    """Yields limits, timeouts, weight and priority. A higher order is tried later, a higher priority earlier."""
-    for name, target, fields in (("limits", int, LIMITS), ("timeouts", float, TIMEOUTS)):
-        values = {ours: target(n) for theirs, ours in fields.items() if (n := whole(params.get(theirs), 1)) is not None}
-        if values:
-            yield name, values
-        for theirs in set(params) & set(fields):
-            if fields[theirs] not in values and params[theirs] is not None:
-                config.note(f"not imported: litellm_params.{theirs} = {plain(str(params[theirs]), 40)}", where)
-    if (weight := whole(params.get("weight"))) is not None:
-        yield "weight", weight
-    if (order := whole(params.get("order"))) is not None:
-        yield "priority", -order
-
-
-def _add_model(
-    config: ImportedConfig,
-    fields: dict[str, Any],
-    public: str,
-    upstream: str,
-    channels_by_shape: dict[str, str],
-    info: Mapping[str, Any],
-) -> None:
-    """Add the model to the channel with the same fields, or to a new channel."""
-    own = public if "limits" in fields or "weight" in fields else ""
-    shape = repr((sorted(fields.items(), key=str), own))
-    name = channels_by_shape.get(shape, "")
-    if not name or any(model["name"] == public for model in config.channels[name]["models"]):
-        name = channels_by_shape[shape] = config.channel_name(
-            f"litellm-{fields.get('preset') or _host(str(fields.get('base_url', '')))}"
-        )
-        config.channels[name] = {**fields, "models": []}
-    channel = config.channels[name]
-    if "*" in public:
-        channel.setdefault("patterns", []).append(upstream if "*" in upstream else public)
-        if public not in ("*", upstream):
-            config.note(
-                f"models that match '{plain(public, 60)}' are offered under the upstream's names, without a prefix"
-            )
-        return
-    model: dict[str, Any] = {"name": public}
-    if upstream != public:
-        model["upstream"] = upstream
-    if (context := whole(info.get("max_input_tokens"), 1)) is not None:
-        model["context"] = context
-    channel["models"].append(model)
-
-
 def _as_list(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
 
@@ -222,7 +236,7 @@ def _host(url: str) -> str:
 
 def _add_routing(config: ImportedConfig, settings: Mapping[str, Any], router: Mapping[str, Any]) -> None:
     """Add fallbacks, aliases and the strategy to the group ``default``."""
-    if fallbacks := list(_fallbacks(config, settings, router)):
+    if fallbacks := _convert_fallbacks(config, settings, router):
         config.groups["default"]["fallbacks"] = fallbacks
     for alias, target in table(router.get("model_group_alias")).items():
         _add_alias(config, str(alias), str(target.get("model", "") if isinstance(target, Mapping) else target))
@@ -235,23 +249,26 @@ def _add_routing(config: ImportedConfig, settings: Mapping[str, Any], router: Ma
         for channel in config.channels.values():
             channel["strict"] = True
     config.note_fields(set(settings) - {"fallbacks", "default_fallbacks", "drop_params"}, "", "litellm_settings.")
-    read = {"fallbacks", "default_fallbacks", "model_group_alias", "routing_strategy"}
-    config.note_fields(set(router) - read, "", "router_settings.")
+    known = {"fallbacks", "default_fallbacks", "model_group_alias", "routing_strategy"}
+    config.note_fields(set(router) - known, "", "router_settings.")
 
 
-def _fallbacks(
+def _convert_fallbacks(
     config: ImportedConfig, settings: Mapping[str, Any], router: Mapping[str, Any]
-) -> Iterator[dict[str, Any]]:
+) -> list[dict[str, Any]]:
+    """Returns the group's fallbacks. Notes those that are not only names of models."""
     entries = [*_as_list(settings.get("fallbacks")), *_as_list(router.get("fallbacks"))]
-    pairs = [(str(model), _as_list(to)) for entry in entries for model, to in table(entry).items()]
-    if others := settings.get("default_fallbacks") or router.get("default_fallbacks"):
-        pairs.append(("*", _as_list(others)))
-    for model, to in pairs:
-        names = [name for name in to if model_name(name)]
-        if len(names) < len(to):
+    pairs = [(str(model), _as_list(targets)) for entry in entries for model, targets in table(entry).items()]
+    if defaults := settings.get("default_fallbacks") or router.get("default_fallbacks"):
+        pairs.append(("*", _as_list(defaults)))
+    fallbacks = []
+    for model, targets in pairs:
+        names = [target for target in targets if model_name(target)]
+        if len(names) < len(targets):
             config.note("not imported: fallbacks with settings of their own", model)
         if names and model_name(model):
-            yield {"model": model, "to": names}
+            fallbacks.append({"model": model, "to": names})
+    return fallbacks
 
 
 def _add_alias(config: ImportedConfig, alias: str, target: str) -> None:
@@ -265,6 +282,7 @@ def _add_alias(config: ImportedConfig, alias: str, target: str) -> None:
 
 
 def _note_other_sections(config: ImportedConfig, source: Mapping[str, Any]) -> None:
+    """Note the sections that are not imported, and what the owner must set up in their place."""
     if variables := table(source.get("environment_variables")):
         names = ", ".join(plain(str(name), 60) for name in sorted(map(str, variables)))
         config.note(f"set these variables where the server runs: {names}")

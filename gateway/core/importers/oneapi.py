@@ -5,7 +5,7 @@ Both programs identify the kinds of channels by numbers, many of which differ.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from gateway.core.importers.base import ImportedConfig, model_name, table, whole, with_version
@@ -89,7 +89,7 @@ def convert(source: Any, kinds: Mapping[int, ChannelKind]) -> ImportedConfig:
     """Returns our document, and notes on what has no counterpart. Raises BadRequest without a list of channels."""
     config = ImportedConfig()
     for number, channel in enumerate(_channels(source)):
-        _add_channel(config, channel, f"channel {plain(str(channel.get('name') or number), 60)}", kinds)
+        _ChannelImport(config, channel, number).add(kinds)
     if config.channels:
         config.note("not imported: ids, dates, balances and counters")
     return config
@@ -108,119 +108,136 @@ def _channels(source: Any) -> list[Mapping[str, Any]]:
     return channels
 
 
-def _add_channel(
-    config: ImportedConfig, channel: Mapping[str, Any], where: str, kinds: Mapping[int, ChannelKind]
-) -> None:
-    kind = kinds.get(whole(channel["type"]) or 0)
-    if kind is None:
-        config.note(f"not imported: a channel of type {plain(str(channel['type']), 20)}, which is not supported", where)
-        return
-    url = _address(kind, channel)
-    row = PRESETS.get(kind.preset)
-    if not url and not (row and row.base_url):
-        config.note("not imported: a channel without a base_url", where)
-        return
-    fields: dict[str, Any] = {"dialect": kind.dialect}
-    fields |= {"preset": kind.preset} if kind.preset else {}
-    fields |= {"base_url": url} if url else {}
-    groups = [name.strip() for name in str(channel.get("group") or "default").split(",") if name.strip()]
-    for group in groups:
-        config.groups.setdefault(group, {})
-    fields |= {"models": _models(config, channel, where), "groups": groups}
-    fields |= dict(_keys(config, channel, where))
-    fields |= dict(_order(config, channel, where))
-    fields |= dict(_changes(config, channel, where))
-    config.channels[config.channel_name(str(channel.get("name") or f"type-{channel['type']}"))] = fields
-    config.note_fields(
-        {name for name in set(channel) - _KNOWN_FIELDS - _STATISTICS if not _has_default(name, channel[name])}, where
-    )
+class _ChannelImport:
+    """Converts one of their channels, and notes what has no counterpart."""
+
+    def __init__(self, config: ImportedConfig, source: Mapping[str, Any], number: int) -> None:
+        self._config = config
+        self._source = source
+        self._place = f"channel {plain(str(source.get('name') or number), 60)}"
+
+    def add(self, kinds: Mapping[int, ChannelKind]) -> None:
+        """Add the channel and its groups to the document. If its kind or its address is unknown, add only a note."""
+        type_number = self._source["type"]
+        kind = kinds.get(whole(type_number) or 0)
+        if kind is None:
+            self._note(f"not imported: a channel of type {plain(str(type_number), 20)}, which is not supported")
+            return
+        url = _base_url(kind, str(self._source.get("base_url") or ""))
+        preset = PRESETS.get(kind.preset)
+        if not url and not (preset and preset.base_url):
+            self._note("not imported: a channel without a base_url")
+            return
+        group_names = [name.strip() for name in str(self._source.get("group") or "default").split(",")]
+        groups = [name for name in group_names if name]
+        for group in groups:
+            self._config.groups.setdefault(group, {})
+        fields: dict[str, Any] = {"dialect": kind.dialect}
+        fields |= {"preset": kind.preset} if kind.preset else {}
+        fields |= {"base_url": url} if url else {}
+        fields |= {"models": self._convert_models(), "groups": groups}
+        fields |= self._convert_keys() | self._convert_routing() | self._convert_request_changes()
+        name = self._config.channel_name(str(self._source.get("name") or f"type-{type_number}"))
+        self._config.channels[name] = fields
+        unknown = set(self._source) - _KNOWN_FIELDS - _STATISTICS
+        self._config.note_fields(
+            {field for field in unknown if not _has_default(field, self._source[field])}, self._place
+        )
+
+    def _convert_models(self) -> list[dict[str, str]]:
+        """Returns the models that the channel offers. Notes mapped names that it does not offer."""
+        mapping = {str(public): str(upstream) for public, upstream in self._parse_json("model_mapping").items()}
+        listed = str(self._source.get("models") or "").split(",")
+        names = list(dict.fromkeys(name for text in listed if (name := model_name(text))))
+        if hidden := sorted(set(mapping) - set(names)):
+            self._note(f"not imported: model_mapping of models that are not offered: {', '.join(hidden)}")
+        return [
+            {"name": name, "upstream": mapping[name]} if mapping.get(name, name) != name else {"name": name}
+            for name in names
+        ]
+
+    def _convert_keys(self) -> dict[str, Any]:
+        """Returns the fields with the enabled keys. Notes that there are disabled keys, or none."""
+        states = table(self._parse_json("channel_info").get("multi_key_status_list"))
+        keys = [key.strip() for key in str(self._source.get("key") or "").split("\n")]
+        enabled = [key for number, key in enumerate(keys) if key and states.get(str(number), 1) == 1]
+        if len(enabled) < sum(map(bool, keys)):
+            self._note("not imported: disabled keys")
+        if not enabled:
+            self._note("there is no key in the file: 'tollkeeper channel edit NAME --key KEY'")
+            return {}
+        return {"key": enabled[0], "keys": enabled[1:]}
+
+    def _convert_routing(self) -> dict[str, Any]:
+        """Returns priority, weight, status and note. Notes that the other program had disabled the channel."""
+        fields: dict[str, Any] = {}
+        if priority := whole(self._source.get("priority"), -(10**9)):
+            fields["priority"] = priority
+        if weight := whole(self._source.get("weight"), 1):  # without any weight all are equal, as with our default of 1
+            fields["weight"] = weight
+        status = self._source.get("status", 1)
+        if status != 1:
+            fields["enabled"] = False
+        if status not in (1, 2):
+            self._note("it had been disabled automatically: 'tollkeeper channel enable NAME' enables it")
+        if remarks := " ".join(str(self._source[name]) for name in ("tag", "remark") if self._source.get(name)):
+            fields["note"] = plain(remarks, 500)
+        return fields
+
+    def _convert_request_changes(self) -> dict[str, Any]:
+        """Returns headers, parameters, system prompt and proxy. Notes what else would change requests."""
+        fields: dict[str, Any] = {}
+        headers = {str(name): str(value) for name, value in self._parse_json("header_override").items()}
+        if organization := self._source.get("openai_organization"):
+            headers["OpenAI-Organization"] = str(organization)
+        if headers:
+            fields["headers"] = headers
+        setting = self._parse_json("setting")
+        if overrides := self._convert_overrides(setting):
+            fields["overrides"] = overrides
+        if proxy := str(setting.get("proxy") or ""):
+            try:
+                parse_proxy(proxy)
+                fields["proxy"] = proxy
+            except BadRequest:
+                self._note("not imported: a proxy that is not http://")
+        unknown = {name for name in set(setting) - {"proxy", "system_prompt"} if setting[name]}
+        self._config.note_fields(unknown, self._place, "setting.")
+        return fields
+
+    def _convert_overrides(self, setting: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the overrides of parameters and of the system prompt, which may be in the channel's ``setting``."""
+        overrides: dict[str, Any] = {}
+        parameters = self._parse_json("param_override")
+        if "operations" in parameters:
+            self._note("not imported: param_override with operations")
+        elif parameters:
+            overrides["set"] = dict(parameters)
+        if system := self._source.get("system_prompt") or setting.get("system_prompt"):
+            overrides["system"] = str(system)
+        return overrides
+
+    def _parse_json(self, field: str) -> Mapping[str, Any]:
+        """Returns a field that holds JSON, as a text or already parsed. Notes invalid JSON."""
+        value = self._source.get(field)
+        if isinstance(value, str) and value.strip():
+            try:
+                value = json.loads(value)
+            except ValueError:
+                self._note(f"not imported: {field}, which is not valid JSON")
+        return table(value)
+
+    def _note(self, message: str) -> None:
+        self._config.note(message, self._place)
 
 
-def _has_default(name: str, value: object) -> bool:
-    return value == _DEFAULTS[name] if name in _DEFAULTS else value in _EMPTY_VALUES
-
-
-def _address(kind: ChannelKind, channel: Mapping[str, Any]) -> str:
-    """Returns the base URL with its version, which theirs lacks; a URL with the whole path is cut."""
-    url = str(channel.get("base_url") or "").strip().rstrip("/") or kind.root
+def _base_url(kind: ChannelKind, address: str) -> str:
+    """Returns the base URL with its version, which theirs lacks. The path of a call is removed."""
+    url = address.strip().rstrip("/") or kind.root
     if url.endswith("/chat/completions"):
         return url.removesuffix("/chat/completions")
     return with_version(url, kind.version) if kind.version else url
 
 
-def _models(config: ImportedConfig, channel: Mapping[str, Any], where: str) -> list[dict[str, str]]:
-    mapping = {
-        str(public): str(upstream) for public, upstream in _json(config, channel, "model_mapping", where).items()
-    }
-    listed = str(channel.get("models") or "").split(",")
-    names = list(dict.fromkeys(name for text in listed if (name := model_name(text))))
-    if hidden := sorted(set(mapping) - set(names)):
-        config.note(f"not imported: model_mapping of models that are not offered: {', '.join(hidden)}", where)
-    return [{"name": n, "upstream": mapping[n]} if mapping.get(n, n) != n else {"name": n} for n in names]
-
-
-def _keys(config: ImportedConfig, channel: Mapping[str, Any], where: str) -> Iterator[tuple[str, Any]]:
-    states = table(_json(config, channel, "channel_info", where).get("multi_key_status_list"))
-    keys = [key.strip() for key in str(channel.get("key") or "").split("\n")]
-    usable = [key for number, key in enumerate(keys) if key and states.get(str(number), 1) == 1]
-    if len(usable) < sum(map(bool, keys)):
-        config.note("not imported: disabled keys", where)
-    if usable:
-        yield "key", usable[0]
-        yield "keys", usable[1:]
-    else:
-        config.note("there is no key in the file: 'tollkeeper channel edit NAME --key KEY'", where)
-
-
-def _order(config: ImportedConfig, channel: Mapping[str, Any], where: str) -> Iterator[tuple[str, Any]]:
-    priority, weight = whole(channel.get("priority"), -(10**9)), whole(channel.get("weight"), 1)
-    if priority:
-        yield "priority", priority
-    if weight:  # without any weight all channels are equal, as with our default of 1
-        yield "weight", weight
-    status = channel.get("status", 1)
-    if status != 1:
-        yield "enabled", False
-    if status not in (1, 2):
-        config.note("it had been disabled automatically: 'tollkeeper channel enable NAME' enables it", where)
-    note = " ".join(str(channel[name]) for name in ("tag", "remark") if channel.get(name))
-    if note:
-        yield "note", plain(note, 500)
-
-
-def _changes(config: ImportedConfig, channel: Mapping[str, Any], where: str) -> Iterator[tuple[str, Any]]:
-    """Yields headers, parameters, system prompt and proxy."""
-    headers = {str(name): str(value) for name, value in _json(config, channel, "header_override", where).items()}
-    if organization := channel.get("openai_organization"):
-        headers["OpenAI-Organization"] = str(organization)
-    if headers:
-        yield "headers", headers
-    setting = _json(config, channel, "setting", where)
-    overrides: dict[str, Any] = {}
-    params = _json(config, channel, "param_override", where)
-    if "operations" in params:
-        config.note("not imported: param_override with operations", where)
-    elif params:
-        overrides["set"] = dict(params)
-    if system := channel.get("system_prompt") or setting.get("system_prompt"):
-        overrides["system"] = str(system)
-    if overrides:
-        yield "overrides", overrides
-    if proxy := str(setting.get("proxy") or ""):
-        try:
-            parse_proxy(proxy)
-            yield "proxy", proxy
-        except BadRequest:
-            config.note("not imported: a proxy that is not http://", where)
-    config.note_fields({n for n in set(setting) - {"proxy", "system_prompt"} if setting[n]}, where, "setting.")
-
-
-def _json(config: ImportedConfig, channel: Mapping[str, Any], field: str, where: str) -> Mapping[str, Any]:
-    """Returns a field that holds JSON, as a text or already parsed."""
-    value = channel.get(field)
-    if isinstance(value, str) and value.strip():
-        try:
-            value = json.loads(value)
-        except ValueError:
-            config.note(f"not imported: {field}, which is not valid JSON", where)
-    return table(value)
+def _has_default(name: str, value: object) -> bool:
+    return value == _DEFAULTS[name] if name in _DEFAULTS else value in _EMPTY_VALUES
