@@ -23,7 +23,7 @@ from gateway.core.quota import (
     MoneyBooks,
     Recall,
     affordable_output,
-    most_of,
+    largest_need,
     need_of,
     plan_hold,
     recall_nothing,
@@ -117,7 +117,7 @@ def _admit(call: Call, limiter: Limiter, books: MoneyBooks, recall: Recall) -> A
         raise _no_price(context.request.model)
     scopes = catalog.call_scopes(context.token)
     needs = call.needs or needs_by_model(call, entry, recall)
-    call.need = needs[0].need if len(needs) == 1 else most_of(needs, context.group.multiplier)
+    call.need = needs[0].need if len(needs) == 1 else largest_need(needs, context.group.multiplier)
     try:
         if scopes.rated:
             limiter.check(scopes.rated, call.need.rate_tokens)
@@ -160,7 +160,7 @@ def affordable_hold(
     affordable: list[ModelNeed] = []
     left_out: dict[str, QuotaExceeded] = {}
     for model in needs:
-        need = most_of([*affordable, model], call.context.group.multiplier)
+        need = largest_need([*affordable, model], call.context.group.multiplier)
         try:
             hold = _hold_for(call, model, need, books)
         except QuotaExceeded as error:

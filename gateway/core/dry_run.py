@@ -15,7 +15,7 @@ from gateway.core.auth import current_token, usable
 from gateway.core.call import Call, CallContext, CallOrigin, Client
 from gateway.core.catalog import Catalog
 from gateway.core.model_entry import ModelEntry
-from gateway.core.quota import CallNeed, MoneyBooks, most_of
+from gateway.core.quota import CallNeed, MoneyBooks, largest_need
 from gateway.core.ratelimit import Limiter
 from gateway.core.routing import RouteChoice
 from gateway.domain.channel import Channel
@@ -105,7 +105,7 @@ def _refused_run(error: GatewayError, planned: PlannedCall, state: DryRunState, 
         needs = needs_by_model(call, entry_for(call))
     except GatewayError:
         return run
-    call.need = most_of(needs, call.context.group.multiplier)
+    call.need = largest_need(needs, call.context.group.multiplier)
     try:
         _, unaffordable = affordable_hold(call, needs, state.books)
     except QuotaExceeded as quota_error:

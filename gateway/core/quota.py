@@ -108,7 +108,8 @@ class OutputNeed(NamedTuple):
 
     capped: int
     minimum: int
-    output: int
+    total: int
+    """``CallNeed.output``."""
 
 
 UNKNOWN_INPUT = 128_000
@@ -136,16 +137,16 @@ class ChannelEffects(msgspec.Struct, frozen=True, kw_only=True):
     """The model's own output limit, the highest of several; None if it is unknown at some channel."""
     prices: tuple[Price, ...] = ()
     """The prices of the model at these channels, each once."""
-    uncapped: int = 0
+    uncapped_output: int = 0
     """The output tokens to hold for each choice of a request without a cap."""
-    minimum: int = 0
-    """Those of them that must be affordable."""
+    uncapped_minimum: int = 0
+    """The tokens of each of these choices that must be affordable."""
     effort_counts: bool = False
-    """Whether a dialect turns ``reasoning_effort`` into a number of tokens, beside no cap: Gemini's."""
-    made_tools: bool = False
-    """Whether a dialect adds tools to a conversation with tool calls and without tools: Anthropic's."""
+    """Whether ``reasoning_effort`` limits the output at some channel, as Gemini's dialect has it."""
+    adds_tools: bool = False
+    """Whether some channel adds tools to a conversation with tool calls but no tools, as Anthropic's dialect does."""
     names_results: bool = False
-    """Whether a dialect puts a function's name beside each of its results: Gemini's."""
+    """Whether some channel puts a function's name beside each of its results, as Gemini's dialect does."""
     remembers: bool = False
     """Whether some channel may add to a request what its vendor requires with earlier tool calls."""
 
@@ -166,10 +167,10 @@ def effects_of(offers: Iterable[tuple[Channel, ServedModel]]) -> ChannelEffects:
         added_input=max(map(_added_input, overrides), default=0),
         plain=all(map(_keeps_output_length, overrides)),
         max_output=max(limits) if limits and len(limits) == len(offers) else None,
-        uncapped=max((limit.expected for limit in uncapped), default=0),
-        minimum=max((limit.minimum for limit in uncapped), default=0),
+        uncapped_output=max((limit.expected for limit in uncapped), default=0),
+        uncapped_minimum=max((limit.minimum for limit in uncapped), default=0),
         effort_counts=any(info.effort_counts for info in dialects),
-        made_tools=any(info.adds_tools for info in dialects),
+        adds_tools=any(info.adds_tools for info in dialects),
         names_results=any(info.names_results for info in dialects),
         remembers=any(DIALECTS[channel.dialect].remembers(channel) for channel, _ in offers),
     )
@@ -202,10 +203,27 @@ def need_of(
 
     ``hold_output`` is the token's. ``prices_of`` returns the prices of another model at these channels.
     """
+    tokens = _input_need(request, effects, recall)
+    output = _output_need(request, effects)
+    extras = PLAIN
+    if price is not None and (price.extras or price.rules):
+        extras = call_extras(request, effects.offers, price)
+    tools = request.fields.get("tools")
+    if tools is not None and (advice := advice_cost(tools, tokens + output.total, prices_of, extras.variants)):
+        extras = msgspec.structs.replace(extras, advice=advice)
+    if not hold_output:
+        return _priced_need(tokens, output, price, multiplier, extras)
+    limited = _limit_to_hold(output, hold_output, request.choices, effects)
+    need = _priced_need(tokens, limited, price, multiplier, extras)
+    return need if need.capped or not need.output else msgspec.structs.replace(need, owner_limit=True)
+
+
+def _input_need(request: InboundRequest, effects: ChannelEffects, recall: Recall) -> int:
+    """Returns the input tokens of a request at the channels of one model, with what the gateway or an owner adds."""
     tokens = request.input_bound + effects.added_input
     if request.remote_input:
         tokens += max((served.context or UNKNOWN_INPUT for _, served in effects.offers), default=UNKNOWN_INPUT)
-    if effects.made_tools:
+    if effects.adds_tools:
         tokens += tool_calls_bound(request.conversation)
     if effects.names_results:
         tokens += result_names_bound(request.conversation)
@@ -213,49 +231,58 @@ def need_of(
         tokens += recall(request.conversation)
     if request.media is not NO_MEDIA:
         tokens += max([request.media.bound(served.upstream_name) for _, served in effects.offers], default=0)
-    output = _output_need(request, effects)
-    extras = PLAIN
-    if price is not None and (price.extras or price.rules):
-        extras = call_extras(request, effects.offers, price)
-    tools = request.fields.get("tools")
-    if tools is not None and (advice := advice_cost(tools, tokens + output.output, prices_of, extras.variants)):
-        extras = msgspec.structs.replace(extras, advice=advice)
-    if not hold_output:
-        return _priced_need(tokens, output, price, multiplier, extras)
-    held = _owner_limited(output, hold_output, request.choices, effects)
-    need = _priced_need(tokens, held, price, multiplier, extras)
-    return need if need.capped or not need.output else msgspec.structs.replace(need, owner_limit=True)
+    return tokens
+
+
+def _output_need(request: InboundRequest, effects: ChannelEffects) -> OutputNeed:
+    """Returns the output that a request needs at the channels of one model."""
+    if request.plain and effects.plain:
+        cap = request.output_cap
+        if cap is not None:
+            total = request.choices * (cap if effects.max_output is None else min(cap, effects.max_output))
+            return OutputNeed(total, total, total)
+        if not effects.effort_counts or _EFFORTS.isdisjoint(request.fields):
+            least = max(effects.uncapped_minimum, request.least_cap)
+            return OutputNeed(0, request.choices * least, request.choices * effects.uncapped_output)
+    rule = request.output_rule or chat_limit
+    limits = [rule(request.fields, channel, served) for channel, served in effects.offers]
+    capped = max([limit.capped_total for limit in limits], default=0)
+    minimum = max([limit.minimum_total for limit in limits], default=0)
+    total = max([limit.total for limit in limits], default=0)
+    return OutputNeed(capped, max(minimum, min(request.least_cap, total)), total)
 
 
 def _priced_need(tokens: int, output: OutputNeed, price: Price | None, multiplier: int, extras: CallExtras) -> CallNeed:
     """Returns the need for these input and output tokens, with their costs."""
-    capped, minimum, most = output
+    capped, minimum, total = output
     if price is None or not multiplier or (not price.input and price.free and not extras.advice):
         nothing = Nanos(0)
         return CallNeed(
-            input=tokens, capped=capped, minimum=minimum, output=most, nanos=nothing, least=nothing, free=True
+            input=tokens, capped=capped, minimum=minimum, output=total, nanos=nothing, least=nothing, free=True
         )
-    nanos = highest_cost(price, tokens, most, multiplier, extras)
-    least = nanos if minimum == most else highest_cost(price, tokens, minimum, multiplier, extras)
-    return CallNeed(input=tokens, capped=capped, minimum=minimum, output=most, nanos=nanos, least=least, extras=extras)
+    nanos = highest_cost(price, tokens, total, multiplier, extras)
+    least = nanos if minimum == total else highest_cost(price, tokens, minimum, multiplier, extras)
+    return CallNeed(input=tokens, capped=capped, minimum=minimum, output=total, nanos=nanos, least=least, extras=extras)
 
 
-def _owner_limited(output: OutputNeed, hold_output: int, choices: int, effects: ChannelEffects) -> OutputNeed:
+def _limit_to_hold(output: OutputNeed, hold_output: int, choices: int, effects: ChannelEffects) -> OutputNeed:
     """Returns the output to hold for if the token's owner wants so much held.
 
     Without a cap it is never less than the smallest cap that the gateway chooses, nor more than the model can answer.
     """
-    capped, minimum, most = output
-    if capped or not most:  # with a cap, or without any output
-        return OutputNeed(capped, min(minimum, hold_output), min(most, hold_output))
+    capped, minimum, total = output
+    if capped or not total:  # with a cap, or without any output
+        return OutputNeed(capped, min(minimum, hold_output), min(total, hold_output))
     if effects.max_output is not None:
         hold_output = min(hold_output, choices * effects.max_output)
     return OutputNeed(capped, minimum, max(minimum, hold_output))
 
 
-def affordable_output(need: CallNeed, held: int, held_tokens: int, price: Price | None, multiplier: int) -> int | None:
+def affordable_output(
+    need: CallNeed, held_nanos: int, held_tokens: int, price: Price | None, multiplier: int
+) -> int | None:
     """Returns the output tokens that a hold pays for at a model of this price; None if all that the call may need."""
-    if held >= need.nanos and held_tokens >= need.input + need.output and not need.owner_limit:
+    if held_nanos >= need.nanos and held_tokens >= need.input + need.output and not need.owner_limit:
         return None
     most = max(0, min(need.output, held_tokens - need.input))
     if price is None or price.free or not multiplier:
@@ -264,11 +291,11 @@ def affordable_output(need: CallNeed, held: int, held_tokens: int, price: Price 
     def cost_with(output: int) -> Nanos:
         return highest_cost(price, need.input, output, multiplier, need.extras)
 
-    return max(0, bisect_right(range(most + 1), held, key=cost_with) - 1)
+    return max(0, bisect_right(range(most + 1), held_nanos, key=cost_with) - 1)
 
 
-def most_of(models: Sequence[ModelNeed], multiplier: int) -> CallNeed:
-    """Returns what a call needs if any of these models may answer it.
+def largest_need(models: Sequence[ModelNeed], multiplier: int) -> CallNeed:
+    """Returns what a call needs if any of these models may answer it: the largest amount of each kind.
 
     Each is computed with the longest input of all, as ``affordable_output`` does.
     """
@@ -285,7 +312,7 @@ def most_of(models: Sequence[ModelNeed], multiplier: int) -> CallNeed:
         nanos=max(need.nanos for need in needs),
         least=max(need.least for need in needs),
         free=all(need.free for need in needs),
-        extras=max((need.extras for need in needs), key=lambda need: (need.advice, need is not PLAIN)),
+        extras=max((need.extras for need in needs), key=lambda extras: (extras.advice, extras is not PLAIN)),
         owner_limit=owner_limit,
     )
 
@@ -297,24 +324,6 @@ def _need_with_input(model: ModelNeed, tokens: int, multiplier: int) -> CallNeed
         return need
     output = OutputNeed(need.capped, need.minimum, need.output)
     return _priced_need(tokens, output, model.price, multiplier, need.extras)
-
-
-def _output_need(request: InboundRequest, effects: ChannelEffects) -> OutputNeed:
-    """Returns the output that a request needs at the channels of one model."""
-    if request.plain and effects.plain:
-        cap = request.output_cap
-        if cap is not None:
-            total = request.choices * (cap if effects.max_output is None else min(cap, effects.max_output))
-            return OutputNeed(total, total, total)
-        if not effects.effort_counts or _EFFORTS.isdisjoint(request.fields):
-            least = max(effects.minimum, request.least_cap)
-            return OutputNeed(0, request.choices * least, request.choices * effects.uncapped)
-    rule = request.output_rule or chat_limit
-    limits = [rule(request.fields, channel, served) for channel, served in effects.offers]
-    capped = max([limit.capped_total for limit in limits], default=0)
-    minimum = max([limit.minimum_total for limit in limits], default=0)
-    output = max([limit.total for limit in limits], default=0)
-    return OutputNeed(capped, max(minimum, min(request.least_cap, output)), output)
 
 
 def _keeps_output_length(overrides: Overrides) -> bool:
@@ -387,8 +396,10 @@ def plan_hold(
         nanos = 0 if need.free else _amount_to_hold(headrooms, token, need, books, in_tokens=False)
         tokens = _amount_to_hold(headrooms, token, need, books, in_tokens=True)
     except QuotaExceeded as error:
-        error.left_nanos = min((room.nanos for room in headrooms if room.nanos is not None), default=None)
-        error.left_tokens = min((room.tokens for room in headrooms if room.tokens is not None), default=None)
+        error.left_nanos = min((headroom.nanos for headroom in headrooms if headroom.nanos is not None), default=None)
+        error.left_tokens = min(
+            (headroom.tokens for headroom in headrooms if headroom.tokens is not None), default=None
+        )
         raise
     return HoldPlan(Nanos(nanos), tokens, warning)
 

@@ -18,7 +18,7 @@ from gateway.core.chooser import Chooser
 from gateway.core.event_bus import EventBus
 from gateway.core.preparation import Preparer, Worker
 from gateway.core.progress import ProgressReporter
-from gateway.core.quota import most_of
+from gateway.core.quota import largest_need
 from gateway.core.ratelimit import Limiter, UsedToday
 from gateway.core.retry import RetryBudget
 from gateway.core.settlement import Meter, record_of
@@ -177,7 +177,7 @@ class StorelessGateway(GenerousUpstream):
         call = Call(CallContext(origin, asked, FakeClient(), self.catalog, token, group_of(token, self.catalog)))
         call.share = AnswerShare(AnswerMemory(Settings, ()))
         needs = needs_by_model(call, visible_entry("m", token, self.catalog), self.attempts.recalled)
-        first, need = needs[0].need, most_of(needs, call.context.group.multiplier)
+        first, need = needs[0].need, largest_need(needs, call.context.group.multiplier)
         money = Purse(max(1, between(first.least, need.nanos, left[0])))
         tokens = between(first.input + first.minimum, need.input + need.output, left[1])
         limited = msgspec.structs.replace(token, budgets=(Budget(window=Window.EVER, tokens=tokens),))
