@@ -14,12 +14,12 @@ from aiohttp import hdrs, web
 
 from gateway.core.auth import new_call_id, token_of
 from gateway.core.call import CallOrigin
+from gateway.core.clock import Clock
 from gateway.core.engine import Engine
 from gateway.domain.addresses import address_advice, is_foreign, request_text
 from gateway.domain.errors import BadRequest, GatewayError, InternalError, InvalidToken, NotFound, RequestRefused
 from gateway.domain.settings import Settings
 from gateway.domain.text import plain
-from gateway.domain.units import CallId, Millis
 from gateway.inbound.api import InboundApi
 from gateway.v1.endpoints import EXACT, EndpointRow, Handler, api_of, documented_requests, find_endpoint, methods_of
 from gateway.web import error_responses
@@ -35,6 +35,15 @@ KEY_PATH = "/k/"
 APP_LIMIT = 200
 """How many characters of a program's name are read."""
 OLLAMA_ROOT = "/api/"
+
+_X_APP, _X_TITLE, _HTTP_REFERER, _RETRY_COUNT = map(
+    type(hdrs.USER_AGENT), ("X-App", "X-Title", "HTTP-Referer", "x-stainless-retry-count")
+)
+"""Names of aiohttp's own type ``istr``, which are looked up in half the time."""
+_REFERER = re.compile(r"^[a-z]+://(?:[^/?#]*@)?(?:www\.)?|[/?#].*", re.DOTALL)
+"""Matches all of a URL but the host."""
+_MOST_SHORTENED = 3
+"""The most characters of a name that counts as shortened by a bundler."""
 
 
 class PublicApp:
@@ -52,14 +61,12 @@ class PublicApp:
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse | Response:
         """Returns the answer to any request. Errors become error responses."""
         engine = self._engine
-        began, ts = engine.clock.mono(), engine.clock.wall()
-        call = new_call_id(ts)
         path, model = request.path, ""
         endpoint = EXACT.get(path)
         if endpoint is None:
             endpoint, path, model = find_endpoint(_without_key(path))
         api = (endpoint and endpoint.api) or api_of(endpoint, request.headers)
-        origin = _origin(request, api, call, path=path, model=model, ts=ts, began=began)
+        origin = _origin(request, engine.clock, api, path=path, model=model)
         try:
             handler = self._handler_of(request, endpoint, path)
             key = self._key(request) if endpoint is not None and endpoint.keyed else ""
@@ -67,21 +74,17 @@ class PublicApp:
             origin = msgspec.structs.replace(origin, key=key, keyless_token=keyless_token)
             response = await handler(engine, request, origin)
         except GatewayError as error:
-            if isinstance(error, InvalidToken):
-                self._throttle.failed(request.remote or "")
-            if not error.recorded:
-                self._record(request, origin, error)
-            response = _error_response(error, call, api)
+            self._note_failure(request, origin, error)
+            response = _error_response(error, origin)
         except ConnectionError:
             raise
         except Exception as error:  # noqa: BLE001 - the outermost frame of a request: nobody may see a traceback
-            _log.exception("request %s failed by a bug", call, exc_info=error)
-            response = _error_response(
-                InternalError(f"the gateway failed because of a bug; the call is {call}"), call, api
-            )
+            _log.exception("request %s failed by a bug", origin.id, exc_info=error)
+            msg = f"the gateway failed because of a bug; the call is {origin.id}"
+            response = _error_response(InternalError(msg), origin)
         if isinstance(response, Response) and not response.sent:
             for name in api.id_headers:
-                response.headers[name] = call
+                response.headers[name] = origin.id
             if hdrs.ORIGIN in request.headers:
                 _add_cors_headers(request.headers[hdrs.ORIGIN], response, engine.catalog.registry.settings)
         return response
@@ -141,6 +144,13 @@ class PublicApp:
             msg = f"{method} is not allowed here; use {', '.join(endpoint.handlers)}"
         return BadRequest(msg, code="method_not_allowed", details={"allow": ", ".join(methods_of(endpoint))})
 
+    def _note_failure(self, request: web.BaseRequest, origin: CallOrigin, error: GatewayError) -> None:
+        """Count a wrong key against its client, and record the failure unless the call has been recorded."""
+        if isinstance(error, InvalidToken):
+            self._throttle.failed(request.remote or "")
+        if not error.recorded:
+            self._record(request, origin, error)
+
     def _record(self, request: web.BaseRequest, origin: CallOrigin, error: GatewayError) -> None:
         """Record a failed request that is not a call: most client programs say little about a failure."""
         engine, token = self._engine, None
@@ -165,14 +175,13 @@ async def _answer_ollama_probe(_engine: Engine, _request: web.BaseRequest, _orig
     return Response(b"Ollama is running", content_type="text/plain; charset=utf-8")
 
 
-def _origin(
-    request: web.BaseRequest, api: InboundApi, call: CallId, *, path: str, model: str, ts: Millis, began: float
-) -> CallOrigin:
+def _origin(request: web.BaseRequest, clock: Clock, api: InboundApi, *, path: str, model: str) -> CallOrigin:
     """Returns who made the request and when, without credentials."""
     headers = request.headers
     app, bundled = _app_of(headers)
+    began, ts = clock.mono(), clock.wall()
     return CallOrigin(
-        id=call,
+        id=new_call_id(ts),
         api=api,
         path=path,
         model=model,
@@ -200,8 +209,9 @@ def _add_cors_headers(origin: str, response: Response, settings: Settings) -> No
         response.headers.setdefault(name, value)
 
 
-def _error_response(error: GatewayError, call: str, api: InboundApi) -> Response:
-    status, headers, body = error_responses.answer(error, call, api)
+def _error_response(error: GatewayError, origin: CallOrigin) -> Response:
+    """Returns the response for an error. It closes the connection if parts of the request may be unread."""
+    status, headers, body = error_responses.answer(error, origin.id, origin.api)
     response = Response(body, status=status, headers=headers)
     if status in (408, 413, 417) or error.code in ("out_of_memory", "transfer_encoding"):
         response.keep_alive = False
@@ -236,21 +246,9 @@ def _sent_name(headers: Mapping[str, str]) -> str:
     return _app_name(name[:APP_LIMIT]) if name else ""
 
 
-_X_APP, _X_TITLE, _HTTP_REFERER, _RETRY_COUNT = map(
-    type(hdrs.USER_AGENT), ("X-App", "X-Title", "HTTP-Referer", "x-stainless-retry-count")
-)
-"""Names of aiohttp's own type ``istr``, which are looked up in half the time."""
-_REFERER = re.compile(r"^[a-z]+://(?:[^/?#]*@)?(?:www\.)?|[/?#].*", re.DOTALL)
-"""Matches all of a URL but the host."""
-
-
 @lru_cache(maxsize=256)
 def _app_name(text: str) -> str:
     return plain(text.strip(), 40)
-
-
-_MOST_SHORTENED = 3
-"""The most characters of a name that counts as shortened by a bundler."""
 
 
 @lru_cache(maxsize=256)
