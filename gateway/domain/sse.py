@@ -44,38 +44,38 @@ class RawFramer:
     """Cuts complete events out of bytes that are split anywhere. No byte is changed."""
 
     def __init__(self) -> None:
-        self._rest = bytearray()
+        self._buffer = bytearray()
 
     @property
     def held(self) -> int:
         """Returns the number of bytes of the incomplete event."""
-        return len(self._rest)
+        return len(self._buffer)
 
     def feed(self, data: bytes) -> bytes:
         """Returns all events that are complete with these bytes, with their blank lines."""
-        rest = self._rest
-        if not rest and data.endswith(BLANK) and b"\r" not in data:
+        buffer = self._buffer
+        if not buffer and data.endswith(BLANK) and b"\r" not in data:
             return data
-        if len(rest) <= 4096 and b"\r" not in data and b"\r" not in rest:  # it is quick to join so little
-            joined = bytes(rest) + data if rest else data
+        if len(buffer) <= 4096 and b"\r" not in data and b"\r" not in buffer:  # it is quick to join so little
+            joined = bytes(buffer) + data if buffer else data
             blank = joined.rfind(BLANK)
             end = blank + 2 if blank >= 0 else 0
-            rest[:] = joined[end:]
+            buffer[:] = joined[end:]
             return joined[:end]
-        search_from, end = max(0, len(rest) - 3), 0
-        rest += data
-        for match in _END.finditer(rest, search_from):
-            if match.end() == len(rest) and rest.endswith(b"\n\r"):
+        search_from, end = max(0, len(buffer) - 3), 0
+        buffer += data
+        for match in _END.finditer(buffer, search_from):
+            if match.end() == len(buffer) and buffer.endswith(b"\n\r"):
                 break  # a line feed may follow
             end = match.end()
-        events = bytes(rest[:end])
-        del rest[:end]
+        events = bytes(buffer[:end])
+        del buffer[:end]
         return events
 
     def end(self) -> bytes:
         """Returns the incomplete event at the end of the bytes."""
-        incomplete = bytes(self._rest)
-        self._rest.clear()
+        incomplete = bytes(self._buffer)
+        self._buffer.clear()
         return incomplete
 
 
@@ -90,7 +90,13 @@ class Framer(RawFramer):
 
     def feed(self, data: bytes) -> bytes:
         """Returns all events that are complete with these bytes, with their blank lines. Raises EventTooLong."""
-        if self._begun and not self._rest and data.endswith(BLANK) and data.find(b"\r") < 0 and len(data) < EVENT_LIMIT:
+        if (
+            self._begun
+            and not self._buffer
+            and data.endswith(BLANK)
+            and data.find(b"\r") < 0
+            and len(data) < EVENT_LIMIT
+        ):
             return data
         events = self._normalized(super().feed(data))
         longest = max(map(len, events.split(BLANK))) if len(events) > EVENT_LIMIT else self.held
@@ -186,24 +192,20 @@ class PieceDecoder(Generic[PieceEvent]):
         if head not in self._heads:
             return [], start
         end = events.find(b"\n", begin)
-        stop = end + len(BLANK)
-        if begin <= end <= start + WINDOW and not events.startswith(head, stop):  # as most upstreams send them
-            events_read = self._read_one(events[begin - 1 : end]) if events.startswith(BLANK, end) else []
-            return events_read, stop if events_read else start
-        parts = events[begin : start + WINDOW].split(BLANK + head)
-        last, blank, _ = parts[-1].partition(BLANK)
-        parts[-1:] = [last] if blank else []
-        if b"\n" in b"".join(parts):
-            parts = _before_others(parts)
+        next_start = end + len(BLANK)
+        if begin <= end <= start + WINDOW and not events.startswith(head, next_start):  # as most upstreams send them
+            pieces = self._read_one(events[begin - 1 : end]) if events.startswith(BLANK, end) else []
+            return pieces, next_start if pieces else start
+        parts = _run_data(events[begin : start + WINDOW], head)
         while parts:
             lines = b"\n{".join(parts)
             try:
-                events_read = self._decoder.decode_lines(b"{" + lines)
+                pieces = self._decoder.decode_lines(b"{" + lines)
             except (msgspec.DecodeError, UnicodeDecodeError):
-                events_read = []
-            if len(events_read) == len(parts):
-                return events_read, start + len(parts) * len(head) + len(lines) + len(BLANK)
-            parts = parts[: len(parts) // 2]
+                pieces = []
+            if len(pieces) == len(parts):
+                return pieces, start + len(parts) * len(head) + len(lines) + len(BLANK)
+            parts = parts[: len(parts) // 2]  # one of them has another form, perhaps in the second half
         return [], start
 
     def _read_one(self, line: bytes) -> list[PieceEvent]:
@@ -214,13 +216,20 @@ class PieceDecoder(Generic[PieceEvent]):
             return []
 
 
-def _before_others(parts: list[bytes]) -> list[bytes]:
-    """Returns the data before the first event of another kind."""
-    for number, part in enumerate(parts):
-        if b"\n" in part:
-            piece, blank, _ = part.partition(BLANK)
-            return [*parts[:number], piece] if blank and b"\n" not in piece else parts[:number]
-    return parts
+def _run_data(window: bytes, head: bytes) -> list[bytes]:
+    """Returns the data of the complete events before the first that does not begin with ``head``, each without the
+    brace with which the head ends.
+
+    ``window`` begins after the head of the first event.
+    """
+    parts = window.split(BLANK + head)
+    last, blank, _ = parts[-1].partition(BLANK)
+    parts[-1:] = [last] if blank else []
+    if b"\n" not in b"".join(parts):
+        return parts
+    number = next(number for number, part in enumerate(parts) if b"\n" in part)
+    data, blank, _ = parts[number].partition(BLANK)  # an event of another kind follows, or this has several lines
+    return [*parts[:number], data] if blank and b"\n" not in data else parts[:number]
 
 
 _LINE_STARTS = (b"data:", b"event:", b"id:", b"retry:", b"error:", b":")
