@@ -92,21 +92,25 @@ def bound_of(
     contents, others, schemas = [*contents], [*others], [*schemas]
     size = sum([len(memoryview(value)) for value in contents + others + schemas])
     tokens = BOUND_TOOLS_TOKENS if schemas else 0
+    marked_values = [value for value in contents if _has_marker(bytes(value), markers)]
     all_others = b"".join(others)
     if all_others and _NUMBERS.search(all_others):
-        numbers = [value for value in others if _NUMBERS.search(bytes(value))]
-        tokens += sum(len(memoryview(value)) // 2 for value in numbers)  # the shortest has a digit and a comma
-    media = NO_MEDIA
-    marked = [value for value in contents if _has_marker(bytes(value), markers)]
+        tokens += _numbers_bound(others)
     if all_others and _has_marker(all_others, _MARKERS):
-        marked += [value for value in others if _has_marker(bytes(value), _MARKERS)]
-    if marked:
-        parts = read_prompt(marked)
-        refuse_repeated(parts.keys, *marked)
+        marked_values += [value for value in others if _has_marker(bytes(value), _MARKERS)]
+    media = NO_MEDIA
+    if marked_values:
+        parts = read_prompt(marked_values)
+        refuse_repeated(parts.keys, *marked_values)
         size -= parts.skipped_bytes
         tokens -= -parts.sealed_bytes // SEAL_BYTES_PER_TOKEN
         media = parts.media
     return InputBound(max(least, -(-size // BOUND_BYTES_PER_TOKEN) + tokens), media)
+
+
+def _numbers_bound(values: list[msgspec.Raw]) -> int:
+    """Returns the most numbers that arrays in these values can have: the shortest has a digit and a comma."""
+    return sum(len(memoryview(value)) // 2 for value in values if _NUMBERS.search(bytes(value)))
 
 
 def _has_marker(text: bytes, markers: Iterable[bytes]) -> bool:
@@ -141,7 +145,7 @@ def tokens_of(values: Iterable[msgspec.Raw], schemas: Iterable[msgspec.Raw], mes
 def _estimate(values: Iterable[Any], schemas: Iterable[msgspec.Raw], messages: int) -> int:
     """Returns about how many tokens these values and schemas and this number of messages have."""
     parts = PromptParts()
-    _read(values, parts)
+    parts.add(values)
     parts.texts += [bytes(schema).decode("utf-8", "replace") for schema in schemas]
     return (
         estimate.estimate("\n".join(parts.texts))
@@ -169,7 +173,7 @@ def text_count(raw: msgspec.Raw | None) -> int:
 
 
 class PromptParts(msgspec.Struct):
-    """What the values of a request contain. Sizes are those of base64 text."""
+    """Collects what values of a request contain. Sizes are those of base64 text."""
 
     texts: list[str] = []
     pictures: int = 0
@@ -192,73 +196,95 @@ class PromptParts(msgspec.Struct):
         """Returns the pictures, documents and sounds."""
         return PromptMedia(**{name: getattr(self, name) for name in PromptMedia.__struct_fields__})
 
+    def add(self, values: Iterable[Any]) -> None:
+        """Add the contents of these values, without recursion, because requests may be nested deeply."""
+        stack: list[tuple[str, Any, bool]] = [("", value, False) for value in values][::-1]
+        while stack:
+            key, item, in_arguments = stack.pop()
+            if isinstance(item, str):
+                self.texts.append(item)
+            elif isinstance(item, list):
+                stack.extend([(key, element, in_arguments) for element in reversed(item)])
+            elif isinstance(item, dict):
+                self.keys += len(item)
+                special = () if in_arguments else self._add_special_fields(item, key)
+                kind = rawjson.text_at(item, "type")
+                for name in reversed(item):
+                    if name not in special and (in_arguments or name not in _LABELS):
+                        place = kind if name == "source" else name
+                        stack.append((place, item[name], in_arguments or (name == "input" and kind in _CALLS)))
+
+    def _add_special_fields(self, item: dict[str, Any], key: str) -> list[str]:
+        """Add the fields of an object that are media, their addresses, or seals. Returns the names of these fields.
+
+        ``key`` is the name under which the object is; for a source, the type of the object that has it.
+        """
+        kind = rawjson.text_at(item, "type")
+        seal_name, names = _SEALS.get(kind), []
+        for name, value in item.items():
+            if name == "images" and isinstance(value, list) and self._add_images(value):
+                names.append(name)
+            if not isinstance(value, str):
+                continue
+            if name == seal_name:
+                self.sealed_bytes += len(value)
+                self.skipped_bytes += len(value)
+                names.append(name)
+            elif _is_data(name, value, kind):
+                if self._add_medium(value, _media_type(value, item, key)):
+                    names.append(name)
+            elif self._add_address(name, value, key, kind):
+                names.append(name)
+        return names
+
+    def _add_address(self, name: str, text: str, key: str, kind: str) -> bool:
+        """Count a field if it is the address of a picture or document. Returns whether it is.
+
+        ``key`` and ``kind`` are the name and the type of its object.
+        """
+        is_picture = not _PICTURES.isdisjoint((name, key, kind))
+        if name in ("file_id", "file_url"):
+            is_address = True
+        else:
+            is_address = text.startswith(("http://", "https://")) and (is_picture or (name == "url" and kind == "url"))
+        if is_address and (is_picture or (name == "url" and key != "document")):
+            self.pictures += 1
+        elif is_address:
+            self.fetched += 1
+        return is_address
+
+    def _add_medium(self, text: str, media_type: str) -> bool:
+        """Count a medium. Returns False for an unknown type, which may be a document that counts as text."""
+        size = len(text)
+        if media_type.startswith("image/"):
+            self.pictures += 1
+            self.picture_bytes += size
+        elif media_type.startswith("audio/"):
+            self.sound_bytes += size
+        elif media_type.startswith("video/"):
+            self.film_bytes += size
+        elif media_type == "application/pdf":
+            self.document_bytes += size
+            self.pages += count_pages(text.encode("utf-8", "replace"))
+        else:
+            return False
+        self.skipped_bytes += size
+        return True
+
+    def _add_images(self, images: list[Any]) -> bool:
+        """Count images as Ollama's clients send them, as nothing but base64 texts. Returns whether they are that."""
+        if not all(isinstance(text, str) and " " not in text and text.isascii() for text in images):
+            return False
+        for image in images:
+            self._add_medium(image, "image/")
+        return True
+
 
 def read_prompt(values: Iterable[msgspec.Raw]) -> PromptParts:
     """Returns the texts in these values, and what else they contain."""
     parts = PromptParts()
-    _read(map(rawjson.maybe, values), parts)
+    parts.add(map(rawjson.maybe, values))
     return parts
-
-
-def _read(values: Iterable[Any], parts: PromptParts) -> None:
-    """Add the contents of the values to ``parts``, without recursion, because requests may be nested deeply."""
-    stack: list[tuple[str, Any, bool]] = [("", value, False) for value in values][::-1]
-    while stack:
-        key, item, in_arguments = stack.pop()
-        if isinstance(item, str):
-            parts.texts.append(item)
-        elif isinstance(item, list):
-            stack.extend([(key, element, in_arguments) for element in reversed(item)])
-        elif isinstance(item, dict):
-            parts.keys += len(item)
-            special = () if in_arguments else _add_special_fields(item, key, parts)
-            kind = rawjson.text_at(item, "type")
-            for name in reversed(item):
-                if name not in special and (in_arguments or name not in _LABELS):
-                    place = kind if name == "source" else name
-                    stack.append((place, item[name], in_arguments or (name == "input" and kind in _CALLS)))
-
-
-def _add_special_fields(item: dict[str, Any], key: str, parts: PromptParts) -> list[str]:
-    """Add the fields of an object that are media, their addresses, or seals. Returns the names of these fields.
-
-    ``key`` is the name under which the object is; for a source, the type of the object that has it.
-    """
-    kind = rawjson.text_at(item, "type")
-    seal_name, names = _SEALS.get(kind), []
-    for name, text in item.items():
-        if name == "images" and isinstance(text, list) and _add_images(text, parts):
-            names.append(name)
-        if not isinstance(text, str):
-            continue
-        if name == seal_name:
-            parts.sealed_bytes += len(text)
-            parts.skipped_bytes += len(text)
-            names.append(name)
-        elif _is_data(name, text, kind):
-            if _add_medium(text, _media_type(text, item, key), parts):
-                names.append(name)
-        elif _add_address(name, text, (key, kind), parts):
-            names.append(name)
-    return names
-
-
-def _add_address(name: str, text: str, places: tuple[str, str], parts: PromptParts) -> bool:
-    """Count a field if it is the address of a picture or document. Returns whether it is.
-
-    ``places`` are the name and the type of its object.
-    """
-    key, kind = places
-    is_picture = name in _PICTURES or not _PICTURES.isdisjoint(places)
-    if name in ("file_id", "file_url"):
-        is_address = True
-    else:
-        is_address = text.startswith(("http://", "https://")) and (is_picture or (name == "url" and kind == "url"))
-    if is_address and (is_picture or (name == "url" and key != "document")):
-        parts.pictures += 1
-    elif is_address:
-        parts.fetched += 1
-    return is_address
 
 
 def _is_data(name: str, text: str, kind: str) -> bool:
@@ -277,34 +303,6 @@ def _media_type(text: str, item: dict[str, Any], key: str) -> str:
     if rawjson.text_at(item, "filename").lower().endswith(".pdf"):
         return "application/pdf"
     return "audio/" if key == "input_audio" or isinstance(item.get("format"), str) else ""
-
-
-def _add_medium(text: str, media_type: str, parts: PromptParts) -> bool:
-    """Count a medium. Returns False for an unknown type, which may be a document that counts as text."""
-    size = len(text)
-    if media_type.startswith("image/"):
-        parts.pictures += 1
-        parts.picture_bytes += size
-    elif media_type.startswith("audio/"):
-        parts.sound_bytes += size
-    elif media_type.startswith("video/"):
-        parts.film_bytes += size
-    elif media_type == "application/pdf":
-        parts.document_bytes += size
-        parts.pages += count_pages(text.encode("utf-8", "replace"))
-    else:
-        return False
-    parts.skipped_bytes += size
-    return True
-
-
-def _add_images(images: list[Any], parts: PromptParts) -> bool:
-    """Count images as Ollama's clients send them, as nothing but base64 texts. Returns whether they are that."""
-    if not all(isinstance(text, str) and " " not in text and text.isascii() for text in images):
-        return False
-    for image in images:
-        _add_medium(image, "image/", parts)
-    return True
 
 
 def tool_calls_bound(fields: Mapping[str, msgspec.Raw]) -> int:
