@@ -158,18 +158,17 @@ def read_limit(
     search = _LimitSearch()
     search.examine({name: fields[name] for name in fields.keys() - content})
     api_caps = [rawjson.maybe(fields.get(name)) for name in caps]
-    is_sure = any(type(value) is int and value >= 1 for value in api_caps) and not search.unbounded
-    cap = max(search.caps, default=0)
-    thinking = max(search.budget + max(search.inner, cap) - cap, search.inner)
-    included, added = (thinking, search.predicted) if thinks_within else (0, thinking + search.predicted)
+    has_sure_cap = any(type(value) is int and value >= 1 for value in api_caps) and not search.unbounded
 
     def output(tokens: int) -> int:
         """Returns the limit of the whole output if its text has this limit."""
-        return min(max(tokens, included) + added, MOST_TOKENS)
+        with_thinking = max(tokens, search.thinking) if thinks_within else tokens + search.thinking
+        return min(with_thinking + search.predicted, MOST_TOKENS)
 
-    expected = 0 if is_sure else output(DEFAULT_OUTPUT)
-    minimum = expected if search.unbounded else 0 if cap else output(1)
-    return OutputLimit(capped=output(cap) if cap else 0, expected=expected, choices=search.choices, minimum=minimum)
+    capped = output(search.cap) if search.cap else 0
+    expected = 0 if has_sure_cap else output(DEFAULT_OUTPUT)
+    minimum = expected if search.unbounded else 0 if capped else output(1)
+    return OutputLimit(capped=capped, expected=expected, choices=search.choices, minimum=minimum)
 
 
 def may_limit(fields: Fields) -> bool:
@@ -194,17 +193,24 @@ class _LimitSearch:
     """Collects everything in the fields of a request that may limit its output."""
 
     def __init__(self) -> None:
-        self.caps: list[int] = []
+        self.cap = 0
+        """The largest cap; 0 if there is none."""
         self.unbounded = False
         """Whether a cap means "no limit", as -1 does for llama.cpp."""
-        self.budget = 0
-        """The largest budget for thinking."""
-        self.inner = 0
-        """The largest cap inside an object about thinking, which may be for thinking or for the whole output."""
         self.predicted = 0
         """The tokens of predicted output."""
         self.choices = 1
         """The number of answers."""
+        self._budget = 0
+        """The largest budget for thinking."""
+        self._cap_in_thinking = 0
+        """The largest cap inside an object about thinking, which may be for thinking or for the whole output."""
+
+    @property
+    def thinking(self) -> int:
+        """Returns the most tokens of thinking, in addition to ``cap``, whatever a cap inside such an object is for."""
+        if_for_output = self._budget + max(0, self._cap_in_thinking - self.cap)
+        return max(self._cap_in_thinking, if_for_output)
 
     def examine(self, fields: Fields) -> None:
         """Examine these fields and everything in them. Raises BadRequest if they have too many limits."""
@@ -216,40 +222,34 @@ class _LimitSearch:
         objects, names = _all_objects(top)
         refuse_repeated(sum(len(obj) for _, obj in objects) - len(top), *fields.values())
         meanings = _limit_names(names)
-        for thinking, obj in objects if meanings else ():
+        for in_thinking, obj in objects if meanings else ():
             for name in meanings.keys() & obj.keys():
                 if obj is top or name not in _SCHEMA or "type" not in obj:
-                    self._add(meanings[name], obj[name], thinking=thinking)
+                    self._add(meanings[name], obj[name], in_thinking=in_thinking)
 
-    def _add(self, meaning: _Meaning, value: Any, *, thinking: bool) -> None:
-        """Add the value of a limit. ``thinking``: it is inside an object about thinking."""
+    def _add(self, meaning: _Meaning, value: Any, *, in_thinking: bool) -> None:
+        """Add the value of a limit. ``in_thinking``: it is inside an object about thinking."""
         if meaning is _Meaning.BATCH:
             if type(value) is list and value and type(value[0]) is not int:  # numbers are one text, given as tokens
                 self._multiply(len(value))
         elif type(value) is list:
             for item in value:
                 if type(item) in _NUMBERS:
-                    self._add(meaning, item, thinking=thinking)
-        elif meaning is _Meaning.CHOICES:
-            self._multiply(_amount(value) or 1)
-        elif meaning is _Meaning.THINKING or thinking:
-            amount = min(_amount(value) or 0, MOST_TOKENS)
-            if meaning is _Meaning.THINKING:
-                self.budget = max(self.budget, amount)
-            else:
-                self.inner = max(self.inner, amount)
-        else:
-            self._add_cap(value)
+                    self._add(meaning, item, in_thinking=in_thinking)
+        elif (amount := _amount(value)) is not None:
+            self._add_number(meaning, min(amount, MOST_TOKENS), in_thinking=in_thinking)
 
-    def _add_cap(self, value: Any) -> None:
-        """Add a cap. Anything but a number is ignored."""
-        amount = _amount(value)
-        if amount is None:
-            return
-        if amount < 1:
+    def _add_number(self, meaning: _Meaning, amount: int, *, in_thinking: bool) -> None:
+        if meaning is _Meaning.CHOICES:
+            self._multiply(amount)
+        elif meaning is _Meaning.THINKING:
+            self._budget = max(self._budget, amount)
+        elif in_thinking:
+            self._cap_in_thinking = max(self._cap_in_thinking, amount)
+        elif amount < 1:
             self.unbounded = True
         else:
-            self.caps.append(min(amount, MOST_TOKENS))
+            self.cap = max(self.cap, amount)
 
     def _multiply(self, answers: int) -> None:
         """Multiply the number of answers."""
@@ -257,20 +257,20 @@ class _LimitSearch:
 
 
 def _all_objects(top: dict[str, Any]) -> tuple[list[tuple[bool, dict[str, Any]]], set[str]]:
-    """Returns all objects, each with whether it is about thinking, and all names in them."""
+    """Returns all objects, each with whether it is inside an object about thinking, and all names in them."""
     objects: list[tuple[bool, dict[str, Any]]] = []
     names: set[str] = set()
     stack: list[tuple[bool, Any]] = [(False, top)]
     while stack:
-        thinking, item_ = stack.pop()
-        if type(item_) is list:
-            stack += [(thinking, item) for item in item_ if type(item) in _CONTAINERS]
+        in_thinking, container = stack.pop()
+        if type(container) is list:
+            stack += [(in_thinking, item) for item in container if type(item) in _CONTAINERS]
             continue
-        objects.append((thinking, item_))
-        names.update(item_)
-        for key, value in item_.items():
+        objects.append((in_thinking, container))
+        names.update(container)
+        for key, value in container.items():
             if type(value) in _CONTAINERS:
-                stack.append((thinking or _THINKING.search(key) is not None, value))
+                stack.append((in_thinking or _THINKING.search(key) is not None, value))
     return objects, names
 
 
