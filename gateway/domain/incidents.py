@@ -34,6 +34,26 @@ PAUSED_STATES = ("cooling", "attention")
 
 ALL_SPENT = "all is spent, and calls are rejected"
 
+_STATE_KINDS = frozenset({FailureKind.UNSET, FailureKind.MISSING})
+"""Kinds of failures whose incidents end with their condition, even if the channel fails otherwise."""
+
+_KEY_CAUSES = frozenset({FailureKind.AUTH, FailureKind.QUOTA, FailureKind.RATE})
+"""Kinds of failures that concern one key, so that the others of the channel can be used."""
+
+_CAUSES = {
+    FailureKind.AUTH: "key rejected",
+    FailureKind.UNSET: "variable not set",
+    FailureKind.QUOTA: "out of credit",
+    FailureKind.RATE: "rate-limited",
+    FailureKind.MISSING: "unknown model",
+    FailureKind.SERVER: "errors",
+    FailureKind.NETWORK: "unreachable",
+    FailureKind.SLOW: "too slow",
+    FailureKind.CUT: "cut off",
+}
+
+_CHANNEL = re.compile(r"channel '.*?': ")
+
 
 class Incident(msgspec.Struct, kw_only=True, omit_defaults=True):
     """One period of failures for one cause."""
@@ -182,26 +202,24 @@ class Incidents:
         """Record the failed attempts of a finished call."""
         if call.outcome in NOT_UPSTREAM:
             return
-        answered = 200 <= call.status < 300
-        seen: set[str] = set()
+        is_answered = 200 <= call.status < 300
+        counted_channels: set[str] = set()
         for at, attempt in _failed_attempts(call):
-            incident = self._incident_of(attempt, at)
-            incident.status = attempt.status
-            incident.reason = plain(attempt.reason) or incident.reason
-            incident.last = max(incident.last, at)
-            if incident.ended is not None and incident.ended < at:
-                incident.ended = None
-            incident.failures += 1
-            incident.apis = _count_one_more(incident.apis, call.api)
-            if attempt.channel not in seen and call.channel != attempt.channel and answered:
-                incident.moved = _count_one_more(incident.moved, self._present_name(call.channel))
-            elif attempt.channel not in seen and not answered:
+            incident = self._incident_of_failure(attempt, at)
+            _add_failure(incident, call.api, attempt, at)
+            if attempt.channel not in counted_channels and not is_answered:
                 incident.unanswered += 1
-            seen.add(attempt.channel)
+            elif attempt.channel not in counted_channels and attempt.channel != call.channel:
+                incident.moved = _count_one_more(incident.moved, self._present_name(call.channel))
+            counted_channels.add(attempt.channel)
 
-    def _incident_of(self, attempt: Attempt, at: Millis) -> Incident:
-        """Returns the incident that a failure at this moment belongs to, which may be a new one."""
-        name, key = self._present_name(attempt.channel), attempt.key if attempt.kind in _KEY_CAUSES else ""
+    def _incident_of_failure(self, attempt: Attempt, at: Millis) -> Incident:
+        """Returns the incident that a failure at this moment belongs to, which may be a new one.
+
+        Of several, it is the newest that had begun, or the oldest if none had.
+        """
+        name = self._present_name(attempt.channel)
+        key = attempt.key if attempt.kind in _KEY_CAUSES else ""
         subject = self._ids.get(name, name)
         candidates = [
             other
@@ -218,10 +236,12 @@ class Incidents:
         channels = [self._ids.get(name, name) for name in skipped_channels(call.marks)]
         for subject in filter(None, (exceeded_budget(call.marks), *channels)):
             incidents = [incident for incident in self.newest() if incident.subject_id == subject]
-            cause = next((incident for incident in incidents if incident.paused), incidents[0] if incidents else None)
-            if cause is not None:
-                cause.refused += call.count
-                cause.last = max(cause.last, Millis(call.time_ms + call.duration_ms)) if cause.budget else cause.last
+            if not incidents:
+                continue
+            cause = next((incident for incident in incidents if incident.paused), incidents[0])
+            cause.refused += call.count
+            if cause.budget:
+                cause.last = max(cause.last, Millis(call.time_ms + call.duration_ms))
 
     def update(
         self, conditions: Iterable[Condition], failing: Collection[tuple[str, str]], now: Millis
@@ -233,18 +253,23 @@ class Incidents:
         """
         lasting, warnings = set[int](), list[Incident]()
         for condition in conditions:
-            incident = self._incident_for(condition, now) or self._begin_with(condition, now)
-            if incident.budget and (not incident.reason or condition.reason == ALL_SPENT != incident.reason):
+            incident = self._incident_of_condition(condition, now) or self._begin_with(condition, now)
+            if _is_new_warning(incident, condition):
                 incident.last = now
                 warnings.append(incident)
             _apply_condition(incident, condition)
             lasting.add(incident.id)
-        subjects = {(subject, _mask(key)) for subject, key in failing}
-        for other in self._all:
-            if other.ended is None and other.id not in lasting:
-                still_fails = other.kind not in _STATE_KINDS and (other.subject_id, _mask(other.key)) in subjects
-                _end_pause(other, now, still_fails=still_fails)
+        self._end_all_but(lasting, failing, now)
         return warnings
+
+    def _end_all_but(self, lasting: Collection[int], failing: Collection[tuple[str, str]], now: Millis) -> None:
+        """End the incidents, or their pauses, without a condition. ``lasting`` are the ids of those that have one."""
+        failing_subjects = {(subject, _mask(key)) for subject, key in failing}
+        for incident in self._all:
+            if incident.ended is None and incident.id not in lasting:
+                subject = (incident.subject_id, _mask(incident.key))
+                still_fails = incident.kind not in _STATE_KINDS and subject in failing_subjects
+                _end_pause(incident, now, still_fails=still_fails)
 
     def _begin_with(self, condition: Condition, now: Millis) -> Incident:
         """Add an incident for a condition."""
@@ -257,20 +282,39 @@ class Incidents:
             last=now,
         )
 
-    def _incident_for(self, condition: Condition, now: Millis) -> Incident | None:
+    def _incident_of_condition(self, condition: Condition, now: Millis) -> Incident | None:
         """Returns the incident of a condition. If there are several, it is the one with the latest failure."""
         incidents = [
             incident
             for incident in self._all
             if incident.has_cause(condition.subject_id, condition.key, condition.kind)
+            and _may_continue(incident, condition, now)
         ]
-        if condition.channel == STORE:
-            incidents = [
-                incident for incident in incidents if incident.ended is None and incident.until == condition.until
-            ]
-        else:
-            incidents = [incident for incident in incidents if incident.includes(now)]
         return max(incidents, key=lambda incident: incident.last, default=None)
+
+
+def _may_continue(incident: Incident, condition: Condition, now: Millis) -> bool:
+    """Returns whether an incident of the same cause can be that of the condition. A budget's lasts one window."""
+    if condition.channel == STORE:
+        return incident.ended is None and incident.until == condition.until
+    return incident.includes(now)
+
+
+def _is_new_warning(incident: Incident, condition: Condition) -> bool:
+    """Returns whether the incident of a budget has just begun, or the last of the budget was just spent."""
+    was_just_spent = condition.reason == ALL_SPENT and incident.reason != ALL_SPENT
+    return bool(incident.budget) and (not incident.reason or was_just_spent)
+
+
+def _add_failure(incident: Incident, api: str, attempt: Attempt, at: Millis) -> None:
+    """Count a failed attempt, which continues an incident that had ended before."""
+    incident.status = attempt.status
+    incident.reason = plain(attempt.reason) or incident.reason
+    incident.last = max(incident.last, at)
+    if incident.ended is not None and incident.ended < at:
+        incident.ended = None
+    incident.failures += 1
+    incident.apis = _count_one_more(incident.apis, api)
 
 
 def _apply_condition(incident: Incident, condition: Condition) -> None:
@@ -298,34 +342,13 @@ def _mask(key: str) -> str:
 
 
 def _count_one_more(counts: Mapping[str, int], name: str) -> dict[str, int]:
+    """Returns new counts: ``Incidents.copies`` have the old ones."""
     return {**counts, name: counts.get(name, 0) + 1}
-
-
-_STATE_KINDS = frozenset({FailureKind.UNSET, FailureKind.MISSING})
-"""Kinds of failures whose incidents end with their condition, even if the channel fails otherwise."""
-
-_KEY_CAUSES = frozenset({FailureKind.AUTH, FailureKind.QUOTA, FailureKind.RATE})
-"""Kinds of failures that concern one key, so that the others of the channel can be used."""
-
-_CAUSES = {
-    FailureKind.AUTH: "key rejected",
-    FailureKind.UNSET: "variable not set",
-    FailureKind.QUOTA: "out of credit",
-    FailureKind.RATE: "rate-limited",
-    FailureKind.MISSING: "unknown model",
-    FailureKind.SERVER: "errors",
-    FailureKind.NETWORK: "unreachable",
-    FailureKind.SLOW: "too slow",
-    FailureKind.CUT: "cut off",
-}
 
 
 def reason_text(reason: str) -> str:
     """Returns a reason without the channel's name at its beginning, which may have changed since."""
     return _CHANNEL.sub("", reason, count=1)
-
-
-_CHANNEL = re.compile(r"channel '.*?': ")
 
 
 def cause_text(incident: Incident) -> str:
