@@ -8,10 +8,8 @@ any other, and it ends when its client leaves. A second task reads the frames th
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
 from contextlib import closing, suppress
 from functools import partial
-from typing import Literal
 
 import msgspec
 from aiohttp import WSCloseCode, WSMsgType, hdrs, web
@@ -21,22 +19,18 @@ from gateway.core.auth import new_call_id
 from gateway.core.call import CallOrigin
 from gateway.core.engine import Engine
 from gateway.core.memory import BodyShare
-from gateway.core.response_memory import ResponseMemory, TokenMemory
-from gateway.domain.answer import Buffer
 from gateway.domain.errors import (
     BadRequest,
     GatewayError,
-    InternalError,
     InvalidToken,
     RateLimited,
     RequestRefused,
     TooLarge,
 )
-from gateway.domain.kept_response import KeptResponse
 from gateway.domain.token import Token
 from gateway.domain.units import CallId
 from gateway.inbound.api import LARGE, HttpRequest
-from gateway.inbound.responses.recall import RecalledRequest, kept_of
+from gateway.inbound.responses.recall import RecalledRequest
 from gateway.inbound.responses.socket_turn import (
     SocketTurn,
     TurnEvents,
@@ -46,8 +40,8 @@ from gateway.inbound.responses.socket_turn import (
     steering_failed,
     warm_up,
 )
-from gateway.upstream.adapter import AnswerStream
-from gateway.v1.responses import recall_request
+from gateway.v1.socket_client import Socket, SocketClient
+from gateway.v1.socket_memory import SocketMemory
 from gateway.web import error_responses
 from gateway.web.connection import Connection
 from gateway.web.request import MAX_BODY
@@ -63,14 +57,10 @@ PING_S = 30.0
 """Seconds between two pings of a silent client, which has half of that to answer."""
 CLOSE_S = 0.25
 """Seconds for the client to close its side."""
-MOST_REMEMBERED = 16 << 20
-"""The most bytes of responses that a connection remembers."""
 MOST_WAITING = 16
 """The most requests that may wait on a connection: OpenAI allows as many streams."""
 VERSION = hdrs.SEC_WEBSOCKET_VERSION
 _BETA = "openai-beta"
-
-Socket = web.WebSocketResponse[Literal[False]]
 
 
 async def answer_socket(engine: Engine, request: web.BaseRequest, origin: CallOrigin) -> web.StreamResponse | Response:
@@ -87,83 +77,6 @@ async def answer_socket(engine: Engine, request: web.BaseRequest, origin: CallOr
     await socket.prepare(request)
     await SocketSession(engine, request, origin, token, socket).run()
     return socket
-
-
-class SocketClient:
-    """The client of one request, as the pipeline sees it. See ``core.call.Client``."""
-
-    may_wait = False
-
-    def __init__(self, socket: Socket, request: web.BaseRequest, origin: CallOrigin, events: TurnEvents) -> None:
-        self._socket = socket
-        self._request = request
-        self._origin = origin
-        self._events = events
-        self.gone = False
-        self.begun = False
-        self.on_gone: Callable[[], None] | None = None
-
-    async def begin(self, headers: dict[str, str], *, more: bool = False) -> None:
-        """See ``Client``. There is no head to send."""
-        if self.gone:
-            raise ConnectionResetError("the client is gone")
-        self.begun = True
-
-    async def write(self, data: Buffer) -> None:
-        """Send each event as a frame, and a ping for a comment. Waits while the client reads too slowly.
-
-        Raises ConnectionResetError.
-        """
-        if frames := self._events.feed(bytes(data)):
-            await self._send(frames)
-        elif data:
-            await self._socket.ping()
-
-    async def finish(self, data: Buffer) -> None:
-        """Send the last events. The connection stays open."""
-        await self.write(data)
-
-    async def fail(self, error: GatewayError, before: bytes = b"", stream: AnswerStream | None = None) -> None:
-        """Send the event that ends a broken answer."""
-        with suppress(ConnectionError):
-            await self.write(before + self._origin.api.broken_end(error, self._origin.id, stream))
-
-    def answer(self, headers: dict[str, str], parts: tuple[Buffer, ...], *, soon: bool = False) -> None:
-        """Raises InternalError: every request is for a stream, so there are no whole answers."""
-        raise InternalError("a WebSocket was given a whole answer")
-
-    def withhold(self, error: GatewayError) -> None:
-        """See ``Client``. There are no whole answers."""
-
-    async def delivered(self) -> None:
-        """See ``Client``. There are no whole answers."""
-
-    def interrupt(self, response: str, engine: Engine) -> None:
-        """End the call if this is its response and it has not ended."""
-        if self._events.interrupt(response):
-            engine.cancel(self._origin.id)
-
-    def cut(self) -> None:
-        """Close the connection immediately."""
-        if self._request.transport is not None:
-            self._request.transport.abort()
-
-    def note_gone(self) -> None:
-        """Note that the connection is lost."""
-        if self.gone:
-            return
-        self.gone = True
-        if self.on_gone is not None:
-            self.on_gone()
-
-    async def _send(self, frames: bytes) -> None:
-        """Send all frames in one write. Sending each frame by aiohttp costs more than making it."""
-        transport = self._request.transport
-        if self.gone or self._socket.closed or transport is None or transport.is_closing():
-            raise ConnectionResetError("the client is gone")
-        transport.write(frames)
-        if self._request.protocol.writing_paused:
-            await self._request.writer.drain()
 
 
 class SocketSession:
@@ -186,8 +99,7 @@ class SocketSession:
         self._close_code: WSCloseCode | None = None
         """Set if the connection is to be closed once no request waits."""
         self._began = engine.clock.mono()
-        self._memory = ResponseMemory(lambda: MOST_REMEMBERED, engine.clock.mono, parts=1)
-        self._remembered = BodyShare(engine.pressure)
+        self._memory = SocketMemory(engine, token)
 
     async def run(self) -> None:
         """Answer requests until one side closes the connection."""
@@ -208,7 +120,7 @@ class SocketSession:
             await self._socket.close(code=WSCloseCode.INTERNAL_ERROR)
         finally:
             self._drop_client()
-            self._remembered.close()
+            self._memory.close()
             if isinstance(connection, Connection):
                 connection.on_lost = connection.on_close = None
 
@@ -288,7 +200,7 @@ class SocketSession:
             try:
                 self._engine.pressure.check(origin.began)
                 turn = await self._engine.worker.run(partial(read_turn, data)) if len(data) > LARGE else read_turn(data)
-                recalled = await self._recall(turn, token)
+                recalled = await self._memory.recall(turn, token)
                 share.grow(len(recalled.body) - len(turn.body))
             except GatewayError as error:
                 pipeline.refuse(origin, error, token)
@@ -296,23 +208,13 @@ class SocketSession:
             await (self._run if turn.generate else self._warm_up)(origin, token, turn, recalled)
         except GatewayError as error:
             if turn is not None:
-                self._memory.forget(self._token.id, turn.previous)
+                self._memory.forget(turn.previous)
             with suppress(ConnectionError):
                 await self._send_error(error, origin.id, "" if turn is None else turn.stream_id)
             if isinstance(error, InvalidToken):
                 self._close_code = WSCloseCode.POLICY_VIOLATION
         except ConnectionError:
             self._drop_client()
-
-    async def _recall(self, turn: SocketTurn, token: Token) -> RecalledRequest:
-        """Returns the request with the remembered responses that it continues. Raises BadRequest."""
-        recalled = await recall_request(
-            self._engine, turn.body, TokenMemory(token.id, self._memory, self._engine.responses)
-        )
-        if turn.local and turn.previous and not recalled.previous:
-            msg = f"the response {turn.previous[:80]!a} is not kept on this connection; send the whole input"
-            raise BadRequest(msg, code="previous_response_not_found", param="previous_response_id")
-        return recalled
 
     async def _run(self, origin: CallOrigin, token: Token, turn: SocketTurn, recalled: RecalledRequest) -> None:
         """Run one call."""
@@ -326,7 +228,7 @@ class SocketSession:
             await self._engine.pipeline.run(origin, token, received, client)
         finally:
             self._client = client.on_gone = None
-        self._remember(origin, turn, recalled, events)
+        self._memory.keep(origin, turn, recalled, events)
 
     async def _warm_up(self, origin: CallOrigin, token: Token, turn: SocketTurn, recalled: RecalledRequest) -> None:
         """Answer a request that is only to be remembered. It reaches no upstream, and costs nothing."""
@@ -341,35 +243,7 @@ class SocketSession:
             raise
         events = TurnEvents(turn.stream_id)
         await SocketClient(self._socket, self._request, origin, events).write(answer)
-        self._remember(origin, turn, recalled, events)
-
-    def _remember(self, origin: CallOrigin, turn: SocketTurn, recalled: RecalledRequest, events: TurnEvents) -> None:
-        """Remember an answer, and count its size like that of a request body.
-
-        If the bodies and this connection's memory would take more than half of the memory for bodies, the connection
-        forgets all it remembers.
-        """
-        engine, token = self._engine, self._token.id
-        if not events.last:
-            self._memory.forget(token, turn.previous)
-            return
-        recalled = msgspec.structs.replace(recalled, body=b"")
-        kept: list[KeptResponse | None] = []
-
-        def read() -> KeptResponse | None:
-            if not kept:
-                kept.append(kept_of(recalled, events.last, origin.id[-24:], events.items))
-            return kept[0]
-
-        size = len(recalled.input) + len(events.last) + sum(map(len, events.items))
-        self._memory.keep_lazily(token, read, size)
-        if recalled.stored and engine.responses.on:
-            engine.responses.keep_lazily(token, read, size)
-        pressure = engine.pressure
-        self._remembered.close()
-        if pressure.most_body_bytes and pressure.body_bytes + self._memory.size > pressure.most_body_bytes // 2:
-            self._memory.clear()
-        self._remembered.grow(self._memory.size)
+        self._memory.keep(origin, turn, recalled, events)
 
     async def _send_error(self, error: GatewayError, call: CallId, stream_id: str = "") -> None:
         status, headers, body = error_responses.answer(error, call, self._origin.api)

@@ -1,0 +1,93 @@
+"""SocketClient: the client of one call over a WebSocket, which gets each event of its answer as a frame."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Literal
+
+from aiohttp import web
+
+from gateway.core.call import CallOrigin
+from gateway.core.engine import Engine
+from gateway.domain.answer import Buffer
+from gateway.domain.errors import GatewayError, InternalError
+from gateway.inbound.responses.socket_turn import TurnEvents
+from gateway.upstream.adapter import AnswerStream
+
+Socket = web.WebSocketResponse[Literal[False]]
+
+
+class SocketClient:
+    """The client of one request, as the pipeline sees it. See ``core.call.Client``."""
+
+    may_wait = False
+
+    def __init__(self, socket: Socket, request: web.BaseRequest, origin: CallOrigin, events: TurnEvents) -> None:
+        self._socket = socket
+        self._request = request
+        self._origin = origin
+        self._events = events
+        self.gone = False
+        self.begun = False
+        self.on_gone: Callable[[], None] | None = None
+
+    async def begin(self, headers: dict[str, str], *, more: bool = False) -> None:
+        """See ``Client``. There is no head to send."""
+        if self.gone:
+            raise ConnectionResetError("the client is gone")
+        self.begun = True
+
+    async def write(self, data: Buffer) -> None:
+        """Send each event as a frame, and a ping for a comment. Waits while the client reads too slowly.
+
+        Raises ConnectionResetError.
+        """
+        if frames := self._events.feed(bytes(data)):
+            await self._send(frames)
+        elif data:
+            await self._socket.ping()
+
+    async def finish(self, data: Buffer) -> None:
+        """Send the last events. The connection stays open."""
+        await self.write(data)
+
+    async def fail(self, error: GatewayError, before: bytes = b"", stream: AnswerStream | None = None) -> None:
+        """Send the event that ends a broken answer."""
+        with suppress(ConnectionError):
+            await self.write(before + self._origin.api.broken_end(error, self._origin.id, stream))
+
+    def answer(self, headers: dict[str, str], parts: tuple[Buffer, ...], *, soon: bool = False) -> None:
+        """Raises InternalError: every request is for a stream, so there are no whole answers."""
+        raise InternalError("a WebSocket was given a whole answer")
+
+    def withhold(self, error: GatewayError) -> None:
+        """See ``Client``. There are no whole answers."""
+
+    async def delivered(self) -> None:
+        """See ``Client``. There are no whole answers."""
+
+    def interrupt(self, response: str, engine: Engine) -> None:
+        """End the call if this is its response and it has not ended."""
+        if self._events.interrupt(response):
+            engine.cancel(self._origin.id)
+
+    def cut(self) -> None:
+        """Close the connection immediately."""
+        if self._request.transport is not None:
+            self._request.transport.abort()
+
+    def note_gone(self) -> None:
+        """Note that the connection is lost."""
+        if self.gone:
+            return
+        self.gone = True
+        if self.on_gone is not None:
+            self.on_gone()
+
+    async def _send(self, frames: bytes) -> None:
+        """Send all frames in one write. Sending each frame by aiohttp costs more than making it."""
+        transport = self._request.transport
+        if self.gone or self._socket.closed or transport is None or transport.is_closing():
+            raise ConnectionResetError("the client is gone")
+        transport.write(frames)
+        if self._request.protocol.writing_paused:
+            await self._request.writer.drain()
