@@ -105,9 +105,7 @@ class EntityForm:
         """Returns the command's options for the changed fields."""
         fields = [field for field in self._table if field.name not in excluded]
         after = self._entity({field.id: self._parse(field, texts[field.id]) for field in fields}, excluded)
-        options = (
-            field.kind.arguments(field, getattr(self._before, field.name), after[field.name]) for field in fields
-        )
+        options = (field.arguments(getattr(self._before, field.name), after[field.name]) for field in fields)
         return [*chain.from_iterable(options)]
 
     def _input(self, field: Field) -> FormField:

@@ -16,8 +16,8 @@ from gateway.commands.editing import field_options, patch_of
 from gateway.commands.options import NAMES, NONE, RENAMING, Patch
 from gateway.commands.output import notify
 from gateway.domain.channel import ChannelFields, Dialect, ServedModel
-from gateway.domain.field_kinds import unique_pairs
 from gateway.domain.fields import CHANNEL
+from gateway.domain.list_kinds import unique_pairs
 from gateway.domain.offering import Offering, offering_of, read_offering
 from gateway.domain.quoting import listed_names
 from gateway.domain.text import REFERENCE, plain

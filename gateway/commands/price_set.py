@@ -166,7 +166,7 @@ def _lost_rates(before: PriceView | None, view: PriceView) -> str:
         old, new = (getattr(draft_of(price), field.name) for price in (before, view))
         is_list = isinstance(old, tuple | dict)
         if any(part not in new for part in old) if is_list else old is not None and new is None:
-            lost += map(word, field.kind.arguments(field, new, old))
+            lost += map(word, field.arguments(new, old))
     return f"note: the whole price was replaced; it no longer has: {' '.join(lost)}" if lost else ""
 
 

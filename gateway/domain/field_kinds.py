@@ -3,11 +3,8 @@
 A kind depends on neither click nor the console: it describes options as values, and both front ends draw them. A form
 has one input for each field. Functions that read text take ``now``, the moment from which spans such as ``30d`` count,
 and raise BadRequest.
-
-Long: the simple kinds, which are best read side by side.
 """
 
-import shlex
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, Literal, TypeVar
 
@@ -24,12 +21,10 @@ from gateway.domain.human_values import (
     parse_future,
     parse_multiplier,
 )
-from gateway.domain.quoting import comma_list, listed_names, names_text, pair, pair_name, parse_names
 from gateway.domain.text import REFERENCE
 from gateway.domain.units import Millis
 
 T = TypeVar("T")
-K = TypeVar("K")
 
 NONE_WORD = "none"
 NONE_WORDS = ("", NONE_WORD, "never")
@@ -101,6 +96,10 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
         """Returns the value as details show it; empty if there is nothing to show."""
         return self.kind.show(value)
 
+    def arguments(self, before: Any, after: Any) -> Sequence[str]:
+        """Returns the arguments of a command that change one value to the other. Raises BadRequest if no option can."""
+        return [] if before == after else self.kind.arguments(self, before, after)
+
 
 class Kind(Generic[T]):
     """The base of all kinds, which accepts any line of text.
@@ -161,22 +160,12 @@ class Kind(Generic[T]):
         return part
 
     def arguments(self, field: Field, before: T, after: T) -> Sequence[str]:
-        """Returns the arguments that change one value to the other. Raises BadRequest if no option can."""
-        return [] if before == after else [field.flags, self.text(after) or self.none]
+        """Returns the arguments that change a value to another one. Raises BadRequest if no option can."""
+        return [field.flags, self.text(after) or self.none]
 
     def show(self, value: T) -> str:
         """Returns the value as details show it; empty if there is nothing to show."""
         return self.text(value)
-
-
-def json_value(value: Any) -> Any:
-    """Returns the value in JSON types. Unlike in files, fields of structs are included even if they are defaults."""
-    if isinstance(value, msgspec.Struct):
-        names = zip(value.__struct_encode_fields__, value.__struct_fields__, strict=True)
-        return {name: json_value(getattr(value, field)) for name, field in names}
-    if isinstance(value, Mapping):
-        return {name: json_value(item) for name, item in value.items()}
-    return [*map(json_value, value)] if isinstance(value, list | tuple) else value
 
 
 class Text(Kind[str]):
@@ -221,8 +210,6 @@ class Secret(Text):
 
     def arguments(self, field: Field, before: str, after: str) -> Sequence[str]:
         """Returns the option with the value, or with ``-`` for stdin if the value contains a password."""
-        if before == after:
-            return []
         return [field.flags, "-" if "@" in after else after or "none"]
 
 
@@ -246,7 +233,7 @@ class Choice(Kind[Any]):
         return self._values[text]
 
     def arguments(self, field: Field, before: Any, after: Any) -> Sequence[str]:
-        return [] if before == after else [field.flags, str(after)]
+        return [field.flags, str(after)]
 
 
 class Flag(Kind[bool]):
@@ -266,7 +253,7 @@ class Flag(Kind[bool]):
 
     def arguments(self, field: Field, before: bool, after: bool) -> Sequence[str]:  # noqa: FBT001 - the values
         on, off = field.flags.split("/")
-        return [] if before == after else [on if after else off]
+        return [on if after else off]
 
 
 class Number(Kind[int]):
@@ -316,101 +303,6 @@ class Multiplier(Kind[int]):
         return brief_multiplier(value)
 
 
-class ListKind(Kind[T]):
-    """Several values. An option of a command adds one or more of them; another option may remove all."""
-
-    clears: tuple[str, str] = ("", "")
-    """The option that removes all, and its help; empty if there is none."""
-
-    def options(self, field: Field) -> Sequence[Option]:
-        flag, text = self.clears
-        clearing = [Option(flags=flag, name=_parameter(flag), help=text)] if flag else []
-        return [self.option(field, read=self.read_option, multiple=True), *clearing]
-
-    def change(self, field: Field, options: Mapping[str, Any], before: T) -> Any:
-        values, flag = options.get(field.id) or (), self.clears[0]
-        cleared = bool(flag and options.get(_parameter(flag)))
-        if cleared and values:
-            raise BadRequest(f"{flag} and {field.flags} exclude each other")
-        return self.gather(field, values, before) if values or cleared else msgspec.UNSET
-
-    def read_option(self, text: str, now: Millis) -> Any:
-        """Returns what one option contains, as ``gather`` takes it."""
-        raise NotImplementedError
-
-    def gather(self, field: Field, values: Sequence[Any], before: T) -> T:
-        """Returns the value of the field after all options of a command."""
-        raise NotImplementedError
-
-
-class Names(ListKind[tuple[str, ...]]):
-    """Names, separated by commas in an option. If no option removes all, ``''`` does."""
-
-    metavar = "NAMES"
-    many = True
-
-    def __init__(
-        self, *, none: str, clears: tuple[str, str] = ("", ""), completes: str = "", none_word: bool = False
-    ) -> None:
-        """``none`` is the text of an empty list in details; ``none_word``: the word ``none`` may be typed for it."""
-        self._none = none
-        self._none_word = none_word
-        self.clears = clears
-        self.completes = completes
-
-    def read_option(self, text: str, now: Millis) -> str:
-        """Returns the names in an option. Raises BadRequest for none, which may come from an unset variable."""
-        if self.clears[0] and not listed_names([text]):
-            raise BadRequest(f"{text!r} contains no names; use {self.clears[0]} for none")
-        return text
-
-    def gather(self, field: Field, values: Sequence[str], before: tuple[str, ...]) -> tuple[str, ...]:
-        return self._without_none(tuple(listed_names(values)))
-
-    def text(self, value: tuple[str, ...]) -> str:
-        return names_text(value)
-
-    def read(self, text: str, now: Millis) -> tuple[str, ...]:
-        return self._without_none(tuple(parse_names(text)))
-
-    def _without_none(self, names: tuple[str, ...]) -> tuple[str, ...]:
-        return () if self._none_word and [name.lower() for name in names] == [NONE_WORD] else names
-
-    def arguments(self, field: Field, before: tuple[str, ...], after: tuple[str, ...]) -> Sequence[str]:
-        if before == after:
-            return []
-        return [self.clears[0]] if self.clears[0] and not after else [field.flags, comma_list(after)]
-
-    def show(self, value: tuple[str, ...]) -> str:
-        return ", ".join(value) or self._none
-
-
-class Patterns(Names):
-    """Patterns of model names. ``*`` alone means all models, which are stored as an empty list."""
-
-    metavar = "PATTERNS"
-
-    def __init__(self, *, none: str) -> None:
-        super().__init__(none=none, completes="models")
-
-    def read_option(self, text: str, now: Millis) -> str:
-        if not listed_names([text]):
-            raise BadRequest(f"{text!r} contains no names; leave the option out, or use '*' for all")
-        if text.strip().lower() == NONE_WORD:  # it could mean no patterns or no models
-            raise BadRequest("'none' is not clear: '*' is for all models, '!*' for no model")
-        return text
-
-    def gather(self, field: Field, values: Sequence[str], before: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(name for name in listed_names(values) if name != "*")
-
-    def read(self, text: str, now: Millis) -> tuple[str, ...]:
-        value = super().read(text, now)
-        return () if value == ("*",) else value
-
-    def arguments(self, field: Field, before: tuple[str, ...], after: tuple[str, ...]) -> Sequence[str]:
-        return [] if before == after else [field.flags, comma_list(after) or "*"]
-
-
 class Moment(Kind[Millis | None]):
     """A future moment, or never."""
 
@@ -428,72 +320,11 @@ class Moment(Kind[Millis | None]):
         return "never" if value is None else expiry_time(value)
 
 
-class Pairs(ListKind[T]):
-    """Several ``NAME=VALUE``. In a form they are words on one line, quoted as for a shell."""
-
-    metavar = "NAME=VALUE"
-    merges: str = ""
-    """The value that removes one of the pairs; if empty, the pairs in options replace all."""
-
-    def read_option(self, text: str, now: Millis) -> Any:
-        return pair(text)
-
-    def gather(self, field: Field, values: Sequence[Any], before: T) -> T:
-        return self.value(unique_pairs(values, field.flags), before)
-
-    def value(self, pairs: Mapping[str, str], before: T | None) -> T:
-        """Returns the value of the field with these pairs. ``before`` is the value that a command changes, if any."""
-        raise NotImplementedError
-
-    def pairs(self, value: T) -> Mapping[str, str]:
-        """Returns the texts that are typed for the value, by name."""
-        raise NotImplementedError
-
-    def text(self, value: T) -> str:
-        return " ".join(_quote_word(f"{name}={text}") for name, text in self.pairs(value).items())
-
-    def read(self, text: str, now: Millis) -> Any:
-        pairs = []
-        for word in shell_words(text):
-            name, _, value = word.partition("=")
-            if not (name and value):
-                raise BadRequest(f"{word!r} is not name=value")
-            pairs.append((name, value))
-        return self.value(unique_pairs(pairs, "the list"), None)
-
-    def arguments(self, field: Field, before: T, after: T) -> Sequence[str]:
-        if before == after:
-            return []
-        old, new = self.pairs(before), dict(self.pairs(after))
-        if self.merges:
-            removed = {name: self.merges for name in old if name not in new}
-            new = {name: text for name, text in new.items() if old.get(name) != text} | removed
-        arguments = [part for name, text in new.items() for part in (field.flags, f"{pair_name(name)}={text}")]
-        return arguments or [flag for flag in self.clears[:1] if flag]
-
-
-def unique_pairs(pairs: Sequence[tuple[K, T]], option: str) -> dict[K, T]:
-    """Returns the values by name. Raises BadRequest if a name is given twice."""
-    values: dict[K, T] = {}
-    for name, value in pairs:
-        if name in values:
-            raise BadRequest(f"{option}: '{name}' is given twice")
-        values[name] = value
-    return values
-
-
-def _parameter(flag: str) -> str:
-    return flag.removeprefix("--").replace("-", "_")
-
-
-def _quote_word(word: str) -> str:
-    """Returns a word as it is typed, in quotation marks if it needs them."""
-    return shlex.quote(word) if not word or any(char.isspace() or char in "\"'\\" for char in word) else word
-
-
-def shell_words(text: str) -> list[str]:
-    """Returns the words of a text that is quoted as for a shell. Raises BadRequest."""
-    try:
-        return shlex.split(text)
-    except ValueError as error:
-        raise BadRequest("the closing quotation mark is missing") from error
+def json_value(value: Any) -> Any:
+    """Returns the value in JSON types. Unlike in files, fields of structs are included even if they are defaults."""
+    if isinstance(value, msgspec.Struct):
+        names = zip(value.__struct_encode_fields__, value.__struct_fields__, strict=True)
+        return {name: json_value(getattr(value, field)) for name, field in names}
+    if isinstance(value, Mapping):
+        return {name: json_value(item) for name, item in value.items()}
+    return [*map(json_value, value)] if isinstance(value, list | tuple) else value

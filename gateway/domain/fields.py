@@ -22,9 +22,7 @@ from gateway.domain.field_kinds import (
     Flag,
     Moment,
     Multiplier,
-    Names,
     Number,
-    Patterns,
     Secret,
     Section,
     Text,
@@ -32,6 +30,7 @@ from gateway.domain.field_kinds import (
 )
 from gateway.domain.group import Policy
 from gateway.domain.limit_kinds import CHANNEL_LIMITS, CLIENT_LIMITS, Budgets, OutputHold, RateLimits
+from gateway.domain.list_kinds import Names, Patterns
 from gateway.domain.pair_kinds import (
     HEADERS_EXAMPLE,
     Deadlines,
@@ -222,7 +221,7 @@ CHANNEL: Table = (
         name="groups",
         kind=Names(
             none="none: no token can use it",
-            clears=("--no-groups", "Serve no group: no token can use it."),
+            clear_option=("--no-groups", "Serve no group: no token can use it."),
             completes="groups",
         ),
         help="The groups it serves: default,friends (default for a new channel: default).",

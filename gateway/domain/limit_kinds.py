@@ -9,10 +9,11 @@ import msgspec
 
 from gateway.domain.budget import Budget, Window
 from gateway.domain.errors import BadRequest
-from gateway.domain.field_kinds import NONE_WORDS, Field, Number, Option, Pairs, unique_pairs
+from gateway.domain.field_kinds import NONE_WORDS, Field, Number, Option
 from gateway.domain.human_values import brief_count, exact_count, parse_count, plural
 from gateway.domain.incidents import spent_share
 from gateway.domain.limits import DEFAULT_OUTPUT, Limits
+from gateway.domain.list_kinds import Pairs, unique_pairs
 from gateway.domain.money import brief_dollars, parse_dollars, typed_dollars
 from gateway.domain.units import Millis
 from gateway.domain.views import BudgetView
@@ -87,7 +88,7 @@ class Budgets(Pairs[tuple[Budget, ...]]):
     def __init__(self, unit: Literal["nanos", "tokens"]) -> None:
         self._unit = unit
         self._read = parse_dollars if unit == "nanos" else parse_count
-        self.merges = NONE
+        self.removal = NONE
         self.metavar = "WINDOW=DOLLARS" if unit == "nanos" else "WINDOW=COUNT"
 
     def read_option(self, text: str, now: Millis) -> Sequence[WindowAmount]:
@@ -130,7 +131,7 @@ class Budgets(Pairs[tuple[Budget, ...]]):
 class RateLimits(Pairs[Limits]):
     """Rate limits, with one input for all of them and an option for each."""
 
-    merges = NONE
+    removal = NONE
 
     def __init__(self, names: Sequence[str]) -> None:
         self._names = names

@@ -12,8 +12,9 @@ import msgspec
 
 from gateway.domain.channel import Overrides, Timeouts
 from gateway.domain.errors import BadRequest
-from gateway.domain.field_kinds import NONE_WORD, Field, Flag, Kind, Option, Pairs, Text, shell_words, unique_pairs
+from gateway.domain.field_kinds import NONE_WORD, Field, Flag, Kind, Option, Text
 from gateway.domain.group import Fallback
+from gateway.domain.list_kinds import Pairs, shell_words, unique_pairs
 from gateway.domain.quoting import comma_list, listed_names, pair
 from gateway.domain.text import REFERENCE
 from gateway.domain.units import Millis
@@ -38,7 +39,7 @@ class Deadlines(Pairs[Timeouts]):
     """Deadlines: seconds by name, or ``default``. In a form, names that are not typed get their default."""
 
     metavar = "NAME=SECONDS"
-    merges = "default"
+    removal = "default"
 
     def value(self, pairs: Mapping[str, str], before: Timeouts | None) -> Timeouts:
         changes = {name: _seconds(name, text) for name, text in pairs.items()}
@@ -80,7 +81,7 @@ def _brief(seconds: float) -> str:
 class Headers(Pairs[dict[str, str]]):
     """Request headers. Values that are not references to variables may be secret, and are masked in views."""
 
-    clears = "--no-headers", "Remove all additional headers."
+    clear_option = "--no-headers", "Remove all additional headers."
 
     def value(self, pairs: Mapping[str, str], before: dict[str, str] | None) -> dict[str, str]:
         seen: set[str] = set()
@@ -109,7 +110,7 @@ class Headers(Pairs[dict[str, str]]):
 class MockOptions(Pairs[dict[str, Any]]):
     """Options of the mock dialect, as JSON values by name."""
 
-    merges = NONE_WORD
+    removal = NONE_WORD
 
     def value(self, pairs: Mapping[str, str], before: dict[str, Any] | None) -> dict[str, Any]:
         """Returns the options. In a command, names may have hyphens: ``no-usage`` is ``no_usage``."""
@@ -140,7 +141,7 @@ class Fallbacks(Pairs[tuple[Fallback, ...]]):
     """Models that may answer for others: ``gpt-*=a,b other=c``."""
 
     metavar = "MODEL=OTHERS"
-    clears = "--no-fallbacks", "No other model may answer."
+    clear_option = "--no-fallbacks", "No other model may answer."
 
     def value(self, pairs: Mapping[str, str], before: tuple[Fallback, ...] | None) -> tuple[Fallback, ...]:
         rules = tuple(Fallback(model=model, to=tuple(listed_names([others]))) for model, others in pairs.items())
@@ -152,7 +153,7 @@ class Fallbacks(Pairs[tuple[Fallback, ...]]):
         return {rule.model: ",".join(rule.to) for rule in value}
 
     def arguments(self, field: Field, before: tuple[Fallback, ...], after: tuple[Fallback, ...]) -> Sequence[str]:
-        for rule in after if before != after else ():
+        for rule in after:
             comma_list(rule.to)  # raises BadRequest for a name with a comma, which no option can contain
         return super().arguments(field, before, after)
 
@@ -216,8 +217,6 @@ class RequestOverrides(Kind[Overrides | None]):
 
     def arguments(self, field: Field, before: Overrides | None, after: Overrides | None) -> Sequence[str]:
         """Returns the arguments that set all overrides, including the prompt, after ``--no-overrides`` removed all."""
-        if before == after:
-            return []
         overrides, arguments = after or Overrides(), ["--no-overrides"] if before else []
         for name, value in overrides.set.items():
             arguments += ["--set-param", f"{name}={json_text(value)}"]

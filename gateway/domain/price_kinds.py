@@ -3,8 +3,9 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from gateway.domain.field_kinds import NONE_WORDS, Field, Kind, ListKind
+from gateway.domain.field_kinds import NONE_WORDS, Field, Kind
 from gateway.domain.human_values import parse_tier, tier_text
+from gateway.domain.list_kinds import ListKind
 from gateway.domain.money import dollars, parse_price, typed_dollars
 from gateway.domain.price import RATE_NAMES, Tier
 from gateway.domain.rule_text import parse_rate, parse_rule, rates_text, rule_text
@@ -29,7 +30,7 @@ class Dollars(Kind[Nanos | None]):
 
     def arguments(self, field: Field, before: Nanos | None, after: Nanos | None) -> Sequence[str]:
         """Returns the option with the amount; nothing for None, because each command sets the whole price."""
-        return [] if after is None or after == before else [field.flags, self.text(after)]
+        return [] if after is None else [field.flags, self.text(after)]
 
     def show(self, value: Nanos | None) -> str:
         return "" if value is None else dollars(value)
@@ -72,7 +73,7 @@ class RepeatedValues(ListKind[Any]):
         return self._build([self._parse(part) for part in parts if part.strip()])
 
     def arguments(self, field: Field, before: Any, after: Any) -> Sequence[str]:
-        return [] if before == after else [word for text in self._texts(after) for word in (field.flags, text)]
+        return [word for text in self._texts(after) for word in (field.flags, text)]
 
 
 def _by_length(tiers: Iterable[Tier]) -> tuple[Tier, ...]:

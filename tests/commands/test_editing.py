@@ -46,7 +46,7 @@ def test_printed_options_turn_one_value_into_the_other(
     old, new = getattr(before, name), getattr(after, name)
     if name == "headers":  # printed without values that may be secret
         new = {header: value for header, value in new.items() if value.startswith("env:")}
-    sent = patch(fields, before, *chain.from_iterable(one.kind.arguments(one, old, new) for one in fields))
+    sent = patch(fields, before, *chain.from_iterable(one.arguments(old, new) for one in fields))
     expected = {} if old == new else {name: json_value(new)}
     if name == "proxy" and new == "":
         expected = {"proxy": "none"}  # the command itself turns it into no proxy

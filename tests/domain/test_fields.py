@@ -10,10 +10,11 @@ from gateway.domain.account import AccountFields
 from gateway.domain.budget import Budget, Window
 from gateway.domain.channel import ChannelFields
 from gateway.domain.errors import BadRequest
-from gateway.domain.field_kinds import Field, unique_pairs
+from gateway.domain.field_kinds import Field
 from gateway.domain.fields import ACCOUNT, CHANNEL, GROUP, SETTINGS, TOKEN, Table, changed_fields, details
 from gateway.domain.group import GroupFields
 from gateway.domain.limits import Limits
+from gateway.domain.list_kinds import unique_pairs
 from gateway.domain.price import Price, PriceDraft
 from gateway.domain.price_kinds import PRICE
 from gateway.domain.settings import Settings
@@ -65,7 +66,7 @@ def test_a_value_that_is_typed_as_it_is_written_is_the_same(field: Field, entity
 @pytest.mark.parametrize(("field", "entity"), CASES)
 def test_an_unchanged_value_needs_no_option_and_every_other_value_has_words(field: Field, entity: object) -> None:
     value = getattr(entity, field.name)
-    assert field.kind.arguments(field, value, value) == []
+    assert field.arguments(value, value) == []
     assert field.kind.show(value) or field.kind.text(value) == "" or field.name == "token_limit_field"
 
 

@@ -40,8 +40,8 @@ def test_several_are_read_from_one_text_and_written_as_options(
     assert field.kind.read(text, Millis(0)) == value
     assert field.kind.read(field.kind.text(value), Millis(0)) == value
     words = written if written is not None else ["input_audio=32", "searches=0.01"]
-    assert field.kind.arguments(field, None, value) == [part for word in words for part in (field.flags, word)]
-    assert field.kind.arguments(field, value, value) == []
+    assert field.arguments(None, value) == [part for word in words for part in (field.flags, word)]
+    assert field.arguments(value, value) == []
 
 
 def test_options_that_are_not_given_change_nothing() -> None:

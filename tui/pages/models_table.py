@@ -68,7 +68,7 @@ class ModelsListing(PageListing[ModelRow]):
         if price.free:
             return "tollkeeper " + cli_command("price", "set", name, "--free")
         draft, blank = draft_of(price), PriceDraft()
-        parts = (field.kind.arguments(field, getattr(blank, field.name), getattr(draft, field.name)) for field in PRICE)
+        parts = (field.arguments(getattr(blank, field.name), getattr(draft, field.name)) for field in PRICE)
         return "tollkeeper " + cli_command("price", "set", name, *chain.from_iterable(parts))
 
     def lead(self, width: int) -> Content:

@@ -66,7 +66,7 @@ def gateway_rows(settings: Settings) -> Rows:
             meaning=field.help,
             unit=field.kind.unit,
             change=f"tollkeeper settings set {option.flags} {'|'.join(option.choices) or option.metavar}".rstrip(),
-            command=shlex.join(["tollkeeper", "settings", "set", *field.kind.arguments(field, None, value)]),
+            command=shlex.join(["tollkeeper", "settings", "set", *field.arguments(None, value)]),
             changed=value != default,
         )
 

@@ -1,0 +1,177 @@
+"""List kinds: the kinds of fields with several values: names, patterns, and the base of those with pairs."""
+
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+
+from gateway.domain.errors import BadRequest
+from gateway.domain.field_kinds import NONE_WORD, Field, Kind, Option
+from gateway.domain.quoting import comma_list, listed_names, names_text, pair, pair_name, parse_names
+from gateway.domain.units import Millis
+
+T = TypeVar("T")
+K = TypeVar("K")
+
+
+class ListKind(Kind[T]):
+    """Several values. An option of a command adds one or more of them; another option may remove all."""
+
+    clear_option: tuple[str, str] = ("", "")
+    """The option that removes all, and its help; empty if there is none."""
+
+    def options(self, field: Field) -> Sequence[Option]:
+        flag, text = self.clear_option
+        clearing = [Option(flags=flag, name=_parameter(flag), help=text)] if flag else []
+        return [self.option(field, read=self.read_option, multiple=True), *clearing]
+
+    def change(self, field: Field, options: Mapping[str, Any], before: T) -> Any:
+        values, flag = options.get(field.id) or (), self.clear_option[0]
+        cleared = bool(flag and options.get(_parameter(flag)))
+        if cleared and values:
+            raise BadRequest(f"{flag} and {field.flags} exclude each other")
+        return self.gather(field, values, before) if values or cleared else msgspec.UNSET
+
+    def read_option(self, text: str, now: Millis) -> Any:
+        """Returns what one option contains, as ``gather`` takes it."""
+        raise NotImplementedError
+
+    def gather(self, field: Field, values: Sequence[Any], before: T) -> T:
+        """Returns the value of the field after all options of a command."""
+        raise NotImplementedError
+
+
+class Names(ListKind[tuple[str, ...]]):
+    """Names, separated by commas in an option. If no option removes all, ``''`` does."""
+
+    metavar = "NAMES"
+    many = True
+
+    def __init__(
+        self, *, none: str, clear_option: tuple[str, str] = ("", ""), completes: str = "", none_word: bool = False
+    ) -> None:
+        """``none`` is the text of an empty list in details; ``none_word``: the word ``none`` may be typed for it."""
+        self._none = none
+        self._none_word = none_word
+        self.clear_option = clear_option
+        self.completes = completes
+
+    def read_option(self, text: str, now: Millis) -> str:
+        """Returns the names in an option. Raises BadRequest for none, which may come from an unset variable."""
+        if self.clear_option[0] and not listed_names([text]):
+            raise BadRequest(f"{text!r} contains no names; use {self.clear_option[0]} for none")
+        return text
+
+    def gather(self, field: Field, values: Sequence[str], before: tuple[str, ...]) -> tuple[str, ...]:
+        return self._without_none(tuple(listed_names(values)))
+
+    def text(self, value: tuple[str, ...]) -> str:
+        return names_text(value)
+
+    def read(self, text: str, now: Millis) -> tuple[str, ...]:
+        return self._without_none(tuple(parse_names(text)))
+
+    def _without_none(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        return () if self._none_word and [name.lower() for name in names] == [NONE_WORD] else names
+
+    def arguments(self, field: Field, before: tuple[str, ...], after: tuple[str, ...]) -> Sequence[str]:
+        return [self.clear_option[0]] if self.clear_option[0] and not after else [field.flags, comma_list(after)]
+
+    def show(self, value: tuple[str, ...]) -> str:
+        return ", ".join(value) or self._none
+
+
+class Patterns(Names):
+    """Patterns of model names. ``*`` alone means all models, which are stored as an empty list."""
+
+    metavar = "PATTERNS"
+
+    def __init__(self, *, none: str) -> None:
+        super().__init__(none=none, completes="models")
+
+    def read_option(self, text: str, now: Millis) -> str:
+        if not listed_names([text]):
+            raise BadRequest(f"{text!r} contains no names; leave the option out, or use '*' for all")
+        if text.strip().lower() == NONE_WORD:  # it could mean no patterns or no models
+            raise BadRequest("'none' is not clear: '*' is for all models, '!*' for no model")
+        return text
+
+    def gather(self, field: Field, values: Sequence[str], before: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(name for name in listed_names(values) if name != "*")
+
+    def read(self, text: str, now: Millis) -> tuple[str, ...]:
+        value = super().read(text, now)
+        return () if value == ("*",) else value
+
+    def arguments(self, field: Field, before: tuple[str, ...], after: tuple[str, ...]) -> Sequence[str]:
+        return [field.flags, comma_list(after) or "*"]
+
+
+class Pairs(ListKind[T]):
+    """Several ``NAME=VALUE``. In a form they are words on one line, quoted as for a shell."""
+
+    metavar = "NAME=VALUE"
+    removal: str = ""
+    """The value in an option that removes a pair; if empty, the pairs in options replace all."""
+
+    def read_option(self, text: str, now: Millis) -> Any:
+        return pair(text)
+
+    def gather(self, field: Field, values: Sequence[Any], before: T) -> T:
+        return self.value(unique_pairs(values, field.flags), before)
+
+    def value(self, pairs: Mapping[str, str], before: T | None) -> T:
+        """Returns the value of the field with these pairs. ``before`` is the value that a command changes, if any."""
+        raise NotImplementedError
+
+    def pairs(self, value: T) -> Mapping[str, str]:
+        """Returns the texts that are typed for the value, by name."""
+        raise NotImplementedError
+
+    def text(self, value: T) -> str:
+        return " ".join(_quote_word(f"{name}={text}") for name, text in self.pairs(value).items())
+
+    def read(self, text: str, now: Millis) -> Any:
+        pairs = []
+        for word in shell_words(text):
+            name, _, value = word.partition("=")
+            if not (name and value):
+                raise BadRequest(f"{word!r} is not name=value")
+            pairs.append((name, value))
+        return self.value(unique_pairs(pairs, "the list"), None)
+
+    def arguments(self, field: Field, before: T, after: T) -> Sequence[str]:
+        old, new = self.pairs(before), dict(self.pairs(after))
+        if self.removal:
+            removed = {name: self.removal for name in old if name not in new}
+            new = {name: text for name, text in new.items() if old.get(name) != text} | removed
+        arguments = [part for name, text in new.items() for part in (field.flags, f"{pair_name(name)}={text}")]
+        return arguments or [flag for flag in self.clear_option[:1] if flag]
+
+
+def unique_pairs(pairs: Sequence[tuple[K, T]], option: str) -> dict[K, T]:
+    """Returns the values by name. Raises BadRequest if a name is given twice."""
+    values: dict[K, T] = {}
+    for name, value in pairs:
+        if name in values:
+            raise BadRequest(f"{option}: '{name}' is given twice")
+        values[name] = value
+    return values
+
+
+def _parameter(flag: str) -> str:
+    return flag.removeprefix("--").replace("-", "_")
+
+
+def _quote_word(word: str) -> str:
+    """Returns a word as it is typed, in quotation marks if it needs them."""
+    return shlex.quote(word) if not word or any(char.isspace() or char in "\"'\\" for char in word) else word
+
+
+def shell_words(text: str) -> list[str]:
+    """Returns the words of a text that is quoted as for a shell. Raises BadRequest."""
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise BadRequest("the closing quotation mark is missing") from error
