@@ -159,16 +159,9 @@ class ConfigEdits:
                     f"no change {number} in the history; 'tollkeeper history list' lists the changes", param="id"
                 )
             return entry
-        undone = undone_entries(entries)
-        for entry in reversed([entry for entry in entries if entry.id not in undone]):
-            kind = kind_of(entry, entries)
-            if kind == ("undo" if redo else "change"):
-                return entry
-            if redo and kind == "change":
-                break
-            root = root_of(entry, entries)
-            if kind == "redo" and not redo and not root.undoes and root.id not in undone:
-                return root
+        entry = _entry_to_redo(entries) if redo else _entry_to_undo(entries)
+        if entry is not None:
+            return entry
         if redo:
             raise Conflict("there is nothing to redo", code="nothing_to_redo")
         raise Conflict("there is nothing to undo", code="nothing_to_undo")
@@ -197,6 +190,30 @@ class ConfigEdits:
             target=await asyncio.to_thread(change_history.view_of, root, entries, undone_entries(entries)),
             notes=notes,
         )
+
+
+def _entry_to_undo(entries: Sequence[HistoryEntry]) -> HistoryEntry | None:
+    """Returns the newest change that is not undone, or the one that was redone last; None if there is none."""
+    undone = undone_entries(entries)
+    for entry in reversed([entry for entry in entries if entry.id not in undone]):
+        kind, root = kind_of(entry, entries), root_of(entry, entries)
+        if kind == "change":
+            return entry
+        if kind == "redo" and not root.undoes and root.id not in undone:
+            return root
+    return None
+
+
+def _entry_to_redo(entries: Sequence[HistoryEntry]) -> HistoryEntry | None:
+    """Returns the newest undo that is not redone; None if there is none, or if a change was made since."""
+    undone = undone_entries(entries)
+    for entry in reversed([entry for entry in entries if entry.id not in undone]):
+        kind = kind_of(entry, entries)
+        if kind == "undo":
+            return entry
+        if kind == "change":
+            return None
+    return None
 
 
 def edit_text(noun: str, old: Channel | Group | Token, new: Channel | Group | Token) -> str:
