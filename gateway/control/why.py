@@ -1,6 +1,6 @@
 """Why: explains how a call with one token for one model would be handled, without contacting an upstream."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import msgspec
@@ -8,20 +8,18 @@ from aiohttp import web
 
 from gateway.control.edits import ConfigEdits
 from gateway.control.request_bodies import query
-from gateway.control.views import budget_views, price_view, until_ms
+from gateway.control.views import budget_views, price_view
+from gateway.control.why_routes import all_routes, without_unset
 from gateway.core.admission import group_of
 from gateway.core.catalog import Catalog
-from gateway.core.channel_limits import ChannelLimitCheck
-from gateway.core.dry_run import DryRun, DryRunState, PlannedCall, dry_run, native_channels
+from gateway.core.dry_run import DryRun, DryRunState, PlannedCall, dry_run
 from gateway.core.engine import Engine
 from gateway.core.model_entry import ModelEntry, Route, answering_model
 from gateway.core.model_prices import different_prices
 from gateway.core.rate_scopes import RateScope
-from gateway.core.routing import NOTHING_TRIED, choose, place_text
 from gateway.core.visibility import Visibility, unused_fallbacks, visibility_of
 from gateway.domain.advice import advice
 from gateway.domain.call import CHAT_API
-from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.diagnosis import LimitView, Obstacle, PartyView, RouteView, UnusedFallback, Why
 from gateway.domain.errors import BadRequest, GatewayError, InvalidToken, NoChannel, Unavailable, UpstreamError
 from gateway.domain.group import Group
@@ -30,9 +28,7 @@ from gateway.domain.price import Price, in_force
 from gateway.domain.text import plain, word
 from gateway.domain.token import PREFIX, Token
 from gateway.domain.units import Millis
-from gateway.domain.views import conversion
 from gateway.inbound.chat.api import MAX_OUTPUT
-from gateway.upstream.anthropic.cache_marks import marks_cache
 from gateway.upstream.credentials import unset_text
 
 
@@ -81,7 +77,7 @@ def _dry_run_state(engine: Engine) -> DryRunState:
         limiter=engine.limiter,
         books=engine.store.books,
         first_choice=lambda call, entry, *, waited=False: engine.pipeline.attempts.chooser.first(
-            call, _without_unset(engine, entry), waited=waited, dry=True
+            call, without_unset(engine, entry), waited=waited, dry=True
         ),
         closed=engine.pipeline.closed,
         check_memory=lambda: engine.pressure.check(engine.clock.mono()),
@@ -161,7 +157,7 @@ def _why(run: _PlannedRun) -> Why:
         fallbacks=[other.name for other in entry.fallbacks if other.name not in outcome.unaffordable] if entry else [],
         unused_fallbacks=_unused_fallbacks(run),
         sticky=run.is_sticky,
-        routes=_all_routes(run),
+        routes=all_routes(engine, call, entry, outcome),
     )
     error = outcome.error or _store_error(engine) or _unset_error(engine, why.routes)
     return why if error is None else _with_error(why, error, visibility, call)
@@ -192,19 +188,6 @@ def _unused_fallbacks(run: _PlannedRun) -> list[UnusedFallback]:
         for model, error in run.outcome.unaffordable.items()
     ]
     return [*unused_fallbacks(run.call.model, token, group, run.catalog), *unaffordable]
-
-
-def _all_routes(run: _PlannedRun) -> list[RouteView]:
-    """Returns the channels of the model and of its fallbacks, then the unused ones, each with the conversion of the
-    API's requests there.
-    """
-    routes = list(_routes(run, run.entry)) if run.entry is not None else []
-    routes += _unused_routes(run.engine, run.call, {route.channel for route in routes})
-    native = native_channels(run.call, run.catalog, run.now, run.engine.pipeline.attempts.is_native)
-    api = run.call.api.name
-    return [
-        msgspec.structs.replace(route, conversion=conversion(api, native=route.channel in native)) for route in routes
-    ]
 
 
 def _unset_error(engine: Engine, routes: list[RouteView]) -> GatewayError | None:
@@ -306,85 +289,3 @@ def _limits(engine: Engine, scope: RateScope) -> Iterator[LimitView]:
         if gate is not None:
             left = max(0, gate.limit - engine.limiter.concurrency.taken(gate.key))
             yield LimitView(name=name, limit=gate.limit, left=left, whole_in_ms=Millis(0))
-
-
-def _without_unset(engine: Engine, entry: ModelEntry) -> ModelEntry:
-    """Returns the model without the channels whose environment variables are not set, unless no others are left.
-
-    A call skips such a channel without sending anything.
-    """
-
-    def usable(routes: Iterable[Route]) -> tuple[Route, ...]:
-        return tuple(route for route in routes if not engine.upstreams.variables.blocking(route.channel))
-
-    candidates = [msgspec.structs.replace(fallback, routes=usable(fallback.routes)) for fallback in entry.fallbacks]
-    routes, fallbacks = usable(entry.routes), tuple(fallback for fallback in candidates if fallback.routes)
-    if not (routes or fallbacks):
-        return entry
-    first_tier = usable(entry.first_tier) if len(routes) == len(entry.routes) else ()
-    return msgspec.structs.replace(entry, routes=routes, fallbacks=fallbacks, first_tier=first_tier)
-
-
-def _routes(run: _PlannedRun, entry: ModelEntry) -> Iterator[RouteView]:
-    """Yields the channels of a model, then those of its fallbacks, with why a channel would be passed over."""
-    engine, need = run.engine, run.outcome.need
-    tickets = ChannelLimitCheck(engine.limiter, need.rate_tokens if need is not None else 0)
-    first_model = run.first_route.served.name if run.first_route is not None else ""
-    for model in (entry, *entry.fallbacks):
-        usable = _without_unset(engine, model).routes
-        choice = choose(usable, NOTHING_TRIED, engine.health, lambda _: 0, tickets)
-        skip_reasons = {skipped.channel: skipped.reason for skipped in choice.skipped}
-        chances = choice.chances() if model.name == first_model else {}
-        for route in model.routes:
-            passed = skip_reasons.get(route.channel.name, "")
-            view = _route(engine, route.channel, model.name, route.served.upstream_name, passed)
-            chance = round(chances.get(route.channel.id, 0.0), 4)
-            last_resort = bool(chance and view.passed)
-            yield msgspec.structs.replace(
-                view, place=place_text(route, engine.health.latency), chance=chance, last_resort=last_resort
-            )
-
-
-def _unused_routes(engine: Engine, call: PlannedCall, listed: set[str]) -> Iterator[RouteView]:
-    """Yields the channels that are not ``listed``, if they are in the token's group or offer the model."""
-    model, token = call.model, call.token
-    for channel in sorted(engine.catalog.registry.channels.values(), key=lambda c: (-c.priority, c.name)):
-        upstream_model = next((served.upstream_name for served in channel.models if served.name == model), "")
-        if channel.name not in listed and (upstream_model or token.group in channel.groups):
-            yield _route(engine, channel, model, upstream_model, _exclusion_reason(channel, upstream_model, call))
-
-
-def _exclusion_reason(channel: Channel, upstream_model: str, call: PlannedCall) -> str:
-    """Returns why a channel is not one of the model's routes for this token."""
-    if call.token.group not in channel.groups:
-        return f"not in group '{plain(call.token.group)}'"
-    if not channel.enabled:
-        return "disabled"
-    if not upstream_model:
-        return "does not offer the model"
-    return f"cannot answer {call.api.name}" if call.api.selective else "the model is hidden from the token"
-
-
-def _route(engine: Engine, channel: Channel, model: str, upstream_model: str, passed: str) -> RouteView:
-    """Returns a channel's view, without its place and chance. ``passed`` is why it is passed over; empty if it is
-    not.
-    """
-    state = engine.channel_state(channel)
-    served = ServedModel(name=model, upstream=upstream_model)
-    return RouteView(
-        channel=channel.name,
-        model=model,
-        upstream_model=upstream_model,
-        priority=channel.priority,
-        weight=channel.weight,
-        place="",
-        chance=0.0,
-        state=state.name,
-        reason=state.reason,
-        until_ms=until_ms(engine, state),
-        in_flight=engine.health.in_flight(channel.id),
-        passed=passed or unset_text(engine.upstreams.variables.blocking(channel)),
-        cache_marks=marks_cache(channel, engine.learned.of(channel.id, served, engine.now())),
-        conversion="",
-        last_resort=False,
-    )
