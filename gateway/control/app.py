@@ -36,16 +36,18 @@ from gateway.core.engine import Engine
 from gateway.domain.errors import BadRequest, GatewayError, InternalError, NotFound, TooLarge
 from gateway.domain.history import ACCEPT_HEADER, SOURCE_HEADER, source_of
 from gateway.domain.text import plain
-from gateway.web.error_responses import answer
+from gateway.web.error_responses import error_answer
 
 BODY_LIMIT = 8 << 20
 """The maximum size of a request body, in bytes. The largest legitimate one is a configuration with thousands of models
 and prices."""
 
-_NAME = re.compile(r"\{(\w+)\}")
-"""Matches a parameter of a path. We let its value contain anything but a slash; aiohttp's default excludes braces."""
+_PATH_PARAMETER = re.compile(r"\{(\w+)\}")
+"""A parameter in a path. Its value may contain anything but a slash; aiohttp's default would exclude braces."""
 
-BUG = "a bug in the gateway; server.log in its data folder has the details, or the terminal in which it was started"
+BUG_MESSAGE = (
+    "a bug in the gateway; server.log in its data folder has the details, or the terminal in which it was started"
+)
 
 _log = logging.getLogger("tollkeeper")
 
@@ -122,12 +124,12 @@ ROUTES: tuple[tuple[str, str, Handler], ...] = (
 def control_app(engine: Engine, secret: str) -> web.Application:
     """Returns the application. ``secret`` is the secret in the runfile, which the owner's front ends read."""
     engine.upstreams.redaction.protect(secret)
-    app = web.Application(client_max_size=BODY_LIMIT, middlewares=[_guard_requests(secret)])
+    app = web.Application(client_max_size=BODY_LIMIT, middlewares=[_guard_and_report(secret)])
     app[calls.SEARCH_TURN], app[usage.SUM_TURN] = asyncio.Semaphore(), asyncio.Semaphore()
     app[price_news.NEWS_CACHE] = price_news.NewsCache()
     edits = ConfigEdits(engine)
     for method, path, handler in ROUTES:
-        app.router.add_route(method, "/control" + _NAME.sub(r"{\1:[^/]+}", path), _bind(handler, edits))
+        app.router.add_route(method, "/control" + _PATH_PARAMETER.sub(r"{\1:[^/]+}", path), _bind(handler, edits))
     app.on_shutdown.append(_close_bus(engine))
     return app
 
@@ -148,7 +150,7 @@ def control_runner(app: web.Application) -> web.AppRunner:
 
 
 def _bind(handler: Handler, edits: ConfigEdits) -> WebHandler:
-    """Returns the aiohttp handler that runs ours with the edits of one request, and encodes its result."""
+    """Returns a handler for aiohttp. It calls ours with the edits of the request's source, and encodes the result."""
 
     async def handle(request: web.Request) -> web.StreamResponse:
         source = source_of(request.headers.get(SOURCE_HEADER, ""))
@@ -160,14 +162,12 @@ def _bind(handler: Handler, edits: ConfigEdits) -> WebHandler:
     return handle
 
 
-def _guard_requests(secret: str) -> Middleware:
-    """Returns the middleware that checks every request, whether its path is known or not, and turns exceptions into
-    responses.
-    """
+def _guard_and_report(secret: str) -> Middleware:
+    """Returns the middleware that checks every request, even for an unknown path, and makes responses of exceptions."""
     own_uid = guard.own_user()
 
     @web.middleware
-    async def guarded(request: web.Request, handler: WebHandler) -> web.StreamResponse:
+    async def handle(request: web.Request, handler: WebHandler) -> web.StreamResponse:
         try:
             guard.check(request.headers, request.transport, secret, own_uid)
             return await handler(request)
@@ -181,18 +181,18 @@ def _guard_requests(secret: str) -> Middleware:
             _log.exception("control: %s %s failed", request.method, plain(request.path))
             if request.writer.output_size:
                 raise ConnectionError("the response has begun and can only be aborted") from exc
-            return _error_response(InternalError(BUG))
+            return _error_response(InternalError(BUG_MESSAGE))
 
-    return guarded
+    return handle
 
 
 def _error_response(error: GatewayError) -> web.Response:
-    status, headers, body = answer(error)
+    status, headers, body = error_answer(error)
     return web.Response(status=status, body=body, headers=headers, content_type="application/json")
 
 
 def _gateway_error(exc: web.HTTPException, request: web.Request) -> GatewayError:
-    """Returns our error for one of aiohttp's."""
+    """Returns the gateway's error for an exception of aiohttp."""
     if isinstance(exc, web.HTTPRequestEntityTooLarge):
         return TooLarge(f"the body is larger than {BODY_LIMIT} bytes")
     if isinstance(exc, web.HTTPMethodNotAllowed):
@@ -205,6 +205,8 @@ def _gateway_error(exc: web.HTTPException, request: web.Request) -> GatewayError
 
 
 def _close_bus(engine: Engine) -> Callable[[web.Application], Awaitable[None]]:
+    """Returns what the application calls at its shutdown: streams of events must end before it waits for handlers."""
+
     async def close(_: web.Application) -> None:
         engine.bus.close()
 

@@ -211,7 +211,7 @@ def _add_cors_headers(origin: str, response: Response, settings: Settings) -> No
 
 def _error_response(error: GatewayError, origin: CallOrigin) -> Response:
     """Returns the response for an error. It closes the connection if parts of the request may be unread."""
-    status, headers, body = error_responses.answer(error, origin.id, origin.api)
+    status, headers, body = error_responses.error_answer(error, origin.id, origin.api)
     response = Response(body, status=status, headers=headers)
     if status in (408, 413, 417) or error.code in ("out_of_memory", "transfer_encoding"):
         response.keep_alive = False

@@ -112,7 +112,7 @@ class HttpClient:
     def withhold(self, error: GatewayError) -> None:
         """Send an error instead of the answer that would be sent in the loop's next turn."""
         if isinstance(self.response, Response):
-            status, headers, body = error_responses.answer(error, self._call_id, self._api)
+            status, headers, body = error_responses.error_answer(error, self._call_id, self._api)
             self.response.replace(self._request, body, status=status, headers=self._headers(headers))
 
     async def fail(self, error: GatewayError, before: bytes = b"", stream: AnswerStream | None = None) -> None:

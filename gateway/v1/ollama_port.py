@@ -73,7 +73,7 @@ class OllamaPort:
         port.refuse_connections()
         with suppress(TimeoutError):
             async with asyncio.timeout(LAST_ANSWERS_S):
-                await port.emptied()
+                await port.close_connections()
         await port.shutdown()
 
 

@@ -24,9 +24,9 @@ class Port:
         """Accept no more connections. Accepted ones stay open."""
         self._acceptor.close()
 
-    async def emptied(self) -> None:
+    async def close_connections(self) -> None:
         """Close every connection after its answer. Returns when all are closed."""
-        await self._listener.emptied()
+        await self._listener.close_connections()
 
     async def shutdown(self) -> None:
         """Cancel the handlers that still run, and close their connections."""

@@ -46,7 +46,7 @@ class PublicPort:
 
     async def _idle(self) -> None:
         """Wait until every answer is sent and no call runs. Some calls go on after their clients have left."""
-        await self._port.emptied()
+        await self._port.close_connections()
         await self._engine.live.empty.wait()
 
 

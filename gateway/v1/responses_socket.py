@@ -246,7 +246,7 @@ class SocketSession:
         self._memory.keep(origin, turn, recalled, events)
 
     async def _send_error(self, error: GatewayError, call: CallId, stream_id: str = "") -> None:
-        status, headers, body = error_responses.answer(error, call, self._origin.api)
+        status, headers, body = error_responses.error_answer(error, call, self._origin.api)
         frame = error_frame(status, {**headers, "x-request-id": call}, body, stream_id)
         await self._socket.send_frame(frame, WSMsgType.TEXT)
 

@@ -21,7 +21,7 @@ from aiohttp.web_protocol import RequestHandler
 from gateway.domain.errors import BadRequest, GatewayError, InternalError
 from gateway.domain.units import CallId
 from gateway.web.connection_limits import ConnectionLimits
-from gateway.web.error_responses import answer
+from gateway.web.error_responses import error_answer
 from gateway.web.half_closed import HalfClosedClient
 from gateway.web.response import Response
 
@@ -249,7 +249,7 @@ class Connection(RequestHandler):
         error: GatewayError = InternalError(f"the gateway failed because of a bug; the call is {call}")
         if status < 500:
             error = BadRequest(f"the request cannot be read: {fault(exc)}", code="bad_http")
-        status, headers, body = answer(error, call)
+        status, headers, body = error_answer(error, call)
         response = Response(body, status=status, headers={**headers, "x-request-id": call})
         response.keep_alive = False
         return response  # type: ignore[return-value] # aiohttp asks for no more than it has

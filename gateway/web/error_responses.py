@@ -10,26 +10,28 @@ from gateway.inbound.chat.api import CHAT
 NEVER_RETRY = frozenset({"answer_memory_full", "call_cancelled", "internal_error", "request_too_large_for_limit"})
 """Codes that SDKs must not retry. For some of them an upstream has worked, and each retry would be paid for again."""
 
+MAX_WAIT_S = 60
+"""Official SDKs ignore a longer ``retry-after``."""
+
 
 def retry_headers(error: GatewayError, status: int) -> dict[str, str]:
     """Returns ``x-should-retry`` and ``retry-after``, which the official SDKs obey.
 
     After an upstream's failure the gateway made its own attempts, which a client's SDK must not multiply.
     """
-    wait = error.retry_after_s
-    waits_briefly = wait is not None and isfinite(wait) and wait <= 60  # official SDKs ignore a longer one
-    headers: dict[str, str] = {}
-    if wait is not None and waits_briefly:
-        headers["retry-after"] = str(max(1, ceil(wait)))
+    wait_s = error.retry_after_s
+    if wait_s is not None and not (isfinite(wait_s) and wait_s <= MAX_WAIT_S):
+        wait_s = None
+    headers = {} if wait_s is None else {"retry-after": str(max(1, ceil(wait_s)))}
     failed_upstream = isinstance(error, UpstreamError) and status in (502, 504)
     if failed_upstream or isinstance(error, (InvalidToken, QuotaExceeded)) or error.code in NEVER_RETRY:
         headers["x-should-retry"] = "false"
     elif status in (429, 503):
-        headers["x-should-retry"] = "true" if waits_briefly else "false"
+        headers["x-should-retry"] = "false" if wait_s is None else "true"
     return headers
 
 
-def answer(error: GatewayError, call: str = "", api: InboundApi = CHAT) -> tuple[int, dict[str, str], bytes]:
+def error_answer(error: GatewayError, call: str = "", api: InboundApi = CHAT) -> tuple[int, dict[str, str], bytes]:
     """Returns status, headers and body for a request that failed before its answer began."""
     status = api.status(error)
     headers = {**_fact_headers(error, status), **headers_of(error.readings), **_limit_headers(error)}
@@ -42,9 +44,10 @@ def answer(error: GatewayError, call: str = "", api: InboundApi = CHAT) -> tuple
 
 def _fact_headers(error: GatewayError, status: int) -> dict[str, str]:
     """Returns the facts about the call, with retry headers. ``retry-after-ms`` is kept only if SDKs obey it."""
-    advice = retry_headers(error, status)
-    omitted = {"retry-after"} if "retry-after" in advice else {"retry-after", "retry-after-ms"}
-    return {**{name: value for name, value in error.facts.items() if name not in omitted}, **advice}
+    retry = retry_headers(error, status)
+    omitted = {"retry-after"} if "retry-after" in retry else {"retry-after", "retry-after-ms"}
+    facts = {name: value for name, value in error.facts.items() if name not in omitted}
+    return {**facts, **retry}
 
 
 def _limit_headers(error: GatewayError) -> dict[str, str]:

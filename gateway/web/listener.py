@@ -20,10 +20,12 @@ from gateway.domain.errors import Unavailable
 from gateway.domain.units import CallId
 from gateway.web.connection import MAX_HEADERS, MAX_LINE, Connection, GatewayRequest
 from gateway.web.connection_limits import ConnectionLimits
-from gateway.web.error_responses import answer
+from gateway.web.error_responses import error_answer
 from gateway.web.response import Response
 
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse | Response]]
+
+_log = logging.getLogger("tollkeeper")
 
 
 class Listener(web.Server):
@@ -58,8 +60,8 @@ class Listener(web.Server):
             max_headers=MAX_HEADERS,
         )
 
-    async def emptied(self) -> None:
-        """Close every connection, idle ones at once and the others after their answer. Returns when all are closed.
+    async def close_connections(self) -> None:
+        """Close every connection: idle ones at once, the others after their answer. Returns when all are closed.
 
         It polls, because a connection does not report that it has become idle.
         """
@@ -81,12 +83,15 @@ class Listener(web.Server):
             transport.abort()
 
 
-_log = logging.getLogger("tollkeeper")
-
-
 _ADDRESS_MISSING = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT})
 """``localhost`` may have an IPv6 address although this machine has no IPv6."""
 _NO_RESOURCES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+
+ACCEPTED_AT_ONCE = 64
+"""How many connections are accepted before other work has its turn."""
+LINGERING_LIMIT = 32
+"""How many refused connections may linger. They use the reserve of open files."""
+WARNING_INTERVAL_S = 60.0
 
 
 def listening(host: str, port: int) -> list[socket.socket]:
@@ -99,7 +104,7 @@ def listening(host: str, port: int) -> list[socket.socket]:
     failure: OSError | None = None
     for family, kind, proto, _, address in dict.fromkeys(infos):
         try:
-            sockets.append(_bound_socket(socket.socket(family, kind, proto), address))
+            sockets.append(_bind(socket.socket(family, kind, proto), address))
         except OSError as error:
             failure = error
             if error.errno not in _ADDRESS_MISSING:
@@ -111,7 +116,8 @@ def listening(host: str, port: int) -> list[socket.socket]:
     return sockets
 
 
-def _bound_socket(sock: socket.socket, address: tuple[object, ...]) -> socket.socket:
+def _bind(sock: socket.socket, address: tuple[object, ...]) -> socket.socket:
+    """Make a socket listen at an address. Returns it; if that fails, closes it and raises OSError."""
     try:
         if sys.platform not in ("win32", "cygwin"):
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -136,7 +142,7 @@ class Acceptor:
         self._accepting: list[asyncio.Task[None]] = []
         self._lingering = 0
         self._logged: dict[str, float] = {}
-        """When each message was logged."""
+        """Maps each message to the loop's time when it was logged."""
         self.port: int = sockets[0].getsockname()[1]
 
     async def run(self) -> None:
@@ -149,30 +155,32 @@ class Acceptor:
         for task in self._accepting:
             task.cancel()
         for sock in self._sockets:
-            self._loop.call_soon(sock.close)  # when the loop has released it
+            self._loop.call_soon(sock.close)  # not before the cancelled tasks have released it
 
-    async def _accept(self, listener: socket.socket, group: asyncio.TaskGroup) -> None:
-        """Accept connections from one socket until that is closed."""
-        while listener.fileno() != -1:
+    async def _accept(self, listening_socket: socket.socket, group: asyncio.TaskGroup) -> None:
+        """Accept the connections of one socket until it is closed."""
+        while listening_socket.fileno() != -1:
             try:
-                self._admit(*await self._loop.sock_accept(listener), group)
-                self._accept_waiting(listener, group)
+                sock, peer = await self._loop.sock_accept(listening_socket)
+                self._admit(sock, peer, group)
+                self._accept_waiting(listening_socket, group)
             except OSError as error:
                 if error.errno in _NO_RESOURCES:
                     self._warn(f"the system has no room for more connections: {error.strerror}")
                 await asyncio.sleep(0.1)
 
-    def _accept_waiting(self, listener: socket.socket, group: asyncio.TaskGroup) -> None:
-        """Accept the connections that wait, at most 63 of them before other work has its turn."""
-        for _ in range(63):
+    def _accept_waiting(self, listening_socket: socket.socket, group: asyncio.TaskGroup) -> None:
+        """Accept the connections that wait, after a first one that has been accepted."""
+        for _ in range(ACCEPTED_AT_ONCE - 1):
             try:
-                sock, peer = listener.accept()
+                sock, peer = listening_socket.accept()
             except (BlockingIOError, ConnectionError):
                 return
             sock.setblocking(False)
             self._admit(sock, peer, group)
 
     def _admit(self, sock: socket.socket, peer: object, group: asyncio.TaskGroup) -> None:
+        """Serve a new connection, or refuse it if it is one too many."""
         address = str(peer[0]) if isinstance(peer, tuple) else ""
         if reason := self._listener.limits.enter(address):
             self._refuse(sock, reason, group)
@@ -196,7 +204,7 @@ class Acceptor:
         with suppress(OSError):
             sock.send(_refusal_bytes(reason, self._listener.new_id()))
             sock.shutdown(socket.SHUT_WR)
-        if self._lingering < 32:  # they are part of the reserve of open files
+        if self._lingering < LINGERING_LIMIT:
             self._lingering += 1
             group.create_task(self._linger(sock))
         else:
@@ -215,15 +223,16 @@ class Acceptor:
             sock.close()
 
     def _warn(self, text: str) -> None:
-        """Log a message, each at most once a minute: it may happen thousands of times a second."""
-        if (now := self._loop.time()) - self._logged.get(text, -60.0) >= 60.0:
+        """Log a message, but each at most once a minute: its cause may occur thousands of times a second."""
+        now, logged = self._loop.time(), self._logged.get(text)
+        if logged is None or now - logged >= WARNING_INTERVAL_S:
             self._logged[text] = now
             _log.warning("%s", text)
 
 
 def _refusal_bytes(reason: str, call: CallId) -> bytes:
-    """Returns the whole response to a connection that is one too many, as bytes."""
-    _, headers, body = answer(Unavailable(reason, retry_after_s=1), call)
+    """Returns the whole response to a connection that is one too many."""
+    _, headers, body = error_answer(Unavailable(reason, retry_after_s=1), call)
     fields = "".join(f"{name}: {value}\r\n" for name, value in {**headers, "x-request-id": call}.items())
     head = (
         "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\n"

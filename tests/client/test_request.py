@@ -9,7 +9,7 @@ from gateway.domain import errors
 from gateway.domain.errors import GatewayError, InternalError, error_class
 from gateway.domain.price_view import PriceView
 from gateway.runfile import Endpoint
-from gateway.web.error_responses import answer
+from gateway.web.error_responses import error_answer
 from tests.client.scripted import saying
 
 FAMILY = [
@@ -21,7 +21,7 @@ FAMILY = [
 
 @pytest.mark.parametrize("kind", FAMILY)
 def test_every_error_arrives_as_what_it_was(kind: type[GatewayError]) -> None:
-    status, _, body = answer(kind("what happened", param="name", details={"call_id": "x"}))
+    status, _, body = error_answer(kind("what happened", param="name", details={"call_id": "x"}))
     error = error_of(status, body)
     assert type(error) is kind
     assert (error.message, error.param, error.details) == ("what happened", "name", {"call_id": "x"})

@@ -59,7 +59,7 @@ def _guarded(handle: Handle) -> Handle:
         try:
             return await handle(request)
         except GatewayError as error:
-            status, headers, body = error_responses.answer(error)
+            status, headers, body = error_responses.error_answer(error)
             return web.Response(status=status, headers=headers, body=body, content_type="application/json")
 
     return guarded

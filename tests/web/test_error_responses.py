@@ -23,7 +23,7 @@ from gateway.domain.errors import (
     UpstreamError,
     UpstreamTimeout,
 )
-from gateway.web.error_responses import answer, retry_headers
+from gateway.web.error_responses import error_answer, retry_headers
 from tests.house import files_in
 
 NEVER = {"x-should-retry": "false"}
@@ -163,20 +163,20 @@ def test_a_wait_is_reported_in_whole_seconds_if_an_sdk_will_wait_it(
 
 @pytest.mark.parametrize("error", [error for error, *_ in ERRORS])
 def test_a_body_has_its_four_keys(error: GatewayError) -> None:
-    inner = json.loads(answer(error, "req_1")[2])["error"]
+    inner = json.loads(error_answer(error, "req_1")[2])["error"]
     assert {"message", "type", "param", "code"} <= set(inner)
     assert isinstance(inner["message"], str)
     assert isinstance(inner["type"], str)
 
 
 def test_401_says_how_to_authenticate() -> None:
-    assert answer(InvalidToken("x"))[1]["WWW-Authenticate"] == "Bearer"
-    assert "WWW-Authenticate" not in answer(BadRequest("x"))[1]
+    assert error_answer(InvalidToken("x"))[1]["WWW-Authenticate"] == "Bearer"
+    assert "WWW-Authenticate" not in error_answer(BadRequest("x"))[1]
 
 
 def test_405_says_what_is_allowed() -> None:
     error = BadRequest("x", code="method_not_allowed", details={"allow": "GET, HEAD"})
-    assert answer(error)[1]["Allow"] == "GET, HEAD"
+    assert error_answer(error)[1]["Allow"] == "GET, HEAD"
 
 
 @pytest.mark.parametrize(
@@ -189,10 +189,10 @@ def test_405_says_what_is_allowed() -> None:
 )
 def test_a_reached_limit_is_reported_in_headers(name: str, headers: dict[str, str]) -> None:
     error = RateLimited("x", retry_after_s=1.24, details={"limit": 5, "limit_name": name, "used": 7})
-    found = {key: value for key, value in answer(error)[1].items() if key.startswith("x-ratelimit-")}
+    found = {key: value for key, value in error_answer(error)[1].items() if key.startswith("x-ratelimit-")}
     assert found == {f"x-ratelimit-{key}": value for key, value in headers.items()}
 
 
 def test_a_call_that_is_too_large_for_a_limit_has_reached_none() -> None:
     error = RateLimited("x", code="request_too_large_for_limit", details={"limit": 5, "limit_name": "tokens a minute"})
-    assert not any(key.startswith("x-ratelimit-") for key in answer(error)[1])
+    assert not any(key.startswith("x-ratelimit-") for key in error_answer(error)[1])

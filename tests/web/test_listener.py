@@ -174,7 +174,7 @@ async def test_an_idle_connection_is_closed_at_once() -> None:
         await read_answer(kept)
         await half.write(b"GET / HT")
         async with asyncio.timeout(1):
-            await listener.emptied()
+            await listener.close_connections()
             for peer in (fresh, kept, half):
                 await peer.gone.wait()
 
@@ -186,7 +186,7 @@ async def test_a_connection_that_comes_late_is_closed_as_well() -> None:
         await busy.write(client.request("GET", "/"))
         await held.asked.wait()
         async with asyncio.TaskGroup() as group:
-            group.create_task(listener.emptied())
+            group.create_task(listener.close_connections())
             late = await client.connect()
             await late.gone.wait()
             held.go_on.set()
@@ -196,7 +196,7 @@ async def test_a_connection_that_comes_late_is_closed_as_well() -> None:
 async def ending(listener: Listener, held: Held) -> AsyncIterator[None]:
     """All get the signal to end; what was held continues in between."""
     async with asyncio.TaskGroup() as group:
-        group.create_task(listener.emptied())
+        group.create_task(listener.close_connections())
         await until(lambda: leaving(listener))
         held.go_on.set()
         yield
@@ -251,7 +251,7 @@ async def test_an_answer_on_its_way_arrives_whole() -> None:
         await peer.write(client.request("GET", "/"))
         await peer.more()
         async with asyncio.TaskGroup() as group:
-            group.create_task(listener.emptied())
+            group.create_task(listener.close_connections())
             assert len((await read_answer(peer)).body) == 32 << 20
             await peer.gone.wait()
 

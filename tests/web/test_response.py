@@ -9,7 +9,7 @@ from aiohttp import web
 
 from gateway.domain.errors import TooLarge
 from gateway.web import response
-from gateway.web.error_responses import answer as error_answer
+from gateway.web.error_responses import error_answer
 from gateway.web.response import JOINED, Response
 from tests.fakes.client import Client, read_answer
 from tests.fakes.wire import Gone, Socket
