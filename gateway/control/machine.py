@@ -83,7 +83,7 @@ def check_disk(folder: Path, usage: Callable[[Path], tuple[int, int, int]] = shu
 
 def check_open_files(files: OpenFiles, connections: int) -> Step:
     """Check that the system allows enough open files for the connections that the settings allow."""
-    if not files.short:
+    if not files.limited_by_system:
         return Step(name="open files", result="ok", text=f"enough for {connections or 'any number of'} connections")
     clients = files.clients()
     text = f"the system allows {files.limit}, enough for {clients} connections of clients instead of {connections}"

@@ -255,7 +255,7 @@ class Engine:
             records=self.store.calls.count,
             connections=self.connections(),
             most_connections=self.files.clients() if self.address else 0,
-            open_files=self.files.limit if self.address and self.files.short else 0,
+            open_files=self.files.limit if self.address and self.files.limited_by_system else 0,
         )
 
     def _state(self) -> str:

@@ -12,6 +12,7 @@ import msgspec
 from gateway.domain.settings import Settings
 
 LEAST_RESERVE, MOST_RESERVE = 48, 128
+"""The open files that connections never get: a quarter of the limit, but within these bounds."""
 
 
 class FileShares(msgspec.Struct, frozen=True):
@@ -24,8 +25,8 @@ class FileShares(msgspec.Struct, frozen=True):
 class OpenFiles:
     """The limit of open files, raised as far as the settings need it and the system allows."""
 
-    def __init__(self, settings: Callable[[], Settings], raise_limit: "Callable[[int], int] | None" = None) -> None:
-        """``raise_limit`` raises the limit towards a number and returns the new limit; 0: unlimited."""
+    def __init__(self, settings: Callable[[], Settings], raise_limit: Callable[[int], int] | None = None) -> None:
+        """``raise_limit`` raises the limit towards a number, and returns the new limit; 0 means unlimited."""
         self._settings = settings
         self._raise_limit = raise_limit or raise_file_limit
         self._connections_setting = -1
@@ -33,9 +34,8 @@ class OpenFiles:
         self.limit = 0
         """How many open files the system allows; 0 if that is unknown, or any number."""
 
-    @property
-    def _present_shares(self) -> FileShares:
-        """Returns the shares that the settings and the system allow."""
+    def _update_shares(self) -> FileShares:
+        """Returns the shares that the settings and the system allow. Raises the limit if the setting has changed."""
         connections = self._settings().connections
         if connections != self._connections_setting:
             self._connections_setting = connections
@@ -45,25 +45,27 @@ class OpenFiles:
 
     def clients(self) -> int:
         """Returns how many connections of clients may be open."""
-        return self._present_shares.clients
+        return self._update_shares().clients
 
     def upstreams(self) -> int:
         """Returns how many connections to upstreams may be open."""
-        return self._present_shares.upstreams
+        return self._update_shares().upstreams
 
     @property
-    def short(self) -> bool:
-        """Returns whether fewer connections are possible than the settings ask for."""
-        return 0 < self._present_shares.clients < self._settings().connections
+    def limited_by_system(self) -> bool:
+        """Returns whether the system allows fewer connections of clients than the settings do."""
+        return 0 < self.clients() < self._settings().connections
 
 
 def needed_files(connections: int) -> int:
-    """Returns how many open files are needed for so many connections of clients, and to upstreams."""
+    """Returns how many open files are enough for so many connections of clients and their upstreams."""
     return 4 * connections + MOST_RESERVE if connections else 1 << 20
 
 
 def divide_files(limit: int, connections: int) -> FileShares:
-    """Returns how many of ``limit`` open files clients and upstreams may use for ``connections`` of clients."""
+    """Returns how many of ``limit`` open files clients and upstreams may use, if the settings allow clients so many
+    connections. 0 means any number, for both parameters.
+    """
     if not limit:
         return FileShares(connections, 0)
     free = max(2, limit - min(MOST_RESERVE, max(LEAST_RESERVE, limit // 4)))
@@ -72,7 +74,7 @@ def divide_files(limit: int, connections: int) -> FileShares:
 
 
 def raise_file_limit(goal: int) -> int:
-    """Raise this process's soft limit of open files towards the goal. Returns the new limit; 0: unlimited."""
+    """Raise this process's soft limit of open files towards the goal. Returns the new limit; 0 means unlimited."""
     if sys.platform == "win32":
         return 0
     import resource  # noqa: PLC0415 - there is none on Windows
@@ -80,11 +82,11 @@ def raise_file_limit(goal: int) -> int:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY:
         goal = min(goal, hard)
-    for most in (goal, min(goal, 10_240)):  # macOS reports a higher hard limit than it accepts
-        if soft == resource.RLIM_INFINITY or soft >= most:
+    for new_limit in (goal, min(goal, 10_240)):  # macOS reports a higher hard limit than it accepts
+        if soft == resource.RLIM_INFINITY or soft >= new_limit:
             break
         try:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+            resource.setrlimit(resource.RLIMIT_NOFILE, (new_limit, hard))
         except (OSError, ValueError):
             continue
         soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]

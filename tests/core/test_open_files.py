@@ -47,9 +47,9 @@ def test_a_setting_that_changes_raises_the_limit_again() -> None:
         return min(goal, 1024)
 
     files = OpenFiles(lambda: settings[0], raised)
-    assert [(files.clients(), files.short) for _ in range(2)] == [(10, False)] * 2
+    assert [(files.clients(), files.limited_by_system) for _ in range(2)] == [(10, False)] * 2
     settings[0] = Settings(connections=2048)
-    assert (files.clients(), files.upstreams(), files.short, files.limit) == (448, 448, True, 1024)
+    assert (files.clients(), files.upstreams(), files.limited_by_system, files.limit) == (448, 448, True, 1024)
     assert goals == [needed_files(10), needed_files(2048)]
 
 
