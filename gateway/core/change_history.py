@@ -20,6 +20,7 @@ from gateway.domain.history import (
     difference_excerpts,
     kind_of,
 )
+from gateway.domain.human_values import count_text
 from gateway.domain.money import dollars
 from gateway.domain.price import RATE_WORDS, Price
 from gateway.domain.quoting import names_text
@@ -56,14 +57,23 @@ def changes_of(changes: Sequence[Change], before: Registry, after: Registry) -> 
             continue
         before_fields, after_fields = to_fields(old), to_fields(new)
         if before_fields is not None and after_fields is not None:
-            names = [name for name in before_fields | after_fields if before_fields.get(name) != after_fields.get(name)]
-            if {"key", "keys"} & {*names}:  # all keys are kept, because each has its number among all of them
-                names += ["key", "keys"]
-            before_fields = {name: before_fields[name] for name in names if name in before_fields}
-            after_fields = {name: after_fields[name] for name in names if name in after_fields}
+            before_fields, after_fields = _differing_fields(before_fields, after_fields)
         name = _entity_name(new if new is not None else old)
         entity_changes.append(EntityChange(table=table, key=key, name=name, before=before_fields, after=after_fields))
     return entity_changes
+
+
+def _differing_fields(before: Fields, after: Fields) -> tuple[Fields, Fields]:
+    """Returns the fields that differ, before and after an edit. Of a channel's keys these are all if one differs,
+    because each key has its number among all of them.
+    """
+    names = {name for name in before | after if before.get(name) != after.get(name)}
+    if names & {"key", "keys"}:
+        names |= {"key", "keys"}
+    return (
+        {name: value for name, value in before.items() if name in names},
+        {name: value for name, value in after.items() if name in names},
+    )
 
 
 def view_of(entry: HistoryEntry, entries: Sequence[HistoryEntry], undone: dict[int, int]) -> HistoryView:
@@ -88,9 +98,8 @@ def differences_of(changes: Sequence[EntityChange]) -> list[Difference]:
             continue
         what = "added" if change.before is None else "removed" if change.after is None else "changed"
         try:
-            fields = field_differences(
-                change.table, *(_to_entity(change, entity) for entity in (change.before, change.after))
-            )
+            old, new = _to_entity(change.table, change.before), _to_entity(change.table, change.after)
+            fields = field_differences(change.table, old, new)
         except msgspec.ValidationError:  # another version of the program made it
             fields = []
         differences.append(Difference(what=what, noun=NOUNS[change.table], name=change.name, fields=fields))
@@ -105,9 +114,9 @@ _BLANK: Fields = {
 """Values for the fields that have no default."""
 
 
-def _to_entity(change: EntityChange, fields: Fields | None) -> Entity | None:
-    """Returns an entity with these fields; others, which an edit did not change, are blank."""
-    return None if fields is None else msgspec.convert(_BLANK | fields, KINDS[change.table])
+def _to_entity(table: Table, fields: Fields | None) -> Entity | None:
+    """Returns an entity with these fields, and blank ones for those that an edit did not change; None for None."""
+    return None if fields is None else msgspec.convert(_BLANK | fields, KINDS[table])
 
 
 def field_differences(table: Table, old: Entity | None, new: Entity | None) -> list[FieldDifference]:
@@ -115,22 +124,29 @@ def field_differences(table: Table, old: Entity | None, new: Entity | None) -> l
     blank = msgspec.convert(_BLANK, KINDS[table])
     before, after = _shown_values(old or blank), _shown_values(new or blank)
     differences = []
-    for name in {**after, **before}:
-        values = before.get(name), after.get(name)
-        if values[0] == values[1]:
+    for name in after | before:
+        if before.get(name) == after.get(name):
             continue
-        texts = [_text(table, name, value) for value in values]
-        if texts[0] == texts[1]:  # rounded numbers, or secrets whose masks are equal
-            texts = [HIDDEN if name in _SECRETS else _exact_text(value) for value in values]
-        before_text, after_text = difference_excerpts(
-            texts[0] if old is not None else "", texts[1] if new is not None else "", 160
+        old_text, new_text = _difference_texts(table, name, before.get(name), after.get(name))
+        old_text, new_text = difference_excerpts(
+            old_text if old is not None else "", new_text if new is not None else "", 160
         )
-        differences.append(FieldDifference(field=_LABELS.get(name, name), before=before_text, after=after_text))
+        differences.append(FieldDifference(field=_LABELS.get(name, name), before=old_text, after=new_text))
     return differences
 
 
+def _difference_texts(table: Table, name: str, old: Any, new: Any) -> tuple[str, str]:
+    """Returns the texts of two values of a field, exact ones if those that people read are equal."""
+    texts = _text(table, name, old), _text(table, name, new)
+    if texts[0] != texts[1]:
+        return texts
+    if name in _SECRETS:  # their masks are equal
+        return HIDDEN, HIDDEN
+    return _exact_text(old), _exact_text(new)
+
+
 _UNSHOWN = frozenset({"id", "name", "model", "created", "time", "updated", "temporary", "digest", "last_check", "keys"})
-"""Fields that belong to this home only, that name the entity, or that are shown together with another one."""
+"""Fields that are not shown: they have a meaning at this home only, name the entity, or are shown with another one."""
 
 
 def _shown_values(entity: Entity) -> dict[str, Any]:
@@ -159,11 +175,12 @@ def _exact_text(value: object) -> str:
 
 
 def _headers_text(headers: Mapping[str, str]) -> str:
-    shown = {
+    """Returns the headers; values that may be secret are hidden."""
+    masked = {
         name: HIDDEN if _is_secret(text) and name.lower() not in OPEN_HEADERS else text
         for name, text in headers.items()
     }
-    return inline(shown) if shown else NONE_WORD
+    return inline(masked) if masked else NONE_WORD
 
 
 def _keys_text(keys: Sequence[str]) -> str:
@@ -218,8 +235,9 @@ def _entity_name(entity: Entity | None) -> str:
 def _price_text(price: Price) -> str:
     """Returns a short form of a price: ``$3.00 / $15.00, cached input $0.30, 2 rules``."""
     parts = [f"{dollars(price.input)} / {dollars(price.output)}"]
-    named = {"cached input": price.cached_input, "cache write": price.cache_write, "a call": price.per_call or None}
-    parts += [f"{name} {dollars(nanos)}" for name, nanos in named.items() if nanos is not None]
+    rates = {"cached input": price.cached_input, "cache write": price.cache_write, "a call": price.per_call or None}
+    parts += [f"{name} {dollars(nanos)}" for name, nanos in rates.items() if nanos is not None]
     parts += [f"{RATE_WORDS[name]} {dollars(nanos)}" for name, nanos in price.extras.items()]
     counts = {"tier": len(price.tiers), "rule": len(price.rules)}
-    return ", ".join([*parts, *(f"{count} {noun}{'s' * (count > 1)}" for noun, count in counts.items() if count)])
+    parts += [count_text(count, noun) for noun, count in counts.items() if count]
+    return ", ".join(parts)

@@ -41,7 +41,9 @@ def undo_plan(entry: HistoryEntry, entries: Sequence[HistoryEntry], registry: Re
     ]
     changes: list[Change] = []
     reasons: list[str] = []
-    for change in (change for change in reversed(entry.changes) if change.table in NOUNS):
+    for change in reversed(entry.changes):
+        if change.table not in NOUNS:
+            continue
         current = entity_of(registry, change.table, change.key)
         reasons += _overwritten_reasons(change, current, newer)
         former = _entity_before(change, current)
@@ -68,7 +70,8 @@ def _entity_before(change: EntityChange, current: Entity | None) -> Entity | Non
     now = {} if change.after is None else to_fields(current) or {}
     fields = {name: value for name, value in now.items() if name not in after} | change.before
     if change.table == "channels" and "models" in after:
-        fields["models"] = _models_before(*(state.get("models", []) for state in (change.before, after, now)))
+        models_before, models_after = change.before.get("models", []), after["models"]
+        fields["models"] = _models_before(models_before, models_after, now.get("models", []))
     try:
         return msgspec.convert(fields, KINDS[change.table])
     except msgspec.ValidationError as exc:
@@ -79,7 +82,8 @@ def _entity_before(change: EntityChange, current: Entity | None) -> Entity | Non
 def _overwritten_reasons(change: EntityChange, current: Entity | None, newer: Sequence[HistoryEntry]) -> Iterator[str]:
     """Yields a sentence on the later change that would be overwritten. Raises Conflict if the entity is gone."""
     subject = NOUNS[change.table]
-    subject = subject if change.table in ("account", "settings") else f"{subject} '{plain(change.name)}'"
+    if change.table not in ("account", "settings"):
+        subject = f"{subject} '{plain(change.name)}'"
     entry = _newest(newer, change.table, change.key, (change.before or {}).keys() | (change.after or {}).keys())
     if current is None and change.after is not None:
         raise _conflict(f"{subject} is not there any more", entry)
@@ -90,15 +94,20 @@ def _overwritten_reasons(change: EntityChange, current: Entity | None, newer: Se
 
 
 def _models_before(before: list[Fields], after: list[Fields], now: list[Fields]) -> list[Fields]:
-    """Returns a channel's models before the change, without those delisted and with those listed since.
+    """Returns a channel's models before the change, without those that its upstream has delisted since, and with those
+    that it has listed since.
 
     ``before`` and ``after`` are its models before and after the change.
     """
-    names_before, names_after, names_now = ({model["name"] for model in models} for models in (before, after, now))
-    delisted = names_after - names_now
+    delisted = _model_names(after) - _model_names(now)
     former = [model for model in before if not (model.get("live") and model["name"] in delisted)]
-    listed = [model for model in now if model.get("live") and model["name"] not in names_before | names_after]
+    former_names = _model_names(before) | _model_names(after)
+    listed = [model for model in now if model.get("live") and model["name"] not in former_names]
     return former + listed
+
+
+def _model_names(models: list[Fields]) -> set[str]:
+    return {model["name"] for model in models}
 
 
 def _conflict(problem: str, newer: HistoryEntry | None) -> Conflict:
