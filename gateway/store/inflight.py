@@ -1,6 +1,6 @@
 """Inflight: the file of running calls, which survives a crash, and the records of calls that ended abnormally.
 
-A call has one line when it begins, with all that is known of it, and one when it ends, with its id. The second is
+A call gets one line when it begins, with all that is known of it, and one when it ends, with its id. The second is
 written only when its record is safe from a power cut, so at any moment the call is in this file or in the log. The file
 is emptied when no call runs, and rewritten when it has grown too large.
 
@@ -30,7 +30,7 @@ LIMIT = 4 << 20
 """The size in bytes at which the file is rewritten with the calls that still run."""
 
 PROBE = 8192
-"""The number of bytes to write as a test: so many that the file needs new disk space."""
+"""The number of bytes that a probe writes: enough for the file to need new disk space."""
 
 _FLAGS = os.O_RDWR | os.O_APPEND
 
@@ -80,7 +80,7 @@ class Inflight:
             self.running[call.id] = call
 
     def probe(self) -> None:
-        """Raises OSError if the disk has no space."""
+        """Write as a test, and remove it. Raises OSError if the disk has no space."""
         with self._lock:
             self._write(b"\n" * PROBE)
             self._size -= PROBE
@@ -127,17 +127,19 @@ class Inflight:
     def close(self) -> None:
         """Close the file."""
         with self._lock:
-            self._close()
+            self._close_file()
 
     def _install(self, new: Path, newest_lines: bytes) -> None:
-        """Add the lines that were written meanwhile (unsynced, as in the old file), and put the new file in place."""
+        """Add the lines that were written meanwhile to the new file, and put it in place of the old one. These lines
+        are not synced, as they were not in the old file.
+        """
         fd = files.open_file(new, _FLAGS)
         try:
             files.write_all(fd, newest_lines)
             size = os.fstat(fd).st_size
             if os.name == "nt":  # Windows replaces no open file
                 os.close(fd)
-                self._close()
+                self._close_file()
             files.rename(new, self.path)
         except OSError:
             if os.name == "nt" and self._fd < 0:
@@ -145,11 +147,11 @@ class Inflight:
             else:
                 os.close(fd)
             raise
-        self._close()
+        self._close_file()
         self._fd = files.open_file(self.path, _FLAGS) if os.name == "nt" else fd
         self._size, self._dirty, self._torn = size, True, False
 
-    def _close(self) -> None:
+    def _close_file(self) -> None:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
@@ -169,7 +171,7 @@ class Inflight:
         self._dirty = True
 
     def _truncate(self) -> None:
-        """Remove the remains of a failed write. Nothing may be added before: a later truncation would remove it too."""
+        """Remove the remains of a failed write. Lines written after them would be lost with a later truncation."""
         if self._torn:
             os.ftruncate(self._fd, self._size)
             self._torn = False

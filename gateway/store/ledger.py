@@ -14,7 +14,7 @@ from gateway.store import files
 from gateway.store.errors import StoreDamaged, StoreTooNew
 from gateway.store.files import FORMAT, TAIL, body_of, format_of, head, is_intact, join_lines, pack
 from gateway.store.folder import ordinary
-from gateway.store.rollup import DAY, SealedSegment, coarse
+from gateway.store.rollup import DAY, SealedSegment, to_daily
 from gateway.store.segment import Segment
 
 HEAD = head("segments")
@@ -53,7 +53,7 @@ class Ledger:
         # hourly charts and windows of a month need no older hours
         before = max((segment.latest for segment in new.values()), default=0) - 40 * DAY
         new = {
-            name: coarse(segment) if segment.hourly and segment.latest < before else segment
+            name: to_daily(segment) if segment.hourly and segment.latest < before else segment
             for name, segment in new.items()
         }
         lines = [pack(i, _encode(segment)) for i, segment in enumerate(new.values(), 1)]

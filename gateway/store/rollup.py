@@ -12,7 +12,7 @@ import msgspec
 
 from gateway.domain.call import CHAT_API, LOST, NOT_UPSTREAM, REFUSED, Record, repeats, wait_of
 
-_K = TypeVar("_K")
+_SumKey = TypeVar("_SumKey")
 
 HOUR = 3_600_000
 """An hour in milliseconds. Hours and days in this file are those of UTC."""
@@ -68,13 +68,13 @@ class Counts(msgspec.Struct, array_like=True, gc=False):
     refused: int = 0
     """The number of calls that were refused before any upstream request. Daily limits do not count them."""
     aborts: int = 0
-    """The number of errors that are calls ended by the client, the owner or a stop of the gateway."""
+    """The number of errors whose calls were ended by the client, the owner or a stop of the gateway."""
     refused_ms: int = 0
     """The part of ``ms`` that belongs to refused calls, some of which waited in a queue before."""
     repeats: int = 0
     """The number of refusals without a record of their own. They are not in ``calls``, ``errors`` and ``refused``."""
     lost: int = 0
-    """The number of errors that are calls which were running when the gateway died."""
+    """The number of errors whose calls were running when the gateway died."""
     waited: int = 0
     """The part of ``ttft`` in which calls waited for a free slot, before any upstream request."""
 
@@ -88,7 +88,7 @@ class Counts(msgspec.Struct, array_like=True, gc=False):
         """Returns the number of calls that were not refused."""
         return self.calls - self.refused
 
-    def book(self, call: Countable) -> None:
+    def add(self, call: Countable) -> None:
         """Add one call."""
         self.calls += 1
         if not 200 <= call.status < 300:
@@ -98,13 +98,14 @@ class Counts(msgspec.Struct, array_like=True, gc=False):
             elif call.outcome == LOST:
                 self.lost += 1
         if call.outcome == REFUSED:
-            self._book_refusal(call)
+            self.refused += 1
+            self.refused_ms += call.ms
+            self.repeats += repeats(call.marks)
         self.input += call.input
         self.cached += call.cached
         self.output += call.output
         self.cost += call.cost
-        if call.possible:
-            self.possible += call.possible
+        self.possible += call.possible
         self.ms += call.ms
         if call.ttft is not None:
             self.ttft += call.ttft
@@ -112,13 +113,8 @@ class Counts(msgspec.Struct, array_like=True, gc=False):
             if call.marks and (wait := wait_of(call.marks)) is not None:
                 self.waited += min(wait.ms, call.ttft)
 
-    def _book_refusal(self, call: Countable) -> None:
-        self.refused += 1
-        self.refused_ms += call.ms
-        self.repeats += repeats(call.marks)
-
     def merge(self, other: "Counts") -> None:
-        """Add the sums of other calls. A loop over the fields takes twice as long."""
+        """Add the sums of other calls. A loop over the fields would take twice as long."""
         self.calls += other.calls
         self.errors += other.errors
         self.input += other.input
@@ -145,25 +141,26 @@ Table = dict[str, dict[int, Counts]]
 
 
 _Key = tuple[int, str, str, str, str, str, str]
-_PLACE: dict[str, int] = {"token": 1, "model": 2, "channel": 3, "group": 4, "app": 5, "api": 6}
+"""The start of an hour, token, model, channel, group, app and API of a call."""
+_KEY_INDEX: dict[str, int] = {"token": 1, "model": 2, "channel": 3, "group": 4, "app": 5, "api": 6}
 
 
 class Rollup:
-    """The sums of a growing segment. Adding is one dictionary look-up; tables are made on demand."""
+    """The sums of a growing segment. To add a call takes one look-up in a dictionary; tables are made on demand."""
 
     def __init__(self) -> None:
-        self._cube: dict[_Key, Counts] = {}
+        self._counts_by_key: dict[_Key, Counts] = {}
         self._last_used: dict[str, int] = {}
 
     def add(self, call: Countable) -> Counts:
         """Count one call. Returns the sums to which it was added."""
         key = call.ts // HOUR * HOUR, call.token, call.model, call.channel, call.group, call.app, call.api
-        counts = self._cube.get(key)
+        counts = self._counts_by_key.get(key)
         if counts is None:
             hour, *names = key
             token, model, channel, group, app, api = map(intern, names)  # thousands of keys have the same names
-            counts = self._cube[hour, token, model, channel, group, app, api] = Counts()
-        counts.book(call)
+            counts = self._counts_by_key[hour, token, model, channel, group, app, api] = Counts()
+        counts.add(call)
         for channel, nanos in call.possible_elsewhere.items():
             self._counts_at(call, channel).possible += nanos
         if call.ts > self._last_used.get(call.token, 0):
@@ -173,10 +170,10 @@ class Rollup:
     def _counts_at(self, call: Countable, channel: str) -> Counts:
         """Returns the sums to which the call would be added if this channel were its last one."""
         key = call.ts // HOUR * HOUR, call.token, call.model, channel, call.group, call.app, call.api
-        return self._cube.setdefault(key, Counts())
+        return self._counts_by_key.setdefault(key, Counts())
 
     def step(self, by: Dimension) -> int:
-        """Returns the length of one row of the table in milliseconds: an hour or a day."""
+        """Returns the time that a row of the table stands for, in milliseconds: an hour or a day."""
         return DAY if by == "token|model" else HOUR
 
     def table(self, by: Dimension) -> Table:
@@ -194,23 +191,23 @@ class Rollup:
         return totals
 
     def latest_by_token(self) -> dict[str, int]:
-        """Returns the start of each token's latest call."""
+        """Returns when the latest call of each token began."""
         return self._last_used
 
     def copy(self) -> "Rollup":
-        """Returns a copy of the present sums."""
+        """Returns a copy, which calls that are added later do not change."""
         copied = Rollup()
-        copied._cube = {key: msgspec.structs.replace(counts) for key, counts in self._cube.items()}
+        copied._counts_by_key = {key: msgspec.structs.replace(counts) for key, counts in self._counts_by_key.items()}
         copied._last_used = dict(self._last_used)
         return copied
 
     def _rows(self, by: Dimension) -> Iterator[tuple[int, str, Counts]]:
-        """Yields the start of an hour, a value, and sums."""
-        rows = list(self._cube.items())  # a copy: it may grow while the rows are read
+        """Yields the start of an hour, a value of the dimension, and the sums of its calls in that hour."""
+        rows = list(self._counts_by_key.items())  # a copy: it may grow while the rows are read
         if by == "token|model":
             return ((key[0], f"{key[1]}|{key[2]}", counts) for key, counts in rows)
-        place = _PLACE[by]
-        return ((key[0], str(key[place]), counts) for key, counts in rows)
+        index = _KEY_INDEX[by]
+        return ((key[0], str(key[index]), counts) for key, counts in rows)
 
 
 _STORED_NAMES = {
@@ -255,7 +252,7 @@ class SealedSegment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     """Encoded tables, decoded when a chart or a window needs them."""
 
     def step(self, by: Dimension) -> int:
-        """Returns the length of one row of the table in milliseconds: an hour or a day."""
+        """Returns the time that a row of the table stands for, in milliseconds: an hour or a day."""
         return HOUR if self.hourly and by != "token|model" else DAY
 
     def table(self, by: Dimension) -> Table:
@@ -267,7 +264,7 @@ class SealedSegment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
         return _decode_totals(self.raw_totals[by])
 
     def latest_by_token(self) -> dict[str, int]:
-        """Returns the start of each token's latest call."""
+        """Returns when the latest call of each token began."""
         return self.last_used
 
 
@@ -275,23 +272,23 @@ SegmentSums = Rollup | SealedSegment
 """The sums of one segment, which may still grow."""
 
 
-def totals_of(sums: SegmentSums) -> dict[Dimension, msgspec.Raw]:
+def encode_totals(sums: SegmentSums) -> dict[Dimension, msgspec.Raw]:
     """Returns the encoded totals of all dimensions."""
     return {by: msgspec.Raw(msgspec.json.encode(sums.totals(by))) for by in DIMENSIONS}
 
 
-def tables_of(sums: SegmentSums) -> dict[Dimension, msgspec.Raw]:
+def encode_tables(sums: SegmentSums) -> dict[Dimension, msgspec.Raw]:
     """Returns the encoded tables of all dimensions."""
     return {by: msgspec.Raw(msgspec.json.encode(sums.table(by))) for by in DIMENSIONS}
 
 
-def coarse(sealed: SealedSegment) -> SealedSegment:
-    """Returns the same sums by day instead of hour, for segments too old for an hourly chart."""
-    tables = {by: msgspec.Raw(msgspec.json.encode(by_day(sealed.table(by)))) for by in DIMENSIONS}
+def to_daily(sealed: SealedSegment) -> SealedSegment:
+    """Returns the segment with tables by day instead of hour, for a segment too old for an hourly chart."""
+    tables = {by: msgspec.Raw(msgspec.json.encode(daily_table(sealed.table(by)))) for by in DIMENSIONS}
     return msgspec.structs.replace(sealed, hourly=False, raw_tables=tables)
 
 
-def by_day(table: Table) -> Table:
+def daily_table(table: Table) -> Table:
     """Returns the sums of a table by day instead of hour."""
     days = Table()
     for value, rows in table.items():
@@ -300,7 +297,7 @@ def by_day(table: Table) -> Table:
     return days
 
 
-def _merge_into(sums: dict[_K, Counts], key: _K, counts: Counts) -> None:
+def _merge_into(sums: dict[_SumKey, Counts], key: _SumKey, counts: Counts) -> None:
     present = sums.get(key)
     if present is None:
         present = sums[key] = Counts()

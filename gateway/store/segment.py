@@ -11,7 +11,15 @@ from gateway.store import files
 from gateway.store.errors import StoreTooNew
 from gateway.store.files import CRC, FORMAT, TAIL, body_of, format_of, head, id_of, is_intact, pack, split_lines
 from gateway.store.folder import ordinary
-from gateway.store.rollup import Countable, Rollup, RollupEntry, SealedSegment, SegmentSums, tables_of, totals_of
+from gateway.store.rollup import (
+    Countable,
+    Rollup,
+    RollupEntry,
+    SealedSegment,
+    SegmentSums,
+    encode_tables,
+    encode_totals,
+)
 
 HEAD = head("calls")
 EMPTY = HEAD + TAIL
@@ -113,8 +121,8 @@ class Segment:
             end=self.end,
             hourly=True,
             last_used=dict(self.sums.latest_by_token()),
-            raw_totals=totals_of(self.sums),
-            raw_tables=tables_of(self.sums),
+            raw_totals=encode_totals(self.sums),
+            raw_tables=encode_tables(self.sums),
         )
 
     def lines(self) -> Iterator[bytes]:

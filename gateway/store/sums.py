@@ -131,7 +131,7 @@ def _call_cells(segment: Segment, by: Dimension, span: Span, step: int) -> Itera
     """Yields value, start of hour or day, and sums of each call that began in the span."""
     for call in entries(segment, span):
         counts = Counts()
-        counts.book(call)
+        counts.add(call)
         yield value_of(call, by), call.ts // step * step, counts
         for channel, nanos in call.possible_elsewhere.items():
             yield channel if by == "channel" else value_of(call, by), call.ts // step * step, Counts(possible=nanos)

@@ -13,7 +13,7 @@ from gateway.domain.units import Millis, Nanos
 from gateway.store.books import DIMENSION
 from gateway.store.files import body_of, id_of, is_intact
 from gateway.store.log import SegmentView
-from gateway.store.rollup import DIMENSIONS, Countable, Counts, Rollup, by_day
+from gateway.store.rollup import DIMENSIONS, Countable, Counts, Rollup, daily_table
 from gateway.store.segment import decode_entry
 from gateway.store.store import Store
 from gateway.store.sums import total
@@ -130,7 +130,7 @@ class _Audit:
         name = part.segment.name
         for by in DIMENSIONS:
             yield from self._compare(f"{name}: totals by {by}", part.sums.totals(by), counted.totals(by))
-            table = counted.table(by) if part.sums.step(by) == counted.step(by) else by_day(counted.table(by))
+            table = counted.table(by) if part.sums.step(by) == counted.step(by) else daily_table(counted.table(by))
             yield from self._compare(f"{name}: table by {by}", part.sums.table(by), table)
 
     def _check_call(self, call: Countable, call_id: str) -> Iterator[str]:
@@ -145,7 +145,7 @@ class _Audit:
         for scope in charged:
             for since, spent in self._spent.get(scope, {}).items():
                 if call.ts >= since:
-                    spent.book(call)
+                    spent.add(call)
 
     def _gap_before(self, name: str, first: int, last: int) -> Iterator[str]:
         """Yields a text if ids are missing before these documents, whose ids go from ``first`` to ``last``."""

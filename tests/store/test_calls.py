@@ -15,7 +15,7 @@ from gateway.domain.units import CallId, Millis, Nanos
 from gateway.domain.usage import UsageSource
 from gateway.domain.views import call_view
 from gateway.store.calls import CallLog, count_older
-from gateway.store.rollup import DAY, HOUR, SealedSegment, coarse
+from gateway.store.rollup import DAY, HOUR, SealedSegment, to_daily
 from gateway.store.search import SearchDeadline
 from gateway.store.sums import FOREVER
 from tests.store.samples import T0, busy, call_id, log_of, record, seal, segments, sums_of, where
@@ -202,7 +202,7 @@ def test_months_are_exact_also_where_sums_are_by_day(tmp_path: Path, zone: str) 
     seal(calls)
     for segment in calls.log.segments:
         if isinstance(segment.sums, SealedSegment):
-            segment.sums = coarse(segment.sums)
+            segment.sums = to_daily(segment.sums)
     for since, expected in ((0, [1, 3, 2]), (starts[1] - 1_800_000, [3, 2])):
         months: dict[int, int] = {}
         for bucket in calls.sums("group", Millis(since), Millis(FOREVER), "month").series:

@@ -35,7 +35,7 @@ def selection(query: Query = EVERYTHING) -> CallSelection:
 def added(calls: list[Record]) -> Counts:
     counts = Counts()
     for call in calls:
-        counts.book(call)
+        counts.add(call)
     return counts
 
 

@@ -15,9 +15,9 @@ from gateway.store.rollup import (
     Rollup,
     RollupEntry,
     SealedSegment,
-    coarse,
-    tables_of,
-    totals_of,
+    encode_tables,
+    encode_totals,
+    to_daily,
 )
 from gateway.store.sums import value_of
 from tests.store.samples import T0, busy, record
@@ -43,15 +43,15 @@ def sealed(sums: Rollup) -> SealedSegment:
         end=0,
         hourly=True,
         last_used=sums.latest_by_token(),
-        raw_totals=totals_of(sums),
-        raw_tables=tables_of(sums),
+        raw_totals=encode_totals(sums),
+        raw_tables=encode_tables(sums),
     )
 
 
 def test_counts_of_a_call() -> None:
     counts = Counts()
-    counts.book(record(0, status=500, cached=3, possible=9))
-    counts.book(record(1))
+    counts.add(record(0, status=500, cached=3, possible=9))
+    counts.add(record(1))
     assert (counts.calls, counts.errors, counts.cached, counts.possible, counts.cost) == (2, 1, 3, 9, 2001)
     assert (counts.ttft, counts.firsts) == (101, 1)
 
@@ -69,7 +69,7 @@ def test_counts_of_a_call() -> None:
 )
 def test_a_call_that_its_client_or_the_owner_ended_is_an_abort(outcome: Outcome, status: int, aborts: int) -> None:
     counts = Counts()
-    counts.book(record(1, status=status, outcome=outcome))
+    counts.add(record(1, status=status, outcome=outcome))
     assert (counts.calls, counts.errors, counts.aborts) == (1, int(status != 200), aborts)
     counts.merge(counts)
     assert counts.aborts == 2 * aborts
@@ -77,31 +77,31 @@ def test_a_call_that_its_client_or_the_owner_ended_is_an_abort(outcome: Outcome,
 
 def test_what_refused_calls_waited_is_counted_by_itself() -> None:
     counts = Counts()
-    counts.book(record(1, ms=8_000))
-    counts.book(record(2, ms=3_000, status=503, outcome=Outcome.REFUSED))
+    counts.add(record(1, ms=8_000))
+    counts.add(record(2, ms=3_000, status=503, outcome=Outcome.REFUSED))
     counts.merge(counts)
     assert (counts.ms, counts.refused_ms) == (22_000, 6_000)
 
 
 def test_a_lost_call_is_counted_by_itself() -> None:
     counts = Counts()
-    counts.book(record(1, status=0, outcome=Outcome.LOST))
+    counts.add(record(1, status=0, outcome=Outcome.LOST))
     counts.merge(counts)
     assert (counts.errors, counts.aborts, counts.lost) == (2, 0, 2)
 
 
 def test_what_calls_waited_for_a_place_is_counted_by_itself() -> None:
     counts = Counts()
-    counts.book(record(1, ttft=52_400, marks=("waited=52000:channel 'up' (1 call at once)",)))
-    counts.book(record(2, ttft=400))
+    counts.add(record(1, ttft=52_400, marks=("waited=52000:channel 'up' (1 call at once)",)))
+    counts.add(record(2, ttft=400))
     counts.merge(counts)
     assert (counts.ttft, counts.firsts, counts.waited) == (105_600, 4, 104_000)
 
 
 def test_refusals_for_which_another_stands_are_counted_by_themselves() -> None:
     counts = Counts()
-    counts.book(record(1))
-    counts.book(record(2, status=429, outcome=Outcome.REFUSED, marks=("repeated=6", "skipped=up")))
+    counts.add(record(1))
+    counts.add(record(2, status=429, outcome=Outcome.REFUSED, marks=("repeated=6", "skipped=up")))
     counts.merge(counts)
     assert (counts.calls, counts.refused, counts.repeats) == (4, 2, 12)
 
@@ -124,7 +124,7 @@ def test_sealing_and_writing_keeps_every_sum(by: Dimension) -> None:
 
 
 def test_hours_become_days() -> None:
-    days = coarse(sealed(rollup()))
+    days = to_daily(sealed(rollup()))
     assert days.step("token") == DAY
     assert all(start % DAY == 0 for rows in days.table("token").values() for start in rows)
     assert {value: added_rows(rows.values()) for value, rows in days.table("token").items()} == days.totals("token")
@@ -149,7 +149,7 @@ def test_a_copy_does_not_grow_with_the_original() -> None:
 def added(calls: list[RollupEntry]) -> Counts:
     counts = Counts()
     for call in calls:
-        counts.book(call)
+        counts.add(call)
     return counts
 
 

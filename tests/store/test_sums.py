@@ -72,5 +72,5 @@ def added(by: Dimension, span: Span) -> dict[str, Counts]:
             entry = RollupEntry(
                 token=call.token, model=call.model, channel=call.channel, group=call.group, app=call.app
             )
-            rows.setdefault(value_of(entry, by), Counts()).book(call)
+            rows.setdefault(value_of(entry, by), Counts()).add(call)
     return rows
