@@ -15,7 +15,7 @@ from gateway.domain.output_limit import LEAST_OUTPUT, OutputLimit, limit_of
 from gateway.domain.rawjson import Fields
 from gateway.upstream.adapter import ChannelDialect
 from gateway.upstream.call_memory import Recall
-from gateway.upstream.gemini.models import GeminiModel, row_of
+from gateway.upstream.gemini.models import GeminiModel, model_of
 from gateway.upstream.gemini.reader import ResponseReader
 from gateway.upstream.gemini.request import config_of, thinking_config, tools_of, write_contents
 from gateway.upstream.model_list import LIST_HEADERS
@@ -40,12 +40,13 @@ class GeminiDialect(ChannelDialect):
     own_names = _OWN_NAMES
 
     def prepare(self, order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> PreparedRequest:
-        parameters, row = Parameters(order, learned), row_of(served.upstream_name)
+        parameters = Parameters(order, learned)
+        model = model_of(served.upstream_name)
         try:
             client_cap = parameters.take_output_cap()
             cap = _lower_cap(client_cap if client_cap is not None else _affordable_cap(order), served)
             recall = partial(self._memory.recall, order.owner)
-            body = _body(parameters, row, cap, recall, own_cap=client_cap is None)
+            body = _body(parameters, model, cap, recall, own_cap=client_cap is None)
         except BadRequest as fault:
             raise refusal_of(channel, fault) from fault
         return PreparedRequest(
@@ -64,12 +65,12 @@ class GeminiDialect(ChannelDialect):
         cap, choices = read_caps(fields)
         if cap is not None:
             return limit_of(_lower_cap(cap, served), choices=max(1, choices))
-        budget = _thinking_budget(rawjson.maybe(fields.get("reasoning_effort")), row_of(served.upstream_name))
+        budget = _thinking_budget(rawjson.maybe(fields.get("reasoning_effort")), model_of(served.upstream_name))
         least = LEAST_OUTPUT if budget else 0
         return limit_of(None, expected=DEFAULT_OUTPUT + budget, choices=max(1, choices), minimum=least)
 
     def model_limit(self, upstream_model: str) -> int | None:
-        return row_of(upstream_model).max_output
+        return model_of(upstream_model).max_output
 
     def models_request(self, channel: Channel, after: str) -> PreparedRequest:
         """Returns the request for a page of a thousand models."""
@@ -94,9 +95,9 @@ def _path(model: str, *, stream: bool) -> str:
     return f"/{collection}/{quote(name, safe='')}:{verb}"
 
 
-def _thinking_budget(effort: object, row: GeminiModel) -> int:
+def _thinking_budget(effort: object, model: GeminiModel) -> int:
     """Returns the tokens that the request allows for thinking; 0 if it names no number."""
-    thinking = thinking_config(effort, row) if isinstance(effort, str) else None
+    thinking = thinking_config(effort, model) if isinstance(effort, str) else None
     return 0 if thinking is None else thinking.get("thinkingBudget", 0)
 
 
@@ -113,15 +114,15 @@ def _lower_cap(cap: int | None, served: ServedModel) -> int | None:
 
 
 def _body(
-    parameters: Parameters, row: GeminiModel, cap: int | None, recall: Recall, *, own_cap: bool
+    parameters: Parameters, model: GeminiModel, cap: int | None, recall: Recall, *, own_cap: bool
 ) -> dict[str, Any]:
-    """Returns the body with this output limit; ``own_cap``: the gateway chose it.
+    """Returns the body. ``cap`` is the output limit; ``own_cap`` tells that the gateway chose it.
 
     Raises BadRequest for what cannot be left out without changing the answer.
     """
     conversation = parameters.conversation
-    body = write_contents(conversation.turns, recall, row) | tools_of(conversation)
-    if config := config_of(parameters, row, cap, own_cap=own_cap):
+    body = write_contents(conversation.turns, recall, model) | tools_of(conversation)
+    if config := config_of(parameters, model, cap, own_cap=own_cap):
         body["generationConfig"] = config
     if parameters.take("parallel_tool_calls", bool) is False:
         parameters.drop("parallel_tool_calls")

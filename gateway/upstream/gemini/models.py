@@ -85,7 +85,7 @@ UNKNOWN = _older(max_output=None, thinking=GeminiThinking.NONE, logprobs=False, 
 
 
 @lru_cache(maxsize=1024)
-def row_of(upstream_model: str) -> GeminiModel:
+def model_of(upstream_model: str) -> GeminiModel:
     """Returns the row of a model, by its upstream name."""
     name = upstream_model.lower()
     return next((row for row in ROWS if any(fnmatchcase(name, pattern) for pattern in row.patterns)), UNKNOWN)

@@ -42,8 +42,8 @@ _BUDGETS = {1: 1024, 2: 8192, 3: 24576}
 """The budget of each level in tokens. They are Google's own numbers for its compatible API."""
 
 
-def config_of(parameters: Parameters, row: GeminiModel, cap: int | None, *, own_cap: bool = False) -> dict[str, Any]:
-    """Returns the ``generationConfig`` with this output limit. ``own_cap``: the gateway chose the limit."""
+def config_of(parameters: Parameters, model: GeminiModel, cap: int | None, *, own_cap: bool = False) -> dict[str, Any]:
+    """Returns the ``generationConfig``. ``cap`` is the output limit; ``own_cap`` tells that the gateway chose it."""
     choices = parameters.take("n", int)
     config: dict[str, Any] = {
         "maxOutputTokens": cap,
@@ -53,36 +53,37 @@ def config_of(parameters: Parameters, row: GeminiModel, cap: int | None, *, own_
     }
     sampling: dict[str, type[float]] = {"temperature": float, "top_p": float, "top_k": int}
     penalties: dict[str, type[float]] = {"presence_penalty": float, "frequency_penalty": float}
-    config |= _rename_values(parameters, sampling, supported=row.sampling)
-    config |= _rename_values(parameters, penalties, supported=row.penalties)
-    config |= _logprobs(parameters, row)
-    config |= _format(parameters.take_format())
-    config |= _modalities(parameters)
-    config["thinkingConfig"] = _limited_thinking(parameters, row, cap, own_cap=own_cap)
+    config |= _take_renamed(parameters, sampling, supported=model.sampling)
+    config |= _take_renamed(parameters, penalties, supported=model.penalties)
+    config |= _logprob_fields(parameters, model)
+    config |= _format_fields(parameters.take_format())
+    config |= _modality_fields(parameters)
+    config["thinkingConfig"] = _limited_thinking(parameters, model, cap, own_cap=own_cap)
     return {name: value for name, value in config.items() if value is not None}
 
 
 def _limited_thinking(
-    parameters: Parameters, row: GeminiModel, cap: int | None, *, own_cap: bool
+    parameters: Parameters, model: GeminiModel, cap: int | None, *, own_cap: bool
 ) -> dict[str, Any] | None:
-    """Returns the thinking config with a budget below the output limit, of which half is left to the answer if the
-    gateway chose it.
+    """Returns the thinking config, with a budget that is not above the output limit. If the gateway chose the limit,
+    half of it is left to the answer.
 
     The limit bounds thoughts and text together, but not every server knows that.
     """
     effort = parameters.take("reasoning_effort", str)
-    thinking = thinking_config(effort, row)
+    thinking = thinking_config(effort, model)
     if thinking is not None and cap is not None:
-        limit = cap // 2 if own_cap else cap
-        if thinking.get("thinkingBudget", 0) > limit:
-            thinking = {**thinking, "thinkingBudget": limit} if limit >= row.budget_minimal else None
+        highest_budget = cap // 2 if own_cap else cap
+        if thinking.get("thinkingBudget", 0) > highest_budget:
+            is_enough = highest_budget >= model.budget_minimal
+            thinking = {**thinking, "thinkingBudget": highest_budget} if is_enough else None
     if thinking is None and effort not in {None, "none"}:
         parameters.drop("reasoning_effort")
     return thinking
 
 
-def _rename_values(parameters: Parameters, kinds: Mapping[str, type[float]], *, supported: bool) -> dict[str, Any]:
-    """Returns the parameters of these types under Google's names, unless the model refuses them."""
+def _take_renamed(parameters: Parameters, kinds: Mapping[str, type[float]], *, supported: bool) -> dict[str, Any]:
+    """Returns the parameters of these types under Google's names. If the model does not support them, drops them."""
     values = {name: parameters.take(name, kind) for name, kind in kinds.items()}
     fields = {name: value for name, value in values.items() if value is not None}
     if supported:
@@ -97,25 +98,26 @@ def camel(name: str) -> str:
     return first + "".join(word.capitalize() for word in rest)
 
 
-def _logprobs(parameters: Parameters, row: GeminiModel) -> dict[str, Any]:
+def _logprob_fields(parameters: Parameters, model: GeminiModel) -> dict[str, Any]:
+    """Returns the fields for log probabilities. If the model does not support them, drops the parameter."""
     requested, alternatives = parameters.take("logprobs", bool), parameters.take("top_logprobs", int)
     if not requested:
         return {}
-    if not row.logprobs:
+    if not model.logprobs:
         parameters.drop("logprobs")
         return {}
     return {"responseLogprobs": True, "logprobs": alternatives}
 
 
-def _format(form: ResponseFormat) -> dict[str, Any]:
-    """Returns the form of the answer. ``responseJsonSchema`` takes any schema, ``responseSchema`` would not."""
+def _format_fields(form: ResponseFormat) -> dict[str, Any]:
+    """Returns the fields for a JSON answer. ``responseJsonSchema`` takes any schema; ``responseSchema`` would not."""
     if form.type not in JSON_FORMATS:
         return {}
     schema = {} if rawjson.is_null(form.schema) else {"responseJsonSchema": form.schema}
     return {"responseMimeType": "application/json", **schema}
 
 
-def _modalities(parameters: Parameters) -> dict[str, Any]:
+def _modality_fields(parameters: Parameters) -> dict[str, Any]:
     """Returns the modalities of the answer, unless it is only text: models that make images do so by default."""
     modalities = parameters.take("modalities", list[str]) or ["text"]
     if "audio" in modalities:
@@ -123,17 +125,17 @@ def _modalities(parameters: Parameters) -> dict[str, Any]:
     return {} if modalities == ["text"] else {"responseModalities": [word.upper() for word in modalities]}
 
 
-def thinking_config(effort: str | None, row: GeminiModel) -> dict[str, Any] | None:
+def thinking_config(effort: str | None, model: GeminiModel) -> dict[str, Any] | None:
     """Returns the thinking config of an effort; None if it is not needed, or the effort cannot be expressed."""
-    if effort is None or row.thinking is GeminiThinking.NONE or effort not in {"none", *_EFFORTS}:
+    if effort is None or model.thinking is GeminiThinking.NONE or effort not in {"none", *_EFFORTS}:
         return None
     if effort == "none":
-        level, budget = row.levels[0], row.budget_off
+        level, budget = model.levels[0], model.budget_off
     else:
         rank = _EFFORTS[effort]
-        level = next((word for word in reversed(LEVELS[: rank + 1]) if word in row.levels), row.levels[0])
-        budget = _BUDGETS.get(rank, row.budget_minimal)
-    amount = {"thinkingLevel": level} if row.thinking is GeminiThinking.LEVEL else {"thinkingBudget": budget}
+        level = next((word for word in reversed(LEVELS[: rank + 1]) if word in model.levels), model.levels[0])
+        budget = _BUDGETS.get(rank, model.budget_minimal)
+    amount = {"thinkingLevel": level} if model.thinking is GeminiThinking.LEVEL else {"thinkingBudget": budget}
     return amount if effort == "none" else {**amount, "includeThoughts": True}
 
 
@@ -146,11 +148,11 @@ _TYPES = {
     "gif": "image/gif",
     "pdf": "application/pdf",
 }
-"""Media types by the ending of an address."""
+"""Maps the ending of a URL to its media type."""
 
 
-def parts_of(parts: Iterable[TextPart | MediaPart], row: GeminiModel) -> list[Part]:
-    """Returns the parts without empty texts. Raises BadRequest for media that the model does not accept.
+def parts_of(parts: Iterable[TextPart | MediaPart], model: GeminiModel) -> list[Part]:
+    """Returns Gemini's parts, without empty texts. Raises BadRequest for media that the model does not accept.
 
     The name of a file becomes a text before it, because there is no other place for it.
     """
@@ -158,31 +160,31 @@ def parts_of(parts: Iterable[TextPart | MediaPart], row: GeminiModel) -> list[Pa
     for part in parts:
         if isinstance(part, MediaPart):
             written += [{"text": part.name}] if part.name else []
-            written.append(_media(part, row))
+            written.append(_media_part(part, model))
         elif bytes(part.raw) != b'""':
             written.append({"text": part.raw})
     return written
 
 
-def result_parts(result: ResultPart, row: GeminiModel) -> list[Part]:
+def result_parts(result: ResultPart, model: GeminiModel) -> list[Part]:
     """Returns a tool's result, and its media beside it if the model does not accept them inside.
 
     The response must be an object; ``output`` and ``error`` are the vendor's documented keys. A text stays a text, even
     if it is JSON, because otherwise its layout and large numbers would be lost.
     """
     text = join_texts((part.raw for part in result.parts if isinstance(part, TextPart)), b"")
-    media = [_media(part, row) for part in result.parts if isinstance(part, MediaPart)]
+    media = [_media_part(part, model) for part in result.parts if isinstance(part, MediaPart)]
     output = {"error" if result.failed else "output": text}
     response: Part = {"id": result.call_id, "name": TOOLS.valid_name(result.name), "response": output}
-    if not row.media_results:
+    if not model.media_results:
         return [{"functionResponse": response}, *media]
     return [{"functionResponse": {**response, "parts": media} if media else response}]
 
 
-def _media(media: MediaPart, row: GeminiModel) -> Part:
+def _media_part(media: MediaPart, model: GeminiModel) -> Part:
     if not media.url:
         return {"inlineData": {"mimeType": media.type, "data": media.data}}
-    if not row.urls:
+    if not model.urls:
         raise unsupported_param(media.where, "this model does not fetch URLs; send a base64 data: URL")
     check_address(media)
     mime_type = _TYPES.get(urlsplit(media.url).path.rpartition(".")[2].lower())
@@ -201,15 +203,15 @@ PLACEHOLDER = base64.b64encode(b"skip_thought_signature_validator").decode()
 """Google's documented signature of a call that it did not sign."""
 
 
-def write_contents(turns: Iterable[Turn], recall: Recall, row: GeminiModel) -> dict[str, Any]:
+def write_contents(turns: Iterable[Turn], recall: Recall, model: GeminiModel) -> dict[str, Any]:
     """Returns ``contents`` and ``systemInstruction``. Raises BadRequest for media that the model does not accept."""
     system: list[Part] = []
     contents: list[dict[str, Any]] = []
     for turn in turns:
         if turn.role == "system":
-            system += parts_of(turn.parts, row)
+            system += parts_of(turn.parts, model)
             continue
-        parts = _parts(turn, recall, row)
+        parts = _turn_parts(turn, recall, model)
         role = "model" if turn.role == "assistant" else "user"
         if parts and contents and contents[-1]["role"] == role:
             contents[-1]["parts"] += parts
@@ -220,21 +222,22 @@ def write_contents(turns: Iterable[Turn], recall: Recall, row: GeminiModel) -> d
     return {"contents": contents, **({"systemInstruction": {"parts": system}} if system else {})}
 
 
-def _parts(turn: Turn, recall: Recall, row: GeminiModel) -> list[Part]:
+def _turn_parts(turn: Turn, recall: Recall, model: GeminiModel) -> list[Part]:
+    """Returns the parts of a turn, which is not a system prompt."""
     if turn.role == "tool":
-        parts = [part for block in turn.blocks if isinstance(block, ResultPart) for part in result_parts(block, row)]
+        parts = [part for block in turn.blocks if isinstance(block, ResultPart) for part in result_parts(block, model)]
         return sorted(parts, key=lambda part: "functionResponse" not in part)  # results come first, without a gap
-    parts = parts_of(turn.parts, row)
-    return parts + _calls(turn.calls, recall, row) if turn.role == "assistant" else parts
+    parts = parts_of(turn.parts, model)
+    return parts + _call_parts(turn.calls, recall, model) if turn.role == "assistant" else parts
 
 
-def _calls(calls: list[CallPart], recall: Recall, row: GeminiModel) -> list[Part]:
-    """Returns the calls. Only the first of parallel ones must be signed."""
+def _call_parts(calls: list[CallPart], recall: Recall, model: GeminiModel) -> list[Part]:
+    """Returns the parts of the calls. Only the first of parallel calls must be signed."""
     parts: list[Part] = []
     for call in calls:
         part: Part = {"functionCall": {"id": call.id, "name": TOOLS.valid_name(call.name), "args": call.arguments}}
         signature = call.signature or recall(call.id).decode()
-        if not signature and row.signatures and not parts:
+        if not signature and model.signatures and not parts:
             signature = PLACEHOLDER
         if signature:
             part["thoughtSignature"] = signature
@@ -281,6 +284,9 @@ def _declaration(offer: ToolOffer) -> dict[str, Any]:
 
 
 def _has_arguments(schema: Fields) -> bool:
-    if bytes(schema.get("properties", b"{}")) != b"{}" or bytes(schema.get("additionalProperties", b""))[:1] == b"{":
+    """Returns whether a schema allows any arguments."""
+    if bytes(schema.get("properties", b"{}")) != b"{}":
+        return True
+    if bytes(schema.get("additionalProperties", b"")).startswith(b"{"):
         return True
     return not _KEYWORDS_WITHOUT_ARGUMENTS.issuperset(name for name in schema if name != "properties")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.upstream.gemini.models import LEVELS, UNKNOWN, GeminiThinking, row_of
+from gateway.upstream.gemini.models import LEVELS, UNKNOWN, GeminiThinking, model_of
 
 
 @pytest.mark.parametrize(
@@ -20,7 +20,7 @@ from gateway.upstream.gemini.models import LEVELS, UNKNOWN, GeminiThinking, row_
 def test_what_a_model_takes(
     model: str, thinking: GeminiThinking, sampling: bool, penalties: bool, signatures: bool, urls: bool
 ) -> None:
-    row = row_of(model)
+    row = model_of(model)
     assert (row.thinking, row.sampling, row.penalties) == (thinking, sampling, penalties)
     assert (row.signatures, row.urls) == (signatures, urls)
 
@@ -30,8 +30,8 @@ def test_what_a_model_takes(
     [("gemini-3.8-flash", LEVELS[1:]), ("gemini-3.6-flash", LEVELS), ("gemini-3-flash-preview", LEVELS)],
 )
 def test_levels(model: str, levels: tuple[str, ...]) -> None:
-    assert row_of(model).levels == levels
+    assert model_of(model).levels == levels
 
 
 def test_another_model_is_unknown() -> None:
-    assert row_of("gemma-3-27b-it") is UNKNOWN
+    assert model_of("gemma-3-27b-it") is UNKNOWN

@@ -14,7 +14,7 @@ from gateway.domain.conversation import MediaPart, ResultPart, TextPart
 from gateway.domain.errors import BadRequest
 from gateway.domain.order import LearnedRefusals, PreparedRequest
 from gateway.upstream.gemini.dialect import GeminiDialect
-from gateway.upstream.gemini.models import UNKNOWN, row_of
+from gateway.upstream.gemini.models import UNKNOWN, model_of
 from gateway.upstream.gemini.request import (
     PLACEHOLDER,
     config_of,
@@ -113,8 +113,8 @@ def test_a_limit_above_the_models_own_is_lowered(asked: int | None, limit: int |
     assert prepared.lowered == (sent if sent != asked else None)
 
 
-OLD, NEW, LITE = row_of("gemini-2.5-flash"), row_of("gemini-3.8-flash"), row_of("gemini-2.5-flash-lite")
-PRO, FLASH = row_of("gemini-2.5-pro"), row_of("gemini-3.6-flash")
+OLD, NEW, LITE = model_of("gemini-2.5-flash"), model_of("gemini-3.8-flash"), model_of("gemini-2.5-flash-lite")
+PRO, FLASH = model_of("gemini-2.5-pro"), model_of("gemini-3.6-flash")
 
 
 def _config(row: Any, **fields: Any) -> tuple[Any, list[str]]:
@@ -190,7 +190,7 @@ def test_the_form_of_the_answer() -> None:
     assert _config(NEW, response_format=form)[0] == expected
 
 
-OLD_CONTENTS, NEW_CONTENTS = row_of("gemini-2.5-flash"), row_of("gemini-3.8-flash")
+OLD_CONTENTS, NEW_CONTENTS = model_of("gemini-2.5-flash"), model_of("gemini-3.8-flash")
 SIGNED = {"extra_content": {"google": {"thought_signature": "U0lH"}}}
 
 
@@ -275,7 +275,7 @@ def test_names_that_do_not_fit_are_changed() -> None:
     assert contents[1]["parts"][0]["functionCall"]["name"].startswith("_1st_name_")
 
 
-OLD_PARTS, NEW_PARTS = row_of("gemini-2.0-flash"), row_of("gemini-3.8-flash")
+OLD_PARTS, NEW_PARTS = model_of("gemini-2.0-flash"), model_of("gemini-3.8-flash")
 IMAGE = MediaPart(type="image/png", data="AA", where="x")
 INLINE = {"inlineData": {"mimeType": "image/png", "data": "AA"}}
 
