@@ -93,8 +93,8 @@ _MODES = {"auto": "auto", "none": "none", "required": "required", "any": "requir
 
 
 def read_tools(fields: Fields) -> tuple[tuple[ToolOffer, ...], ToolChoice]:
-    """Returns the offered functions, and the choice among them. A choice in the legacy spelling counts if there is none
-    in the new one. Raises BadRequest.
+    """Returns the offered functions and the choice among them. A choice in the legacy spelling counts only if there is
+    none in the new one. Raises BadRequest.
     """
     tools = read_typed(_TOOLS, fields.get("tools", NULL), "tools") or []
     raw_tools = rawjson.items(fields["tools"]) if tools else []
@@ -116,15 +116,16 @@ def call_arguments(raw: bytes) -> bytes:
 def _tool_offer(tool: ChatTool | None, raw: msgspec.Raw, where: str) -> ToolOffer:
     if tool is not None and tool.function is not None and tool.type in (None, "function"):
         return _function_offer(tool.function, tool.cache_control, where)
-    kind = _kind_of(rawjson.maybe(raw))
-    why = f"'{plain(kind, 40)}' is a tool that its vendor runs, and this channel has no counterpart of it"
+    kind = _tool_kind(rawjson.maybe(raw))
     if kind in ("function", "custom"):
-        why = "only functions, with a name, can be translated"
-    raise unsupported_param(where, f"{why}; send tools of type 'function', or use a channel that takes it as it is")
+        reason = "only functions, with a name, can be translated"
+    else:
+        reason = f"'{plain(kind, 40)}' is a tool that its vendor runs, and this channel has no counterpart of it"
+    raise unsupported_param(where, f"{reason}; send tools of type 'function', or use a channel that takes it as it is")
 
 
-def _kind_of(tool: Any) -> str:
-    """Returns the kind of a tool that is no function: its type, or its only field, as Google writes it."""
+def _tool_kind(tool: Any) -> str:
+    """Returns the type of a tool that is not a function; without a type, its only field, which is Google's spelling."""
     fields = tool if isinstance(tool, dict) else {}
     kind = fields.get("type") or next(iter(fields), "")
     return kind if isinstance(kind, str) else ""
@@ -202,24 +203,23 @@ class _Message(msgspec.Struct, frozen=True, gc=False):
     """Anthropic's reasoning, as it was in an answer."""
     cache_control: msgspec.Raw = NULL
     is_error: msgspec.Raw = NULL
-    """The failure mark of a tool's result: SGLang's and Bifrost's, after Anthropic's."""
+    """Whether a tool failed, as SGLang and Bifrost mark its result, after Anthropic's API."""
     status: msgspec.Raw = NULL
-    """The same, LangChain's."""
+    """Whether a tool failed, as LangChain marks its result."""
 
 
 _ContentPart = TextPart | MediaPart | ThoughtPart
 _MESSAGE_FIELDS = frozenset(_Message.__struct_fields__)
 _RESULT_ROLES = ("tool", "function")
-"""Roles whose messages have the name of a tool. The name of a person has no counterpart."""
-
+"""Roles whose ``name`` is that of a tool. In other roles it is that of a person, and has no counterpart."""
 
 _PARTS = msgspec.json.Decoder(list[_Part])
 _MESSAGES = msgspec.json.Decoder(list[_Message])
 
 
 def finish_translation(order: Order, channel: Channel) -> Order:
-    """Returns a translated order with the overrides of the channel's owner. It is a chat completion request if the
-    channel speaks that, else it still has its conversation. Raises BadRequest.
+    """Returns a translated order with the overrides of the channel's owner. If the channel speaks chat completions, the
+    order becomes such a request; otherwise it keeps its conversation. Raises BadRequest.
     """
     if channel.overrides is not None:
         order = _with_own_tools(apply_overrides(order, channel.overrides), channel.overrides)
@@ -229,11 +229,14 @@ def finish_translation(order: Order, channel: Channel) -> Order:
 
 
 def _with_own_tools(order: Order, overrides: Overrides) -> Order:
-    """Returns the order with the owner's tools and tool choice, which are parameters of chat completions, moved into
-    its conversation.
+    """Returns the order with the owner's tools and tool choice moved from its fields into its conversation.
+
+    They replace those of the client if the owner set them. An owner's default counts only if the client sent none.
     """
     conversation = conversation_of(order)
-    owner_tools, owner_choice = read_tools({name: raw for name, raw in order.fields.items() if name in TOOL_FIELDS})
+    tool_fields = {name: raw for name, raw in order.fields.items() if name in TOOL_FIELDS}
+    other_fields = {name: raw for name, raw in order.fields.items() if name not in TOOL_FIELDS}
+    owner_tools, owner_choice = read_tools(tool_fields)
     tools, choice = conversation.tools, conversation.choice
     if "tools" in overrides.remove:
         tools = ()
@@ -243,9 +246,8 @@ def _with_own_tools(order: Order, overrides: Overrides) -> Order:
         choice = owner_choice
     elif "tool_choice" in overrides.remove:
         choice = ToolChoice()
-    fields = {name: raw for name, raw in order.fields.items() if name not in TOOL_FIELDS}
     conversation = msgspec.structs.replace(conversation, tools=tools, choice=choice)
-    return msgspec.structs.replace(order, fields=fields, conversation=conversation)
+    return msgspec.structs.replace(order, fields=other_fields, conversation=conversation)
 
 
 def translate_chat(order: Order) -> Order:
@@ -304,9 +306,10 @@ class _MessageReader:
             raise BadRequest(f"{where}.role: '{plain(role, 40)}' is not a role", param=f"{where}.role")
 
     def _assistant_blocks(self, message: _Message, parts: list[_ContentPart], where: str) -> list[Block]:
+        """Returns the thoughts, the content and the calls of a message, in this order."""
         blocks: list[Block] = []
         if message.thinking_blocks:
-            signed = tuple(filter(_is_thought, message.thinking_blocks))
+            signed = tuple(filter(_is_thinking_block, message.thinking_blocks))
             blocks.append(ThoughtPart(signed=signed, maker=SealKind.ANTHROPIC, name="messages[].thinking_blocks"))
         if not parts and not rawjson.is_null(message.refusal):
             parts = [TextPart(raw=check_text(message.refusal, f"{where}.refusal"), refusal=True)]
@@ -319,6 +322,7 @@ class _MessageReader:
         return blocks
 
     def _call_part(self, call: ChatTool, where: str) -> CallPart:
+        """Returns a call. The input of a custom tool becomes an argument of this name."""
         function, custom = call.function, call.custom
         if call.id and function is not None:
             name, arguments = function.name, call_arguments(bytes(function.arguments))
@@ -335,6 +339,7 @@ class _MessageReader:
         )
 
     def _result_part(self, message: _Message, content: list[_ContentPart], where: str) -> ResultPart:
+        """Returns the result of a tool. In the legacy spelling it belongs to the last call of the function."""
         parts = [part for part in content if not isinstance(part, ThoughtPart)]
         name, call_id = message.name or "", message.tool_call_id or ""
         if message.role == "function":
@@ -346,7 +351,7 @@ class _MessageReader:
         return ResultPart(call_id=call_id, name=name, parts=tuple(parts), failed=failed)
 
 
-def _is_thought(block: msgspec.Raw) -> bool:
+def _is_thinking_block(block: msgspec.Raw) -> bool:
     value = rawjson.maybe(block)
     return isinstance(value, dict) and value.get("type") in ("thinking", "redacted_thinking")
 

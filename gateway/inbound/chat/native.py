@@ -42,18 +42,18 @@ from gateway.upstream.tool_call_tracker import Arguments
 from gateway.upstream.usage_report import UsageReports
 
 LESSONS = 12
-"""How many templates may fail one after another before no more are learned."""
+"""How many templates may be learned in a row without a match before no more are learned."""
 PATTERN_LIMIT = 256 << 10
-"""The most bytes of a text from which a template may be learned."""
+"""The size in bytes of the longest text from which a template is learned."""
 _CONTENTLESS = (UpstreamNamed, UsageSeen, AnswerMark)
-"""Parts without content for the client."""
+"""The parts without content for the client."""
 _TEXTS = (TextPiece, ReasoningPiece, RefusalPiece, ArgumentsPiece)
 _USAGE_FIELDS = frozenset({"timings", "x_groq"})
-"""Fields with usage, beside the usual one."""
+"""Fields of a chunk that tell the usage, beside ``usage``."""
 
 
 def _check_data(data: bytes) -> None:
-    """Raises ValueError for too many elements, and for what is not UTF-8: it might pass undecoded."""
+    """Raises ValueError for too many elements, and for data that is not UTF-8, because it might pass undecoded."""
     refuse_many_elements(data, opens_logprobs=False)
     if not data.isascii():
         data.decode()
@@ -75,16 +75,18 @@ class NativeChatStream(RenderedStream):
         self._filled_choices: set[int] = set()
         """The choices with content in the last event."""
         self._part_events: list[list[AnswerEvent]] = []
-        """What the parts of the last event with content became."""
+        """The events that became of each part with content in the last event; at most two parts are kept."""
         self._template: Template | None = None
         self._lessons_left = LESSONS
         self._pattern = b""
-        """The only text of the last event, if it had nothing else: later events may differ from it in the text only."""
+        """The only text of the last event, if it had nothing else, so that later events may differ in this text only;
+        else empty.
+        """
         self._arguments: Arguments | None = None
         """The arguments that the template's texts continue; None if the texts are of another kind."""
 
     def read_answer(self, body: bytes) -> JsonObject:
-        """Returns an edited whole answer. If it is invalid, it is empty, and ``failure`` is set."""
+        """Returns the whole answer with its edits. If it is invalid, sets ``failure`` and returns an empty one."""
         self.read_whole(body, split=True)
         if self.failure:
             return {}
@@ -105,7 +107,11 @@ class NativeChatStream(RenderedStream):
         return out
 
     def _read_events(self, block: bytes) -> bytes:
-        """See ``FramedStream``. The last event may lack its blank line."""
+        """See ``FramedStream``. The last event may lack its blank line.
+
+        A template is tried on several events at once. If that fails, it is tried on one event at a time, until there is
+        another template.
+        """
         out = []
         start, several = 0, True
         while start < len(block) and not (self.failure or self.finished):
@@ -116,7 +122,7 @@ class NativeChatStream(RenderedStream):
                 out.append(run.out)
                 start += run.size
             elif self._template is not None and several:
-                several = False  # a template that failed is not tried again on several events
+                several = False
             else:
                 template = self._template
                 end = block.find(BLANK, start)
@@ -157,6 +163,7 @@ class NativeChatStream(RenderedStream):
         return out
 
     def _events_of(self, parts: Iterable[AnswerPart]) -> Iterator[AnswerEvent]:
+        """Yields the events of the parts, and notes what ``_edit`` has to know about them."""
         for part in parts:
             events = self._state.add(part)
             if isinstance(part, ToolCallPart):
@@ -200,11 +207,14 @@ class NativeChatStream(RenderedStream):
         has_usage = not rawjson.is_null(chunk.pop("usage", None)) or not _USAGE_FIELDS.isdisjoint(chunk)
         if len(choices) == 1 and not has_usage and self._lessons_left and not self._editor.changed:
             self._pattern = self._find_pattern()
+            if self._pattern:
+                calls_seen = (delta.call for delta in self._calls if delta.call is not None)
+                self._arguments = next((call.arguments for call in calls_seen), None)
         chunk["choices"] = edited
         return chunk
 
     def _find_pattern(self) -> bytes:
-        """Returns the only text of the event, if it has nothing else and more of its kind can follow; else empty."""
+        """Returns the only text of the event, if it has nothing else and similar events can follow; else empty."""
         if [len(events) for events in self._part_events] != [1]:
             return b""
         event = self._part_events[0][0]
@@ -216,7 +226,6 @@ class NativeChatStream(RenderedStream):
             return b""
         if any(delta.has_name or delta.call is None for delta in self._calls):
             return b""  # the same name once more could be another call
-        self._arguments = next((delta.call.arguments for delta in self._calls if delta.call is not None), None)
         return event.piece
 
     def _forget(self) -> None:
@@ -301,7 +310,7 @@ class _RegularChoice(msgspec.Struct, gc=False):
 
 
 class _BareRegularChoice(_RegularChoice, gc=False, forbid_unknown_fields=True):
-    """A choice with nothing that has to be screened."""
+    """A choice without further fields, which would have to be screened."""
 
 
 _ABSENT = (msgspec.UNSET,) * 4
@@ -312,7 +321,10 @@ _BARE_CHOICES = msgspec.json.Decoder(list[_BareRegularChoice])
 
 
 def _read_choices(choices: msgspec.Raw, tally: OutputCounter, screen: Screen) -> str:
-    """Count the texts of the choices. Returns the finish reason of the first one; empty if a choice is not regular."""
+    """Add the texts of regular choices to the tally. Returns the finish reason of the first one.
+
+    If a choice is not regular, adds nothing and returns an empty text.
+    """
     regular: Sequence[_RegularChoice] | None = _decode(_BARE_CHOICES, choices)
     if regular is None:
         regular = _decode(_CHOICES, choices)

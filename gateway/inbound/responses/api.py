@@ -202,7 +202,7 @@ def plan_of(request: Order, params: ResponsesFields, tools: ToolTable, order: Or
     return ResponsePlan(
         order=order,
         echo=echo_of(request, params),
-        tool=tools.tool,
+        tool=tools.client_tool,
         summary=params.summarized,
         sealed=params.sealed,
     )

@@ -223,7 +223,7 @@ class InputReader:
             raise BadRequest(f"{where}.call_id: is required", code="missing_required_parameter", param=where)
         return CallPart(
             id=item.any_call_id,
-            name=self.tools.name(ClientTool(kind, item.name or kind.value, item.namespace or "")),
+            name=self.tools.function_name(ClientTool(kind, item.name or kind.value, item.namespace or "")),
             arguments=self.transcript.arguments(_arguments(item, kind)),
             signature=self._signatures.get(item.any_call_id, ""),
         )

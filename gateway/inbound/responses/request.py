@@ -256,7 +256,7 @@ def translate_responses(order: Order, params: ResponsesFields) -> tuple[Order, T
     conversation = Conversation(
         turns=reader.transcript.turns,
         tools=tuple(tools.offers),
-        choice=tools.choice(params.tool_choice),
+        choice=tools.read_choice(params.tool_choice),
         param_names=_PARAM_NAMES,
         extras=(*_names_left_out(order.fields, tools), *reader.lost),
         marks=reader.transcript.marks,

@@ -21,7 +21,7 @@ from gateway.domain.text import plain
 from gateway.upstream.openai.request import OPENAI_TOOLS
 
 NAMESPACE_SEPARATOR = "__"
-"""Between the name of a namespace and that of its function."""
+"""It stands between the name of a namespace and that of its function."""
 
 
 class ToolKind(StrEnum):
@@ -97,7 +97,7 @@ _CLIENT_DESCRIPTIONS: Mapping[ToolKind, str] = {
 
 
 class _ToolFields(msgspec.Struct, frozen=True):
-    """What is read of a tool, or of a choice of one."""
+    """The fields of a tool, or of a choice of one, that are read."""
 
     type: str
     name: str = ""
@@ -136,28 +136,30 @@ class ToolTable:
         self.omitted: list[str] = []
         """The types of tools without a counterpart."""
         self._tools: dict[str, ClientTool] = {}
+        """Maps the name of each function to the tool that it stands for."""
         self._names: dict[ClientTool, str] = {}
+        """The same, the other way round."""
 
     def add(self, tools: Iterable[msgspec.Raw], where: str = "tools") -> None:
-        """Add tools. A tool is not offered twice. Raises BadRequest."""
+        """Add the tools of a list in the request. No tool is offered twice. Raises BadRequest."""
         for number, raw in enumerate(tools):
             place = f"{where}[{number}]"
             tool = read_typed(_TOOL, raw, place)
             if tool.type == "namespace":
                 self._add_namespace(tool, place)
             else:
-                self._add(tool, place)
+                self._add_tool(tool, place)
 
-    def tool(self, name: str) -> ClientTool:
-        """Returns the client's tool by the name of its function."""
+    def client_tool(self, name: str) -> ClientTool:
+        """Returns the tool behind a function; a name that was not offered is that of a plain function."""
         return self._tools.get(name) or ClientTool(ToolKind.FUNCTION, name)
 
-    def name(self, tool: ClientTool) -> str:
+    def function_name(self, tool: ClientTool) -> str:
         """Returns the name of a tool's function. The tool may have been offered in an earlier request only."""
         return self._names.get(tool) or _function_name(tool)
 
-    def choice(self, raw: msgspec.Raw) -> ToolChoice:
-        """Returns the choice in ``tool_choice``. Raises BadRequest."""
+    def read_choice(self, raw: msgspec.Raw) -> ToolChoice:
+        """Returns the choice that ``tool_choice`` makes among the tools. Raises BadRequest."""
         if rawjson.is_null(raw):
             return ToolChoice()
         if rawjson.is_text(raw):
@@ -171,6 +173,7 @@ class ToolTable:
         return ToolChoice(mode="named", name=name)
 
     def _read_mode(self, mode: Any) -> ToolChoice:
+        """Returns a choice that names no tool. It is empty if no tool is offered."""
         if mode not in _MODES:
             msg = f"tool_choice: must be one of {', '.join(_MODES)}, or an object"
             raise BadRequest(msg, param="tool_choice")
@@ -179,6 +182,10 @@ class ToolTable:
         return ToolChoice(mode=mode) if self.offers else ToolChoice()
 
     def _read_allowed(self, choice: _ToolFields) -> ToolChoice:
+        """Returns a choice among some of the tools. Those without a counterpart are left out.
+
+        Raises BadRequest if none is left.
+        """
         if choice.mode not in _MODES:
             msg = f"tool_choice.mode: must be one of {', '.join(_MODES)}"
             raise BadRequest(msg, param="tool_choice.mode")
@@ -201,9 +208,10 @@ class ToolTable:
             place = f"{where}.tools[{number}]"
             tool = read_typed(_TOOL, raw, place)
             description = "\n\n".join(filter(None, (namespace.description, tool.description)))
-            self._add(msgspec.structs.replace(tool, description=description or None), place, namespace.name)
+            self._add_tool(msgspec.structs.replace(tool, description=description or None), place, namespace.name)
 
-    def _add(self, tool: _ToolFields, where: str, namespace: str = "") -> None:
+    def _add_tool(self, tool: _ToolFields, where: str, namespace: str = "") -> None:
+        """Offer a tool as a function, or omit it if it has no counterpart."""
         if tool.type not in _KINDS or _runs_at_vendor(tool):
             self.omitted.append(plain(tool.type, 40))
             return
@@ -216,8 +224,9 @@ class ToolTable:
         name = _function_name(client_tool)
         if name in self._tools:  # it is of another kind or namespace
             name = OPENAI_TOOLS.valid_name(f"{name}/{kind}/{namespace}")
-        self._tools[name], self._names[client_tool] = client_tool, name
-        self.offers.append(_offer(tool, kind, name, where))
+        self._tools[name] = client_tool
+        self._names[client_tool] = name
+        self.offers.append(_tool_offer(tool, kind, name, where))
 
 
 def _function_name(tool: ClientTool) -> str:
@@ -225,7 +234,8 @@ def _function_name(tool: ClientTool) -> str:
     return OPENAI_TOOLS.valid_name(tool.namespace + NAMESPACE_SEPARATOR + tool.name) if tool.namespace else tool.name
 
 
-def _offer(tool: _ToolFields, kind: ToolKind, name: str, where: str) -> ToolOffer:
+def _tool_offer(tool: _ToolFields, kind: ToolKind, name: str, where: str) -> ToolOffer:
+    """Returns the offer of the function that stands for a tool."""
     description, parameters = tool.description or "", tool.parameters
     if kind is ToolKind.CUSTOM:
         description, parameters = _custom_description(tool), rawjson.raw(_CUSTOM_PARAMETERS)

@@ -27,7 +27,7 @@ def functions(found: ToolTable) -> list[dict[str, Any]]:
 
 
 def choice(found: ToolTable, value: Any) -> ToolChoice:
-    return found.choice(msgspec.Raw(json.dumps(value).encode()))
+    return found.read_choice(msgspec.Raw(json.dumps(value).encode()))
 
 
 def function(name: str, **fields: Any) -> dict[str, Any]:
@@ -53,8 +53,8 @@ def test_functions_of_namespaces_stay_apart() -> None:
     found = table(*spaces, function("get"))
     assert [one["name"] for one in functions(found)] == ["crm__get", "erp__get", "get"]
     assert functions(found)[0]["description"] == "about crm"
-    assert found.tool("erp__get") == ClientTool(ToolKind.FUNCTION, "get", "erp")
-    assert found.name(ClientTool(ToolKind.FUNCTION, "get", "crm")) == "crm__get"
+    assert found.client_tool("erp__get") == ClientTool(ToolKind.FUNCTION, "get", "erp")
+    assert found.function_name(ClientTool(ToolKind.FUNCTION, "get", "crm")) == "crm__get"
 
 
 def test_a_long_name_of_a_namespace_is_shortened_the_same_way_always() -> None:
@@ -63,8 +63,8 @@ def test_a_long_name_of_a_namespace_is_shortened_the_same_way_always() -> None:
     names = [one["name"] for one in functions(found)]
     assert [len(name) for name in names] == [64, 64]
     assert names[0] != names[1]
-    assert found.tool(names[1]).name == "put"
-    assert ToolTable().name(ClientTool(ToolKind.FUNCTION, "get", "n" * 60)) == names[0]
+    assert found.client_tool(names[1]).name == "put"
+    assert ToolTable().function_name(ClientTool(ToolKind.FUNCTION, "get", "n" * 60)) == names[0]
 
 
 def test_a_function_that_spells_like_one_of_a_namespace_gets_a_name_of_its_own() -> None:
@@ -72,7 +72,7 @@ def test_a_function_that_spells_like_one_of_a_namespace_gets_a_name_of_its_own()
     first, second = (one["name"] for one in functions(found))
     assert first == "a__b"
     assert second != first
-    assert found.tool(second) == ClientTool(ToolKind.FUNCTION, "b", "a")
+    assert found.client_tool(second) == ClientTool(ToolKind.FUNCTION, "b", "a")
 
 
 def test_a_custom_tool_becomes_a_function_that_says_its_grammar() -> None:
@@ -85,7 +85,7 @@ def test_a_custom_tool_becomes_a_function_that_says_its_grammar() -> None:
 def test_a_search_that_the_client_runs_is_a_function() -> None:
     found = table(SEARCH)
     assert functions(found) == [{"name": "tool_search", "description": "finds", "parameters": {"type": "object"}}]
-    assert found.tool("tool_search").kind is ToolKind.TOOL_SEARCH
+    assert found.client_tool("tool_search").kind is ToolKind.TOOL_SEARCH
 
 
 @pytest.mark.parametrize("kind", ["web_search", "web_search_preview", "file_search", "code_interpreter", "mcp"])
@@ -110,7 +110,7 @@ def test_required_with_none_but_the_vendors_tools_is_refused() -> None:
 def test_shells_and_patches_have_their_documented_arguments() -> None:
     found = table({"type": "local_shell"}, {"type": "shell"}, {"type": "apply_patch"})
     assert [one["parameters"]["required"] for one in functions(found)] == [["command"], ["commands"], ["type", "path"]]
-    assert found.tool("shell").kind is ToolKind.SHELL
+    assert found.client_tool("shell").kind is ToolKind.SHELL
 
 
 def test_a_shell_in_the_vendors_container_is_left_out() -> None:
