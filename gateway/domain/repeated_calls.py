@@ -15,32 +15,35 @@ def repeated_calls(calls: Iterable[CallView]) -> Mapping[str, str]:
     unrepeated: dict[tuple[object, ...], list[CallView]] = {}
     for call in sorted(calls, key=lambda call: call.id):
         if call.retry:
-            candidates = unrepeated.get((*_common(call), call.retry - 1), [])
-            previous = next(
-                (candidate for candidate in reversed(candidates) if _ended_shortly_before(candidate, call)), None
-            )
+            candidates = unrepeated.get(_attempt_key(call, call.retry - 1), [])
+            previous = _previous_attempt(call, candidates)
             if previous is not None:
                 candidates.remove(previous)
                 repeated_ids[call.id] = previous.id
         if not 200 <= call.status < 300:
-            unrepeated.setdefault((*_common(call), call.retry), []).append(call)
+            unrepeated.setdefault(_attempt_key(call, call.retry), []).append(call)
     return repeated_ids
 
 
 def earlier_attempts(call: CallView, calls: Iterable[CallView]) -> Sequence[CallView]:
     """Returns the calls that this one repeats, newest first, as far as they are among these calls."""
     by_id = {other.id: other for other in calls} | {call.id: call}
-    repeated_ids, attempts = repeated_calls(by_id.values()), []
+    repeated_ids = repeated_calls(by_id.values())
+    attempts: list[CallView] = []
     while (earlier := repeated_ids.get(call.id)) is not None:
         call = by_id[earlier]
         attempts.append(call)
     return attempts
 
 
-def _common(call: CallView) -> tuple[str, str, str, str]:
-    return call.token_id, call.app, call.api, call.model
+def _attempt_key(call: CallView, number: int) -> tuple[object, ...]:
+    """Returns what the call has in common with the attempt of this number, if its SDK made both."""
+    return call.token_id, call.app, call.api, call.model, number
 
 
-def _ended_shortly_before(before: CallView, call: CallView) -> bool:
-    """Returns whether a call ended at most two minutes before the next one. SDKs wait up to one minute."""
-    return 0 <= call.time_ms - (before.time_ms + before.duration_ms) <= 120_000
+def _previous_attempt(call: CallView, candidates: Sequence[CallView]) -> CallView | None:
+    """Returns the latest candidate that ended at most two minutes before the call. SDKs wait up to one minute."""
+    for candidate in reversed(candidates):
+        if 0 <= call.time_ms - (candidate.time_ms + candidate.duration_ms) <= 120_000:
+            return candidate
+    return None

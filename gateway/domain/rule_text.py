@@ -11,8 +11,12 @@ from typing import Any, Final
 from gateway.domain.errors import BadRequest
 from gateway.domain.human_values import parse_price_hours, parse_tier, tier_text
 from gateway.domain.money import parse_price, typed_dollars
-from gateway.domain.price import RATE_NAMES, VARIANTS, PriceRule
+from gateway.domain.price import RATE_NAMES, VARIANTS, PriceRule, Tier
+from gateway.domain.price_hours import PriceHours
 from gateway.domain.units import Millis, Nanos
+
+MINUTE_MS = 60_000
+DAY_MS = 24 * 60 * MINUTE_MS
 
 _AMOUNTS: Final = {
     "cached": "cached_input",
@@ -38,29 +42,27 @@ def rates_text(rates: Mapping[str, Nanos]) -> str:
 
 def parse_rule(text: str) -> PriceRule:
     """Returns the rule in a text. Raises BadRequest."""
-    conditions, equals, amounts = text.partition("=")
-    input_output, *words = amounts.split() or [""]
+    conditions, equals, amounts_text = text.partition("=")
+    input_output, *words = amounts_text.split() or [""]
     input_amount, slash, output_amount = input_output.partition("/")
     if not equals or not slash:
         raise BadRequest(
             f"{text.strip()!r} is not a rule such as 'mon-fri 01:00-04:00 UTC = 5/20', which is input/output"
         )
-    fields: dict[str, Any] = {
-        "input": parse_price(input_amount),
-        "output": parse_price(output_amount),
-        "extras": {},
-        "tiers": (),
-    }
+    amounts: dict[str, Any] = {"input": parse_price(input_amount), "output": parse_price(output_amount)}
+    tiers: list[Tier] = []
+    extras: dict[str, Nanos] = {}
     for word in words:
         name, _, value = word.partition("=")
         if name in _AMOUNTS:
-            fields[_AMOUNTS[name]] = parse_price(value)
+            amounts[_AMOUNTS[name]] = parse_price(value)
         elif "/" in value:
-            fields["tiers"] = (*fields["tiers"], parse_tier(word))
+            tiers.append(parse_tier(word))
         else:
-            fields["extras"] |= [parse_rate(word)]
-    fields["tiers"] = tuple(sorted(fields["tiers"], key=lambda tier: tier.above))
-    return PriceRule(**fields, **_conditions(conditions))
+            rate, nanos = parse_rate(word)
+            extras[rate] = nanos
+    tiers.sort(key=lambda tier: tier.above)
+    return PriceRule(**amounts, tiers=tuple(tiers), extras=extras, **_parse_conditions(conditions))
 
 
 def rule_text(rule: PriceRule) -> str:
@@ -76,7 +78,7 @@ def rule_text(rule: PriceRule) -> str:
 
 
 def parse_moment(text: str) -> Millis:
-    """Returns the minute of a text such as ``2026-12-01`` or ``2026-12-01T08:30+01:00``, which is UTC by default.
+    """Returns the start of the minute in a text such as ``2026-12-01`` or ``2026-12-01T08:30+01:00``; default: UTC.
 
     Raises BadRequest.
     """
@@ -84,29 +86,31 @@ def parse_moment(text: str) -> Millis:
         moment = datetime.fromisoformat(text.strip())
     except ValueError:
         raise BadRequest(f"{text.strip()!r} is not a day such as 2026-12-01") from None
-    return Millis(
-        round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000) // 60_000 * 60_000
-    )
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return Millis(round(moment.timestamp() * 1000) // MINUTE_MS * MINUTE_MS)
 
 
 def _written_moment(moment: Millis) -> str:
     utc = datetime.fromtimestamp(moment / 1000, UTC)
-    return f"{utc:%Y-%m-%d}" if moment % 86_400_000 == 0 else f"{utc:%Y-%m-%dT%H:%M}"
+    return f"{utc:%Y-%m-%d}" if moment % DAY_MS == 0 else f"{utc:%Y-%m-%dT%H:%M}"
 
 
-def _conditions(text: str) -> dict[str, Any]:
+def _parse_conditions(text: str) -> dict[str, Any]:
     """Returns the conditions of a rule by the names of its fields. Raises BadRequest."""
-    conditions: dict[str, Any] = {"during": ()}
+    conditions: dict[str, Any] = {}
+    hours: list[PriceHours] = []
     for part in filter(None, map(str.strip, text.split(", "))):
-        if part.lower().removesuffix(" processing") in VARIANTS:
-            conditions["variant"] = part.lower().removesuffix(" processing")
+        variant = part.lower().removesuffix(" processing")
+        if variant in VARIANTS:
+            conditions["variant"] = variant
         elif part.lower().startswith("from "):
             conditions["since"] = parse_moment(part[len("from ") :].removesuffix(" UTC"))
         else:
-            conditions["during"] = (*conditions["during"], parse_price_hours(part))
-    if not conditions["during"] and len(conditions) == 1:
+            hours.append(parse_price_hours(part))
+    if not conditions and not hours:
         raise BadRequest(
             "a rule needs hours such as 'mon-fri 01:00-04:00 UTC', a day such as 'from 2026-12-01', or "
             f"one of {', '.join(VARIANTS)}, before its '='"
         )
-    return conditions
+    return {**conditions, "during": tuple(hours)}
