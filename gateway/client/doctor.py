@@ -30,6 +30,7 @@ from gateway.domain.human_values import brief_multiplier, count_text
 from gateway.domain.key_owners import hint
 from gateway.domain.money import brief_dollars, dollars
 from gateway.domain.patterns import is_embedding_model
+from gateway.domain.price_view import PriceView
 from gateway.domain.text import plain, word
 from gateway.domain.units import MILLION, Nanos
 from gateway.domain.views import Step, TokenView
@@ -49,7 +50,7 @@ class CheckFailed(Exception):
 
 
 class Case:
-    """The call to examine. The checks fill in what they find out, for the checks after them."""
+    """The call to examine. Each check fills in what later checks need; the first failure skips those."""
 
     def __init__(self, client: ControlClient, *, key: str, token: str, model: str, api: str = "") -> None:
         self.client = client
@@ -99,7 +100,8 @@ async def examine_call(
     of ``model`` is the first model that the token sees, embedding models last. ``api`` is a name in ``TESTED``; the
     default is the one that suits the model.
     """
-    case, failed = Case(client, key=key, token=token, model=model, api=api), False
+    case = Case(client, key=key, token=token, model=model, api=api)
+    failed = False
     for name, check in CHECKS:
         if failed:
             yield Step(name=name, result="skipped", text="skipped; fix the failure above first")
@@ -180,14 +182,16 @@ async def check_model(case: Case) -> str:
 
 async def _why(case: Case, api: str) -> Why:
     """Returns what the gateway would do with a test call of this API."""
-    token, streams = case.token.id if case.token is not None else case.key, bool(TESTED[api].end_marks)
+    token = case.token.id if case.token is not None else case.key
+    streams = bool(TESTED[api].end_marks)
     size = {"prompt_tokens": INPUT_BOUND} | ({"max_tokens": OUTPUT_CAP} if streams else {})
     return await case.client.why(token, case.model, stream=streams, api=api if api != CHAT_API else None, **size)
 
 
 def _model_to_test(case: Case, names: list[str]) -> str:
-    """Returns the first model that suits the API, else the first of all; empty if there are none. Raises CheckFailed if
-    the API is for embeddings and no model is.
+    """Returns the first of the models that suits the API, else the first of all; empty if there are none.
+
+    Raises CheckFailed if the API is for embeddings and no model is.
     """
     embeds = case.api == EMBEDDINGS
     suitable = [name for name in names if is_embedding_model(name) == embeds]
@@ -212,7 +216,7 @@ async def _choose_token(case: Case) -> TokenView:
     return last_used_token(usable)
 
 
-_LIMITS = {"concurrent": "calls at once", "streams": "streams at once"}
+_LIMIT_NOUNS = {"concurrent": "calls at once", "streams": "streams at once"}
 
 
 async def check_quota(case: Case) -> str | Step:
@@ -225,15 +229,25 @@ async def check_quota(case: Case) -> str | Step:
         text = f"'{plain(case.model)}' has no price: calls are counted but not charged, and no budget stops them"
         fix = f"'tollkeeper price set {word(case.model)} --like OTHER', or give it amounts of its own"
         return Step(name="", result="warning", text=text, fix=fix)
-    if price.free or not case.why.multiplier:
-        return f"'{plain(case.model)}' is free" + ("" if price.free else f" in group '{plain(case.why.group)}'")
-    charged = [Nanos(nanos * case.why.multiplier // MILLION) for nanos in (price.input_nanos, price.output_nanos)]
-    origin = f", the price of '{plain(price.inherited_from)}'" if price.inherited_from else ""
-    if case.why.multiplier != MILLION:
-        origin += f", {brief_multiplier(case.why.multiplier)} in group '{plain(case.why.group)}'"
-    held = "" if case.why.hold_nanos is None else f"; a test call holds {dollars(case.why.hold_nanos)}"
-    held += f"; a million tokens cost {' and '.join(map(brief_dollars, charged))} (input, output)"
-    return f"{left_text(case.why)}{held}{origin}"
+    if price.free:
+        return f"'{plain(case.model)}' is free"
+    if not case.why.multiplier:
+        return f"'{plain(case.model)}' is free in group '{plain(case.why.group)}'"
+    texts = [left_text(case.why)]
+    if case.why.hold_nanos is not None:
+        texts.append(f"a test call holds {dollars(case.why.hold_nanos)}")
+    return "; ".join([*texts, _cost_text(case.why, price)])
+
+
+def _cost_text(why: Why, price: PriceView) -> str:
+    """Returns what a million tokens cost, and which price and which multiplier that comes from."""
+    costs = [Nanos(nanos * why.multiplier // MILLION) for nanos in (price.input_nanos, price.output_nanos)]
+    texts = [f"a million tokens cost {' and '.join(map(brief_dollars, costs))} (input, output)"]
+    if price.inherited_from:
+        texts.append(f"the price of '{plain(price.inherited_from)}'")
+    if why.multiplier != MILLION:
+        texts.append(f"{brief_multiplier(why.multiplier)} in group '{plain(why.group)}'")
+    return ", ".join(texts)
 
 
 async def check_limits(case: Case) -> str:
@@ -257,30 +271,31 @@ async def check_channels(case: Case) -> str:
     ready = list(dict.fromkeys(route.channel for route in routes if not route.passed))
     if not ready:
         return case.why.message
-    others = [
-        f"; {plain(route.channel)} does not ({plain(route.passed)})" for route in routes if route.channel not in ready
+    texts = [f"{', '.join(map(plain, ready))} accept{'s' * (len(ready) == 1)} calls"]
+    texts += [
+        f"{plain(route.channel)} does not ({plain(route.passed)})" for route in routes if route.channel not in ready
     ]
-    return f"{', '.join(map(plain, ready))} accept{'s' * (len(ready) == 1)} calls{''.join(dict.fromkeys(others))}"
+    return "; ".join(dict.fromkeys(texts))
 
 
 async def check_calls(case: Case) -> str:
     """Make a plain call, and a streamed one if the API has streams."""
-    whole = await case.client.call(await case.public.plain_call(case.model, case.api))
+    plain_call = await case.client.call(await case.public.plain_call(case.model, case.api))
     if not TESTED[case.api].end_marks:
         return (
-            f"a call for {case.api} took {whole.duration_ms} ms, by channel '{whole.channel}', "
-            f"for {dollars(whole.cost_nanos)}"
+            f"a call for {case.api} took {plain_call.duration_ms} ms, by channel '{plain_call.channel}', "
+            f"for {dollars(plain_call.cost_nanos)}"
         )
-    plain_text = f"a plain call took {whole.duration_ms} ms"
+    plain_text = f"a plain call took {plain_call.duration_ms} ms"
     try:
         call_id = await case.public.streamed_call(case.model, case.api)
     except RateLimited as error:
         if error.code != RateLimited.default_code:
             raise
-        cost = dollars(whole.cost_nanos)
-        return f"{plain_text}, by channel '{whole.channel}', for {cost}; a limit does not allow a second call yet"
+        cost = dollars(plain_call.cost_nanos)
+        return f"{plain_text}, by channel '{plain_call.channel}', for {cost}; a limit does not allow a second call yet"
     streamed = await case.client.call(call_id)
-    cost = dollars(whole.cost_nanos + streamed.cost_nanos)
+    cost = dollars(plain_call.cost_nanos + streamed.cost_nanos)
     return (
         f"{plain_text}, a streamed one {streamed.duration_ms} ms, by channel '{streamed.channel}', for {cost} together"
     )
@@ -297,7 +312,7 @@ def _obstacle_error(obstacle: Obstacle) -> CheckFailed:
 
 
 def _remaining_text(limit: LimitView) -> str:
-    return f"{limit.left:,} of {count_text(limit.limit, _LIMITS.get(limit.name, plain(limit.name)))} left"
+    return f"{limit.left:,} of {count_text(limit.limit, _LIMIT_NOUNS.get(limit.name, plain(limit.name)))} left"
 
 
 CHECKS: tuple[tuple[str, Check], ...] = (
