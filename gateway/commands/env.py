@@ -73,24 +73,19 @@ def env(
     """
     shell_kind = SHELLS[shell] if shell else _own_shell()
     secret = _read_key(key)
-    with _print_key_on_failure(secret if key == "-" else ""):
+    piped_key = secret if key == "-" else ""
+    with _print_key_on_failure(piped_key):
         if app is None and (model or only):
             raise click.UsageError("--model and --only need --for", click.get_current_context())
         secret = _check_key(secret, token, is_option=key is not None)
-        note = "" if secret or app else _key_note(token)
-        if app is not None:
-            chosen = _choose_snippets(_snippets(app, secret, token, model), only, app)
-            _print_guide(chosen, shell_kind, as_json=as_json)
-            printed = "\n".join(snippet.lines(shell_kind) for snippet in chosen)
-            if not secret:
-                note = _app_key_note(printed, app, token, only)
-            elif key == "-" and secret not in printed:  # a pipe cannot be read again
-                note = f"the printed settings do not contain the key; save it now: {secret}"
-        elif as_json:
-            out_json({URL_VARIABLE: _address(), KEY_VARIABLE: secret or None})
+        if app is None:
+            note = "" if secret else _key_note(token)
+            _print_variables(secret, shell_kind, as_json=as_json)
         else:
-            for line in environment(_address(), secret, shell_kind).splitlines():
-                out(f"# {line}" if KEY_VARIABLE in line and not secret else line)
+            snippets = _choose_snippets(_snippets(app, secret, token, model), only, app)
+            _print_guide(snippets, shell_kind, as_json=as_json)
+            settings = "\n".join(snippet.lines(shell_kind) for snippet in snippets)
+            note = _piped_key_note(settings, piped_key) if secret else _app_key_note(settings, app, token, only)
     if note:
         notify(note)
 
@@ -121,7 +116,7 @@ def _snippets(app: str, key: str, token: str | None, model: str | None) -> Seque
     """Returns the settings of an app, with the models that the token sees."""
     program = find_app(app)
 
-    async def work(client: ControlClient) -> tuple[Sequence[ModelView], str]:
+    async def fetch_models(client: ControlClient) -> tuple[Sequence[ModelView], str]:
         token_id = (await _choose_token(client, key, token, app)).id
         models = await client.models(token_id)
         if model:
@@ -129,8 +124,8 @@ def _snippets(app: str, key: str, token: str | None, model: str | None) -> Seque
         choice = await find_model(client, [view.name for view in models], family=program.family, token=token_id)
         return models, choice.model
 
-    models, first = run(work)
-    return program.guide(target_of(models, base_url=_address(), key=key, model=first))
+    models, first_model = run(fetch_models)
+    return program.guide(target_of(models, base_url=_address(), key=key, model=first_model))
 
 
 def _choose_snippets(snippets: Sequence[Snippet], only: str | None, app: str) -> Sequence[Snippet]:
@@ -161,19 +156,30 @@ async def _choose_token(client: ControlClient, key: str, name: str | None, app: 
         return tokens[0]
     if not tokens:
         raise Quit("no tokens yet; create one: tollkeeper token add NAME", Exit.NOT_FOUND)
-    own = [token for token in tokens if token.name == app]
-    return own[0] if own else last_used_token([token for token in tokens if token.state == "active"] or tokens)
+    named_like_app = [token for token in tokens if token.name == app]
+    active = [token for token in tokens if token.state == "active"]
+    return named_like_app[0] if named_like_app else last_used_token(active or tokens)
+
+
+def _print_variables(key: str, shell: Shell, *, as_json: bool) -> None:
+    """Print the base URL and the key as an SDK reads them; without a key, the line of the key is a comment."""
+    if as_json:
+        out_json({URL_VARIABLE: _address(), KEY_VARIABLE: key or None})
+        return
+    for line in environment(_address(), key, shell).splitlines():
+        out(f"# {line}" if KEY_VARIABLE in line and not key else line)
 
 
 def _print_guide(snippets: Sequence[Snippet], shell: Shell, *, as_json: bool) -> None:
+    """Print where each snippet goes to stderr, and its lines to stdout."""
     parts = [(snippet.where, snippet.lines(shell)) for snippet in snippets]
     if as_json:
         out_json([{"where": where, "text": text} for where, text in parts])
         return
-    only_variables = bool(snippets[0].variables) and not on_terminal()
-    for at, (where, text) in enumerate(parts):
+    for_eval = bool(snippets[0].variables) and not on_terminal()
+    for number, (where, text) in enumerate(parts):
         notify(f"\N{RIGHTWARDS ARROW} {where}:")
-        commented = only_variables and at > 0  # else eval "$(tollkeeper env …)" would run them
+        commented = for_eval and number > 0  # else eval "$(tollkeeper env …)" would run them
         out("\n".join(f"# {line}".rstrip() for line in text.splitlines()) if commented else text)
 
 
@@ -208,8 +214,9 @@ def _check_key(key: str, token: str | None, *, is_option: bool) -> str:
 
 
 def _address() -> str:
-    """Returns the running server's base URL, else the one that a server would have: the configured one, else the
-    last.
+    """Returns the base URL of the running server. If none runs, returns the configured one, else the last one.
+
+    Raises Quit if the port is not known before the server starts.
     """
     try:
         address = run(lambda client: client.status(), running=True).address
@@ -229,11 +236,20 @@ def _address() -> str:
     return f"http://{host}:{config.port}/v1"
 
 
-def _app_key_note(printed: str, app: str, token: str | None, only: str | None) -> str:
-    """Returns a note on how to get a key, for output that has a placeholder instead of it, or does not need it."""
-    exists = token is not None or app in [view.name for view in run(lambda client: client.tokens())]
-    create = f"tollkeeper token {'rotate' if exists else 'add'} {word(token or app)}"
-    if PLACEHOLDER_KEY in printed:
+def _piped_key_note(settings: str, piped_key: str) -> str:
+    """Returns a note with the key that was read from a pipe, if the printed settings lack it, because a pipe cannot be
+    read again.
+    """
+    if not piped_key or piped_key in settings:
+        return ""
+    return f"the printed settings do not contain the key; save it now: {piped_key}"
+
+
+def _app_key_note(settings: str, app: str, token: str | None, only: str | None) -> str:
+    """Returns a note on how to get a key, for settings that have a placeholder instead of it, or do not need it."""
+    token_exists = token is not None or app in [view.name for view in run(lambda client: client.tokens())]
+    create = f"tollkeeper token {'rotate' if token_exists else 'add'} {word(token or app)}"
+    if PLACEHOLDER_KEY in settings:
         command = f"{create} | tollkeeper env --for {word(app)} --key -"
         return f"{PLACEHOLDER_KEY} stands for the key, which is not stored; with a new key: {command}"
     return "" if only else f"the key is not stored; for a new one: {create}"

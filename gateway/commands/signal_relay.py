@@ -13,7 +13,8 @@ from typing import Any, Self
 from gateway.commands.exit_codes import Exit, Quit
 from gateway.domain.text import plain
 
-FORWARDED = ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2")
+FROM_OTHERS = ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2")
+"""Other processes send these to us only."""
 FROM_KEYBOARD = ("SIGINT", "SIGQUIT", "SIGTSTP")
 """The terminal sends these to the program as well as to us. We stop only when the program has stopped."""
 
@@ -31,10 +32,10 @@ class SignalRelay:
         self._previous_handlers: dict[int, Any] = {}
 
     def __enter__(self) -> Self:
-        names = (name for name in (*FORWARDED, *FROM_KEYBOARD) if hasattr(signal, name))  # Windows has few
-        self._previous_handlers = {
-            getattr(signal, name): signal.signal(getattr(signal, name), self._forward) for name in names
-        }
+        for name in (*FROM_OTHERS, *FROM_KEYBOARD):
+            number = getattr(signal, name, None)  # Windows has few of them
+            if number is not None:
+                self._previous_handlers[number] = signal.signal(number, self._forward)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -49,18 +50,19 @@ class SignalRelay:
         try:
             self._child = subprocess.Popen(command, env=environment)
         except OSError as error:
-            raise Quit(
-                f"'{plain(command[0])}' could not be started: {_start_failure(command[0], error)}", Exit.FAILED
-            ) from error
+            reason = _start_failure(command[0], error)
+            raise Quit(f"'{plain(command[0])}' could not be started: {reason}", Exit.FAILED) from error
         for number in self._pending:
             self._forward(number, None)
         code = _wait(self._child)
-        return 128 - code if code < 0 else code
+        return code if code >= 0 else 128 - code  # it is minus the number of a signal
 
     def _forward(self, number: int, _frame: FrameType | None) -> None:
         if self._child is None:
             self._pending.append(number)
-        elif not (signal.Signals(number).name in FROM_KEYBOARD and _in_foreground()):
+            return
+        sent_by_terminal = signal.Signals(number).name in FROM_KEYBOARD and _in_foreground()
+        if not sent_by_terminal:
             with suppress(OSError):
                 self._child.send_signal(number)
 
@@ -77,7 +79,7 @@ def _start_failure(program: str, error: OSError) -> str:
     return error.strerror or str(error)
 
 
-def _wait(child: "subprocess.Popen[bytes]") -> int:
+def _wait(child: subprocess.Popen[bytes]) -> int:
     """Returns the exit code. When the program is stopped (Ctrl-Z), this process stops too, so that the shell gets the
     terminal back.
     """

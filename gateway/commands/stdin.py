@@ -8,6 +8,11 @@ import click
 
 from gateway.commands.output import notify
 
+PROMPT_LIMIT = 32 << 20
+"""The size in bytes of the longest prompt. The gateway accepts no larger request."""
+SECRET_LIMIT = 16 << 10
+"""The size in bytes of the longest line with a secret."""
+
 
 def on_terminal() -> bool:
     """Returns whether stdin is a terminal."""
@@ -22,14 +27,14 @@ def has_unread_pipe() -> bool:
 
         handle = sys.stdin.fileno()
         is_pipe = stat.S_ISFIFO(os.fstat(handle).st_mode)
-        unread = fcntl.ioctl(handle, termios.FIONREAD, bytes(4)) if is_pipe else b""  # the number of bytes
+        unread_count = fcntl.ioctl(handle, termios.FIONREAD, bytes(4)) if is_pipe else b""  # a C integer
     except (ImportError, OSError, ValueError, AttributeError):  # Windows, or stdin is closed
         return False
-    return any(unread)
+    return any(unread_count)
 
 
 def read_bytes(limit: int) -> bytes:
-    """Returns at most ``limit`` bytes: stdin may never end. Returns none if stdin is closed."""
+    """Returns at most ``limit`` bytes, because stdin may never end; empty if stdin is closed."""
     return b"" if sys.stdin is None else sys.stdin.buffer.read(limit)
 
 
@@ -38,8 +43,8 @@ def read_prompt() -> str:
 
     Raises UsageError if it is longer than any prompt.
     """
-    data = read_bytes((32 << 20) + 1)
-    if len(data) > 32 << 20:  # the gateway accepts no larger request
+    data = read_bytes(PROMPT_LIMIT + 1)
+    if len(data) > PROMPT_LIMIT:
         raise click.UsageError("stdin has more than 32 MiB, too much for a prompt")
     try:
         return data.decode()
@@ -50,19 +55,19 @@ def read_prompt() -> str:
         return data.decode(errors="replace")
 
 
-def read_secret(what: str, otherwise: str) -> str:
-    """Returns one line. On a terminal, it is typed without an echo.
+def read_secret(option: str, advice: str) -> str:
+    """Returns one line, the value of an option such as ``key``. On a terminal, it is typed without an echo.
 
-    Raises BadParameter if it is empty; the error ends with ``otherwise``, which says what else the user can do.
+    Raises BadParameter if it is empty; the error ends with ``advice``, which says what else the user can do.
     """
     if on_terminal():
-        typed = str(click.prompt(what, default="", show_default=False, hide_input=True, err=True))
+        secret = str(click.prompt(option, default="", show_default=False, hide_input=True, err=True))
     else:
-        line = b"" if sys.stdin is None else sys.stdin.buffer.readline(16_385)
-        if len(line) > 16_384:
-            text = f"stdin has a line of more than 16 KiB, too long for a {what}"
-            raise click.BadParameter(text, param_hint=f"--{what}")
-        typed = line.decode(errors="replace")
-    if not typed.strip():
-        raise click.BadParameter(f"stdin has no {what}; nothing was changed; {otherwise}", param_hint=f"--{what}")
-    return typed.strip()
+        line = b"" if sys.stdin is None else sys.stdin.buffer.readline(SECRET_LIMIT + 1)
+        if len(line) > SECRET_LIMIT:
+            text = f"stdin has a line of more than 16 KiB, too long for a {option}"
+            raise click.BadParameter(text, param_hint=f"--{option}")
+        secret = line.decode(errors="replace")
+    if not secret.strip():
+        raise click.BadParameter(f"stdin has no {option}; nothing was changed; {advice}", param_hint=f"--{option}")
+    return secret.strip()
