@@ -9,6 +9,7 @@ import heapq
 import re
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
+from itertools import islice
 
 import msgspec
 from textual.command import DiscoveryHit, Hit, Hits, Provider
@@ -33,11 +34,13 @@ Run = Callable[[], Awaitable[None] | None]
 
 
 class PaletteEntry(msgspec.Struct, frozen=True):
-    """An entry of the palette. ``about`` describes it; ``run`` is called when it is chosen."""
+    """An entry of the palette."""
 
     text: str
     about: str
+    """The description below it."""
     run: Run
+    """The function that is called when it is chosen."""
     weight: float = 1.0
     """The weight of its score, which is higher for entries that users are more likely to mean."""
 
@@ -51,8 +54,8 @@ class NamedRow(msgspec.Struct, frozen=True):
     key: str
 
 
-HERE, ENTITY = 1.3, 1.2
-"""The weights of the open page's actions, and of names."""
+OPEN_PAGE_WEIGHT, NAME_WEIGHT = 1.3, 1.2
+"""The weights of the pages and the open page's actions, and of entries with the name of a row."""
 CALL_ID = re.compile(r"(?:req_)?[0-9a-f]{6,}", re.IGNORECASE)
 LIST_VERBS = frozenset(
     {"full", "filter", "sort", "reverse", "columns", "mark", "marked", "bulk", "export", "back", "new"}
@@ -72,27 +75,25 @@ class Palette(Provider):
             yield Hit(score, highlight(entry.text, query), entry.run, text=entry.text, help=entry.about)
         for entry in key_entries(app, query):
             yield Hit(200.0, Content(entry.text), entry.run, text=entry.text, help=entry.about)
-        async for hit in _calls(app, query):
+        async for hit in _call_hits(app, query):
             yield hit
 
     async def discover(self) -> Hits:
         app = self.app
         assert isinstance(app, ConsoleApp)  # noqa: S101 - narrows the type
-        page = app.page
-        rows = list(entity_entries(app))[:3]
-        page_actions = action_entries(app, page, available_actions(page, app.session.keymap))
-        for entry in [*page_entries(app), *page_actions, *rows]:
+        page_actions = action_entries(app, app.page, available_actions(app.page, app.session.keymap))
+        for entry in [*page_entries(app), *page_actions, *islice(entity_entries(app), 3)]:
             yield DiscoveryHit(Content(entry.text), entry.run, text=entry.text, help=entry.about)
 
 
 def entries(app: ConsoleApp) -> Iterator[PaletteEntry]:
     """Yields pages, the actions of all of them, settings and themes."""
     yield from page_entries(app)
-    keymap, here = app.session.keymap, app.page
-    yield from action_entries(app, here, available_actions(here, keymap))
-    yield from order_entries(here)
+    keymap, open_page = app.session.keymap, app.page
+    yield from action_entries(app, open_page, available_actions(open_page, keymap))
+    yield from order_entries(open_page)
     for info in PAGES:
-        if info.id != here.id:
+        if info.id != open_page.id:
             for action in page_class(info.id).actions(keymap):
                 run = partial(run_on_page, app, info.id, action.verb)
                 yield PaletteEntry(f"{info.name}: {action.label}{_key_suffix(action)}", action.help, run)
@@ -105,7 +106,7 @@ def entries(app: ConsoleApp) -> Iterator[PaletteEntry]:
 def page_entries(app: ConsoleApp) -> Iterator[PaletteEntry]:
     """Yields the pages."""
     for number, info in enumerate(PAGES, 1):
-        yield PaletteEntry(f"{info.name}  ({number})", info.about, partial(app.open_page, info.id), HERE)
+        yield PaletteEntry(f"{info.name}  ({number})", info.about, partial(app.open_page, info.id), OPEN_PAGE_WEIGHT)
 
 
 def action_entries(app: ConsoleApp, page: ConsolePage, actions: Sequence[Action]) -> Iterator[PaletteEntry]:
@@ -113,7 +114,7 @@ def action_entries(app: ConsoleApp, page: ConsolePage, actions: Sequence[Action]
     for action in actions:
         owner = app if action.scope == "app" else page
         run = partial(owner.action_act, action.verb)
-        yield PaletteEntry(action.label + _key_suffix(action), action.help, run, HERE)
+        yield PaletteEntry(action.label + _key_suffix(action), action.help, run, OPEN_PAGE_WEIGHT)
 
 
 def order_entries(page: AnyPage) -> Iterator[PaletteEntry]:
@@ -132,7 +133,7 @@ def entity_entries(app: ConsoleApp) -> Iterator[PaletteEntry]:
             yield PaletteEntry(f"Price of {row.name}", "edit the price", run)
         else:
             open_row = partial(go_to, app, row.page, row.key)
-            yield PaletteEntry(row.name, f"{row.noun} on page {row.page.capitalize()}", open_row, ENTITY)
+            yield PaletteEntry(row.name, f"{row.noun} on page {row.page.capitalize()}", open_row, NAME_WEIGHT)
 
 
 def key_entries(app: ConsoleApp, query: str) -> Iterator[PaletteEntry]:
@@ -150,13 +151,17 @@ def combined_entries(app: ConsoleApp, query: str) -> Iterator[PaletteEntry]:
     if len(words) < 2:
         return
     keymap = app.session.keymap
-    rows = [row for row in named_rows(app.session.board) if any(word in row.name.casefold() for word in words)]
-    for row in [row for row in rows if row.noun != "price"][:40]:  # each has about ten actions
+    rows = (
+        row
+        for row in named_rows(app.session.board)
+        if row.noun != "price" and any(word in row.name.casefold() for word in words)
+    )
+    for row in islice(rows, 40):  # each has about ten actions
         for action in page_class(row.page).actions(keymap):
             if action.verb not in LIST_VERBS:
                 run = partial(go_to, app, row.page, row.key, action.verb)
                 about = f"{row.noun} {row.name}: {action.help}"
-                yield PaletteEntry(f"{row.name}: {action.label}{_key_suffix(action)}", about, run, ENTITY)
+                yield PaletteEntry(f"{row.name}: {action.label}{_key_suffix(action)}", about, run, NAME_WEIGHT)
 
 
 def named_rows(board: Board) -> Iterator[NamedRow]:
@@ -170,7 +175,7 @@ def named_rows(board: Board) -> Iterator[NamedRow]:
 
 
 def match(query: str, entry: PaletteEntry) -> float:
-    """Returns how well a query matches an entry; 0: not at all.
+    """Returns how well a query matches an entry; 0 if it does not match.
 
     The best match is the whole text; then its beginning, its words in any order, words of its description, and its
     letters in order.
@@ -232,7 +237,7 @@ async def show_call(app: ConsoleApp, call: str) -> None:
     select_row(page, call)
 
 
-async def _calls(app: ConsoleApp, query: str) -> Hits:
+async def _call_hits(app: ConsoleApp, query: str) -> Hits:
     """Yields the newest calls with the typed part of an id: those on the board, otherwise those that the server
     finds.
     """
@@ -246,9 +251,9 @@ async def _calls(app: ConsoleApp, query: str) -> Hits:
         except GatewayError:
             return
     for call in reversed(calls):
-        when = fmt.moment(call.time_ms if isinstance(call, CallView) else call.ts, app.session.now()).strip()
+        began_ms = call.time_ms if isinstance(call, CallView) else call.ts
         text = f"Call {safe(call.id)}"
-        about = f"{safe(call.model, 60)}, {when}"
+        about = f"{safe(call.model, 60)}, {fmt.moment(began_ms, app.session.now()).strip()}"
         yield Hit(200.0, highlight(text, typed), partial(show_call, app, call.id), text=text, help=about)
 
 

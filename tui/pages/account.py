@@ -56,7 +56,7 @@ async def grant(page: AnyPage) -> None:
 
 
 async def suspend(page: AnyPage) -> None:
-    """Reject all calls, or accept them again."""
+    """Suspend the account, so that all calls are rejected, or resume it."""
     account: AccountView | None = page.session.board.account
     if account is None:
         return
@@ -135,7 +135,8 @@ class AccountPage(ConsolePage):
         """Fetch grants and sums in the background: at once after a grant, every five seconds at most while
         calls end.
         """
-        state, fetched = (account.granted_nanos, account.spent_nanos, now // HOUR_MS), self._fetched_state
+        state = (account.granted_nanos, account.spent_nanos, now // HOUR_MS)
+        fetched = self._fetched_state
         is_early = fetched is not None and fetched[0] == state[0] and 0 <= now - self._fetched_ms < 5_000
         if self.session.link == "attached" and state != fetched and not is_early:
             self._fetched_state, self._fetched_ms = state, now
@@ -144,10 +145,7 @@ class AccountPage(ConsolePage):
     def draw(self, account: AccountView, width: int) -> Content:
         """Returns the whole page, at this width."""
         card, now = TextCard(width, label=12), self.session.now()
-        active = account.status == "active"
-        state = (f"{glyphs.ON} active", "ok") if active else (f"{glyphs.FAILED} {safe(account.status)}", "bad")
-        hint = "space suspends" if active else "all calls are rejected; space resumes"
-        card.row("status", state, (f"   {hint}", "dim"))
+        card.row("status", *self._status(account))
         available, held = account.available_nanos, account.held_nanos
         card.row(
             "available",
@@ -170,6 +168,14 @@ class AccountPage(ConsolePage):
         card.line("")
         return lines(card.content(), *self._other_budgets(width), *self._grant_lines())
 
+    def _status(self, account: AccountView) -> list[tuple[str, str]]:
+        """Returns the status, and the key that changes it."""
+        key = self.session.key("account.suspend")
+        if account.status == "active":
+            return [(f"{glyphs.ON} active", "ok"), (f"   {key} suspends", "dim")]
+        hint = f"   all calls are rejected; {key} resumes"
+        return [(f"{glyphs.FAILED} {safe(account.status)}", "bad"), (hint, "dim")]
+
     def _outlook(self, account: AccountView) -> tuple[str, str]:
         """Returns how long the money will last, or that a budget is used up, with its tone."""
         if account.available_nanos > 0 and any(used_share(budget) >= 1 for budget in account.budgets):
@@ -179,6 +185,7 @@ class AccountPage(ConsolePage):
         return f"   {pace}", "dim"
 
     def _month(self, width: int) -> list[tuple[str, str]]:
+        """Returns the daily costs of 30 days as a small chart, and their sums."""
         costs = self._trends.values("", lambda row: row.cost_nanos)
         spark_width = min(30, max(10, width - 40))
         week_cost = sum(costs[-PACE_DAYS:])

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
+import msgspec
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -19,16 +20,16 @@ from tui.pages.base import AnyPage, ConsolePage, Verb
 from tui.pages.list_page import edit_filter
 from tui.pages.usage_bars import MEASURES, Bars, ChartPlan, Measure, bars_of, is_known
 from tui.pages.usage_chart import chart
-from tui.pages.usage_cursor import DIMENSIONS, Layout, click, move_bar, move_series, open_calls
+from tui.pages.usage_cursor import DIMENSIONS, Layout, click, correct_selection, move_bar, move_series, open_calls
 from tui.pages.usage_panels import (
     WEEKDAYS,
-    BudgetSource,
     budget_chart,
     budget_sources,
     heat_map,
     heat_width,
+    next_budget_hint,
 )
-from tui.pages.usage_sums import UsageSums, fetch_sums
+from tui.pages.usage_sums import SumsFetch, UsageSums, fetch_sums
 from tui.pages.usage_table import SeriesRow, series_columns, series_rows, series_table
 from tui.session import ConsoleSession
 from tui.text import Part, content, cut, lines, safe, side_by_side
@@ -129,8 +130,7 @@ class UsagePage(ConsolePage):
         """What was fetched last."""
         self._drawn_state: tuple[object, ...] = ()
         """The state from which the text was drawn."""
-        self._last_fetch: tuple[tuple[str, str, str], int, int] | None = None
-        """The period, dimension and filter, the time, and the number of calls of the last fetch."""
+        self._last_fetch: SumsFetch | None = None
         self._fetch_ms = 0
         """How long the last fetch took."""
         self._fetch_error = ""
@@ -154,17 +154,25 @@ class UsagePage(ConsolePage):
 
     def refetch(self) -> None:
         """Fetch again now."""
-        timer, self._typing, self._last_fetch = self._typing, None, None
-        if timer is not None:
-            timer.stop()
+        if self._typing is not None:
+            self._typing.stop()
+        self._typing = self._last_fetch = None
         self.renew()
 
     def renew(self) -> None:
         self._fetch_if_due()
         self.query_one(LeadLine).show(self.lead(), whole=bool(self.complaint or self._fetch_error))
-        session, choices = self.session, tuple(self.view.choices.items())
-        look = (self.app.theme, self.app.no_color, session.now() // 60_000)
-        state = (id(self._sums), self.bars_back, self.series, choices, session.board.tables_version, look)
+        session = self.session
+        state = (
+            id(self._sums),
+            self.bars_back,
+            self.series,
+            tuple(self.view.choices.items()),
+            session.board.tables_version,
+            self.app.theme,
+            self.app.no_color,
+            session.now() // 60_000,  # the course of a budget changes with the time
+        )
         if state != self._drawn_state:  # drawing takes too long to be repeated at every refresh
             self._drawn_state = state
             self.query_one(UsageBlock).show(self.draw)
@@ -173,7 +181,6 @@ class UsagePage(ConsolePage):
         """Returns the line above the chart: the choices and the sums, or an error."""
         if error := self.complaint or self._fetch_error:
             return content((f" {safe(error, 600)}", "bad"))
-        dot = f" {glyphs.DOT} "
         parts: list[Part | str] = []
         for name in OPTIONS:
             parts += [
@@ -186,12 +193,14 @@ class UsagePage(ConsolePage):
             tokens = fmt.brief_count(total.input_tokens + total.output_tokens)
             texts = [f" {fmt.dollar_amount(total.cost_nanos)}", f"{tokens} tok", fmt.count_text(total.calls, "call")]
             free = self.size.width - sum(len(part[0]) for part in parts)
+            dot = f" {glyphs.DOT} "
             parts.append(dot.join(texts if len(dot.join(texts)) <= free else texts[:2]))
         return content(*parts)
 
     def draw(self, width: int) -> Content:
         """Returns the whole page, at this width."""
-        sums, self.layout_of_text = self._sums, None
+        self.layout_of_text = None
+        sums = self._sums
         if sums is None:
             return content((" loading ...", "dim"))
         if not sums.total.calls:
@@ -204,16 +213,13 @@ class UsagePage(ConsolePage):
             first_ms=sums.first_ms,
         )
         bars, rows = bars_of(plan, width), series_rows(plan, sums.total)
-        if self.series not in [row.key for row in rows]:
-            self.series = None
-        self.bars_back = min(self.bars_back, len(bars.starts) - 1)
-        chosen = len(bars.starts) - 1 - self.bars_back
+        selected_bar = correct_selection(self, bars, rows)
         height = chart_height(self.query_one(UsageBlock).scrollable_content_region.height, len(rows))
-        chart_lines = chart(plan, bars, height, chosen, self.series)
+        chart_lines = chart(plan, bars, height, selected_bar, self.series)
         top = [
             _title(plan, bars, incomplete=sums.incomplete),
             *chart_lines,
-            self._selection_line(plan, bars, chosen, rows),
+            self._selection_line(plan, bars, selected_bar, rows),
             content(""),
         ]
         columns = series_columns(plan, sums.total, self.choice("by"), width)
@@ -221,17 +227,17 @@ class UsagePage(ConsolePage):
         table = series_table(plan, rows, columns, self.series)
         return lines(*top, *table, content(""), *self._panels(plan, sums, width))
 
-    def _selection_line(self, plan: ChartPlan, bars: Bars, chosen: int, rows: Sequence[SeriesRow]) -> Content:
+    def _selection_line(self, plan: ChartPlan, bars: Bars, bar: int, rows: Sequence[SeriesRow]) -> Content:
         """Returns the sums of the selected bar, as many as fit, and how to see its calls."""
         name = next(series.name for series in rows if series.key == self.series)
         parts: list[Part | str] = [
-            (f" {glyphs.RUNNING} {_bar_time(bars, chosen)}", "key"),
+            (f" {glyphs.RUNNING} {_bar_time(bars, bar)}", "key"),
             (f"  {cut(name, 28)}  ", "bold"),
         ]
-        row = bars.rows[self.series].get(chosen)
+        row = bars.rows[self.series].get(bar)
         if row is None:
-            nothing = "no calls" if is_known(plan, bars, chosen) else "before the first call"
-            return content(*parts, (nothing, "dim"))
+            reason = "no calls" if is_known(plan, bars, bar) else "before the first call"
+            return content(*parts, (reason, "dim"))
         key = self.session.key("usage.open")
         hint: list[Part] = [(f"   {key}", "key"), (" opens the calls", "dim")] if self.size.width >= 70 else []
         free = self.size.width - 2 - sum(len(part[0]) for part in (*parts, *hint))
@@ -247,13 +253,13 @@ class UsagePage(ConsolePage):
         course = None if sums.course is None else sums.course.updated(sources, sums.fetched_ms, now)
         if course is None:
             return heat_map(sums.hours, plan, width)
-        next_budget_hint = _next_budget_hint(self.session, sources)
+        hint = next_budget_hint(self.session, sources)
         height = len(WEEKDAYS)
         if width < 112:  # too narrow for two panels side by side
-            budget = budget_chart(course, now, (width, height), next_budget_hint)
+            budget = budget_chart(course, now, (width, height), hint)
             return [*heat_map(sums.hours, plan, width), content(""), *budget]
         map_width = heat_width(plan.measure, width // 2)
-        budget = budget_chart(course, now, (width - map_width - 4, height), next_budget_hint)
+        budget = budget_chart(course, now, (width - map_width - 4, height), hint)
         return side_by_side(heat_map(sums.hours, plan, map_width), budget, map_width + 3)
 
     def _fetch_if_due(self) -> None:
@@ -267,17 +273,17 @@ class UsagePage(ConsolePage):
         subject = (self.choice("period"), self.choice("by"), self.view.filter.strip())
         now, last = self.session.now(), self._last_fetch
         pause = max(10_000, 20 * self._fetch_ms)  # a filter searches all records
-        if last is not None and last[0] == subject and (now - last[1] < pause or calls == last[2]):
+        if last is not None and last.subject == subject and (now - last.time_ms < pause or calls == last.calls):
             return
-        self._last_fetch = (subject, now, calls)
+        self._last_fetch = SumsFetch(subject, now, calls)
         self.run_worker(self._fetch(), group="usage", exclusive=True, exit_on_error=True)
 
     async def _fetch(self) -> None:
-        sources, began = budget_sources(self.session), self.session.now()
+        sources, began_ms = budget_sources(self.session), self.session.now()
         try:
             self._sums = await fetch_sums(
                 self.session.client,
-                began,
+                began_ms,
                 by=self.choice("by"),
                 steps=PERIODS[self.choice("period")],
                 budget=sources[self.budget % len(sources)] if sources else None,
@@ -289,8 +295,9 @@ class UsagePage(ConsolePage):
         except GatewayError as error:
             self._fetch_error = "" if error.code == "server_gone" else error.message  # the header says that it is gone
             if self._last_fetch is not None:
-                self._last_fetch = (*self._last_fetch[:2], -1)  # fetch again after the pause, even without new calls
-        self._fetch_ms = self.session.now() - began
+                # fetch again after the pause, even without new calls
+                self._last_fetch = msgspec.structs.replace(self._last_fetch, calls=-1)
+        self._fetch_ms = self.session.now() - began_ms
         self.renew()
 
     def on_input_changed(self, event: Input.Changed) -> None:
@@ -339,7 +346,7 @@ def _bar_time(bars: Bars, number: int) -> str:
 
 
 def _sum_texts(row: SumRow, measure: Measure, chosen: str) -> list[str]:
-    """Returns the sums of a bar as texts, that of the ``chosen`` measure first."""
+    """Returns the sums of a bar as texts, that of the measure first, whose name among the options is ``chosen``."""
     sums = {"cost": fmt.short_cost(row.cost_nanos), "calls": fmt.count_text(row.calls, "call")}
     sums["tokens"] = f"{fmt.brief_count(row.input_tokens + row.output_tokens)} tok"
     if row.errors or chosen == "errors":
@@ -358,12 +365,6 @@ def _complaint(text: str, session: ConsoleSession) -> str:
     except BadRequest as error:
         return session.advice(error.message)
     return ""
-
-
-def _next_budget_hint(session: ConsoleSession, sources: Sequence[BudgetSource]) -> list[Part]:
-    """Returns the key that shows the next budget, if there are several."""
-    count = len(sources)
-    return [(session.key("usage.budget"), "key"), (f" next of {count}", "dim")] if count > 1 else []
 
 
 def chart_height(height: int, rows: int) -> int:

@@ -62,6 +62,16 @@ def move_series(by: int) -> Verb:
     return verb
 
 
+def correct_selection(page: AnyPage, bars: Bars, rows: Sequence[SeriesRow]) -> int:
+    """Select a bar and a series that exist, if the selected ones have gone. Returns the number of the bar."""
+    if page.series not in [row.key for row in rows]:
+        page.series = None
+    newest = len(bars.starts) - 1
+    page.bars_back = min(page.bars_back, newest)
+    bar: int = newest - page.bars_back
+    return bar
+
+
 async def open_calls(page: AnyPage) -> None:
     """Open the Live page with the calls of the selected bar and series."""
     layout: Layout | None = page.layout_of_text

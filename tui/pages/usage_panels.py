@@ -295,6 +295,12 @@ def budget_sources(session: ConsoleSession) -> list[BudgetSource]:
     return sorted(sources, key=lambda source: -used_share(source.budget))
 
 
+def next_budget_hint(session: ConsoleSession, sources: Sequence[BudgetSource]) -> list[Part]:
+    """Returns the key that shows the next budget; empty if there is only one."""
+    count = len(sources)
+    return [(session.key("usage.budget"), "key"), (f" next of {count}", "dim")] if count > 1 else []
+
+
 def budget_rows(session: ConsoleSession, sources: Iterable[BudgetSource], width: int) -> list[Content]:
     """Returns a line for each budget, with its gauge and its forecast."""
     now, narrow = session.now(), width < 95

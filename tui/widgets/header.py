@@ -1,6 +1,7 @@
 """Header: the two lines above every page: the state of the server and what needs attention, and the pages by number."""
 
 from collections.abc import Sequence
+from enum import IntEnum
 
 from rich.cells import cell_len
 from textual.content import Content
@@ -14,8 +15,24 @@ from tui.board import Board
 from tui.session import ConsoleSession
 from tui.text import Part, content, cut, lines, link, safe
 
-BRIEFEST = 4
-"""The number of steps in which the left part is shortened so that an alert fits."""
+SHORT = {"account": "Acct"}
+"""Shorter names, with which all pages fit in 80 columns."""
+CUTS = ((4, " "), (4, ""), (3, ""))
+"""The number of letters of a name on narrow screens, and the text after it."""
+
+
+class Brevity(IntEnum):
+    """What the left part leaves out so that an alert fits. Each step leaves out what the earlier ones do, too."""
+
+    NOTHING = 0
+    TOKENS = 1
+    """The number of tokens used today."""
+    PROGRAM = 2
+    """The name of this program."""
+    SCHEME = 3
+    """``http://`` before the address."""
+    TODAY = 4
+    """Today's cost."""
 
 
 class Header(Widget):
@@ -53,36 +70,33 @@ def state_line(session: ConsoleSession, width: int) -> Content:
     """Returns the server, the running calls and today's cost, and at the right the alerts that fit."""
     all_alerts = alerts(session.board, session.now()) if session.link == "attached" else ()
     alert_width = min(32, len(all_alerts[0].text) + 8) if all_alerts else 0
-    candidates = [_state(session, width, brief) for brief in range(BRIEFEST + 1)]
-    left_parts = next(
-        (candidate for candidate in candidates if _length(candidate) + alert_width < width), candidates[-1]
-    )
-    shown = _alert_links(all_alerts, width - _length(left_parts) - 1)
-    return content(*left_parts, " " * max(1, width - _length(left_parts) - shown.cell_length), shown)
+    candidates = [_server_parts(session, width, brevity) for brevity in Brevity]
+    server = next((parts for parts in candidates if _length(parts) + alert_width < width), candidates[-1])
+    links = _alert_links(all_alerts, width - _length(server) - 1)
+    return content(*server, " " * max(1, width - _length(server) - links.cell_length), links)
 
 
 def _alert_links(alerts: Sequence[Alert], width: int) -> Content:
     """Returns as many alerts as fit in ``width`` cells, and the number of those that do not, which links to the first
     of them.
     """
-    shown = Content("")
+    links = Content("")
     for i, alert in enumerate(alerts):
         more = f" +{len(alerts) - i}"
         text = f"{glyphs.FAILED if alert.level == 'bad' else glyphs.WARNING} {alert.text}  "
-        is_shown = cell_len(text) <= width - (len(more) if i < len(alerts) - 1 else 0)
-        if not is_shown:
-            text = more if len(more) < width else ""
-        shown += link(content((text, alert.level if is_shown else "warn")), "app.go_to", alert.page, alert.row)
+        is_last = i == len(alerts) - 1
+        if cell_len(text) > (width if is_last else width - len(more)):
+            count = content((more if len(more) < width else "", "warn"))
+            return links + link(count, "app.go_to", alert.page, alert.row)
+        links += link(content((text, alert.level)), "app.go_to", alert.page, alert.row)
         width -= cell_len(text)
-        if not is_shown:
-            break
-    return shown
+    return links
 
 
 def tabs_line(page: str, width: int, hints: Sequence[str] = ()) -> Content:
     """Returns the names of the pages; the open one is reversed. At the right is the first of the hints that fits."""
     parts: list[Part | Content] = []
-    names = _names(page, width)
+    names = _tab_names(page, width)
     for info, text in zip(PAGES, names, strict=True):
         name = Content.styled(text, "reverse bold") if info.id == page else Content(text)
         parts.append(link(name, "app.go_to", info.id, ""))
@@ -91,34 +105,28 @@ def tabs_line(page: str, width: int, hints: Sequence[str] = ()) -> Content:
     return content(*parts, " " * max(0, width - used - len(hint)), (hint, "dim"))
 
 
-def _names(page: str, width: int) -> list[str]:
+def _tab_names(page: str, width: int) -> list[str]:
     """Returns the names of the pages, shortened as far as needed. On the narrowest screens only the open page has a
     name.
     """
     numbered = list(enumerate(PAGES, 1))
-    steps = (
+    candidates = (
         [f" {number} {info.name} " for number, info in numbered],
         [f" {number} {SHORT.get(info.id, info.name)}" for number, info in numbered],
         *([f" {number} {info.name[:letters]}{space}" for number, info in numbered] for letters, space in CUTS),
         [f" {number} {info.name}" if info.id == page else f" {number}" for number, info in numbered],
     )
-    return next((names for names in steps if sum(map(len, names)) <= width), steps[-1])
-
-
-CUTS = ((4, " "), (4, ""), (3, ""))
-"""The number of letters of a name on narrow screens, and the text after it."""
-SHORT = {"account": "Acct"}
-"""Shorter names, with which all pages fit in 80 columns."""
+    return next((names for names in candidates if sum(map(len, names)) <= width), candidates[-1])
 
 
 def _length(parts: Sequence[Part]) -> int:
     return sum(cell_len(text) for text, _ in parts)
 
 
-def _state(session: ConsoleSession, width: int, brief: int) -> list[Part]:
-    """Returns the parts at the left: all if ``brief`` is 0, down to the most important ones if it is BRIEFEST."""
+def _server_parts(session: ConsoleSession, width: int, brevity: Brevity) -> list[Part]:
+    """Returns the left part: the state of the server, its address, the running calls and today's sums."""
     board = session.board
-    parts: list[Part] = [(" tollkeeper  " if brief < 2 else " ", "bold")]
+    parts: list[Part] = [(" tollkeeper  " if brevity < Brevity.PROGRAM else " ", "bold")]
     if session.link == "gone":
         reason = cut(safe(session.reason), max(10, width - 50))
         return [*parts, (f"{glyphs.OFF} no server", "bad"), (f"  {session.key('app.start')} starts one  {reason}", "")]
@@ -126,19 +134,24 @@ def _state(session: ConsoleSession, width: int, brief: int) -> list[Part]:
         return [*parts, (f"{glyphs.HALF} {session.progress}", "warn")]
     mark, tone = (glyphs.HALF, "warn") if board.stopping else (glyphs.ON, "ok")
     address = safe(board.status.address or "no public address", 60)
-    parts += [(mark, tone), (f" {address.removeprefix('http://') if brief > 2 else address}", "")]
+    if brevity >= Brevity.SCHEME:
+        address = address.removeprefix("http://")
+    parts += [(mark, tone), (f" {address}", "")]
     waiting = board.calls.count_waiting().total()
     running = len(board.calls.running) - waiting
     cells = 0 if waiting else 3  # so that the text beside it keeps its place while calls come and go
     parts.append((f"   running {running:<{cells}}", "live" if running else "dim"))
     if waiting:
         parts.append((f" {glyphs.DOT} {waiting} waiting", "warn"))
-    return [*parts, (_today(board, brief), "")] if brief < BRIEFEST else parts
+    if brevity < Brevity.TODAY:
+        parts.append((_today_text(board, with_tokens=brevity < Brevity.TOKENS), ""))
+    return parts
 
 
-def _today(board: Board, brief: int) -> str:
+def _today_text(board: Board, *, with_tokens: bool) -> str:
+    """Returns today's cost, and the number of tokens if there is space for it; empty until they are fetched."""
     if board.today is None:
         return ""
     nanos, tokens = board.today
-    used = f" {glyphs.DOT} {fmt.brief_count(tokens)} tok"
-    return f"   today {fmt.dollar_amount(nanos)}{used if brief < 1 else ''}"
+    cost = f"   today {fmt.dollar_amount(nanos)}"
+    return f"{cost} {glyphs.DOT} {fmt.brief_count(tokens)} tok" if with_tokens else cost
