@@ -159,10 +159,11 @@ def read_limit(
     search.examine({name: fields[name] for name in fields.keys() - content})
     api_caps = [rawjson.maybe(fields.get(name)) for name in caps]
     has_sure_cap = any(type(value) is int and value >= 1 for value in api_caps) and not search.unbounded
+    thinking = search.thinking
 
     def output(tokens: int) -> int:
         """Returns the limit of the whole output if its text has this limit."""
-        with_thinking = max(tokens, search.thinking) if thinks_within else tokens + search.thinking
+        with_thinking = max(tokens, thinking) if thinks_within else tokens + thinking
         return min(with_thinking + search.predicted, MOST_TOKENS)
 
     capped = output(search.cap) if search.cap else 0
