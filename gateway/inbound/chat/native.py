@@ -131,7 +131,7 @@ class NativeChatStream(RenderedStream):
                     out.append(self._open_event(block[start:end]))
                 several = several or self._template is not template
                 start = end + len(BLANK)
-        if (self.failure or self.finished) and start < len(block):
+        if self.finished and start < len(block):
             take_late_usage(block[start:], self._reader, self._state)
         return b"".join(out)
 

@@ -74,6 +74,16 @@ def test_damage_never_raises_and_splits_still_change_nothing(
     chunks_in(whole[0])
 
 
+def test_usage_after_a_failure_is_ignored_whether_or_not_it_comes_in_the_same_read() -> None:
+    case = next(case for case in STREAMS if case.name == "usage: asked for")
+    middle = len(case.came) // 8
+    damaged = case.came[:middle] + b'"' + case.came[middle:]
+    whole = outcome(_stream(), damaged)
+    assert whole[2] == "upstream_bad_response"
+    assert whole[3] is None
+    assert outcome(_stream(), damaged, 400) == whole
+
+
 def test_nothing_is_held_back() -> None:
     stream = _stream()
     assert [bool(stream.feed(part)) for part in (ROLE, HI, HI, HI, STOP, USAGE)] == [True] * 5 + [False]
