@@ -35,7 +35,7 @@ run: $(VENV)/.stamp-run ## start tollkeeper (ARGS="..." for a command)
 	@$(BIN)/python cli.py $(ARGS)
 
 test: $(VENV)/.stamp-$(NEEDS) ## run the tests, of the slow kinds a sample (ARGS="..." for pytest)
-	@$(COMPILED)
+	@$(if $(findstring tests/,$(ARGS)),,$(COMPILED))
 	$(PYTEST) -n $(WORKERS) --dist worksteal $(OTHERS) $(ARGS)
 
 nightly: $(VENV)/.stamp-dev ## run the tests at full width and with real client programs, which takes an hour or more
