@@ -193,8 +193,8 @@ def _draw_console(config: object) -> str:
 
 
 def _start(ctx: click.Context) -> NoReturn:
-    """Open the console; or serve, if there is no terminal or no console. A terminal that cannot draw gets a line for
-    each call.
+    """Open the console. Without a terminal, or without an installed console, serve instead. A terminal that cannot draw
+    gets a line for each call.
     """
     terminals = all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
     plain = os.environ.get("TERM") == "dumb" or os.environ.get("TOLLKEEPER_PLAIN", "") not in ("", "0")

@@ -211,7 +211,7 @@ async def _choose_token(case: Case) -> TokenView:
     tokens = await case.client.tokens()
     usable = [token for token in tokens if token.state == "active" and not token.temporary]
     if not usable:
-        reason = "all tokens are disabled or expired" if tokens else "there are no tokens yet"
+        reason = "all tokens are disabled or expired" if tokens else "no tokens yet"
         raise CheckFailed(reason, "'tollkeeper token add NAME' creates one", code="not_found", status=404)
     return last_used_token(usable)
 

@@ -78,7 +78,7 @@ async def _price_steps(client: ControlClient) -> list[Step]:
     if lines := news_lines(news):
         fix = "'tollkeeper price news' shows the details"
         return [Step(name="the prices", result="warning", text="; ".join(lines), fix=fix)]
-    text = f"as in the list of {news.as_of}" if news.as_of else "there is no price list to compare them with"
+    text = f"as in the list of {news.as_of}" if news.as_of else "no price list to compare with"
     return [Step(name="the prices", result="ok", text=text)]
 
 

@@ -23,7 +23,7 @@ class ModelChoice(msgspec.Struct, frozen=True, kw_only=True):
     """A model, and why it was chosen."""
 
     model: str
-    """The name; empty if there are no models."""
+    """The name of the model; empty if the token sees none."""
     reason: str = ""
     """Why, as the end of a sentence: ``which it called last``."""
 

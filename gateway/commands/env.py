@@ -141,7 +141,7 @@ def _choose_snippets(snippets: Sequence[Snippet], only: str | None, app: str) ->
 async def _choose_token(client: ControlClient, key: str, name: str | None, app: str) -> TokenView:
     """Returns the named token, else the one with the key, else the one named like the app, else the one used last.
 
-    Raises NotFound for an unknown name, and Quit for an unknown key or if there are no tokens.
+    Raises NotFound for an unknown name, and Quit for an unknown key or if no token exists.
     """
     if name is not None:
         return await client.token(name)

@@ -223,7 +223,7 @@ def price_notes(saved: SavedChannel) -> list[str]:
 
 
 def unpriced_notes(names: Sequence[str], *, refused: bool) -> list[str]:
-    """Returns notes that models have no price, and how to set one; empty if there are no such models.
+    """Returns notes that models have no price, and how to set one; an empty list for no names.
 
     ``refused`` is whether the settings refuse their calls.
     """

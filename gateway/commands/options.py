@@ -130,7 +130,7 @@ def confirm(question: str, *, yes: bool) -> None:
     if yes:
         return
     if not (sys.stdin and sys.stdin.isatty()):
-        raise Quit(f"there is no terminal to confirm on; add --yes to answer yes to: {question}", Exit.USAGE)
+        raise Quit(f"cannot ask without a terminal; add --yes to answer yes to: {question}", Exit.USAGE)
     if not click.confirm(question, default=False, err=True):
         raise Quit("nothing changed", Exit.FAILED)
 

@@ -152,7 +152,7 @@ def out_json_list(values: Iterable[object]) -> None:
 
 
 def out_list(rows: Sequence[T], columns: Columns, *, as_json: bool, empty: str) -> None:
-    """Write a list as a JSON array or as a table. If there are no rows, ``empty`` is written to stderr."""
+    """Write a list as a JSON array or as a table. Without rows, write ``empty`` to stderr."""
     if as_json:
         out_json_list(rows)
     elif rows:

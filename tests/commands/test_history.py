@@ -113,7 +113,7 @@ def test_without_a_terminal_a_surprising_undo_needs_yes() -> None:
     question = "Undo change 12 (changed token 'ci')?"
     assert ran.err.splitlines() == [
         "5 calls used it.",
-        f"tollkeeper: there is no terminal to confirm on; add --yes to answer yes to: {question}",
+        f"tollkeeper: cannot ask without a terminal; add --yes to answer yes to: {question}",
     ]
 
 
