@@ -398,12 +398,12 @@ def test_a_model_for_a_program_that_is_not_known_is_warned_of(served: Served) ->
 @pytest.mark.parametrize("app", ["pydantic-ai", "langchain", "openai"])
 def test_a_library_is_given_no_model_and_run_does_not_say_so(served: Served, app: str) -> None:
     ran = tollkeeper(served.home, "run", "--for", app, "--", sys.executable, "-c", "")
-    assert "begins with" not in ran.err
+    assert "starts with" not in ran.err
     ran = tollkeeper(served.home, "run", "--for", app, "--model", "demo-echo", "--", sys.executable, "-c", "")
     assert ran.err.startswith("note: --model has no effect on a program like this one (")
 
 
-def test_a_program_begins_with_the_model_of_its_last_run_and_run_says_so(served: Served, tmp_path: Path) -> None:
+def test_a_program_starts_with_the_model_of_its_last_run_and_run_says_so(served: Served, tmp_path: Path) -> None:
     body = (
         "import os\nprint(os.environ['AIDER_MODEL'])\nos.environ['OPENAI_API_KEY'] = os.environ['AIDER_OPENAI_API_KEY']"
     )
@@ -417,7 +417,7 @@ def test_a_program_begins_with_the_model_of_its_last_run_and_run_says_so(served:
     assert ran.err.startswith(text)
     assert text not in tollkeeper(served.home, "run", "--model", "demo-story", str(program)).err
     named = tollkeeper(served.home, "run", str(program), "-m", "demo-echo")
-    assert (named.out, "begins with" in named.err, "--model" in named.err) == ("openai/demo-echo\n", False, False)
+    assert (named.out, "starts with" in named.err, "--model" in named.err) == ("openai/demo-echo\n", False, False)
 
 
 @pytest.mark.parametrize("called", [True, False])
