@@ -35,9 +35,9 @@ def find_app(name: str) -> App:
     require_api(name)
     app = APPS.get(name.casefold()) or APPS.get(app_of_program(name))
     if app is None:
-        names = {name: key for key, app in APPS.items() for name in (*app.programs, key)}
-        near = get_close_matches(name.casefold(), names, n=1)
-        suggestion = f". Did you mean '{names[near[0]]}'? The apps are" if near else "; the apps are"
+        keys = {word: key for key, other in APPS.items() for word in (*other.programs, key)}
+        near = get_close_matches(name.casefold(), keys, n=1)
+        suggestion = f". Did you mean '{keys[near[0]]}'? The apps are" if near else "; the apps are"
         raise NotFound(f"unknown app '{plain(name)}'{suggestion}: {', '.join(APPS)}")
     return app
 

@@ -122,10 +122,8 @@ async def newest_calls(
     before, fields = None, query.fields
     while True:
         page = await _page(client, progress, limit=min(limit - len(newest) or 500, 500), before=before, **fields)
-        calls = {
-            call.id: call for call in (*newest, *page.calls)
-        }.values()  # one may be on both, if it ended in between
-        newest = sorted(calls, key=lambda call: call.time_ms, reverse=True)[:limit]
+        calls = {call.id: call for call in (*newest, *page.calls)}  # one that ended in between may be on both pages
+        newest = sorted(calls.values(), key=lambda call: call.time_ms, reverse=True)[:limit]
         if page.cursor is None:
             return newest
         before = page.cursor

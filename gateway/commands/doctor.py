@@ -95,9 +95,8 @@ def doctor(token: str | None, model: str, api: str | None, *, as_json: bool) -> 
 def _steps_without_store(error: GatewayError) -> Iterator[Step]:
     """Yields a failed step for a store that cannot be opened, then checks of the machine, which may show the reason."""
     with server_imports():
-        from gateway.server import (
-            machine_checks,  # it loads the whole server, which commands need only without a running one
-        )
+        # it loads the whole server, which commands need only without a running one
+        from gateway.server import machine_checks
 
     yield Step(
         name="the store opens", result="fail", text=plain(error.message, 500), code=error.code, status=error.http_status

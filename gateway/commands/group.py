@@ -128,12 +128,10 @@ def _hidden_note(view: GroupView) -> str:
 def _lost_fallbacks_note(before: GroupView, view: GroupView) -> str:
     """Returns a note about models that lost their fallbacks, because the new ones replaced all; else an empty text."""
     lost = {fallback.model for fallback in before.fallbacks} - {fallback.model for fallback in view.fallbacks}
+    if not lost or not view.fallbacks:
+        return ""
     names = ", ".join(map(plain, sorted(lost)))
-    return (
-        f"note: --fallback replaces all fallbacks, so these models have none now: {names}"
-        if lost and view.fallbacks
-        else ""
-    )
+    return f"note: --fallback replaces all fallbacks, so these models have none now: {names}"
 
 
 def _unusable_fallbacks_note(view: GroupView, models: Sequence[ModelView]) -> str:

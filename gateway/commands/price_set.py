@@ -114,9 +114,11 @@ def set_price(
             bodies = {name: with_rule(_require_price(before.get(name), name), conditions, body) for name in names}
         views = await _set_prices(client, bodies, channel)
         offered = await _offered_names(client, names)
-        lost = [_lost_rates(before.get(view.model), view) if compared else "" for view in views]
-        unknown = [_unknown_model_note(view.model, offered) for view in views]
-        return [(view, [*notes]) for view, *notes in zip(views, lost, unknown, strict=True)]
+        results = []
+        for view in views:
+            lost = _lost_rates(before.get(view.model), view) if compared else ""
+            results.append((view, [lost, _unknown_model_note(view.model, offered)]))
+        return results
 
     _report(run(work, create=True), several=len(models) > 1, as_json=as_json)
 

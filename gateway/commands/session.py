@@ -166,8 +166,7 @@ def server_imports() -> Iterator[None]:
 
 async def _start_embedded(config: Config, stack: AsyncExitStack, *, listen: bool) -> Endpoint:
     with server_imports():
-        from gateway.server import (
-            embedded_server,  # it loads the whole server, which commands need only without a running one
-        )
+        # it loads the whole server, which commands need only without a running one
+        from gateway.server import embedded_server
 
     return await stack.enter_async_context(embedded_server(config, listen=listen))

@@ -201,9 +201,8 @@ def named_rows(view: Summary, grouping: Grouping) -> list[NamedRow]:
     if not grouping.step:
         return [(_names_of(row, grouping), row) for row in view.rows]
     length = len(STEPS[grouping.step])
-    noon_ms = (
-        0 if grouping.step == "hour" else DAY_MS // 2
-    )  # noon has the same date in our time zone as in the server's
+    # noon at the server has the same date in our time zone, if that is less than 12 hours away
+    noon_ms = 0 if grouping.step == "hour" else DAY_MS // 2
     points = sorted(view.series, key=lambda point: (point.start_ms, -point.row.cost_nanos))
     return [
         (
