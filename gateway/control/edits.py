@@ -86,10 +86,10 @@ class ConfigEdits:
         """Make the changes, all or none, and add them to the history.
 
         ``done`` says what was changed, ``undone`` what is true once that is undone; ``undoes`` is the id of the entry
-        that the changes undo, or 0. Raises Unavailable if the changes
-        cannot be written, and Conflict ``revives_key`` if a key or token would work again and the owner has not
-        accepted that. With many changes the slow parts run in threads, so that calls can proceed; Conflict
-        ``changed_meanwhile`` is raised if the configuration changes in that time.
+        that the changes undo, or 0. Raises Unavailable if the changes cannot be written, and Conflict ``revives_key``
+        if a key or token would work again and the owner has not accepted that. With many changes the slow parts run in
+        threads, so that calls can proceed; Conflict ``changed_meanwhile`` is raised if the configuration changes in
+        that time.
 
         What ``tollkeeper run`` does with the token of its program is not added to the history. If the changes make no
         difference, nothing is written, so every entry has something to undo.
