@@ -112,7 +112,6 @@ async def examine_call(
 
 
 async def _run_check(name: str, check: Check, case: Case) -> Step:
-    """Returns the result of a check."""
     try:
         result = await check(case)
         step = result if isinstance(result, Step) else Step(name=name, result="ok", text=result)

@@ -309,7 +309,6 @@ async def _has_listener(endpoint: Endpoint) -> bool:
 
 
 def _silent_error(config: Config, endpoint: Endpoint, error: GatewayError) -> Unavailable:
-    """Returns the error about a server that does not answer."""
     why = "it answers too late" if error.code == "server_slow" else "it closes the connection"
     return Unavailable(
         f"the server of {config.home} (pid {endpoint.pid}) is running but does not answer: {why}. It may have reached "

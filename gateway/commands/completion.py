@@ -104,7 +104,6 @@ class BashComplete(shell_completion.BashComplete):
         return f"{item.type},{line.escaped(word.removeprefix(line.fixed))}"
 
     def _line(self) -> ShellLine:
-        """Returns the line that bash completes."""
         return parse_line(os.environ.get("COMP_LINE", ""), os.environ.get("COMP_WORDBREAKS", ""))
 
 

@@ -161,7 +161,6 @@ def _with_finite_numbers(value: Any) -> Any:
 
 
 def _print_differences(differences: Sequence[Difference]) -> None:
-    """Print the changes, one line for each field."""
     for difference in differences:
         if difference.what in MARKS:
             line = f"{MARKS[difference.what]} {difference.noun} {plain(difference.name, 80)}".rstrip()

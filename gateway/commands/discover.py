@@ -135,7 +135,6 @@ async def _add(client: ControlClient, offers: list[Offer], chosen: list[Offer]) 
 
 
 def _channel_body(name: str, offer: Offer) -> dict[str, object]:
-    """Returns the request body that adds an offer as a channel."""
     body: dict[str, object] = {"name": name, "dialect": offer.dialect, "base_url": offer.base_url}
     optional = {"preset": offer.preset, "key": offer.key, "models": offer.models}
     return body | {field: value for field, value in optional.items() if value}

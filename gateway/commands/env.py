@@ -184,7 +184,6 @@ def _print_guide(snippets: Sequence[Snippet], shell: Shell, *, as_json: bool) ->
 
 
 def _own_shell() -> Shell:
-    """Returns the user's shell, by the variable SHELL."""
     name = Path(os.environ.get("SHELL", "")).name
     return SHELLS.get(name, "powershell" if os.name == "nt" else "sh")
 
@@ -256,7 +255,6 @@ def _app_key_note(settings: str, app: str, token: str | None, only: str | None) 
 
 
 def _key_note(token: str | None) -> str:
-    """Returns a note on where to find the key."""
     if token is None and not is_home(current_config().home):
         return "no tokens yet: 'tollkeeper serve' creates the first one, and shows its key"
     if token is None:

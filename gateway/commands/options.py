@@ -26,7 +26,6 @@ class WholeNumber(click.IntRange):
     """A whole number in a range, with clearer errors than click's."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Returns the parsed value."""
         try:
             return int(super().convert(value, param, ctx))
         except click.BadParameter:
@@ -42,7 +41,6 @@ class Seconds(click.FloatRange):
         super().__init__(0, 86_400)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Returns the parsed value."""
         seconds = float(super().convert(value, param, ctx))
         if isnan(seconds):
             self.fail(f"{value!r} is not a number of seconds from 0 to 86400", param, ctx)
@@ -57,7 +55,6 @@ class ParsedText(click.ParamType[T]):
         self._read = read
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> T:
-        """Returns the parsed value."""
         try:
             return self._read(str(value))
         except BadRequest as error:

@@ -214,7 +214,6 @@ def _note_if_no_models(view: TokenView) -> None:
 
 
 def _print_key(created: NewToken, text: str, *, as_json: bool) -> None:
-    """Print a new key, which is shown only this once."""
     lost = f"{text}, but its key is lost; for a new one: tollkeeper token rotate {shlex.quote(created.token.name)}"
     out_once(json_text(created) if as_json else created.key, lost)
     notify(f"{text}. The key is shown only this once.")

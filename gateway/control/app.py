@@ -192,7 +192,6 @@ def _error_response(error: GatewayError) -> web.Response:
 
 
 def _gateway_error(exc: web.HTTPException, request: web.Request) -> GatewayError:
-    """Returns the gateway's error for an exception of aiohttp."""
     if isinstance(exc, web.HTTPRequestEntityTooLarge):
         return TooLarge(f"the body is larger than {BODY_LIMIT} bytes")
     if isinstance(exc, web.HTTPMethodNotAllowed):

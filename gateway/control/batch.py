@@ -44,10 +44,8 @@ class BatchPlan:
         self.edits = edits
         """The edits as if the changes so far had been made."""
         self.names: list[str] = []
-        """The names of the entities."""
         self.notes: list[str] = []
         self.changes: dict[tuple[str, str], Change] = {}
-        """The changes by table and key."""
         self.channels_with_new_keys: list[ChannelId] = []
 
 

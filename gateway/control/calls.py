@@ -102,7 +102,6 @@ async def list_calls(edits: ConfigEdits, request: web.Request) -> web.Response:
 
 
 def _page(calls: list[CallView], progress: SearchResult) -> bytes:
-    """Returns a page as JSON."""
     cursor = None if progress.cursor is None else str(progress.cursor)
     return _encode(CallPage(calls=calls, cursor=cursor, back_to_ms=progress.back_to, left=progress.left))
 

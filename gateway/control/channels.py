@@ -132,7 +132,6 @@ async def _with_new_prices(channel: Channel, old: Channel | None, edits: ConfigE
 
 
 def _may_change_vendor(channel: Channel, old: Channel) -> bool:
-    """Returns whether the channel may belong to another vendor now."""
     return (old.preset, old.base_url) != (channel.preset, channel.base_url)
 
 

@@ -287,7 +287,6 @@ class ImportBody(msgspec.Struct, frozen=True, kw_only=True):
     prune: bool = False
     """Whether to remove the entities that the text does not name."""
     origin: ConfigOrigin = ConfigOrigin.OURS
-    """The gateway that the text is from."""
 
 
 async def export_config(edits: ConfigEdits, _: web.Request) -> ExportView:

@@ -227,6 +227,5 @@ def edit_text(noun: str, old: Channel | Group | Token, new: Channel | Group | To
 
 
 def _not_written(exc: OSError) -> Unavailable:
-    """Returns the error of a change that could not be written."""
     reason = plain(exc.strerror or str(exc))
     return Unavailable(f"nothing was changed, because the change cannot be written: {reason}", code="store_failed")

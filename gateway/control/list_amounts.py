@@ -232,7 +232,6 @@ def _hours(constraint: object, days: Any) -> tuple[PriceHours, ...]:
 
 
 def _utc_minute(moment: time) -> int:
-    """Returns the minute of the day in UTC."""
     offset = datetime.combine(date(1970, 1, 1), moment).utcoffset()
     offset_minutes = 0 if offset is None else round(offset.total_seconds() / 60)
     return (moment.hour * 60 + moment.minute - offset_minutes) % 1440

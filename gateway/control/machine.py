@@ -110,7 +110,6 @@ def _permissions(path: Path) -> int:
 
 
 def _is_foreign(path: Path) -> bool:
-    """Returns whether the file belongs to another user."""
     status = _status(path)
     return status is not None and status.st_uid != os.getuid()
 

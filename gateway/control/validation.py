@@ -321,6 +321,5 @@ def _not_negative(value: int | None, field: str) -> None:
 
 
 def _demand(condition: object, field: str, text: str) -> None:
-    """Raise BadRequest about the field, unless the condition is true."""
     if not condition:
         raise BadRequest(f"{field}: {text}", param=field)

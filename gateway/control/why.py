@@ -71,7 +71,6 @@ def _token_of(engine: Engine, ref: str) -> Token:
 
 
 def _dry_run_state(engine: Engine) -> DryRunState:
-    """Returns the state of the gateway that a dry run reads."""
     return DryRunState(
         catalog=engine.catalog,
         limiter=engine.limiter,
@@ -97,7 +96,6 @@ class _PlannedRun(NamedTuple):
 
     @property
     def catalog(self) -> Catalog:
-        """Returns the configuration in use."""
         return self.engine.catalog
 
     @property
@@ -112,7 +110,6 @@ class _PlannedRun(NamedTuple):
 
 
 def _planned_run(engine: Engine, call: PlannedCall) -> _PlannedRun:
-    """Returns the dry run of a call."""
     now = engine.now()
     outcome = dry_run(call, _dry_run_state(engine), now)
     admission = outcome.admission
@@ -121,7 +118,6 @@ def _planned_run(engine: Engine, call: PlannedCall) -> _PlannedRun:
 
 
 def _why(run: _PlannedRun) -> Why:
-    """Returns the explanation of a call."""
     engine, call, outcome, catalog, group = run.engine, run.call, run.outcome, run.catalog, run.group
     token, entry, need = call.token, run.entry, run.outcome.need
     visibility = visibility_of(call.model, token, group, catalog)
@@ -164,7 +160,6 @@ def _why(run: _PlannedRun) -> Why:
 
 
 def _with_error(why: Why, error: GatewayError, visibility: Visibility, call: PlannedCall) -> Why:
-    """Returns the explanation of a call that fails with an error."""
     return msgspec.structs.replace(
         why,
         works=False,
