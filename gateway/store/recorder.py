@@ -35,7 +35,7 @@ Waiter = tuple[asyncio.AbstractEventLoop, "asyncio.Future[None]"]
 
 
 class Syncer:
-    """Calls ``work`` in its own thread, then notifies the waiting calls, then calls ``clean_up``.
+    """Calls ``work`` in its own thread, then notifies the waiting calls, then calls ``clean_up`` if ``work`` succeeded.
 
     The waiting calls get what ``work`` raises. If either function fails, or ``clean_up`` returns that work is left,
     both are called again a second later.
@@ -89,7 +89,7 @@ class Syncer:
         self._run_round()
 
     def _run_round(self) -> bool:
-        """Do the work, notify the waiting calls, and clean up. Returns whether nothing failed and nothing is left."""
+        """Do the work, notify the waiting calls, then clean up. Returns whether nothing failed and nothing is left."""
         self._due.clear()
         self.dirty = False  # after the event: earlier writes are part of this round
         self._urgent.clear()
@@ -103,8 +103,10 @@ class Syncer:
         for loop, waiting in waiters:
             with suppress(RuntimeError):  # its loop has ended; nothing waits any more
                 loop.call_soon_threadsafe(_notify_waiter, waiting, error)
+        if error is not None:
+            return False  # nothing is known to be safe, and cleaning up would clear the trouble
         try:
-            return self._clean_up() and error is None
+            return self._clean_up()
         except Exception:  # noqa: BLE001 - the thread's outermost frame: the next round tries again
             return False
 

@@ -157,6 +157,22 @@ def test_an_unfinished_round_is_repeated_without_being_asked(monkeypatch: pytest
     syncer.close()
 
 
+async def test_after_failed_work_nothing_is_tidied() -> None:
+    tidied: list[bool] = []
+
+    def tidy() -> bool:
+        tidied.append(True)
+        return True
+
+    work = Work()
+    work.error = OSError(5, "refused")
+    syncer = Syncer(work, tidy, LONG)
+    with pytest.raises(OSError, match="refused"):
+        await syncer.wait()
+    syncer.close()
+    assert not tidied
+
+
 async def test_a_waiting_one_does_not_wait_for_the_tidying() -> None:
     go_on = threading.Event()
     syncer = Syncer(Work(), lambda: go_on.wait(LONG), LONG)
