@@ -19,7 +19,7 @@ cost nothing. A call counts from the moment it started.
 Long: holds, counters and the log are the three parts of one sum.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, suppress
 from functools import lru_cache
 from types import MappingProxyType
@@ -37,7 +37,6 @@ from gateway.store.errors import unavailable
 from gateway.store.inflight import lost_record
 from gateway.store.recorder import Recorder
 from gateway.store.rollup import Counts, Dimension
-from gateway.store.segment import Segment
 from gateway.store.sums import Span
 
 
@@ -154,8 +153,9 @@ class Counters:
         if self._last_used is None:
             self._last_used = {}
             with self.lock:
-                starts = [start for segment in self._calls.log.segments for start in _latest_calls(segment)]
-                starts += [(record.token, int(record.ts)) for record in self.backlog()]
+                starts: list[tuple[str, int]] = [(record.token, int(record.ts)) for record in self.backlog()]
+                for segment in self._calls.log.segments:
+                    starts += segment.sums.latest_by_token().items()
             for token_id, start in starts:
                 self._last_used[token_id] = max(start, self._last_used.get(token_id, 0))
         latest = self._last_used.get(token)
@@ -204,11 +204,6 @@ class Counters:
             if record.ts >= since and scope in scopes(record):
                 amounts = amounts.plus(record.cost, record.input + record.output, record.outcome != REFUSED)
         return amounts
-
-
-def _latest_calls(segment: Segment) -> Iterable[tuple[str, int]]:
-    """Returns the tokens of a segment, each with the start of its latest call there."""
-    return segment.sums.latest_by_token().items()
 
 
 class Books:

@@ -58,7 +58,7 @@ def test_lines_come_whole_and_in_order_whatever_the_blocks(
     assert [id_of(line) for line in segment.lines_with(b'"token":"tok_3"')] == [39, 34, 29, 24, 19, 14, 9, 4]
 
 
-def test_needles_must_all_be_in_one_line(tmp_path: Path) -> None:
+def test_a_text_that_is_in_no_line_finds_none(tmp_path: Path) -> None:
     segment = segment_of(tmp_path, 40)
     segment.scan()
     assert list(segment.lines_with(b'"token":"nobody"')) == []
