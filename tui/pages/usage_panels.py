@@ -229,12 +229,13 @@ def budget_chart(course: BudgetCourse, now: Millis, size: tuple[int, int], more:
     highest = max(course.limit, course.spent, min(max(values), course.limit * 1.5) if has_forecast else 0)
     ticks = charts.ticks(highest, height, whole=course.value.whole)
     used = [[value] if gone else [0.0] for value, gone in zip(values, past, strict=True)]
+    limit_row = ticks.row_of(course.limit)
     lines = [_budget_title(course, now, width)]
     for number, row in enumerate(charts.stack_bars(used, ticks.height, ticks.top)):
         parts: list[Part] = []
         for x, area in enumerate(row):
             is_forecast = has_forecast and not past[x] and ticks.row_of(values[x]) == number
-            parts.append(_budget_cell(area, number == ticks.row_of(course.limit), is_forecast))
+            parts.append(_budget_cell(area, number == limit_row, is_forecast))
         label = tick_text(course.value, ticks, number // ticks.rows) if number % ticks.rows == 0 else ""
         axis = glyphs.AXIS[1 if label else 0]
         lines.append(content((f"{cell(label, AXIS, right=True)} {axis}", "dim"), *join_parts(parts)))

@@ -141,7 +141,7 @@ def _section(part: tuple[str, Sequence[Row]], width: int) -> list[Content]:
     title, rows = part
     keys = [len(key) for key, _, _ in rows]
     key_width = 17 if max(keys) >= 10 else 10 if max(keys) else 2
-    label_width = 15 if any(label_width for _, label_width, _ in rows) else 0
+    label_width = 15 if any(label for _, label, _ in rows) else 0
     result = [content((title, "bold"))]
     for key, name, text in rows:
         head = content(
