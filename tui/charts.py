@@ -22,7 +22,6 @@ class ChartCell(msgspec.Struct, frozen=True):
     """A cell of a chart."""
 
     text: str
-    """The character."""
     series: int = -1
     """The number of the series that the character shows; -1: none."""
     behind: int = -1

@@ -116,5 +116,4 @@ class CallRates:
 
 
 def _after(oldest: int, counts: Mapping[int, int]) -> dict[int, int]:
-    """Returns the counts of the seconds after this one."""
     return {second: count for second, count in counts.items() if second > oldest}

@@ -253,7 +253,6 @@ EXPLAINED_MARKS = (REPEATED_MARK, EXCEEDED_MARK, SIZE_MARK, WAITED_MARK, STAYED_
 
 
 def _mark_values(marks: Iterable[str], prefix: str) -> list[str]:
-    """Returns the values of all marks with this prefix."""
     return [mark.removeprefix(prefix) for mark in marks if mark.startswith(prefix)]
 
 

@@ -23,7 +23,6 @@ _VENDOR_KEY = re.compile(
     rf"(?<![0-9A-Za-z])(?!{PREFIX})(?:(?:sk|pk|rk|key|gsk|xai|hf|nvapi|pplx|csk|fw|tgp|r8|ghp|github_pat)[-_]|AIza)"
     r"[0-9A-Za-z_.-]{16,}"
 )
-"""Matches keys of vendors."""
 _HANDLE = re.compile(r"([0-9A-Za-z_.-]*…[0-9A-Za-z_.-]*)#[0-9a-f]{8}")
 
 

@@ -253,7 +253,6 @@ class _LimitSearch:
             self.cap = max(self.cap, amount)
 
     def _multiply(self, answers: int) -> None:
-        """Multiply the number of answers."""
         self.choices = min(self.choices * max(1, answers), MOST_TOKENS)
 
 

@@ -139,7 +139,6 @@ class Price(PriceAmounts, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def _has_amount(part: PriceAmounts) -> bool:
-    """Returns whether any amount is above zero."""
     return any(getattr(part, name, 0) for name in AMOUNTS) or any(part.extras.values())
 
 

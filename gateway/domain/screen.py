@@ -110,7 +110,6 @@ class Screen:
         return False
 
     def _remember(self, data: bytes) -> None:
-        """Remember a harmless value."""
         if len(data) <= 64:
             if len(self._harmless) >= 256:
                 self._harmless.clear()

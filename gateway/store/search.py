@@ -135,7 +135,6 @@ class LogSearch:
                 yield SearchStep([], segment)
 
     def _may_match(self, segment: Segment) -> bool:
-        """Returns whether the segment may have a call of the query."""
         if segment.latest < self._since or segment.earliest >= self._until:
             return False
         return segment.edited or all(_may_satisfy(segment, condition) for condition in self._conditions)

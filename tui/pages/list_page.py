@@ -78,7 +78,6 @@ def reverse(page: AnyPage) -> None:
 
 
 def _sort_from_top(page: AnyPage, column: str, *, reverse: bool) -> None:
-    """Sort by a column, and put the cursor on the first row."""
     page.sort_by(column, reverse=reverse)
     page.renew()
     page.table.go(0)

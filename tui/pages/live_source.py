@@ -53,7 +53,6 @@ class LiveSource:
     def __init__(self, session: ConsoleSession) -> None:
         self.session = session
         self.calls = session.board.calls
-        """The ring."""
         self._version = -1
         self._view: list[CallId] = []
         """The ids shown from the ring, oldest first."""

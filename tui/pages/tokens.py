@@ -287,7 +287,6 @@ async def connect(page: AnyPage, token: TokenView) -> None:
 
 
 async def _create(page: AnyPage, template: TokenView | None) -> None:
-    """Create a token, and show its key."""
     add = page.session.client.add_token
     if (created := await ask_new(page, TokenForm(page.session, template, copy=True), add, template)) is not None:
         await _show_key(page, created)
