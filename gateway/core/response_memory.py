@@ -17,7 +17,7 @@ class ResponseMemory:
     """All remembered responses. Each stores only its own input and output; a conversation is a chain of ids."""
 
     def __init__(self, limit: Callable[[], int], mono: Callable[[], float], parts: int = 4) -> None:
-        """``limit`` returns the most bytes; 0 keeps nothing. A response over ``limit() // room`` is not kept."""
+        """``limit`` returns the most bytes; 0 keeps nothing. A response over ``limit() // parts`` is not kept."""
         self._limit = limit
         self._mono = mono
         self._parts = parts

@@ -21,12 +21,7 @@ class StoreWatch:
     def __init__(
         self, home: str, trouble: Callable[[], str], changed: Callable[[], None], mono: Callable[[], float]
     ) -> None:
-        """``trouble`` returns what is wrong now, or nothing. ``changed`` informs the watchers. ``mono`` returns
-        seconds.
-        """
-        """``trouble`` returns what is wrong now, or nothing. ``changed`` informs the watchers. ``mono`` returns
-        seconds.
-        """
+        """``trouble`` returns what is wrong now; empty if nothing is. ``changed`` informs the watchers."""
         self._home = home
         self._trouble = trouble
         self._changed = changed

@@ -32,7 +32,7 @@ STREAM_HEADERS = {
 """Headers that keep proxies from buffering or caching a stream; ``X-Accel-Buffering`` is nginx's."""
 
 MOST_OBSERVED = 8 << 20
-"""The most bytes of an answer that ``HttpClient.on_end`` gets."""
+"""The most bytes of an answer that ``HttpClient.on_answer`` gets."""
 
 
 class HttpClient:
