@@ -117,14 +117,11 @@ def _admit(call: Call, limiter: Limiter, books: MoneyBooks, recall: Recall) -> A
         raise _no_price(context.request.model)
     scopes = catalog.call_scopes(context.token)
     needs = call.needs or needs_by_model(call, entry, recall)
-    call.need = needs[0].need if len(needs) == 1 else largest_need(needs, context.group.multiplier)
+    call.need = largest_need(needs, context.group.multiplier)
     try:
         if scopes.rated:
             limiter.check(scopes.rated, call.need.rate_tokens)
-        if len(needs) == 1:
-            hold_plan, unaffordable = _hold_for(call, needs[0], call.need, books), _NONE_LEFT_OUT
-        else:
-            hold_plan, unaffordable = affordable_hold(call, needs, books)
+        hold_plan, unaffordable = affordable_hold(call, needs, books)
     except GatewayError as error:
         error.request_size = _request_size(context.request, call.need)
         raise
@@ -154,6 +151,8 @@ def affordable_hold(
     ``call.need`` becomes what the call needs without these. Raises QuotaExceeded if too little is left for the
     requested model, or for every model that answers for a name without channels of its own.
     """
+    if len(needs) == 1:
+        return _hold_for(call, needs[0], call.need, books), _NONE_LEFT_OUT
     with suppress(QuotaExceeded):
         return _hold_for(call, needs[0], call.need, books), _NONE_LEFT_OUT
     hold: HoldPlan | None = None
