@@ -50,10 +50,8 @@ class ConcurrencyLimiter:
 
     def full(self, gates: Iterable[ConcurrencyGate], held: Collection[ConcurrencyGate] = ()) -> ConcurrencyGate | None:
         """Returns the first gate without a free place, except those ``held``."""
-        lines = self._lines
         for gate in gates:
-            line = lines.get(gate.key)
-            if line is not None and (line.taken >= gate.limit or line.waiters) and not _is_among(held, gate):
+            if not self.has_room(gate) and not _is_among(held, gate):
                 return gate
         return None
 
