@@ -18,9 +18,7 @@ def answer_headers(attempt: AttemptState, limits: CallLimits, result: CallResult
     """Returns the headers for an answer or an error of an admitted call, as far as their values are known."""
     if limits.read_headers is not None:
         limits.read()
-    headers: dict[str, str] = {}
-    for name, value in attempt.reply_headers.items():
-        headers[name] = _header(value)
+    headers = {name: _header(value) for name, value in attempt.reply_headers.items()}
     if limits.headers:
         headers.update(limits.headers)
     if attempt.route is not None:

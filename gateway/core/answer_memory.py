@@ -16,12 +16,12 @@ import msgspec
 
 from gateway.domain.errors import AnswerMemoryFull
 from gateway.domain.settings import Settings
+from gateway.inbound.api import ANSWER_LIMIT
 
 UNCOUNTED = 64 << 10
 """Bytes that every call may use without being counted."""
 WAIT_S = 30.0
 """Seconds that an answer waits for memory before it fails."""
-LARGEST_ANSWER = 64 << 20
 _ADVICE = "try again when other calls have ended, or 'tollkeeper settings set --answers-mib'"
 
 
@@ -91,7 +91,7 @@ class AnswerMemory:
         """
         limit = self._settings().answers_mib << 20
         left = limit - self.used - UNCOUNTED * len(self._calls) - size
-        if not limit or left >= min(LARGEST_ANSWER, limit):
+        if not limit or left >= min(ANSWER_LIMIT, limit):
             return True
         if left < 0 or self._last_part_of not in (None, share):
             return False

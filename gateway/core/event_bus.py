@@ -148,8 +148,7 @@ class EventBus:
         if failed or (record.marks and price_gap(record) is not None):
             self.noteworthy.append(record)
             self.on_noteworthy()
-        if self.watchers:
-            self.publish(record)
+        self.publish(record)
 
     def publish_change(self) -> None:
         """Report that the configuration, a channel's health or the granted money changed."""

@@ -144,8 +144,8 @@ class IncidentWatch:
         self._examined = examined
         budgets = {
             budget_id(view.window, *scope): (budget_name(view.window, owner), view)
-            for scope, owner, budgets in self._owners(now)
-            for view in budget_use(self._books, scope, budgets, now)
+            for scope, owner, owner_budgets in self._owners(now)
+            for view in budget_use(self._books, scope, owner_budgets, now)
         }
         names = {channel.id: channel.name for channel in registry.channels.values()}
         self.incidents.follow_names(names | {subject: name for subject, (name, _) in budgets.items()})

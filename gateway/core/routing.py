@@ -108,7 +108,7 @@ def choose(
 
 def choose_in_tier(tier: tuple[Route, ...], draw: Draw) -> RouteChoice:
     """Returns the choice among these routes, whose channels are all healthy (``ModelEntry.first_tier``)."""
-    route = tier[0] if len(tier) == 1 else _draw_route(tier, draw)
+    route = _draw_route(tier, draw)
     return RouteChoice(route, _reason(route.rank.place, len(tier), NOTHING_TRIED), (), None, tier=tier)
 
 
