@@ -177,9 +177,9 @@ async def _answer_ollama_probe(_engine: Engine, _request: web.BaseRequest, _orig
 
 def _origin(request: web.BaseRequest, clock: Clock, api: InboundApi, *, path: str, model: str) -> CallOrigin:
     """Returns who made the request and when, without credentials."""
+    began, ts = clock.mono(), clock.wall()
     headers = request.headers
     app, bundled = _app_of(headers)
-    began, ts = clock.mono(), clock.wall()
     return CallOrigin(
         id=new_call_id(ts),
         api=api,
@@ -256,7 +256,8 @@ def _agent_name(user_agent: str) -> tuple[str, bool]:
     """Returns the first word of a User-Agent, and whether that is the class name of OpenAI's or Anthropic's SDK as a
     bundler shortened it, as in ``ls/JS 5.23.2``.
     """
-    return _app_name(user_agent.partition("/")[0]), user_agent.find("/JS ", 1, _MOST_SHORTENED + 4) > 0
+    is_shortened = user_agent.find("/JS ", 1, _MOST_SHORTENED + len("/JS ")) > 0
+    return _app_name(user_agent.partition("/")[0]), is_shortened
 
 
 def _retry_count(count: str) -> int:
