@@ -304,4 +304,5 @@ async def test_a_call_leaves_no_ring(gateway: Gateway, provider: Provider, strea
         kept = [thing for thing in gc.get_objects() if isinstance(thing, (Call, HttpClient))]
     finally:
         gc.enable()
+        gc.unfreeze()
     assert kept == []
