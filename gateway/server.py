@@ -207,7 +207,6 @@ async def open_engine(
 
 
 def _pipeline(engine: Engine) -> Pipeline:
-    """Returns the pipeline of an engine."""
     random_source = secrets.SystemRandom()
     channel_limits, adapter_of = ChannelLimits(engine.limiter), dialects.shared_adapters()
     progress = ProgressReporter(engine.bus, engine.store.books, engine.clock)

@@ -34,7 +34,6 @@ class _Line(msgspec.Struct, eq=False):
     """The calls at one gate."""
 
     taken: int = 0
-    """How many places are taken."""
     waiters: deque[_Waiter] | None = None
     """The queue, made when a call has to wait."""
     limit: int | None = None
@@ -144,7 +143,6 @@ class ConcurrencyLimiter:
             self._hand_over(line)
 
     def _hand_over(self, line: _Line) -> None:
-        """Give free places to waiting calls."""
         while line.waiters:
             waiter = line.waiters[0]
             gate = next(gate for gate in waiter.gates if self._lines.get(gate.key) is line)

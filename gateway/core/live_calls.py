@@ -30,7 +30,6 @@ class CallDeadlines(msgspec.Struct, frozen=True, kw_only=True):
     stall: float = 30.0
     """The time for which one write may wait for a client that does not read."""
     tick: float = 1.0
-    """The time between two ticks of the timer."""
 
 
 class LiveCalls:

@@ -362,7 +362,6 @@ def _call_later(delay_s: float, work: Callable[[], None]) -> None:
 
 
 def _order_of(call: Call, entry: ModelEntry, clock: Clock) -> Order:
-    """Returns what the call orders from a channel."""
     context, origin = call.context, call.context.origin
     order = origin.api.order(context.request, origin.id, origin.ts)
     if origin.api.timed:

@@ -166,7 +166,6 @@ class CallQueue:
         call.limits.gates = (*call.limits.gates, *(gate for gate in gates if gate not in call.limits.gates))
 
     def _release(self, call: Call) -> None:
-        """Give back all places that the call took."""
         self._attempts.channel_limits.release_slot(call)
         gates, call.limits.gates = call.limits.gates, ()
         self._limiter.concurrency.leave(gates)

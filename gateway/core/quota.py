@@ -253,7 +253,6 @@ def _output_need(request: InboundRequest, effects: ChannelEffects) -> OutputNeed
 
 
 def _priced_need(tokens: int, output: OutputNeed, price: Price | None, multiplier: int, extras: CallExtras) -> CallNeed:
-    """Returns the need for these input and output tokens, with their costs."""
     capped, minimum, total = output
     if price is None or not multiplier or (not price.input and price.free and not extras.advice):
         nothing = Nanos(0)
@@ -318,7 +317,6 @@ def largest_need(models: Sequence[ModelNeed], multiplier: int) -> CallNeed:
 
 
 def _need_with_input(model: ModelNeed, tokens: int, multiplier: int) -> CallNeed:
-    """Returns the need for a model with so many input tokens."""
     need = model.need
     if need.input == tokens:
         return need

@@ -194,7 +194,6 @@ class Refusals:
         request: InboundRequest | None,
         now: float,
     ) -> Record:
-        """Returns the record of one refusal."""
         group = self._group_of(token) if token is not None else None
         is_call = error.code != "unknown_url" and (not origin.request or origin.request.startswith("POST "))
         return Record(

@@ -52,7 +52,6 @@ class HalfClosedClient:
 
 
 def _is_reset(transport: asyncio.BaseTransport) -> bool:
-    """Returns whether the other side has reset the connection."""
     sock = transport.get_extra_info("socket")
     try:
         return sock is not None and bool(sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR))
