@@ -115,8 +115,8 @@ class AccountPage(ConsolePage):
         self._first_call: Millis | None = None
         """When the first call ever began."""
         self._fetched_state: tuple[Nanos, Nanos, int] | None = None
-        """The granted amount, the spent amount and the hour when grants and sums were last fetched."""
-        self._fetched_ms = Millis(0)
+        """The granted amount, the spent amount and the hour when grants and sums were fetched; None if that failed."""
+        self._tried_ms = Millis(0)
 
     def compose(self) -> ComposeResult:
         yield TextBlock()
@@ -132,14 +132,15 @@ class AccountPage(ConsolePage):
         self.query_one(TextBlock).show(partial(self.draw, account))
 
     def _fetch_if_due(self, account: AccountView, now: Millis) -> None:
-        """Fetch grants and sums in the background: at once after a grant, every five seconds at most while
-        calls end.
+        """Fetch grants and sums in the background: at once after a grant, every five seconds at most while calls end or
+        the server returns errors.
         """
         state = (account.granted_nanos, account.spent_nanos, now // HOUR_MS)
         fetched = self._fetched_state
-        is_early = fetched is not None and fetched[0] == state[0] and 0 <= now - self._fetched_ms < 5_000
+        granted_more = fetched is not None and fetched[0] != state[0]
+        is_early = not granted_more and 0 <= now - self._tried_ms < 5_000
         if self.session.link == "attached" and state != fetched and not is_early:
-            self._fetched_state, self._fetched_ms = state, now
+            self._fetched_state, self._tried_ms = state, now
             self.run_worker(self._fetch(), group="account", exclusive=True, exit_on_error=True)
 
     def draw(self, account: AccountView, width: int) -> Content:

@@ -1,4 +1,6 @@
+from gateway.domain.account import Grant
 from gateway.domain.budget import Window
+from gateway.domain.errors import Unavailable
 from gateway.domain.units import Millis, Nanos
 from tests.tui.owner import Owner, press, said, screen, settle, shown
 from tests.tui.stage import DOLLAR, NOW, account, budget, group, token, words
@@ -60,6 +62,21 @@ async def test_grants_are_listed_the_newest_first() -> None:
         lines = [line for line in screen(app).splitlines() if "+$" in line]
         assert [line.split()[0] for line in lines] == ["+$20.00", "+$10.00"]
         assert "a first amount" in lines[1]
+
+
+async def test_a_server_that_returns_errors_is_not_asked_at_every_redraw() -> None:
+    class Failing(Owner):
+        tries = 0
+
+        async def grants(self) -> list[Grant]:
+            self.tries += 1
+            raise Unavailable("the store is busy")
+
+    owner = Failing()
+    async with shown("account", owner) as (app, pilot, _):
+        for _ in range(3):
+            await settle(app, pilot)
+        assert owner.tries == 1
 
 
 async def test_a_suspended_and_empty_account_is_loud() -> None:
