@@ -1,10 +1,12 @@
 """The newest call file may not vanish without a trace."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from gateway.domain.units import DOLLAR
 from gateway.store.log import HighWater
 from gateway.store.store import Store
 from gateway.store.verify import verify
@@ -106,6 +108,15 @@ def test_a_store_that_lost_nothing_says_nothing(home: Path) -> None:
     again.close()
 
 
+def test_without_the_number_nothing_is_known_and_nothing_is_wrong(home: Path) -> None:
+    lived(home, 10)
+    (home / "high-water").unlink()
+    deleted(home)
+    again = store_of(home)
+    assert (again.notes, verify(again).damage, again.books.balance()) == ([], [], 10 * DOLLAR)
+    again.close()
+
+
 def test_a_file_deleted_while_it_grows_is_rewritten(home: Path) -> None:
     store = store_of(home)
     grant(store)
@@ -123,7 +134,21 @@ def test_a_file_deleted_while_it_grows_is_rewritten(home: Path) -> None:
     again.close()
 
 
-@pytest.mark.parametrize("data", [b"", b"\x00" * 64, b"9" * 64, b"12"])
+def test_the_number_never_sinks_and_survives_what_the_disk_refuses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "high-water"
+    number = HighWater(path)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", lambda *_: (_ for _ in ()).throw(OSError(24, "too many files")))
+        number.put(3)
+    assert (number.last, path.exists()) == (0, False)
+    for last in (7, 7, 4):
+        number.put(last)
+    assert (number.last, HighWater(path).last) == (7, 7)
+
+
+@pytest.mark.parametrize("data", [b"", b"x", b"\x00" * 64, b"9" * 64, b"12", b"-3\n"])
 def test_what_is_not_a_number_is_none(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "high-water"
     path.write_bytes(data)
