@@ -158,7 +158,7 @@ def tool_uses(report: Mapping[str, Any]) -> dict[str, int]:
     tools = next((holder for name in _TOOLS if isinstance(holder := report.get(name), dict)), {})
     beside = {name: report.get(name) for name in (CITATION_TOKENS, *SEARCH_COUNTS, "prompt_audio_seconds")}
     uses: dict[str, int] = {}
-    for name, value in {**tools, **beside}.items():
+    for name, value in (*tools.items(), *beside.items()):
         count = next((n for n in value.values() if type(n) is int), 0) if isinstance(value, dict) else value
         if type(count) is int and 0 < count <= 1_000_000:  # no call makes more
             uses[name] = count

@@ -17,6 +17,7 @@ from gateway.upstream.usage_extras import marks_of
             ("upstream_extra=web_search_requests:2,web_fetch_requests:1",),
         ),
         ({"tool_usage": {"web_search": {"num_requests": 3}}}, ("upstream_extra=web_search:3",)),
+        ({"tool_usage": {"num_search_queries": 2}}, ("upstream_extra=num_search_queries:2",)),
         ({"speed": "fast", "service_tier": "priority"}, ("upstream_extra=speed:fast,service_tier:priority",)),
         ({"inference_geo": "us"}, ("upstream_extra=inference_geo:us",)),
         ({"service_tier": "flex"}, ("upstream_extra=service_tier:flex",)),
