@@ -15,7 +15,6 @@ Calls are numbered from 0 without gaps, and each has an id of its own.
 """
 
 import hashlib
-from io import StringIO
 
 import msgspec
 
@@ -26,6 +25,8 @@ from gateway.domain.json_text import ObjectEnd
 _EMPTY = b'""'
 MAX_HELD_BYTES = 1 << 20
 """The most bytes of arguments that are held for calls without a name."""
+MAX_UNREAD = 64 << 10
+"""The most characters of arguments that wait to be examined."""
 MOST_CALLS = 512
 """The most calls of one answer: four times as many as any vendor allows."""
 TOO_MANY = "too_many_tool_calls"
@@ -33,15 +34,19 @@ TOO_MANY = "too_many_tool_calls"
 
 
 class Arguments:
-    """The arguments of a call so far."""
+    """The arguments of a call so far. Their text is not kept, because an upstream may send any amount of it."""
 
-    __slots__ = ("_cumulative", "_end", "_text", "_unread", "size")
+    __slots__ = ("_cumulative", "_digest", "_end", "_last_text", "_read_size", "_unread", "size")
 
     def __init__(self) -> None:
         self._unread: list[str] = []
-        """Pieces that are not in ``_text`` yet: most arguments are never examined."""
-        self._text = StringIO()
+        """Pieces that have not been read: most arguments are never examined."""
+        self._read_size = 0
+        """The number of characters that have been read."""
         self._end = ObjectEnd()
+        self._digest = hashlib.blake2b(digest_size=16)
+        self._last_text = ""
+        """The last piece that is not blank."""
         self._cumulative = False
         """Whether a piece repeated everything before it."""
         self.size = 0
@@ -51,7 +56,7 @@ class Arguments:
         """Add a piece."""
         self._unread.append(text)
         self.size += len(text)
-        if len(self._unread) > 1000:
+        if self.size - self._read_size > MAX_UNREAD:
             self._read()
 
     @property
@@ -65,7 +70,7 @@ class Arguments:
         if self.size != len(text):
             return False
         self._read()
-        return self._text.getvalue() == text
+        return self._digest.digest() == _digest_of(text)
 
     def new_in(self, text: str) -> str:
         """Returns what a piece adds: some upstreams send all arguments again in every piece.
@@ -75,10 +80,9 @@ class Arguments:
         if not text.startswith("{") or not 0 < self.size <= len(text):
             return text
         self._read()
-        so_far = self._text.getvalue()
-        if not self._cumulative and so_far.rstrip().endswith((":", ",", "[")):
+        if not self._cumulative and self._last_text.rstrip().endswith((":", ",", "[")):
             return text
-        if not text.startswith(so_far):
+        if self._digest.digest() != _digest_of(text[: self.size]):
             return text
         self._cumulative = True
         return text[self.size :]
@@ -86,8 +90,14 @@ class Arguments:
     def _read(self) -> None:
         for piece in self._unread:
             self._end.add(piece)
-            self._text.write(piece)
+            self._digest.update(piece.encode("utf-8", "surrogatepass"))
+            self._last_text = piece if piece.strip() else self._last_text
         self._unread.clear()
+        self._read_size = self.size
+
+
+def _digest_of(text: str) -> bytes:
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 class TrackedCall(msgspec.Struct, eq=False):
@@ -148,7 +158,7 @@ class ToolCallTracker:
 
     def add(self, part: ToolCallPart) -> CallUpdate | None:
         """Returns what a piece does to its call; None if the name has not come yet. Raises ValueError."""
-        call = self._find_call(part, _text_of(part.piece))
+        call = self._find_call(part)
         if call is not None:
             update = self._continue(call, part)
         elif part.name:
@@ -160,8 +170,9 @@ class ToolCallTracker:
         self.last = update.call
         return update
 
-    def _find_call(self, part: ToolCallPart, text: str) -> TrackedCall | None:
+    def _find_call(self, part: ToolCallPart) -> TrackedCall | None:
         """Returns the call that a piece continues; None if it opens one, or must be held."""
+        text = _text_of(part.piece) if part.name else ""
         by_id = self._by_id.get(part.id) if part.id else None
         if by_id is not None:
             again = part.name and is_object(text) and by_id.arguments.complete

@@ -1,6 +1,7 @@
 """The state of an answer: what parts mean to a renderer, whatever order the upstream sent them in."""
 
 import json
+import tracemalloc
 from typing import Any
 from unittest.mock import patch
 
@@ -221,6 +222,20 @@ def test_a_call_that_never_ends_is_not_read_again_with_each_of_its_pieces() -> N
         for _ in range(2000):
             list(state.add(piece))
     assert sum(len(each.args[0]) for each in opened.call_args_list) < 3 * 2000 * 54
+
+
+def test_the_text_of_arguments_is_not_kept() -> None:
+    state = AnswerState(order())
+    list(state.add(ToolCallPart(0, "c", "f", b'"{\\"a\\": \\""')))
+    piece = ToolCallPart(0, piece=said("x" * 20_000))
+    tracemalloc.start()
+    try:
+        for _ in range(200):
+            list(state.add(piece))
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 1_000_000
 
 
 def made(*parts: ToolCallPart) -> list[tuple[str, str, str]]:
