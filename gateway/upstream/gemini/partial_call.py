@@ -9,8 +9,10 @@ from typing import Any
 
 from gateway.domain import rawjson
 
-LONGEST_LIST = 10_000
-"""The most items of a list in arguments that come in pieces."""
+MOST_ITEMS = 10_000
+"""The most items that the paths of one call may add to its lists."""
+DEEPEST_PATH = 100
+"""The most steps of a path."""
 _STEP = re.compile(r"""\.([^.\[\]]+)|\[(\d+)\]|\['([^']*)'\]|\["([^"]*)"\]""")
 """One step of a JSON path: a name, a position, or a quoted name."""
 _VALUES = ("stringValue", "numberValue", "boolValue", "nullValue")
@@ -25,15 +27,44 @@ class PartialCall:
         self.signature = signature
         args = call.get("args")
         self.arguments: Any = args if isinstance(args, dict | str) and args else {}
+        self._items = 0
+        """The number of items that paths added to lists."""
 
     def add_pieces(self, call: dict[str, Any]) -> None:
-        """Add the pieces of the arguments in one part of the answer. Raises ValueError for a list that is too long."""
+        """Add the pieces of the arguments in one part of the answer. Raises ValueError for those that no call has."""
         for piece in rawjson.list_at(call.get("partialArgs")):
             path = rawjson.text_at(piece, "jsonPath")
             kind = next((kind for kind in _VALUES if isinstance(piece, dict) and kind in piece), "")
             if path and kind:
-                value = None if kind == "nullValue" else piece[kind]
-                self.arguments = _with_value(self.arguments, _steps_of(path), value)
+                self._set(_steps_of(path), None if kind == "nullValue" else piece[kind])
+
+    def _set(self, steps: list[str | int], value: Any) -> None:
+        """Set a value at these steps; a text is added to the text that is there."""
+        if len(steps) > DEEPEST_PATH:
+            raise ValueError("a path of arguments is too long")
+        root: dict[str, Any] = {"": self.arguments}
+        holder: Any = root
+        place: str | int = ""
+        for step in steps:
+            holder[place] = self._container(holder[place], step)
+            holder, place = holder[place], step
+        before = holder[place]
+        holder[place] = before + value if isinstance(before, str) and isinstance(value, str) else value
+        self.arguments = root[""]
+
+    def _container(self, value: Any, step: str | int) -> dict[str, Any] | list[Any]:
+        """Returns the value, or an empty one in its place, as an object or a list that has this member or item."""
+        if isinstance(step, str):
+            members: dict[str, Any] = value if isinstance(value, dict) else {}
+            members.setdefault(step, None)
+            return members
+        items: list[Any] = value if isinstance(value, list) else []
+        missing = max(0, step + 1 - len(items))
+        self._items += missing
+        if self._items > MOST_ITEMS:
+            raise ValueError("the lists of arguments are too long")
+        items += [None] * missing
+        return items
 
 
 def _steps_of(path: str) -> list[str | int]:
@@ -42,19 +73,3 @@ def _steps_of(path: str) -> list[str | int]:
         int(match[2]) if match[2] else match[1] or match[3] or match[4] or ""
         for match in _STEP.finditer(path.removeprefix("$"))
     ]
-
-
-def _with_value(holder: Any, steps: list[str | int], value: Any) -> Any:
-    """Returns a JSON value with another one set at these steps; a text is added to the text that is there."""
-    if not steps:
-        return holder + value if isinstance(holder, str) and isinstance(value, str) else value
-    step, *later_steps = steps
-    if isinstance(step, str):
-        members = holder if isinstance(holder, dict) else {}
-        return {**members, step: _with_value(members.get(step), later_steps, value)}
-    if step >= LONGEST_LIST:
-        raise ValueError("a list of arguments is too long")
-    items = holder if isinstance(holder, list) else []
-    items = [*items, *[None] * (step + 1 - len(items))]
-    items[step] = _with_value(items[step], later_steps, value)
-    return items

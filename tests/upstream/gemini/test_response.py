@@ -9,6 +9,7 @@ from gateway.domain.call import FailureKind
 from gateway.upstream.adapter import AnswerStream, WholeAnswer
 from gateway.upstream.call_memory import CallMemory
 from gateway.upstream.gemini.dialect import GeminiDialect
+from gateway.upstream.gemini.partial_call import PartialCall
 from gateway.upstream.gemini.reader import read_logprobs
 from gateway.upstream.gemini.request import TOOLS
 from tests.cases.answers import chunks_in
@@ -174,6 +175,23 @@ def test_arguments_that_come_in_pieces_are_put_together() -> None:
     arguments = "".join(call["function"].get("arguments", "") for call in calls)
     assert (calls[0]["id"], stream.finish) == ("a", "tool_calls")
     assert json.loads(arguments) == {"city": "New York", "days": [None, {"n": 2}], "x y": True}
+
+
+@pytest.mark.parametrize("path", ["$" + ".a" * 2000, "$" + "[9000]" * 90])
+def test_a_piece_with_an_endless_path_is_no_answer(path: str) -> None:
+    call = {"name": "f", "partialArgs": [{"jsonPath": path, "stringValue": "x"}]}
+    with attempt_fails("not an answer"):
+        _message({"functionCall": call})
+
+
+def test_a_list_is_not_copied_for_each_piece_of_it() -> None:
+    call = PartialCall({"name": "f"}, "")
+    piece = {"partialArgs": [{"jsonPath": "$.a[9999]", "stringValue": "x"}]}
+    call.add_pieces(piece)
+    items = call.arguments["a"]
+    call.add_pieces(piece)
+    assert call.arguments["a"] is items
+    assert items[9998:] == [None, "xx"]
 
 
 def test_the_end_of_a_call_that_has_ended_adds_nothing() -> None:
