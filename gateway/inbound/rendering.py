@@ -281,7 +281,6 @@ def take_late_usage(events: bytes, reader: AnswerReader, state: AnswerState) -> 
 
 
 def _failure_without_end(state: AnswerState, channel: Channel) -> Failure:
-    """Returns the failure of an answer without an end."""
     if state.invalid_events:
         return bad_response(channel, "an event of the stream is not valid, and the answer has no end")
     return truncation(channel, "it has no finish_reason" if state.began else "it has no choice")

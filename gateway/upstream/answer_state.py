@@ -124,7 +124,6 @@ class BlockSequence:
         self._open, self._arguments = key, arguments
 
     def _may_end(self) -> bool:
-        """Returns whether the open block may end here."""
         if self._open is None or self._open in self._ended:
             return True
         if self._arguments is not None:

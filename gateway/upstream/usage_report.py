@@ -285,7 +285,6 @@ class UsageReports:
         return reading if named is decoded else msgspec.structs.replace(reading, corrected=True)
 
     def _merged(self, later: dict[str, Any]) -> dict[str, Any]:
-        """Returns a later report merged with those before it."""
         earlier = rawjson.maybe(self._report)
         if not self.final and later.get("output_tokens") is not None:
             earlier.pop("output_tokens", None)

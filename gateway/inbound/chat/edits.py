@@ -59,7 +59,6 @@ class ChunkEditor(Renderer):
 
     all_choices = native = True
     state: AnswerState
-    """The state of the answer."""
 
     def __init__(self, order: Order) -> None:
         self._order = order

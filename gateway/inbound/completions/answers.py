@@ -39,7 +39,6 @@ def _head_of(answer: Fields, order: Order) -> Fields:
 
 
 def _choice_of(number: int, text: msgspec.Raw = _EMPTY, reason: str | None = None) -> Fields:
-    """Returns one choice of an answer or a chunk."""
     return {
         "index": rawjson.raw(number),
         "text": text,
@@ -49,7 +48,6 @@ def _choice_of(number: int, text: msgspec.Raw = _EMPTY, reason: str | None = Non
 
 
 def _event_of(chunk: Fields) -> bytes:
-    """Returns one event."""
     return b"data: " + rawjson.encode(chunk) + b"\n\n"
 
 

@@ -284,7 +284,6 @@ def _media_part(block: _ContentBlock, where: str, name: str = "") -> MediaPart:
 
 
 def _texts_in(content: msgspec.Raw, where: str) -> list[msgspec.Raw]:
-    """Returns the texts of the blocks of a content."""
     return [block.text for block in _read_blocks(content, where) if _has_text(block)]
 
 

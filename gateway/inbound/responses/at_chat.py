@@ -85,7 +85,6 @@ def _with_nested_tools(request: InboundRequest) -> InboundRequest:
 
 
 def _as_responses_tool(tool: msgspec.Raw) -> Any:
-    """Returns a tool in the form of the Responses API."""
     try:
         fields = rawjson.fields(tool)
         return tool if "function" not in fields else {"type": "function", **rawjson.fields(fields["function"])}

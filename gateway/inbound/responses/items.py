@@ -261,7 +261,6 @@ class InputReader:
 
 
 def _unreadable_item(item: _InputItem, where: str) -> BadRequest:
-    """Returns the error about an item that cannot be read here."""
     if item.kind == "item_reference":
         msg = f"{where}: the item '{plain(item.id or '', 80)}' is not kept here; send the whole input"
         return BadRequest(msg, code="previous_response_not_found", param=where)
@@ -283,7 +282,6 @@ def _summary(item: _InputItem, where: str) -> msgspec.Raw:
 
 
 def _arguments(item: _InputItem, kind: ToolKind) -> bytes:
-    """Returns the JSON text of the arguments."""
     if kind is ToolKind.FUNCTION:
         return call_arguments(bytes(item.arguments))
     if kind is ToolKind.CUSTOM:

@@ -208,7 +208,6 @@ def input_items(responses: list[KeptResponse]) -> list[dict[str, Any]]:
 
 
 def _content_parts(message: Mapping[str, Any]) -> Any:
-    """Returns the content of a message as a list of parts."""
     content = message.get("content", NULL)
     if not rawjson.is_text(content):
         return content

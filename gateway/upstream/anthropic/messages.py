@@ -245,7 +245,6 @@ def answers_by_tool(order: Order) -> bool:
 
 
 def _tool(offer: ToolOffer, row: AnthropicModel) -> dict[str, Any]:
-    """Returns the definition of a tool."""
     tool: dict[str, Any] = {"name": TOOLS.valid_name(offer.name), "input_schema": _schema(offer)}
     if offer.description:
         tool["description"] = offer.description

@@ -42,7 +42,6 @@ class GeminiModel(msgspec.Struct, frozen=True, kw_only=True):
     penalties: bool = False
     """Whether it accepts ``presencePenalty`` and ``frequencyPenalty``; others refuse them."""
     logprobs: bool = False
-    """Whether it returns log probabilities."""
     signatures: bool = True
     """Whether function calls must be sent back with their signatures."""
     urls: bool = True

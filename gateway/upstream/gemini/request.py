@@ -284,7 +284,6 @@ def _declaration(offer: ToolOffer) -> dict[str, Any]:
 
 
 def _has_arguments(schema: Fields) -> bool:
-    """Returns whether a schema allows any arguments."""
     if bytes(schema.get("properties", b"{}")) != b"{}":
         return True
     if bytes(schema.get("additionalProperties", b"")).startswith(b"{"):

@@ -87,7 +87,6 @@ class ChatReader(AnswerReader):
         self._template: Template | None = None
         self._templates_left = MOST_TEMPLATES
         self._upstream_id = ""
-        """The answer's id at the upstream."""
         self._begun: set[int] = set()
         """The indexes of the choices that have begun."""
         self._first_index = 0

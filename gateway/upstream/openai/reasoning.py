@@ -54,7 +54,6 @@ def _lacks_reasoning(message: Fields) -> bool:
 
 
 def _keys(message: Fields) -> list[tuple[str, str]]:
-    """Returns the key of each call in a message."""
     calls = [call for call in rawjson.list_at(message.get("tool_calls")) if isinstance(call, dict)]
     paths = (("id",), ("function", "name"), ("function", "arguments"))
     return [_key(*(rawjson.text_at(call, *path) for path in paths)) for call in calls]

@@ -196,7 +196,6 @@ def _media(media: MediaPart) -> Doc:
 
 
 def _tool(tool: ToolOffer) -> Doc:
-    """Returns the definition of a tool."""
     function: Doc = {"name": tool.name}
     if tool.description:
         function["description"] = tool.description
