@@ -20,6 +20,7 @@ from gateway.domain import rawjson
 from gateway.domain.errors import BadRequest
 from gateway.domain.json_text import Value, read_typed
 from gateway.domain.rawjson import Fields
+from gateway.domain.sse import BOM
 
 MAX_DEPTH = 64
 MAX_STRUCTURE = 200_000
@@ -47,7 +48,6 @@ PIECE = 4 << 10
 SHORT = 512
 """The size in bytes up to which a skeleton's result is cached, and the number of cached results."""
 
-BOM = b"\xef\xbb\xbf"
 _WHITESPACE = b" \t\r\n"
 _HUGE_NUMBER = re.compile(rb"[^\d.]\d{20,}+(?![.eE])|[^\d.]\d{300,}+|\d[eE]\+?+0*+(?:[3-9]\d\d|[1-9]\d{3})")
 """Integers beyond 19 digits, powers of ten beyond 299: other parsers read them differently, or not at all."""

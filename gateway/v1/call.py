@@ -14,10 +14,10 @@ from gateway.core.memory import BodyShare
 from gateway.domain import rawjson
 from gateway.domain.answer import Buffer
 from gateway.domain.errors import GatewayError, InternalError
+from gateway.domain.sse import BOM
 from gateway.domain.token import Token
 from gateway.domain.units import CallId
 from gateway.inbound.api import HttpRequest, InboundApi
-from gateway.inbound.json_body import BOM
 from gateway.upstream.adapter import AnswerStream
 from gateway.web import error_responses
 from gateway.web.connection import Connection

@@ -17,11 +17,12 @@ from gateway.domain.order import Order
 from gateway.domain.output_limit import CAPS, CHAT_CONTENT, MOST_CHOICES, MOST_TOKENS, may_limit
 from gateway.domain.prompt_size import CHAT_MARKERS, SCHEMAS, InputBound, bound_of, count_tokens
 from gateway.domain.rawjson import Fields, is_null
+from gateway.domain.sse import BOM
 from gateway.inbound.api import AttemptPlan, HttpRequest, InboundApi, InboundRequest
 from gateway.inbound.chat.conversation import translate_chat
 from gateway.inbound.chat.native import NativeChat
 from gateway.inbound.chat.render import ChatRenderer, WholeChatRenderer
-from gateway.inbound.json_body import BOM, decode_body, fields_of
+from gateway.inbound.json_body import decode_body, fields_of
 from gateway.inbound.rendering import RenderingAdapter
 from gateway.upstream.adapter import DialectAdapter
 from gateway.upstream.openai.dialect import OpenAIDialect

@@ -192,7 +192,7 @@ def _chat_order(order: Order) -> Order:
     if rawjson.is_list(prompt):
         (prompt,) = rawjson.items(prompt)
     turn = Turn(role="user", blocks=(TextPart(raw=prompt),))
-    dropped = tuple(name for name in order.fields if name not in _CHAT_FIELDS | _CHECKED_FOR_CHAT)
+    dropped = tuple(name for name in order.fields if name not in _CHAT_FIELDS and name not in _CHECKED_FOR_CHAT)
     return msgspec.structs.replace(
         order,
         fields=_chat_fields(order.fields),

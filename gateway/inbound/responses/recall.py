@@ -15,8 +15,8 @@ from gateway.domain.answer import PLAIN_SEAL, wrap
 from gateway.domain.errors import BadRequest
 from gateway.domain.kept_response import KeptResponse
 from gateway.domain.rawjson import NULL
-from gateway.domain.sse import parse
-from gateway.inbound.json_body import BOM, fields_of, replace_lone_surrogates
+from gateway.domain.sse import BOM, parse
+from gateway.inbound.json_body import fields_of, replace_lone_surrogates
 from gateway.inbound.responses.summary import COMPACTIONS
 
 _ENDED = frozenset({"completed", "incomplete"})

@@ -20,9 +20,10 @@ from gateway.domain.order import Order
 from gateway.domain.output_limit import OutputLimit, larger, read_limit
 from gateway.domain.prompt_size import MESSAGE_TOKENS, RESPONSES_MARKERS, bound_of, tokens_of
 from gateway.domain.rawjson import NULL, Fields
+from gateway.domain.sse import BOM
 from gateway.inbound.api import HttpRequest, InboundRequest
 from gateway.inbound.chat.api import MAX_MODEL, MAX_OUTPUT, is_plain, missing_input
-from gateway.inbound.json_body import BOM, decode_body, fields_of, unread_names
+from gateway.inbound.json_body import decode_body, fields_of, unread_names
 from gateway.inbound.relay import forwarded_headers, lower_cap
 from gateway.inbound.responses.items import InputReader
 from gateway.inbound.responses.relay import CONTENT_FIELDS, LEAST_LIMIT, native_order, speaks_responses
