@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gateway.core.quota import effects_of, need_of
-from gateway.domain.channel import Channel, Dialect, ServedModel
+from gateway.domain.channel import Channel, Dialect, Overrides, ServedModel
 from gateway.domain.errors import GatewayError
 from gateway.domain.failure import AttemptFailed
 from gateway.domain.units import CallId, ChannelId, Millis
@@ -23,6 +23,7 @@ from gateway.upstream.learned_params import NOTHING
 Doc = Any
 STEP = 1 if os.environ.get("TOLLKEEPER_FULL") else 5
 """Of the mutations so many are one that is tried."""
+OWN = Overrides(system="Be brief.")
 VALUES: list[Doc] = [
     *(None, True, 5, -1, 1.5, 10**30, "", "x", "\ud800", [], {}, [5], [None], [[]]),
     *({"a": 1}, {"type": "x"}, {"type": 7}, {"type": []}),
@@ -47,7 +48,6 @@ MESSAGES_BODY: Doc = {
                 {"type": "text", "text": "a"},
                 {"type": "image", "source": IMAGE},
                 {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "b"}, "title": "t"},
-                {"type": "document", "source": {"type": "url", "url": "https://h/a.pdf"}},
             ],
         },
         {
@@ -168,20 +168,21 @@ def _mutated(doc: Doc) -> Iterator[Doc]:
 
 
 def _try(api: InboundApi, body: bytes) -> None:
-    """All that is done with a request before it is sent. Raises GatewayError or AttemptFailed, and nothing else."""
+    """All that is done with a request before it is sent, as valid JSON. Raises GatewayError, and nothing else."""
     found = api.parse(HttpRequest(body=body, target="/", headers={}))
     api.prompt_tokens(found)
     for url, dialect, model in UPSTREAMS:
-        channel = Channel(id=ChannelId("c"), name="up", dialect=dialect, base_url=url, key="k")
+        channel = Channel(id=ChannelId("c"), name="up", dialect=dialect, base_url=url, key="k", overrides=OWN)
         served = ServedModel(name="m", upstream=model, max_output=4096)
         need_of(found, effects_of([(channel, served)]), None, 1_000_000)
         order = api.order(found, CallId("req_0123456789abcdef01234567"), Millis(5))
         for lacking in (False, True):
             try:
                 plan = api.plan(order, channel, new_adapter(dialect), lacking=lacking)
-                plan.adapter.prepare(plan.order, channel, served, NOTHING)
+                prepared = plan.adapter.prepare(plan.order, channel, served, NOTHING)
             except (GatewayError, AttemptFailed):
                 continue
+            json.loads(prepared.body)
 
 
 @pytest.mark.parametrize(

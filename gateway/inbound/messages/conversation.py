@@ -263,7 +263,8 @@ def _document_part(block: _ContentBlock, where: str) -> TextPart | MediaPart:
     title = _text_or_empty(block.title)
     heading = [title, _text_or_empty(block.context)]
     if source.type == "text":
-        return TextPart(raw=join_texts([*heading, source.data]), cache=block.cache_control)
+        text = check_text(source.data, f"{where}.source.data")
+        return TextPart(raw=join_texts([*heading, text]), cache=block.cache_control)
     if source.type == "content":
         return TextPart(raw=join_texts([*heading, *_texts_in(source.content, where)]), cache=block.cache_control)
     if source.type != "base64":

@@ -23,7 +23,7 @@ from gateway.domain.rawjson import NULL, Fields
 from gateway.domain.sse import BOM
 from gateway.inbound.api import HttpRequest, InboundRequest
 from gateway.inbound.chat.api import MAX_MODEL, MAX_OUTPUT, is_plain, missing_input
-from gateway.inbound.json_body import decode_body, fields_of, unread_names
+from gateway.inbound.json_body import check_text, decode_body, fields_of, unread_names
 from gateway.inbound.relay import forwarded_headers, lower_cap
 from gateway.inbound.responses.items import InputReader
 from gateway.inbound.responses.relay import CONTENT_FIELDS, LEAST_LIMIT, native_order, speaks_responses
@@ -201,6 +201,8 @@ def _check(params: ResponsesFields, fields: Fields) -> None:
             raise missing_input(fields, "input")
     elif bytes(memoryview(params.input)[:1]) not in (b'"', b"["):
         raise BadRequest("input must be a string or an array of items", code="invalid_type", param="input")
+    if not (rawjson.is_null(params.instructions) or rawjson.is_list(params.instructions)):
+        check_text(params.instructions, "instructions")
     cap = params.max_output_tokens
     if cap is not None and not 1 <= cap <= MAX_OUTPUT:
         msg = f"max_output_tokens is {cap}; it must be from 1 to {MAX_OUTPUT}"
