@@ -1,6 +1,7 @@
 """Config: the data folder and the address of the gateway, read once from options and environment."""
 
 import os
+import re
 import stat
 from collections.abc import Mapping
 from pathlib import Path
@@ -23,6 +24,7 @@ HOME_FILES = frozenset(
         "config.json",
         "config.old.json",
         "console-crash.log",
+        "console.damaged",
         "console.json",
         "console.toml",
         "control.sock",
@@ -37,8 +39,10 @@ HOME_FILES = frozenset(
     }
 )
 """The files of a data folder. Two of them identify it; a single one among other files does not."""
-TEMPORARY = ".tmp"
-"""The suffix of a new file that is going to replace another one. A process that is killed may leave it behind."""
+TEMPORARY = re.compile(r"\.(.+)\.\w{8}|(.+)\.tmp")
+"""The name of a new file that is going to replace another one, by ``runfile`` or by the store. Another process may see
+it, and one that is killed may leave it behind.
+"""
 INCIDENTAL = frozenset({".DS_Store", "lost+found"})
 """Files that systems create in empty folders."""
 
@@ -146,11 +150,18 @@ def make_home(folder: Path) -> None:
 
 
 def _names(folder: Path) -> set[str]:
-    """Returns the names of the files in a folder, without those that do not count."""
+    """Returns the names of the files in a folder, without those that do not count. A temporary file has the name of the
+    one that it is going to replace.
+    """
     try:
-        return {path.name.removesuffix(TEMPORARY) for path in folder.iterdir()} - INCIDENTAL
+        return {_final_name(path.name) for path in folder.iterdir()} - INCIDENTAL
     except (FileNotFoundError, NotADirectoryError):
         return set()
+
+
+def _final_name(name: str) -> str:
+    temporary = TEMPORARY.fullmatch(name)
+    return (temporary[1] or temporary[2]) if temporary else name
 
 
 def _folder(text: str) -> Path:

@@ -125,8 +125,16 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path: Path, ours: list[str
     assert (mode(tmp_path), is_home(tmp_path)) == (0o755, False)
 
 
-def test_a_home_whose_first_start_was_killed_is_a_home(tmp_path: Path) -> None:
-    for name in ("lock", "config.json.tmp"):
+@pytest.mark.parametrize(
+    "names",
+    [
+        pytest.param(["lock", "config.json.tmp"], id="the first start was killed"),
+        pytest.param([".console.json.ab_cd12e"], id="the console writes its state before the server starts"),
+        pytest.param(["console.damaged"], id="the console renamed its state, which could not be read"),
+    ],
+)
+def test_a_home_with_unfinished_files_is_a_home(tmp_path: Path, names: list[str]) -> None:
+    for name in names:
         (tmp_path / name).touch()
     assert is_home(tmp_path)
     make_home(tmp_path)

@@ -4,13 +4,13 @@ home.
 A file that cannot be read is renamed and reported, and never keeps the console from starting.
 """
 
-import os
-import tempfile
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import msgspec
+
+from gateway.runfile import replace_file
 
 NAME = "console.json"
 
@@ -78,12 +78,4 @@ def merge(mine: Any, before: Any, theirs: Any) -> Any:
 
 def save(home: Path, state: SavedState) -> None:
     """Replace the file atomically. Its mode is 0600. Raises OSError."""
-    handle, temporary = tempfile.mkstemp(prefix=NAME, dir=home)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(msgspec.json.format(msgspec.json.encode(state)) + b"\n")
-        os.replace(temporary, home / NAME)  # noqa: PTH105 - the pair of mkstemp
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(temporary)  # noqa: PTH108 - the pair of mkstemp
-        raise
+    replace_file(home / NAME, msgspec.json.format(msgspec.json.encode(state)) + b"\n")
