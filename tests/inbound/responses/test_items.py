@@ -114,6 +114,18 @@ def test_an_image_in_a_result_follows_as_what_the_user_shows() -> None:
     assert found[3]["content"] == [shown]
 
 
+def test_an_image_in_a_text_with_the_json_of_parts_is_an_image() -> None:
+    parts = [{"type": "input_text", "text": "see"}, {"type": "input_image", "image_url": "data:image/png;base64,AAAA"}]
+    found = messages(call("a"), output("a", json.dumps(parts)))
+    assert found[1]["content"] == "see\n\n[image of tool result a]"
+    assert found[2]["content"] == [{"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}]
+
+
+@pytest.mark.parametrize("text", ['[{"type": "input_image"}]', '["input_image"', '[{"input_image": 1}]', "input_image"])
+def test_other_texts_of_a_result_stay_as_they_are(text: str) -> None:
+    assert messages(call("a"), output("a", text))[1]["content"] == text
+
+
 def test_images_files_and_sounds_of_a_message() -> None:
     parts = [
         {"type": "input_image", "image_url": "https://x.test/a.png"},
@@ -265,7 +277,15 @@ def test_what_cannot_be_sent_back_is_named() -> None:
     cited = {"type": "url_citation", "url": "https://a.example", "title": "A", "start_index": 0, "end_index": 1}
     said = {"role": "assistant", "content": [{"type": "output_text", "text": "a", "annotations": [cited]}]}
     image = {"type": "image_generation_call", "id": "ig", "result": "aW1n"}
-    assert read([USER, said, image])[0].extras == ("input[].annotations", "input[].image_generation_call.result")
+    click = {"type": "computer_call", "call_id": "c", "action": {"type": "click", "x": 1, "y": 2}}
+    screen = {"type": "computer_screenshot", "image_url": "data:image/png;base64,AAAA"}
+    shown = {"type": "computer_call_output", "call_id": "c", "output": screen}
+    assert read([USER, said, image, click, shown])[0].extras == (
+        "input[].annotations",
+        "input[].image_generation_call.result",
+        "input[].computer_call.action",
+        "input[].computer_call_output.output",
+    )
 
 
 def reasoning(seal: Seal | None = None, text: str = "") -> dict[str, Any]:
