@@ -2,26 +2,33 @@
 
 ``CallContext`` is what it begins with; ``call_state`` has what changes while it runs. Nothing is stored on the web
 framework's request.
+
+To report one more fact about an answer, add a line to ``Call.answer_headers`` and a row to the table in
+``docs/http.md``. A fact that is not known when the headers are sent follows in a comment at the end of the stream.
 """
 
 import asyncio
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Protocol
 
 import msgspec
 
-from gateway.core.answer_headers import answer_headers
 from gateway.core.answer_memory import AnswerShare
 from gateway.core.call_state import AttemptState, CallLimits, CallResult, Delivery
 from gateway.core.catalog import Catalog
 from gateway.core.model_entry import Route
 from gateway.core.quota import CallNeed, ModelNeed
+from gateway.core.ratelimit import Limiter
 from gateway.domain.answer import Buffer
-from gateway.domain.call import Outcome, Running
-from gateway.domain.errors import GatewayError
+from gateway.domain.call import Outcome, Record, Running
+from gateway.domain.errors import GatewayError, InternalError, Unavailable, UpstreamTimeout
 from gateway.domain.group import Group
+from gateway.domain.money import number
+from gateway.domain.text import plain
 from gateway.domain.token import Token
 from gateway.domain.units import CallId, Millis, Nanos
+from gateway.domain.usage import COUNTED_HERE
 from gateway.inbound.api import InboundApi, InboundRequest
 from gateway.upstream.adapter import AnswerStream
 
@@ -201,6 +208,51 @@ class Call:
         self.attempt.native = native
         self.running = msgspec.structs.replace(self.running, native=native)
 
+    def answer_headers(self) -> dict[str, str]:
+        """Returns the ``x-gateway-*`` headers of an answer or an error, as far as their values are known."""
+        attempt, limits = self.attempt, self.limits
+        limits.read()
+        headers = {name: _header(value) for name, value in attempt.reply_headers.items()}
+        headers |= limits.headers
+        if attempt.route is not None:
+            headers["x-gateway-channel"] = _header(attempt.route.channel.name)
+            headers["x-gateway-model"] = _header(attempt.route.served.upstream_name)
+            headers["x-gateway-route"] = _header(attempt.route_reason)
+            if attempt.price is None:
+                headers["x-gateway-price"] = "unpriced"
+        headers["x-gateway-attempts"] = str(max(1, attempt.number))
+        headers["x-gateway-overhead-ms"] = f"{self.result.overhead_us / 1000:.2f}"
+        if limits.budget_warning:
+            headers["x-gateway-budget-warning"] = _header(limits.budget_warning)
+        if attempt.dropped:
+            headers["x-gateway-dropped-params"] = _header(",".join(attempt.dropped))
+        if attempt.lowered is not None:
+            headers["x-gateway-output-limit"] = str(attempt.lowered)
+        return headers
+
+    def whole_answer_headers(self, record: Record) -> dict[str, str]:
+        """Returns the headers of a whole answer: its record is written, so its cost is known."""
+        headers = self.answer_headers()
+        headers["x-gateway-cost"] = number(record.cost)
+        if record.source in COUNTED_HERE:
+            headers["x-gateway-usage"] = record.source.value
+        if record.balance is not None:
+            headers["x-gateway-balance"] = number(record.balance)
+        return headers
+
+    def with_facts(self, error: GatewayError, limiter: Limiter) -> GatewayError:
+        """Returns the error with what the headers of an answer report: limits and route."""
+        error.readings = limiter.readings(self.limits.scopes)
+        error.facts = self.answer_headers()
+        return error
+
+    def take_error(self, limiter: Limiter) -> GatewayError:
+        """Returns the error of the call, and removes it from the call. Otherwise each would keep the other, and the
+        answer, alive until the garbage collector runs.
+        """
+        error, self.result.error = self.result.error, None
+        return self.with_facts(error or InternalError("the call failed without an error"), limiter)
+
     async def begin_early(self) -> None:
         """Send the head of a stream whose first event is late, without facts that may still change.
 
@@ -214,7 +266,7 @@ class Call:
         if not self.delivery.facts_due:
             return b""
         self.delivery.facts_due = False
-        return self.context.origin.api.comment(answer_headers(self.attempt, self.limits, self.result))
+        return self.context.origin.api.comment(self.answer_headers())
 
     async def send(self, data: Buffer, now: float, *, last: bool = False) -> None:
         """Send bytes to the client, after the head if that was not sent. ``last``: they end the answer.
@@ -224,7 +276,7 @@ class Call:
         client, delivery = self.context.client, self.delivery
         delivery.writing_since = delivery.last_write = now
         if not client.begun:
-            await client.begin(answer_headers(self.attempt, self.limits, self.result), more=True)
+            await client.begin(self.answer_headers(), more=True)
         if last:
             await client.finish(data)
         else:
@@ -237,3 +289,26 @@ class Call:
         if result.ended_by is None and not result.settled and self.task is not None:
             result.ended_by = outcome
             self.task.cancel()
+
+    def error_of_cancellation(self) -> GatewayError:
+        """Returns the error of a call whose task was cancelled, for its client.
+
+        Raises CancelledError if the client is gone.
+        """
+        task, ended_by = asyncio.current_task(), self.result.ended_by
+        if ended_by in (None, Outcome.CLIENT_CLOSED) or task is None:
+            raise asyncio.CancelledError
+        task.uncancel()
+        if ended_by is Outcome.TIMEOUT:
+            limit_s = (self.delivery.deadline or 0) - self.context.origin.began
+            return UpstreamTimeout(f"the call took longer than its total limit of {limit_s:.0f} s")
+        if ended_by is Outcome.CANCELLED:
+            return Unavailable("the call was cancelled by the gateway's owner", code="call_cancelled")
+        msg = "the gateway was stopped before the call could end"
+        return Unavailable(msg, code="gateway_stopping", retry_after_s=5)
+
+
+@lru_cache(maxsize=1024)
+def _header(value: str) -> str:
+    """Returns a header value that any client can read: printable ASCII."""
+    return plain(value).encode("ascii", "replace").decode()

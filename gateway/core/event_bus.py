@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 import msgspec
 
 from gateway.domain.call import Record, Running, has_incident_mark
-from gateway.domain.events import CallProgress, CallStarted, Event
+from gateway.domain.events import CallProgress, Event
 from gateway.domain.price_gap import price_gap
 from gateway.domain.units import CallId
 
@@ -129,10 +129,6 @@ class EventBus:
         """Queue a notice for all watchers."""
         for watcher in self.watchers:
             watcher.enqueue(notice)
-
-    def publish_start(self, call: Running) -> None:
-        """Report that a call was admitted and its hold is written."""
-        self.publish(CallStarted(call=call))
 
     def publish_progress(self, call: Running) -> None:
         """Report the present state of a running call."""

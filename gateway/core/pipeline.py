@@ -19,12 +19,10 @@ from typing import Final, TypeVar
 import msgspec
 
 from gateway.core.admission import Admission, admit, entry_for, group_of, needs_by_model, visible_name
-from gateway.core.answer_headers import end_of_stream_facts, whole_answer_headers
 from gateway.core.answer_memory import UNCOUNTED, AnswerMemory, AnswerShare
 from gateway.core.attempts import Attempts
 from gateway.core.auth import Passes, current_token, identify, keyless_token, token_named, token_of
 from gateway.core.call import Call, CallContext, CallOrigin, Client
-from gateway.core.call_errors import error_of_cancellation, take_error, with_facts
 from gateway.core.catalog import Catalog
 from gateway.core.clock import Clock
 from gateway.core.event_bus import EventBus
@@ -39,7 +37,7 @@ from gateway.core.recent_failures import BrokenStreams, RecentFailures
 from gateway.core.refusal_log import Refusals
 from gateway.core.routing import RouteChoice
 from gateway.core.settlement import GONE, Meter, outcome_of, record_of
-from gateway.domain.call import BUDGET_MARK, Outcome, Record
+from gateway.domain.call import BUDGET_MARK, Outcome, Record, lost_events
 from gateway.domain.errors import (
     AnswerMemoryFull,
     GatewayError,
@@ -47,6 +45,7 @@ from gateway.domain.errors import (
     Unavailable,
     UpstreamError,
 )
+from gateway.domain.events import CallStarted
 from gateway.domain.order import Order
 from gateway.domain.settings import Durability
 from gateway.domain.text import plain
@@ -201,7 +200,7 @@ class Pipeline:
             call.begin_attempt(first.route, first.reason, 1)
         self._deps.books.open(call.running)
         if self._deps.bus.watchers:
-            self._deps.bus.publish_start(call.running)
+            self._deps.bus.publish(CallStarted(call=call.running))
 
     def _enter(self, call: Call, admission: Admission) -> None:
         """Count a committed call against the limits, and watch it while it runs."""
@@ -222,7 +221,7 @@ class Pipeline:
         except GatewayError as error:
             result.error = error.with_traceback(None)  # its frames refer to the call, and to all of its answer
         except asyncio.CancelledError:
-            result.error = error_of_cancellation(call)
+            result.error = call.error_of_cancellation()
         except Exception as error:  # the outermost frame of a call: even after a bug it must be settled
             if isinstance(error, ConnectionError) and context.request.stream:
                 result.ended_by = result.ended_by or Outcome.CLIENT_CLOSED
@@ -240,7 +239,7 @@ class Pipeline:
             with suppress(Unavailable):  # the client gets its error even if the disk refuses
                 await self._deps.books.synced()
         if not context.client.begun:
-            raise take_error(call, self._deps.limiter)
+            raise call.take_error(self._deps.limiter)
         call.delivery.writing_since = self._deps.clock.mono()
         await context.client.fail(result.error, call.late_facts(), call.attempt.stream)
 
@@ -268,8 +267,7 @@ class Pipeline:
         record = self._settle(call, status, soon=soon)
         if not soon:
             await self._confirm(call, record)
-        headers = whole_answer_headers(call.attempt, call.limits, call.result, record)
-        context.client.answer(headers, parts, soon=soon)
+        context.client.answer(call.whole_answer_headers(record), parts, soon=soon)
         if large:
             del answer, parts  # from here on only the response holds it
             await context.client.delivered()
@@ -353,7 +351,7 @@ class Pipeline:
         for call, record in due:
             stored = books.final_record(record)
             if stored.code:
-                call.context.client.withhold(with_facts(call, withheld_error(stored), self._deps.limiter))
+                call.context.client.withhold(call.with_facts(withheld_error(stored), self._deps.limiter))
             bus.publish_record(stored)
 
 
@@ -375,8 +373,10 @@ def _order_of(call: Call, entry: ModelEntry, clock: Clock) -> Order:
 
 def _end_of_stream(call: Call, stream: AnswerStream) -> bytes:
     """Returns the end of a stream, with the facts that an early head left out and a note of omitted events."""
-    usage, marks = call.result.usage, call.result.marks
-    facts = end_of_stream_facts(usage, marks) if marks or usage.source in COUNTED_HERE else {}
+    usage = call.result.usage
+    facts = {"x-gateway-lost-events": str(lost)} if (lost := lost_events(call.result.marks)) else {}
+    if usage.source in COUNTED_HERE:
+        facts["x-gateway-usage"] = usage.source.value
     note = call.context.origin.api.comment(facts) if facts else b""
     return call.late_facts() + note + stream.tail(usage, estimated=usage.source is not UsageSource.REPORTED)
 

@@ -5,7 +5,6 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
-from gateway.core.answer_headers import answer_headers
 from gateway.core.call import Call, CallContext, CallOrigin
 from gateway.domain.call import Outcome
 from gateway.domain.group import Group
@@ -22,10 +21,6 @@ def call(*, stream: bool = False) -> Call:
     return Call(
         CallContext(origin, kit.ask(stream=stream), FakeClient(), kit.catalog(), kit.token(), Group(name="home"))
     )
-
-
-def headers_of(made: Call) -> dict[str, str]:
-    return answer_headers(made.attempt, made.limits, made.result)
 
 
 def client_of(made: Call) -> FakeClient:
@@ -61,7 +56,7 @@ def test_a_fallback_is_known_while_it_answers() -> None:
 
 
 def test_headers_before_any_channel() -> None:
-    assert set(headers_of(call())) == {"x-gateway-attempts", "x-gateway-overhead-ms"}
+    assert set(call().answer_headers()) == {"x-gateway-attempts", "x-gateway-overhead-ms"}
 
 
 def test_headers_name_the_channel_and_pass_on_a_few_of_the_upstreams() -> None:
@@ -81,7 +76,7 @@ def test_headers_name_the_channel_and_pass_on_a_few_of_the_upstreams() -> None:
         "authorization": "secret",
     }
     made.attempt.reply_headers = NO_SCREEN.headers(theirs)
-    assert headers_of(made) == {
+    assert made.answer_headers() == {
         "retry-after": "5",
         "x-ratelimit-remaining-tokens": "7",
         "openai-processing-ms": "12",
@@ -98,14 +93,14 @@ def test_headers_name_the_channel_and_pass_on_a_few_of_the_upstreams() -> None:
 def test_a_call_to_a_model_without_a_price_says_so() -> None:
     made, route = call(), kit.route("up", "m")
     made.begin_attempt(replace(route, served=replace(route.served, price=None)), "priority 0", 1)
-    assert headers_of(made)["x-gateway-price"] == "unpriced"
+    assert made.answer_headers()["x-gateway-price"] == "unpriced"
 
 
 def test_our_own_limits_win() -> None:
     made = call()
     made.attempt.reply_headers = {"x-ratelimit-limit-requests": "1"}
     made.limits.headers = {"x-ratelimit-limit-requests": "9"}
-    assert headers_of(made)["x-ratelimit-limit-requests"] == "9"
+    assert made.answer_headers()["x-ratelimit-limit-requests"] == "9"
 
 
 @pytest.mark.parametrize("value", ["käse", "\udcff", "a\r\nset-cookie: x", "\x00", "😀" * 1000])
@@ -113,7 +108,7 @@ def test_headers_are_printable_ascii_whatever_a_name_or_an_upstream_says(value: 
     made = call()
     made.begin_attempt(kit.route(value, f"m={value}"), value, 1)
     made.attempt.reply_headers = {"retry-after": value, "x-ratelimit-x": value, "x-request-id": value}
-    assert all(header.isascii() and header.isprintable() for header in headers_of(made).values())
+    assert all(header.isascii() and header.isprintable() for header in made.answer_headers().values())
 
 
 async def test_sending_puts_the_head_first_and_notes_the_time() -> None:
