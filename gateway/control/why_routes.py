@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from gateway.control.views import until_ms
-from gateway.core.channel_limits import ChannelLimitCheck
+from gateway.core.channel_limits import limit_check
 from gateway.core.dry_run import DryRun, PlannedCall, native_channels
 from gateway.core.engine import Engine
 from gateway.core.model_entry import ModelEntry, Route
@@ -51,7 +51,7 @@ def without_unset(engine: Engine, entry: ModelEntry) -> ModelEntry:
 def _routes(engine: Engine, entry: ModelEntry, outcome: DryRun) -> Iterator[RouteView]:
     """Yields the channels of a model, then those of its fallbacks, with why a channel would be passed over."""
     need, first = outcome.need, outcome.choice.route if outcome.choice is not None else None
-    tickets = ChannelLimitCheck(engine.limiter, need.rate_tokens if need is not None else 0)
+    tickets = limit_check(engine.limiter, need.rate_tokens if need is not None else 0)
     first_model = first.served.name if first is not None else ""
     for model in (entry, *entry.fallbacks):
         usable = without_unset(engine, model).routes

@@ -13,34 +13,30 @@ from gateway.core.concurrency import wait_text
 from gateway.core.model_entry import Route
 from gateway.core.rate_scopes import ConcurrencyGate
 from gateway.core.ratelimit import Limiter, headers_of
-from gateway.core.routing import SkippedRoute
+from gateway.core.routing import LimitCheck, SkippedRoute
 from gateway.domain.errors import GatewayError
 from gateway.domain.human_values import plural
 
 
-class ChannelLimitCheck:
-    """Checks whether a channel's limits allow an attempt of one call."""
+def limit_check(limiter: Limiter, tokens: int, held: tuple[str, str] | None = None) -> LimitCheck:
+    """Returns the check whether the limits of a channel allow an attempt of one call.
 
-    __slots__ = ("_held", "_limiter", "_tokens")
+    ``tokens`` counts against rates. ``held`` is the key of the gate at which the call has a place already.
+    """
 
-    def __init__(self, limiter: Limiter, tokens: int, held: tuple[str, str] | None = None) -> None:
-        """``tokens`` counts against rates. ``held`` is the key of the gate at which the call has a place already."""
-        self._limiter = limiter
-        self._tokens = tokens
-        self._held = held
-
-    def __call__(self, route: Route) -> SkippedRoute | None:
-        """Returns the reason to skip the route's channel; None if its limits allow an attempt."""
+    def check(route: Route) -> SkippedRoute | None:
         scope = route.scope
         if scope is None:
             return None
         gate = scope.gate
-        if gate is not None and gate.key != self._held and not self._limiter.concurrency.has_room(gate):
+        if gate is not None and gate.key != held and not limiter.concurrency.has_room(gate):
             reason = f"at its limit of {gate.limit} {plural(gate.limit, 'call in flight')}"
             return SkippedRoute(route.channel.name, reason, "full", 1.0)  # when a place comes free is unknown
-        if scope.rated and (reached := self._limiter.first_reached((scope,), self._tokens)) is not None:
+        if scope.rated and (reached := limiter.first_reached((scope,), tokens)) is not None:
             return SkippedRoute(route.channel.name, reached.reason, "limit", reached.wait_s)
         return None
+
+    return check
 
 
 class ChannelLimits:
@@ -51,10 +47,10 @@ class ChannelLimits:
         self.on_wait: Callable[[Call, str], None] = lambda _call, _what: None
         """Called when a running call begins to wait, with a text that names what it waits for."""
 
-    def check_for(self, call: Call) -> ChannelLimitCheck:
+    def check_for(self, call: Call) -> LimitCheck:
         """Returns the check of channels for this call."""
         slot = call.limits.channel_slot
-        return ChannelLimitCheck(self._limiter, call.need.rate_tokens, None if slot is None else slot.key)
+        return limit_check(self._limiter, call.need.rate_tokens, None if slot is None else slot.key)
 
     def has_room(self, route: Route) -> bool:
         """Returns whether the channel has a free place for another call. Rates are not checked."""

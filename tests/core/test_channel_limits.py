@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gateway.core.channel_limits import ChannelLimitCheck
+from gateway.core.channel_limits import limit_check
 from gateway.domain.call import FailureKind
 from gateway.domain.errors import GatewayError, RateLimited, Unavailable
 from gateway.domain.limits import Limits
@@ -166,8 +166,8 @@ def test_who_has_a_place_already_needs_no_other(rig: Rig) -> None:
     assert route.scope is not None
     assert route.scope.gate is not None
     rig.limiter.concurrency.enter([route.scope.gate])
-    found = ChannelLimitCheck(rig.limiter, 1)(route)
+    found = limit_check(rig.limiter, 1)(route)
     assert found is not None
     assert (found.rule, found.wait_s) == ("full", 1.0)
-    assert ChannelLimitCheck(rig.limiter, 1, held=route.scope.gate.key)(route) is None
+    assert limit_check(rig.limiter, 1, held=route.scope.gate.key)(route) is None
     rig.limiter.concurrency.leave([route.scope.gate])
