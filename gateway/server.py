@@ -38,7 +38,6 @@ from gateway.core.progress import ProgressReporter
 from gateway.core.ratelimit import Limiter
 from gateway.core.retry import RetryBudget
 from gateway.core.settlement import Meter
-from gateway.core.sticky_routes import StickyRoutes
 from gateway.core.tasks import Tasks
 from gateway.domain.views import Step
 from gateway.runfile import Endpoint
@@ -223,7 +222,7 @@ def _pipeline(engine: Engine) -> Pipeline:
             draw=random_source.randrange,
             retries=RetryBudget(engine.clock.mono, engine.live.__len__),
             channel_limits=channel_limits,
-            sticky=StickyRoutes(engine.clock.mono),
+            mono=engine.clock.mono,
         ),
         channel_limits=channel_limits,
     )

@@ -1,11 +1,14 @@
 """Chooser: which channel a call goes to, given the state of channels, their limits, conversations and retries.
 
 ``routing`` makes the choice itself, and ``retry`` decides what follows a failure. A conversation returns to the channel
-and key that answered it last (``sticky_routes``).
+and key that answered it last, so that a prompt cache there is used again. It is recognized by its token, its model and
+its messages up to the user's first one.
 """
 
 import math
-from collections.abc import Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from hashlib import blake2b
 
 import msgspec
 
@@ -15,13 +18,67 @@ from gateway.core.channel_limits import ChannelLimits
 from gateway.core.model_entry import ModelEntry, Route
 from gateway.core.retry import NextStep, RetryBudget, RetryState, as_fallback
 from gateway.core.routing import NOTHING_TRIED, Draw, RouteChoice, SkippedRoute, choose, choose_in_tier
-from gateway.core.sticky_routes import StickyRoute, StickyRoutes, conversation_id
 from gateway.domain.call import PASSED_MARK, STAYED_MARK
 from gateway.domain.errors import GatewayError, NoChannel, NotFound, RateLimited, Unavailable
+from gateway.domain.rawjson import Fields
 from gateway.domain.text import plain, word
+from gateway.domain.units import ChannelId
 
 PAUSED_RULES = frozenset({"attention", "cooling", "trial"})
 """Rules that skip a channel for its earlier failures."""
+
+
+class StickyRoute(msgspec.Struct, frozen=True):
+    """The channel and key that answered a conversation."""
+
+    channel: ChannelId
+    key_id: ChannelId
+
+
+class StickyRoutes:
+    """Recent conversations, or answers of upstreams, and where they are."""
+
+    def __init__(self, mono: Callable[[], float] = lambda: 0.0, *, keep_s: float = 3600.0, most: int = 10_000) -> None:
+        self._mono = mono
+        self._keep_s = keep_s
+        self._most = most
+        self._routes: OrderedDict[bytes, tuple[StickyRoute, float]] = OrderedDict()
+
+    def find(self, id: bytes) -> StickyRoute | None:
+        """Returns where the conversation or answer with this id is."""
+        entry = self._routes.get(id)
+        return entry[0] if entry is not None and self._mono() - entry[1] <= self._keep_s else None
+
+    def note(self, id: bytes, route: StickyRoute) -> None:
+        """Remember where it is."""
+        self._routes[id] = (route, self._mono())
+        self._routes.move_to_end(id)
+        if len(self._routes) > self._most:
+            self._routes.popitem(last=False)
+
+
+class _Message(msgspec.Struct):
+    role: str = ""
+
+
+_MESSAGES = msgspec.json.Decoder(list[msgspec.Raw])
+_MESSAGE = msgspec.json.Decoder(_Message)
+
+
+def conversation_id(token: str, model: str, fields: Fields, session: str = "") -> bytes:
+    """Returns a digest that identifies a request's conversation. ``session`` is the client's own id for it."""
+    digest = blake2b(f"{token}\n{model}\n{session}".encode("utf-8", "surrogatepass"), digest_size=16)
+    if session:
+        return digest.digest()
+    messages = memoryview(fields["messages"])
+    if bytes(messages[:1]) != b"[":
+        digest.update(messages[: 64 << 10])
+        return digest.digest()
+    for message in _MESSAGES.decode(messages)[:8]:  # more are not examined
+        digest.update(memoryview(message)[: 64 << 10])
+        if _MESSAGE.decode(message).role == "user":
+            break
+    return digest.digest()
 
 
 class Chooser:
@@ -34,13 +91,13 @@ class Chooser:
         draw: Draw,
         retries: RetryBudget,
         channel_limits: ChannelLimits,
-        sticky: StickyRoutes,
+        mono: Callable[[], float],
     ) -> None:
         self._health = health
         self._draw = draw
         self._retries = retries
         self._channel_limits = channel_limits
-        self._conversations = sticky
+        self._conversations = StickyRoutes(mono)
         self._answers = StickyRoutes(keep_s=math.inf, most=4096)
         """Where the answers are that requests may continue, by their ids."""
 

@@ -27,7 +27,6 @@ from gateway.core.progress import ProgressReporter
 from gateway.core.ratelimit import Limiter
 from gateway.core.retry import RetryBudget
 from gateway.core.settlement import Meter
-from gateway.core.sticky_routes import StickyRoutes
 from gateway.core.tasks import Tasks
 from gateway.domain.account import Account, Grant
 from gateway.domain.call import Record
@@ -106,7 +105,7 @@ class Rig:
                 draw=self._drawn,
                 retries=RetryBudget(clock.mono, self.live.__len__),
                 channel_limits=channel_limits,
-                sticky=StickyRoutes(clock.mono),
+                mono=clock.mono,
             ),
             channel_limits=channel_limits,
         )
@@ -165,7 +164,7 @@ class Rig:
     @property
     def records(self) -> list[Record]:
         """Oldest first."""
-        return self.store.calls.newest(1000)[::-1]
+        return self.store.calls.find(limit=1000)[::-1]
 
     @property
     def record(self) -> Record:

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.core.channel_health import ChannelHealth
+from gateway.core.chooser import StickyRoute, StickyRoutes, conversation_id
 from gateway.core.routing import choose, choose_in_tier
-from gateway.core.sticky_routes import StickyRoute, StickyRoutes, conversation_id
 from gateway.domain.call import STAYED_MARK, FailureKind, passed_channels
 from gateway.domain.errors import NoChannel
 from gateway.domain.group import Fallback, Group, Policy

@@ -22,7 +22,6 @@ from gateway.core.quota import largest_need
 from gateway.core.ratelimit import Limiter, UsedToday
 from gateway.core.retry import RetryBudget
 from gateway.core.settlement import Meter, record_of
-from gateway.core.sticky_routes import StickyRoutes
 from gateway.domain.budget import Budget, Window
 from gateway.domain.channel import Dialect, Overrides, ServedModel, TokenLimitField
 from gateway.domain.errors import UpstreamError
@@ -158,7 +157,7 @@ class StorelessGateway(GenerousUpstream):
                 draw=lambda _: 0,
                 retries=RetryBudget(clock.mono, lambda: 10),
                 channel_limits=channel_limits,
-                sticky=StickyRoutes(clock.mono),
+                mono=clock.mono,
             ),
             channel_limits=channel_limits,
         )
