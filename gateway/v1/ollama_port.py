@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
 from gateway.core.engine import Engine
-from gateway.v1.port import LAST_ANSWERS_S, Port, open_port
+from gateway.v1.public_port import CANCELLED_S, LAST_ANSWERS_S, Port, open_port
 from gateway.web.connection_limits import ConnectionLimits
 
 _log = logging.getLogger("tollkeeper")
@@ -63,18 +63,18 @@ class OllamaPort:
             engine.ollama_error = f"cannot listen on {HOST}:{number}: {error.strerror}; another program may use it"
             _log.warning("Ollama's port: %s", engine.ollama_error)
             return
-        engine.ollama_address = f"http://{HOST}:{self._port.number}"
+        engine.ollama_address = f"http://{HOST}:{self._port.acceptor.port}"
 
     async def close(self) -> None:
         """Close the port and its connections, if it is open."""
         port, self._port = self._port, None
         if port is None:
             return
-        port.refuse_connections()
+        port.acceptor.close()
         with suppress(TimeoutError):
             async with asyncio.timeout(LAST_ANSWERS_S):
-                await port.close_connections()
-        await port.shutdown()
+                await port.listener.close_connections()
+        await port.listener.shutdown(CANCELLED_S)
 
 
 @asynccontextmanager

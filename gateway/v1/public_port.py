@@ -1,4 +1,7 @@
-"""PublicPort: the port at which clients make calls. It ends its calls in order when the server stops."""
+"""PublicPort: the port at which clients make calls. It ends its calls in order when the server stops.
+
+``open_port`` opens a port at which a ``PublicApp`` answers requests, as this one and that for Ollama are.
+"""
 
 import asyncio
 import errno
@@ -7,17 +10,42 @@ from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from operator import attrgetter
+from typing import NamedTuple
 
 from gateway.config import DEFAULT_HOST, Config
+from gateway.core.auth import new_call_id
 from gateway.core.engine import Engine
 from gateway.domain.call import Outcome
 from gateway.domain.errors import BadRequest, Conflict
 from gateway.domain.events import Stopping
 from gateway.domain.text import word
 from gateway.domain.units import Millis
-from gateway.v1.port import LAST_ANSWERS_S, Port, open_port
+from gateway.v1.app import PublicApp
 from gateway.web.connection_limits import ConnectionLimits
+from gateway.web.listener import Acceptor, Listener, listening
 from gateway.web.port_owner import free_port, port_owner
+
+LAST_ANSWERS_S = 0.4
+"""Seconds for answers that are being sent when the port closes."""
+CANCELLED_S = 0.05
+"""Seconds for handlers that are cancelled after that."""
+
+
+class Port(NamedTuple):
+    """An open port, and its connections."""
+
+    acceptor: Acceptor
+    listener: Listener
+
+
+def open_port(engine: Engine, host: str, number: int, limits: ConnectionLimits, *, keyless: bool = False) -> Port:
+    """Open a port; number 0 means any free one. ``keyless``: see ``PublicApp``. Raises OSError."""
+    app = PublicApp(engine, host, keyless=keyless)
+    listener = Listener(app.handle, limits, lambda: new_call_id(engine.clock.wall()))
+    acceptor = Acceptor(listening(host, number), listener)
+    app.port = acceptor.port
+    engine.tasks.spawn(acceptor.run(), f"accepting connections on port {acceptor.port}")
+    return Port(acceptor, listener)
 
 
 class PublicPort:
@@ -33,7 +61,7 @@ class PublicPort:
         """
         engine = self._engine
         engine.refuse_calls()
-        self._port.refuse_connections()
+        self._port.acceptor.close()
         until = Millis(engine.now() + round(limit_s * 1000))
         engine.bus.publish(Stopping(until_ms=until, running=list(engine.store.books.running)))
         if limit_s and not at_once.is_set():
@@ -42,11 +70,11 @@ class PublicPort:
         with suppress(TimeoutError):
             async with asyncio.timeout(LAST_ANSWERS_S):  # for streams that are cut to get their error event
                 await self._idle()
-        await self._port.shutdown()
+        await self._port.listener.shutdown(CANCELLED_S)
 
     async def _idle(self) -> None:
         """Wait until every answer is sent and no call runs. Some calls go on after their clients have left."""
-        await self._port.close_connections()
+        await self._port.listener.close_connections()
         await self._engine.live.empty.wait()
 
 
@@ -73,7 +101,7 @@ async def open_public_port(engine: Engine, config: Config) -> AsyncIterator[Publ
         raise BadRequest(msg, param="host") from error
     except OSError as error:
         raise _cannot_listen(config, error) from error
-    engine.address = f"http://{_reachable(config.host)}:{port.number}/v1"
+    engine.address = f"http://{_reachable(config.host)}:{port.acceptor.port}/v1"
     engine.incident_watch.serving = True
     engine.connections = lambda: limits.open
     public_port = PublicPort(engine, port)

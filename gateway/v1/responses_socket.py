@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections import deque
 from contextlib import closing, suppress
-from functools import partial
+from functools import cache, partial
 
 import msgspec
 from aiohttp import WSCloseCode, WSMsgType, hdrs, web
@@ -19,6 +19,7 @@ from gateway.core.auth import new_call_id
 from gateway.core.call import CallOrigin
 from gateway.core.engine import Engine
 from gateway.core.memory import BodyShare
+from gateway.core.response_memory import ResponseMemory, TokenMemory
 from gateway.domain.errors import (
     BadRequest,
     GatewayError,
@@ -30,7 +31,7 @@ from gateway.domain.errors import (
 from gateway.domain.token import Token
 from gateway.domain.units import CallId
 from gateway.inbound.api import LARGE, HttpRequest
-from gateway.inbound.responses.recall import RecalledRequest
+from gateway.inbound.responses.recall import RecalledRequest, kept_of
 from gateway.inbound.responses.socket_turn import (
     SocketTurn,
     TurnEvents,
@@ -40,8 +41,8 @@ from gateway.inbound.responses.socket_turn import (
     steering_failed,
     warm_up,
 )
+from gateway.v1.responses import recall_request
 from gateway.v1.socket_client import Socket, SocketClient
-from gateway.v1.socket_memory import SocketMemory
 from gateway.web import error_responses
 from gateway.web.connection import Connection
 from gateway.web.request import MAX_BODY
@@ -59,6 +60,8 @@ CLOSE_S = 0.25
 """Seconds for the client to close its side."""
 MOST_WAITING = 16
 """The most requests that may wait on a connection: OpenAI allows as many streams."""
+MOST_BYTES = 16 << 20
+"""The most bytes of responses that a connection remembers."""
 VERSION = hdrs.SEC_WEBSOCKET_VERSION
 _BETA = "openai-beta"
 
@@ -77,6 +80,53 @@ async def answer_socket(engine: Engine, request: web.BaseRequest, origin: CallOr
     await socket.prepare(request)
     await SocketSession(engine, request, origin, token, socket).run()
     return socket
+
+
+class SocketMemory:
+    """Keeps the responses of one connection, and counts their size like that of request bodies."""
+
+    def __init__(self, engine: Engine, token: Token) -> None:
+        self._engine = engine
+        self._token_id = token.id
+        self._responses = ResponseMemory(lambda: MOST_BYTES, engine.clock.mono, parts=1)
+        self._share = BodyShare(engine.pressure)
+
+    async def recall(self, turn: SocketTurn, token: Token) -> RecalledRequest:
+        """Returns the request with the remembered responses that it continues. Raises BadRequest."""
+        memory = TokenMemory(token.id, self._responses, self._engine.responses)
+        recalled = await recall_request(self._engine, turn.body, memory)
+        if turn.local and turn.previous and not recalled.previous:
+            msg = f"the response {turn.previous[:80]!a} is not kept on this connection; send the whole input"
+            raise BadRequest(msg, code="previous_response_not_found", param="previous_response_id")
+        return recalled
+
+    def keep(self, origin: CallOrigin, turn: SocketTurn, recalled: RecalledRequest, events: TurnEvents) -> None:
+        """Keep an answer. If it did not end as a response, forget the one that it continued.
+
+        If the bodies and this memory would take more than half of the memory for bodies, forget everything.
+        """
+        if not events.last:
+            self.forget(turn.previous)
+            return
+        recalled = msgspec.structs.replace(recalled, body=b"")
+        read = cache(partial(kept_of, recalled, events.last, origin.id[-24:], events.items))
+        size = len(recalled.input) + len(events.last) + sum(map(len, events.items))
+        self._responses.keep_lazily(self._token_id, read, size)
+        if recalled.stored and self._engine.responses.on:
+            self._engine.responses.keep_lazily(self._token_id, read, size)
+        self._share.close()
+        pressure = self._engine.pressure
+        if pressure.most_body_bytes and pressure.body_bytes + self._responses.size > pressure.most_body_bytes // 2:
+            self._responses.clear()
+        self._share.grow(self._responses.size)
+
+    def forget(self, response: str) -> None:
+        """Forget a response, if it is kept on this connection."""
+        self._responses.forget(self._token_id, response)
+
+    def close(self) -> None:
+        """Stop counting the responses, because the connection has ended."""
+        self._share.close()
 
 
 class SocketSession:
