@@ -10,7 +10,6 @@ import socket
 import sys
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from functools import partial
 from typing import Any, TypeVar, cast
 
 from aiohttp import web
@@ -22,7 +21,6 @@ from gateway.domain.errors import BadRequest, GatewayError, InternalError
 from gateway.domain.units import CallId
 from gateway.web.connection_limits import ConnectionLimits
 from gateway.web.error_responses import error_answer
-from gateway.web.half_closed import HalfClosedClient
 from gateway.web.response import Response
 
 Result = TypeVar("Result")
@@ -113,7 +111,7 @@ class Connection(RequestHandler):
     """Whether it closes after the present answer, whose head tells the client so."""
     comment: bytes
     """A comment that may be sent between two events of the present stream."""
-    _half_closed: HalfClosedClient | None
+    _half_closed: "HalfClosedClient | None"
     """Set when the client sends no more."""
     on_lost: Callable[[], None] | None
     """Called once when the connection is lost while a request is handled."""
@@ -195,12 +193,10 @@ class Connection(RequestHandler):
         Complete requests are answered; incomplete ones are not. The client of a WebSocket announces that it closes, so
         one that has not is gone.
         """
-        if self._is_idle or self._is_incomplete or self.on_close is not None:
+        if _is_answered(self) or self.on_close is not None:
             return False
         if self._half_closed is None and self.transport is not None:
-            self._half_closed = HalfClosedClient(
-                self._loop, self.transport, partial(_filler, self), partial(_is_answered, self)
-            )
+            self._half_closed = HalfClosedClient(self, self.transport, self._loop)
         return True
 
     def resume_reading(self, resume_parser: bool = True) -> None:  # noqa: FBT001, FBT002 - aiohttp's
@@ -266,6 +262,43 @@ class GatewayRequest(web.BaseRequest):
         return not (self._message.should_close or self._protocol.last)
 
 
+CHECK_S = 1.0
+"""Seconds between two checks of a client that sends no more."""
+
+
+class HalfClosedClient:
+    """Closes the connection of a client that sends no more, when it has left or has all its answers.
+
+    Whether the client has left or still reads shows only when something is sent: the system of a client that has left
+    answers with a reset. So after a moment something is sent that a client ignores, and then the state of the socket is
+    checked, because nothing is read any more that would report the reset. Answers within that moment need no check.
+    """
+
+    def __init__(self, connection: Connection, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._connection, self._transport, self._loop = connection, transport, loop
+        self._since = loop.time()
+        self._probed = False
+        self._timer = loop.call_later(0.25, self._check)
+
+    def end(self) -> None:
+        """Check no more: the connection is closed."""
+        self._timer.cancel()
+
+    def _check(self) -> None:
+        if self._transport.is_closing():
+            return
+        if _is_answered(self._connection):
+            self._transport.close()  # behind what is still to be sent
+        elif _is_reset(self._transport):
+            self._transport.abort()
+        else:
+            if not self._probed:
+                self._probed = True
+                self._transport.write(_filler(self._connection))
+            is_new = self._loop.time() - self._since < CHECK_S
+            self._timer = self._loop.call_later(0.05 if is_new else CHECK_S, self._check)
+
+
 def _is_answered(connection: Connection) -> bool:
     """Returns whether the client gets no more answers: no request is left, or the present one stays incomplete."""
     return connection._is_idle or connection._is_incomplete  # noqa: SLF001 - of this file
@@ -281,6 +314,14 @@ def _filler(connection: Connection) -> bytes:
         return CONTINUE if request.version >= (1, 1) else b""
     chunked = isinstance(writer, StreamWriter) and writer.chunked
     return b"%x\r\n%b\r\n" % (len(comment), comment) if comment and chunked else comment
+
+
+def _is_reset(transport: asyncio.BaseTransport) -> bool:
+    sock = transport.get_extra_info("socket")
+    try:
+        return sock is not None and bool(sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR))
+    except OSError:
+        return True
 
 
 def _bound_unsent(transport: asyncio.BaseTransport) -> None:
