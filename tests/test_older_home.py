@@ -79,7 +79,7 @@ def test_its_ledger_opens_unchanged_and_verifies(tmp_path: Path) -> None:
     before = {path: path.read_bytes() for path in sorted(home.rglob("*")) if path.is_file()}
     store = Store.open(Config(home=home), now=lambda: Millis(0), sync_s=0)
     try:
-        (record,) = store.calls.newest(10)
+        (record,) = store.calls.find(limit=10)
         assert verify(store).equal
     finally:
         store.close()

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals and mod
 def records(home: Path) -> list[Record]:
     """What a stopped server has left."""
     with stored(home) as store:
-        return store.calls.newest(1000)
+        return store.calls.find(limit=1000)
 
 
 async def test_an_empty_home_answers_at_once(home: Path) -> None:

@@ -187,7 +187,7 @@ def newest(engine: Engine, limit: int) -> tuple[list[Record], int]:
     calls, recent = engine.store.calls, list(reversed(engine.bus.recent))[:limit]
     if len(recent) < limit:
         recent_ids = {record.id for record in recent}
-        recent = (recent + [r for r in calls.newest(limit) if r.id not in recent_ids])[:limit]
+        recent = (recent + [r for r in calls.find(limit=limit) if r.id not in recent_ids])[:limit]
     older = count_older(calls, recent[-1].id) if recent else None
     return recent, max(0, calls.count - len(recent)) if older is None else older
 

@@ -155,7 +155,7 @@ class Counters:
             with self.lock:
                 starts: list[tuple[str, int]] = [(record.token, int(record.ts)) for record in self.backlog()]
                 for segment in self._calls.log.segments:
-                    starts += segment.sums.latest_by_token().items()
+                    starts += segment.sums.last_used.items()
             for token_id, start in starts:
                 self._last_used[token_id] = max(start, self._last_used.get(token_id, 0))
         latest = self._last_used.get(token)

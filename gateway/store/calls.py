@@ -77,10 +77,6 @@ class CallLog:
         line = self._find_line(call_id)
         return _decode(body_of(line)) if line else None
 
-    def newest(self, limit: int) -> list[Record]:
-        """Returns the calls that ended last, newest first."""
-        return self.find(limit=limit)
-
     def by_number(self, top: int, limit: int) -> list[Record]:
         """Returns the records numbered ``top``, ``top - 1`` and so on, at most ``limit`` of them.
 

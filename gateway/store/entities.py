@@ -18,7 +18,7 @@ from gateway.domain.registry import KINDS, Change, Entity, Registry, Table, with
 from gateway.domain.settings import Settings
 from gateway.store import files
 from gateway.store.documents import FORMAT, AtomicStorage, Tables, layout
-from gateway.store.errors import StoreDamaged, StoreTooNew, unavailable
+from gateway.store.errors import StoreDamaged, too_new, unavailable
 from gateway.store.folder import ordinary
 
 _KEYS: dict[Table, str] = {
@@ -128,9 +128,7 @@ def _check_format(path: Path, tables: Tables) -> None:
     if not isinstance(version, int) or version < FORMAT:
         raise _damaged_error(path, f"its format number is not {FORMAT}")
     if version > FORMAT:
-        raise StoreTooNew(
-            f"{ordinary(path)} has format {version}, this program supports formats up to {FORMAT}; use a newer version"
-        )
+        raise too_new(path, version, FORMAT)
 
 
 def _decode_tables(path: Path, tables: Tables) -> tuple[_Rows, dict[Table, dict[str, int]]]:

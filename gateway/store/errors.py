@@ -38,6 +38,13 @@ class StoreDamaged(StoreError):
     default_code = "store_damaged"
 
 
+def too_new(path: Path, version: int, supported: int) -> StoreTooNew:
+    """Returns the error of a file whose format this program does not know yet."""
+    return StoreTooNew(
+        f"{ordinary(path)} has format {version}, this program supports formats up to {supported}; use a newer version"
+    )
+
+
 def cannot_open(home: Path, exc: OSError) -> StoreError:
     """Returns the error of a store that cannot be opened because of a system error, with what the owner can do."""
     file = Path(os.fsdecode(exc.filename)) if isinstance(exc.filename, str | bytes | Path) else home

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from gateway.store import files
-from gateway.store.errors import StoreDamaged, StoreTooNew
+from gateway.store.errors import StoreDamaged, too_new
 from gateway.store.files import FORMAT, TAIL, body_of, format_of, head, is_intact, join_lines, pack
 from gateway.store.folder import ordinary
 from gateway.store.rollup import DAY, SealedSegment, to_daily
@@ -79,10 +79,7 @@ class Ledger:
             first = file.readline()
             version = format_of(first[:100])
             if version is not None and version > FORMAT:
-                raise StoreTooNew(
-                    f"{ordinary(path)} has format {version}, this program supports formats up to {FORMAT}; "
-                    "use a newer version"
-                )
+                raise too_new(path, version, FORMAT)
             pending = b"" if first == HEAD + b"\n" else first  # only the last line may be the closing braces
             self.damaged = self.damaged or bool(pending)
             for raw in file:

@@ -150,7 +150,8 @@ class Rollup:
 
     def __init__(self) -> None:
         self._counts_by_key: dict[_Key, Counts] = {}
-        self._last_used: dict[str, int] = {}
+        self.last_used: dict[str, int] = {}
+        """Maps each token's id to the start of its latest call."""
 
     def add(self, call: Countable) -> Counts:
         """Count one call. Returns the sums to which it was added."""
@@ -163,8 +164,8 @@ class Rollup:
         counts.add(call)
         for channel, nanos in call.possible_elsewhere.items():
             self._counts_at(call, channel).possible += nanos
-        if call.ts > self._last_used.get(call.token, 0):
-            self._last_used[call.token] = call.ts
+        if call.ts > self.last_used.get(call.token, 0):
+            self.last_used[call.token] = call.ts
         return counts
 
     def _counts_at(self, call: Countable, channel: str) -> Counts:
@@ -190,15 +191,11 @@ class Rollup:
             _merge_into(totals, value, counts)
         return totals
 
-    def latest_by_token(self) -> dict[str, int]:
-        """Returns when the latest call of each token began."""
-        return self._last_used
-
     def copy(self) -> "Rollup":
         """Returns a copy, which calls that are added later do not change."""
         copied = Rollup()
         copied._counts_by_key = {key: msgspec.structs.replace(counts) for key, counts in self._counts_by_key.items()}
-        copied._last_used = dict(self._last_used)
+        copied.last_used = dict(self.last_used)
         return copied
 
     def _rows(self, by: Dimension) -> Iterator[tuple[int, str, Counts]]:
@@ -262,10 +259,6 @@ class SealedSegment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     def totals(self, by: Dimension) -> Totals:
         """Returns the sums of each value."""
         return _decode_totals(self.raw_totals[by])
-
-    def latest_by_token(self) -> dict[str, int]:
-        """Returns when the latest call of each token began."""
-        return self.last_used
 
 
 SegmentSums = Rollup | SealedSegment

@@ -8,9 +8,8 @@ from typing import Any, BinaryIO
 import msgspec
 
 from gateway.store import files
-from gateway.store.errors import StoreTooNew
+from gateway.store.errors import too_new
 from gateway.store.files import CRC, FORMAT, TAIL, body_of, format_of, head, id_of, is_intact, pack, split_lines
-from gateway.store.folder import ordinary
 from gateway.store.rollup import (
     Countable,
     Rollup,
@@ -104,10 +103,7 @@ class Segment:
     def _check_format(self, start: bytes) -> None:
         version = format_of(start)
         if version is not None and version > FORMAT:
-            raise StoreTooNew(
-                f"{ordinary(self.path)} has format {version}, this program supports formats up to {FORMAT}; "
-                "use a newer version"
-            )
+            raise too_new(self.path, version, FORMAT)
 
     def seal(self) -> SealedSegment:
         """Returns the entry of the file for the ledger, once the file has stopped growing."""
@@ -120,7 +116,7 @@ class Segment:
             latest=self.latest,
             end=self.end,
             hourly=True,
-            last_used=dict(self.sums.latest_by_token()),
+            last_used=dict(self.sums.last_used),
             raw_totals=encode_totals(self.sums),
             raw_tables=encode_tables(self.sums),
         )

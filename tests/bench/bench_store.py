@@ -236,7 +236,7 @@ def reading(root: Path, most: int) -> None:
     end = T0 + DAYS * DAY + DAY // 2
     month = Millis(end - 30 * DAY)
     token = where(token="tok_03", since=month)
-    last = [median(partial(log.newest, 1000)) for log in (small, large)]
+    last = [median(partial(log.find, limit=1000)) for log in (small, large)]
     some = [median(partial(log.find, token, limit=200)) for log in (small, large)]
     goal("S5", f"last 1000 at {most:,} / at 10,000", last[1] / last[0], 1.3)
     goal("S5", f"200 of a token at {most:,} / at 10,000", some[1] / some[0], 1.5)
@@ -304,7 +304,7 @@ def memory(folder: Path, kind: str) -> None:
         return
     before = resident()
     log = CallLog(Log(folder))
-    log.newest(1000)
+    log.find(limit=1000)
     log.find(where(token="tok_03"), limit=200)
     log.sums("token", Millis(0), Millis(1 << 60), "hour")
     gc.collect()

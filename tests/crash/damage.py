@@ -96,7 +96,7 @@ def _judge(specimen: Specimen, folder: Path, image: bytes) -> str:
     calls = CallLog(Log(folder))
     segment = calls.log.segments[0]
     found = {id_of(line) - 1: calls for line in segment.lines()}
-    if calls.newest(CALLS)[::-1] != [record(i) for i in found]:
+    if calls.find(limit=CALLS)[::-1] != [record(i) for i in found]:
         return "an altered call was accepted"
     missing = {i for i in specimen.untouched(image) - set(found) if not _repeated(specimen, image, i)}
     if missing:

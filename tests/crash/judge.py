@@ -29,7 +29,7 @@ def judge(home: Path, acks: Acks, *, power: bool = True) -> list[str]:
 
 
 def records_of(store: Store) -> dict[str, Record]:
-    return {record.id: record for record in store.calls.newest(1 << 30)}
+    return {record.id: record for record in store.calls.find(limit=1 << 30)}
 
 
 def _promises(store: Store, acks: Acks) -> list[str]:

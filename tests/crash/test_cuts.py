@@ -47,7 +47,7 @@ def torn(data: bytes, ends: list[int]) -> Iterator[Image]:
 def broken(folder: Path, expected: list[Record]) -> str:
     """The log opens, holds exactly the expected calls, its sums are theirs, and it takes another one."""
     calls = CallLog(Log(folder))
-    if calls.newest(99) != expected[::-1]:
+    if calls.find(limit=99) != expected[::-1]:
         return f"{calls.count} calls in place of {len(expected)}"
     if sums_of(calls, "token").total.cost != sum(call.cost for call in expected):
         return "other sums"

@@ -73,7 +73,7 @@ def test_a_disk_that_gets_full(small_disk: Path, segment_bytes: int, at_once: in
     assert healthy(store)
     store.close()
     again = store_of(home, segment_bytes=segment_bytes)
-    assert again.calls.newest(99_999) == [later, *reversed(done)]
+    assert again.calls.find(limit=99_999) == [later, *reversed(done)]
     assert again.books.balance() == later.balance
     assert verify(again).equal
     again.close()
@@ -88,13 +88,13 @@ def test_calls_that_run_when_the_disk_gets_full_are_recorded_on_it(small_disk: P
         store.books.open(running(k))
     _fill(small_disk / "hog")
     done = [store.books.settle(record(k)) for k in range(50)]
-    assert store.calls.newest(99) == done[::-1]
+    assert store.calls.find(limit=99) == done[::-1]
     with suppress(Unavailable):  # each time less is kept back
         for k in range(60, 80):
             store.books.open(running(k))
             _fill(small_disk / f"hog {k}")
             done.append(store.books.settle(record(k)))
-    assert (store.books.healthy, store.calls.newest(99)) == (False, done[::-1])
+    assert (store.books.healthy, store.calls.find(limit=99)) == (False, done[::-1])
     (small_disk / "hog").unlink()
     store.books.open(running(90))
     assert store.books.healthy
@@ -120,9 +120,9 @@ def test_every_place_where_the_disk_can_be_full(scratch: Path, monkeypatch: pyte
             done = [settled for i in range(30) if (settled := tried(store, i))]
             with suppress(OSError):
                 store.books.sync()
-            assert {r.id for r in done} >= {r.id for r in store.calls.newest(99)}, n
+            assert {r.id for r in done} >= {r.id for r in store.calls.find(limit=99)}, n
         store.books.sync()
-        assert store.calls.newest(99) == done[::-1], n
+        assert store.calls.find(limit=99) == done[::-1], n
         assert verify(store).difference == "", n
         store.close()
         assert judge(home, []) == [], n
@@ -144,7 +144,7 @@ def test_every_sync_that_can_fail(scratch: Path, monkeypatch: pytest.MonkeyPatch
                         store.books.sync()
             store.books.sync()
             assert store.books.healthy
-            assert store.calls.newest(99) == done[::-1], (n, times)
+            assert store.calls.find(limit=99) == done[::-1], (n, times)
             store.close()
             assert judge(home, []) == [], (n, times)
 

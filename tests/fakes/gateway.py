@@ -95,7 +95,7 @@ class Gateway:
     @property
     def records(self) -> list[Record]:
         """All of them, oldest first."""
-        return self.engine.store.calls.newest(1_000_000)[::-1]
+        return self.engine.store.calls.find(limit=1_000_000)[::-1]
 
     @property
     def record(self) -> Record:

@@ -138,7 +138,7 @@ def test_a_full_disk_loses_no_settlement_and_admits_no_call(store: Store, monkey
         assert verify(store).equal
     store.books.open(running(9))
     assert store.books.healthy
-    assert store.calls.newest(9) == settled[::-1]
+    assert store.calls.find(limit=9) == settled[::-1]
 
 
 def test_a_good_answer_whose_record_is_refused_costs_nothing(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -163,7 +163,7 @@ def test_a_good_answer_whose_record_is_refused_costs_nothing(store: Store, monke
         assert store.books.spent(("token", "tok_1"), Millis(T0 - 5)) == Amounts(Nanos(0), 0, 1)
         assert verify(store).difference == ""
     store.books.sync()
-    assert store.calls.newest(9) == [later, failed, kept]
+    assert store.calls.find(limit=9) == [later, failed, kept]
     assert verify(store).equal
 
 
@@ -207,7 +207,7 @@ def test_calls_that_a_crash_cut_off_are_lost_once(home: Path) -> None:
     image = crashed(home)
     for _ in range(2):
         again = store_of(image)
-        assert [call.outcome for call in again.calls.newest(9)] == [Outcome.LOST, Outcome.LOST, Outcome.DONE]
+        assert [call.outcome for call in again.calls.find(limit=9)] == [Outcome.LOST, Outcome.LOST, Outcome.DONE]
         assert verify(again).equal
         again.close()
     store.close()
@@ -226,7 +226,7 @@ def test_a_crash_between_the_record_and_the_end_of_the_hold_doubles_nothing(home
     store.books.open(running(2))
     store.books.settle(record(1))
     again = store_of(crashed(home))
-    assert [call.outcome for call in again.calls.newest(9)] == [Outcome.LOST, Outcome.DONE]
+    assert [call.outcome for call in again.calls.find(limit=9)] == [Outcome.LOST, Outcome.DONE]
     again.close()
     store.close()
 

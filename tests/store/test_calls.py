@@ -50,7 +50,7 @@ def test_a_record_comes_back_as_it_went_in(tmp_path: Path) -> None:
     calls = log_of(tmp_path)
     calls.append([FULL, msgspec.structs.replace(FULL, id=call_id(8), outcome=Outcome.DONE)])
     assert calls.get(FULL.id) == FULL
-    assert calls.newest(1)[0].outcome is Outcome.DONE
+    assert calls.find(limit=1)[0].outcome is Outcome.DONE
 
 
 def test_every_record_is_found_by_its_id(calls: CallLog) -> None:
@@ -119,7 +119,7 @@ def test_a_page_does_not_shift_while_calls_come_in(calls: CallLog) -> None:
 
 @pytest.mark.parametrize("top", [1, 7, 150, 10**6])
 def test_any_record_is_reached_by_its_number(calls: CallLog, top: int) -> None:
-    oldest_first = calls.newest(10**6)[::-1]
+    oldest_first = calls.find(limit=10**6)[::-1]
     wanted = oldest_first[max(0, min(top, calls.count) - 5) : top][::-1]
     assert calls.by_number(top, 5) == wanted
 
@@ -158,7 +158,7 @@ def test_a_damaged_record_is_not_shown(tmp_path: Path) -> None:
     calls = log_of(tmp_path, 5)
     path = segments(tmp_path)[0]
     path.write_bytes(path.read_bytes().replace(b'"cost":1003', b'"cost":1"03'))
-    assert [call.cost for call in calls.newest(9)] == [1004, 1002, 1001, 1000]
+    assert [call.cost for call in calls.find(limit=9)] == [1004, 1002, 1001, 1000]
     assert calls.get(record(3).id) is None
 
 

@@ -23,7 +23,7 @@ def counters_of(calls: CallLog, *waiting: Record) -> Counters:
 
 
 def added(calls: CallLog, scope: Scope, since: int) -> Amounts:
-    mine = [call for call in calls.newest(10_000) if call.ts >= since and scope in scopes(call)]
+    mine = [call for call in calls.find(limit=10_000) if call.ts >= since and scope in scopes(call)]
     return Amounts(Nanos(sum(c.cost for c in mine)), sum(c.input + c.output for c in mine), len(mine))
 
 

@@ -76,7 +76,7 @@ def test_later_calls_do_not_hide_that_records_are_missing(home: Path, loss: Loss
     assert again.notes == []
     (damage,) = verify(again).damage
     assert "to 10 are missing before 11" in damage
-    assert again.calls.newest(1)[0].id == record(25).id
+    assert again.calls.find(limit=1)[0].id == record(25).id
     again.close()
 
 
@@ -129,7 +129,10 @@ def test_a_file_deleted_while_it_grows_is_rewritten(home: Path) -> None:
     settle(store, 4)
     store.close()
     again = store_of(home)
-    assert ([call.id for call in again.calls.newest(9)][::-1], again.notes) == ([record(i).id for i in range(5)], [])
+    assert ([call.id for call in again.calls.find(limit=9)][::-1], again.notes) == (
+        [record(i).id for i in range(5)],
+        [],
+    )
     assert verify(again).equal
     again.close()
 

@@ -56,7 +56,7 @@ def test_a_clock_set_back_does_not_reorder_the_files(tmp_path: Path) -> None:
         calls.append([record(i, ts=T0 + DAY if i < 10 else 5 + i)])
     calls.log.close()
     assert names(tmp_path) == [f"calls-20251121-000{number}.json" for number in range(3)]
-    assert [call.id for call in reopened(tmp_path).newest(1)] == [record(29, ts=34).id]
+    assert [call.id for call in reopened(tmp_path).find(limit=1)] == [record(29, ts=34).id]
 
 
 def test_a_clock_set_far_ahead_ends_no_earlier_than_the_calendar(tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_opening_gives_the_same_calls_and_sums(tmp_path: Path) -> None:
     calls.append([record(45)])
     calls.log.close()
     again = reopened(tmp_path)
-    assert again.newest(99) == calls.newest(99)
+    assert again.find(limit=99) == calls.find(limit=99)
     assert sums_of(again, "model") == sums_of(calls, "model")
     assert again.log.last == 46
 
@@ -177,7 +177,7 @@ def test_old_segments_are_deleted_and_their_sums_stay(tmp_path: Path) -> None:
     old = CallLog(Log(tmp_path, oldest=lambda: T0 + 15))
     assert (old.count, len(segments(tmp_path))) == (13, 2)
     assert sums_of(old, "group").total.calls == 25
-    assert [call.id for call in old.newest(99)] == [record(i).id for i in range(24, 11, -1)]
+    assert [call.id for call in old.find(limit=99)] == [record(i).id for i in range(24, 11, -1)]
     assert old.get(record(3).id) is None
 
 
@@ -213,7 +213,7 @@ def test_whatever_happens_to_a_sealed_segment_its_sums_stay(tmp_path: Path, hurt
         again = reopened(tmp_path)
         assert all_sums(again) == before
         assert len(again.log.notes) == (start == 0)
-        assert again.count == len(again.newest(99)) == sum(len(stock(one)) for one in segments(tmp_path))
+        assert again.count == len(again.find(limit=99)) == sum(len(stock(one)) for one in segments(tmp_path))
         again.log.close()
 
 

@@ -81,7 +81,7 @@ def end(recorder: Recorder, i: int) -> None:
 
 def on_disk(home: Path) -> list[str]:
     with copied(home / "usage") as copy:
-        return [call.id for call in reversed(CallLog(Log(copy)).newest(999))]
+        return [call.id for call in reversed(CallLog(Log(copy)).find(limit=999))]
 
 
 def still_running(home: Path) -> list[str]:
@@ -229,7 +229,7 @@ def test_a_good_answer_whose_record_is_refused_becomes_a_failure_that_costs_noth
     disk.full = False
     recorder.sync()
     with copied(tmp_path / "usage") as copy:
-        assert CallLog(Log(copy)).newest(9)[::-1] == kept
+        assert CallLog(Log(copy)).find(limit=9)[::-1] == kept
 
 
 @pytest.mark.parametrize("number", [errno.EIO, errno.EFBIG, errno.ENOSPC])

@@ -42,7 +42,7 @@ def sealed(sums: Rollup) -> SealedSegment:
         latest=T0,
         end=0,
         hourly=True,
-        last_used=sums.latest_by_token(),
+        last_used=sums.last_used,
         raw_totals=encode_totals(sums),
         raw_tables=encode_tables(sums),
     )
@@ -136,7 +136,7 @@ def test_tokens_by_model_are_kept_by_day() -> None:
 
 
 def test_the_latest_use_of_a_token_is_known() -> None:
-    assert rollup().latest_by_token()["tok_3"] == max(call.ts for call in CALLS if call.token == "tok_3")
+    assert rollup().last_used["tok_3"] == max(call.ts for call in CALLS if call.token == "tok_3")
 
 
 def test_a_copy_does_not_grow_with_the_original() -> None:

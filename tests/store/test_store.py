@@ -46,7 +46,7 @@ def test_what_was_settled_is_there_after_the_next_start(home: Path) -> None:
     settled = [settle(store, i) for i in range(10)]
     store.close()
     again = store_of(home)
-    assert again.calls.newest(99) == settled[::-1]
+    assert again.calls.find(limit=99) == settled[::-1]
     assert again.books.balance() == settled[-1].balance
     assert verify(again).equal
     again.close()
