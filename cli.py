@@ -75,7 +75,6 @@ ALIASES: Mapping[str, str] = {
     "incidents": "incident",
     "licenses": "licences",
 }
-"""Other spellings of commands."""
 
 SUGGESTIONS: Mapping[str, str] = {
     **dict.fromkeys(("console", "tui", "ui", "dashboard"), "tollkeeper"),
@@ -149,7 +148,6 @@ _HIDDEN: Mapping[str, click.Command] = {"help": HELP, "version": version}
 
 
 def _unknown_command(name: str, ctx: click.Context) -> click.UsageError:
-    """Returns the error for an unknown command, with a suggestion if there is one."""
     if suggestion := SUGGESTIONS.get(name):
         command = suggestion if suggestion == PROGRAM else f"{PROGRAM} {suggestion}"
         return click.UsageError(f"No such command '{name}'. Did you mean '{command}'?", ctx)
@@ -187,15 +185,12 @@ tollkeeper.params[:0] = [home_option(), *address_options()]
 
 
 def _draw_console(config: object) -> str:
-    """Returns the console's screen for a server on this home, drawn without a terminal."""
     screen: str = importlib.import_module("tui.selftest").draw(config)
     return screen
 
 
 def _start(ctx: click.Context) -> NoReturn:
-    """Open the console. Without a terminal, or without an installed console, serve instead. A terminal that cannot draw
-    gets a line for each call.
-    """
+    """Open the console; without a terminal or a console, serve; on a plain terminal, print a line for each call."""
     terminals = all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
     plain = os.environ.get("TERM") == "dumb" or os.environ.get("TOLLKEEPER_PLAIN", "") not in ("", "0")
     console = _console() if terminals and not plain and importlib.util.find_spec("tui.app") else None
@@ -224,10 +219,7 @@ def _console() -> ModuleType:
 
 
 def main(args: Sequence[str] | None = None, session: object = None) -> NoReturn:
-    """Run the command line. A failure ends with one line on stderr and an exit code.
-
-    ``session`` is the ``CommandSession``; None means the real one.
-    """
+    """Run the command line. A failure ends with one line and an exit code. ``session`` is a ``CommandSession``."""
     if not gc.isenabled():
         gc.freeze()
         gc.enable()
@@ -242,9 +234,7 @@ def main(args: Sequence[str] | None = None, session: object = None) -> NoReturn:
 
 
 def _occupy_closed_streams() -> None:
-    """Open the null device in place of closed stdin, stdout and stderr, so that no socket or file gets their
-    numbers.
-    """
+    """Open the null device for closed standard streams, so that no socket or file gets their numbers."""
     for number in range(3):
         try:
             os.fstat(number)

@@ -228,8 +228,6 @@ def home_option() -> click.Option:
 
 
 def _store_as(key: str) -> Callable[[click.Context, click.Parameter, Any], None]:
-    """Returns the callback that stores an option's value under this key in ``click.Context.meta``."""
-
     def store(ctx: click.Context, param: click.Parameter, value: object) -> None:
         if value is not None and ctx.meta.setdefault(key, value) != value:
             raise click.UsageError(

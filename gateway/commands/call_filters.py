@@ -43,7 +43,6 @@ class CallQuery(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def fields(self) -> dict[str, object]:
-        """Returns the parameters of the server's list of calls."""
         filters = {name: getattr(self, name) for name in self.__struct_fields__ if name != "query"}
         words = " ".join(self.query.words) or None
         return filters | {"since": self.query.since, "until": self.query.until, "words": words}
@@ -96,10 +95,7 @@ _PATTERN_FIELDS = {"token": "tok", "group": "grp", "model": "model", "channel": 
 
 
 async def find_calls(client: ControlClient, query: CallQuery, progress: ProgressLine) -> AsyncIterator[CallView]:
-    """Yields matching calls: first the running ones, then the others in the order of their ends, newest first.
-
-    ``progress`` shows how far back the search has come.
-    """
+    """Yields matching calls: the running ones, then the others in the order of their ends, newest first."""
     before = None
     while True:
         page = await _page(client, progress, limit=500, before=before, **query.fields)
@@ -146,7 +142,6 @@ async def first_calls(
 
 
 async def _page(client: ControlClient, progress: ProgressLine | None, **params: object) -> CallPage:
-    """Returns one page of calls, and shows the progress if there are more."""
     page = await client.calls(**params)
     if progress is not None and page.cursor is not None:
         progress.show(f"searched back to {local_time(page.back_to_ms)}, {count_text(page.left, 'call')} to go")

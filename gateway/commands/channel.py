@@ -226,7 +226,6 @@ def _run_and_print(work: Work[tuple[list[ChannelView], list[str]]], *, as_json: 
 
 
 async def _edit_notes(client: ControlClient, before: Sequence[ChannelView], after: Sequence[ChannelView]) -> list[str]:
-    """Returns a note for each group that lost all models by the edit."""
     groups = set[str]()
     for view, saved in zip(before, after, strict=True):
         lost_models = {model.name for model in view.models} - {model.name for model in saved.models}

@@ -79,10 +79,8 @@ def group_options(command: F) -> F:
 
 
 def changed_groups(before: Sequence[str], added: Sequence[str], removed: Sequence[str], *, replaces: bool) -> Patch:
-    """Returns the patch that adds and removes groups of a channel; empty if there are none to add or remove.
-
-    Raises UsageError if another option ``replaces`` all groups, and for a group to remove that the channel does not
-    serve.
+    """Returns the patch that adds and removes groups of a channel. Raises UsageError if another option ``replaces`` all
+    groups, and for a group to remove that the channel does not serve.
     """
     added, removed = listed_names(added), listed_names(removed)
     if not (added or removed):
@@ -169,9 +167,7 @@ def read_key(text: str) -> str:
 
 
 def read_proxy(text: str) -> str:
-    """Returns the proxy or reference in ``--proxy``, or the proxy on stdin for ``-``; empty for ``none``. Raises
-    BadParameter if it is empty.
-    """
+    """Returns ``--proxy``, or the proxy on stdin for ``-``; empty for ``none``. Raises BadParameter if it is empty."""
     if text == NONE:
         return ""
     if text == "-":

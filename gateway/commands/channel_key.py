@@ -1,6 +1,4 @@
-"""``channel key``: adds, replaces, removes and resumes single keys of a channel. Keys are shown masked, with
-numbers.
-"""
+"""``channel key``: adds, replaces, removes and resumes single keys of a channel, which are shown masked."""
 
 from collections.abc import Sequence
 
@@ -99,7 +97,6 @@ def resume_key(ref: str, number: int, *, as_json: bool) -> None:
 
 
 def _find_key(ref: str, number: int) -> KeyView:
-    """Returns the key with this number. Raises NotFound for an unknown channel or number."""
     keys = run(lambda client: client.channel(ref)).keys
     key = next((key for key in keys if key.number == number), None)
     if key is None:

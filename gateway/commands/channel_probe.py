@@ -32,13 +32,11 @@ class UpstreamModel(msgspec.Struct, frozen=True, kw_only=True):
     context_source: str
     """``upstream``, or the name of the price list; empty if the context is not known."""
     served: bool
-    """Whether the channel offers the model to clients."""
     state: str
     """``new``, ``gone``, ``offered`` or ``kept_out``."""
     public: str
     """The name under which it is offered; empty if it is not."""
     more_names: list[str]
-    """Further names under which it is offered."""
     input_nanos: Nanos | None
     """The price of a million tokens that the upstream publishes; None if it publishes none."""
     output_nanos: Nanos | None
@@ -56,7 +54,6 @@ class UpstreamModel(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def state_text(self) -> str:
-        """Returns its state, and until when it is not used."""
         return self.state.replace("_", " ") + (f", paused until {moment(self.until_ms)}" if self.until_ms else "")
 
 
@@ -190,7 +187,6 @@ def models(
 
 
 def _print_notes(listing: ListingView, rows: list[UpstreamModel], view: ChannelView) -> None:
-    """Print notes about the list, and about models without a price."""
     if listing.unnamed:
         count = count_text(listing.unnamed, "model")
         notify(f"note: {count} left out, without a name or with one that is too long or has control characters")
@@ -218,7 +214,6 @@ def _action(patterns: Sequence[str], **flags: bool) -> str:
 
 
 def _rows(listing: ListingView, models: list[ListedModel], view: ChannelView, *, changed: bool) -> list[UpstreamModel]:
-    """Returns the rows of the table, with the names that the channel offers now."""
     now_served: dict[str, list[str]] = {}
     for model in sorted(view.models, key=lambda model: model.name != model.upstream_name):
         now_served.setdefault(model.upstream_name, []).append(model.name)
@@ -242,17 +237,14 @@ def _rows(listing: ListingView, models: list[ListedModel], view: ChannelView, *,
 
 
 def _state(model: ListedModel, *, changed: bool, served: bool) -> str:
-    """Returns the state of a model, after the change if there was one."""
     if not changed or model.state == "gone":
         return model.state
     return "offered" if served else "kept_out" if model.served else model.state
 
 
 def patch_without(view: ChannelView, patterns: tuple[str, ...]) -> Patch:
-    """Returns the patch that removes the matching models from a channel, by their public or upstream names.
-
-    Models that the channel's patterns select are excluded by further patterns. Raises Quit if no model matches, or if
-    none would be left.
+    """Returns the patch that removes models by their public or upstream names; patterns that select them get
+    exclusions. Raises Quit if no model matches, or if none would be left.
     """
     removed = [
         model for model in view.models if matches(model.name, patterns) or matches(model.upstream_name, patterns)
@@ -292,10 +284,7 @@ async def _fetch_listing(client: ControlClient, ref: str, *, refresh: bool) -> L
 
 
 def _patch_with(view: ChannelView, models: list[ListedModel], *, replace: bool) -> Patch:
-    """Returns the patch that adds models to a channel, or replaces its models by them and drops its patterns.
-
-    A model that is offered already keeps its names.
-    """
+    """Returns the patch that adds models, or replaces models and patterns by them. Offered ones keep their names."""
     listed = {m.name: m for m in models if m.state != "gone"}
     kept = [model for model in view.models if not replace or model.upstream_name in listed]
     present = {model.upstream_name for model in kept}

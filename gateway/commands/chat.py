@@ -108,9 +108,7 @@ def read_prompt(words: tuple[str, ...]) -> str:
 
 
 async def _fetch_key(client: ControlClient, token: str | None) -> str:
-    """Returns the key that ``token`` or the environment contains. For a token's name, or for none, returns a key that
-    works as that token or as the default one for a minute.
-    """
+    """Returns the key in ``token`` or the environment, else a pass for a minute as that token or the default one."""
     key_or_name = token or key_in(os.environ)
     if key_or_name.startswith(PREFIX):
         return key_or_name
@@ -126,10 +124,7 @@ async def _find_default_token(client: ControlClient) -> str:
 
 
 async def choose_model(client: ControlClient, api: PublicApi) -> str:
-    """Returns the model called last among those that the token sees, else the first of them.
-
-    Raises Quit if there are none, or only models for embeddings.
-    """
+    """Returns the model called last, else the token's first. Raises Quit if it sees none, or only embedding models."""
     names = await api.models()
     if not names:
         raise Quit("the token sees no models; 'tollkeeper doctor' finds out why", Exit.NOT_FOUND)
@@ -172,10 +167,7 @@ async def print_stream(api: PublicApi, body: dict[str, Any]) -> str:
 
 
 async def answer_texts(stream: Stream) -> AsyncGenerator[str, None]:
-    """Yields the texts of the answer in a stream of server-sent events, each on a ``data:`` line.
-
-    Raises the error that the stream ends with, and UpstreamError if it ends without ``[DONE]``.
-    """
+    """Yields the texts of a stream of events. Raises the error in it, and UpstreamError if ``[DONE]`` is missing."""
     async with aclosing(stream.lines()) as lines:
         async for line in lines:
             if not line.startswith(b"data:"):

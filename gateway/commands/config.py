@@ -127,9 +127,7 @@ def _yaml_as_json(text: str) -> str:
 
 
 def _check_size(events: Iterable[Any]) -> None:
-    """Check that a file is not nested too deeply, and not too large after its aliases are expanded. Raises
-    BadParameter.
-    """
+    """Raise BadParameter for a file that is nested too deeply, or too large once its aliases are expanded."""
     sizes: dict[str, int] = {}
     containers: list[tuple[str | None, int]] = []
     for event in events:
@@ -152,7 +150,6 @@ def _check_size(events: Iterable[Any]) -> None:
 
 
 def _with_finite_numbers(value: Any) -> Any:
-    """Returns the value with ``nan`` and ``inf`` as texts."""
     if isinstance(value, dict):
         return {key: _with_finite_numbers(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -171,7 +168,6 @@ def _print_differences(differences: Sequence[Difference]) -> None:
 
 
 def _report(result: ImportView, *, as_json: bool) -> None:
-    """Print the new keys, the notes, and the number of changes."""
     lost = "the new tokens were created, but their keys are lost; for new ones: tollkeeper token rotate NAME"
     if as_json and result.keys:
         out_once(json_text(result), lost)

@@ -1,6 +1,4 @@
-"""``discover``: finds model servers on this machine and vendors' keys in the environment, and adds channels for
-them.
-"""
+"""``discover``: finds local model servers and vendors' keys in the environment, and adds channels for them."""
 
 import os
 import sys
@@ -141,6 +139,5 @@ def _channel_body(name: str, offer: Offer) -> dict[str, object]:
 
 
 def _unused_name(name: str, used: set[str]) -> str:
-    """Returns the name, followed by a number if it is taken."""
     candidates = chain([name], (f"{name}-{number}" for number in count(2)))
     return next(candidate for candidate in candidates if candidate not in used)

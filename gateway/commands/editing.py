@@ -1,6 +1,4 @@
-"""Editing: makes the options of ``add`` and ``edit`` from the tables of fields, and changes several entities at
-once.
-"""
+"""Editing: the options of ``add`` and ``edit``, from the tables of fields, and changes of several entities."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -50,7 +48,6 @@ def copy_of(table: Table, view: msgspec.Struct) -> Patch:
 
 
 def _click_option(option: Option) -> Callable[[F], F]:
-    """Returns click's form of an option."""
     settings: dict[str, Any] = {"help": option.help}
     if option.choices:
         settings["type"] = click.Choice(option.choices)
@@ -67,9 +64,7 @@ def _click_option(option: Option) -> Callable[[F], F]:
 
 
 def _value_reader(read: Reader, *, many: bool) -> Callable[[str], Any]:
-    """Returns the reader of an option's text. A single value is put into a tuple, to tell the value None from an option
-    that is not given.
-    """
+    """Returns the reader of an option's text. A single value is in a tuple, as None may be the value itself."""
     return lambda text: read(text, now()) if many else (read(text, now()),)
 
 
@@ -91,9 +86,7 @@ async def find_each(find: Callable[[str], Awaitable[V]], refs: Iterable[str]) ->
 
 
 async def change_together(client: ControlClient, kind: str, patches: Mapping[str, object]) -> str:
-    """Change entities by their ids, or remove those whose patch is None, in one step. Returns what was done, as a
-    sentence.
-    """
+    """Change entities by id in one step; the patch None removes. Returns what was done, as a sentence."""
     done = await client.batch(kind, patches)
     return f"{done[:1].upper()}{done[1:]}."
 

@@ -113,7 +113,6 @@ def target_of(models: Sequence[ModelView], *, base_url: str, key: str, model: st
 
 
 def _snippets(app: str, key: str, token: str | None, model: str | None) -> Sequence[Snippet]:
-    """Returns the settings of an app, with the models that the token sees."""
     program = find_app(app)
 
     async def fetch_models(client: ControlClient) -> tuple[Sequence[ModelView], str]:
@@ -139,10 +138,7 @@ def _choose_snippets(snippets: Sequence[Snippet], only: str | None, app: str) ->
 
 
 async def _choose_token(client: ControlClient, key: str, name: str | None, app: str) -> TokenView:
-    """Returns the named token, else the one with the key, else the one named like the app, else the one used last.
-
-    Raises NotFound for an unknown name, and Quit for an unknown key or if no token exists.
-    """
+    """Returns the named token, else that of the key, of the app's name or used last. Raises NotFound or Quit."""
     if name is not None:
         return await client.token(name)
     tokens = await client.tokens()
@@ -171,7 +167,6 @@ def _print_variables(key: str, shell: Shell, *, as_json: bool) -> None:
 
 
 def _print_guide(snippets: Sequence[Snippet], shell: Shell, *, as_json: bool) -> None:
-    """Print where each snippet goes to stderr, and its lines to stdout."""
     parts = [(snippet.where, snippet.lines(shell)) for snippet in snippets]
     if as_json:
         out_json([{"where": where, "text": text} for where, text in parts])
@@ -197,10 +192,8 @@ def _read_key(option: str | None) -> str:
 
 
 def _check_key(key: str, token: str | None, *, is_option: bool) -> str:
-    """Returns the key if it belongs to the named token, or if none is named. Ignores another token's key that is from
-    the environment.
-
-    Raises Quit for another token's key in ``--key`` (``is_option``), and NotFound for an unknown name.
+    """Returns the key, unless it is another token's than the named one. Raises Quit if that is from ``--key``
+    (``is_option``), and NotFound for an unknown name.
     """
     if token is None or not key:
         return key
@@ -213,10 +206,7 @@ def _check_key(key: str, token: str | None, *, is_option: bool) -> str:
 
 
 def _address() -> str:
-    """Returns the base URL of the running server. If none runs, returns the configured one, else the last one.
-
-    Raises Quit if the port is not known before the server starts.
-    """
+    """Returns the base URL of the running server, else the configured or the last one. Raises Quit if none is known."""
     try:
         address = run(lambda client: client.status(), running=True).address
     except Quit as error:
@@ -236,9 +226,7 @@ def _address() -> str:
 
 
 def _piped_key_note(settings: str, piped_key: str) -> str:
-    """Returns a note with the key that was read from a pipe, if the printed settings lack it, because a pipe cannot be
-    read again.
-    """
+    """Returns a note with a key from a pipe, which cannot be read again, if the printed settings lack it."""
     if not piped_key or piped_key in settings:
         return ""
     return f"the printed settings do not contain the key; save it now: {piped_key}"

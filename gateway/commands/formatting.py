@@ -88,7 +88,6 @@ class BalanceOutlook(msgspec.Struct, frozen=True, kw_only=True):
         return f"{dollars(self.account.available_nanos)} available{f'; {self.pace}' if self.pace else ''}"
 
     def json(self) -> dict[str, Any]:
-        """Returns the account's fields and ``used_up_ms``."""
         return {**msgspec.convert(json_value(self.account), dict[str, Any]), "used_up_ms": self.used_up_ms}
 
 
@@ -124,9 +123,7 @@ async def groups_without_models(client: ControlClient, names: Collection[str]) -
 
 
 def channel_state(view: ChannelView | KeyView) -> str:
-    """Returns ``ok``, ``untested``, ``off``, ``paused until 12:30:00``, ``needs attention`` or ``retrying``; for a key
-    also ``not set``.
-    """
+    """Returns the state of a channel or key in words: ``ok``, ``paused until 12:30:00``, ``needs attention``."""
     state = state_word(view.shown_state if isinstance(view, ChannelView) else view.state)
     if view.state != "cooling" or view.until_ms is None:
         return state
@@ -142,9 +139,7 @@ def source(view: PriceView) -> str:
 
 
 def model_price(model: ModelView) -> str:
-    """Returns what a model costs: the range of its channels' prices if they differ, else its price. For an unpriced
-    model, returns also the price that its upstream publishes.
-    """
+    """Returns a model's price, or the range at its channels; without one, also that which its upstream publishes."""
     if (view := model.price) is None:
         published = model.told
         return UNPRICED + (f" (there {dollars(published.input)} / {dollars(published.output)})" if published else "")
@@ -176,10 +171,7 @@ def _rates(view: PriceView) -> str:
 
 
 def price_words(view: PriceView | None, model: str, *, refused: bool = False) -> str:
-    """Returns a price with its tiers and the model that it is inherited from, or how to set one if there is none.
-
-    ``refused`` is whether the settings refuse calls of unpriced models.
-    """
+    """Returns a price with its tiers, or how to set one. ``refused``: whether calls of unpriced models are refused."""
     if view is None:
         effect = "calls are refused" if refused else "counted, not charged"
         return f"{UNPRICED}: {effect}; 'tollkeeper price set {word(model)} --like OTHER' sets one"
@@ -223,10 +215,7 @@ def price_notes(saved: SavedChannel) -> list[str]:
 
 
 def unpriced_notes(names: Sequence[str], *, refused: bool) -> list[str]:
-    """Returns notes that models have no price, and how to set one; an empty list for no names.
-
-    ``refused`` is whether the settings refuse their calls.
-    """
+    """Returns notes about models without a price; none for no names. ``refused``: whether their calls are refused."""
     if not names:
         return []
     verb, them = ("has", "it") if len(names) == 1 else ("have", "them")
@@ -247,9 +236,7 @@ def status(call: CallView) -> str:
 
 
 def what(call: CallView) -> str:
-    """Returns the model with its fallback, the number of calls that the row stands for, and the retry; without a model,
-    the request.
-    """
+    """Returns the model and its fallback, or else the request, the number of calls of the row, and the retry."""
     fallback = f" as {call.fallback}" if call.fallback else ""
     times = f" x{call.count:,}" if call.count > 1 else ""
     name = call.model or call.request or ("no model" if times else "")

@@ -85,7 +85,6 @@ def add_group(name: str, *, like: str | None, as_json: bool, **values: Any) -> N
 
 
 def _channel_advice(name: str, channels: Sequence[ChannelView]) -> str:
-    """Returns how to give a new group a channel."""
     if not channels:
         return f"Give it a channel: tollkeeper channel add NAME --group {word(name)}"
     first = max(channels, key=lambda channel: channel.priority)
@@ -135,9 +134,7 @@ def _lost_fallbacks_note(before: GroupView, view: GroupView) -> str:
 
 
 def _unusable_fallbacks_note(view: GroupView, models: Sequence[ModelView]) -> str:
-    """Returns a note about fallbacks that no channel of the group offers, or else about those that the group hides; an
-    empty text if there are none.
-    """
+    """Returns a note about fallbacks that no channel of the group offers, else about those that the group hides."""
     offered = {model.name for model in models if not set(model.channels).isdisjoint(view.channels)}
     missing = {name for fallback in view.fallbacks for name in fallback.to if name not in offered}
     if missing:

@@ -28,7 +28,6 @@ _COLUMNS = (
 )
 
 DEFAULT_LIMIT = 20
-"""The number of changes that are listed by default."""
 
 
 @click.group(cls=Noun, bare="list")
@@ -101,7 +100,6 @@ def show(*, number: int, as_json: bool) -> None:
 
 
 def _lines(difference: Difference) -> Iterator[str]:
-    """Yields a line for the entity, and one for each field."""
     yield f"{difference.what} {difference.noun} {difference.name}".rstrip()
     for field in difference.fields:
         yield f"  {field.field}: {field.before or 'default'} -> {field.after or 'default'}"

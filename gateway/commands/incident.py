@@ -1,6 +1,4 @@
-"""``incident``: lists failures of channels, with their causes and the channels that answered instead, and spent
-budgets.
-"""
+"""``incident``: lists failures of channels with their causes, where their calls went, and spent budgets."""
 
 import click
 
@@ -55,12 +53,10 @@ def list_incidents(channels: tuple[str, ...], since: Millis | None, limit: int |
 
 
 def _end_of(incident: Incident) -> int:
-    """Returns when an incident that is over ended."""
     return max(incident.last, incident.quiet_from if incident.ended is None else incident.ended)
 
 
 def _subject(incident: Incident) -> str:
-    """Returns the owner of the budget, the store, or the channel."""
     if incident.budget:
         return incident.budget.partition(" of ")[2]
     return "the store" if incident.channel == STORE else incident.channel
@@ -92,7 +88,6 @@ def _calls(incident: Incident) -> str:
 
 
 def _cause(incident: Incident) -> str:
-    """Returns the kind of failure, or the budget."""
     if incident.subject_id == BALANCE_ID:
         return "balance used up"
     if incident.budget:

@@ -56,7 +56,6 @@ async def _check_server(config: Config) -> None:
 
 
 def _check_console(config: Config, draw: Draw) -> None:
-    """Check that the console can be drawn. Raises Quit if it cannot."""
     screen = draw(config)
     if "tollkeeper" not in screen:
         raise Quit("selftest: the console drew nothing", Exit.FAILED)
@@ -65,7 +64,6 @@ def _check_console(config: Config, draw: Draw) -> None:
 
 @asynccontextmanager
 async def _server(config: Config) -> AsyncIterator[ControlClient]:
-    """Start a server for the block. Returns its client."""
     server = await launch.start(config)
     try:
         async with ControlClient(server.endpoint) as client:

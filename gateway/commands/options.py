@@ -82,9 +82,7 @@ def require_text(text: str) -> str:
 
 
 def names_type(otherwise: str) -> ParsedText[str]:
-    """Returns the type of comma-separated names, at least one: an empty list, as from an unset variable, could mean all
-    or none. ``otherwise`` says in the error what else the user can do.
-    """
+    """Returns the type of names, at least one: an empty list could mean all or none. ``otherwise`` ends the error."""
 
     def read(text: str) -> str:
         if not listed_names([text]):

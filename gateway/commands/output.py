@@ -45,7 +45,6 @@ class ListColumn(msgspec.Struct, frozen=True):
 
     @property
     def elastic(self) -> bool:
-        """Returns whether the cells may be cut."""
         return self.kind in ("text", "name")
 
     def draw(self, text: str, width: int) -> str:
@@ -74,10 +73,7 @@ PROGRESS_AFTER_S = 1.0
 
 
 def out(text: str, *, end: str = "\n") -> None:
-    """Write a result to stdout. If the reader has closed the pipe (``| head``), the command ends silently with success.
-
-    Raises Quit if it cannot be written for another reason, such as a full disk.
-    """
+    """Write a result to stdout. A closed pipe (``| head``) ends the command with success. Raises Quit if that fails."""
     try:
         _write(text + end)
     except BrokenPipeError:
@@ -85,9 +81,7 @@ def out(text: str, *, end: str = "\n") -> None:
 
 
 def out_once(text: str, lost: str) -> None:
-    """Write what cannot be fetched again, such as a key. If it cannot be written, raises Quit with ``lost``, which says
-    what the user can do.
-    """
+    """Write what cannot be fetched again. If that fails, raises Quit with ``lost``, which says what the user can do."""
     try:
         _write(text + "\n")
     except BrokenPipeError:
@@ -181,11 +175,7 @@ def out_pairs(pairs: Iterable[tuple[str, str]]) -> None:
 
 
 class ProgressLine:
-    """A line on stderr about work that takes more than a second.
-
-    It is replaced by the next one, and removed when the block ends. It is shown only if stdout and stderr are
-    terminals.
-    """
+    """A line on stderr about work of more than a second, removed at its end, and only shown on a terminal."""
 
     def __init__(self, *, shown: bool = True) -> None:
         self._shown = shown and on_terminal() and errors_on_terminal()
@@ -258,7 +248,6 @@ def _choose_columns(
 
 
 def _total(widths: Sequence[int], shown: Sequence[int]) -> int:
-    """Returns the width of a table with these columns."""
     return sum(widths[i] for i in shown) + len(MARGIN) * (len(shown) - 1)
 
 
@@ -303,9 +292,7 @@ def color_state(state: str) -> str:
 
 
 def fit(text: str, width: int) -> str:
-    """Returns the text padded with spaces to ``width``, on its left if that is negative. Longer texts stay as they
-    are.
-    """
+    """Returns the text padded with spaces to ``width``, on its left if that is negative. Longer texts stay."""
     blanks = " " * (abs(width) - cells(text))
     return blanks + text if width < 0 else text + blanks
 
@@ -338,9 +325,7 @@ def _line(value: object) -> str:
 
 
 def _write(text: str) -> None:
-    """Write to stdout. Raises BrokenPipeError if the reader has closed the pipe, and Quit if writing fails
-    otherwise.
-    """
+    """Write to stdout. Raises BrokenPipeError if the reader has closed the pipe, and Quit if writing fails."""
     if not has_stdout():
         raise Quit("the output cannot be written: stdout is closed", Exit.FAILED)
     try:

@@ -82,10 +82,7 @@ def import_prices(*, dry_run: bool, channel: str | None, models: tuple[str, ...]
 
 
 def _no_prices_reason(channels: Sequence[ChannelView], models: Sequence[str] | None, selector: str | None) -> str:
-    """Returns why no known price applies to the models of these channels, and what to do; empty if that is not known.
-
-    ``selector`` is the channel or vendor that selected the channels; None if all are meant, as for ``models``.
-    """
+    """Returns why no known price applies, and what to do. ``selector``: the chosen channel or vendor; None: all."""
     offered = {channel.name: {model.name for model in channel.models} for channel in channels}
     if missing := sorted(set(models or ()).difference(*offered.values())):
         subject = "No channel offers" if selector is None else f"'{plain(selector)}' does not offer"
@@ -102,7 +99,6 @@ def _no_prices_reason(channels: Sequence[ChannelView], models: Sequence[str] | N
 
 
 def _note(proposal: PriceProposal) -> str:
-    """Returns whether a proposed price was imported, or why not."""
     if proposal.kept:
         return "set by you, kept"
     if proposal.applied:
@@ -311,7 +307,6 @@ def _name_list(models: Sequence[str]) -> str:
 
 
 def _unpriced_effect() -> str:
-    """Returns what happens to calls of models without a price."""
     refused = run(lambda client: client.settings()).refuse_unpriced
     return "be refused" if refused else "cost nothing, and no dollar budget will limit them"
 

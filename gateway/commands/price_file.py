@@ -1,6 +1,4 @@
-"""Price files: reads many prices from a CSV, JSON or TOML file, in dollars like the options, or as ``price list
---json`` prints them.
-"""
+"""Price files: reads many prices from a CSV, JSON or TOML file, in dollars, or as ``price list --json`` prints them."""
 
 import csv
 import json
@@ -47,9 +45,7 @@ _IGNORED = frozenset(
 
 
 def prices_in(text: str, file: str) -> dict[str, dict[str, Any]]:
-    """Returns the request body of each model's price. Raises BadParameter with the line or entry and the field at
-    fault.
-    """
+    """Returns the request body of each model's price. Raises BadParameter with the place and the field at fault."""
     bodies: dict[str, dict[str, Any]] = {}
     for place, entry in _entries(text, PurePath(file).suffix.lower()):
         if entry.get("channel"):
@@ -66,9 +62,7 @@ def prices_in(text: str, file: str) -> dict[str, dict[str, Any]]:
 
 
 def _entries(text: str, suffix: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yields the prices, each with its place in the file. The suffix tells the format, else the first character
-    does.
-    """
+    """Yields the prices with their places in the file. The suffix tells the format, else the first character."""
     start = text.lstrip()[:1]
     if suffix == ".toml":
         yield from _document_entries(_parse(tomllib.loads, text, "TOML"))
@@ -97,7 +91,6 @@ def _field_name(name: str) -> str:
 
 
 def _parse(parse: Any, text: str, format_name: str) -> Any:
-    """Returns the parsed text. Raises BadParameter."""
     try:
         return parse(text)
     except (ValueError, RecursionError) as exc:
@@ -119,7 +112,6 @@ def _document_entries(document: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 
 def _body(entry: Mapping[str, Any], place: str) -> dict[str, Any]:
-    """Returns the request body of a price."""
     if entry.get("like"):
         return {"like": str(entry["like"])}
     body: dict[str, Any] = {ours: entry[theirs] for theirs, ours in _NANOS.items() if theirs in entry}

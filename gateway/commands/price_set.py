@@ -132,7 +132,6 @@ async def _set_prices(client: ControlClient, bodies: Mapping[str, dict[str, Any]
 
 
 def _report(results: Sequence[tuple[PriceView, list[str]]], *, several: bool, as_json: bool) -> None:
-    """Print the prices, each with its notes."""
     if as_json:
         out_json([view for view, _ in results] if several else results[0][0])
     for view, notes in results:
@@ -147,9 +146,7 @@ def _report(results: Sequence[tuple[PriceView, list[str]]], *, several: bool, as
 
 
 def _present_prices(views: Sequence[PriceView], channel: str) -> dict[str, PriceView]:
-    """Returns the present price of each model: that at the channel if one is named, else the general one, else one at
-    any channel.
-    """
+    """Returns the present price of each model: at the named channel, else the general one, else at any channel."""
     ranked = sorted(views, key=lambda view: (view.channel != channel, view.channel != ""), reverse=True)
     return {view.model: view for view in ranked if channel in ("", view.channel) or not view.channel}
 
@@ -193,7 +190,6 @@ def _unknown_model_note(model: str, offered: Collection[str]) -> str:
 
 
 def _check_options(amounts: Mapping[str, Any], *, free: bool, like: str | None, conditions: Mapping[str, Any]) -> None:
-    """Raise UsageError unless the price is given in exactly one way."""
     ctx = click.get_current_context()
     if like and conditions:
         raise click.UsageError("--like copies a whole price; leave out --during, --since and --variant", ctx)

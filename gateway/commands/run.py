@@ -51,9 +51,7 @@ WHEN: ParsedText[Millis] = ParsedText("when", lambda text: parse_future(text, no
 
 
 def _parse_total(text: str) -> int:
-    """Returns the nano-dollars for the whole run. ``ever=2``, as for tokens, is the same as ``2``; raises BadRequest
-    for other windows.
-    """
+    """Returns the nano-dollars of ``2`` or, as for tokens, ``ever=2``. Raises BadRequest for other windows."""
     window, equals, amount = text.rpartition("=")
     if equals and window != Window.EVER:
         raise BadRequest(
@@ -174,10 +172,8 @@ def _module(program: str, arguments: Sequence[str]) -> str:
 async def _prepare(
     client: ControlClient, created: NewToken, name: str, model: str | FormerRuns, folder: Path
 ) -> tuple[Launch, Mapping[str, str]]:
-    """Returns how to start the program, and its environment. Prints which model was chosen.
-
-    ``model`` is the model that the owner named, or the former runs by which it is chosen. Raises Quit if the token does
-    not see the model.
+    """Returns how to start the program, with its environment. ``model``: the named one, or the former runs by which it
+    is chosen. Raises Quit if the token does not see the model.
     """
     models, app = await client.models(created.token.id), find_app(name) if name else None
     if isinstance(model, FormerRuns):
@@ -198,9 +194,7 @@ async def _prepare(
 async def _choose_model(
     client: ControlClient, names: Sequence[str], runs: FormerRuns, app: App | None
 ) -> tuple[str, str]:
-    """Returns the model that the program's arguments name, else the one to start with; and a sentence about the choice,
-    which is empty if the arguments name the model.
-    """
+    """Returns the model in the program's arguments, or the one to start with and a sentence about that choice."""
     models = [name for name in runs.model_arguments if name in names]
     if models:
         return models[0], ""
@@ -210,7 +204,6 @@ async def _choose_model(
 
 
 def _environment(launch: Launch, key: str, folder: Path) -> Mapping[str, str]:
-    """Returns the environment of the program, in which calls for this machine bypass any proxy."""
     variables = {KEY_VARIABLE: key, **launch.variables}
     if launch.folder_variable:
         variables[launch.folder_variable] = str(folder)
@@ -231,9 +224,7 @@ def _model_owner(app: App | None) -> str:
 
 @contextmanager
 def _own_token(body: dict[str, Any], *, extended: bool) -> Iterator[NewToken]:
-    """Create a token for the block, which is extended in a thread if ``extended``. At the end, the token expires, or is
-    removed if it was never used.
-    """
+    """Create a token for the block, extended in a thread if asked. At the end it expires; if unused, it is removed."""
 
     async def create(client: ControlClient) -> NewToken:
         require_serving(await client.status())
@@ -304,7 +295,6 @@ def _label(program: str, arguments: Sequence[str]) -> str:
 
 
 def _note(program: str) -> str:
-    """Returns the token's note: program, folder, repository and branch."""
     parts = [f"run of {program} in {Path.cwd()}"]
     if top := _git("rev-parse", "--show-toplevel"):
         parts.append(f"repository {Path(top).name}")

@@ -20,9 +20,7 @@ from gateway.domain.text import plain
 
 @contextmanager
 def private_files(launch: Launch, folder: Path) -> Iterator[None]:
-    """Put our files into ``folder``, with links to everything else in the program's real folder. At the end, save what
-    the program wrote there in the real folder.
-    """
+    """Put our files into ``folder``, beside links to the real one, and at the end save there what the program wrote."""
     for name, text in launch.files.items():
         descriptor = os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
@@ -47,10 +45,8 @@ def private_files(launch: Launch, folder: Path) -> Iterator[None]:
 
 
 def _save(entry: Path, target: Path, *, replace: bool) -> bool:
-    """Copy what the program wrote to its real folder. If another program has written the same name in the meantime, the
-    copy gets another name.
-
-    The target, or what it links to, is replaced atomically. Returns whether the copy succeeded.
+    """Copy what the program wrote to its real folder, atomically, and beside a file of that name that is new there.
+    Returns whether that succeeded.
     """
     is_taken = target.exists() and not replace
     path = target.with_name(f"{target.name}-{secrets.token_hex(3)}") if is_taken else target

@@ -33,10 +33,7 @@ from gateway.runfile import Endpoint
 
 
 def serve_here(config: Config, *, log: bool = False) -> int:
-    """Serve in this process until it is stopped, and with ``log`` print the calls. Returns the exit code.
-
-    Raises Quit if a server runs on this home already.
-    """
+    """Serve here until stopped; ``log`` prints the calls. Returns the exit code. Raises Quit if a server runs."""
     require_no_server(config)
     with server_imports():
         from gateway import server  # it loads the whole server, which most commands do without
@@ -61,9 +58,8 @@ def serve_here(config: Config, *, log: bool = False) -> int:
 
 
 def require_no_server(config: Config, *, elsewhere: bool = False) -> None:
-    """Raise Quit if a server runs on this home, after printing how to use it; Unavailable if it is stopping.
-
-    With ``elsewhere``, a server that listens at the host and port of ``config`` is accepted.
+    """Raise Quit, after printing how to use it, if a server runs on this home; Unavailable if it is stopping. With
+    ``elsewhere``, one that listens at the address of ``config`` is accepted.
     """
     endpoint = asyncio.run(launch.find(config))
     if endpoint is None:
@@ -180,7 +176,6 @@ async def _fetch_spent_budgets(client: ControlClient) -> list[str]:
 
 
 async def _fetch_price_news(client: ControlClient) -> list[str]:
-    """Returns the news about prices; empty if the server does not answer with them."""
     try:
         return news_lines(await client.price_news())
     except GatewayError:
@@ -266,8 +261,6 @@ class BarLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _fetch_bar_line() -> BarLine:
-    """Returns the line for the running server, or ``off``."""
-
     async def work(client: ControlClient) -> tuple[Status, AccountView, Summary, list[str]]:
         today = await client.summary(by="", since=parse_past("today", now()))
         return await client.status(), await client.account(), today, await _fetch_spent_budgets(client)
@@ -281,9 +274,7 @@ def _fetch_bar_line() -> BarLine:
 
 
 def bar_line(view: Status, account: AccountView, today: Summary, spent: Sequence[str] = ()) -> BarLine:
-    """Returns ``3 running, $1.24 today, $8.76 left``, followed by what needs attention. ``spent`` are the budgets that
-    reject calls.
-    """
+    """Returns ``3 running, $1.24 today, $8.76 left`` and what needs attention. ``spent``: budgets that reject calls."""
     troubled = {state: count for state, count in view.channels.items() if state not in ("ok", "off")}
     problems = [_state_count("channel", state, count) for state, count in troubled.items()] + _key_problems(view)
     if account.status is not AccountStatus.ACTIVE:

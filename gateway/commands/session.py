@@ -117,9 +117,7 @@ def _source() -> ChangeSource:
 
 
 async def _endpoint(config: Config, stack: AsyncExitStack, *, listen: bool, running: bool) -> Endpoint:
-    """Returns the endpoint of the running server, or of one that is started in this process. Tries again for some time
-    while another process uses the home.
-    """
+    """Returns the endpoint of the running server, or of one started here; waits while another process has the home."""
     deadline = asyncio.get_running_loop().time() + BUSY_WAIT_S
     while True:
         server = await check_server(config)

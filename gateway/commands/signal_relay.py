@@ -28,7 +28,6 @@ class SignalRelay:
     def __init__(self) -> None:
         self._child: subprocess.Popen[bytes] | None = None
         self._pending: list[int] = []
-        """The signals that arrived before the program was started."""
         self._previous_handlers: dict[int, Any] = {}
 
     def __enter__(self) -> Self:
@@ -43,10 +42,7 @@ class SignalRelay:
             signal.signal(number, handler)
 
     def supervise(self, command: list[str], environment: Mapping[str, str]) -> int:
-        """Run a program to its end with our stdin, stdout, stderr and terminal.
-
-        Returns its exit code, or 128 plus the number of the signal that ended it. Raises Quit if it cannot be started.
-        """
+        """Run a program to its end. Returns its exit code, or 128 plus its signal. Raises Quit if it cannot start."""
         try:
             self._child = subprocess.Popen(command, env=environment)
         except OSError as error:
@@ -68,9 +64,7 @@ class SignalRelay:
 
 
 def _start_failure(program: str, error: OSError) -> str:
-    """Returns why a program cannot be started. The system does not report that a script's interpreter is missing, so
-    the script is read.
-    """
+    """Returns why a program cannot be started. The system hides that a script's interpreter is missing."""
     with suppress(OSError), Path(program).open("rb") as file:
         first_line = file.readline(1_000)
         if isinstance(error, FileNotFoundError) and first_line.startswith(b"#!"):
@@ -80,9 +74,7 @@ def _start_failure(program: str, error: OSError) -> str:
 
 
 def _wait(child: subprocess.Popen[bytes]) -> int:
-    """Returns the exit code. When the program is stopped (Ctrl-Z), this process stops too, so that the shell gets the
-    terminal back.
-    """
+    """Returns the exit code. We stop with the program (Ctrl-Z), so that the shell gets the terminal back."""
     if os.name == "nt":
         return child.wait()
     while True:

@@ -39,10 +39,7 @@ def read_bytes(limit: int) -> bytes:
 
 
 def read_prompt() -> str:
-    """Returns stdin as text. Bytes that are not UTF-8, as in a diff of old files, are replaced, with a note.
-
-    Raises UsageError if it is longer than any prompt.
-    """
+    """Returns stdin as text. Bytes that are not UTF-8 are replaced, with a note. Raises UsageError if too long."""
     data = read_bytes(PROMPT_LIMIT + 1)
     if len(data) > PROMPT_LIMIT:
         raise click.UsageError("stdin has more than 32 MiB, too much for a prompt")
@@ -56,10 +53,7 @@ def read_prompt() -> str:
 
 
 def read_secret(option: str, advice: str) -> str:
-    """Returns one line, the value of an option such as ``key``. On a terminal, it is typed without an echo.
-
-    Raises BadParameter if it is empty; the error ends with ``advice``, which says what else the user can do.
-    """
+    """Returns one line, on a terminal typed without an echo. Raises BadParameter, with ``advice``, if it is empty."""
     if on_terminal():
         secret = str(click.prompt(option, default="", show_default=False, hide_input=True, err=True))
     else:

@@ -192,8 +192,6 @@ def remove_token(refs: tuple[str, ...], *, yes: bool) -> None:
 
 
 def _change(refs: tuple[str, ...], patch: Callable[[TokenView], options.Patch], *, as_json: bool) -> list[TokenView]:
-    """Change tokens, and print what was done. Returns the changed tokens."""
-
     async def work(client: ControlClient) -> tuple[list[TokenView], str]:
         patches = {view.id: patch(view) for view in await find_each(client.token, refs)}
         done = await change_together(client, "tokens", patches)

@@ -47,13 +47,11 @@ ANSWERED = "st:done"
 """The filter of the calls that a call is compared with. Failures have no typical duration."""
 
 DEFAULT_LIMIT = 50
-"""The number of calls that are listed by default."""
 SORTS = ("cost", "duration", "first", "speed", "input", "cached", "output", "tries")
 """The numbers of a call by which a list may be sorted."""
 NO_CALLS = "no calls yet; try: tollkeeper chat hello"
 _PART_OF_ID = re.compile(r"[0-9a-z_]{4,}")
 LAST = "last"
-"""The word that stands for the id of the newest call."""
 
 COLUMNS = [
     ListColumn("Time", lambda c: formatting.moment(c.time_ms), "whole"),
@@ -165,9 +163,7 @@ def show_call(call_id: str, *, as_json: bool) -> None:
 
 
 async def _find_call(client: ControlClient, call_id: str) -> CallView:
-    """Returns the call with this id, the only call with this in its id, or for ``last`` the call that began last.
-    Raises NotFound or Quit.
-    """
+    """Returns the call with this id or part of an id; for ``last``, the newest one. Raises NotFound or Quit."""
     if call_id != LAST:
         try:
             return await client.call(call_id)
@@ -195,7 +191,6 @@ async def _find_by_part(client: ControlClient, part: str) -> CallView | None:
 
 
 async def _fetch_retry_text(client: ControlClient, call: CallView) -> str:
-    """Returns which retry a call is, and the calls that it repeats; empty if it is none."""
     if not call.retry:
         return ""
     page = await client.calls(
@@ -209,7 +204,6 @@ async def _fetch_retry_text(client: ControlClient, call: CallView) -> str:
 
 
 async def _fetch_details(client: ControlClient, call_id: str) -> CallDetails:
-    """Returns the call and what other calls say about it. Raises NotFound or Quit if there is no such call."""
     call = await _find_call(client, call_id)
     typical = None
     if call.model:
@@ -246,7 +240,6 @@ def cancel_call(call_id: str) -> None:
 
 
 def _request_pairs(details: CallDetails) -> list[tuple[str, str]]:
-    """Returns the labels and values that say what was requested, and how the call ended."""
     call = details.call
     upstream_model = "" if call.upstream_model in ("", call.model) else f" ({call.upstream_model})"
     return [
@@ -265,7 +258,6 @@ def _request_pairs(details: CallDetails) -> list[tuple[str, str]]:
 
 
 def _time_pairs(details: CallDetails) -> list[tuple[str, str]]:
-    """Returns the labels and values that say how long the call took, and why."""
     call, wait = details.call, wait_of(details.call.marks)
     first = "" if call.first_byte_ms is None else f", first token after {formatting.span(call.first_byte_ms)}"
     overhead_ms = max(0.0, call.overhead_us / 1000 - (wait.ms if wait else 0))
@@ -281,7 +273,6 @@ def _time_pairs(details: CallDetails) -> list[tuple[str, str]]:
 
 
 def _money_pairs(call: CallView, balance_now: str) -> list[tuple[str, str]]:
-    """Returns the labels and values that say what the call used and cost."""
     size, balance = request_size(call.marks), call.balance_nanos
     return [
         ("asked for", size.text() if size is not None else ""),
@@ -296,7 +287,6 @@ def _money_pairs(call: CallView, balance_now: str) -> list[tuple[str, str]]:
 
 
 def _record_pairs(call: CallView) -> list[tuple[str, str]]:
-    """Returns the labels and values that say how the call is recorded, here and at the upstream."""
     return [
         ("upstream id", call.upstream_id),
         ("repeated", _repeated_text(call)),

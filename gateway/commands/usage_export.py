@@ -42,7 +42,6 @@ class ExportTotals:
         self._first = self._last = Millis(0)
 
     def add(self, call: CallView) -> None:
-        """Add a call. The order does not matter."""
         self._first = min(self._first or call.time_ms, call.time_ms)
         self._last = max(self._last, call.time_ms)
         self._calls, self._nanos = self._calls + 1, self._nanos + call.cost_nanos
@@ -120,9 +119,7 @@ _values_of = attrgetter(*FIELDS)
 
 
 def csv_cell(value: object) -> str:
-    """Returns the text of a cell: a text without control characters and formulas, a number, empty for None, else
-    JSON.
-    """
+    """Returns the text of a cell: a harmless text, a number, nothing for None, else JSON."""
     if isinstance(value, str):
         return spreadsheet_text(value)
     if value is None:

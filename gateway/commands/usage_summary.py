@@ -133,7 +133,6 @@ def summary(by: tuple[tuple[str, ...], ...], *, as_csv: bool, as_json: bool, **v
 
 
 async def _fetch(client: ControlClient, query: CallQuery, grouping: Grouping) -> tuple[Summary, str]:
-    """Returns the sums, and a note if no calls match."""
     since, until = query.query.since, query.query.until
     filters = {name: value for name, value in query.fields.items() if name not in ("since", "until")}
     default_span = YEAR_MS if grouping.step == "month" else MONTH_MS
@@ -146,7 +145,6 @@ async def _fetch(client: ControlClient, query: CallQuery, grouping: Grouping) ->
 
 
 def _print_notes(view: Summary, note: str) -> None:
-    """Print what the sums contain, and the time span."""
     if note:
         notify(note)
     if repeats := view.total.repeats:
@@ -215,7 +213,6 @@ def named_rows(view: Summary, grouping: Grouping) -> list[NamedRow]:
 
 
 def _names_of(row: SumRow, grouping: Grouping) -> list[str]:
-    """Returns the row's name in each dimension."""
     if len(grouping.names) == 1:
         return [row.name]
     model = row.key.partition("|")[2]

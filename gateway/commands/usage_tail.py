@@ -138,10 +138,7 @@ def _print(calls: Iterable[CallView], *, as_json: bool) -> None:
 
 
 class EventFeed:
-    """Selects from events the calls that match a query and have not been shown yet, oldest first.
-
-    ``recent`` is the number of earlier calls to show at the beginning.
-    """
+    """Selects the matching calls of events that have not been shown yet; at first only ``recent`` earlier ones."""
 
     def __init__(self, query: CallQuery, recent: int) -> None:
         self._call_query = query
@@ -153,7 +150,6 @@ class EventFeed:
         self._started = False
 
     def calls_in(self, event: AnyEvent) -> list[CallView]:
-        """Returns the calls in an event that are to be shown."""
         if isinstance(event, CallSettled):
             return self.unseen([event.call])
         if isinstance(event, Snapshot | EntityChanged):

@@ -104,7 +104,6 @@ def why(token: str, model: str | None, *, as_json: bool, **values: Any) -> None:
 
 
 def _pairs(answer: Why) -> Iterator[tuple[str, str]]:
-    """Yields the explanation as names and values."""
     yield "result", f"{answer.status} {answer.code}".strip() + f": {answer.message}"
     yield "what to do", answer.fix
     if answer.then is not None:
@@ -132,7 +131,6 @@ def _pairs(answer: Why) -> Iterator[tuple[str, str]]:
 
 
 def _remaining_lines(answer: Why, party: PartyView) -> Iterator[str]:
-    """Yields what is left of the budgets and limits of the account, the group or the token."""
     if party.kind == "account":
         yield f"{brief_dollars(answer.available_nanos)} available"
     for budget in party.budgets:
