@@ -178,7 +178,7 @@ def tollkeeper(ctx: click.Context) -> None:
         _start(ctx)
     if (HOST in ctx.meta or PORT in ctx.meta) and ctx.invoked_subcommand not in ("serve", "env"):
         message = f"--host and --port go with 'serve', 'env' or no command, not with '{ctx.invoked_subcommand}'"
-        raise click.UsageError(message, ctx)
+        raise click.UsageError(message)
 
 
 tollkeeper.params[:0] = [home_option(), *address_options()]

@@ -113,10 +113,7 @@ def add_channel(name: str, dialect: str | None, *, as_json: bool, **values: Any)
     if not values["preset"]:
         dialect = dialect or Dialect.OPENAI.value
         if dialect == Dialect.OPENAI and not values["base_url"]:
-            raise click.UsageError(
-                "--preset or --base-url is required; 'tollkeeper channel presets' lists the presets",
-                click.get_current_context(),
-            )
+            raise click.UsageError("--preset or --base-url is required; 'tollkeeper channel presets' lists the presets")
     patch = channel_patch(with_secrets(values), ChannelFields(name=name))
     body = {"name": name} | options.without_none(dialect=dialect) | patch
 

@@ -87,11 +87,11 @@ def changed_groups(before: Sequence[str], added: Sequence[str], removed: Sequenc
         return {}
     if replaces:
         text = "--group and --no-groups replace all groups; do not combine them with --add-group and --remove-group"
-        raise click.UsageError(text, click.get_current_context())
+        raise click.UsageError(text)
     if missing := [name for name in removed if name not in before]:
         served = f"its groups are: {', '.join(before)}" if before else "it serves none"
         text = f"the channel does not serve group '{plain(missing[0])}'; {served}"
-        raise click.UsageError(text, click.get_current_context())
+        raise click.UsageError(text)
     return {"groups": [name for name in dict.fromkeys([*before, *added]) if name not in removed]}
 
 
@@ -135,10 +135,10 @@ def _models_patch(models: Sequence[str], maps: Pairs, before: ChannelFields) -> 
     typed = [(model.name, model.upstream) for model in offered.models] if models else []
     if typed == [(NONE, "")]:
         text = "--models none is ambiguous: use '*' for all models; to offer none, disable the channel"
-        raise click.UsageError(text, click.get_current_context())
+        raise click.UsageError(text)
     if unmapped := next((name for name, upstream in typed if upstream.lower() == NONE), ""):
         text = f"--models cannot remove a mapping; use --map {plain(unmapped)}=none"
-        raise click.UsageError(text, click.get_current_context())
+        raise click.UsageError(text)
     unique_pairs([*(pair for pair in typed if pair[1]), *maps], "--models and --map")
     by_name = {model.name: model for model in offered.models}
     for name, upstream in maps:
@@ -148,7 +148,7 @@ def _models_patch(models: Sequence[str], maps: Pairs, before: ChannelFields) -> 
         elif any(model.name == name and model.upstream not in ("", name) for model in before.models):
             by_name.pop(name, None)
         else:
-            raise click.UsageError(f"the channel has no mapping '{plain(name)}'", click.get_current_context())
+            raise click.UsageError(f"the channel has no mapping '{plain(name)}'")
     return Offering([*by_name.values()], offered.patterns).patch()
 
 

@@ -103,7 +103,7 @@ def test(ref: str | None, model: str, *, as_json: bool) -> None:
     """
     if ref is None:
         if model:
-            raise click.UsageError("--model needs the NAME of a channel", click.get_current_context())
+            raise click.UsageError("--model needs the NAME of a channel")
         _test_all(as_json=as_json)
         return
     check = run(lambda client: client.test_channel(ref, model))
@@ -207,9 +207,9 @@ def _action(patterns: Sequence[str], **flags: bool) -> str:
     """Returns the flag that is set; empty if none is. Raises UsageError for several."""
     names = [name for name, is_set in flags.items() if is_set]
     if len(names) > 1:
-        raise click.UsageError("--add, --set and --remove exclude each other", click.get_current_context())
+        raise click.UsageError("--add, --set and --remove exclude each other")
     if names == ["remove"] and not patterns:
-        raise click.UsageError("--remove needs the models to remove: NAME PATTERNS", click.get_current_context())
+        raise click.UsageError("--remove needs the models to remove: NAME PATTERNS")
     return "".join(names)
 
 

@@ -103,7 +103,7 @@ def read_prompt(words: tuple[str, ...]) -> str:
             notify("type the prompt, then press Ctrl-D")
         text = stdin.read_prompt()
     if not text.strip():
-        raise click.UsageError("the prompt is empty", click.get_current_context())
+        raise click.UsageError("the prompt is empty")
     return text
 
 

@@ -39,7 +39,7 @@ def patch_of(table: Table, values: Mapping[str, Any], before: msgspec.Struct) ->
     try:
         return changed_fields(table, values, before)
     except BadRequest as error:
-        raise click.UsageError(error.message, click.get_current_context()) from error
+        raise click.UsageError(error.message) from error
 
 
 def copy_of(table: Table, view: msgspec.Struct) -> Patch:

@@ -76,7 +76,7 @@ def env(
     piped_key = secret if key == "-" else ""
     with _print_key_on_failure(piped_key):
         if app is None and (model or only):
-            raise click.UsageError("--model and --only need --for", click.get_current_context())
+            raise click.UsageError("--model and --only need --for")
         secret = _check_key(secret, token, is_option=key is not None)
         if app is None:
             note = "" if secret else _key_note(token)

@@ -141,5 +141,5 @@ def without_none(**values: object) -> Patch:
 def require_changes(patch: Patch) -> Patch:
     """Returns the patch. Raises UsageError if it is empty."""
     if not patch:
-        raise click.UsageError("nothing to change; give at least one option", click.get_current_context())
+        raise click.UsageError("nothing to change; give at least one option")
     return patch

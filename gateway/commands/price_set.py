@@ -95,13 +95,11 @@ def set_price(
     conditions, channel = parse_conditions(values), values["channel"] or ""
     if file is not None:
         if models or amounts or free or like or conditions or channel:
-            raise click.UsageError(
-                "--from FILE cannot be combined with other options or models", click.get_current_context()
-            )
+            raise click.UsageError("--from FILE cannot be combined with other options or models")
         price_file.set_prices(file, as_json=as_json)
         return
     if not models:
-        raise click.UsageError("Missing argument 'MODEL...'.", click.get_current_context())
+        raise click.UsageError("Missing argument 'MODEL...'.")
     _check_options(amounts, free=free, like=like, conditions=conditions)
     body = {"like": like} if like else {"input": 0, "output": 0} | amounts
 
@@ -190,19 +188,16 @@ def _unknown_model_note(model: str, offered: Collection[str]) -> str:
 
 
 def _check_options(amounts: Mapping[str, Any], *, free: bool, like: str | None, conditions: Mapping[str, Any]) -> None:
-    ctx = click.get_current_context()
     if like and conditions:
-        raise click.UsageError("--like copies a whole price; leave out --during, --since and --variant", ctx)
+        raise click.UsageError("--like copies a whole price; leave out --during, --since and --variant")
     if conditions and "rules" in amounts:
-        raise click.UsageError(
-            "--rule has its own hours, day and variant; leave out --during, --since and --variant", ctx
-        )
+        raise click.UsageError("--rule has its own hours, day and variant; leave out --during, --since and --variant")
     if like and (free or amounts):
-        raise click.UsageError("--like cannot be combined with amounts or --free", ctx)
+        raise click.UsageError("--like cannot be combined with amounts or --free")
     if free and any(amounts.values()):
-        raise click.UsageError("--free cannot be combined with amounts", ctx)
+        raise click.UsageError("--free cannot be combined with amounts")
     if not (free or like) and "per_call" not in amounts and not {"input", "output"} <= amounts.keys():
-        raise click.UsageError("give --input and --output, or --like, or --free", ctx)
+        raise click.UsageError("give --input and --output, or --like, or --free")
 
 
 def parse_conditions(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -116,7 +116,7 @@ def summary(by: tuple[tuple[str, ...], ...], *, as_csv: bool, as_json: bool, **v
     """
     grouping = _grouping_of(tuple(chain.from_iterable(by)) or ("model",))
     if as_csv and as_json:
-        raise click.UsageError("--csv and --json cannot be combined", click.get_current_context())
+        raise click.UsageError("--csv and --json cannot be combined")
     query = call_query(values)
     view, note = run(lambda client: _fetch(client, query, grouping))
     named = named_rows(view, grouping)
@@ -162,7 +162,7 @@ def _grouping_of(names: tuple[str, ...]) -> Grouping:
         step, by = "".join(times), "|".join(sorted(others, reverse=True))
         return Grouping((*times, *sorted(others, reverse=True)), by, step)
     text = f"--by {','.join(names)}: only token,model can be combined, or month, day or hour with one of the others"
-    raise click.UsageError(f"{text}; 'tollkeeper usage export' has every call", click.get_current_context())
+    raise click.UsageError(f"{text}; 'tollkeeper usage export' has every call")
 
 
 def _columns(grouping: Grouping) -> list[ListColumn]:

@@ -79,7 +79,7 @@ def why(token: str, model: str | None, *, as_json: bool, **values: Any) -> None:
     rejected, the exit code is the one of the call.
     """
     if model is None and not is_call_id(token):
-        raise click.UsageError("Missing argument 'MODEL'.", click.get_current_context())
+        raise click.UsageError("Missing argument 'MODEL'.")
 
     async def work(client: ControlClient) -> tuple[Why, str]:
         if model is not None:
