@@ -5,14 +5,14 @@ The server applies the filters, except for ``usage tail``, which receives all ca
 
 from collections.abc import AsyncIterator, Callable
 from itertools import chain
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 import msgspec
 
 from gateway.client.control import ControlClient
 from gateway.commands.completion import CHANNELS, GROUPS, MODELS, TOKENS
-from gateway.commands.options import SINCE, SOME, UNTIL, now
+from gateway.commands.options import SINCE, SOME, UNTIL, now, with_options
 from gateway.commands.output import ProgressLine
 from gateway.domain.errors import BadRequest
 from gateway.domain.human_values import count_text, local_time
@@ -22,8 +22,6 @@ from gateway.domain.query import CallOrder, FailureCondition, OneOf, Query, pars
 from gateway.domain.text import word
 from gateway.domain.units import Millis
 from gateway.domain.views import CallPage, CallView
-
-Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 class CallQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,13 +60,6 @@ class CallQuery(msgspec.Struct, frozen=True, kw_only=True):
                 ids = [[key for key, name in names_by_id.items() if name == ref] or [ref] for ref in refs]
                 conditions.append(OneOf(field, frozenset(chain.from_iterable(ids))))
         return msgspec.structs.replace(self.query, conditions=tuple(conditions))
-
-
-def filter_options(command: Command) -> Command:
-    """Add the words and options that filter calls. The command passes their values to ``call_query``."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
 
 
 def call_query(values: dict[str, Any]) -> CallQuery:
@@ -167,7 +158,7 @@ def _narrower(pick: Callable[..., Millis], *moments: Millis | None) -> Millis | 
     return pick(present) if present else None
 
 
-_OPTIONS: tuple[Callable[[Any], Any], ...] = (
+filter_options = with_options(
     click.argument("words", nargs=-1),
     click.option(
         "--token",
@@ -208,3 +199,4 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     ),
     click.option("--until", type=UNTIL, help="Like --since; a day or a month includes its end."),
 )
+"""Adds the words and options that filter calls. The command passes their values to ``call_query``."""

@@ -13,7 +13,7 @@ import msgspec
 from gateway.commands import stdin
 from gateway.commands.completion import GROUPS
 from gateway.commands.editing import field_options, patch_of
-from gateway.commands.options import NAMES, NONE, RENAMING, Patch
+from gateway.commands.options import NAMES, NONE, RENAMING, Patch, with_options
 from gateway.commands.output import notify
 from gateway.domain.channel import ChannelFields, Dialect, ServedModel
 from gateway.domain.fields import CHANNEL
@@ -29,7 +29,7 @@ Pairs = Sequence[tuple[str, str]]
 NO_KEY = "without --key a new channel has none; 'tollkeeper channel key remove NAME 1' removes one"
 NO_PROXY = f"for no proxy use --proxy {NONE}"
 
-_OPTIONS: Sequence[Callable[[F], F]] = (
+_OPTIONS: Sequence[Callable[[Any], Any]] = (
     click.option(
         "--key",
         "keys",
@@ -58,24 +58,20 @@ _OPTIONS: Sequence[Callable[[F], F]] = (
 )
 
 
-_GROUP_OPTIONS: Sequence[Callable[[F], F]] = tuple(
-    click.option(
-        f"--{change}-group",
-        f"{change}_groups",
-        multiple=True,
-        metavar="GROUP",
-        shell_complete=GROUPS,
-        help=f"{text}. May be repeated.",
+group_options = with_options(
+    *(
+        click.option(
+            f"--{change}-group",
+            f"{change}_groups",
+            multiple=True,
+            metavar="GROUP",
+            shell_complete=GROUPS,
+            help=f"{text}. May be repeated.",
+        )
+        for change, text in (("add", "Serve this group too"), ("remove", "Stop serving this group"))
     )
-    for change, text in (("add", "Serve this group too"), ("remove", "Stop serving this group"))
 )
-
-
-def group_options(command: F) -> F:
-    """Add ``--add-group`` and ``--remove-group``. The command passes their values to ``changed_groups``."""
-    for option in reversed(_GROUP_OPTIONS):
-        command = option(command)
-    return command
+"""Adds ``--add-group`` and ``--remove-group``. The command passes their values to ``changed_groups``."""
 
 
 def changed_groups(before: Sequence[str], added: Sequence[str], removed: Sequence[str], *, replaces: bool) -> Patch:
@@ -102,14 +98,7 @@ def dialect_option(text: str) -> Callable[[F], F]:
 
 def channel_options(*omit: str) -> Callable[[F], F]:
     """Add the options of all fields except those named. The command passes their values to ``with_secrets``."""
-
-    def decorate(command: F) -> F:
-        command = field_options(CHANNEL, *omit)(command)
-        for option in reversed(_OPTIONS):
-            command = option(command)
-        return command
-
-    return decorate
+    return with_options(*_OPTIONS, field_options(CHANNEL, *omit))
 
 
 def with_secrets(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import msgspec
 
 from gateway.client.control import ControlClient
 from gateway.commands.completion import GROUPS, MODELS, PRESETS, TOKENS, Completer, comma_separated
-from gateway.commands.options import ParsedText, Patch, now
+from gateway.commands.options import ParsedText, Patch, now, with_options
 from gateway.domain.errors import BadRequest
 from gateway.domain.field_kinds import Option, Reader, json_value
 from gateway.domain.fields import Table, changed_fields
@@ -25,13 +25,7 @@ COMPLETERS: Mapping[str, Completer] = {"groups": GROUPS, "models": MODELS, "pres
 def field_options(table: Table, *omit: str) -> Callable[[F], F]:
     """Add the options of all fields except those named. The command gets their values by name."""
     table_options = [option for field in table if field.name not in omit for option in field.kind.options(field)]
-
-    def decorate(command: F) -> F:
-        for option in reversed(table_options):
-            command = _click_option(option)(command)
-        return command
-
-    return decorate
+    return with_options(*map(_click_option, table_options))
 
 
 def patch_of(table: Table, values: Mapping[str, Any], before: msgspec.Struct) -> Patch:

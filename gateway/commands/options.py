@@ -81,6 +81,17 @@ def require_text(text: str) -> str:
     return text
 
 
+def with_options(*options: Callable[[Any], Any]) -> Callable[[F], F]:
+    """Returns a decorator that adds these options to a command, in this order."""
+
+    def decorate(command: F) -> F:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
 def names_type(otherwise: str) -> ParsedText[str]:
     """Returns the type of names, at least one: an empty list could mean all or none. ``otherwise`` ends the error."""
 

@@ -1,7 +1,7 @@
 """``price set``: sets the price of models, at all channels or at one, always or under a condition."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
 
 import click
 import msgspec
@@ -11,7 +11,7 @@ from gateway.commands import formatting, price_file
 from gateway.commands.base import Command
 from gateway.commands.completion import CHANNELS, MODELS
 from gateway.commands.editing import field_options, patch_of
-from gateway.commands.options import SOME, json_option
+from gateway.commands.options import SOME, json_option, with_options
 from gateway.commands.output import notify, out_json
 from gateway.commands.session import run
 from gateway.domain.errors import BadRequest, NotFound
@@ -25,33 +25,25 @@ from gateway.domain.rule_text import parse_moment, rule_text
 from gateway.domain.text import plain, word
 from gateway.domain.usage import UNITS
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def rule_options(command: F) -> F:
-    """Add the options of ``price set`` that say where and when a price applies."""
-    for option in reversed(
-        (
-            click.option("--channel", shell_complete=CHANNELS, help="Only for calls that this channel answers."),
-            click.option(
-                "--during",
-                multiple=True,
-                metavar="HOURS",
-                help="Only for calls that begin in these hours: 'mon-fri 01:00-04:00 UTC'. May be repeated. "
-                "The price at other times stays.",
-            ),
-            click.option(
-                "--since", metavar="DATE", help="Only from this day on (UTC): 2026-12-01. The price until then stays."
-            ),
-            click.option(
-                "--variant",
-                type=click.Choice(VARIANTS),
-                help="Only for calls that the upstream reports as processed in this way. The usual price stays.",
-            ),
-        )
-    ):
-        command = option(command)
-    return command
+rule_options = with_options(
+    click.option("--channel", shell_complete=CHANNELS, help="Only for calls that this channel answers."),
+    click.option(
+        "--during",
+        multiple=True,
+        metavar="HOURS",
+        help="Only for calls that begin in these hours: 'mon-fri 01:00-04:00 UTC'. May be repeated. "
+        "The price at other times stays.",
+    ),
+    click.option(
+        "--since", metavar="DATE", help="Only from this day on (UTC): 2026-12-01. The price until then stays."
+    ),
+    click.option(
+        "--variant",
+        type=click.Choice(VARIANTS),
+        help="Only for calls that the upstream reports as processed in this way. The usual price stays.",
+    ),
+)
+"""Adds the options that say where and when a price applies."""
 
 
 @click.command(
