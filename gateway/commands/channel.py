@@ -132,8 +132,7 @@ def add_channel(name: str, dialect: str | None, *, as_json: bool, **values: Any)
     warn_about_unset_variables(view)
     models_text = f"{count_text(len(view.models), 'model')} for {', '.join(view.groups) or 'no group'}"
     notify(f"Channel '{view.name}' created: {models_text}.")
-    for line in filter(None, (*notes, *formatting.price_notes(view))):
-        notify(line)
+    notify(*notes, *formatting.price_notes(view))
     notify(f"Try it: tollkeeper channel test {word(view.name)}")
 
 
@@ -214,8 +213,7 @@ def _run_and_print(work: Work[tuple[list[ChannelView], list[str]]], *, as_json: 
     views, lines = run(work)
     if as_json:
         out_json(views if len(views) > 1 else views[0])
-    for line in lines:
-        notify(line)
+    notify(*lines)
     for view in views:
         warn_about_unset_variables(view)
         if view.list_error:
@@ -303,8 +301,7 @@ def remove_channel(refs: tuple[str, ...], *, yes: bool) -> None:
         groups = {group for view in views for group in view.groups}
         return [done, *await formatting.groups_without_models(client, groups)]
 
-    for line in run(work):
-        notify(line)
+    notify(*run(work))
 
 
 def _state_text(view: ChannelView, done: str) -> str:

@@ -199,8 +199,7 @@ def _print_notes(listing: ListingView, rows: list[UpstreamModel], view: ChannelV
         unpriced = [m.public for m in rows if m.state == "new" and m.served and m.public in listing.unpriced]
         refused = bool(unpriced) and run(lambda client: client.settings()).refuse_unpriced
         notes = unpriced_notes(unpriced, refused=refused)
-    for note in notes:
-        notify(note)
+    notify(*notes)
 
 
 def _action(patterns: Sequence[str], **flags: bool) -> str:

@@ -68,8 +68,7 @@ def discover(names: tuple[str, ...], *, add_all: bool, as_json: bool) -> None:
     references (env:NAME). On a terminal, the command asks which ones to add.
     """
     offers, unused = run(_find_offers, create=bool(names) or add_all, needs_data=False)
-    for note in _missing_key_notes(unused, os.environ):
-        notify(note)
+    notify(*_missing_key_notes(unused, os.environ))
     if not as_json:
         out_list(offers, COLUMNS, as_json=False, empty="nothing found; see: tollkeeper channel add --help")
     chosen = _choose_offers(offers, names, add_all=add_all, ask=not as_json)
@@ -81,9 +80,8 @@ def discover(names: tuple[str, ...], *, add_all: bool, as_json: bool) -> None:
     if as_json:
         out_json(result)
     for view in result.added:
-        notify(f"Channel '{view.name}' created: {count_text(len(view.models), 'model')}")
-        for line in formatting.price_notes(view):
-            notify(line)
+        created = f"Channel '{view.name}' created: {count_text(len(view.models), 'model')}"
+        notify(created, *formatting.price_notes(view))
     if result.failed:
         failures = "; ".join(f"{failed.name}: {failed.message}" for failed in result.failed)
         raise Quit(f"not added: {failures}", Exit.UPSTREAM)

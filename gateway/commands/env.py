@@ -86,8 +86,7 @@ def env(
             _print_guide(snippets, shell_kind, as_json=as_json)
             settings = "\n".join(snippet.lines(shell_kind) for snippet in snippets)
             note = _piped_key_note(settings, piped_key) if secret else _app_key_note(settings, app, token, only)
-    if note:
-        notify(note)
+    notify(note)
 
 
 @contextmanager

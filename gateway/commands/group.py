@@ -59,8 +59,7 @@ def show_group(name: str, *, as_json: bool) -> None:
 
     view, note = run(work)
     out_view(view, _pairs(view), as_json=as_json)
-    if note:
-        notify(note)
+    notify(note)
 
 
 @group.command("add", examples=["tollkeeper group add friends --multiplier 1.5 --budget month=20"])
@@ -80,8 +79,7 @@ def add_group(name: str, *, like: str | None, as_json: bool, **values: Any) -> N
 
     view, channels = run(work, create=True)
     out_change(view, f"Group '{view.name}' created. {_channel_advice(view.name, channels)}", as_json=as_json)
-    if note := _hidden_note(view):
-        notify(note)
+    notify(_hidden_note(view))
 
 
 def _channel_advice(name: str, channels: Sequence[ChannelView]) -> str:
@@ -114,8 +112,7 @@ def edit_group(ref: str, *, as_json: bool, **values: Any) -> None:
 
     view, notes, done = run(work)
     out_change(view, f"Group '{view.name}' {done}.", as_json=as_json)
-    for note in filter(None, notes):
-        notify(note)
+    notify(*notes)
 
 
 def _hidden_note(view: GroupView) -> str:

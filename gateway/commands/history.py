@@ -151,8 +151,7 @@ def _undo(number: int, *, redo: bool, yes: bool, as_json: bool) -> None:
         if error.code != "needs_confirmation":
             raise
         warning = msgspec.convert(error.details, UndoDoubt)
-        for reason in warning.reasons:
-            notify(reason)
+        notify(*warning.reasons)
         verb = "Redo" if redo else "Undo"
         confirm(f"{verb} change {warning.entry.id} ({plain(warning.entry.text)})?", yes=False)
         result = _send(warning.entry.id, redo=redo, accept=True)
@@ -160,8 +159,7 @@ def _undo(number: int, *, redo: bool, yes: bool, as_json: bool) -> None:
         out_json(result)
         return
     out(undo_text(result, now()))
-    for note in result.notes:
-        notify(note)
+    notify(*result.notes)
 
 
 def _send(number: int, *, redo: bool, accept: bool) -> UndoView:

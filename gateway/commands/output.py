@@ -101,9 +101,10 @@ def has_stdout() -> bool:
     return sys.stdout is not None
 
 
-def notify(text: str) -> None:
-    """Write one line for people to stderr."""
-    click.echo(plain(text, limit=2_000), err=True)
+def notify(*lines: str) -> None:
+    """Write lines for people to stderr, without empty ones."""
+    for line in filter(None, lines):
+        click.echo(plain(line, limit=2_000), err=True)
 
 
 def out_json(value: object) -> None:

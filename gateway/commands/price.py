@@ -324,16 +324,10 @@ def show_news(*, as_json: bool) -> None:
     if as_json:
         out_json(news)
         return
-    if news.rises:
-        out_list(news.rises, RISE_COLUMNS, as_json=False, empty="")
-    if news.published:
-        out_list(news.published, PUBLISHED_COLUMNS, as_json=False, empty="")
-    if news.hints:
-        out_list(news.hints, HINT_COLUMNS, as_json=False, empty="")
-    if news.as_of:
-        notify(f"price list of {news.as_of}")
-    for line in news_lines(news):
-        notify(line)
+    out_list(news.rises, RISE_COLUMNS, as_json=False, empty="")
+    out_list(news.published, PUBLISHED_COLUMNS, as_json=False, empty="")
+    out_list(news.hints, HINT_COLUMNS, as_json=False, empty="")
+    notify(f"price list of {news.as_of}" if news.as_of else "", *news_lines(news))
 
 
 price.add_command(set_price)

@@ -149,8 +149,7 @@ def set_prices(file: str, *, as_json: bool) -> None:
     views, sentences = run(work, create=True)
     if as_json:
         out_json(views)
-    for sentence in sentences:
-        notify(sentence)
+    notify(*sentences)
 
 
 def _chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:

@@ -131,8 +131,7 @@ def _report(results: Sequence[tuple[PriceView, list[str]]], *, several: bool, as
             notify(f"  {rule_text(rule)}")
         if view.cached_input_nanos is not None and view.cached_input_nanos > view.input_nanos:
             notify(f"note: cached input costs more than other input: {dollars(view.cached_input_nanos)}")
-        for note in filter(None, notes):
-            notify(note)
+        notify(*notes)
 
 
 def _present_prices(views: Sequence[PriceView], channel: str) -> dict[str, PriceView]:

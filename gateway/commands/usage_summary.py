@@ -145,8 +145,7 @@ async def _fetch(client: ControlClient, query: CallQuery, grouping: Grouping) ->
 
 
 def _print_notes(view: Summary, note: str) -> None:
-    if note:
-        notify(note)
+    notify(note)
     if repeats := view.total.repeats:
         refused = f"{repeats:,} refused {plural(repeats, 'calls')} came right after an identical one"
         notify(f"{refused}; 'usage list' has one line for all of them")
