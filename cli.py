@@ -23,7 +23,6 @@ from gateway import __version__
 from gateway.commands.base import (
     COMPLETE,
     CONSOLE,
-    HELP,
     HOME,
     HOST,
     PORT,
@@ -31,6 +30,7 @@ from gateway.commands.base import (
     home_option,
     no_such_command,
     refuse_repeated,
+    show_help,
 )
 from gateway.commands.exit_codes import MEANINGS, PROGRAM, report
 from gateway.domain.errors import GatewayError
@@ -143,7 +143,7 @@ def version() -> None:
     click.echo(f"{PROGRAM} {__version__}")
 
 
-_HIDDEN: Mapping[str, click.Command] = {"help": HELP, "version": version}
+_HIDDEN: Mapping[str, click.Command] = {"help": show_help, "version": version}
 """Commands that are not listed, because there are options for them."""
 
 
@@ -154,16 +154,8 @@ def _unknown_command(name: str, ctx: click.Context) -> click.UsageError:
     return no_such_command(name, COMMANDS, ctx)
 
 
-def _version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:  # noqa: FBT001 - click calls it
-    if value:
-        click.echo(f"{PROGRAM} {__version__}")
-        ctx.exit()
-
-
 @click.group(cls=LazyGroup, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
-@click.option(
-    "-V", "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version."
-)
+@click.version_option(__version__, "-V", "--version", message=f"{PROGRAM} %(version)s", help="Show the version.")
 @click.pass_context
 def tollkeeper(ctx: click.Context) -> None:
     """Tollkeeper: a personal gateway for language models.

@@ -157,8 +157,8 @@ class Noun(click.Group):
         return super().parse_args(ctx, args)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name == HELP.name:
-            return HELP
+        if cmd_name == show_help.name:
+            return show_help
         return super().get_command(ctx, cmd_name) or super().get_command(ctx, ALIASES.get(cmd_name, ""))
 
     def resolve_command(
@@ -252,6 +252,3 @@ def show_help(words: tuple[str, ...]) -> None:
             raise no_such_command(name, group.list_commands(ctx), ctx)
         ctx = click.Context(command, info_name=command.name, parent=ctx)
     click.echo(ctx.get_help())
-
-
-HELP = show_help
