@@ -16,7 +16,6 @@ from gateway.domain.forecast import balance_end, balance_forecast, forecast, pac
 from gateway.domain.human_values import brief_multiplier, brief_span, count_text, first_of, local_time, state_word
 from gateway.domain.limit_kinds import budget_text
 from gateway.domain.money import brief_dollars, dollars
-from gateway.domain.price import Rates
 from gateway.domain.price_view import PriceView
 from gateway.domain.text import plain, word
 from gateway.domain.units import Millis
@@ -103,12 +102,6 @@ async def find_balance_outlook(client: ControlClient, account: AccountView | Non
         return BalanceOutlook(account=account, used_up_ms=None, pace="")
     facts = account.available_nanos, week.total.cost_nanos, week.first_ms, Millis(now())
     return BalanceOutlook(account=account, used_up_ms=balance_end(*facts), pace=balance_forecast(*facts))
-
-
-async def balance_outlook_text(client: ControlClient) -> str:
-    """Returns the balance and how long it will last; empty if that is not known."""
-    outlook = await find_balance_outlook(client)
-    return outlook.text() if outlook else ""
 
 
 async def groups_without_models(client: ControlClient, names: Collection[str]) -> list[str]:
@@ -264,12 +257,8 @@ def receipt(call: CallView) -> list[str]:
         f"{'each' if what in UNIT_WORDS else 'per million'}"
         for count, what, rate in counts_billed(call.usage, rates)
     ]
-    return lines + _extras(rates)
-
-
-def _extras(rates: Rates) -> list[str]:
-    """Returns the lines for the price of a call and the group's multiplier."""
-    lines = [f"{dollars(rates.per_call)} for the call"] if rates.per_call else []
+    if rates.per_call:
+        lines.append(f"{dollars(rates.per_call)} for the call")
     if rates.multiplier != 1_000_000:
         lines.append(f"times {brief_multiplier(rates.multiplier)[1:]} for the group")
     return lines

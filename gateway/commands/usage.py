@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 
@@ -129,16 +129,6 @@ def _columns(calls: Sequence[CallView]) -> list[ListColumn]:
     return [status if column.heading == status.heading else column for column in COLUMNS]
 
 
-class CallDetails(NamedTuple):
-    """A call, and what other calls say about it."""
-
-    call: CallView
-    retry_text: str
-    """Which retry it is, and the calls that it repeats; empty if it is none."""
-    typical: SumRow | None
-    """The sums of the answered calls of its model in the week before it; None if there are none."""
-
-
 @usage.command("show", examples=["tollkeeper usage show last", "tollkeeper usage show req_019aa0c3d2f15b8e3c5e4d6a7b"])
 @click.argument("call_id", metavar="[ID]", default=LAST)
 @json_option
@@ -152,12 +142,15 @@ def show_call(call_id: str, *, as_json: bool) -> None:
         out_json(run(lambda client: _find_call(client, call_id)))
         return
 
-    async def work(client: ControlClient) -> tuple[CallDetails, str]:
-        return await _fetch_details(client, call_id), await formatting.balance_outlook_text(client)
+    async def work(client: ControlClient) -> tuple[CallView, str, SumRow | None, str]:
+        call = await _find_call(client, call_id)
+        typical, retry_text = await _fetch_typical(client, call), await _fetch_retry_text(client, call)
+        outlook = await formatting.find_balance_outlook(client)
+        return call, retry_text, typical, outlook.text() if outlook else ""
 
-    details, balance_now = run(work)
-    call = details.call
-    out_pairs([*_request_pairs(details), *_time_pairs(details), *_money_pairs(call, balance_now), *_record_pairs(call)])
+    call, retry_text, typical, balance_now = run(work)
+    pairs = [*_request_pairs(call, retry_text), *_time_pairs(call, typical)]
+    out_pairs([*pairs, *_money_pairs(call, balance_now), *_record_pairs(call)])
     for number, attempt in enumerate(call.attempts, start=1):
         out(plain(f"attempt {number}  {_attempt_text(call, attempt)}", limit=500))
 
@@ -203,14 +196,13 @@ async def _fetch_retry_text(client: ControlClient, call: CallView) -> str:
     return f"{call.retry} of the same call{f'; before it: {before}' if before else ''}"
 
 
-async def _fetch_details(client: ControlClient, call_id: str) -> CallDetails:
-    call = await _find_call(client, call_id)
-    typical = None
-    if call.model:
-        since, until = call.time_ms - 7 * 86_400_000, call.time_ms
-        answered = await client.summary(since=since, until=until, percentiles=True, model=call.model, words=ANSWERED)
-        typical = answered.total if answered.total.calls else None
-    return CallDetails(call, await _fetch_retry_text(client, call), typical)
+async def _fetch_typical(client: ControlClient, call: CallView) -> SumRow | None:
+    """Returns the sums of the answered calls of its model in the week before it; None if there are none."""
+    if not call.model:
+        return None
+    since, until = call.time_ms - 7 * 86_400_000, call.time_ms
+    answered = await client.summary(since=since, until=until, percentiles=True, model=call.model, words=ANSWERED)
+    return answered.total if answered.total.calls else None
 
 
 def _typical_times(row: SumRow | None) -> str:
@@ -239,8 +231,7 @@ def cancel_call(call_id: str) -> None:
     notify(f"Call {call_id} cancelled.")
 
 
-def _request_pairs(details: CallDetails) -> list[tuple[str, str]]:
-    call = details.call
+def _request_pairs(call: CallView, retry_text: str) -> list[tuple[str, str]]:
     upstream_model = "" if call.upstream_model in ("", call.model) else f" ({call.upstream_model})"
     return [
         ("id", call.id),
@@ -250,20 +241,20 @@ def _request_pairs(details: CallDetails) -> list[tuple[str, str]]:
         ("request", call.request),
         ("api", f"{call.api} {call.conversion}".rstrip()),
         ("model", f"{call.model}{upstream_model}"),
-        ("retry", details.retry_text),
+        ("retry", retry_text),
         ("channel", call.channel or "none"),
         ("status", _status_text(call)),
         ("error", f"{call.code}: {call.error}" if call.code else call.error),
     ]
 
 
-def _time_pairs(details: CallDetails) -> list[tuple[str, str]]:
-    call, wait = details.call, wait_of(details.call.marks)
+def _time_pairs(call: CallView, typical: SumRow | None) -> list[tuple[str, str]]:
+    wait = wait_of(call.marks)
     first = "" if call.first_byte_ms is None else f", first token after {formatting.span(call.first_byte_ms)}"
     overhead_ms = max(0.0, call.overhead_us / 1000 - (wait.ms if wait else 0))
     return [
         ("duration", f"{formatting.duration(call) or 'not known'}{first}{', streamed' if call.stream else ''}"),
-        ("usual", _typical_times(details.typical)),
+        ("usual", _typical_times(typical)),
         ("waited", f"{formatting.span(wait.ms)} of it for {plain(wait.place)}" if wait else ""),
         ("" if wait else "waited", _retry_wait_text(call)),
         ("stayed", call.stay),
