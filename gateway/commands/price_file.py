@@ -3,10 +3,9 @@
 import csv
 import json
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import islice
+from collections.abc import Iterator, Mapping
 from pathlib import PurePath
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
@@ -22,9 +21,6 @@ from gateway.domain.price import PriceDraft
 from gateway.domain.price_kinds import PRICE
 from gateway.domain.price_view import PriceView
 from gateway.domain.text import plain
-
-T = TypeVar("T")
-
 
 _MODEL_FIELDS = ("model", "name", "id")
 _DOLLAR_FIELDS = {field.name: field for field in PRICE} | {
@@ -69,7 +65,8 @@ def _entries(text: str, suffix: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
     elif suffix == ".json" or (suffix != ".csv" and start in ("{", "[")):
         yield from _document_entries(_parse(json.loads, text, "JSON"))
     else:
-        rows = csv.DictReader(text.splitlines(), delimiter=_delimiter(text), skipinitialspace=True, strict=True)
+        delimiter = max(",;\t", key=text.partition("\n")[0].count)  # what the first line has most often
+        rows = csv.DictReader(text.splitlines(), delimiter=delimiter, skipinitialspace=True, strict=True)
         try:
             for row in rows:
                 if None in row:
@@ -77,12 +74,6 @@ def _entries(text: str, suffix: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
                 yield f"line {rows.line_num}", {_field_name(name): value for name, value in row.items() if value}
         except csv.Error as exc:
             raise click.BadParameter(f"line {rows.line_num}: {exc}") from exc
-
-
-def _delimiter(text: str) -> str:
-    """Returns the delimiter that the first line has most often."""
-    first_line = text.partition("\n")[0]
-    return max(",;\t", key=first_line.count)
 
 
 def _field_name(name: str) -> str:
@@ -142,18 +133,12 @@ def set_prices(file: str, *, as_json: bool) -> None:
     bodies = prices_in(read_text(file, 16 << 20, "prices"), file)
 
     async def work(client: ControlClient) -> tuple[list[PriceView], list[str]]:
-        # the server accepts at most 1000 in one change
-        sentences = [await change_together(client, "prices", dict(part)) for part in _chunks(bodies.items(), 1000)]
+        prices = list(bodies.items())
+        parts = [dict(prices[at : at + 1000]) for at in range(0, len(prices), 1000)]  # the server accepts no more
+        sentences = [await change_together(client, "prices", part) for part in parts]
         return [view for view in await client.prices() if view.model in bodies], sentences
 
     views, sentences = run(work, create=True)
     if as_json:
         out_json(views)
     notify(*sentences)
-
-
-def _chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    """Yields the items in lists of at most ``size``."""
-    remaining = iter(items)
-    while chunk := list(islice(remaining, size)):
-        yield chunk
