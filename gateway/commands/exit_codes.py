@@ -107,10 +107,8 @@ def line_of(error: BaseException) -> str:
 
 def report(error: BaseException) -> Exit:
     """Print a failure on stderr, or the help if no command is named. Returns the exit code."""
-    if isinstance(error, click.exceptions.NoArgsIsHelpError):
-        click.echo(error.format_message(), err=True)
-    else:
-        click.echo(line_of(error), err=True)
+    text = error.format_message() if isinstance(error, click.exceptions.NoArgsIsHelpError) else line_of(error)
+    click.echo(text, err=True)
     return exit_of(error)
 
 

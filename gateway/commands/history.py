@@ -145,8 +145,12 @@ def redo(*, yes: bool, as_json: bool) -> None:
 
 def _undo(number: int, *, redo: bool, yes: bool, as_json: bool) -> None:
     """Undo or redo a change, after a confirmation if the server asks for one, and print what was done."""
+
+    def send(target: int, *, accept: bool) -> UndoView:
+        return run(lambda client: (client.redo if redo else client.undo)(target, accept=accept))
+
     try:
-        result = _send(number, redo=redo, accept=yes)
+        result = send(number, accept=yes)
     except Conflict as error:
         if error.code != "needs_confirmation":
             raise
@@ -154,15 +158,9 @@ def _undo(number: int, *, redo: bool, yes: bool, as_json: bool) -> None:
         notify(*warning.reasons)
         verb = "Redo" if redo else "Undo"
         confirm(f"{verb} change {warning.entry.id} ({plain(warning.entry.text)})?", yes=False)
-        result = _send(warning.entry.id, redo=redo, accept=True)
+        result = send(warning.entry.id, accept=True)
     if as_json:
         out_json(result)
         return
     out(undo_text(result, now()))
     notify(*result.notes)
-
-
-def _send(number: int, *, redo: bool, accept: bool) -> UndoView:
-    if redo:
-        return run(lambda client: client.redo(number, accept=accept))
-    return run(lambda client: client.undo(number, accept=accept))

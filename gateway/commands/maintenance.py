@@ -36,7 +36,10 @@ def selftest() -> None:
     with tempfile.TemporaryDirectory(prefix="tollkeeper-", ignore_cleanup_errors=True) as folder:
         config = load(home=str(Path(folder) / "home"), host="127.0.0.1", port=0)
         asyncio.run(_check_server(config))
-        _check_console(config, draw)
+        screen = draw(config)
+    if "tollkeeper" not in screen:
+        raise Quit("selftest: the console drew nothing", Exit.FAILED)
+    _print_ok("the console draws", f"{len(screen.splitlines())} lines")
     out("everything works")
 
 
@@ -53,13 +56,6 @@ async def _check_server(config: Config) -> None:
         if not verdict.equal:
             raise Quit(f"selftest: the books do not balance: {verdict.difference}", Exit.STORE)
         _print_ok("the books are right", f"{verdict.checks} comparisons were equal")
-
-
-def _check_console(config: Config, draw: Draw) -> None:
-    screen = draw(config)
-    if "tollkeeper" not in screen:
-        raise Quit("selftest: the console drew nothing", Exit.FAILED)
-    _print_ok("the console draws", f"{len(screen.splitlines())} lines")
 
 
 @asynccontextmanager

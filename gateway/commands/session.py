@@ -32,7 +32,6 @@ from gateway.runfile import Endpoint
 
 T = TypeVar("T")
 Work = Callable[[ControlClient], Awaitable[T]]
-Reach = Callable[..., AbstractAsyncContextManager[ControlClient]]
 
 BUSY_WAIT_S = 5.0
 """The time that a command waits for a home that another process is using, in seconds."""
@@ -64,7 +63,7 @@ async def reach(
 class CommandSession(msgspec.Struct, frozen=True, kw_only=True):
     """How commands reach the gateway. Tests pass a session with a client of their own."""
 
-    reach: Reach = reach
+    reach: Callable[..., AbstractAsyncContextManager[ControlClient]] = reach
 
 
 def current_config() -> Config:

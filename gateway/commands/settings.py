@@ -51,12 +51,10 @@ def set_settings(
     patch: dict[str, Any] = dict(patch_of(SETTINGS, values, Settings()))
     if add_hosts or add_origins:
         present = run(lambda client: client.settings())
-        for field, values_before, added in (
-            ("hosts", present.hosts, add_hosts),
-            ("origins", present.origins, add_origins),
-        ):
+        for field, added in (("hosts", add_hosts), ("origins", add_origins)):
             if added:
-                patch[field] = list(dict.fromkeys((*patch.get(field, values_before), *added)))
+                before_added = patch.get(field, getattr(present, field))
+                patch[field] = list(dict.fromkeys((*before_added, *added)))
     changes = options.require_changes(patch)
     if "keep_days" in patch:
         expiring = run(lambda client: client.expiring_records(patch["keep_days"]), create=True)
