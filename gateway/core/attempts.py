@@ -6,7 +6,9 @@ When all channels fail, the client gets the most informative failure, with every
 Long: one call's attempts share its state, its deadlines and its cleaning up.
 """
 
-from collections.abc import Callable, Mapping
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import suppress
 from email.utils import formatdate
 from typing import Protocol
 
@@ -39,6 +41,7 @@ from gateway.upstream.redaction.redaction import Redaction
 SLICE = 32 << 10
 """The most bytes that are written at once. A larger piece would have to be counted (``UNCOUNTED``), and a client needs
 several reads for it."""
+LATE_USAGE_S = 0.25
 
 _MOST_INFORMATIVE_FIRST = (
     FailureKind.CLIENT,
@@ -290,7 +293,8 @@ class Attempts:
 
     async def _relay(self, call: Call, reply: Reply, stream: AnswerStream) -> None:
         """Send what the stream makes of the upstream's bytes, until the answer is complete. Raises AttemptFailed."""
-        async for data in reply.chunks(stream):
+        chunks = reply.chunks(stream)
+        async for data in chunks:
             content = stream.feed(data)
             del data  # while waiting for a slow client, only one copy of the piece is held
             if content:
@@ -306,6 +310,8 @@ class Attempts:
                 await self._send_content(call, content, stream.held)
         if stream.failure is not None:
             raise AttemptFailed(stream.failure)
+        if stream.reported is None:
+            await _read_late_usage(chunks, stream)
 
     async def _send_content(self, call: Call, content: bytes, held: int) -> None:
         """Send part of a stream to the client.
@@ -366,6 +372,17 @@ class Attempts:
                 model=route.served.name if route.served.name != call.context.request.model else "",
             )
         )
+
+
+async def _read_late_usage(chunks: AsyncIterator[bytes], stream: AnswerStream) -> None:
+    """Read usage that an upstream sends after the end of its answer, and wait for it briefly."""
+    with suppress(TimeoutError, AttemptFailed):
+        async with asyncio.timeout(LATE_USAGE_S):
+            async for data in chunks:
+                stream.feed(data)
+                if stream.reported is not None:
+                    return
+            stream.end()
 
 
 async def _check_status(call: Call, adapter: Adapter, channel: Channel, reply: Reply, now: Millis) -> None:

@@ -6,13 +6,14 @@ A long JSON string is split into several, so that no event is very long.
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from contextlib import suppress
 from io import SEEK_END, BytesIO
 
 import msgspec
 
 from gateway.domain.channel import Channel
 from gateway.domain.failure import Failure
-from gateway.domain.sse import BOM, EVENT_LIMIT, EventTooLong, Framer, RawFramer, stream_in
+from gateway.domain.sse import BLANK, BOM, EVENT_LIMIT, EventTooLong, Framer, RawFramer, stream_in
 from gateway.upstream.failures import bad_response
 
 BODY_LIMIT = 64 * 1024 * 1024
@@ -63,6 +64,7 @@ class FramedStream(ABC):
 
     def feed(self, data: bytes) -> bytes:
         if self.failure or self.finished:
+            self._read_late(data)
             return b""
         if self._body is not None:
             self._body.write(data)
@@ -90,6 +92,7 @@ class FramedStream(ABC):
 
     def end(self) -> bytes:
         if self.failure or self.finished:
+            self._read_late(BLANK)
             return b""
         if self._body is None:
             return self._read_rest(self._framer.end())
@@ -99,6 +102,12 @@ class FramedStream(ABC):
             return self._read_events(events) + self._read_rest(b"")
         self.events += 1
         return self._read_body(body)
+
+    def _read_late(self, data: bytes) -> None:
+        """Read what follows the end of the answer, which may be its usage."""
+        if self.finished and self._body is None:
+            with suppress(EventTooLong):
+                self._read_events(self._framer.feed(data))
 
 
 PIECE = 32 * 1024

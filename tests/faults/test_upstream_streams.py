@@ -14,7 +14,7 @@ from tests.conformance.shapes import error_faults, stream_faults
 from tests.fakes.client import Answer
 from tests.fakes.gateway import INPUT, OUTPUT, Gateway
 from tests.fakes.provider import Exchange, Provider, Script
-from tests.fakes.replies import chunk, cut, delta, event, fail, reply, silence, speak, story, stream, usage, whole
+from tests.fakes.replies import DONE, chunk, cut, delta, event, fail, reply, silence, speak, story, stream, usage, whole
 
 WORDS = [f"w{n} " for n in range(60)]
 BEGUN = story(*WORDS)[:41]
@@ -166,3 +166,35 @@ async def test_a_wait_until_a_date_is_counted_on_the_upstreams_own_clock(gateway
     provider.on("m", fail(429, "slow down", headers=dates))
     answer = await gateway.client.chat()
     assert (answer.status, answer.head.get("retry-after")) == (429, "30")
+
+
+@pytest.mark.parametrize("pause", [0.0, 0.05])
+async def test_usage_after_the_end_counts(gateway: Gateway, provider: Provider, pause: float) -> None:
+    async def late(exchange: Exchange) -> None:
+        await exchange.begin_stream()
+        await exchange.piece(b"".join(map(event, story("Hello"))) + DONE)
+        await asyncio.sleep(pause)
+        await exchange.piece(event(chunk(usage=usage(9, 2)))[:-2])
+        await exchange.finish()
+
+    provider.on("m", late)
+    answer = await gateway.client.chat(stream=True)
+    assert (answer.text, stream_faults(answer.body)) == ("Hello", [])
+    record = gateway.record
+    assert (record.input, record.output, record.source) == (9, 2, UsageSource.REPORTED)
+
+
+async def test_a_connection_that_stays_open_without_usage_holds_up_no_answer(
+    gateway: Gateway, provider: Provider
+) -> None:
+    async def open_end(exchange: Exchange) -> None:
+        await exchange.begin_stream()
+        await exchange.piece(b"".join(map(event, story("Hello"))) + DONE)
+        await silence(exchange)
+
+    provider.on("m", open_end)
+    began = time.monotonic()
+    answer = await gateway.client.chat(stream=True)
+    assert (answer.text, stream_faults(answer.body)) == ("Hello", [])
+    assert time.monotonic() - began < 2
+    assert (gateway.record.outcome, gateway.record.source) == (Outcome.DONE, UsageSource.ESTIMATED)

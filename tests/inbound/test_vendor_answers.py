@@ -247,10 +247,11 @@ def test_a_stream_means_what_it_says(row: Row, api: str) -> None:
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("row", [row for row in ROWS if row.stream], ids=lambda row: row.name)
 def test_a_stream_split_anywhere_means_the_same(row: Row, api: str) -> None:
-    _, whole, _ = fed(row, api)
+    uncut, whole, _ = fed(row, api)
     for cut in range(len(row.stream)):
         stream, out, native = fed(row, api, cut)
         assert bool(stream.failure) == bool(row.error)
+        assert stream.reported == uncut.reported
         if not native and not row.error and api != "ollama":
             assert READERS[api](out + stream.tail(SPENT, estimated=False), streamed=True) == READERS[api](
                 whole + stream.tail(SPENT, estimated=False), streamed=True
