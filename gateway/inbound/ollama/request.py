@@ -221,12 +221,14 @@ def _thought_parts(message: _Message) -> list[ThoughtPart]:
 
 
 def _call_parts(message: _Message, transcript: Transcript, earlier_ids: Collection[str]) -> list[CallPart]:
-    """Returns the tool calls in a message. Calls without an id get one by their position among all calls."""
+    """Returns the tool calls in a message. Calls without an id get one by their position among all calls,
+    which no client makes.
+    """
     ids = set(earlier_ids)
     parts: list[CallPart] = []
     for call in message.tool_calls or ():
         function = call.function or ChatFunction()
-        call_id = call.id or f"call_{len(ids) + 1}"
+        call_id = call.id or f"unnamed_call_{len(ids) + 1}"
         ids.add(call_id)
         arguments = transcript.arguments(call_arguments(bytes(function.arguments)))
         parts.append(CallPart(id=call_id, name=function.name, arguments=arguments))
