@@ -31,7 +31,7 @@ except GatewayError as error:
     sys.exit(3)
 """
 
-PATIENCE_S = 20.0
+PATIENCE_S = 90.0
 
 
 @dataclass(eq=False)

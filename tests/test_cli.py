@@ -190,7 +190,7 @@ def test_a_tail_ends_quietly_when_nobody_reads_any_more(home: Path) -> None:
         reader, writer = os.pipe()
         os.close(reader)
         try:
-            ran = fork_server.run(tail, env=environment(home), stdout=writer, timeout=30)
+            ran = fork_server.run(tail, env=environment(home), stdout=writer, timeout=90)
         finally:
             os.close(writer)
         assert (ran.returncode, ran.stderr) == (0, "")

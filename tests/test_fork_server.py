@@ -22,14 +22,14 @@ def python(code: str, *arguments: str) -> list[str]:
 
 
 def test_it_has_its_own_folder_environment_arguments_and_stdin_and_is_a_child(tmp_path: Path) -> None:
-    ran = fork_server.run(python(TELL, "a", "b c"), cwd=tmp_path, env={"NAME": "value"}, input="typed", timeout=20)
+    ran = fork_server.run(python(TELL, "a", "b c"), cwd=tmp_path, env={"NAME": "value"}, input="typed", timeout=90)
     assert (ran.returncode, ran.stderr) == (0, "")
     assert ran.stdout == f"{os.getpid()} {tmp_path} {{'NAME': 'value'}} ['a', 'b c'] typed\n"
 
 
 @pytest.mark.parametrize(("code", "status"), [("", 0), ("raise SystemExit(7)", 7), ("1 / 0", 1)])
 def test_its_exit_code_is_that_of_the_program(code: str, status: int) -> None:
-    ran = fork_server.run(python(code), timeout=20)
+    ran = fork_server.run(python(code), timeout=90)
     assert (ran.returncode, "ZeroDivisionError" in ran.stderr) == (status, status == 1)
 
 
@@ -49,13 +49,13 @@ def test_it_holds_no_files_of_others() -> None:
     code = (
         "import os; print(sorted(int(n) for n in os.listdir('/proc/self/fd') if os.path.exists(f'/proc/self/fd/{n}')))"
     )
-    assert fork_server.run(python(code), timeout=20).stdout == "[0, 1, 2]\n"
+    assert fork_server.run(python(code), timeout=90).stdout == "[0, 1, 2]\n"
 
 
 def test_warnings_are_errors_if_asked_for() -> None:
     code = "import warnings; warnings.warn('odd')"
-    assert fork_server.run(python(code), timeout=20).returncode == 0
-    assert fork_server.run([sys.executable, "-W", "error", *python(code)[1:]], timeout=20).returncode == 1
+    assert fork_server.run(python(code), timeout=90).returncode == 0
+    assert fork_server.run([sys.executable, "-W", "error", *python(code)[1:]], timeout=90).returncode == 1
 
 
 def test_a_terminal_controls_its_session() -> None:
@@ -79,7 +79,7 @@ def test_output_into_a_terminal_is_line_by_line() -> None:
         said = os.read(ours, 100)
         said += b"" if b"\n" in said else os.read(ours, 100)  # a terminal may pass a line on in two pieces
         assert said == b"one\r\n"
-        process.communicate(timeout=20)
+        process.communicate(timeout=90)
     os.close(ours)
 
 

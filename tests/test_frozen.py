@@ -46,7 +46,7 @@ def test_the_folders_of_the_dead_are_swept_and_no_others(mine: Path, monkeypatch
 async def test_a_parent_that_goes_is_noticed(mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     parents = iter([7, 7, 7])
     monkeypatch.setattr(os, "getppid", lambda: next(parents, 1))
-    await asyncio.wait_for(frozen.wait_for_parent_exit(), 5)
+    await asyncio.wait_for(frozen.wait_for_parent_exit(), 300)
 
 
 async def test_from_source_nobody_is_followed() -> None:

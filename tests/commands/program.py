@@ -12,7 +12,7 @@ from tests import fork_server
 from tests.commands.runner import Ran
 
 PROGRAM = (sys.executable, fork_server.CLI)
-PATIENCE_S = 30.0
+PATIENCE_S = 90.0
 
 
 @dataclass(frozen=True)

@@ -163,7 +163,7 @@ def test_a_terminal_gets_colours_and_its_width_and_a_pipe_neither(
 ) -> None:
     argv = [*PYTHON, "channel", "list"]
     env = {**environment(served.home), "COLUMNS": "60", **environ}
-    piped = fork_server.run(argv, env=env, timeout=30).stdout.encode()
+    piped = fork_server.run(argv, env=env, timeout=90).stdout.encode()
     assert b"\x1b" not in piped
     assert len(piped.splitlines()[0]) > 60
     ours, theirs = os.openpty()

@@ -45,7 +45,7 @@ async def test_each_chunk_arrives_before_the_next_is_sent(gateway: Gateway, prov
         await exchange.finish()
 
     provider.on("m", step_by_step)
-    async with gateway.client.streaming() as answer, asyncio.timeout(5):
+    async with gateway.client.streaming() as answer, asyncio.timeout(30):
         for _ in range(6):
             assert (await answer.event()).startswith(b"data: {")
             taken.release()

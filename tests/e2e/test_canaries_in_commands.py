@@ -16,7 +16,7 @@ from tests.faults.canaries import PROMPT, leaks, quotes, secret_of
 from tests.faults.canary_places import error_places
 from tests.faults.canary_run import kept_in
 
-PATIENCE_S = 30.0
+PATIENCE_S = 90.0
 KINDS = ("google", "mistral", "azure", "password")
 PLACES = ("message", "field code", "field param", "html", "header x-request-id")
 

@@ -20,7 +20,7 @@ from tests.tui.test_in_a_terminal import ALTERNATE_SCREEN, restored
 
 KEY = re.compile(r"sk-tk-[0-9A-Za-z]{43}")
 ADDRESS = re.compile(r"http://127\.0\.0\.1:[0-9]+/v1")
-PATIENCE_S = 30
+PATIENCE_S = 90
 
 SDK = """
 import openai, sys

@@ -31,7 +31,7 @@ async def test_the_server_stops_says_why_and_leaves_a_new_one_alone(home: Path, 
         moved = change(home)
         async with serving(home) as new:
             process = old.process
-            _, errors = await asyncio.to_thread(process.communicate, timeout=20)
+            _, errors = await asyncio.to_thread(process.communicate, timeout=90)
             said = errors.decode()
             assert f"the data folder {home} was replaced by another folder" in said
             assert process.returncode == (1 if change is rename else 3)  # the last calls may not survive

@@ -24,7 +24,7 @@ from tests import fork_server
 PROGRAM = shlex.split(os.environ.get("TOLLKEEPER_PROGRAM", "")) or [sys.executable, fork_server.CLI]
 FROZEN = "TOLLKEEPER_PROGRAM" in os.environ
 REPEATS = int(os.environ.get("TOLLKEEPER_REPEATS", "1"))
-PATIENCE_S = 30.0
+PATIENCE_S = 90.0
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of Unix")
 

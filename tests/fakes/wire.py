@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import cast
 
 HEAD_END = b"\r\n\r\n"
-PATIENCE_S = 30.0
+PATIENCE_S = 90.0
 """How long any single wait of a test may last, in loop time, before it fails."""
 
 

@@ -106,7 +106,7 @@ def test_a_pipe_instead_of_what_commands_read_does_not_stop_them(home: Path, nam
         "print(runfile.read(Path(sys.argv[1]) / 'run.json'), runfile.last_address(Path(sys.argv[1]) / 'last-address'))"
     )
     ran = subprocess.run(
-        [sys.executable, "-c", code, str(home)], capture_output=True, text=True, timeout=30, check=True
+        [sys.executable, "-c", code, str(home)], capture_output=True, text=True, timeout=90, check=True
     )
     assert ran.stdout == "None \n"
 

@@ -15,7 +15,7 @@ from pexpect.pty_spawn import ptyprocess
 from tests import fork_server
 from tests.house import ROOT
 
-LIMIT_S = 20.0
+LIMIT_S = 60.0
 
 
 class Terminal:

@@ -128,7 +128,7 @@ async def test_without_a_server_it_ends_and_keeps_the_reason() -> None:
     link.there = False
     app.feed._link = link  # noqa: SLF001 - the fake is switched to fail
     async with app.run_test() as pilot:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             while app.failure is None:
                 await pilot.pause(0.01)
     assert app.failure.code == "start_failed"

@@ -17,7 +17,7 @@ class Inbox:
         self.queue: asyncio.Queue[Message] = asyncio.Queue()
 
     async def next(self, kind: type[Message]) -> Message:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             while not isinstance(message := await self.queue.get(), kind):
                 pass
         return message

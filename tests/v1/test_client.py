@@ -252,7 +252,7 @@ async def test_a_client_that_left_is_reported_once_and_gets_no_more_writes(caplo
     async with opened(left) as (visitor, _):
         peer = await visitor.connect()
         await peer.write(visitor.request("GET", "/"))
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             await left.ready.wait()
             peer.reset()
             await left.told.wait()
@@ -288,7 +288,7 @@ async def test_a_connection_can_be_cut() -> None:
     async with opened(handle) as (visitor, _):
         peer = await visitor.connect()
         await peer.write(visitor.request("GET", "/"))
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             await peer.gone.wait()
 
 

@@ -87,7 +87,7 @@ async def test_a_running_call_has_its_api(
 
     provider.on("m", may_wait)
     asked = asyncio.create_task(shout(gateway, {}))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         await begun.wait()
     running = gateway.engine.store.books.running.values()
     assert [(call.api, call.native) for call in running] == [("shout", True)]

@@ -49,7 +49,7 @@ async def test_a_handler_learns_when_its_client_is_gone_and_continues(how: str) 
         await peer.write(client.request("GET", "/"))
         await waiting.asked.wait()
         getattr(peer, how)()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             await waiting.lost.wait()
         waiting.go_on.set()
         peer.reset()
@@ -155,7 +155,7 @@ async def test_broken_http_is_answered_in_json_and_closed(head: bytes, caplog: p
         peer = await client.connect()
         await peer.write(head)
         answer = await read_answer(peer)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             await peer.gone.wait()
     assert answer.refusal == (400, "bad_http", None)
     assert answer.head.get("content-type") == "application/json"

@@ -40,7 +40,7 @@ def _certified(authority: trustme.CA, name: str, expires: dt.datetime | None = N
 
 
 async def _dial(port: int, tls: ssl.SSLContext | None = None, host: str = "127.0.0.1") -> Socket:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         made = await Dialer().dial(DialTarget(host, port, tls), Socket)
     made.transport.abort()
     return made
@@ -108,7 +108,7 @@ async def test_a_handshake_that_hangs_can_be_left(trusting: ssl.SSLContext) -> N
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.1):
                 await Dialer().dial(DialTarget("127.0.0.1", port, trusting), Socket)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             await left.wait()
 
 
@@ -249,7 +249,7 @@ async def _pump(peer: Socket, writer: asyncio.StreamWriter) -> None:
 
 
 async def _dial_tunnel(proxy: Proxy, port: int, tls: ssl.SSLContext | None = None) -> Socket:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         return await Dialer(proxy).dial(DialTarget("127.0.0.1", port, tls), Socket)
 
 

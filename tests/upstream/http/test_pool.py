@@ -415,7 +415,7 @@ async def test_closing_breaks_what_is_under_way() -> None:
 
 
 async def _raised(task: "asyncio.Task[HttpReply]") -> BaseException | None:
-    await asyncio.wait([task], timeout=5)
+    await asyncio.wait([task], timeout=30)
     return task.exception()
 
 
