@@ -83,15 +83,13 @@ class InboundRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The estimated input tokens; None for a request that is not large. A large one is estimated when it is parsed, and
     all work on it is done beside the event loop."""
     output_rule: OutputRule | None = None
-    """Returns the most output; None for the rule of the channel's dialect for chat completions
-    (``dialects.chat_limit``)."""
+    """Returns the most output; None: ``dialects.chat_limit``, the rule of the channel's dialect for chats."""
     conversation_field: str = "messages"
     """The field with the conversation."""
     session: str = ""
     """The client's own name of the conversation; empty if it sent none."""
     continued_id: str = ""
-    """The id of the answer that the request continues, which its upstream keeps; empty if the request has the whole
-    conversation."""
+    """The id of the answer that the request continues, which its upstream keeps; empty if it continues none."""
     lowered_cap: int | None = None
     """The output limit that replaced the client's, which the money left does not pay for."""
     removed: tuple[str, ...] = ()
@@ -126,8 +124,7 @@ class AttemptPlan(msgspec.Struct, frozen=True, gc=False):
     native: bool
     """Whether the channel speaks the API."""
     learns: bool = True
-    """Whether parameters that the upstream rejects by name are left out from then on; otherwise the client has to leave
-    them out."""
+    """Whether parameters that the upstream rejects by name are left out from then on, and not by the client."""
     repaired: Callable[[Failure], Order | None] = never_repaired
     """Returns the order for a second call of the same channel after a failure; None if it would not help."""
 
@@ -246,9 +243,7 @@ class InboundApi(Protocol):
         """
 
     def sign_of_life(self, stream: AnswerStream | None) -> bytes:
-        """Returns what shows a client after some silence that its stream is alive: ``keep_alive``, or an event of this
-        answer.
-        """
+        """Returns what shows a client that its stream is alive: ``keep_alive``, or an event of this answer."""
         return self.keep_alive
 
     def comment(self, facts: Mapping[str, str]) -> bytes:
@@ -266,9 +261,7 @@ class InboundApi(Protocol):
         """Returns the last bytes of a stream that broke."""
 
     def broken_end(self, error: GatewayError, call: str, stream: AnswerStream | None) -> bytes:
-        """Returns the last bytes of a stream that broke, which may depend on what came before; ``stream`` is None if
-        nothing came.
-        """
+        """Returns the last bytes of a broken stream. They may depend on ``stream``, which is None if nothing came."""
         return self.error_event(error, call)
 
 

@@ -24,8 +24,7 @@ from gateway.domain.sse import BOM
 
 MAX_DEPTH = 64
 MAX_STRUCTURE = 200_000
-"""The most objects, arrays and commas of one body; 8 MiB of ``[],`` would otherwise stop the event loop for a
-second."""
+"""The most objects, arrays and commas of one body; 8 MiB of ``[],`` would stop the event loop for a second."""
 MAX_FIELDS = 4096
 """The most fields at the top level; the decoder does not stop before it has read them all."""
 MAX_BARE = 2 << 20
@@ -66,10 +65,7 @@ _decode = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 def fields_of(body: bytes, limits: BodyLimits = DEFAULT_LIMITS) -> Fields:
-    """Returns the top level of the object, with lone surrogates replaced.
-
-    Raises BadRequest with the position where a parser would stop.
-    """
+    """Returns the top level, lone surrogates replaced. Raises BadRequest with the place where a parser would stop."""
     body = body.removeprefix(BOM)
     skeleton = _skeleton_of(body)
     keys = _cached_key_count(skeleton) if len(skeleton) <= SHORT else _key_count(skeleton, limits)
@@ -161,9 +157,7 @@ def _skeleton_of(body: bytes) -> bytes:
 
 
 def _key_count(skeleton: bytes, limits: BodyLimits = DEFAULT_LIMITS) -> int:
-    """Returns how many keys the outermost object has, repeated ones included. Raises BadRequest for too much
-    structure.
-    """
+    """Returns how many keys the outermost object has, repeated ones included. Raises BadRequest."""
     skeleton = skeleton.translate(None, _WHITESPACE)
     _check_size(skeleton, limits)
     keys = _count_top_keys(skeleton)

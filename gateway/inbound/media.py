@@ -23,9 +23,7 @@ def image_part(url: str, where: str, *, detail: str = "", cache: msgspec.Raw = N
 
 
 def audio_part(data: str, audio_format: str, where: str) -> MediaPart:
-    """Returns a sound in a format such as ``wav`` or ``mp3``. Raises BadRequest unless the format can be part of a
-    media type.
-    """
+    """Returns a sound in a format such as ``wav``. Raises BadRequest unless the format can be part of a media type."""
     if not _AUDIO_FORMAT.fullmatch(audio_format):
         raise BadRequest(f"{where}.format: must be a format such as wav or mp3", param=f"{where}.format")
     return MediaPart(type=f"audio/{audio_format}", data=data, where=where)

@@ -46,9 +46,7 @@ PING = b"ping"
 
 
 def forwarded_headers(headers: Mapping[str, str], names: "re.Pattern[str]") -> dict[str, str]:
-    """Returns the client's headers that match these names and may be passed on, by lower-case names. Repeated ones are
-    joined.
-    """
+    """Returns the client's headers that match and may be passed on, by lower-case names. Repeated ones are joined."""
     forwarded: dict[str, str] = {}
     for sent_name, value in headers.items():
         name = sent_name.lower()
@@ -153,9 +151,7 @@ def native_failure(failure: Failure, body: bytes) -> Failure:
 
 
 def _names_something(failure: Failure) -> bool:
-    """Returns whether something in the request was not found, such as an item of an earlier answer, rather than the
-    address.
-    """
+    """Returns whether something in the request was not found, such as an earlier item, rather than the address."""
     origin = failure.origin
     named = origin is not None and any(text.cleared(str) for text in (origin.param, origin.code))
     return named or failure.code != REJECTED

@@ -152,7 +152,6 @@ class RenderedStream(SourceFacts, FramedStream):
         return b"".join(out)
 
     def _render_texts(self, texts: list[bytes]) -> bytes:
-        """Returns what the client gets for consecutive pieces of text, each of them an event."""
         self.events += len(texts)
         if self._state.count_texts(texts):
             return self.renderer.take_texts(texts)
@@ -185,7 +184,6 @@ class RenderedStream(SourceFacts, FramedStream):
         return out + self._conclude(done=self._reader.done)
 
     def _read_body(self, body: bytes) -> bytes:
-        """Reads a whole answer as the requested stream."""
         return self.read_whole(body, split=True)
 
     def read_whole(self, body: bytes, *, split: bool = False) -> bytes:
@@ -287,9 +285,7 @@ def _failure_without_end(state: AnswerState, channel: Channel) -> Failure:
 
 
 def _split_text(part: AnswerPart) -> Iterator[AnswerPart]:
-    """Yields a long text as several pieces, so that never more than a piece of an answer is copied. A text with
-    logprobs stays whole.
-    """
+    """Yields a long text in pieces, so that never more than one is copied. A text with logprobs stays whole."""
     has_logprobs = isinstance(part, TextPiece) and part.logprobs
     if isinstance(part, TextPiece | ReasoningPiece) and is_long(part.piece) and not has_logprobs:
         for piece in pieces(part.piece):

@@ -120,15 +120,13 @@ class AnswerStream(StreamProgress, AnswerFacts, Protocol):
         """Returns what the client gets now: complete, normalised events, never the usage chunk or ``[DONE]``."""
 
     def end(self) -> bytes:
-        """Handle the end of the upstream's bytes. Returns the last bytes for the client, and sets either ``finished``
-        or ``failure``.
-        """
+        """Handle the end of the upstream's bytes. Returns the last bytes. Sets either ``finished`` or ``failure``."""
 
     def cut_short(self) -> bytes:
         """End the answer here. Returns last events with ``finish_reason`` ``length``; then it is finished."""
 
     def tail(self, usage: Usage, *, estimated: bool) -> bytes:
-        """Returns the end of a complete answer: usage if requested, the upstream's own unless ``estimated``, and
+        """Returns the end of a complete answer: usage if requested, the upstream's unless ``estimated``, and
         ``[DONE]``.
         """
 
@@ -179,9 +177,7 @@ class RequestWriter(Protocol):
         """Returns the request for this channel. Raises AttemptFailed (``client``, not sent) if it cannot be written."""
 
     def recalled(self, fields: Mapping[str, msgspec.Raw]) -> int:
-        """Returns the most input tokens that ``prepare`` may add to a request from memory. Most dialects remember
-        nothing.
-        """
+        """Returns the most input tokens that ``prepare`` may add from memory. Most dialects remember nothing."""
         return 0
 
     def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
@@ -277,9 +273,8 @@ class ChannelDialect(DialectAdapter):
         return True
 
     def models_request(self, channel: Channel, after: str) -> PreparedRequest | None:
-        """Returns the request for a page of the list of models: the first, or the one after the cursor ``after``.
-
-        None: there is no such page.
+        """Returns the request for a page of the list of models: the first, or the one after ``after``; None without
+        one.
         """
         return None
 

@@ -102,7 +102,6 @@ def _decode(name: str, value: msgspec.Raw) -> Any:
 
 
 def _is_error(body: Mapping[str, Any]) -> bool:
-    """Returns whether the object itself is an error."""
     if body.get("object") == "error" or body.get("type") == "error" or body.get("error") is True:
         return True
     if any(body.get(name) and not (name == "message" and isinstance(body[name], str)) for name in _ANSWERS):

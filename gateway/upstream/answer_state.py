@@ -42,7 +42,6 @@ from gateway.upstream.tool_call_tracker import TOO_MANY, Arguments, ToolCallTrac
 from gateway.upstream.usage_report import UsageReports
 
 BlockKey = tuple[BlockKind, int]
-"""The kind and the number of a block."""
 _FIRST_TEXT: BlockKey = (BlockKind.TEXT, 0)
 _TEXT_KINDS = (BlockKind.TEXT, BlockKind.REASONING)
 
@@ -69,7 +68,6 @@ class BlockSequence:
         self._ends_blocks = state.ends_blocks
         self._open: BlockKey | None = None
         self._arguments: Arguments | None = None
-        """The arguments of the open tool call."""
         self._ended: set[BlockKey] = set()
         self._held: deque[_HeldBlock] = deque()
         self._held_by_key: dict[BlockKey, _HeldBlock] = {}
@@ -150,8 +148,6 @@ class BlockSequence:
 
 
 class _Choice:
-    """The state of one choice."""
-
     def __init__(self, index: int, state: "AnswerState") -> None:
         self.index = index
         self.shown = state.all_choices or index == 0
@@ -188,7 +184,6 @@ class _Choice:
             self._add_other(part)
 
     def _add_other(self, part: AnswerPart) -> None:
-        """Add any part but one of a tool call."""
         add = self.blocks.add
         match part:
             case TextPiece():
@@ -220,7 +215,6 @@ class _Choice:
         self._tally.add(rawjson.text(part.piece))
 
     def _add_call(self, part: ToolCallPart) -> None:
-        """Add a piece of a tool call, which may begin it."""
         update = self.tracker.add(part)
         if update is None:
             return

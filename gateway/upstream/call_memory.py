@@ -38,8 +38,7 @@ class CallMemory:
         self._size = 0
         self._values: OrderedDict[tuple[str, str, str], bytes] = OrderedDict()
         self._longest: OrderedDict[str, int] = OrderedDict()
-        """The size in bytes of the longest value for each call id. Holds count these sizes, so a longer value is not
-        recalled."""
+        """The size in bytes of each call id's longest value. Holds count it, so a longer value is not recalled."""
 
     def remember(self, owner: str, call_id: str, value: bytes, key: str = "") -> None:
         """Keep a value in place of an earlier one. A value larger than the whole memory is not kept."""
@@ -65,9 +64,7 @@ class CallMemory:
         return value if len(value) <= self._longest.get(call_id, 0) else b""
 
     def tokens_for(self, fields: Mapping[str, msgspec.Raw]) -> int:
-        """Returns the most input tokens that the values for a request's tool calls have, each as often as its call
-        occurs.
-        """
+        """Returns the most input tokens of the values for a request's tool calls, each as often as its call occurs."""
         if not self._values:
             return 0
         size = sum(self._longest.get(call_id, 0) for call_id in call_ids(fields))

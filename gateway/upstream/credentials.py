@@ -73,9 +73,8 @@ def proxy_to(channel: Channel, environ: Mapping[str, str]) -> Proxy | None:
 
 
 def _resolve(channel: Channel, value: str, environ: Mapping[str, str], setting: str) -> str:
-    """Returns a value, or what its reference refers to. ``setting``: whether it is a ``key``, ``header`` or ``proxy``.
-
-    Raises AttemptFailed.
+    """Returns a value, or what its reference refers to. ``setting``: ``key``, ``header``, ``proxy``. Raises
+    AttemptFailed.
     """
     if value.startswith(REFERENCE):
         name = value.removeprefix(REFERENCE)

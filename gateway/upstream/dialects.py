@@ -21,8 +21,7 @@ _ADAPTERS: dict[Dialect, Callable[[], ChannelDialect]] = {
     Dialect.MOCK: OpenAIDialect,
 }
 DIALECTS = {dialect: make() for dialect, make in _ADAPTERS.items()}
-"""An adapter of each dialect for what does not depend on earlier calls: limits, errors and lists of models. These read
-no answers, so they hold no state."""
+"""An adapter of each dialect for what needs no memory: limits, errors and lists of models."""
 
 
 def shared_adapters() -> Callable[[Dialect], ChannelDialect]:

@@ -140,7 +140,6 @@ def _filter_error(choices: Any) -> Any:
 
 
 def _read_fields(fields: Mapping[str, Any]) -> ErrorBody:
-    """Returns the error whose fields these are."""
     message = next((fields[name] for name in _MESSAGES if fields.get(name) not in (None, "")), None)
     code, status = _code_and_status(fields)
     hints = {name: fields[name] for name in ("details", "innererror") if isinstance(fields.get(name), list | dict)}

@@ -160,9 +160,7 @@ def classify(channel: Channel, status: int, error: ErrorBody, headers: Mapping[s
 
 
 def _text_for_owner(kind: FailureKind, text: str, error: ErrorBody) -> UpstreamText | None:
-    """Returns the text with the upstream's words about the channel's account, which clients do not get; None if there
-    are none.
-    """
+    """Returns the text with the upstream's words about the account, which clients do not get; None without any."""
     if kind not in (FailureKind.AUTH, FailureKind.QUOTA) or not (error.json and error.message):
         return None
     return UpstreamText(f"{text.partition('. ')[0].rstrip('.')}: {plain(error.message, 300)}")
@@ -241,9 +239,7 @@ def _server_text(status: int, error: ErrorBody) -> str:
 
 
 def lacks_path(failure: Failure) -> bool:
-    """Returns whether the upstream does not have the path of the request, and the error is not about the model or the
-    key.
-    """
+    """Returns whether the upstream lacks the path of the request, and the error is not about the model or the key."""
     return failure.status in (404, 405, 501) and failure.kind not in (FailureKind.MISSING, FailureKind.AUTH)
 
 

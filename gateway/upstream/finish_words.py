@@ -38,10 +38,7 @@ _SEPARATORS = re.compile(r"[^a-z_.]+")
 
 
 def meaning_of(word: str) -> str:
-    """Returns the ``finish_reason`` that a word stands for, in any case.
-
-    ``broken`` means that the answer failed. Empty for an unknown word.
-    """
+    """Returns the ``finish_reason`` of a word in any case; ``broken`` if the answer failed, empty if it is unknown."""
     return _meaning_of(word[:100])  # the upstream's word may have megabytes, and the cache keeps it
 
 

@@ -215,9 +215,7 @@ def _dollars(value: object) -> Decimal | None:
 
 
 def _nanos(dollars: Decimal | None, unit: Unit) -> Nanos | None:
-    """Returns a plausible amount in nano-dollars, else None. OpenRouter's -1 means that the amount depends on the
-    route.
-    """
+    """Returns a plausible amount in nano-dollars, else None. OpenRouter's -1 means that it depends on the route."""
     if dollars is None or unit is None or not dollars.is_finite() or not 0 <= dollars * unit <= _MOST_PER_MILLION:
         return None
     return Nanos(int((dollars * unit * DOLLAR).to_integral_value()))
@@ -228,7 +226,6 @@ RatesReader = Callable[[Mapping[str, Any]], Sequence[Nanos | None]]
 
 
 def _with_rules(price: Price, pricing: Mapping[str, Any], read_rates: RatesReader) -> Price:
-    """Returns the price with the service tiers and peak hours of its entry."""
     price = msgspec.structs.replace(price, rules=tuple(_tier_rules(price, pricing.get("service_tiers"), read_rates)))
     peak = pricing.get("peak_pricing")
     if not isinstance(peak, dict) or (factor := _factor(peak)) is None:
@@ -256,10 +253,7 @@ def _tier_rules(price: Price, tiers: object, read_rates: RatesReader) -> Iterato
 
 
 def _with_rates(price: Price, rates: Sequence[Nanos | None]) -> Price | None:
-    """Returns the price with these rates. The rates of longer inputs change by the same factor.
-
-    None without input or output.
-    """
+    """Returns the price with these rates, and those of longer inputs in proportion; None without input or output."""
     input_rate, output_rate, cached, write = rates
     if input_rate is None or output_rate is None:
         return None

@@ -268,7 +268,6 @@ def _tool_call(request: MockRequest) -> dict[str, Any] | None:
 
 
 def _chat(answer_id: str, request: MockRequest, plan: MockPlan, prompt: int) -> MockContent:
-    """Returns a chat completion, or the events of one."""
     call, text = _tool_call(request), _text(request)
     words = [] if call else _WORD.findall(text[:LONGEST])
     limit = request.max_completion_tokens or request.max_tokens or len(words)

@@ -19,9 +19,8 @@ _CONTEXT = (
     *("context_length", "max_model_len", "context_window", "max_context_length", "max_input_tokens", "inputTokenLimit"),
     *("n_ctx_train", "n_ctx"),
 )
-"""Fields with a model's context length at OpenRouter and Together, vLLM, Groq, LM Studio and Mistral, Anthropic,
-Google,
-and llama.cpp."""
+"""Fields with a model's context length at OpenRouter, Together, vLLM, Groq, LM Studio, Mistral, Anthropic, Google and
+llama.cpp."""
 _MAX_OUTPUT = ("max_completion_tokens", "max_output_tokens", "outputTokenLimit")
 """Fields with a model's output limit at Groq, relays and Google. OpenRouter has it in ``top_provider``."""
 

@@ -19,9 +19,7 @@ _BLANK_LINE = "\n\n"
 
 
 def apply_overrides(order: Order, overrides: Overrides) -> Order:
-    """Returns the order with the owner's parameters and system prompt; its ``removed`` names what was removed from the
-    client's request.
-    """
+    """Returns the order with the owner's parameters and system prompt; ``removed`` names what the client loses."""
     fields = with_parameters(order.fields, overrides)
     removed = [name for name in overrides.remove if name in order.fields]
     conversation = order.conversation

@@ -141,9 +141,7 @@ def conversation_of(order: Order) -> Conversation:
 
 
 def schema_fields(tool: ToolOffer) -> rawjson.Fields:
-    """Returns the schema of a function's arguments; empty if it allows anything. Raises BadRequest unless it is an
-    object.
-    """
+    """Returns the schema of a function's arguments; empty if it allows anything. Raises BadRequest for a wrong type."""
     if rawjson.is_null(tool.parameters) or bytes(tool.parameters) == b"true":
         return {}
     try:

@@ -88,10 +88,7 @@ class Upstreams:
             return adapter.whole(body, order, channel)
 
     async def check_reachability(self, channel: Channel) -> Reachability | None:
-        """Returns how far the channel's host can be reached; None if no connection is needed.
-
-        Raises UpstreamError if its proxy cannot be used.
-        """
+        """Returns how far the host can be reached; None if it need not be. Raises UpstreamError for its proxy."""
         if not channel.dialect.info.needs_url:
             return None
         with self.redaction.errors_of(channel):

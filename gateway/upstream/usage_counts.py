@@ -113,9 +113,7 @@ def _whole_number(value: Any) -> int:
 
 
 def with_underscores(report: dict[str, Any]) -> dict[str, Any]:
-    """Returns the report with ``prompt_tokens`` instead of ``promptTokens``. Google's names end in other words, and
-    stay.
-    """
+    """Returns the report with ``prompt_tokens`` instead of ``promptTokens``. Google's names end otherwise, and stay."""
     if not any(name.endswith("Tokens") for name in report):
         return report
     return {
@@ -174,9 +172,7 @@ LONG_WRITE = "ephemeral_1h_input_tokens"
 
 
 def sum_iterations(report: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Returns Anthropic's report with the sums of its ``iterations``, if it has any, because its own totals omit
-    compactions.
-    """
+    """Returns Anthropic's report with the sums of its ``iterations``, because its own totals omit compactions."""
     return {**report, **sum_counts(iterations(report))}
 
 

@@ -50,9 +50,7 @@ def marks_of(report: Mapping[str, Any], *, suspect: bool) -> tuple[str, ...]:
 
 
 def without_charged(marks: tuple[str, ...], usage: Usage, price: Price, rates: Rates) -> tuple[str, ...]:
-    """Returns the marks of a call without the extras that its cost includes: searches, citations, a service tier,
-    another model's advice.
-    """
+    """Returns the marks of a call without the extras that its cost includes, such as searches or a service tier."""
     if not any(mark.startswith(EXTRA) for mark in marks):
         return marks
     charged = set(usage.parts) & set(rates.extras or ())
@@ -81,9 +79,7 @@ def _charged_as(extra: str) -> str:
 
 
 def reported_cost(report: Mapping[str, Any]) -> float | None:
-    """Returns the call's cost in dollars according to the upstream (OpenRouter, Perplexity, xAI); None if it reports
-    none.
-    """
+    """Returns the cost in dollars that OpenRouter, Perplexity or xAI reports; None without one."""
     cost = at(report, "cost", "total_cost") if isinstance(report.get("cost"), dict) else report.get("cost")
     ticks = report.get("cost_in_usd_ticks")
     if cost is None and type(ticks) is int:

@@ -174,9 +174,7 @@ def _billed_apart(report: Mapping[str, Any], counts: Mapping[str, int]) -> int:
 
 
 def _excludes_cache(report: Mapping[str, Any]) -> bool:
-    """Returns whether the input is counted without the cache, as Anthropic's ``input_tokens`` and llama.cpp's
-    ``prompt_n`` are.
-    """
+    """Returns whether the input excludes the cache, as Anthropic's ``input_tokens`` and llama.cpp's ``prompt_n`` do."""
     return "prompt_n" in report or ("prompt_tokens" not in report and _is_anthropic(report))
 
 
@@ -232,10 +230,7 @@ class UsageReports:
         """Whether the last report has the output of the whole answer, and not a first number."""
 
     def add(self, chunk: Fields, *, final: bool = True) -> None:
-        """Add the reports in a chunk, or in a whole answer.
-
-        ``final``: their output is that of the whole answer, and not a first number.
-        """
+        """Add the reports in a chunk or a whole answer. ``final``: their output is that of the whole answer."""
         report = chunk.get("usage")
         if report is None or rawjson.is_null(report):
             report = _elsewhere(chunk)

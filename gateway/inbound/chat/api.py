@@ -149,9 +149,7 @@ def missing_input(fields: Fields, name: str) -> BadRequest:
 
 
 def count_sent_tokens(fields: Fields, name: str) -> int:
-    """Returns the number of tokens in a field whose texts may be sent as tokens; 0 if it has texts. Raises
-    BadRequest.
-    """
+    """Returns the number of tokens in a field whose texts may be sent as tokens; 0 for texts. Raises BadRequest."""
     value = read_typed(_TEXTS_OR_TOKENS, fields.get(name, rawjson.NULL), name)
     if isinstance(value, list) and (not value or len({type(item) for item in value}) > 1):
         raise BadRequest(f"{name}: must have elements, all of one type", code="invalid_type", param=name)

@@ -251,10 +251,7 @@ def _with_own_tools(order: Order, overrides: Overrides) -> Order:
 
 
 def translate_chat(order: Order) -> Order:
-    """Returns the order with its messages and tools as a conversation.
-
-    Raises BadRequest for what has no counterpart.
-    """
+    """Returns the order with its messages and tools as a conversation. Raises BadRequest."""
     fields = {name: raw for name, raw in order.fields.items() if name != "messages" and name not in TOOL_FIELDS}
     reader = _MessageReader()
     raw_messages = order.fields["messages"]
@@ -273,7 +270,6 @@ def translate_chat(order: Order) -> Order:
 
 
 def _unread_names(messages: msgspec.Raw) -> tuple[str, ...]:
-    """Returns the names of the messages' fields that have no counterpart."""
     unread: dict[str, None] = {}
     for message in rawjson.objects(messages):
         for name, raw in message.items():

@@ -71,17 +71,13 @@ class NativeChatStream(RenderedStream):
         self._editor.state = self._state
         self._chat = reader
         self._calls: list[CallDelta] = []
-        """The tool calls of the last event."""
         self._filled_choices: set[int] = set()
-        """The choices with content in the last event."""
         self._part_events: list[list[AnswerEvent]] = []
         """The events that became of each part with content in the last event; at most two parts are kept."""
         self._template: Template | None = None
         self._lessons_left = LESSONS
         self._pattern = b""
-        """The only text of the last event, if it had nothing else, so that later events may differ in this text only;
-        else empty.
-        """
+        """The only text of the last event, if later events may differ from it in this text only; else empty."""
         self._arguments: Arguments | None = None
         """The arguments that the template's texts continue; None if the texts are of another kind."""
 
@@ -236,10 +232,7 @@ class NativeChatStream(RenderedStream):
 
 
 class NativeChat(RenderingAdapter):
-    """How a channel that speaks chat completions is called. Implements ``adapter.Adapter``.
-
-    An answer in the other form than requested is rendered, as for other dialects.
-    """
+    """Calls a channel that speaks chat completions. An answer in the other form than requested is rendered."""
 
     def __init__(self, dialect: OpenAIDialect) -> None:
         super().__init__(dialect, ChatRenderer, WholeChatRenderer)
@@ -261,10 +254,7 @@ class NativeChat(RenderingAdapter):
 
 
 def _read_regular(body: bytes, order: Order) -> WholeAnswer | None:
-    """Returns the answer if its choices need no edit; else None.
-
-    It may begin with blank lines, as DeepSeek's do.
-    """
+    """Returns the answer if its choices need no edit; else None. It may begin with blank lines, as DeepSeek's do."""
     body = body.strip().removeprefix(BOM)
     tally = OutputCounter()
     try:

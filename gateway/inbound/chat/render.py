@@ -35,7 +35,6 @@ Json = dict[str, Any]
 
 
 def _head(order: Order, id: str, kind: str) -> Json:
-    """Returns the fields that all chunks, or a completion, begin with."""
     return {"id": id, "object": kind, "created": order.created, "model": order.model}
 
 
@@ -65,7 +64,6 @@ def _annotation(event: Citation) -> Json:
 
 
 _TEXT_FIELDS = {TextPiece: "content", RefusalPiece: "refusal", ReasoningPiece: "reasoning_content"}
-"""Fields of a message with text."""
 
 
 def _is_shown(medium: Medium) -> bool:
@@ -73,7 +71,6 @@ def _is_shown(medium: Medium) -> bool:
 
 
 def _delta(event: AnswerEvent) -> Json:
-    """Returns what an event adds to the message."""
     match event:
         case TextPiece() | RefusalPiece() | ReasoningPiece():
             return {_TEXT_FIELDS[type(event)]: msgspec.Raw(event.piece)}

@@ -95,9 +95,7 @@ class WholeCompletionRenderer(WholeRenderer):
 
 
 class CompletionsRelay(RenderingAdapter):
-    """How a channel that has completions is called. A stream for a plain request is rendered as a whole answer, and a
-    whole answer for a stream as chunks.
-    """
+    """Calls a channel that has completions. An answer in the other form than requested is rendered."""
 
     def __init__(self) -> None:
         super().__init__(CompletionsDialect(), CompletionRenderer, WholeCompletionRenderer)

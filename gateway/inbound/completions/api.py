@@ -54,8 +54,7 @@ _PARAMETER_NAMES: dict[str, str | None] = {
     **dict.fromkeys(STANDARD_FIELDS - _CHAT_FIELDS - {"n", "safety_identifier", "top_k"}),
     "max_completion_tokens": "max_tokens",
 }
-"""The names here of the owner's parameters, see ``relay.ChatWords``. ``logprobs`` is a flag in chats, and a number
-here."""
+"""The names here of the owner's parameters, see ``relay.ChatWords``. ``logprobs`` is a flag in chats, here a number."""
 _REQUIRED_FIELDS = frozenset({"model", "prompt", "suffix", "stream"})
 _CHECKED_FOR_CHAT = frozenset({"n", "best_of", "echo", "logprobs", "suffix", "prompt"})
 """Fields that ``_field_beyond_chat`` reads: in a request that may become a chat, they ask for nothing else."""

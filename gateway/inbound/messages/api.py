@@ -60,8 +60,6 @@ class _Thinking(msgspec.Struct, gc=False, forbid_unknown_fields=True):
 
 
 class _MessagesFields(msgspec.Struct, gc=False):
-    """The fields of a request that the gateway itself reads."""
-
     model: str | None = None
     messages: list[_Message] | msgspec.UnsetType = msgspec.UNSET
     max_tokens: int | None = None
@@ -167,9 +165,7 @@ def _input_bound(fields: Fields) -> InputBound:
 
 
 def _prompt_parts(fields: Fields) -> tuple[list[msgspec.Raw], list[msgspec.Raw], list[msgspec.Raw]]:
-    """Returns what the model reads: the texts, the schemas of tools and of the answer, and unknown fields, which it may
-    read too.
-    """
+    """Returns what the model reads: texts, schemas of tools and answers, and unknown fields, which it may read."""
     texts = [fields[name] for name in ("system", "messages") if name in fields]
     schemas = [fields["tools"]] if "tools" in fields else []
     others: list[msgspec.Raw] = []
@@ -237,9 +233,7 @@ class Messages(InboundApi):
         return parse_messages_request(request)
 
     def other_names(self, model: str) -> tuple[str, ...]:
-        """Returns other names to try. Claude Code adds ``[1m]`` for a long context, and a prefix so that the name looks
-        like one of its own.
-        """
+        """Returns other names to try. Claude Code adds ``[1m]`` for a long context, and a prefix of its own names."""
         without_suffix = model.removesuffix("[1m]")
         without_prefix = without_suffix.removeprefix("anthropic/").removeprefix("claude/")
         return tuple(name for name in dict.fromkeys((without_suffix, without_prefix)) if name != model)
@@ -255,9 +249,7 @@ class Messages(InboundApi):
         return self.selects(request)
 
     def obstacle(self, request: InboundRequest, channel: Channel) -> str:
-        """Returns why a channel cannot answer. It would answer without the conversation if its upstream ignored the
-        thread.
-        """
+        """Returns why a channel cannot answer: an upstream that ignores the thread lacks the conversation."""
         if channel.dialect is Dialect.ANTHROPIC and vendor_of(channel.preset, channel.base_url).name not in LOCAL:
             return ""
         return "keeps no conversations: send all messages without 'thread'"

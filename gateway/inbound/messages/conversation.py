@@ -37,8 +37,6 @@ _BILLING_LINE = re.compile(rb'"x-anthropic-billing-header:(?:[^"\\]|\\[^n])*(?:\
 
 
 class _Source(msgspec.Struct, gc=False):
-    """Where an image or a document is."""
-
     type: str = ""
     media_type: str = ""
     data: msgspec.Raw = NULL
@@ -47,8 +45,6 @@ class _Source(msgspec.Struct, gc=False):
 
 
 class _ContentBlock(msgspec.Struct, gc=False):
-    """One block of a message."""
-
     type: str
     text: msgspec.Raw = NULL
     source: msgspec.Raw = NULL
@@ -86,9 +82,7 @@ _READ_FIELDS = frozenset({"model", "messages", "system", "stream", "tools", "too
 
 
 def translate_messages(order: Order) -> tuple[Order, MessageStyle]:
-    """Returns the order with its conversation, and how its answer is written. Raises BadRequest for what has no
-    counterpart elsewhere.
-    """
+    """Returns the order with its conversation, and how its answer is written. Raises BadRequest."""
     request = order.fields
     _refuse_untranslatable(request)
     reader = _MessageReader()

@@ -31,9 +31,7 @@ _DEFERRED_PARTS = re.compile(rb'"(?:defer_loading|tool_reference|tool_addition|t
 
 
 def without_deferred_tools(order: Order, failure: Failure) -> Order | None:
-    """Returns the request without deferred tools and changes of tools. Returns None if it has none, or if it failed for
-    another reason.
-    """
+    """Returns the request without deferred and changed tools; None if it has none, or failed for another reason."""
     message = failure.verbatim.cleared(str)
     if failure.status not in (400, 422) or not _REFUSAL.search(message):
         return None

@@ -88,9 +88,7 @@ def _with_stop_list(parameters: dict[str, Any]) -> dict[str, Any]:
 
 
 def _with_system(system: msgspec.Raw, overrides: Overrides) -> msgspec.Raw:
-    """Returns the system texts with the owner's at the end, because Anthropic insists that the first block of Claude
-    Code stays the first.
-    """
+    """Returns the system texts, the owner's last: Anthropic insists that Claude Code's first block stays the first."""
     own_block = {"type": "text", "text": overrides.system}
     if overrides.replace_system or rawjson.is_null(system):
         return rawjson.raw([own_block])
@@ -161,9 +159,7 @@ class MessagesRelay(Adapter):
     """
 
     def __init__(self, dialect: DialectAdapter) -> None:
-        """``dialect`` is the adapter of the channel's dialect. It reads failures, and everything in answers that is not
-        content.
-        """
+        """``dialect`` is the channel's. It reads failures, and everything in answers that is not content."""
         self._dialect = dialect
         self._renamed = False
         """Whether the channel calls the model something else."""

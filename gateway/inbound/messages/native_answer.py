@@ -66,7 +66,6 @@ class MessageTap(NativeTap):
         super().__init__(order, channel, reader)
         self._model = model
         self._open_block: int | None = None
-        """The index of the open block."""
         self._has_call = False
         """Whether a tool of the client was called."""
         self._has_bare_text = False
@@ -187,10 +186,7 @@ def _event(kind: str, **fields: object) -> bytes:
 
 
 def _clean_event(event: SSEEvent, fields: Fields, screen: Screen) -> bytes | None:
-    """Returns an event without the secrets around its content; None if it has none.
-
-    All of a part of an unknown kind is searched.
-    """
+    """Returns an event without the secrets around its content, or anywhere in an unknown part; None without any."""
     if not screen.value_has_secret(msgspec.Raw(event.data)):
         return None
     parts = {

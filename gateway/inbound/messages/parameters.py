@@ -17,7 +17,6 @@ PARAMETERS = frozenset(
         *("output_format", "metadata", "service_tier"),
     }
 )
-"""The fields of a request that are parameters."""
 _PARAM_NAMES = {
     "max_completion_tokens": "max_tokens",
     "stop": "stop_sequences",

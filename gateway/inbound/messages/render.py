@@ -156,7 +156,6 @@ class MessagesRenderer(Renderer):
         self._ending = _MUTED_ENDING if style.muted else _DEFAULT_ENDING
         self._refused = False
         self._index = -1
-        """The index of the block that began last."""
         self._open_kind = ""
         """The kind of the open block; empty if none is open."""
         self._signed = False

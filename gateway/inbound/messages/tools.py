@@ -24,7 +24,6 @@ _READABLE = ("query", "command", "code", "url", "title", "text", "data", "stdout
 _SERVER_TOOLS = ("web_search", "web_fetch", "code_execution", "tool_search", "mcp_toolset", "advisor")
 """The starts of the types of tools that the vendor runs."""
 _SCREEN_TOOLS = ("computer", "browser")
-"""The starts of the types of tools that control a screen."""
 TOOL_CHANGE_TYPES = frozenset({"tool_addition", "tool_removal"})
 """The types of blocks that change which tools are offered."""
 _NO_ARGUMENTS: dict[str, Any] = {"type": "object", "properties": {}}
@@ -148,10 +147,7 @@ def _chooses_one_of(choice: _Choice | None, tools: list[_Tool]) -> bool:
 
 
 def changed_tools(tools: msgspec.Raw, changes: list[tuple[str, msgspec.Raw]]) -> msgspec.Raw:
-    """Returns the tools that are offered after these changes, each of a type in ``TOOL_CHANGE_TYPES`` and a tool.
-
-    Raises BadRequest.
-    """
+    """Returns the tools after these changes, each of a type in ``TOOL_CHANGE_TYPES`` and a tool. Raises BadRequest."""
     if not changes:
         return tools
     definitions = {_name_of(tool): tool for tool in read_typed(_RAW_TOOLS, tools, "tools") or ()}
@@ -173,9 +169,7 @@ def _name_of(tool: msgspec.Raw) -> str:
 
 
 def _offer(tool: _Tool, where: str) -> ToolOffer | None:
-    """Returns the tool as other dialects offer it; None if the vendor runs it. Raises BadRequest for a tool that
-    controls a screen.
-    """
+    """Returns the tool as others offer it; None if the vendor runs it. Raises BadRequest for one that runs a screen."""
     kind = tool.type or "custom"
     if kind.startswith(_SCREEN_TOOLS):
         raise unsupported_param(where, f"a tool of type '{plain(kind, 40)}' has no counterpart there")

@@ -41,8 +41,6 @@ LATEST = ":latest"
 
 
 class _OllamaApi(InboundApi):
-    """What Ollama's paths have in common."""
-
     name = "ollama"
     respells = True
     stream_type = "application/x-ndjson"

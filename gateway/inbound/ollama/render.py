@@ -59,7 +59,6 @@ class WholeLineRenderer(WholeRenderer):
         return self._last_line(usage, self.text(BlockKind.TEXT, BlockKind.REFUSAL), more)
 
     def _images(self, images: list[str]) -> Json:
-        """Returns the fields with images in base64."""
         if not images:
             return {}
         if not self._chat:

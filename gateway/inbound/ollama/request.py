@@ -88,10 +88,7 @@ def read_generate_request(request: Fields) -> InboundRequest:
 
 
 def completion_fields(request: Fields) -> Fields:
-    """Returns the fields of the completion for a ``POST /api/generate`` with ``suffix`` or ``raw``.
-
-    Raises BadRequest.
-    """
+    """Returns the fields of the completion for a prompt with ``suffix`` or ``raw``. Raises BadRequest."""
     fields = _parameters(request)
     for name in ("reasoning_effort", "response_format", "top_logprobs"):
         fields.pop(name, None)

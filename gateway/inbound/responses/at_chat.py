@@ -48,10 +48,7 @@ CHAT_ENDPOINT = ChatEndpoint()
 
 
 def _translate_to_chat(request: Fields) -> tuple[bytes, tuple[str, ...]]:
-    """Returns the body of the chat completion request, and the names of fields without a counterpart.
-
-    Raises BadRequest for what cannot be left out.
-    """
+    """Returns the chat completion's body, and the names of fields without a counterpart. Raises BadRequest."""
     fields = {name: raw for name, raw in request.items() if name != "messages"}
     if not rawjson.is_null(fields.get("tools")):
         fields["tools"] = rawjson.raw([_as_responses_tool(tool) for tool in rawjson.items(fields["tools"])])
@@ -93,7 +90,6 @@ def _as_responses_tool(tool: msgspec.Raw) -> Any:
 
 
 def _as_chat_tool(tool: msgspec.Raw) -> Any:
-    """Returns a tool in the form of chat completions."""
     try:
         fields = rawjson.fields(tool)
     except ValueError:

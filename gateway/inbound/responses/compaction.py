@@ -196,7 +196,6 @@ def plan_compaction(
 
 
 def _translate_summary(order: Order) -> Order:
-    """Returns the translated request for a summary, with the mark of a compaction."""
     summary = summary_order(order)
     translated, _ = translate_responses(summary, read_fields(summary.fields))
     conversation = conversation_of(translated)

@@ -26,8 +26,6 @@ from gateway.inbound.responses.tools import ClientTool, ToolKind, ToolTable
 
 
 class _InputPart(msgspec.Struct, frozen=True, gc=False):
-    """One part of a content or of a result."""
-
     type: str
     text: msgspec.Raw = NULL
     refusal: msgspec.Raw = NULL
@@ -112,8 +110,6 @@ _DESCRIBED = frozenset(
 
 
 class _InputItem(msgspec.Struct, frozen=True, gc=False):
-    """What is read of any item."""
-
     type: str | None = None
     role: str = ""
     id: str | None = None
@@ -177,7 +173,6 @@ class InputReader:
             self._read_item(read_typed(_ITEM, raw, place), raw, place)
 
     def _read_item(self, item: _InputItem, raw: msgspec.Raw, where: str) -> None:
-        """Add an item to the turns or the tools."""
         kind = item.kind
         if kind == "message":
             self._read_message(item, where)

@@ -63,7 +63,6 @@ class OutputItem:
         raise NotImplementedError
 
     def _unfinished_item(self) -> bytes:
-        """Returns the item at its beginning."""
         raise NotImplementedError
 
 
@@ -336,8 +335,7 @@ _CALL_FIELDS: Mapping[ToolKind, Callable[[dict[str, Any], str], dict[str, Any]]]
     ToolKind.APPLY_PATCH: _apply_patch_fields,
     ToolKind.TOOL_SEARCH: _tool_search_fields,
 }
-"""Functions that return the fields of a call from the decoded arguments, which are empty if they are no object, and
-from their text."""
+"""Return the fields of a call by its arguments: decoded, empty if they are no object, and as a text."""
 
 ID_PREFIXES = {
     ToolKind.FUNCTION: "fc",

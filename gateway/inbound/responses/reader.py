@@ -59,7 +59,6 @@ class ResponsesReader:
         self._begun = False
         """Whether the client has an event."""
         self._next_number = 0
-        """The number of the next event."""
         self.reported_error: Failure | None = None
         """The failure that an event of its own reported, which the client has."""
         self._cut_short = False
@@ -168,9 +167,7 @@ class ResponsesReader:
         return self._write_event("failed", {"response": ended, "error": msgspec.Raw(detail)})
 
     def whole(self, body: bytes) -> bytes:
-        """Returns a whole response as the client gets it. Raises AttemptFailed if it failed, and ValueError if it is no
-        response.
-        """
+        """Returns a whole response for the client. Raises AttemptFailed if it failed, ValueError if it is none."""
         fields = rawjson.fields(body)
         if self._order.screen.value_has_secret(msgspec.Raw(body)):
             cleaned = cleaned_response(fields, self._order.screen)
@@ -356,7 +353,6 @@ def _limits(fields: Fields) -> Fields:
 
 
 def _output_text(item: Any) -> str:
-    """Returns what the model wrote in an item."""
     parts = [*rawjson.list_at(item, "content"), *rawjson.list_at(item, "summary")]
     texts = [part.get("text") or part.get("refusal") for part in parts if isinstance(part, dict)]
     texts += [item.get("arguments"), item.get("input"), item.get("code")]

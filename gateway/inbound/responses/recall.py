@@ -56,8 +56,6 @@ class RecalledRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class _Head(msgspec.Struct, frozen=True, gc=False):
-    """What is read of a request."""
-
     store: bool | None = None
     previous_response_id: str | None = None
     conversation: msgspec.Raw = NULL
@@ -65,8 +63,6 @@ class _Head(msgspec.Struct, frozen=True, gc=False):
 
 
 class _Item(msgspec.Struct, frozen=True, gc=False):
-    """What is read of an item."""
-
     type: str | None = None
     role: str | None = None
     id: str | None = None
@@ -258,7 +254,6 @@ def _check_results(earlier: bytes, items: bytes) -> None:
 
 
 def _resolve_references(items: bytes, remembered: ItemMemory) -> bytes:
-    """Returns the items with remembered ones in place of references to them."""
     resolved = []
     for raw, item in zip(rawjson.items(b"[%b]" % items), _ITEMS.decode(b"[%b]" % items), strict=True):
         target = remembered.item(item.id) if item.is_reference and item.id else None
@@ -295,10 +290,7 @@ def _last_event(data: bytes) -> bytes:
 
 
 def _input_items(content: msgspec.Raw) -> bytes:
-    """Returns the items of an input as JSON values with commas between them. A text is an item of the user.
-
-    Raises ValueError for another input.
-    """
+    """Returns an input's items as JSON values with commas between them. A text is the user's. Raises ValueError."""
     if rawjson.is_text(content):
         return b'{"type":"message","role":"user","content":%b}' % bytes(content)
     if rawjson.is_list(content):

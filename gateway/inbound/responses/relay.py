@@ -124,9 +124,7 @@ def _without_developer(content: msgspec.Raw) -> msgspec.Raw:
 
 
 def _readable_items(raw: msgspec.Raw) -> list[Any]:
-    """Returns what the upstream gets for an item: nothing for reasoning that was sealed here, a message for a
-    summary.
-    """
+    """Returns what the upstream gets for an item: nothing for reasoning sealed here, a message for a summary."""
     if _SEALED not in bytes(raw):
         return [raw]
     item = rawjson.fields(raw)

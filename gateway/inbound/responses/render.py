@@ -98,9 +98,7 @@ class ResponseRenderer(Renderer):
     def __init__(self, plan: ResponsePlan) -> None:
         self._plan = plan
         self._number = 0
-        """The number of the next event."""
         self._items: list[bytes] = []
-        """The finished items."""
         self._open_item: OutputItem | None = None
         self._open_kind: object = None
         """What the open item accepts: a type of event, or the number of a tool call."""

@@ -110,9 +110,7 @@ def steering_failed(data: bytes) -> bytes:
 
 
 def interrupted_id(data: bytes) -> str:
-    """Returns the id of the response that the client interrupts, as Codex does when its user writes meanwhile; empty if
-    ``data`` is another event.
-    """
+    """Returns the id of the response that the client interrupts; empty if ``data`` is another event."""
     try:
         control = _CONTROL.decode(data) if b'"response.interrupt"' in data else _Control()
     except _DECODE_ERRORS:
@@ -183,9 +181,7 @@ class TurnEvents:
         return b"".join(frames)
 
     def _keep(self, names: list[bytes], texts: list[bytes]) -> list[bytes]:
-        """Keep what is to be remembered. Returns the data of the events. The failure of an interrupted response becomes
-        its end.
-        """
+        """Keep what is to be remembered. Returns the data; the failure of an interrupted response becomes its end."""
         if not _KEPT_EVENTS.isdisjoint(names):
             for name, text in zip(names, texts, strict=True):
                 if name == _CREATED:

@@ -47,9 +47,7 @@ def seal_summary(text: str) -> str:
 
 
 def summary_in(sealed: str) -> str | None:
-    """Returns the summary in the content of a ``compaction`` item, for the model; None if this gateway did not seal
-    it.
-    """
+    """Returns the summary in a ``compaction`` item's content, for the model; None if it was not sealed here."""
     seal = unwrap(sealed)
     text = rawjson.maybe(seal.content) if seal is not None and seal.kind is SealKind.COMPACTION else None
     return _INTRODUCTION + text if isinstance(text, str) else None

@@ -182,10 +182,7 @@ class ToolTable:
         return ToolChoice(mode=mode) if self.offers else ToolChoice()
 
     def _read_allowed(self, choice: _ToolFields) -> ToolChoice:
-        """Returns a choice among some of the tools. Those without a counterpart are left out.
-
-        Raises BadRequest if none is left.
-        """
+        """Returns a choice among those of the tools that have a counterpart. Raises BadRequest if none has."""
         if choice.mode not in _MODES:
             msg = f"tool_choice.mode: must be one of {', '.join(_MODES)}"
             raise BadRequest(msg, param="tool_choice.mode")
@@ -235,7 +232,6 @@ def _function_name(tool: ClientTool) -> str:
 
 
 def _tool_offer(tool: _ToolFields, kind: ToolKind, name: str, where: str) -> ToolOffer:
-    """Returns the offer of the function that stands for a tool."""
     description, parameters = tool.description or "", tool.parameters
     if kind is ToolKind.CUSTOM:
         description, parameters = _custom_description(tool), rawjson.raw(_CUSTOM_PARAMETERS)

@@ -125,9 +125,7 @@ def _headers(channel: Channel, *, stream: bool) -> dict[str, str]:
 
 
 def _max_tokens(cap: int | None, row: AnthropicModel, served: ServedModel, budget: int | None = None) -> int:
-    """Returns the client's limit, or else the model's default within ``budget``, but never above the model's own
-    limit.
-    """
+    """Returns the client's limit, else the model's default within ``budget``, but never above the model's own limit."""
     max_tokens = cap or (row.max_tokens if budget is None else min(row.max_tokens, max(1, budget)))
     return max_tokens if served.max_output is None else min(max_tokens, served.max_output)
 
@@ -249,7 +247,6 @@ def _add_own_fields(parameters: Parameters, body: dict[str, Any], thinking: msgs
 
 
 def _sampling(parameters: Parameters, row: AnthropicModel, *, thinking: bool) -> dict[str, Any]:
-    """Returns the sampling parameters that the model accepts."""
     temperature, top_p = parameters.take("temperature", float), parameters.take("top_p", float)
     sampling: dict[str, Any] = {
         "temperature": None if temperature is None else min(temperature, 1.0),

@@ -110,9 +110,7 @@ class Dialogue:
     """The messages and the system prompt of a conversation."""
 
     def __init__(self, turns: Sequence[Turn], recall: Recall, *, system_inside: bool) -> None:
-        """``system_inside``: system messages may be among the messages. Raises BadRequest for media that the API
-        refuses.
-        """
+        """``system_inside``: system messages may be among the messages. Raises BadRequest for media it refuses."""
         self._recall = recall
         self._system_inside = system_inside
         self._held_system: list[Block] = []
@@ -268,10 +266,7 @@ _COMBINATIONS = frozenset({"anyOf", "oneOf", "allOf"})
 
 
 def _merge_combinations(schema: dict[str, Any]) -> dict[str, Any]:
-    """Returns the schema with the arguments of all schemas that it combines.
-
-    An argument is required if all alternatives require it.
-    """
+    """Returns the schema with the arguments that it combines. One is required if all alternatives require it."""
     properties, required = _arguments(schema)
     for keyword in sorted(_COMBINATIONS & schema.keys()):
         combined = [_arguments(_resolve(part, schema)) for part in rawjson.list_at(schema, keyword)]

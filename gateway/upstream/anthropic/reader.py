@@ -49,8 +49,6 @@ _KINDS = {"text": BlockKind.TEXT, "tool_use": BlockKind.TOOL_CALL, **dict.fromke
 
 
 class _Block:
-    """An open content block."""
-
     def __init__(self, index: int, kind: str, fields: Fields) -> None:
         self.index = index
         self.kind = kind
@@ -141,7 +139,6 @@ class MessageReader(AnswerReader):
         yield UpstreamNamed(message_id)
 
     def _open(self, index: int, fields: Fields) -> Iterator[AnswerPart]:
-        """Yields what the start of a block contains, and opens the block."""
         kind, self.has_content = rawjson.text_at(fields.get("type")), True
         block = self._blocks[index] = _Block(index, kind, fields)
         if kind == "tool_use":
@@ -170,7 +167,6 @@ class MessageReader(AnswerReader):
         yield ToolCallPart(block.index, call_id, self._names.client_name(name))
 
     def _add(self, index: int, delta: Fields) -> Iterator[AnswerPart]:
-        """Yields the parts in a delta of a block."""
         block = self._blocks.get(index)
         if block is None:  # its start did not come
             block = self._blocks[index] = _Block(index, "", {})
@@ -191,7 +187,6 @@ class MessageReader(AnswerReader):
                     yield from _input(block, piece)
 
     def _close(self, index: int) -> Iterator[AnswerPart]:
-        """Yields the end of a block, if it is open."""
         block = self._blocks.pop(index, None)
         if block is None:
             return

@@ -68,7 +68,6 @@ class GeminiEmbeddings(EmbeddingsAdapter):
 
 
 def _request(text: msgspec.Raw, fields: Mapping[str, msgspec.Raw]) -> dict[str, Any]:
-    """Returns the request for one text."""
     request: dict[str, Any] = {"content": {"parts": [{"text": text}]}}
     for gemini_name, names in (
         ("taskType", ("task_type", "taskType")),

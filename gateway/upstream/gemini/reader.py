@@ -45,8 +45,6 @@ _PARTS = frozenset({"text", "inlineData", "fileData", "executableCode", "codeExe
 
 
 class _Candidate:
-    """The state of one candidate."""
-
     def __init__(self, index: int) -> None:
         self.index = index
         self.reason = ""
@@ -136,7 +134,6 @@ class ResponseReader(AnswerReader):
             yield UsageSeen({"usage": rawjson.raw({"server_tool_use": {"web_search_requests": count}})})
 
     def _candidate_parts(self, candidate: _Candidate, fields: Fields) -> Iterator[AnswerPart]:
-        """Yields what is new of a candidate."""
         reason = rawjson.value(fields.get("finishReason"))
         if type(reason) is int:
             reason = REASONS[reason] if 0 <= reason < len(REASONS) else "OTHER"
@@ -184,9 +181,7 @@ class ResponseReader(AnswerReader):
             yield from self._finish_call(candidate)
 
     def _finish_call(self, candidate: _Candidate) -> Iterator[AnswerPart]:
-        """Yields the open call under the client's function name. Its signature is remembered, because most clients
-        drop it.
-        """
+        """Yields the open call under the client's name, and remembers its signature, because most clients drop it."""
         call, candidate.call = candidate.call, None
         if call is None:
             return
@@ -201,9 +196,7 @@ class ResponseReader(AnswerReader):
         )
 
     def _finish_words(self) -> Iterator[AnswerPart]:
-        """Yields the finish reasons, after calls that never ended. Raises AttemptFailed if the model failed before
-        anything came.
-        """
+        """Yields the finish reasons, after open calls. Raises AttemptFailed if the model failed before all else."""
         for candidate in self._candidates.values():
             yield from self._finish_call(candidate)
         for _, candidate in sorted(self._candidates.items()):

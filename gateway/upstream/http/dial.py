@@ -167,9 +167,7 @@ class Dialer:
         return [(family, socket.IPPROTO_TCP, host, port)]
 
     async def _look_up(self, host: str, port: int) -> list[Address]:
-        """Returns the addresses of a name. Names are looked up one at a time, so that calls that need the same one look
-        it up once.
-        """
+        """Returns the addresses of a name. Names are looked up one at a time: calls that need the same one share it."""
         async with self._look_up_lock:
             now = asyncio.get_running_loop().time()
             until, addresses = self._cache.get((host, port), (0.0, []))

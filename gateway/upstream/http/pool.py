@@ -228,7 +228,6 @@ class Pool:
             self._total.count -= 1
 
     def _sweep(self) -> None:
-        """Close the connections that have been idle for too long."""
         oldest = monotonic() - KEEP_ALIVE_S
         for connection in [connection for connection in self._idle if connection.idle_since <= oldest]:
             connection.abort()

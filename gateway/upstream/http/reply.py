@@ -154,10 +154,7 @@ class HttpReply:
 
 
 class Incoming:
-    """Iterates over the bytes of a stream as they arrive, within its deadlines.
-
-    It is not an async generator because those must be closed.
-    """
+    """Iterates over a stream's bytes as they arrive, within its deadlines. An async generator must be closed."""
 
     __slots__ = (
         *("_alarm_at", "_comments", "_event_at", "_events", "_progress", "_reply", "_returned_at", "_sign_at", "_size"),

@@ -11,10 +11,7 @@ from gateway.domain.rawjson import Fields
 
 
 def normalize_texts(holder: Fields) -> None:
-    """Join content parts (Mistral, Databricks) to strings, and keep one of several fields with the same reasoning.
-
-    ``holder`` is a message or a delta. Raises ValueError.
-    """
+    """Join the content parts of a message or delta to strings, and keep one of equal reasonings. Raises ValueError."""
     content = holder.get("content")
     if content is not None and bytes(memoryview(content)[:1]) in (b"[", b"{"):
         _join_parts(holder, content)

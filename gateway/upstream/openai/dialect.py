@@ -45,9 +45,7 @@ class _Target(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def limit_field(self) -> TokenLimitField:
-        """Returns the name of the output limit. It is never one that is not accepted, because then the output would be
-        unlimited.
-        """
+        """Returns the name of the output limit, which is accepted: otherwise the output would be unlimited."""
         if self.vendor.allow or self.vendor.deny:
             accepted = [name for name in CAPS if self.vendor.accepts(name)]
             if len(accepted) == 1:
@@ -107,7 +105,6 @@ def limit_output(fields: Fields, field: TokenLimitField, max_output: int | None)
 
 
 def _caps_above(fields: Fields, max_output: int | None) -> list[str]:
-    """Returns the names of the output limits above the model's own."""
     if max_output is None:
         return []
     caps = {name: rawjson.maybe(fields.get(name)) for name in CAPS}
@@ -284,9 +281,7 @@ class OpenAIDialect(ChannelDialect):
         return ReasoningReader(order, channel, self._memory) if remembers else ChatReader(order, channel)
 
     def output_limit(self, fields: Fields, channel: Channel, served: ServedModel) -> OutputLimit:
-        """See ``ChannelDialect``. What is learned later only leaves parameters out, lowers the limit, or gives it its
-        other name.
-        """
+        """See ``ChannelDialect``. What is learned later only drops parameters, lowers the limit, or renames it."""
         target, fields = _Target(vendor_of(channel.preset, channel.base_url), channel, served, NOTHING), dict(fields)
         limit_output(fields, target.limit_field, target.max_output)
         _fit_parameters(fields, target.vendor, NOTHING)

@@ -77,9 +77,7 @@ class ChatReader(AnswerReader):
         self.chunk: dict[str, Any] = {}
         """The last chunk, or the whole answer."""
         self.choices: list[ParsedChoice] = []
-        """The choices of that chunk."""
         self._parts: list[AnswerPart] = []
-        """The parts of that chunk."""
         self._order = order
         self._channel = channel
         self._last_event: SSEEvent | None = None
@@ -88,7 +86,6 @@ class ChatReader(AnswerReader):
         self._templates_left = MOST_TEMPLATES
         self._upstream_id = ""
         self._begun: set[int] = set()
-        """The indexes of the choices that have begun."""
         self._first_index = 0
         """The upstream's index of the first choice, which is not 0 everywhere."""
         self._has_usage = False
@@ -99,7 +96,6 @@ class ChatReader(AnswerReader):
         self._sources: msgspec.Raw | None = None
         """Sources that came beside the choices."""
         self._cited = False
-        """Whether a source has been passed on."""
 
     def texts(self, events: bytes, start: int) -> tuple[list[bytes], int]:
         """See ``AnswerReader``. Most events differ only in their text, so a template finds it."""
@@ -169,7 +165,6 @@ class ChatReader(AnswerReader):
         self.chunk, self.choices, self._parts, self._last_event = {}, [], [], None
 
     def _add_reports(self, chunk: Fields) -> None:
-        """Add the reports of usage in a chunk."""
         reports: Fields = {}
         if not chunk.keys() <= _HEAD_FIELDS:
             reports = {name: chunk[name] for name in _REPORTS if name in chunk and chunk[name] != NULL}
@@ -200,7 +195,6 @@ class ChatReader(AnswerReader):
         return bool(choices)
 
     def _add_finish(self, choice: ParsedChoice) -> None:
-        """Add the finish word of a choice, if it has ended."""
         raw = choice.fields.get("finish_reason", NULL)
         word = None if raw == NULL else rawjson.value(raw)
         if isinstance(word, str) and word.strip().lower() not in _NO_WORDS:
@@ -214,7 +208,6 @@ class ChatReader(AnswerReader):
         self._parts.append(stop)
 
     def _add_message(self, choice: ParsedChoice) -> None:
-        """Add the parts of a choice's delta or message."""
         message, index, add = choice.message, choice.index, self._parts.append
         for name in () if message.keys().isdisjoint(_REASONING) else _REASONING:
             if name in message and (piece := _text(message[name])):
@@ -328,9 +321,7 @@ def _is_withheld(choice: Fields) -> bool:
 
 
 def upstream_id(answer: Fields, screen: Screen) -> str:
-    """Returns the upstream's id, harmless and at most ``ID_LIMIT`` characters long; empty if there is none, or it shows
-    a secret.
-    """
+    """Returns the upstream's id, harmless and at most ``ID_LIMIT`` characters; empty without one, or with a secret."""
     id = rawjson.value(answer.get("id"))
     if not isinstance(id, str) or screen.has_secret(id):
         return ""

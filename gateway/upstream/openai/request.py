@@ -76,8 +76,6 @@ def _fit_parameters(parameters: Fields, param_names: Mapping[str, str], vendor: 
 
 
 class _MessageWriter:
-    """Writes the turns of a conversation as messages."""
-
     def __init__(self, vendor: Vendor) -> None:
         self._vendor = vendor
         self._system_first = vendor.name in LOCAL

@@ -13,10 +13,7 @@ class TooManyCalls(ValueError):
 
 
 def call_objects(raw: msgspec.Raw) -> list[rawjson.Fields]:
-    """Returns the tool calls in a field of a message. A single one need not be in a list.
-
-    Raises ValueError if it has none, and TooManyCalls.
-    """
+    """Returns the tool calls in a field, which may be a single one. Raises TooManyCalls, and ValueError for none."""
     if bytes(raw).count(b'"function"') > 2 * MOST_CALLS + 2:  # the field, and the value of the type
         raise TooManyCalls("too many tool calls")
     items = rawjson.items(raw) if bytes(memoryview(raw)[:1]) != b"{" else [raw]
@@ -27,11 +24,7 @@ def call_objects(raw: msgspec.Raw) -> list[rawjson.Fields]:
 
 
 def tool_call_part(call: rawjson.Fields, choice: int = 0, position: int | None = None) -> ToolCallPart:
-    """Returns a tool call of a message or delta as a part of the answer. ``position`` is the index of a call without
-    one.
-
-    Raises ValueError if it is not a call.
-    """
+    """Returns a tool call as a part. ``position`` is the index of a call without one. Raises ValueError for no call."""
     kind = tool_kind(call)
     inner = rawjson.fields(call[kind]) if not rawjson.is_null(call.get(kind)) else call
     arguments = inner.get("input") if kind == "custom" else inner.get("arguments", inner.get("parameters"))

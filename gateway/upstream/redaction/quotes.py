@@ -42,7 +42,6 @@ class Quotes:
 
     def __init__(self, fields: Fields) -> None:
         self.comparable = sum(len(memoryview(raw)) for raw in fields.values()) <= LIMIT
-        """Whether the request is short enough to be compared."""
         self._fields = fields
         self._text: bytes | None = None
         """All long texts; None until they are needed."""
@@ -63,7 +62,6 @@ class Quotes:
         return len(word) >= SHORT and any(word.encode() in bytes(raw) for raw in self._fields.values())
 
     def _read(self) -> None:
-        """Prepare the texts for comparison."""
         longs: list[bytes] = []
         for name, raw in self._fields.items():
             if name == "model":
@@ -91,9 +89,7 @@ class Quotes:
             yield view.starts[indexes[begin]], view.ends[indexes[end - 1]]
 
     def _long_parts(self, message: bytes) -> Iterator[Span]:
-        """Yields the parts of the message that are also in a long text; all of it if it repeats itself too much to
-        compare everything.
-        """
+        """Yields the parts that a long text has too; all of the message if it repeats itself too much to compare."""
         text = self._text or b""
         shifted = (array("Q", message[shift:][: (len(message) - shift) // WORD * WORD]) for shift in range(WORD))
         if not text or set().union(*shifted).isdisjoint(self._words):

@@ -79,9 +79,7 @@ def _resolve(value: str, environ: Mapping[str, str]) -> str:
 
 
 def _header_secrets(value: str) -> Iterator[str]:
-    """Yields a header's value, the credentials after a scheme (``Bearer ...``), and the decoded ones of HTTP's Basic
-    scheme.
-    """
+    """Yields a header's value, the credentials after a scheme such as ``Bearer``, and decoded those of Basic."""
     yield value
     scheme, _, credentials = value.partition(" ")
     yield credentials.strip()
@@ -286,9 +284,7 @@ def _without_quotes(message: str, quotes: Quotes, failure: Failure, channel: Cha
 
 
 def _identifiers(origin: OrderOrigin, secrets: Iterable[Needles], quotes: Quotes) -> dict[str, str | None]:
-    """Returns the upstream's identifiers. One that is not an identifier, or has a secret or a part of the request in
-    it, is None.
-    """
+    """Returns the upstream's identifiers. An invalid one, or with a secret or a part of the request, is None."""
 
     def identifier(text: UpstreamText, pattern: re.Pattern[str]) -> str | None:
         value = text.cleared(lambda raw: raw if pattern.fullmatch(raw) else "")
