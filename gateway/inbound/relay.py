@@ -160,11 +160,12 @@ def _names_something(failure: Failure) -> bool:
 class NativeReader(AnswerFacts, Protocol):
     """Reads the events of one native answer. Pure."""
 
-    complete: bool
-    """The terminal event was read."""
+    @property
+    def done(self) -> bool:
+        """Returns whether the terminal event was read."""
 
     @property
-    def ended(self) -> bool:
+    def complete(self) -> bool:
         """Returns whether the answer said why it ended, so that it is complete without its terminal event."""
 
     failure: Failure | None
@@ -179,7 +180,7 @@ class NativeReader(AnswerFacts, Protocol):
     def take(self, event: SSEEvent) -> bytes | None:
         """Returns what the client gets instead of an event; None if the event passes unchanged.
 
-        After the terminal event ``complete`` is true. Raises ValueError if the event is invalid.
+        After the terminal event ``done`` is true. Raises ValueError if the event is invalid.
         """
 
     def cut_short(self) -> bytes:
@@ -218,7 +219,7 @@ class NativeStream(SourceFacts, FramedStream):
             events, blank = text, BLANK
         out = self._read_events(events + blank)
         if not (self.failure or self.finished):
-            self.finished = self.reader.ended
+            self.finished = self.reader.complete
             self.failure = None if self.finished else truncation(self._channel, "its last event did not come")
         return out
 
@@ -268,7 +269,7 @@ class NativeStream(SourceFacts, FramedStream):
         if self.failure is not None:
             return b""
         self.started = True
-        if self.reader.complete:
+        if self.reader.done:
             self._terminal, self.finished = block if replaced is None else replaced, True
             return b""
         return replaced

@@ -64,43 +64,27 @@ class SourceFacts:
         return self._source.marks
 
 
-class NativeTap(SourceFacts):
+class NativeTap(AnswerState):
     """Reads a native answer by the dialect's own reader while its bytes pass: the base of ``relay.NativeReader``s."""
 
     def __init__(self, order: Order, channel: Channel, reader: AnswerReader) -> None:
-        self._order = order
+        super().__init__(order, all_choices=True, native=True)
         self._channel = channel
         self.reader = reader
-        self._source = self._state = AnswerState(order, all_choices=True, native=True)
-        self.reports = self._state.reports
-        self.tally = self._state.tally
-        self.complete = False
-        """Whether the terminal event was read."""
         self.failure: Failure | None = None
 
     @property
-    def began(self) -> bool:
-        """Returns whether there was something for the client."""
-        return self._state.began
-
-    @property
-    def ended(self) -> bool:
-        """Returns whether every choice that began has said why it ended."""
-        return self._state.complete
+    def done(self) -> bool:
+        """Returns whether the terminal event was read."""
+        return self.reader.done
 
     def take_parts(self, parts: Iterable[AnswerPart]) -> None:
         """Take parts into the state. Raises ValueError if one makes no sense, and what their reader raises."""
         for part in parts:
-            self._state.add(part)
+            self.add(part)
         self.failure = self.reader.failure
-        if self._state.broken and self.failure is None:
-            self.failure = failure_named(self._channel, self._state.broken)
-
-    def finish_choices(self, word: str) -> list[int]:
-        """End the choices that have not ended, with this finish word. Returns their indexes."""
-        unfinished = self._state.unfinished
-        self._state.conclude(word)
-        return unfinished
+        if self.broken and self.failure is None:
+            self.failure = failure_named(self._channel, self.broken)
 
 
 class RenderedStream(SourceFacts, FramedStream):

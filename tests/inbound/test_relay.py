@@ -35,11 +35,11 @@ class LineReader:
     finish = "stop"
     upstream_id = ""
     marks: tuple[str, ...] = ()
-    ended = False
+    complete = False
 
     def __init__(self) -> None:
         self.tally = OutputCounter()
-        self.complete = False
+        self.done = False
         self.failure: Failure | None = None
 
     def take_pieces(self, events: bytes, start: int) -> tuple[int, int]:
@@ -50,7 +50,7 @@ class LineReader:
             raise ValueError
         if event.data == b"oops":
             self.failure = bad_response(channel(), "oops")
-        self.complete = event.data == b"end"
+        self.done = event.data == b"end"
         return b"data: ours\n\n" if event.data == b"theirs" else None
 
     def cut_short(self) -> bytes:

@@ -124,34 +124,33 @@ class CompletionTap(NativeTap):
 
     def take(self, event: SSEEvent) -> bytes | None:
         self.take_parts(self.reader.read(event))
-        if self.reader.done:
-            self.complete = True
-            if not self.ended:
-                self.failure = truncation(self._channel, "no finish_reason came")
-        if self.complete or self.failure is not None:
+        if self.done and not self.complete:
+            self.failure = truncation(self._channel, "no finish_reason came")
+        if self.done or self.failure is not None:
             return b""  # ``terminal_event`` writes the end, with the usage before it
         chunk = rawjson.fields(event.data)
-        self._head = self._head or _head_of(chunk, self._order)
+        self._head = self._head or _head_of(chunk, self.order)
         if not rawjson.items(chunk["choices"]):
             return b""
         edited = self._head | chunk
         edited["model"] = self._head["model"]
         edited.pop("usage", None)
-        cleaned = self._order.screen.clean(edited)
+        cleaned = self.order.screen.clean(edited)
         return None if edited == chunk and not cleaned else _event_of(edited)
 
     def cut_short(self) -> bytes:
-        choices = self.finish_choices("length")
-        return b"".join(self._chunk(_choice_of(number, reason="length")) for number in choices)
+        cut_off = self.unfinished
+        self.conclude("length")
+        return b"".join(self._chunk(_choice_of(number, reason="length")) for number in cut_off)
 
     def terminal_event(self, usage: Usage, *, estimated: bool) -> bytes:
-        if not self._order.include_usage:
+        if not self.order.include_usage:
             return DONE
         report = None if estimated else self.reports.as_sent()
         return self._chunk(usage=rawjson.raw(as_object(usage)) if report is None else report) + DONE
 
     def _chunk(self, *choices: Fields, **more: msgspec.Raw) -> bytes:
-        head = self._head or _head_of({}, self._order)
+        head = self._head or _head_of({}, self.order)
         return _event_of({**head, "choices": rawjson.raw(choices), **more})
 
     def read_whole(self, body: bytes) -> WholeAnswer:
@@ -167,5 +166,5 @@ class CompletionTap(NativeTap):
         if not self.began:
             raise AttemptFailed(bad_response(self._channel, f"it is not a completion: {excerpt(body)}"))
         edited = dict(answer)
-        mend_head(edited, self.reports, self.reported, _head_of(answer, self._order), self._order)
+        mend_head(edited, self.reports, self.reported, _head_of(answer, self.order), self.order)
         return whole_answer(self, body if edited == answer else rawjson.encode(edited))

@@ -102,12 +102,11 @@ class MessageTap(NativeTap):
                 self._open_block = None
             case kind:
                 self.take_parts(self.reader.read(event))
-                self.complete = self.reader.done
                 if self.failure is not None:
                     return None
                 if kind == "message_start":
                     return self._edit_start(fields)
-        return _clean_event(event, fields, self._order.screen)
+        return _clean_event(event, fields, self.order.screen)
 
     def _count(self, part: Fields, data: bytes = b"") -> None:
         """Count the start of a block or a delta. If its kind is unknown, the whole ``data`` of its event counts."""
@@ -122,19 +121,19 @@ class MessageTap(NativeTap):
         """Returns the first event with the public name of the model; None if it passes unchanged."""
         message = rawjson.maybe_fields(fields.get("message"))
         edited = self._edit_message(message)
-        if not self._order.screen.clean(fields) and edited == message:
+        if not self.order.screen.clean(fields) and edited == message:
             return None
         return write_event(b"message_start", rawjson.encode({**fields, "message": edited}))
 
     def _edit_message(self, message: Fields) -> Fields:
         """Returns the message with the model's public name, with an id, and without secrets around its content."""
-        screen = self._order.screen
+        screen = self.order.screen
         edited = {name: value for name, value in message.items() if name != "content"}
         screen.clean(edited)
         if "usage" in edited and screen.value_has_secret(edited["usage"]):
             edited["usage"] = rawjson.raw(screen.cleaned(rawjson.maybe_fields(edited.get("usage")), ()))
         if "id" in message and not self.upstream_id:
-            edited["id"] = rawjson.raw(self._order.answer_id)
+            edited["id"] = rawjson.raw(self.order.answer_id)
         if self._model:
             edited["model"] = rawjson.raw(self._model)
         return {name: edited.get(name, raw) for name, raw in message.items() if name in edited or name == "content"}
@@ -171,7 +170,7 @@ class MessageTap(NativeTap):
 
     def cut_short(self) -> bytes:
         end = b"" if self._open_block is None else _event("content_block_stop", index=self._open_block)
-        if self.ended:
+        if self.complete:
             return end
         self.take_parts((StopWord("max_tokens"),))
         delta = {"stop_reason": "max_tokens", "stop_sequence": None}

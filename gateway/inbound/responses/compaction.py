@@ -112,7 +112,7 @@ class ResponseTexts(AnswerReader):
         if kind == "response.output_text.delta":
             self._has_text = True
             yield TextPiece(bytes(fields["delta"]))
-        elif self._reader.complete and not self.failure:
+        elif self._reader.done and not self.failure:
             yield from self._last_parts(rawjson.fields(fields["response"]))
 
     def read_whole(self, body: bytes) -> Iterable[AnswerPart]:

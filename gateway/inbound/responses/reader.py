@@ -45,7 +45,7 @@ _TERMINAL_EVENTS = {"response.completed": "completed", "response.incomplete": "i
 class ResponsesReader:
     """Reads the events of one answer. Implements ``relay.NativeReader``."""
 
-    ended = False
+    complete = False
     """An answer is complete only with its terminal event."""
 
     def __init__(self, order: Order, channel: Channel) -> None:
@@ -71,7 +71,7 @@ class ResponsesReader:
         self._has_secret = False
         """Whether a piece had a secret beside its content."""
         self.tally = OutputCounter()
-        self.complete = False
+        self.done = False
         self.failure: Failure | None = None
         self.finish = ""
         self.upstream_id = ""
@@ -141,7 +141,7 @@ class ResponsesReader:
         for number, item in enumerate(rawjson.items(response.get("output", _EMPTY_LIST))):
             events += [self._write_event(name, event) for name, event in item_events(number, item)]
         self._response = response
-        self.complete = True
+        self.done = True
         return b"".join(events)
 
     def cut_short(self) -> bytes:
@@ -199,7 +199,7 @@ class ResponsesReader:
             return None
         if kind in _TERMINAL_EVENTS:
             self.finish = _finish_reason(response, _TERMINAL_EVENTS[kind], has_call=self._has_call)
-            self.complete = True
+            self.done = True
             self._next_number -= 1  # this event waits, and may be replaced
         self._begun = True
         self._response_bytes = fields["response"] if response is self._response else _NO_VALUE
