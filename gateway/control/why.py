@@ -24,11 +24,11 @@ from gateway.domain.diagnosis import LimitView, Obstacle, PartyView, RouteView, 
 from gateway.domain.errors import BadRequest, GatewayError, InvalidToken, NoChannel, Unavailable, UpstreamError
 from gateway.domain.group import Group
 from gateway.domain.key_owners import digest, find_owner
+from gateway.domain.output_limit import MOST_TOKENS
 from gateway.domain.price import Price, in_force
 from gateway.domain.text import plain, word
 from gateway.domain.token import PREFIX, Token
 from gateway.domain.units import Millis
-from gateway.inbound.chat.api import MAX_OUTPUT
 from gateway.upstream.credentials import unset_text
 
 
@@ -42,8 +42,8 @@ async def explain(edits: ConfigEdits, request: web.Request) -> Why:
         if not params.get(name):
             raise BadRequest(f"'{name}' is missing", code="missing_required_parameter", param=name)
     for name in ("prompt_tokens", "max_tokens"):
-        if not 0 < params.get(name, 1) <= MAX_OUTPUT:
-            raise BadRequest(f"'{name}' must be from 1 to {MAX_OUTPUT}", param=name)
+        if not 0 < params.get(name, 1) <= MOST_TOKENS:
+            raise BadRequest(f"'{name}' must be from 1 to {MOST_TOKENS}", param=name)
     apis = edits.engine.apis
     if (api := params.get("api", CHAT_API)) not in apis:
         raise BadRequest(f"unknown API '{plain(api, 40)}'; use {', '.join(apis)}", param="api")

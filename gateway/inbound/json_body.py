@@ -41,6 +41,8 @@ class BodyLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 DEFAULT_LIMITS = BodyLimits()
+TOKEN_LIMITS = BodyLimits(structure=1_000_000, bare=8 << 20)
+"""For texts that may be sent as their tokens: 300,000 numbers and more in one request."""
 
 PIECE = 4 << 10
 """How many bytes of a body are split at once."""

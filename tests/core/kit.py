@@ -16,8 +16,8 @@ from gateway.domain.registry import Registry
 from gateway.domain.settings import Settings
 from gateway.domain.token import Token
 from gateway.domain.units import DOLLAR, ChannelId, Millis, Nanos, TokenId
-from gateway.inbound.api import InboundRequest
-from gateway.inbound.chat.api import parse_chat_request
+from gateway.inbound.api import HttpRequest, InboundRequest
+from gateway.inbound.chat.api import CHAT
 
 MESSAGES = [{"role": "user", "content": "Say hello."}]
 PRICE = Price(model="m", input=Nanos(2_500_000_000), output=Nanos(10_000_000_000))
@@ -74,4 +74,4 @@ def body(model: str = "m", **fields: Any) -> bytes:
 
 
 def ask(model: str = "m", **fields: Any) -> InboundRequest:
-    return parse_chat_request(body(model, **fields))
+    return CHAT.parse(HttpRequest(body=body(model, **fields), target="/", headers={}))

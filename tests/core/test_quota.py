@@ -20,7 +20,8 @@ from gateway.domain.output_limit import LEAST_OUTPUT
 from gateway.domain.price import Price
 from gateway.domain.token import Token
 from gateway.domain.units import MILLION, CallId, Millis, Nanos, TokenId
-from gateway.inbound.embeddings.api import parse_embeddings_request
+from gateway.inbound.api import HttpRequest
+from gateway.inbound.embeddings.api import EMBEDDINGS
 from gateway.store.books import scopes
 from tests.core import kit
 from tests.core.clocks import NOON
@@ -330,7 +331,7 @@ def test_a_cap_that_the_gateway_chooses_is_not_higher_than_what_the_owner_holds(
 
 
 def test_without_output_nothing_is_held_for_it() -> None:
-    request = parse_embeddings_request(b'{"model":"m","input":"Hi"}')
+    request = EMBEDDINGS.parse(HttpRequest(body=b'{"model":"m","input":"Hi"}', target="/", headers={}))
     effects = effects_of([(kit.channel(), ServedModel(name="m"))])
     assert need_of(request, effects, PRICE, MILLION, hold_output=8000).output == 0
 

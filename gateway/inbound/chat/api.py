@@ -30,8 +30,6 @@ from gateway.upstream.overrides import apply_overrides
 
 MAX_MODEL = 256
 """The most characters of a model name."""
-MAX_OUTPUT = MOST_TOKENS
-MAX_CHOICES = MOST_CHOICES
 
 
 class _ChatMessage(msgspec.Struct, gc=False):
@@ -69,13 +67,11 @@ _TEXT_STARTS = (b'"', b"[", b"{")
 _TEXTS_OR_TOKENS = msgspec.json.Decoder(str | list[str | int | list[int]] | None)
 
 
-def parse_chat_request(body: bytes) -> InboundRequest:
-    """Returns a checked request. Raises BadRequest, whose ``param`` names the field at fault."""
-    return read_chat(body, fields_of(body))
-
-
 def read_chat(body: bytes, fields: Fields) -> InboundRequest:
-    """Returns the checked request with these fields. ``body`` is empty if no body has just these fields."""
+    """Returns the checked request with these fields. ``body`` is empty if no body has just these fields.
+
+    Raises BadRequest, whose ``param`` names the field at fault.
+    """
     chat = decode_body(_CHAT, body, fields)
     model = check_model(chat.model)
     if chat.messages is msgspec.UNSET:
@@ -83,8 +79,8 @@ def read_chat(body: bytes, fields: Fields) -> InboundRequest:
     if not chat.messages:
         raise BadRequest("messages is empty; send at least one", param="messages")
     include_usage = wants_usage(chat.stream_options, stream=bool(chat.stream))
-    new_cap = check_range("max_completion_tokens", chat.max_completion_tokens, MAX_OUTPUT)
-    old_cap = check_range("max_tokens", chat.max_tokens, MAX_OUTPUT)
+    new_cap = check_range("max_completion_tokens", chat.max_completion_tokens, MOST_TOKENS)
+    old_cap = check_range("max_tokens", chat.max_tokens, MOST_TOKENS)
     bound = input_bound(fields)
     return InboundRequest(
         body=b"" if body.startswith(BOM) else body,
@@ -92,7 +88,7 @@ def read_chat(body: bytes, fields: Fields) -> InboundRequest:
         model=model,
         stream=bool(chat.stream),
         include_usage=include_usage,
-        choices=check_range("n", chat.n, MAX_CHOICES) or 1,
+        choices=check_range("n", chat.n, MOST_CHOICES) or 1,
         output_cap=new_cap or old_cap,
         plain=is_plain(fields, _CHECKED) and None in (new_cap, old_cap),
         input_bound=bound.tokens,
@@ -179,7 +175,7 @@ class ChatCompletions(InboundApi):
     caps = CAPS
 
     def parse(self, request: HttpRequest) -> InboundRequest:
-        return parse_chat_request(request.body)
+        return read_chat(request.body, fields_of(request.body))
 
     def plan(self, order: Order, channel: Channel, chat: DialectAdapter, *, lacking: bool) -> AttemptPlan:
         if channel.overrides is not None:

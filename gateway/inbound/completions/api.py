@@ -15,13 +15,11 @@ from gateway.domain.channel import Channel, Dialect, ServedModel
 from gateway.domain.conversation import Conversation, TextPart, Turn
 from gateway.domain.errors import BadRequest
 from gateway.domain.order import Order
-from gateway.domain.output_limit import MOST_TOKENS, STANDARD_FIELDS, OutputLimit, larger, read_limit
+from gateway.domain.output_limit import MOST_CHOICES, MOST_TOKENS, STANDARD_FIELDS, OutputLimit, larger, read_limit
 from gateway.domain.prompt_size import BOUND_BYTES_PER_TOKEN, MESSAGE_TOKENS, InputBound, bound_of, text_count
 from gateway.domain.rawjson import Fields
 from gateway.inbound.api import AttemptPlan, HttpRequest, InboundRequest
 from gateway.inbound.chat.api import (
-    MAX_CHOICES,
-    MAX_OUTPUT,
     ChatCompletions,
     StreamOptions,
     check_model,
@@ -32,16 +30,12 @@ from gateway.inbound.chat.api import (
 )
 from gateway.inbound.chat.conversation import finish_translation
 from gateway.inbound.completions.answers import CompletionRenderer, CompletionsRelay, WholeCompletionRenderer
-from gateway.inbound.json_body import BodyLimits, decode_body, fields_of
+from gateway.inbound.json_body import TOKEN_LIMITS, decode_body, fields_of
 from gateway.inbound.relay import edit_request
 from gateway.inbound.rendering import RenderingAdapter
 from gateway.upstream.adapter import DialectAdapter
 from gateway.upstream.dialects import chat_limit
-
-DEFAULT_OUTPUT = 16
-"""The output limit in tokens of a request without one."""
-LIMITS = BodyLimits(structure=1_000_000, bare=8 << 20)
-"""Prompts may be given as their tokens."""
+from gateway.upstream.openai.completions import DEFAULT_OUTPUT
 
 _CHAT_FIELDS = frozenset(
     {
@@ -87,7 +81,26 @@ class Completions(ChatCompletions):
     selective = True
 
     def parse(self, request: HttpRequest) -> InboundRequest:
-        return parse_completions_request(request.body)
+        fields = fields_of(request.body, TOKEN_LIMITS)
+        completion = decode_body(_FIELDS, request.body, fields)
+        model = check_model(completion.model)
+        if rawjson.is_null(fields.get("prompt")) and not rawjson.is_null(fields.get("messages")):
+            raise missing_input(fields, "prompt")
+        bound = _input_bound(fields)
+        choices = check_range("n", completion.n, MOST_CHOICES) or 1
+        drafts = check_range("best_of", completion.best_of, MOST_CHOICES) or 1
+        return InboundRequest(
+            body=request.body,
+            fields=fields,
+            model=model,
+            stream=bool(completion.stream),
+            include_usage=wants_usage(completion.stream_options, stream=bool(completion.stream)),
+            choices=max(choices, drafts) * text_count(fields.get("prompt")),
+            output_cap=check_range("max_tokens", completion.max_tokens, MOST_TOKENS) or DEFAULT_OUTPUT,
+            input_bound=bound.tokens + MESSAGE_TOKENS,
+            media=bound.media,
+            output_rule=completions_limit,
+        )
 
     def obstacle(self, request: InboundRequest, channel: Channel) -> str:
         field = "" if channel.dialect is Dialect.OPENAI else _field_beyond_chat(request.fields)
@@ -105,30 +118,6 @@ class Completions(ChatCompletions):
 
 
 COMPLETIONS = Completions()
-
-
-def parse_completions_request(body: bytes) -> InboundRequest:
-    """Returns a checked request. Raises BadRequest, whose ``param`` names the field at fault."""
-    fields = fields_of(body, LIMITS)
-    completion = decode_body(_FIELDS, body, fields)
-    model = check_model(completion.model)
-    if rawjson.is_null(fields.get("prompt")) and not rawjson.is_null(fields.get("messages")):
-        raise missing_input(fields, "prompt")
-    bound = _input_bound(fields)
-    choices = check_range("n", completion.n, MAX_CHOICES) or 1
-    drafts = check_range("best_of", completion.best_of, MAX_CHOICES) or 1
-    return InboundRequest(
-        body=body,
-        fields=fields,
-        model=model,
-        stream=bool(completion.stream),
-        include_usage=wants_usage(completion.stream_options, stream=bool(completion.stream)),
-        choices=max(choices, drafts) * text_count(fields.get("prompt")),
-        output_cap=check_range("max_tokens", completion.max_tokens, MAX_OUTPUT) or DEFAULT_OUTPUT,
-        input_bound=bound.tokens + MESSAGE_TOKENS,
-        media=bound.media,
-        output_rule=completions_limit,
-    )
 
 
 def _input_bound(fields: Fields) -> InputBound:

@@ -15,7 +15,7 @@ from gateway.domain.output_limit import STANDARD_FIELDS, OutputLimit
 from gateway.domain.prompt_size import BOUND_BYTES_PER_TOKEN, bound_of, text_count
 from gateway.inbound.api import AttemptPlan, HttpRequest, InboundRequest
 from gateway.inbound.chat.api import ChatCompletions, check_model, check_range, count_sent_tokens, missing_input
-from gateway.inbound.json_body import BodyLimits, decode_body, fields_of
+from gateway.inbound.json_body import TOKEN_LIMITS, decode_body, fields_of
 from gateway.upstream.adapter import Adapter, DialectAdapter
 from gateway.upstream.gemini.embeddings import GeminiEmbeddings
 from gateway.upstream.openai.dialect import OpenAIDialect
@@ -24,8 +24,6 @@ from gateway.upstream.overrides import with_parameters
 
 ANSWER_LIMIT = 256 << 20
 """Size in bytes: 2048 vectors of 3072 numbers are 130 MB of JSON."""
-LIMITS = BodyLimits(structure=1_000_000, bare=8 << 20)
-"""Texts may be sent as their tokens: 300,000 numbers and more in one request."""
 
 REPEATED = ("title", "task_type", "taskType")
 """Fields that a translated request repeats beside each of its texts."""
@@ -58,7 +56,25 @@ class Embeddings(ChatCompletions):
     answer_limit = ANSWER_LIMIT
 
     def parse(self, request: HttpRequest) -> InboundRequest:
-        return parse_embeddings_request(request.body)
+        fields = fields_of(request.body, TOKEN_LIMITS)
+        embedding = decode_body(_FIELDS, request.body, fields)
+        model = check_model(embedding.model)
+        if rawjson.is_null(fields.get("input")):
+            raise missing_input(fields, "input")
+        tokens = count_sent_tokens(fields, "input")
+        check_range("dimensions", embedding.dimensions, 1 << 16)
+        repeated = sum(len(memoryview(fields[name])) for name in REPEATED if name in fields)
+        repeated *= text_count(fields["input"]) if repeated else 0
+        others = [fields[name] for name in fields.keys() - _CHECKED]
+        bound = bound_of([] if tokens else [fields["input"]], (), others, ())
+        return InboundRequest(
+            body=request.body,
+            fields=fields,
+            model=model,
+            input_bound=tokens + bound.tokens - (-repeated // BOUND_BYTES_PER_TOKEN),
+            media=bound.media,
+            output_rule=_no_output,
+        )
 
     def obstacle(self, request: InboundRequest, channel: Channel) -> str:
         if channel.dialect not in _ADAPTERS:
@@ -85,29 +101,6 @@ def _without_chat_parameters(overrides: Overrides) -> Overrides:
         overrides,
         set={name: value for name, value in overrides.set.items() if name not in names},
         default={name: value for name, value in overrides.default.items() if name not in names},
-    )
-
-
-def parse_embeddings_request(body: bytes) -> InboundRequest:
-    """Returns a checked request. Raises BadRequest, whose ``param`` names the field at fault."""
-    fields = fields_of(body, LIMITS)
-    embedding = decode_body(_FIELDS, body, fields)
-    model = check_model(embedding.model)
-    if rawjson.is_null(fields.get("input")):
-        raise missing_input(fields, "input")
-    tokens = count_sent_tokens(fields, "input")
-    check_range("dimensions", embedding.dimensions, 1 << 16)
-    repeated = sum(len(memoryview(fields[name])) for name in REPEATED if name in fields)
-    repeated *= text_count(fields["input"]) if repeated else 0
-    others = [fields[name] for name in fields.keys() - _CHECKED]
-    bound = bound_of([] if tokens else [fields["input"]], (), others, ())
-    return InboundRequest(
-        body=body,
-        fields=fields,
-        model=model,
-        input_bound=tokens + bound.tokens - (-repeated // BOUND_BYTES_PER_TOKEN),
-        media=bound.media,
-        output_rule=_no_output,
     )
 
 

@@ -20,11 +20,11 @@ from gateway.domain.channel import Channel, Dialect, ServedModel
 from gateway.domain.errors import BadRequest, GatewayError, InvalidToken, NotFound, QuotaExceeded, UpstreamError
 from gateway.domain.json_text import read_typed
 from gateway.domain.order import Order
-from gateway.domain.output_limit import OutputLimit, read_limit
+from gateway.domain.output_limit import MOST_TOKENS, OutputLimit, read_limit
 from gateway.domain.prompt_size import MESSAGE_TOKENS, MESSAGES_MARKERS, InputBound, bound_of, tokens_of
 from gateway.domain.rawjson import NULL, Fields
 from gateway.inbound.api import LARGE, AttemptPlan, HttpRequest, InboundApi, InboundRequest
-from gateway.inbound.chat.api import MAX_OUTPUT, check_model, error_object, is_plain, missing_input
+from gateway.inbound.chat.api import check_model, error_object, is_plain, missing_input
 from gateway.inbound.chat.conversation import finish_translation
 from gateway.inbound.json_body import decode_body, fields_of
 from gateway.inbound.messages.conversation import translate_messages
@@ -120,8 +120,8 @@ def parse_messages_request(request: HttpRequest, *, counts: bool = False) -> Inb
 def _check_cap(cap: int | None) -> int:
     if cap is None:
         raise BadRequest("max_tokens: Field required", code="missing_required_parameter", param="max_tokens")
-    if not 0 <= cap <= MAX_OUTPUT:
-        raise BadRequest(f"max_tokens is {cap}; it must be from 0 to {MAX_OUTPUT}", param="max_tokens")
+    if not 0 <= cap <= MOST_TOKENS:
+        raise BadRequest(f"max_tokens is {cap}; it must be from 0 to {MOST_TOKENS}", param="max_tokens")
     return cap
 
 

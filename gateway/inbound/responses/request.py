@@ -17,12 +17,12 @@ from gateway.domain.conversation import Conversation
 from gateway.domain.errors import BadRequest
 from gateway.domain.json_text import read_typed
 from gateway.domain.order import Order
-from gateway.domain.output_limit import OutputLimit, larger, read_limit
+from gateway.domain.output_limit import MOST_TOKENS, OutputLimit, larger, read_limit
 from gateway.domain.prompt_size import MESSAGE_TOKENS, RESPONSES_MARKERS, bound_of, tokens_of
 from gateway.domain.rawjson import NULL, Fields
 from gateway.domain.sse import BOM
 from gateway.inbound.api import HttpRequest, InboundRequest
-from gateway.inbound.chat.api import MAX_MODEL, MAX_OUTPUT, is_plain, missing_input
+from gateway.inbound.chat.api import check_model, check_range, is_plain, missing_input
 from gateway.inbound.json_body import check_text, decode_body, fields_of, unread_names
 from gateway.inbound.relay import forwarded_headers, lower_cap
 from gateway.inbound.responses.items import InputReader
@@ -149,6 +149,7 @@ def parse_responses_request(request: HttpRequest) -> InboundRequest:
     body = request.body.removeprefix(BOM)
     fields = fields_of(body)
     typed = decode_body(_FIELDS, body, fields)
+    model = check_model(typed.model)
     _check(typed, fields)
     compacts = TRIGGER in bytes(typed.input)
     others = [fields[name] for name in fields.keys() - _COUNTED]
@@ -157,7 +158,7 @@ def parse_responses_request(request: HttpRequest) -> InboundRequest:
     return InboundRequest(
         body=body,
         fields=fields,
-        model=typed.model or "",
+        model=model,
         stream=bool(typed.stream),
         output_cap=typed.max_output_tokens,
         plain=is_plain(fields, _CHECKED),
@@ -191,11 +192,6 @@ def _present_fields(fields: Fields, names: tuple[str, ...]) -> list[msgspec.Raw]
 
 
 def _check(params: ResponsesFields, fields: Fields) -> None:
-    if not params.model:
-        msg = "the request has no model; GET /v1/models lists those visible to this token"
-        raise BadRequest(msg, code="missing_required_parameter", param="model")
-    if len(params.model) > MAX_MODEL:
-        raise BadRequest(f"model has {len(params.model)} characters; the limit is {MAX_MODEL}", param="model")
     if rawjson.is_null(params.input):
         if not params.state_field:
             raise missing_input(fields, "input")
@@ -203,10 +199,7 @@ def _check(params: ResponsesFields, fields: Fields) -> None:
         raise BadRequest("input must be a string or an array of items", code="invalid_type", param="input")
     if not (rawjson.is_null(params.instructions) or rawjson.is_list(params.instructions)):
         check_text(params.instructions, "instructions")
-    cap = params.max_output_tokens
-    if cap is not None and not 1 <= cap <= MAX_OUTPUT:
-        msg = f"max_output_tokens is {cap}; it must be from 1 to {MAX_OUTPUT}"
-        raise BadRequest(msg, param="max_output_tokens")
+    check_range("max_output_tokens", params.max_output_tokens, MOST_TOKENS)
     if params.background:
         msg = "background: answers are not kept here to be fetched later; send the request without it"
         raise BadRequest(msg, code="unsupported_parameter", param="background")

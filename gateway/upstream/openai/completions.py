@@ -15,7 +15,7 @@ from gateway.upstream.openai.dialect import PLAIN_HEADERS, STREAM_HEADERS, endpo
 from gateway.upstream.openai.reader import ChatReader
 from gateway.upstream.vendors import Vendor, vendor_of
 
-DEFAULT_MAX_TOKENS = msgspec.Raw(b"16")
+DEFAULT_OUTPUT = 16
 """OpenAI's default for ``max_tokens``, which is sent if the client sends none."""
 
 
@@ -28,7 +28,7 @@ class CompletionsDialect(RequestWriter):
         dropped = tuple(name for name in learned.dropped if fields.pop(name, None) is not None)
         fields["model"] = rawjson.raw(served.upstream_name)
         if rawjson.is_null(fields.get("max_tokens")):
-            fields["max_tokens"] = DEFAULT_MAX_TOKENS
+            fields["max_tokens"] = rawjson.raw(DEFAULT_OUTPUT)
         lowered = limit_output(fields, TokenLimitField.KEEP, learned.max_output)
         if order.stream:
             request_usage(fields, requested=vendor.stream_options and "stream_options" not in learned.dropped)

@@ -6,14 +6,19 @@ from typing import Any
 import pytest
 
 from gateway.domain.errors import BadRequest
-from gateway.inbound.api import InboundRequest
-from gateway.inbound.chat.api import MAX_CHOICES, MAX_MODEL, MAX_OUTPUT, parse_chat_request
+from gateway.domain.output_limit import MOST_CHOICES, MOST_TOKENS
+from gateway.inbound.api import HttpRequest, InboundRequest
+from gateway.inbound.chat.api import CHAT, MAX_MODEL
 
 MESSAGES = [{"role": "user", "content": "hi"}]
 
 
+def parse(body: bytes) -> InboundRequest:
+    return CHAT.parse(HttpRequest(body=body, target="/", headers={}))
+
+
 def ask(**fields: Any) -> InboundRequest:
-    return parse_chat_request(json.dumps({"model": "m", "messages": MESSAGES, **fields}).encode())
+    return parse(json.dumps({"model": "m", "messages": MESSAGES, **fields}).encode())
 
 
 def refusal(**fields: Any) -> tuple[str, str | None]:
@@ -31,7 +36,7 @@ def test_a_small_request_is_read() -> None:
 
 def test_values_stay_as_they_were_sent() -> None:
     body = b'{"model":"m", "messages": [ {"role":"user","content":"\\u0061"} ],"x":{"deep":[1.50,  null]},'
-    fields = parse_chat_request(body + b'"temperature":1e0}').fields
+    fields = parse(body + b'"temperature":1e0}').fields
     assert [bytes(fields[name]) for name in ("messages", "x", "temperature")] == [
         b'[ {"role":"user","content":"\\u0061"} ]',
         b'{"deep":[1.50,  null]}',
@@ -47,7 +52,7 @@ def test_values_stay_as_they_were_sent() -> None:
         ({"max_tokens": 5, "max_completion_tokens": 7}, 7),
         ({"max_tokens": 5, "max_completion_tokens": None}, 5),
         ({"max_tokens": None}, None),
-        ({"max_tokens": MAX_OUTPUT}, MAX_OUTPUT),
+        ({"max_tokens": MOST_TOKENS}, MOST_TOKENS),
     ],
 )
 def test_the_output_limit_has_two_names(fields: dict[str, Any], found: int | None) -> None:
@@ -107,12 +112,12 @@ def test_null_is_the_same_as_absent(name: str) -> None:
         ({"max_tokens": 1.5}, "invalid_type", "max_tokens"),
         ({"max_tokens": True}, "invalid_type", "max_tokens"),
         ({"max_tokens": "5"}, "invalid_type", "max_tokens"),
-        ({"max_tokens": MAX_OUTPUT + 1}, "invalid_value", "max_tokens"),
+        ({"max_tokens": MOST_TOKENS + 1}, "invalid_value", "max_tokens"),
         ({"max_completion_tokens": 0}, "invalid_value", "max_completion_tokens"),
         ({"max_completion_tokens": 9, "max_tokens": -1}, "invalid_value", "max_tokens"),
         ({"n": 0}, "invalid_value", "n"),
         ({"n": -1}, "invalid_value", "n"),
-        ({"n": MAX_CHOICES + 1}, "invalid_value", "n"),
+        ({"n": MOST_CHOICES + 1}, "invalid_value", "n"),
         ({"n": 1000}, "invalid_value", "n"),
         ({"n": "1"}, "invalid_type", "n"),
         ({"temperature": "hot"}, "invalid_type", "temperature"),
@@ -129,11 +134,11 @@ def test_a_bad_field_is_named(fields: dict[str, Any], code: str, param: str) -> 
 @pytest.mark.parametrize(("missing", "param"), [(b'{"messages":[]}', "model"), (b'{"model":"m"}', "messages")])
 def test_a_missing_field_is_named(missing: bytes, param: str) -> None:
     with pytest.raises(BadRequest, match=param) as caught:
-        parse_chat_request(missing)
+        parse(missing)
     assert (caught.value.code, caught.value.param) == ("missing_required_parameter", param)
 
 
-@pytest.mark.parametrize("n", [1, MAX_CHOICES])
+@pytest.mark.parametrize("n", [1, MOST_CHOICES])
 def test_choices_may_be_several(n: int) -> None:
     assert ask(n=n).choices == n
 
@@ -189,5 +194,5 @@ def test_the_input_is_bounded_by_a_third_of_its_bytes() -> None:
 )
 def test_a_refusal_says_what_is_wanted_at_that_very_place(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(BadRequest) as caught:
-        parse_chat_request(json.dumps({"model": "m", "messages": [{"role": "user"}]} | fields).encode())
+        parse(json.dumps({"model": "m", "messages": [{"role": "user"}]} | fields).encode())
     assert caught.value.message == message

@@ -8,8 +8,9 @@ import pytest
 from gateway.domain.channel import ServedModel
 from gateway.domain.errors import BadRequest
 from gateway.domain.usage import Usage, UsageSource
+from gateway.inbound.api import HttpRequest
 from gateway.inbound.completions.answers import CompletionsRelay
-from gateway.inbound.completions.api import parse_completions_request
+from gateway.inbound.completions.api import COMPLETIONS
 from tests.upstream.makers import channel, order
 
 SERVED = ServedModel(name="m")
@@ -27,7 +28,8 @@ STREAM = b"".join(
 
 
 def parsed(**fields: Any) -> Any:
-    return parse_completions_request(json.dumps({"model": "m", "prompt": "p", **fields}).encode())
+    body = json.dumps({"model": "m", "prompt": "p", **fields}).encode()
+    return COMPLETIONS.parse(HttpRequest(body=body, target="/", headers={}))
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,14 @@ import pytest
 from gateway.domain.errors import BadRequest
 from gateway.domain.prompt_size import prompt_tokens
 from gateway.inbound.api import HttpRequest, parse_large
-from gateway.inbound.embeddings.api import EMBEDDINGS, parse_embeddings_request
+from gateway.inbound.embeddings.api import EMBEDDINGS
 
 LONG = "word " * 100_000
 
 
 def parsed(**fields: Any) -> Any:
-    return parse_embeddings_request(json.dumps({"model": "e", **fields}).encode())
+    body = json.dumps({"model": "e", **fields}).encode()
+    return EMBEDDINGS.parse(HttpRequest(body=body, target="/", headers={}))
 
 
 @pytest.mark.parametrize(
