@@ -11,15 +11,7 @@ from typing import Any
 import msgspec
 
 from gateway.domain import rawjson
-from gateway.domain.answer import (
-    AnswerEvent,
-    BlockEnded,
-    BlockKind,
-    Medium,
-    ReasoningPiece,
-    RefusalPiece,
-    TextPiece,
-)
+from gateway.domain.answer import AnswerEvent, BlockEnded, BlockKind, Medium, ReasoningPiece, RefusalPiece, TextPiece
 from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.failure import Failure
 from gateway.domain.order import LearnedRefusals, Order, PreparedRequest

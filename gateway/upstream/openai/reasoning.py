@@ -13,13 +13,7 @@ from contextlib import suppress
 import msgspec
 
 from gateway.domain import rawjson
-from gateway.domain.answer import (
-    AnswerEvent,
-    AnswerFinished,
-    ArgumentsPiece,
-    ReasoningPiece,
-    ToolCallBegan,
-)
+from gateway.domain.answer import AnswerEvent, AnswerFinished, ArgumentsPiece, ReasoningPiece, ToolCallBegan
 from gateway.domain.channel import Channel
 from gateway.domain.order import Order
 from gateway.domain.rawjson import Fields
