@@ -129,26 +129,9 @@ class AttemptPlan(msgspec.Struct, frozen=True, gc=False):
     """Returns the order for a second call of the same channel after a failure; None if it would not help."""
 
 
-def _lower_limit(request: InboundRequest, names: tuple[str, ...], limit: int) -> InboundRequest | None:
-    """Returns the request with this limit in place of higher ones under these names; None if it cannot be lowered.
-
-    A thinking budget in Anthropic's words becomes so low that an answer fits beside it.
-    """
-    fields = {name: rawjson.raw(limit) for name in names if _is_above(request.fields.get(name), limit)}
-    thinking = rawjson.maybe(request.fields.get("thinking"))
-    if isinstance(thinking, dict) and _is_above(thinking.get("budget_tokens"), limit - LEAST_OUTPUT):
-        if limit - LEAST_OUTPUT < 1024:  # the least that the API takes
-            return None
-        fields["thinking"] = rawjson.raw({**thinking, "budget_tokens": limit - LEAST_OUTPUT})
-    if not fields:
-        return None
-    changed: Fields = {**request.fields, **fields}
-    return msgspec.structs.replace(request, fields=changed, body=b"", output_cap=limit, lowered_cap=limit)
-
-
 def _is_above(value: Any, limit: int) -> bool:
     """Returns whether a value, raw or decoded, is an integer above the limit."""
-    number = rawjson.maybe(value) if isinstance(value, msgspec.Raw) else value
+    number = rawjson.at(value)
     return type(number) is int and number > limit
 
 
@@ -201,8 +184,20 @@ class InboundApi(Protocol):
         return prompt_tokens(request.fields) if request.input_estimate is None else request.input_estimate
 
     def with_limit(self, request: InboundRequest, limit: int) -> InboundRequest | None:
-        """Returns the request with this lower output limit of each choice; None if it cannot have one."""
-        return _lower_limit(request, self.caps, limit)
+        """Returns the request with this lower output limit of each choice; None if it cannot have one.
+
+        A thinking budget in Anthropic's words becomes so low that an answer fits beside it.
+        """
+        fields = {name: rawjson.raw(limit) for name in self.caps if _is_above(request.fields.get(name), limit)}
+        thinking = rawjson.maybe(request.fields.get("thinking"))
+        if _is_above(rawjson.at(thinking, "budget_tokens"), limit - LEAST_OUTPUT):
+            if limit - LEAST_OUTPUT < 1024:  # the least that the API takes
+                return None
+            fields["thinking"] = rawjson.raw({**thinking, "budget_tokens": limit - LEAST_OUTPUT})
+        if not fields:
+            return None
+        changed: Fields = {**request.fields, **fields}
+        return msgspec.structs.replace(request, fields=changed, body=b"", output_cap=limit, lowered_cap=limit)
 
     def order(self, request: InboundRequest, call: CallId, ts: Millis) -> Order:
         """Returns the request with which every attempt begins, in the words of the API."""

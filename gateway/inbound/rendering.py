@@ -14,15 +14,7 @@ from itertools import chain
 import msgspec
 
 from gateway.domain import rawjson
-from gateway.domain.answer import (
-    AnswerEvent,
-    AnswerPart,
-    Medium,
-    ReasoningPiece,
-    TextPiece,
-    ToolCallBegan,
-    UsageSeen,
-)
+from gateway.domain.answer import AnswerEvent, AnswerPart, Medium, ReasoningPiece, TextPiece, ToolCallBegan, UsageSeen
 from gateway.domain.channel import Channel
 from gateway.domain.failure import AttemptFailed, Failure
 from gateway.domain.json_text import refuse_many_elements

@@ -112,14 +112,14 @@ class Upstreams:
         with self.redaction.errors_of(channel):
             base = channel.base_url.rstrip("/").removesuffix("/chat/completions")
             try:
-                return base, await self._fetch_models_at(base, channel)
+                return base, await self._fetch_models(msgspec.structs.replace(channel, base_url=base))
             except AttemptFailed as error:
                 if error.kind in _SAME_AT_ANY_ROOT or not channel.dialect.info.root_may_vary:
                     raise
                 base_error = error
             other = base.removesuffix("/v1") if base.endswith("/v1") else base + "/v1"
             try:
-                return other, await self._fetch_models_at(other, channel)
+                return other, await self._fetch_models(msgspec.structs.replace(channel, base_url=other))
             except AttemptFailed as error:
                 if error.kind is FailureKind.AUTH:  # a server refuses keys only where it has something
                     raise
@@ -170,7 +170,9 @@ class Upstreams:
             request = dialect.models_request(channel, page.after) if page.after else None
         self.unnamed[channel.id] = unnamed_count
         if unnamed_count:
-            _log_unnamed_models(channel, unnamed_count)
+            models_have = "model has" if unnamed_count == 1 else "models have"
+            reason = "no name, or one that is too long or has control characters"
+            _log.warning("channel '%s': %d %s %s; left out", plain(channel.name), unnamed_count, models_have, reason)
         return self.redaction.models(models.values(), channel)
 
     async def _fetch_page(self, channel: Channel, request: PreparedRequest) -> ModelPage:
@@ -185,9 +187,6 @@ class Upstreams:
         if page is None:
             raise AttemptFailed(failures.bad_response(channel, "its list of models cannot be read"))
         return page
-
-    async def _fetch_models_at(self, base_url: str, channel: Channel) -> list[ServedModel]:
-        return await self._fetch_models(msgspec.structs.replace(channel, base_url=base_url))
 
     def _pool_for(self, channel: Channel) -> Pool:
         """Returns the pool for a channel as it is now, a new one if there is none."""
@@ -209,9 +208,3 @@ class Upstreams:
         self._retired = [pool for pool in self._retired if pool.busy]
         for pool in idle:
             await pool.close()
-
-
-def _log_unnamed_models(channel: Channel, count: int) -> None:
-    models = "model has" if count == 1 else "models have"
-    reason = "no name, or one that is too long or has control characters"
-    _log.warning("channel '%s': %d %s %s; left out", plain(channel.name), count, models, reason)

@@ -253,8 +253,7 @@ def _with_own_tools(order: Order, overrides: Overrides) -> Order:
 def translate_chat(order: Order) -> Order:
     """Returns the order with its messages and tools as a conversation. Raises BadRequest."""
     fields = {name: raw for name, raw in order.fields.items() if name != "messages" and name not in TOOL_FIELDS}
-    reader = _MessageReader()
-    raw_messages = order.fields["messages"]
+    reader, raw_messages = _MessageReader(), order.fields["messages"]
     messages = read_typed(_MESSAGES, raw_messages, "messages")
     for number, message in enumerate(messages):
         reader.read(message, f"messages[{number}]")
@@ -348,8 +347,7 @@ class _MessageReader:
 
 
 def _is_thinking_block(block: msgspec.Raw) -> bool:
-    value = rawjson.maybe(block)
-    return isinstance(value, dict) and value.get("type") in ("thinking", "redacted_thinking")
+    return rawjson.at(block, "type") in ("thinking", "redacted_thinking")
 
 
 def _read_content(content: msgspec.Raw, cache: msgspec.Raw, where: str) -> list[_ContentPart]:

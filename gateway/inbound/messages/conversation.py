@@ -90,18 +90,18 @@ def translate_messages(order: Order) -> tuple[Order, MessageStyle]:
     messages = read_typed(_MESSAGES, request["messages"], "messages")
     for position, message in enumerate(messages):
         reader.read(message, f"messages.{position}")
-    parameters = translate_parameters(request)
+    parameters, param_names, dropped = translate_parameters(request)
     tools = read_tools({**request, "tools": changed_tools(request.get("tools", NULL), reader.tool_changes)})
     unread = [name for name, raw in request.items() if name not in _READ_FIELDS and not is_nothing(raw)]
     conversation = Conversation(
         turns=reader.transcript.turns,
         tools=tools.offers,
         choice=tools.choice,
-        param_names=parameters.names,
-        extras=(*tools.dropped, *parameters.dropped, *reader.lost, *unread),
+        param_names=param_names,
+        extras=(*tools.dropped, *dropped, *reader.lost, *unread),
         marks=reader.transcript.marks,
     )
-    fields = {"model": request["model"], **parameters.fields}
+    fields = {"model": request["model"], **parameters}
     if tools.single:
         fields["parallel_tool_calls"] = msgspec.Raw(b"false")
     if order.stream:

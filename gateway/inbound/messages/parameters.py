@@ -39,19 +39,11 @@ _LIST = msgspec.json.Decoder(list[msgspec.Raw])
 _TIERS = {"auto": "auto", "standard_only": "default"}
 
 
-class TranslatedParameters(msgspec.Struct):
-    """The parameters of a request, translated."""
+def translate_parameters(request: Fields) -> tuple[Fields, dict[str, str], list[str]]:
+    """Returns the parameters by the names of chat completions, the client's names by these, and those of what is lost.
 
-    fields: Fields
-    """Their values, by the names of chat completions."""
-    names: dict[str, str]
-    """The client's names, by those of chat completions."""
-    dropped: list[str]
-    """The client's names of what is lost."""
-
-
-def translate_parameters(request: Fields) -> TranslatedParameters:
-    """Returns the parameters in the words of chat completions. Raises BadRequest."""
+    Raises BadRequest.
+    """
     fields: Fields = {"max_completion_tokens": rawjson.raw(max(1, rawjson.value(request["max_tokens"])))}
     for name in ("temperature", "top_p", "top_k"):
         if not rawjson.is_null(request.get(name)):
@@ -68,9 +60,8 @@ def translate_parameters(request: Fields) -> TranslatedParameters:
         form = {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}}
         fields["response_format"] = rawjson.raw(form)
     dropped = [name for holder, members in _READ_MEMBERS.items() for name in unread_names(request, holder, members)]
-    parameters = TranslatedParameters(fields, names, dropped)
-    _add_account(request, parameters)
-    return parameters
+    _add_account(request, fields, dropped)
+    return fields, names, dropped
 
 
 def _effort(request: Fields) -> str | None:
@@ -93,16 +84,16 @@ def _schema(request: Fields) -> Any:
     return rawjson.at(form, "schema") if rawjson.at(form, "type") == "json_schema" else None
 
 
-def _add_account(request: Fields, parameters: TranslatedParameters) -> None:
+def _add_account(request: Fields, fields: Fields, dropped: list[str]) -> None:
     """Add the user's name, as a digest, and the service tier."""
     metadata = rawjson.maybe(request.get("metadata"))
     if user := rawjson.text_at(metadata, "user_id"):  # it may contain ids of devices, and is too long there
         digest = hashlib.sha256(user.encode("utf-8", "replace")).hexdigest()[:32]
-        parameters.fields["safety_identifier"] = rawjson.raw(digest)
+        fields["safety_identifier"] = rawjson.raw(digest)
     if metadata and not (isinstance(metadata, dict) and metadata.keys() <= {"user_id"}):
-        parameters.dropped.append("metadata")
+        dropped.append("metadata")
     tier = rawjson.maybe(request.get("service_tier"))
     if isinstance(tier, str) and tier in _TIERS:
-        parameters.fields["service_tier"] = rawjson.raw(_TIERS[tier])
+        fields["service_tier"] = rawjson.raw(_TIERS[tier])
     elif tier:
-        parameters.dropped.append("service_tier")
+        dropped.append("service_tier")

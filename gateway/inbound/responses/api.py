@@ -114,8 +114,7 @@ class Responses(InboundApi):
 
     def error_body(self, error: GatewayError, call: str) -> bytes:
         if isinstance(error, UpstreamError) and error.verbatim:
-            value = rawjson.maybe(error.verbatim.encode("utf-8", "surrogatepass"))
-            response = value.get("response") if isinstance(value, dict) else None
+            response = rawjson.at(rawjson.maybe(error.verbatim.encode("utf-8", "surrogatepass")), "response")
             if not isinstance(response, dict):
                 return error.verbatim.encode("utf-8", "replace")
             if response.get("error"):

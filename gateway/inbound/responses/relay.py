@@ -21,14 +21,7 @@ from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.domain.rawjson import NULL
 from gateway.domain.sse import BLANK, is_stream, parse
 from gateway.domain.usage import NOTHING
-from gateway.inbound.relay import (
-    NativeStream,
-    edit_request,
-    lower_cap,
-    native_body,
-    native_failure,
-    native_headers,
-)
+from gateway.inbound.relay import NativeStream, edit_request, lower_cap, native_body, native_failure, native_headers
 from gateway.inbound.responses.reader import ResponsesReader
 from gateway.inbound.responses.summary import COMPACTIONS, summary_in
 from gateway.upstream.adapter import RequestWriter, WholeAnswer, whole_answer
@@ -201,8 +194,7 @@ def _failing_attempt(channel: Channel) -> Iterator[None]:
 
 def is_failed_event(data: str) -> bool:
     """Returns whether this is the JSON of the event that ends a failed response."""
-    value = rawjson.maybe(data.encode("utf-8", "surrogatepass"))
-    return isinstance(value, dict) and value.get("type") == "response.failed"
+    return rawjson.text_at(rawjson.maybe(data.encode("utf-8", "surrogatepass")), "type") == "response.failed"
 
 
 class ResponsesStream(NativeStream):

@@ -132,8 +132,7 @@ def warm_up(body: bytes, repeats: Mapping[str, msgspec.Raw], call: CallId, ts: M
 def error_frame(status: int, headers: Mapping[str, str], body: bytes, stream_id: str) -> bytes:
     """Returns the frame of an error that is sent instead of an answer; ``body`` is that over HTTP."""
     stream = {"stream_id": stream_id} if stream_id else {}
-    value = rawjson.maybe(body)
-    error = value.get("error") if isinstance(value, dict) else None
+    error = rawjson.at(rawjson.maybe(body), "error")
     if not isinstance(error, dict):
         error = {"type": "upstream_error", "code": None, "message": body.decode("utf-8", "replace"), "param": None}
     return rawjson.encode({"type": "error", **stream, "status": status, "error": error, "headers": headers})
@@ -156,8 +155,7 @@ class TurnEvents:
 
     def interrupt(self, response: str) -> bool:
         """Turn the failure that follows into the end of this response. Returns False if another response runs."""
-        created = rawjson.maybe(self._created)
-        self._interrupted = isinstance(created, dict) and created["response"].get("id") == response
+        self._interrupted = rawjson.at(rawjson.maybe(self._created), "response", "id") == response
         return self._interrupted
 
     def feed(self, data: bytes) -> bytes:

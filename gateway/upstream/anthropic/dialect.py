@@ -140,15 +140,15 @@ def _body(parameters: Parameters, row: AnthropicModel, max_thinking: int, recall
     _refuse_inexpressible(parameters)
     dialogue = Dialogue(conversation.turns, recall, system_inside=row.system_inside)
     bound = dialogue.thoughtless or (conversation.choice.forced and bool(conversation.allowed_tools))
-    requested = _take_thinking(parameters)
-    thinking = plan_thinking(requested.effort, row, max_thinking, bound=bound)
+    effort, effort_name, own_thinking = _take_thinking(parameters)
+    thinking = plan_thinking(effort, row, max_thinking, bound=bound)
     body: dict[str, Any] = {"system": dialogue.system, "messages": dialogue.messages, **(thinking or {})}
     body |= _tools_and_format(parameters, row, body)
     body["stop_sequences"] = parameters.take_stops(str.strip)  # blank ones are refused
     if thinking is None:
-        parameters.drop(requested.source)
+        parameters.drop(effort_name)
     parameters.drop(*conversation.dropped_reasoning(lambda thought: bool(thought.signed) or thought.empty))
-    _add_own_fields(parameters, body, requested.own_field)
+    _add_own_fields(parameters, body, own_thinking)
     body |= _sampling(parameters, row, thinking=_thinks(body)) | _user_and_tier(parameters)
     return {name: value for name, value in body.items() if value is not None and value != []}
 
@@ -211,26 +211,16 @@ def _effort_word(effort: str, row: AnthropicModel) -> str:
     return weaker[-1] if weaker else row.efforts[0]
 
 
-class _RequestedThinking(msgspec.Struct, frozen=True):
-    """What a request says of thinking."""
-
-    effort: str | None
-    source: str
-    """The parameter that the effort is from."""
-    own_field: msgspec.Raw
-    """The field ``thinking`` in Anthropic's form, or null."""
-
-
-def _take_thinking(parameters: Parameters) -> _RequestedThinking:
-    """Returns what the request says of thinking.
+def _take_thinking(parameters: Parameters) -> tuple[str | None, str, msgspec.Raw]:
+    """Returns the effort, the parameter that it is from, and the field ``thinking`` in Anthropic's form, or null.
 
     DeepSeek, Zhipu and Moonshot have the field ``thinking`` too, but without the budget that Anthropic requires.
     """
     effort, own = parameters.take("reasoning_effort", str), parameters.take_raw("thinking")
     thinking = rawjson.maybe(own)
     if rawjson.at(thinking, "type") == "enabled" and "budget_tokens" not in thinking:
-        return _RequestedThinking(effort or "medium", "reasoning_effort" if effort else "thinking", rawjson.NULL)
-    return _RequestedThinking(effort, "reasoning_effort", own)
+        return effort or "medium", "reasoning_effort" if effort else "thinking", rawjson.NULL
+    return effort, "reasoning_effort", own
 
 
 def _thinks(body: dict[str, Any]) -> bool:

@@ -237,9 +237,9 @@ def _with_json_tool(choice: dict[str, Any] | None) -> dict[str, Any]:
 
 def answers_by_tool(order: Order) -> bool:
     """Returns whether a call of ``json_response`` in the answer is the answer itself."""
-    form = rawjson.maybe(order.fields.get("response_format"))
+    form = rawjson.text_at(order.fields.get("response_format"), "type")
     is_clients_tool = any(tool.name == JSON_TOOL for tool in conversation_of(order).tools)
-    return isinstance(form, dict) and form.get("type") in JSON_FORMATS and not is_clients_tool
+    return form in JSON_FORMATS and not is_clients_tool
 
 
 def _tool(offer: ToolOffer, row: AnthropicModel) -> dict[str, Any]:

@@ -103,9 +103,8 @@ def _scale(vector: msgspec.Raw, order: Order) -> msgspec.Raw:
 
 def _usage_fields(answers: list[Fields]) -> Fields:
     """Returns the ``usage`` of all answers together; empty unless each of them reports it."""
-    counts = [rawjson.maybe(answer.get("usageMetadata")) for answer in answers]
-    prompt_counts = [count.get("promptTokenCount") for count in counts if isinstance(count, dict)]
-    tokens = [number for number in prompt_counts if type(number) is int]
+    counts = [rawjson.at(answer.get("usageMetadata"), "promptTokenCount") for answer in answers]
+    tokens = [count for count in counts if type(count) is int]
     if len(tokens) < len(answers):
         return {}
     return {"usage": rawjson.raw({"prompt_tokens": sum(tokens), "total_tokens": sum(tokens)})}

@@ -52,14 +52,9 @@ class GeminiModel(msgspec.Struct, frozen=True, kw_only=True):
 
 def _older(*patterns: str, **facts: Any) -> GeminiModel:
     """Returns models that accept sampling parameters and penalties, sign nothing, and want media beside results."""
-    known: dict[str, Any] = {
-        "sampling": True,
-        "penalties": True,
-        "logprobs": True,
-        "signatures": False,
-        "media_results": False,
-    }
-    return GeminiModel(patterns=patterns, **known | {"thinking": GeminiThinking.BUDGET} | facts)
+    accepted = dict.fromkeys(("sampling", "penalties", "logprobs"), True)
+    known: dict[str, Any] = {"thinking": GeminiThinking.BUDGET, **accepted, "signatures": False, "media_results": False}
+    return GeminiModel(patterns=patterns, **known | facts)
 
 
 ROWS = (

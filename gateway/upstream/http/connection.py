@@ -155,15 +155,13 @@ class UpstreamConnection(asyncio.BufferedProtocol):
             self._transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """See asyncio."""
         self._transport = cast("asyncio.Transport", transport)
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """See asyncio."""
         return self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        """See asyncio. Unexpected bytes close the connection."""
+        """Unexpected bytes close the connection."""
         answer = self._answer
         if answer is None:
             self.abort()
@@ -183,12 +181,12 @@ class UpstreamConnection(asyncio.BufferedProtocol):
             self._transport.pause_reading()
 
     def eof_received(self) -> bool:
-        """See asyncio. An upstream that has closed its side does not take the rest of a request either."""
+        """An upstream that has closed its side does not take the rest of a request either."""
         self.abort()
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """See asyncio. A body of unknown length ends with its connection; any other one is incomplete."""
+        """A body of unknown length ends with its connection; any other one is incomplete."""
         self._transport, self._unsent = None, b""
         answer, self._answer = self._answer, None
         if answer is not None:
@@ -204,11 +202,9 @@ class UpstreamConnection(asyncio.BufferedProtocol):
         self._on_lost(self)
 
     def pause_writing(self) -> None:
-        """See asyncio."""
         self._writing_paused = True
 
     def resume_writing(self) -> None:
-        """See asyncio."""
         self._writing_paused = False
         if not self._piece_scheduled:
             self._write_piece()

@@ -115,9 +115,7 @@ def media_in(message: Fields, choice: int) -> Iterator[AnswerPart]:
     for image in rawjson.list_at(message.get("images")):
         if url := _image_url(image):
             yield image_at(url, choice)
-    audio = rawjson.maybe(message.get("audio"))
-    transcript = audio.get("transcript") if isinstance(audio, dict) else None
-    if isinstance(transcript, str) and transcript:
+    if transcript := rawjson.text_at(message.get("audio"), "transcript"):
         yield TextPiece(rawjson.encode(transcript), b"", choice)
 
 
