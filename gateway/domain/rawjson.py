@@ -81,6 +81,14 @@ def objects(data: bytes | msgspec.Raw) -> list[Fields]:
         return [fields(item) for item in items(data)]
 
 
+def maybe_objects(data: bytes | msgspec.Raw | None) -> list[Fields] | None:
+    """Returns what ``objects`` does, or None if the bytes are not an array of objects."""
+    try:
+        return None if data is None else objects(data)
+    except ValueError:
+        return None
+
+
 def text(data: bytes | msgspec.Raw) -> str:
     """Returns a string. Raises ValueError if the bytes are not a JSON string."""
     try:

@@ -103,11 +103,7 @@ class InboundRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     @property
     def conversation(self) -> Fields:
         """Returns the turns of the conversation, where a chat completion request has them."""
-        return (
-            self.fields
-            if self.conversation_field == "messages"
-            else {"messages": self.fields.get(self.conversation_field, _NO_TURNS)}
-        )
+        return {"messages": self.fields.get(self.conversation_field, _NO_TURNS)}
 
 
 def never_repaired(_: Failure) -> Order | None:
@@ -139,9 +135,9 @@ class InboundApi(Protocol):
     """One API. Members with a default are the same for most APIs; a class that derives from this has them."""
 
     name: str
-    stream_type: str
+    stream_type: str = "text/event-stream; charset=utf-8"
     """The Content-Type of a streamed answer."""
-    keep_alive: bytes
+    keep_alive: bytes = b": keep-alive\n\n"
     """What shows a client that its stream is alive; empty if the API has nothing for it."""
     id_headers: tuple[str, ...] = ("x-request-id",)
     """The response headers with the call's id."""

@@ -172,16 +172,10 @@ class NativeReader(AnswerFacts, Protocol):
     """Set when an event reports one; the event does not go to the client."""
 
     def take_pieces(self, events: bytes, start: int) -> tuple[int, int]:
-        """Returns how many events from ``start`` on are pieces of the answer in the usual form, and where they end.
-
-        They pass unchanged. There may be more: the next call goes on from their end.
-        """
+        """Returns how many events from ``start`` on are usual pieces, which pass unchanged, and where they end."""
 
     def take(self, event: SSEEvent) -> bytes | None:
-        """Returns what the client gets instead of an event; None if the event passes unchanged.
-
-        After the terminal event ``done`` is true. Raises ValueError if the event is invalid.
-        """
+        """Returns what the client gets instead of an event; None if it passes unchanged. Raises ValueError."""
 
     def cut_short(self) -> bytes:
         """Returns the events that end the answer here as at its length limit, without the terminal one."""

@@ -315,10 +315,7 @@ class Reply(Protocol):
     """The headers, by lower-case names."""
 
     async def read(self, limit: int, memory: Memory) -> bytes:
-        """Returns the whole body, decompressed, at most ``limit`` bytes. ``memory`` counts them as they arrive.
-
-        Raises AttemptFailed, and AnswerMemoryFull.
-        """
+        """Returns the whole body, decompressed, at most ``limit`` bytes. Raises AttemptFailed, and AnswerMemoryFull."""
 
     def chunks(self, progress: StreamProgress) -> AsyncIterator[bytes]:
         """Yields the body in pieces as they arrive, decompressed.

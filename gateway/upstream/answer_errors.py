@@ -53,10 +53,8 @@ _STATUSES = {name: status for status, names in _TYPES.items() for name in names.
 
 
 def failure_in(channel: Channel, body: Mapping[str, msgspec.Raw], *, event: bytes = b"") -> Failure | None:
-    """Returns the failure that an object of an answer reports (a whole body, a chunk, an event); None if it reports
-    none.
-
-    ``event`` is the event's name. Everything in an event called ``error`` is an error.
+    """Returns the failure that a body, chunk or event reports; None without one. ``event`` is the event's name:
+    everything in an event called ``error`` is an error.
     """
     error = _error_in(body, event)
     return None if error is None else _classify(channel, error)

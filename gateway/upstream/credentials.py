@@ -21,10 +21,7 @@ _FORBIDDEN = frozenset(
 
 
 def headers_of(channel: Channel, environ: Mapping[str, str]) -> dict[str, str]:
-    """Returns a channel's request headers.
-
-    Raises AttemptFailed (``unset`` or ``auth``, not sent) if a variable is not set, or a value cannot be sent.
-    """
+    """Returns a channel's headers. Raises AttemptFailed (``unset`` or ``auth``, not sent) if one cannot be sent."""
     headers = {"User-Agent": f"tollkeeper/{__version__}"}
     for name, value in channel.headers.items():
         if name.lower() not in _FORBIDDEN:

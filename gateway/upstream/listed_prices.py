@@ -8,9 +8,8 @@ cannot be read, the multiplier applies all day, so that no call costs more than 
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
-from functools import partial
 from typing import Any
 
 import msgspec
@@ -123,7 +122,7 @@ def _price_with(pricing: Mapping[str, Any], names: Sequence[str], unit: Unit) ->
         extras={name: nanos for name, nanos in extras.items() if nanos},
         tiers=tuple(_tiers(pricing, names, rates, unit)),
     )
-    return _with_rules(price, pricing, partial(_rates, names=names, unit=unit))
+    return _with_rules(price, pricing, names, unit)
 
 
 def _rates(holder: Mapping[str, Any], names: Sequence[str], unit: Unit) -> list[Nanos | None]:
@@ -163,10 +162,7 @@ def _unit_of(pricing: Mapping[str, Any], default: Unit, dollars: Sequence[Decima
 
 
 def _tiers(pricing: Mapping[str, Any], names: Sequence[str], base: Sequence[Nanos | None], unit: Unit) -> list[Tier]:
-    """Returns the prices of longer inputs, from OpenRouter's ``overrides`` or Vercel's list of steps for each rate.
-
-    A rate that a step does not have is that of the step before.
-    """
+    """Returns the prices of longer inputs, by OpenRouter or Vercel. A missing rate is that of the step before."""
     steps: dict[int, list[Nanos | None]] = {}
     for override in list_at(pricing, "overrides"):
         start = _start(override, _MIN_TOKENS)
@@ -221,12 +217,8 @@ def _nanos(dollars: Decimal | None, unit: Unit) -> Nanos | None:
     return Nanos(int((dollars * unit * DOLLAR).to_integral_value()))
 
 
-RatesReader = Callable[[Mapping[str, Any]], Sequence[Nanos | None]]
-"""Returns the rates of input, output, cached input and cache writes in an object."""
-
-
-def _with_rules(price: Price, pricing: Mapping[str, Any], read_rates: RatesReader) -> Price:
-    price = msgspec.structs.replace(price, rules=tuple(_tier_rules(price, pricing.get("service_tiers"), read_rates)))
+def _with_rules(price: Price, pricing: Mapping[str, Any], names: Sequence[str], unit: Unit) -> Price:
+    price = msgspec.structs.replace(price, rules=tuple(_tier_rules(price, pricing.get("service_tiers"), names, unit)))
     peak = pricing.get("peak_pricing")
     if not isinstance(peak, dict) or (factor := _factor(peak)) is None:
         return price
@@ -240,7 +232,7 @@ def _with_rules(price: Price, pricing: Mapping[str, Any], read_rates: RatesReade
     return msgspec.structs.replace(price, rules=(*price.rules, *peak_rules))
 
 
-def _tier_rules(price: Price, tiers: object, read_rates: RatesReader) -> Iterator[PriceRule]:
+def _tier_rules(price: Price, tiers: object, names: Sequence[str], unit: Unit) -> Iterator[PriceRule]:
     """Yields a rule for each service tier with a multiplier, or with rates of its own."""
     for name, holder in tiers.items() if isinstance(tiers, dict) else ():
         variant = named_variant(name)
@@ -248,7 +240,7 @@ def _tier_rules(price: Price, tiers: object, read_rates: RatesReader) -> Iterato
             continue
         if (factor := _factor(holder)) is not None:
             yield as_rule(multiply(price, factor), variant=variant)
-        elif (tier_price := _with_rates(price, read_rates(holder))) is not None:
+        elif (tier_price := _with_rates(price, _rates(holder, names, unit))) is not None:
             yield as_rule(tier_price, variant=variant)
 
 

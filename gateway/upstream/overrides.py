@@ -60,9 +60,8 @@ def _messages_with_system(messages: msgspec.Raw, overrides: Overrides) -> msgspe
 
     It is put into the client's first system message, because many upstreams accept only one.
     """
-    try:
-        turns = rawjson.objects(messages)
-    except ValueError:  # not a list of objects: the upstream will reject it
+    turns = rawjson.maybe_objects(messages)
+    if turns is None:  # the upstream will reject it
         return messages
     if overrides.replace_system:
         turns = [turn for turn in turns if not _is_system(turn)]

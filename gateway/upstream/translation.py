@@ -162,10 +162,7 @@ def check_address(media: MediaPart) -> None:
 
 
 def read_caps(fields: Mapping[str, msgspec.Raw]) -> tuple[int | None, int]:
-    """Returns the output limit and the number of choices in a request's top level.
-
-    If one has the wrong type, it returns no limit and one choice, because such a request is refused.
-    """
+    """Returns the output limit and the number of choices; None and 1 if a type is wrong, because that is refused."""
     new, old, choices = (rawjson.maybe(fields.get(name)) for name in ("max_completion_tokens", "max_tokens", "n"))
     if any(value is not None and type(value) is not int for value in (new, old, choices)):
         return None, 1

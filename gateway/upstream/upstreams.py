@@ -141,10 +141,7 @@ class Upstreams:
 
     @contextmanager
     def _memory_for(self, channel: Channel, reply: Reply, what: str) -> Iterator[Memory]:
-        """Yields memory for the body of a reply, and ends the reply after the block.
-
-        ``what`` is the body in the message of the AttemptFailed that is raised if there is too little memory.
-        """
+        """Yields memory for a reply's body, and ends the reply. ``what`` is named if there is too little memory."""
         try:
             with self.share() as memory:
                 yield memory

@@ -237,7 +237,8 @@ class UsageReports:
         if "service_tier" in chunk:
             self._variant = named_variant(rawjson.maybe(chunk["service_tier"]))
         if report is not None:
-            self._add_report(report, per_choice="timings" in chunk and self._has_choices())
+            choices = rawjson.maybe(self._request.get("n")) if "timings" in chunk else None
+            self._add_report(report, per_choice=isinstance(choices, int) and choices > 1)
             self.final = final
         if "timings" in chunk and isinstance(timings := rawjson.maybe(chunk["timings"]), dict):
             self._timings = read_report(timings)
@@ -287,11 +288,6 @@ class UsageReports:
         merged, decreased = merge(without_newly_cached(earlier, later), later, may_decrease=may_decrease)
         self.suspect = self.suspect or decreased
         return merged
-
-    def _has_choices(self) -> bool:
-        """Returns whether the request is for several choices."""
-        choices = rawjson.maybe(self._request.get("n"))
-        return isinstance(choices, int) and choices > 1
 
     def _limits(self) -> UsageLimits:
         """Returns the limits of the request, whose bytes bound its tokens. The allowance on top is for media given by
@@ -353,13 +349,6 @@ def _elsewhere(chunk: Fields) -> msgspec.Raw | None:
     """Returns a report that is not at the top level: Groq's in ``x_groq``, Moonshot's in the first choice."""
     report = rawjson.maybe_fields(chunk.get("x_groq")).get("usage") if "x_groq" in chunk else None
     if report is None and b'"usage"' in bytes(chunk.get("choices", rawjson.NULL)):
-        report = _in_first_choice(chunk["choices"])
+        choices = rawjson.maybe_objects(chunk["choices"])
+        report = choices[0].get("usage") if choices else None
     return None if report is None or rawjson.is_null(report) else report
-
-
-def _in_first_choice(choices: msgspec.Raw) -> msgspec.Raw | None:
-    try:
-        objects = rawjson.objects(choices)
-    except ValueError:
-        return None
-    return objects[0].get("usage") if objects else None

@@ -56,6 +56,7 @@ def test_what_is_not_an_array_is_refused(data: bytes) -> None:
 def test_what_is_not_an_array_of_objects_is_refused(data: bytes) -> None:
     with pytest.raises(ValueError, match=r"."):
         rawjson.objects(data)
+    assert rawjson.maybe_objects(data) is None
 
 
 @pytest.mark.parametrize("data", [b"1", b"null", b'"x', b'["x"]'])
@@ -65,6 +66,7 @@ def test_what_is_not_text_is_refused(data: bytes) -> None:
 
 
 def test_items_and_objects() -> None:
+    assert rawjson.maybe_objects(b'[{"a":1}]') == [{"a": rawjson.raw(1)}]
     assert [bytes(item) for item in rawjson.items(b'[1, "\\ud83d"]')] == [b"1", b'"\\ud83d"']
     assert rawjson.objects(b'[{"a":1},{"a":"\\ud83d"}]')[1]["a"] == msgspec.Raw(b'"\\ud83d"')
 

@@ -170,8 +170,6 @@ class ChatCompletions(InboundApi):
     """Chat completions as an ``InboundApi``."""
 
     name = "chat"
-    stream_type = "text/event-stream; charset=utf-8"
-    keep_alive = b": keep-alive\n\n"
     caps = CAPS
 
     def parse(self, request: HttpRequest) -> InboundRequest:

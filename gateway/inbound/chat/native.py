@@ -311,10 +311,7 @@ _BARE_CHOICES = msgspec.json.Decoder(list[_BareRegularChoice])
 
 
 def _read_choices(choices: msgspec.Raw, tally: OutputCounter, screen: Screen) -> str:
-    """Add the texts of regular choices to the tally. Returns the finish reason of the first one.
-
-    If a choice is not regular, adds nothing and returns an empty text.
-    """
+    """Add the texts of regular choices to the tally. Returns the first finish reason; nothing for irregular choices."""
     regular: Sequence[_RegularChoice] | None = _decode(_BARE_CHOICES, choices)
     if regular is None:
         regular = _decode(_CHOICES, choices)

@@ -220,7 +220,6 @@ class Messages(InboundApi):
 
     name = "messages"
     respells = True
-    stream_type = "text/event-stream; charset=utf-8"
     keep_alive = b'event: ping\ndata: {"type": "ping"}\n\n'
     id_headers: tuple[str, ...] = ("x-request-id", "request-id")
     id_prefix = "msg_"

@@ -152,11 +152,7 @@ def native_request(order: Order, channel: Channel, served: ServedModel, path: st
 
 
 class MessagesRelay(Adapter):
-    """Calls a channel that speaks Messages, in one attempt.
-
-    A server may answer in the wrong form: a stream for a plain request is rendered as a whole answer, and a whole
-    answer for a stream as events.
-    """
+    """Calls a channel that speaks Messages, in one attempt. An answer in the other form than requested is rendered."""
 
     def __init__(self, dialect: DialectAdapter) -> None:
         """``dialect`` is the channel's. It reads failures, and everything in answers that is not content."""

@@ -123,7 +123,8 @@ def read_tools(fields: Fields) -> ReadTools:
         offers.append(offer)
         if offer.name != tool.name:
             names[offer.name] = tool.name
-    if server_tools and (not offers or _chooses_one_of(choice, server_tools)):
+    chosen = [tool for tool in server_tools if choice is not None and tool.name == choice.name]
+    if server_tools and (chosen or not offers):
         tool_names = ", ".join(tool.name or tool.type or "" for tool in server_tools)
         raise unsupported_param(
             "tools", f"{tool_names}: the vendor's own servers run it; only a channel of dialect anthropic has it"
@@ -140,10 +141,6 @@ def read_tools(fields: Fields) -> ReadTools:
         names=names,
         dropped=tuple(dropped),
     )
-
-
-def _chooses_one_of(choice: _Choice | None, tools: list[_Tool]) -> bool:
-    return choice is not None and any(choice.name == tool.name for tool in tools)
 
 
 def changed_tools(tools: msgspec.Raw, changes: list[tuple[str, msgspec.Raw]]) -> msgspec.Raw:

@@ -80,8 +80,8 @@ def read_chat_request(request: Fields) -> InboundRequest:
 
 def read_generate_request(request: Fields) -> InboundRequest:
     """Returns a checked request to ``POST /api/generate``, as a chat. Raises BadRequest."""
-    system, images = _text(request, "system"), request.get("images", NULL)
-    messages: list[dict[str, Any]] = [{"role": "user", "content": _text(request, "prompt"), "images": images}]
+    system, prompt = (_text(request.get(name), name) for name in ("system", "prompt"))
+    messages: list[dict[str, Any]] = [{"role": "user", "content": prompt, "images": request.get("images", NULL)}]
     if not is_nothing(system):
         messages.insert(0, {"role": "system", "content": system})
     return _read_as_chat(request, _parameters(request) | {"messages": rawjson.raw(messages)}, _READ_PROMPT_FIELDS)
@@ -92,8 +92,8 @@ def completion_fields(request: Fields) -> Fields:
     fields = _parameters(request)
     for name in ("reasoning_effort", "response_format", "top_logprobs"):
         fields.pop(name, None)
-    fields["prompt"] = _text(request, "prompt")
-    if not is_nothing(suffix := _text(request, "suffix")):
+    fields["prompt"] = _text(request.get("prompt"), "prompt")
+    if not is_nothing(suffix := _text(request.get("suffix"), "suffix")):
         fields["suffix"] = suffix
     return fields
 
@@ -178,13 +178,9 @@ def _effort(think: object) -> str | None:
     raise BadRequest("think must be true, false, low, medium or high", param="think")
 
 
-def _text(request: Fields, name: str) -> msgspec.Raw:
-    """Returns a text of the request; an empty text if the request does not have it. Raises BadRequest."""
-    return _text_or_empty(request.get(name, NULL), name)
-
-
-def _text_or_empty(raw: msgspec.Raw, name: str) -> msgspec.Raw:
-    return _EMPTY_TEXT if rawjson.is_null(raw) else check_text(raw, name)
+def _text(raw: msgspec.Raw | None, name: str) -> msgspec.Raw:
+    """Returns a text of the request; an empty one if it is missing. Raises BadRequest."""
+    return _EMPTY_TEXT if raw is None or rawjson.is_null(raw) else check_text(raw, name)
 
 
 def _transcript_of(raw_messages: msgspec.Raw) -> Transcript:
@@ -213,7 +209,7 @@ def _transcript_of(raw_messages: msgspec.Raw) -> Transcript:
 
 
 def _thought_parts(message: _Message) -> list[ThoughtPart]:
-    text = _text_or_empty(message.thinking, "thinking")
+    text = _text(message.thinking, "thinking")
     return [] if is_nothing(text) else [ThoughtPart(text=text, maker=SealKind.PLAIN, name="messages[].thinking")]
 
 
@@ -234,7 +230,7 @@ def _call_parts(message: _Message, transcript: Transcript, earlier_ids: Collecti
 
 def _content_parts(message: _Message) -> list[TextPart | MediaPart]:
     """Returns the text and the images of a message. The text is left out if it is empty and there are images."""
-    text = _text_or_empty(message.content, "content")
+    text = _text(message.content, "content")
     images = [_image(image) for image in message.images or ()]
     return [*images] if images and is_nothing(text) else [TextPart(raw=text), *images]
 

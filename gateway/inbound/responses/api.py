@@ -64,8 +64,6 @@ class Responses(InboundApi):
     """Implements ``InboundApi``."""
 
     name = "responses"
-    stream_type = "text/event-stream; charset=utf-8"
-    keep_alive = b": keep-alive\n\n"
     id_prefix = "resp_"
     sticky = True
     caps = ("max_output_tokens",)

@@ -82,18 +82,12 @@ def _with_nested_tools(request: InboundRequest) -> InboundRequest:
 
 
 def _as_responses_tool(tool: msgspec.Raw) -> Any:
-    try:
-        fields = rawjson.fields(tool)
-        return tool if "function" not in fields else {"type": "function", **rawjson.fields(fields["function"])}
-    except ValueError:
-        return tool
+    function = rawjson.maybe_fields(rawjson.maybe_fields(tool).get("function"))
+    return {"type": "function", **function} if function else tool
 
 
 def _as_chat_tool(tool: msgspec.Raw) -> Any:
-    try:
-        fields = rawjson.fields(tool)
-    except ValueError:
-        return tool
+    fields = rawjson.maybe_fields(tool)
     kind = rawjson.maybe(fields.get("type"))
     if kind not in _FLAT_TYPES or kind in fields or "name" not in fields:
         return tool

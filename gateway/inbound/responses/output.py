@@ -247,10 +247,7 @@ def _unwrap_input(text: str) -> str:
 
 
 class ClientToolItem(OutputItem):
-    """The call of a tool that the client has by itself: a shell, a patch, the search for tools.
-
-    Its arguments are an object in the item, so nothing is sent before they are complete.
-    """
+    """The call of a tool that the client has by itself. Nothing is sent before its arguments are complete."""
 
     def __init__(self, id: str, call_id: str, tool: ClientTool) -> None:
         super().__init__(id, f"{tool.kind}_call", call_id=call_id)

@@ -24,7 +24,7 @@ from gateway.domain.usage import NOTHING
 from gateway.inbound.relay import NativeStream, edit_request, lower_cap, native_body, native_failure, native_headers
 from gateway.inbound.responses.reader import ResponsesReader
 from gateway.inbound.responses.summary import COMPACTIONS, summary_in
-from gateway.upstream.adapter import RequestWriter, WholeAnswer, whole_answer
+from gateway.upstream.adapter import Adapter, RequestWriter, WholeAnswer, whole_answer
 from gateway.upstream.failures import bad_response
 from gateway.upstream.openai.dialect import endpoint
 from gateway.upstream.refused_params import DEVELOPER, ROLE
@@ -106,9 +106,8 @@ def _with_system(instructions: msgspec.Raw, overrides: Overrides) -> msgspec.Raw
 
 def _without_developer(content: msgspec.Raw) -> msgspec.Raw:
     """Returns the input with ``system`` in place of the newer role ``developer``, which the upstream does not know."""
-    try:
-        items = rawjson.objects(content)
-    except ValueError:
+    items = rawjson.maybe_objects(content)
+    if items is None:
         return content
     for item in items:
         if bytes(item.get("role", NULL)) == DEVELOPER:
@@ -133,8 +132,8 @@ def speaks_responses(channel: Channel) -> bool:
     return channel.dialect is Dialect.OPENAI and vendor_of(channel.preset, channel.base_url).responses is not False
 
 
-class ResponsesRelay:
-    """Implements ``adapter.Adapter`` for channels that speak the API."""
+class ResponsesRelay(Adapter):
+    """Calls a channel that speaks the API."""
 
     path = PATH
 
@@ -159,10 +158,6 @@ class ResponsesRelay:
             body=native_body(order, changes),
             lowered=lowered,
         )
-
-    def recalled(self, fields: Mapping[str, msgspec.Raw]) -> int:
-        """Returns 0: nothing is added from memory."""
-        return 0
 
     def stream(self, order: Order, channel: Channel) -> NativeStream:
         return ResponsesStream(channel, ResponsesReader(order, channel))

@@ -131,11 +131,7 @@ def _max_tokens(cap: int | None, row: AnthropicModel, served: ServedModel, budge
 
 
 def _body(parameters: Parameters, row: AnthropicModel, max_thinking: int, recall: Recall) -> dict[str, Any]:
-    """Returns the body without ``model``, ``stream`` and ``max_tokens``; ``max_thinking`` is the most tokens that may
-    be spent on thinking.
-
-    Raises BadRequest for what cannot be left out without changing the answer.
-    """
+    """Returns the body without ``model``, ``stream`` and ``max_tokens``. Raises BadRequest."""
     conversation = parameters.conversation
     _refuse_inexpressible(parameters)
     dialogue = Dialogue(conversation.turns, recall, system_inside=row.system_inside)

@@ -248,7 +248,7 @@ def _text(fields: Fields, name: str) -> bytes:
 
 def _blocks(content: msgspec.Raw) -> list[Fields]:
     """Returns the blocks of a whole answer, which may also be just a text. Raises ValueError for anything else."""
-    if bytes(memoryview(content)[:1]) == b'"':
+    if rawjson.is_text(content):
         return [{"type": rawjson.raw("text"), "text": content}]
     return rawjson.objects(content)
 

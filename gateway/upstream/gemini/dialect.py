@@ -116,10 +116,7 @@ def _lower_cap(cap: int | None, served: ServedModel) -> int | None:
 def _body(
     parameters: Parameters, model: GeminiModel, cap: int | None, recall: Recall, *, own_cap: bool
 ) -> dict[str, Any]:
-    """Returns the body. ``cap`` is the output limit; ``own_cap`` tells that the gateway chose it.
-
-    Raises BadRequest for what cannot be left out without changing the answer.
-    """
+    """Returns the body. ``own_cap``: the gateway chose the output limit. Raises BadRequest."""
     conversation = parameters.conversation
     body = write_contents(conversation.turns, recall, model) | tools_of(conversation)
     if config := config_of(parameters, model, cap, own_cap=own_cap):

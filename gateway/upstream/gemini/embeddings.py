@@ -39,7 +39,7 @@ class GeminiEmbeddings(EmbeddingsAdapter):
         collection, _, name = model.partition("/")
         url = f"{root(channel)}/{collection}/{quote(name, safe='')}"
         text = order.fields["input"]
-        if bytes(memoryview(text)[:1]) == b"[":
+        if rawjson.is_list(text):
             url += ":batchEmbedContents"
             requests = [{"model": model, **_request(text, order.fields)} for text in rawjson.items(text)]
             batches = [requests[start : start + BATCH] for start in range(0, len(requests), BATCH)]

@@ -242,7 +242,7 @@ def _parts(fields: Fields) -> list[dict[str, Any]]:
     parts = fields.get("content", rawjson.NULL)
     if bytes(memoryview(parts)[:1]) == b"{":
         parts = rawjson.fields(parts).get("parts", rawjson.NULL)
-    raw_parts = rawjson.items(parts) if bytes(memoryview(parts)[:1]) == b"[" else [parts]
+    raw_parts = rawjson.items(parts) if rawjson.is_list(parts) else [parts]
     return [_values_in(rawjson.fields(part)) for part in raw_parts if not rawjson.is_null(part)]
 
 
@@ -253,7 +253,7 @@ def _values_in(part: Fields) -> dict[str, Any]:
     text = part.pop("text", None)
     values = {name: rawjson.value(value) for name, value in part.items()}
     if text is not None:
-        is_text = bytes(memoryview(text)[:1]) == b'"' and rawjson.text(text)
+        is_text = rawjson.is_text(text) and rawjson.text(text)
         values["text"] = bytes(text) if is_text else b""
     return values
 

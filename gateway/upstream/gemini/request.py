@@ -152,10 +152,7 @@ _TYPES = {
 
 
 def parts_of(parts: Iterable[TextPart | MediaPart], model: GeminiModel) -> list[Part]:
-    """Returns Gemini's parts, without empty texts. Raises BadRequest for media that the model does not accept.
-
-    The name of a file becomes a text before it, because there is no other place for it.
-    """
+    """Returns Gemini's parts. The name of a file becomes a text before it. Raises BadRequest for refused media."""
     written: list[Part] = []
     for part in parts:
         if isinstance(part, MediaPart):

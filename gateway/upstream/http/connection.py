@@ -229,10 +229,7 @@ class UpstreamConnection(asyncio.BufferedProtocol):
             asyncio.get_running_loop().call_soon(self._write_piece)
 
     def _finish_exchange(self) -> None:
-        """Offer the connection for other calls after a complete answer.
-
-        It is closed if the upstream asked for that, or answered before it had the whole request.
-        """
+        """Offer the connection for other calls, or close it if the upstream asked for that or answered too early."""
         self._answer = None
         if self._reading_paused:
             self.resume_reading()

@@ -146,8 +146,7 @@ class HttpReply:
             self._timer = None
 
     def _end(self) -> None:
-        if self._timer is not None:
-            self._disarm()
+        self._disarm()
         if not self._ended:
             self._ended = True
             self._pool.busy -= 1

@@ -89,10 +89,7 @@ def endpoint(base_url: str, path: str) -> str:
 
 
 def limit_output(fields: Fields, field: TokenLimitField, max_output: int | None) -> int | None:
-    """Put the output limit under the name that the upstream wants. Of two limits, the one with the newer name counts.
-
-    A limit above the model's own is lowered to that, which is then returned.
-    """
+    """Put the output limit, the newer of two, under the upstream's name. Returns the model's limit if that is lower."""
     if not any(name in fields for name in CAPS):
         return None
     if field is not TokenLimitField.KEEP:
@@ -175,9 +172,8 @@ def _must_edit_messages(fields: Fields, vendor: Vendor, learned: LearnedRefusals
 
 def _edit_messages(fields: Fields, vendor: Vendor, learned: LearnedRefusals) -> list[str]:
     """Change the messages to what the upstream accepts. Returns the names of the fields that were removed."""
-    try:
-        messages = rawjson.objects(fields["messages"])
-    except ValueError:  # not a list of objects: the upstream will say so
+    messages = rawjson.maybe_objects(fields["messages"])
+    if messages is None:  # the upstream will say so
         return []
     dropped: dict[str, None] = {}
     denied = vendor.message_deny | {name.removeprefix(MESSAGES) for name in learned.dropped if name != ROLE}
@@ -220,16 +216,12 @@ def _shorten_ids(message: Fields) -> None:
     """Replace the ids of tool calls by short ones, which are the same in calls and results."""
     if "tool_call_id" in message:
         message["tool_call_id"] = _short_id(message["tool_call_id"])
-    if rawjson.is_null(message.get("tool_calls")):
-        return
-    try:
-        calls = rawjson.objects(message["tool_calls"])
-    except ValueError:
-        return
-    for call in calls:
-        if "id" in call:
-            call["id"] = _short_id(call["id"])
-    message["tool_calls"] = rawjson.raw(calls)
+    calls = rawjson.maybe_objects(message.get("tool_calls"))
+    if calls is not None:
+        for call in calls:
+            if "id" in call:
+                call["id"] = _short_id(call["id"])
+        message["tool_calls"] = rawjson.raw(calls)
 
 
 def _short_id(value: msgspec.Raw) -> msgspec.Raw:

@@ -181,7 +181,8 @@ class ChatReader(AnswerReader):
         choices = [] if raw == NULL else rawjson.objects(raw)
         if choices and not self._upstream_id:
             self._upstream_id = upstream_id(chunk, self._order.screen)
-            if holder == "message" or _wants_one_choice(self._order):
+            # the chunks of several may come in any order
+            if holder == "message" or rawjson.maybe(self._order.fields.get("n")) in (None, 1):
                 indexes = [rawjson.value(fields.get("index")) for fields in choices]
                 self._first_index = min((index for index in indexes if type(index) is int), default=0)
         for position, fields in enumerate(choices):
@@ -266,11 +267,6 @@ class ChatReader(AnswerReader):
             annotation = {"url": source} if isinstance(source, str) else source
             if (citation := url_citation(annotation)) is not None:
                 self._parts.append(msgspec.structs.replace(citation, choice=index))
-
-
-def _wants_one_choice(order: Order) -> bool:
-    """Returns whether one choice was requested. The chunks of several may come in any order."""
-    return rawjson.maybe(order.fields.get("n")) in (None, 1)
 
 
 def _parse_chunk(data: bytes) -> Fields:

@@ -29,10 +29,7 @@ _ASSISTANT = b'"assistant"'
 
 def put_back(fields: Fields, owner: str, memory: CallMemory) -> None:
     """Put the reasoning back into a request's assistant messages, if the conversation has tool calls."""
-    try:
-        messages = rawjson.objects(fields.get("messages", rawjson.NULL))
-    except ValueError:  # not a list of objects: the upstream will say so
-        return
+    messages = rawjson.maybe_objects(fields.get("messages")) or []  # if there are none, the upstream will say so
     if not any(_keys(message) for message in messages):
         return
     for message in filter(_lacks_reasoning, messages):

@@ -79,7 +79,7 @@ def _resolve(value: str, environ: Mapping[str, str]) -> str:
 
 
 def _header_secrets(value: str) -> Iterator[str]:
-    """Yields a header's value, the credentials after a scheme such as ``Bearer``, and decoded those of Basic."""
+    """Yields a header's value, the credentials after a scheme (``Bearer ...``), and those of Basic decoded."""
     yield value
     scheme, _, credentials = value.partition(" ")
     yield credentials.strip()
