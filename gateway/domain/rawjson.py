@@ -19,6 +19,8 @@ Fields = dict[str, msgspec.Raw]
 Kind = TypeVar("Kind", dict[str, Any], list[Any], str)
 
 NULL = msgspec.Raw(b"null")
+EMPTY_TEXT = msgspec.Raw(b'""')
+EMPTY_LIST = msgspec.Raw(b"[]")
 
 _INVALID = object()
 """The placeholder of an invalid number."""

@@ -33,7 +33,6 @@ from gateway.domain.rawjson import Fields
 from gateway.domain.units import CallId, Millis
 from gateway.upstream.adapter import Adapter, AnswerStream, DialectAdapter
 
-_NO_TURNS = msgspec.Raw(b"[]")
 LARGE = 256 << 10
 """The size in bytes above which a body is parsed beside the event loop."""
 ANSWER_LIMIT = 64 << 20
@@ -103,7 +102,7 @@ class InboundRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     @property
     def conversation(self) -> Fields:
         """Returns the turns of the conversation, where a chat completion request has them."""
-        return {"messages": self.fields.get(self.conversation_field, _NO_TURNS)}
+        return {"messages": self.fields.get(self.conversation_field, rawjson.EMPTY_LIST)}
 
 
 def never_repaired(_: Failure) -> Order | None:

@@ -29,7 +29,7 @@ from gateway.domain.output_limit import CAPS
 from gateway.domain.rawjson import Fields
 from gateway.domain.sse import BLANK, RawFramer, SSEEvent, event_end, has_comment, parse, with_blank_lines
 from gateway.domain.usage import Usage
-from gateway.inbound.rendering import RenderedStream, SourceFacts
+from gateway.inbound.rendering import RenderedStream
 from gateway.upstream.adapter import AnswerFacts
 from gateway.upstream.failures import REJECTED, bad_response, truncation
 from gateway.upstream.framing import FramedStream
@@ -145,8 +145,7 @@ def native_failure(failure: Failure, body: bytes) -> Failure:
         return msgspec.structs.replace(failure, may_lack_api=True)
     is_mistake = failure.kind is FailureKind.CLIENT and failure.status in CLIENT_STATUSES
     if is_mistake and isinstance(rawjson.maybe(body), dict):
-        text = UpstreamText(body.decode("utf-8", "replace"))
-        return msgspec.structs.replace(failure, verbatim=text)
+        return msgspec.structs.replace(failure, verbatim=UpstreamText(body.decode("utf-8", "replace")))
     return failure
 
 
@@ -184,7 +183,7 @@ class NativeReader(AnswerFacts, Protocol):
         """Returns the terminal event for an answer that came without one."""
 
 
-class NativeStream(SourceFacts, FramedStream):
+class NativeStream(FramedStream):
     """A streamed answer that passes unchanged. Implements ``adapter.AnswerStream``."""
 
     def __init__(self, channel: Channel, reader: NativeReader) -> None:

@@ -22,7 +22,7 @@ from gateway.domain.order import Order
 from gateway.domain.sse import BLANK, SSEEvent, event_end, has_comment, parse, stream_in, with_blank_lines
 from gateway.domain.usage import Usage
 from gateway.inbound.renderer import Renderer
-from gateway.upstream.adapter import AnswerFacts, AnswerReader, AnswerStream, DialectAdapter, WholeAnswer, whole_answer
+from gateway.upstream.adapter import AnswerReader, AnswerStream, DialectAdapter, WholeAnswer, whole_answer
 from gateway.upstream.answer_errors import failure_named
 from gateway.upstream.answer_state import AnswerState
 from gateway.upstream.error_body import tidy
@@ -32,28 +32,6 @@ from gateway.upstream.framing import FramedStream, is_long, pieces
 _CONTENT = (Medium, TextPiece, ToolCallBegan)
 _SLICE = 1 << 20
 """How many bytes of a streamed answer to a plain request are read at once."""
-
-
-class SourceFacts:
-    """Implements ``adapter.AnswerFacts`` by the facts of another object."""
-
-    _source: AnswerFacts
-
-    @property
-    def reported(self) -> Usage | None:
-        return self._source.reported
-
-    @property
-    def finish(self) -> str:
-        return self._source.finish
-
-    @property
-    def upstream_id(self) -> str:
-        return self._source.upstream_id
-
-    @property
-    def marks(self) -> tuple[str, ...]:
-        return self._source.marks
 
 
 class NativeTap(AnswerState):
@@ -79,7 +57,7 @@ class NativeTap(AnswerState):
             self.failure = failure_named(self._channel, self.broken)
 
 
-class RenderedStream(SourceFacts, FramedStream):
+class RenderedStream(FramedStream):
     """A streamed answer of any dialect in the form of an API. Implements ``adapter.AnswerStream``."""
 
     _check: Callable[[bytes], None] = staticmethod(refuse_many_elements)

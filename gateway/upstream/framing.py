@@ -14,6 +14,8 @@ import msgspec
 from gateway.domain.channel import Channel
 from gateway.domain.failure import Failure
 from gateway.domain.sse import BLANK, BOM, EVENT_LIMIT, EventTooLong, Framer, RawFramer, stream_in
+from gateway.domain.usage import Usage
+from gateway.upstream.adapter import AnswerFacts
 from gateway.upstream.failures import bad_response
 
 BODY_LIMIT = 64 * 1024 * 1024
@@ -36,6 +38,9 @@ def on_one_line(body: bytes) -> bytes:
 class FramedStream(ABC):
     """One streamed answer: the part of ``adapter.AnswerStream`` that does not depend on the meaning of its events."""
 
+    _source: AnswerFacts
+    """What knows the facts of the answer."""
+
     def __init__(self, channel: Channel, framer: RawFramer | None = None) -> None:
         self._channel = channel
         self._framer = framer or Framer()
@@ -49,6 +54,22 @@ class FramedStream(ABC):
         self.events = 0
         self.comments = 0
         self.held = 0
+
+    @property
+    def reported(self) -> Usage | None:
+        return self._source.reported
+
+    @property
+    def finish(self) -> str:
+        return self._source.finish
+
+    @property
+    def upstream_id(self) -> str:
+        return self._source.upstream_id
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        return self._source.marks
 
     @abstractmethod
     def _read_events(self, block: bytes) -> bytes:

@@ -130,6 +130,5 @@ def _with_refused(learned: LearnedRefusals, name: str) -> LearnedRefusals:
     because the output would be unlimited.
     """
     if name in _OTHER_LIMIT:
-        field = learned.token_limit_field or _OTHER_LIMIT[name]
-        return msgspec.structs.replace(learned, token_limit_field=field)
+        return msgspec.structs.replace(learned, token_limit_field=learned.token_limit_field or _OTHER_LIMIT[name])
     return learned if name in learned.dropped else msgspec.structs.replace(learned, dropped=(*learned.dropped, name))

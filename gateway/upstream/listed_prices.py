@@ -95,8 +95,7 @@ def _price_in(pricing: Mapping[str, Any]) -> UpstreamPrices | None:
         dollars = [_dollars(pricing.get(name)) for name in names]
         if dollars[0] is None or dollars[1] is None:
             continue
-        unit = _unit_of(pricing, default_unit, dollars)
-        price = _price_with(pricing, names, unit)
+        price = _price_with(pricing, names, _unit_of(pricing, default_unit, dollars))
         if price is None:
             return None
         return UpstreamPrices(**{name: getattr(price, name) for name in UpstreamPrices.__struct_fields__})

@@ -30,7 +30,6 @@ from gateway.domain.usage import Usage, as_object
 from gateway.inbound.renderer import Renderer, WholeBlock, WholeRenderer
 
 DONE = b"data: [DONE]\n\n"
-_EMPTY = msgspec.Raw(b'""')
 Json = dict[str, Any]
 
 
@@ -75,7 +74,7 @@ def _delta(event: AnswerEvent) -> Json:
         case TextPiece() | RefusalPiece() | ReasoningPiece():
             return {_TEXT_FIELDS[type(event)]: msgspec.Raw(event.piece)}
         case ToolCallBegan():
-            return {"tool_calls": [{"index": event.number, **_call(event, _EMPTY)}]}
+            return {"tool_calls": [{"index": event.number, **_call(event, rawjson.EMPTY_TEXT)}]}
         case ArgumentsPiece():
             return {"tool_calls": [{"index": event.number, "function": {"arguments": msgspec.Raw(event.piece)}}]}
         case Medium():
@@ -175,7 +174,7 @@ class WholeChatRenderer(WholeRenderer):
         kinds = (BlockKind.TEXT, BlockKind.REFUSAL, BlockKind.REASONING)
         content, refusal, reasoning = (self.text(kind, choice=finish.choice) for kind in kinds)
         if content is None and not calls:
-            content = _EMPTY
+            content = rawjson.EMPTY_TEXT
         message: Json = {"role": "assistant", "content": content, "refusal": refusal}
         if reasoning is not None:
             message["reasoning_content"] = reasoning

@@ -28,7 +28,6 @@ from gateway.upstream.failures import bad_response, truncation
 from gateway.upstream.openai.completions import CompletionsDialect
 from gateway.upstream.openai.reader import ChatReader, upstream_id
 
-_EMPTY = msgspec.Raw(b'""')
 _REASONS = {"length": "length", "content_filter": "content_filter"}
 """Finish reasons. All others become ``stop``."""
 
@@ -38,7 +37,7 @@ def _head_of(answer: Fields, order: Order) -> Fields:
     return identity(answer, upstream_id(answer, order.screen), order, msgspec.Raw(b'"text_completion"'))
 
 
-def _choice_of(number: int, text: msgspec.Raw = _EMPTY, reason: str | None = None) -> Fields:
+def _choice_of(number: int, text: msgspec.Raw = rawjson.EMPTY_TEXT, reason: str | None = None) -> Fields:
     return {
         "index": rawjson.raw(number),
         "text": text,
@@ -91,7 +90,9 @@ class WholeCompletionRenderer(WholeRenderer):
 
     def _choice(self, finish: AnswerFinished) -> Fields:
         text = self.text(BlockKind.TEXT, BlockKind.REFUSAL, choice=finish.choice)
-        return _choice_of(finish.choice, _EMPTY if text is None else text, _REASONS.get(finish.reason, "stop"))
+        return _choice_of(
+            finish.choice, rawjson.EMPTY_TEXT if text is None else text, _REASONS.get(finish.reason, "stop")
+        )
 
 
 class CompletionsRelay(RenderingAdapter):

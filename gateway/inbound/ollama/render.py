@@ -12,15 +12,12 @@ import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.answer import AnswerEvent, BlockEnded, BlockKind, Medium, ReasoningPiece, RefusalPiece, TextPiece
-from gateway.domain.channel import Channel, ServedModel
-from gateway.domain.failure import Failure
-from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
+from gateway.domain.channel import Channel
+from gateway.domain.order import Order
 from gateway.domain.usage import Usage
 from gateway.inbound.renderer import WholeBlock, WholeRenderer
 from gateway.upstream.adapter import Adapter, WholeAnswer
-from gateway.upstream.openai.embeddings import EmbeddingsAdapter
 
-_EMPTY = msgspec.Raw(b'""')
 _MS = 1_000_000
 """Nanoseconds in a millisecond."""
 Json = dict[str, Any]
@@ -67,7 +64,7 @@ class WholeLineRenderer(WholeRenderer):
         self._first = self._first or now
         more = {name: value for name, value in more.items() if value is not None}
         head = {"model": self._order.model, "created_at": _format_time(now)}
-        fields = _content_fields(_EMPTY if content is None else content, more, chat=self._chat)
+        fields = _content_fields(rawjson.EMPTY_TEXT if content is None else content, more, chat=self._chat)
         return rawjson.encode({**head, **fields, **end})
 
     def _totals(self, usage: Usage) -> Json:
@@ -120,19 +117,17 @@ def _format_time(ms: int) -> str:
     return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f") + "000Z"
 
 
-class EmbeddingLines(EmbeddingsAdapter):
-    """Writes the embeddings of another adapter as Ollama does."""
+class EmbeddingLines:
+    """Writes the embeddings of another adapter as Ollama does. Implements ``adapter.Adapter``."""
 
     def __init__(self, inner: Adapter, *, single: bool) -> None:
         """``single``: the answer is one vector, and not a list of them."""
         self._inner = inner
         self._single = single
-
-    def prepare(self, order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> PreparedRequest:
-        return self._inner.prepare(order, channel, served, learned)
-
-    def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
-        return self._inner.failure(channel, status, headers, body)
+        self.prepare = inner.prepare
+        self.recalled = inner.recalled
+        self.failure = inner.failure
+        self.stream = inner.stream
 
     def whole(self, body: bytes, order: Order, channel: Channel) -> WholeAnswer:
         answer = self._inner.whole(body, order, channel)

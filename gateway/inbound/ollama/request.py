@@ -54,7 +54,6 @@ _IMAGE_SIGNS = (
 """The first bytes and the media types of image formats."""
 _EFFORTS = frozenset({"low", "medium", "high"})
 _TRUE = msgspec.Raw(b"true")
-_EMPTY_TEXT = msgspec.Raw(b'""')
 
 
 class _Message(msgspec.Struct, frozen=True, gc=False):
@@ -180,7 +179,7 @@ def _effort(think: object) -> str | None:
 
 def _text(raw: msgspec.Raw | None, name: str) -> msgspec.Raw:
     """Returns a text of the request; an empty one if it is missing. Raises BadRequest."""
-    return _EMPTY_TEXT if raw is None or rawjson.is_null(raw) else check_text(raw, name)
+    return rawjson.EMPTY_TEXT if raw is None or rawjson.is_null(raw) else check_text(raw, name)
 
 
 def _transcript_of(raw_messages: msgspec.Raw) -> Transcript:

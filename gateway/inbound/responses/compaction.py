@@ -81,8 +81,7 @@ class CompactionRenderer(ResponseRenderer):
             return super().whole(usage)
         order = self._plan.order
         head = {"id": order.answer_id, "object": "response.compaction", "created_at": order.created}
-        fields = {**head, "output": list(map(msgspec.Raw, self._items)), "usage": usage_object(usage)}
-        return rawjson.encode(fields)
+        return rawjson.encode({**head, "output": list(map(msgspec.Raw, self._items)), "usage": usage_object(usage)})
 
     def _write_item(self, item: bytes) -> bytes:
         events = self._number_events(

@@ -200,8 +200,7 @@ class InputReader:
     def _read_message(self, item: _InputItem, where: str) -> None:
         role = _ROLES.get(item.role)
         if role is None:
-            msg = f"{where}.role: must be user, assistant, system or developer"
-            raise BadRequest(msg, param=f"{where}.role")
+            raise BadRequest(f"{where}.role: must be user, assistant, system or developer", param=f"{where}.role")
         if item.role == "assistant" and b'"url_citation"' in bytes(item.content):
             self.lost["input[].annotations"] = None
         self.transcript.add(role, read_content(item.content, f"{where}.content"))

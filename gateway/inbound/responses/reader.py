@@ -13,7 +13,7 @@ from gateway.domain import rawjson
 from gateway.domain.channel import Channel
 from gateway.domain.failure import AttemptFailed, Failure, UpstreamText
 from gateway.domain.order import Order
-from gateway.domain.rawjson import NULL, Fields
+from gateway.domain.rawjson import EMPTY_LIST, NULL, Fields
 from gateway.domain.screen import Screen
 from gateway.domain.sse import SSEEvent
 from gateway.domain.usage import Usage
@@ -36,7 +36,6 @@ _CONTENT = frozenset(
 _CONTENT_OR_OUTPUT = _CONTENT | {"output"}
 _HOLDERS = frozenset({"response", "item", "part"})
 """Fields of events with an object that has content."""
-_EMPTY_LIST = msgspec.Raw(b"[]")
 _NO_VALUE = msgspec.Raw(b"")
 """Equals no JSON value."""
 _TERMINAL_EVENTS = {"response.completed": "completed", "response.incomplete": "incomplete", "response.failed": "failed"}
@@ -138,7 +137,7 @@ class ResponsesReader:
         response = rawjson.fields(self.whole(body))
         empty = rawjson.raw({**response, "status": "in_progress", "output": [], "usage": None})
         events = [self._write_event(name, {"response": empty}) for name in ("created", "in_progress")]
-        for number, item in enumerate(rawjson.items(response.get("output", _EMPTY_LIST))):
+        for number, item in enumerate(rawjson.items(response.get("output", EMPTY_LIST))):
             events += [self._write_event(name, event) for name, event in item_events(number, item)]
         self._response = response
         self.done = True
@@ -213,8 +212,8 @@ class ResponsesReader:
         """Keep the response without its items, and take its usage."""
         self._response = response
         self.upstream_id = rawjson.text_at(response.get("id"))
-        if response.get("output", _EMPTY_LIST) != _EMPTY_LIST:  # copies, because slices would keep the items in memory
-            self._response = {n: raw.copy() if n != "output" else _EMPTY_LIST for n, raw in response.items()}
+        if response.get("output", EMPTY_LIST) != EMPTY_LIST:  # copies, because slices would keep the items in memory
+            self._response = {n: raw.copy() if n != "output" else EMPTY_LIST for n, raw in response.items()}
         if not rawjson.is_null(response.get("usage")):
             report = {"usage": _usage_with_tools(response)}
             if "service_tier" in response:  # it changes the price
@@ -279,7 +278,7 @@ def _values_around(fields: Fields, holders: Mapping[str, Fields], kind: str, sea
         values += [
             value for name, value in holder.items() if name not in _CONTENT_OR_OUTPUT and searched.get(name) != value
         ]
-        if holder.get("output", _EMPTY_LIST) != _EMPTY_LIST and rawjson.is_list(holder["output"]):
+        if holder.get("output", EMPTY_LIST) != EMPTY_LIST and rawjson.is_list(holder["output"]):
             for item in rawjson.objects(holder["output"]):
                 values += [value for name, value in item.items() if name not in _CONTENT]
     return values
@@ -301,7 +300,7 @@ def _extra_marks(response: Fields) -> tuple[str, ...]:
 
 def _usage_with_tools(response: Fields) -> msgspec.Raw:
     """Returns the usage with the counts of the vendor's own tools, which are beside it in the response."""
-    tools = response.get("tool_usage") or _count_searches(response.get("output", _EMPTY_LIST))
+    tools = response.get("tool_usage") or _count_searches(response.get("output", EMPTY_LIST))
     usage = rawjson.maybe(response["usage"]) if tools else None
     return rawjson.raw({**usage, "tool_usage": tools}) if isinstance(usage, dict) else response["usage"]
 

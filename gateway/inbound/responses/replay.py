@@ -28,22 +28,20 @@ _INPUT_EVENTS = {
 """The name of the events with a call's input, and the item's field with it, by the item's type."""
 _PART_LISTS = (("content", "content_part", "content_index"), ("summary", "reasoning_summary_part", "summary_index"))
 """The fields of items with parts, the name of the parts' events, and the field with a part's number."""
-_EMPTY_TEXT = msgspec.Raw(b'""')
-_EMPTY_LIST = msgspec.Raw(b"[]")
 
 
 def item_events(number: int, raw: msgspec.Raw) -> Iterator[TypedEvent]:
     """Yields the events of the item at this place of the output. Raises ValueError unless it is an object."""
     item = rawjson.fields(raw)
     output_index = {"output_index": number}
-    place: dict[str, Any] = {"item_id": item.get("id", _EMPTY_TEXT), **output_index}
+    place: dict[str, Any] = {"item_id": item.get("id", rawjson.EMPTY_TEXT), **output_index}
     event, field = _INPUT_EVENTS.get(rawjson.text_at(item.get("type")), ("", ""))
     yield "output_item.added", {**output_index, "item": _empty_item(item, field)}
     for name, part_event, index in _PART_LISTS:
         for i, part in enumerate(_elements(item.get(name))):
             yield from _part_events(part_event, {**place, index: i}, rawjson.fields(part))
     if event:
-        text = item.get(field, _EMPTY_TEXT)
+        text = item.get(field, rawjson.EMPTY_TEXT)
         yield f"{event}.delta", {**place, "delta": text}
         yield f"{event}.done", {**place, field: text} | ({"name": item["name"]} if "name" in item else {})
     yield "output_item.done", {**output_index, "item": raw}
@@ -54,9 +52,9 @@ def _empty_item(item: Fields, input_field: str) -> Fields:
     empty = dict(item)
     if "status" in item:
         empty["status"] = rawjson.raw("in_progress")
-    empty |= {name: _EMPTY_LIST for name, _, _ in _PART_LISTS if _elements(item.get(name))}
+    empty |= {name: rawjson.EMPTY_LIST for name, _, _ in _PART_LISTS if _elements(item.get(name))}
     if input_field:
-        empty[input_field] = _EMPTY_TEXT
+        empty[input_field] = rawjson.EMPTY_TEXT
     return empty
 
 
@@ -65,13 +63,13 @@ def _part_events(event: str, place: dict[str, Any], part: Fields) -> Iterator[Ty
     name, field = _TEXT_EVENTS.get(rawjson.text_at(part.get("type")), ("", ""))
     has_frame = name != "reasoning_text"
     if has_frame:
-        empty = {**part, field: _EMPTY_TEXT} if name else dict(part)
+        empty = {**part, field: rawjson.EMPTY_TEXT} if name else dict(part)
         if "annotations" in part:
-            empty["annotations"] = _EMPTY_LIST
+            empty["annotations"] = rawjson.EMPTY_LIST
         yield f"{event}.added", {**place, "part": empty}
     if name:
-        logprobs = {"logprobs": part.get("logprobs", _EMPTY_LIST)} if name == "output_text" else {}
-        text = part.get(field, _EMPTY_TEXT)
+        logprobs = {"logprobs": part.get("logprobs", rawjson.EMPTY_LIST)} if name == "output_text" else {}
+        text = part.get(field, rawjson.EMPTY_TEXT)
         yield f"{name}.delta", {**place, "delta": text, **logprobs}
         for number, annotation in enumerate(_elements(part.get("annotations"))):
             yield "output_text.annotation.added", {**place, "annotation_index": number, "annotation": annotation}

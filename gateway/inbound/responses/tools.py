@@ -175,8 +175,7 @@ class ToolTable:
     def _read_mode(self, mode: Any) -> ToolChoice:
         """Returns a choice that names no tool. It is empty if no tool is offered."""
         if mode not in _MODES:
-            msg = f"tool_choice: must be one of {', '.join(_MODES)}, or an object"
-            raise BadRequest(msg, param="tool_choice")
+            raise BadRequest(f"tool_choice: must be one of {', '.join(_MODES)}, or an object", param="tool_choice")
         if not self.offers and mode == "required" and self.omitted:
             raise _vendor_tool_error(self.omitted[0])
         return ToolChoice(mode=mode) if self.offers else ToolChoice()
@@ -184,8 +183,7 @@ class ToolTable:
     def _read_allowed(self, choice: _ToolFields) -> ToolChoice:
         """Returns a choice among those of the tools that have a counterpart. Raises BadRequest if none has."""
         if choice.mode not in _MODES:
-            msg = f"tool_choice.mode: must be one of {', '.join(_MODES)}"
-            raise BadRequest(msg, param="tool_choice.mode")
+            raise BadRequest(f"tool_choice.mode: must be one of {', '.join(_MODES)}", param="tool_choice.mode")
         allowed = [read_typed(_TOOL, raw, f"tool_choice.tools[{i}]") for i, raw in enumerate(choice.tools or ())]
         names = tuple(name for name in map(self._chosen_name, allowed) if name is not None)
         if not names and choice.mode != "none":

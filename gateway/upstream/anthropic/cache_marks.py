@@ -34,8 +34,7 @@ _REFUSED = re.compile(
 
 def marks_cache(channel: Channel, learned: LearnedRefusals) -> bool:
     """Returns whether requests to this channel get marks if the client sets none."""
-    enabled = channel.dialect is Dialect.ANTHROPIC and channel.cache_marks
-    return enabled and CACHE_MARK not in learned.dropped
+    return channel.dialect is Dialect.ANTHROPIC and channel.cache_marks and CACHE_MARK not in learned.dropped
 
 
 def set_marks(body: dict[str, Any]) -> None:

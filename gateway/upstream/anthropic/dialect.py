@@ -196,8 +196,7 @@ def plan_thinking(effort: str | None, row: AnthropicModel, max_tokens: int, *, b
         return {"thinking": thinking, "output_config": {"effort": _effort_word(effort, row)}}
     if bound or max_tokens <= BUDGETS["minimal"]:
         return None
-    budget = min(BUDGETS[effort], max_tokens - 1)
-    return {"thinking": {"type": "enabled", "budget_tokens": budget}}
+    return {"thinking": {"type": "enabled", "budget_tokens": min(BUDGETS[effort], max_tokens - 1)}}
 
 
 def _effort_word(effort: str, row: AnthropicModel) -> str:

@@ -253,8 +253,7 @@ def _values_in(part: Fields) -> dict[str, Any]:
     text = part.pop("text", None)
     values = {name: rawjson.value(value) for name, value in part.items()}
     if text is not None:
-        is_text = rawjson.is_text(text) and rawjson.text(text)
-        values["text"] = bytes(text) if is_text else b""
+        values["text"] = bytes(text) if rawjson.is_text(text) and rawjson.text(text) else b""
     return values
 
 

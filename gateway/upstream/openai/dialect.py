@@ -29,7 +29,6 @@ STREAM_HEADERS = {"Accept": "text/event-stream", "Accept-Encoding": "identity", 
 PLAIN_HEADERS = {"Accept": "application/json", "Accept-Encoding": "gzip, deflate", "Content-Type": "application/json"}
 
 _INCLUDE_USAGE = msgspec.Raw(b'{"include_usage":true}')
-_EMPTY = msgspec.Raw(b'""')
 _SYSTEM = msgspec.Raw(b'"system"')
 _NONE = msgspec.Raw(b'"none"')
 _SHORT_ID = re.compile(r"[A-Za-z0-9]{9}")
@@ -208,8 +207,8 @@ def _fix_nulls(message: Fields, vendor: Vendor) -> None:
         for name in [name for name, value in message.items() if rawjson.is_null(value)]:
             del message[name]
     calls = message.get("tool_calls")
-    if vendor.empty_content and rawjson.is_null(message.get("content", _EMPTY)) and rawjson.is_null(calls):
-        message["content"] = _EMPTY
+    if vendor.empty_content and rawjson.is_null(message.get("content", rawjson.EMPTY_TEXT)) and rawjson.is_null(calls):
+        message["content"] = rawjson.EMPTY_TEXT
 
 
 def _shorten_ids(message: Fields) -> None:

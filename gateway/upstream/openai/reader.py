@@ -272,8 +272,7 @@ class ChatReader(AnswerReader):
 def _parse_chunk(data: bytes) -> Fields:
     """Returns the fields of a chunk or an answer; of a list, those of its first error. Raises ValueError."""
     if data[:1] == b"[":
-        objects = rawjson.objects(data)
-        errors = [item for item in objects if reports_error(item)]
+        errors = [item for item in rawjson.objects(data) if reports_error(item)]
         if not errors:
             raise ValueError("an array")
         return errors[0]

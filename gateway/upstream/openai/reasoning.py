@@ -23,7 +23,6 @@ from gateway.upstream.openai.reader import ChatReader
 SIZE = 4 << 20
 """The most characters of one answer's reasoning that are kept."""
 
-_EMPTY = msgspec.Raw(b'""')
 _ASSISTANT = b'"assistant"'
 
 
@@ -34,13 +33,13 @@ def put_back(fields: Fields, owner: str, memory: CallMemory) -> None:
         return
     for message in filter(_lacks_reasoning, messages):
         recalled = filter(None, (memory.recall(owner, *key) for key in _keys(message)))
-        message["reasoning_content"] = msgspec.Raw(next(recalled, bytes(_EMPTY)))
+        message["reasoning_content"] = msgspec.Raw(next(recalled, bytes(rawjson.EMPTY_TEXT)))
     fields["messages"] = rawjson.raw(messages)
 
 
 def _lacks_reasoning(message: Fields) -> bool:
     reasoning = message.get("reasoning_content", rawjson.NULL)
-    lacks = rawjson.is_null(reasoning) or reasoning == _EMPTY
+    lacks = rawjson.is_null(reasoning) or reasoning == rawjson.EMPTY_TEXT
     return lacks and bytes(message.get("role", rawjson.NULL)) == _ASSISTANT
 
 
