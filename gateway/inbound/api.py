@@ -38,9 +38,6 @@ LARGE = 256 << 10
 ANSWER_LIMIT = 64 << 20
 """The most bytes of a plain answer, decompressed."""
 
-OutputRule = Callable[[Fields, Channel, ServedModel], OutputLimit]
-"""Returns the most output that an outgoing request allows, with the parameters of the channel's owner."""
-
 
 class HttpRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A client's request as it arrived."""
@@ -81,7 +78,7 @@ class InboundRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     input_estimate: int | None = None
     """The estimated input tokens; None for a request that is not large. A large one is estimated when it is parsed, and
     all work on it is done beside the event loop."""
-    output_rule: OutputRule | None = None
+    output_rule: Callable[[Fields, Channel, ServedModel], OutputLimit] | None = None
     """Returns the most output; None: ``dialects.chat_limit``, the rule of the channel's dialect for chats."""
     conversation_field: str = "messages"
     """The field with the conversation."""

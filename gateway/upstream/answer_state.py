@@ -218,8 +218,9 @@ class _Choice:
         update = self.tracker.add(part)
         if update is None:
             return
-        call, number = update.call, update.call.number
-        if update.opened:
+        call, opened, piece = update
+        number = call.number
+        if opened:
             self.announce_call()
             self.produced = True
             self._tally.add_call()
@@ -229,11 +230,11 @@ class _Choice:
                 self._add_seal(ReasoningSeal(seal, self.index))
             self._unannounced = ToolCallBegan(number, call.id, call.name, part.custom, part.signature, self.index)
         began = self._unannounced
-        if began is not None and began.number == number and (update.piece or not self._names_grow):
+        if began is not None and began.number == number and (piece or not self._names_grow):
             self.announce_call()
-        if update.piece:
-            self._tally.add(rawjson.text(update.piece))
-            arguments = ArgumentsPiece(number, update.piece, self.index)
+        if piece:
+            self._tally.add(rawjson.text(piece))
+            arguments = ArgumentsPiece(number, piece, self.index)
             self.blocks.add((BlockKind.TOOL_CALL, number), arguments, call.arguments)
 
     def announce_call(self) -> None:

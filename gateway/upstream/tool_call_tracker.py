@@ -122,15 +122,6 @@ class NamelessCall(msgspec.Struct, eq=False):
     pieces: list[bytes]
 
 
-class CallUpdate(msgspec.Struct, frozen=True, gc=False):
-    """What a piece does to its call."""
-
-    call: TrackedCall
-    opened: bool
-    piece: bytes
-    """What it adds to the arguments, as a JSON string; empty: nothing."""
-
-
 class ToolCallTracker:
     """The tool calls of one choice so far."""
 
@@ -156,19 +147,20 @@ class ToolCallTracker:
         call = self._by_index.get(index)
         return -1 if call is None else call.number
 
-    def add(self, part: ToolCallPart) -> CallUpdate | None:
-        """Returns what a piece does to its call; None if the name has not come yet. Raises ValueError."""
-        call = self._find_call(part)
+    def add(self, part: ToolCallPart) -> tuple[TrackedCall, bool, bytes] | None:
+        """Returns a piece's call, whether the piece opened it, and what it adds to the arguments, as a JSON string.
+
+        None if the name has not come yet. Raises ValueError.
+        """
+        call = self.last = self._find_call(part)
         if call is not None:
-            update = self._continue(call, part)
-        elif part.name:
-            update = self._open(part)
-        else:
-            self._hold(part)
-            self.last = None
-            return None
-        self.last = update.call
-        return update
+            return call, False, self._continue(call, part)
+        if part.name:
+            call, piece = self._open(part)
+            self.last = call
+            return call, True, piece
+        self._hold(part)
+        return None
 
     def _find_call(self, part: ToolCallPart) -> TrackedCall | None:
         """Returns the call that a piece continues; None if it opens one, or must be held."""
@@ -192,7 +184,7 @@ class ToolCallTracker:
         begins = part.id and part.piece in (b"", _EMPTY)
         return self.calls[-1] if self.calls and not begins else None
 
-    def _continue(self, call: TrackedCall, part: ToolCallPart) -> CallUpdate:
+    def _continue(self, call: TrackedCall, part: ToolCallPart) -> bytes:
         """Add a piece to a call, which may get its id or more of its name from it."""
         if part.id and not call.upstream_id:
             call.upstream_id = part.id
@@ -201,9 +193,9 @@ class ToolCallTracker:
             self._by_index[part.index] = call
         call.added_name = "" if call.arguments.complete else part.name.removeprefix(call.name)
         call.name += call.added_name
-        return CallUpdate(call, opened=False, piece=_add_arguments(call, part))
+        return _add_arguments(call, part)
 
-    def _open(self, part: ToolCallPart) -> CallUpdate:
+    def _open(self, part: ToolCallPart) -> tuple[TrackedCall, bytes]:
         """Open a call, with the pieces that were held for it."""
         held = self._pop_nameless(part)
         part = part if held.pieces else _unwrap(part)
@@ -220,7 +212,7 @@ class ToolCallTracker:
         pieces = [piece for piece in (*held.pieces, part.piece) if piece not in (b"", _EMPTY)]
         for piece in pieces:
             call.arguments.add(rawjson.text(piece))
-        return CallUpdate(call, opened=True, piece=join_strings(pieces) if pieces else b"")
+        return call, join_strings(pieces) if pieces else b""
 
     def _pop_nameless(self, part: ToolCallPart) -> NamelessCall:
         """Returns the nameless call that this name belongs to, or an empty one."""

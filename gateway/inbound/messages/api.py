@@ -151,11 +151,7 @@ def messages_limit(fields: Fields, channel: Channel, served: ServedModel) -> Out
 def prompt_of(fields: Fields) -> int:
     """Returns about how many tokens the input has."""
     texts, schemas, others = _prompt_parts(fields)
-    try:
-        message_count = len(_MESSAGES.decode(fields["messages"]))
-    except (msgspec.DecodeError, KeyError):
-        message_count = 1
-    return tokens_of([*texts, *others], schemas, message_count)
+    return tokens_of([*texts, *others], schemas, len(_MESSAGES.decode(fields["messages"])))
 
 
 def _input_bound(fields: Fields) -> InputBound:

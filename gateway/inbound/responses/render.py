@@ -64,30 +64,19 @@ class ResponsePlan(msgspec.Struct, frozen=True, kw_only=True):
     sealed: bool
     """Whether the client wants what it needs to send the reasoning back."""
 
-    def item_id(self, prefix: str, number: int) -> str:
-        """Returns the id of an item by its place in the output, so that it is the same in each rendering."""
-        return f"{prefix}_{self.order.answer_id.partition('_')[2]}{number:04x}"
-
-    def response(
-        self,
-        status: str,
-        items: Sequence[bytes],
-        *,
-        error: Mapping[str, Any] | None = None,
-        incomplete_details: Mapping[str, Any] | None = None,
-        usage: Mapping[str, Any] | None = None,
-    ) -> bytes:
-        """Returns the response with these items."""
+    def response(self, status: str, items: Sequence[bytes], **facts: Mapping[str, Any] | None) -> bytes:
+        """Returns the response with these items. ``facts``: its ``error``, ``incomplete_details`` and ``usage``."""
         fields = {
             "id": self.order.answer_id,
             "object": "response",
             "created_at": self.order.created,
             "status": status,
             "completed_at": max(self.order.created, self.order.clock() // 1000) if status == COMPLETED else None,
-            "error": error,
-            "incomplete_details": incomplete_details,
+            "error": None,
+            "incomplete_details": None,
             "model": self.order.model,
-            "usage": usage,
+            "usage": None,
+            **facts,
         }
         return b'%b,"output":[%b]%b}' % (rawjson.encode(fields)[:-1], b",".join(items), self.echo)
 
@@ -193,7 +182,9 @@ class ResponseRenderer(Renderer):
         return begun + self._end_item(COMPLETED)
 
     def _next_id(self, prefix: str) -> str:
-        return self._plan.item_id(prefix, len(self._items) + (self._open_item is not None))
+        """Returns the id of an item by its place in the output, so that it is the same in each rendering."""
+        number = len(self._items) + (self._open_item is not None)
+        return f"{prefix}_{self._plan.order.answer_id.partition('_')[2]}{number:04x}"
 
     def _open(self, kind: object) -> tuple[OutputItem, bytes]:
         """Returns the open item for pieces of this kind, and the events of its beginning; empty if it was open."""
