@@ -126,9 +126,7 @@ class AnswerStream(StreamProgress, AnswerFacts, Protocol):
         """End the answer here. Returns last events with ``finish_reason`` ``length``; then it is finished."""
 
     def tail(self, usage: Usage, *, estimated: bool) -> bytes:
-        """Returns the end of a complete answer: usage if requested, the upstream's unless ``estimated``, and
-        ``[DONE]``.
-        """
+        """Returns the end of a complete answer: usage if requested, estimated or the upstream's, and ``[DONE]``."""
 
 
 class WholeAnswer(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -220,9 +218,7 @@ class AnswerReader(Protocol):
         """Returns the parts in an event. Raises ValueError if it is invalid."""
 
     def read_whole(self, body: bytes) -> Iterable[AnswerPart]:
-        """Returns the parts of a whole answer. Raises AttemptFailed if it is an error or not an answer, and ValueError
-        if it is invalid.
-        """
+        """Returns the parts of a whole answer. Raises AttemptFailed for an error, ValueError for an invalid one."""
 
     def end(self) -> Iterable[AnswerPart]:
         """Returns the parts that were held until the end of the bytes."""
@@ -273,9 +269,7 @@ class ChannelDialect(DialectAdapter):
         return True
 
     def models_request(self, channel: Channel, after: str) -> PreparedRequest | None:
-        """Returns the request for a page of the list of models: the first, or the one after ``after``; None without
-        one.
-        """
+        """Returns the request for the first page of the list of models, or the one after ``after``; None without it."""
         return None
 
 

@@ -53,9 +53,7 @@ _STATUSES = {name: status for status, names in _TYPES.items() for name in names.
 
 
 def failure_in(channel: Channel, body: Mapping[str, msgspec.Raw], *, event: bytes = b"") -> Failure | None:
-    """Returns the failure that a body, chunk or event reports; None without one. ``event`` is the event's name:
-    everything in an event called ``error`` is an error.
-    """
+    """Returns the failure in a body, chunk or event; None without one. All in an ``event`` called ``error`` is one."""
     error = _error_in(body, event)
     return None if error is None else _classify(channel, error)
 
@@ -114,9 +112,7 @@ def _is_error(body: Mapping[str, Any]) -> bool:
 
 
 def _classify(channel: Channel, error: ErrorBody) -> Failure:
-    """Returns the failure of an error. It does not say what to leave out of a second request, because after a status of
-    success the upstream may have billed its work.
-    """
+    """Returns the failure of an error. It asks for no second request: at status 200, work may have been billed."""
     failure = classify(channel, error.status or _status(error), error, {})
     return msgspec.structs.replace(failure, parameters=(), max_output=None)
 

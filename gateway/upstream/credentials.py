@@ -70,9 +70,7 @@ def proxy_to(channel: Channel, environ: Mapping[str, str]) -> Proxy | None:
 
 
 def _resolve(channel: Channel, value: str, environ: Mapping[str, str], setting: str) -> str:
-    """Returns a value, or what its reference refers to. ``setting``: ``key``, ``header``, ``proxy``. Raises
-    AttemptFailed.
-    """
+    """Returns a value, or what its reference refers to. ``setting`` says what the value is. Raises AttemptFailed."""
     if value.startswith(REFERENCE):
         name = value.removeprefix(REFERENCE)
         value = environ.get(name, "")

@@ -25,9 +25,7 @@ DIALECTS = {dialect: make() for dialect, make in _ADAPTERS.items()}
 
 
 def shared_adapters() -> Callable[[Dialect], ChannelDialect]:
-    """Returns the adapters of a server, as a function of the dialect. All calls of a dialect share one, because it
-    remembers parts of answers that later requests need.
-    """
+    """Returns a server's adapters by dialect. Calls of a dialect share one, because it remembers parts of answers."""
     adapters = {dialect: new_adapter(dialect) for dialect in Dialect}
     return adapters.__getitem__
 

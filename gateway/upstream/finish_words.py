@@ -51,9 +51,6 @@ def _meaning_of(word: str) -> str:
 
 
 def finish_reason(word: str, *, tools: bool) -> str:
-    """Returns the ``finish_reason`` of an answer in chat completions; ``stop`` for an unknown word.
-
-    ``tools``: whether the answer has tool calls. This decides between ``tool_calls`` and ``stop``, whatever the word.
-    """
+    """Returns the ``finish_reason`` in chat completions. If it was neither cut nor filtered, ``tools`` decides it."""
     meaning = meaning_of(word)
     return meaning if meaning in ("length", "content_filter") else "tool_calls" if tools else "stop"

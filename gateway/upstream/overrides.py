@@ -56,10 +56,7 @@ def _turns_with_system(turns: tuple[Turn, ...], overrides: Overrides) -> tuple[T
 
 
 def _messages_with_system(messages: msgspec.Raw, overrides: Overrides) -> msgspec.Raw:
-    """Returns messages with the owner's system prompt before the client's, or instead of it.
-
-    It is put into the client's first system message, because many upstreams accept only one.
-    """
+    """Returns messages with the owner's prompt before the client's, in one message as many demand, or instead of it."""
     turns = rawjson.maybe_objects(messages)
     if turns is None:  # the upstream will reject it
         return messages

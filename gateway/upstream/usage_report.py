@@ -290,9 +290,7 @@ class UsageReports:
         return merged
 
     def _limits(self) -> UsageLimits:
-        """Returns the limits of the request, whose bytes bound its tokens. The allowance on top is for media given by
-        address, and for words and tools that the upstream adds.
-        """
+        """Returns the limits of the request: its bytes, with an allowance for media by address and what is added."""
         size = sum(len(memoryview(value)) for value in self._request.values()) + 4096
         try:
             limit = read_limit(self._request)

@@ -68,10 +68,7 @@ _TEXTS_OR_TOKENS = msgspec.json.Decoder(str | list[str | int | list[int]] | None
 
 
 def read_chat(body: bytes, fields: Fields) -> InboundRequest:
-    """Returns the checked request with these fields. ``body`` is empty if no body has just these fields.
-
-    Raises BadRequest, whose ``param`` names the field at fault.
-    """
+    """Returns the checked request. ``body`` is empty if no body has just these fields. Raises BadRequest."""
     chat = decode_body(_CHAT, body, fields)
     model = check_model(chat.model)
     if chat.messages is msgspec.UNSET:

@@ -83,10 +83,7 @@ _CHECKED = CONTENT_FIELDS | {"max_tokens", "stream", "thinking"}
 
 
 def parse_messages_request(request: HttpRequest, *, counts: bool = False) -> InboundRequest:
-    """Returns a checked request. Raises BadRequest, whose ``param`` names the field at fault.
-
-    ``counts``: only its tokens are to be counted, so it needs no ``max_tokens``.
-    """
+    """Returns a checked request. ``counts``: only its tokens are counted, without ``max_tokens``. Raises BadRequest."""
     fields = fields_of(request.body)
     typed = decode_body(_FIELDS, request.body, fields)
     model = check_model(typed.model)

@@ -98,10 +98,7 @@ def completion_fields(request: Fields) -> Fields:
 
 
 def embedding_fields(request: Fields, *, single: bool) -> Fields:
-    """Returns the fields of the request for embeddings, for a ``POST /api/embed``.
-
-    ``single``: it is a ``POST /api/embeddings``, which has one text. Raises BadRequest.
-    """
+    """Returns the fields of a request for embeddings. ``single``: it is ``POST /api/embeddings``. Raises BadRequest."""
     name = "prompt" if single else "input"
     text = request.get(name, NULL)
     if rawjson.is_null(text) or (single and not rawjson.is_text(text)):
@@ -132,10 +129,7 @@ def _read_as_chat(request: Fields, chat: Fields, read_names: frozenset[str]) -> 
 
 
 def _parameters(request: Fields) -> Fields:
-    """Returns the model, the stream flag and the parameters of a request for text, as fields of a chat completion.
-
-    Without the flag, Ollama streams. Raises BadRequest.
-    """
+    """Returns the model, the stream flag (Ollama streams by default) and parameters as in chats. Raises BadRequest."""
     stream, options = request.get("stream", NULL), _options(request)
     fields: Fields = {"model": request.get("model", NULL), "stream": _TRUE if rawjson.is_null(stream) else stream}
     fields |= {name: options[name] for name in OPTIONS if not rawjson.is_null(options.get(name))}

@@ -125,9 +125,7 @@ class MessageItem(PartItem):
         return (*begun, (name, fields + field(b"logprobs", logprobs)))
 
     def write_pieces(self, pieces: list[bytes], number: int, place: int) -> bytes:
-        """Returns the bytes of the events of pieces without probabilities. ``number`` is that of the first event,
-        ``place`` that of the item in the output.
-        """
+        """Returns the events of pieces without probabilities, from ``number`` on. ``place``: that of the item."""
         self._pieces += pieces
         self.held += sum(map(len, pieces))
         name = b"output_text.delta"

@@ -320,9 +320,7 @@ def _count_searches(output: msgspec.Raw) -> dict[str, int]:
 
 
 def _as_requested(response: Fields, order: Order) -> Fields:
-    """Returns the response with the client's name of the model, and with the response that its request continued. If it
-    has them already, it is returned itself.
-    """
+    """Returns the response with the client's names of the model and the previous response; itself if it has them."""
     changes: Fields = {}
     if (previous := order.form.repeats.get("previous_response_id")) is not None:
         changes["previous_response_id"] = previous

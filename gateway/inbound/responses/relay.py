@@ -75,9 +75,7 @@ def native_order(order: Order, overrides: Overrides | None) -> Order:
 
 
 def without_seals(order: Order, failure: Failure) -> Order | None:
-    """Returns the request without sealed reasoning, if the upstream failed to read that: another account had made it.
-    None if it would not help.
-    """
+    """Returns the request without sealed reasoning, if another account had made it; None if it would not help."""
     code = failure.origin.code.cleared(str) if failure.origin is not None else ""
     if code != "invalid_encrypted_content":
         return None

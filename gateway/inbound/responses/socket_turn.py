@@ -237,9 +237,7 @@ def _frame_head(size: int) -> bytes:
 
 
 def _read_event(block: bytes) -> tuple[bytes, bytes]:
-    """Returns the line with the name of an event, which may be only in the data, and the data. Both are empty if the
-    block is no event.
-    """
+    """Returns an event's first line and its data. The name may be only in the data. Both are empty without an event."""
     event = parse(block)
     if event is None or event.data == b"[DONE]":
         return b"", b""

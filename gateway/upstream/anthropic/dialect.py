@@ -150,10 +150,7 @@ def _body(parameters: Parameters, row: AnthropicModel, max_thinking: int, recall
 
 
 def _tools_and_format(parameters: Parameters, row: AnthropicModel, body: dict[str, Any]) -> dict[str, Any]:
-    """Returns the fields of a body for the tools and for the form of the answer.
-
-    If JSON is wanted without a schema, this is a line at the end of the system prompt.
-    """
+    """Returns the fields for tools and the answer's form: a line in the system prompt for JSON without a schema."""
     form, single = parameters.take_format(), parameters.take("parallel_tool_calls", bool) is False
     tools, choice = equip(parameters.conversation, form, row, thinking=_thinks(body), single=single)
     fields: dict[str, Any] = {"tools": tools, "tool_choice": choice}

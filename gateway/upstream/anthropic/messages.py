@@ -142,9 +142,7 @@ class Dialogue:
                 self._add_assistant(turn, running=running)
 
     def _finish(self) -> None:
-        """Make the messages comply with the rules. The model continues a last message of the assistant, so that must
-        not end in whitespace.
-        """
+        """Make the messages comply with the rules. One of the assistant at the end must not end in whitespace."""
         self._place_system()
         if not self.messages or self.messages[0]["role"] != "user":
             self.messages.insert(0, {"role": "user", "content": []})

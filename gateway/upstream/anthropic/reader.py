@@ -128,9 +128,7 @@ class MessageReader(AnswerReader):
             yield from self._close(index)
 
     def _begin(self, message: Fields) -> Iterator[AnswerPart]:
-        """Yields the beginning of a message. If a second one begins after content of the first, the answer fails,
-        because it would be a mixture of both.
-        """
+        """Yields the beginning of a message. A second one after content of the first fails: both would be mixed."""
         message_id = rawjson.text_at(message.get("id"))
         yield from _usage(message, final=False)
         if self.has_content and self._message_id not in ("", message_id):

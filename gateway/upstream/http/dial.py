@@ -117,10 +117,7 @@ class DialTarget(msgspec.Struct, frozen=True):
 
 
 class Dialer:
-    """Connects to the hosts of one channel, and remembers their addresses for a while.
-
-    With a proxy, only the proxy's address is looked up; it finds the hosts itself.
-    """
+    """Connects to the hosts of a channel, and remembers their addresses; with a proxy, only the proxy's."""
 
     def __init__(self, proxy: Proxy | None = None) -> None:
         self._proxy = proxy

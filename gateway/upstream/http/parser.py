@@ -179,9 +179,7 @@ class Parser:
         self.answer_started = self.reusable = False
 
     def close(self) -> None:
-        """Release httptools' parser, which refers to this object. Otherwise the cycle would keep an unread answer in
-        memory until the garbage collector runs.
-        """
+        """Release httptools' parser: the cycle with it would keep an unread answer until the garbage collector runs."""
         del self._http
         self._answer = None
         self._body.clear()

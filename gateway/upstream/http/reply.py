@@ -39,9 +39,7 @@ class HttpReply:
     __slots__ = ("_answer", "_began", "_ended", "_inflater", "_pool", "_timer", "channel", "headers", "status")
 
     def __init__(self, pool: ReplyPool, answer: WireAnswer, began: float) -> None:
-        """``began``: when the request was sent, by the loop's clock. Raises AttemptFailed if the body is compressed in
-        a way that was not requested.
-        """
+        """``began``: the loop's time of the request. Raises AttemptFailed for a compression that was not requested."""
         self.channel = pool.channel
         self._pool = pool
         self._ended = False
@@ -181,9 +179,7 @@ class Incoming:
         return self
 
     async def __anext__(self) -> bytes:
-        """Returns the next bytes. If the connection breaks after the first event, the stream just ends: its events show
-        whether the answer is complete.
-        """
+        """Returns the next bytes. If the connection breaks after the first event, the stream just ends."""
         loop = asyncio.get_running_loop()
         now = loop.time()
         self._event_at += now - self._returned_at
