@@ -1,16 +1,8 @@
 """Relays: calls at channels that speak the client's API. Bytes pass unchanged while the gateway reads what it needs.
 
 A relay of an API is an adapter (``adapter.Adapter``) made of the parts here and of a ``NativeReader`` that knows the
-API's events:
-
-- ``forwarded_headers`` picks the client's headers that go on to the channel, ``native_headers`` makes the request's.
-- ``edit_request`` writes the model's name and the owner's overrides, in the API's words, into the top level of the
-  request. Every value that is not named there keeps its bytes; if nothing changes, the whole body does.
-- ``NativeStream`` frames the events of an answer without changing a byte, and keeps the terminal one until ``tail``: no
-  answer ends before its cost is written. Its reader reads the usage, feeds the output counter, and may replace an
-  event: the one that names the model, if the channel calls it something else.
-- ``native_failure`` adds to a failure what only a relay knows: clients get their mistakes in the upstream's own
-  words, which clients act on, and a channel may lack the API altogether.
+API's events. Every value of a request that nothing names keeps its bytes; if nothing changes, the whole body does. The
+terminal event of an answer is kept until ``tail``: no answer ends before its cost is written.
 """
 
 import re

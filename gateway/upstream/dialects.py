@@ -26,8 +26,7 @@ DIALECTS = {dialect: make() for dialect, make in _ADAPTERS.items()}
 
 def shared_adapters() -> Callable[[Dialect], ChannelDialect]:
     """Returns a server's adapters by dialect. Calls of a dialect share one, because it remembers parts of answers."""
-    adapters = {dialect: new_adapter(dialect) for dialect in Dialect}
-    return adapters.__getitem__
+    return {dialect: new_adapter(dialect) for dialect in Dialect}.__getitem__
 
 
 def new_adapter(dialect: Dialect) -> ChannelDialect:

@@ -85,11 +85,6 @@ class _Item(msgspec.Struct, frozen=True, gc=False):
         """Returns whether it is reasoning without the content that upstreams want back."""
         return self.type == "reasoning" and rawjson.is_null(self.encrypted_content)
 
-    @property
-    def can_return(self) -> bool:
-        """Returns whether it can be sent back. Its upstream would refuse reasoning that has no content at all."""
-        return not self.is_unsealed_reasoning or self.content != NULL
-
 
 class _Event(msgspec.Struct, frozen=True, gc=False):
     response: msgspec.Raw = NULL
@@ -238,7 +233,7 @@ def _earlier_items(responses: list[KeptResponse]) -> list[bytes]:
             item = next(iter(_read_items(bytes(raw))), _Item())
             if item.type in COMPACTIONS:
                 earlier.clear()
-            if item.can_return:
+            if not item.is_unsealed_reasoning or item.content != NULL:  # upstreams refuse reasoning without content
                 earlier.append(bytes(raw))
     return earlier
 

@@ -65,7 +65,8 @@ class GeminiDialect(ChannelDialect):
         cap, choices = read_caps(fields)
         if cap is not None:
             return limit_of(_lower_cap(cap, served), choices=max(1, choices))
-        budget = _thinking_budget(rawjson.maybe(fields.get("reasoning_effort")), model_of(served.upstream_name))
+        effort = rawjson.text_at(fields.get("reasoning_effort"))
+        budget = (thinking_config(effort, model_of(served.upstream_name)) or {}).get("thinkingBudget", 0)
         least = LEAST_OUTPUT if budget else 0
         return limit_of(None, expected=DEFAULT_OUTPUT + budget, choices=max(1, choices), minimum=least)
 
@@ -93,12 +94,6 @@ def _path(model: str, *, stream: bool) -> str:
         collection, name = "models", model
     verb = "streamGenerateContent?alt=sse" if stream else "generateContent"
     return f"/{collection}/{quote(name, safe='')}:{verb}"
-
-
-def _thinking_budget(effort: object, model: GeminiModel) -> int:
-    """Returns the tokens that the request allows for thinking; 0 if it names no number."""
-    thinking = thinking_config(effort, model) if isinstance(effort, str) else None
-    return 0 if thinking is None else thinking.get("thinkingBudget", 0)
 
 
 def _affordable_cap(order: Order) -> int | None:
