@@ -126,7 +126,7 @@ def _was_sent(name: str, order: Order) -> bool:
 
 
 def _with_refused(learned: LearnedRefusals, name: str) -> LearnedRefusals:
-    """Returns the refusals with one more. An output limit gets its other name, because none would be unlimited."""
+    """Returns the refusals with one more. An output limit gets its other name: without one, output is unlimited."""
     if name in _OTHER_LIMIT:
         return msgspec.structs.replace(learned, token_limit_field=learned.token_limit_field or _OTHER_LIMIT[name])
     return learned if name in learned.dropped else msgspec.structs.replace(learned, dropped=(*learned.dropped, name))

@@ -180,7 +180,7 @@ class ToolCallTracker:
         return None if call is None or _names_another(call, part, text) else call
 
     def _last_call(self, part: ToolCallPart) -> TrackedCall | None:
-        """Returns the last call, for a piece of no known one. A piece with an id and nothing else may begin a call."""
+        """Returns the last call, for a piece without a known one. One with an id and nothing else may begin a call."""
         begins = part.id and part.piece in (b"", _EMPTY)
         return self.calls[-1] if self.calls and not begins else None
 

@@ -309,17 +309,14 @@ def _texts_in(content: msgspec.Raw, where: str) -> list[msgspec.Raw]:
 
 
 def _has_text(block: _ContentBlock) -> bool:
-    """Returns whether it is a text that is not empty."""
     return block.type == "text" and rawjson.is_text(block.text) and bytes(block.text) != b'""'
 
 
 def _text_or_empty(raw: msgspec.Raw) -> msgspec.Raw:
-    """Returns a JSON string; an empty one for any other value."""
     return raw if rawjson.is_text(raw) else rawjson.raw("")
 
 
 def _signatures_in(content: bytes) -> dict[str, str]:
-    """Returns Gemini's thought signatures by the client's ids of the calls."""
     signatures = rawjson.maybe(content)
     items = signatures.items() if isinstance(signatures, dict) else ()
     return {TOOLS.valid_name(name): value for name, value in items if isinstance(value, str)}

@@ -67,11 +67,9 @@ class MessageTap(NativeTap):
         self._model = model
         self._open_block: int | None = None
         self._has_call = False
-        """Whether a tool of the client was called."""
         self._has_bare_text = False
         """Whether the content of a whole answer was a text without a block."""
         self.request_marks: tuple[str, ...] = ()
-        """Marks about the request."""
 
     @property
     def finish(self) -> str:

@@ -51,7 +51,6 @@ _IMAGE_SIGNS = (
     (b"RIFF", "image/webp"),
     (b"BM", "image/bmp"),
 )
-"""The first bytes and the media types of image formats."""
 _EFFORTS = frozenset({"low", "medium", "high"})
 _TRUE = msgspec.Raw(b"true")
 

@@ -310,7 +310,6 @@ _INPUT_FIELDS = (
     *("author", "recipient", "server_label", "name", "query", "queries", "url", "pattern", "arguments", "code"),
     "revised_prompt",
 )
-"""Fields with what a tool was given."""
 _UNREADABLE = {
     "image_generation_call": "result",
     "agent_message": "encrypted_content",

@@ -56,13 +56,11 @@ class ResponsesReader:
         self._response_bytes = _NO_VALUE
         """The bytes of ``_response`` if it had no items: most streams send it twice."""
         self._begun = False
-        """Whether the client has an event."""
         self._next_number = 0
         self.reported_error: Failure | None = None
         """The failure that an event of its own reported, which the client has."""
         self._cut_short = False
         self._has_call = False
-        """Whether a tool of the client was called."""
         self._has_compaction = False
         """Whether an item stands for the conversation."""
         self._clean_ids: set[str] = set()

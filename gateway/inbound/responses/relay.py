@@ -202,7 +202,6 @@ class ResponsesStream(NativeStream):
         return last
 
     def _read_body(self, body: bytes) -> bytes:
-        """Returns a whole response as the events of a stream."""
         try:
             with _failing_attempt(self._channel):
                 refuse_many_elements(body)

@@ -250,7 +250,6 @@ def _custom_description(tool: _ToolFields) -> str:
 
 
 def _runs_at_vendor(tool: _ToolFields) -> bool:
-    """Returns whether the vendor runs a tool of a kind that clients may run as well."""
     if tool.type == ToolKind.TOOL_SEARCH:
         return tool.execution != "client"
     if tool.type == ToolKind.SHELL and not rawjson.is_null(tool.environment):

@@ -55,9 +55,7 @@ class _Block:
         self.is_answer = False
         """Whether the input of this tool call is the answer itself."""
         self.start_input = arguments_text(fields.get("input"))
-        """The input in the block's start."""
         self.has_deltas = False
-        """Whether its input came in deltas."""
         self.thought: dict[str, Any] = {}
         """The fields of a thinking block, as Anthropic wants them back."""
 

@@ -50,13 +50,10 @@ class _Candidate:
         self.reason = ""
         """The finish reason. It may come before the last parts, or more than once."""
         self.produced = False
-        """Whether it had anything for the client."""
         self.calls = 0
-        """The number of its calls."""
         self.call: PartialCall | None = None
         """The call whose arguments are not complete."""
         self.cited: set[str] = set()
-        """The addresses of its sources."""
 
 
 class ResponseReader(AnswerReader):
@@ -69,7 +66,6 @@ class ResponseReader(AnswerReader):
         self._memory = memory
         self._candidates: dict[int, _Candidate] = {}
         self._queries: set[str] = set()
-        """The queries of the vendor's web searches."""
 
     def read(self, event: SSEEvent) -> Iterator[AnswerPart]:
         if event.data.strip() == b"[DONE]":  # some relays send it; the bytes still end

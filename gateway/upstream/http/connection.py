@@ -107,7 +107,6 @@ class UpstreamConnection(asyncio.BufferedProtocol):
         self._answer: WireAnswer | None = None
         self._reading_paused = False
         self._unsent: memoryview[int] | bytes = b""
-        """The rest of a large body."""
         self._writing_paused = False
         """Whether the transport takes no more for now."""
         self._piece_scheduled = False

@@ -85,8 +85,7 @@ class WireAnswer(msgspec.Struct, eq=False):
 
     def fail(self, error: Exception) -> None:
         """Raise this error in the reader, and close the connection at once."""
-        if self._error is None:
-            self._error = error
+        self._error = self._error or error
         self.abort()
         self.wake()
 
@@ -120,8 +119,7 @@ class WireAnswer(msgspec.Struct, eq=False):
 
     def connection_lost(self, error: Exception) -> None:
         """Raise this error in the reader. The connection calls it when it is lost."""
-        if self._error is None:
-            self._error = error
+        self._error = self._error or error
         self._connection = None
         if self._dropped is not None:
             self._dropped.cancel()

@@ -151,7 +151,7 @@ class HttpReply:
 
 
 class Incoming:
-    """Iterates over a stream's bytes as they arrive, within its deadlines. An async generator must be closed."""
+    """Iterates over a stream's bytes as they arrive, within its deadlines. A generator would have to be closed."""
 
     __slots__ = (
         *("_alarm_at", "_comments", "_event_at", "_events", "_progress", "_reply", "_returned_at", "_sign_at", "_size"),
@@ -168,11 +168,8 @@ class Incoming:
         self._event_at = self._sign_at = began
         """When the last event came, and the last event or comment. The client's time does not count."""
         self._size = 0
-        """The number of bytes so far."""
         self._waiting = False
-        """Whether the reader waits for bytes."""
         self._returned_at = asyncio.get_running_loop().time()
-        """When the reader got the last bytes."""
         self._set_alarm(self.next_deadline()[0])
 
     def __aiter__(self) -> "Incoming":

@@ -164,7 +164,6 @@ def _has_developer(fields: Fields) -> bool:
 
 
 def _must_edit_messages(fields: Fields, vendor: Vendor, learned: LearnedRefusals) -> bool:
-    """Returns whether something in a message may have to be changed."""
     learned_fields = any(name.startswith(MESSAGES) for name in learned.dropped)
     return vendor.edits_messages or learned_fields or (not vendor.reads_developer and _has_developer(fields))
 

@@ -49,7 +49,6 @@ _SIGNED_FIELDS = ("type", "thinking", "signature", "data")
 _NO_WORDS = frozenset({"", "none", "null"})
 """Finish words of a choice that goes on. SGLang wrote the name of Python's None."""
 _HEAD_FIELDS = frozenset({"id", "object", "created", "model", "choices", "system_fingerprint", "obfuscation"})
-"""Fields of every chunk."""
 _REGULAR_FIELDS = _HEAD_FIELDS | {"usage", "service_tier"}
 """A chunk with only these fields is not an error, unless it contains the word."""
 MOST_TEMPLATES = 12

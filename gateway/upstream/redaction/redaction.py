@@ -124,7 +124,6 @@ class Redaction:
         self._environ = environ
         self._channels: Mapping[ChannelId, Channel] = {}
         self._own_secrets: tuple[str, ...] = ()
-        """Secrets of the gateway itself."""
         self._all_secrets: Needles | None = None
         """All secrets; None until they are needed."""
         self._screens: dict[_Key, tuple[Channel, Screen]] = {}
