@@ -31,7 +31,7 @@ def on_one_line(body: bytes) -> bytes:
         return body
     try:
         return msgspec.json.format(body.strip().removeprefix(BOM), indent=-1)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except (ValueError, RecursionError):
         return body
 
 

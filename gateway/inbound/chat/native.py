@@ -332,7 +332,7 @@ def _decode(decoder: "msgspec.json.Decoder[_Decoded]", data: msgspec.Raw) -> _De
     """Returns the decoded value; None if it is not of the decoder's type."""
     try:
         return decoder.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except (ValueError, RecursionError):
         return None
 
 

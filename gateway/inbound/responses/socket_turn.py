@@ -75,7 +75,6 @@ class _Control(msgspec.Struct, frozen=True, gc=False):
 
 _FRAME = msgspec.json.Decoder(_Frame)
 _CONTROL = msgspec.json.Decoder(_Control)
-_DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 def read_turn(data: bytes) -> SocketTurn:
@@ -99,7 +98,7 @@ def steering_failed(data: bytes) -> bytes:
     """Returns the frame that rejects the user's input to a running response; empty if ``data`` is another event."""
     try:
         steer = _CONTROL.decode(data) if b'"response.steer"' in data else _Control()
-    except _DECODE_ERRORS:
+    except (ValueError, RecursionError):
         return b""
     if steer.type != STEER:
         return b""
@@ -113,7 +112,7 @@ def interrupted_id(data: bytes) -> str:
     """Returns the id of the response that the client interrupts; empty if ``data`` is another event."""
     try:
         control = _CONTROL.decode(data) if b'"response.interrupt"' in data else _Control()
-    except _DECODE_ERRORS:
+    except (ValueError, RecursionError):
         return ""
     return control.response_id if control.type == INTERRUPT else ""
 
@@ -245,5 +244,5 @@ def _read_event(block: bytes) -> tuple[bytes, bytes]:
         return _NAME + event.name, event.data
     try:
         return _NAME + _CONTROL.decode(event.data).type.encode(), event.data
-    except _DECODE_ERRORS:
+    except (ValueError, RecursionError):
         return b"", event.data

@@ -91,10 +91,7 @@ def _read_answer(body: bytes, order: Order, channel: Channel) -> WholeAnswer:
         raise ValueError(excerpt(body))
     if order.screen.clean(answer):
         body = b""
-    try:
-        data = _VECTORS.decode(raw)
-    except msgspec.DecodeError as error:
-        raise ValueError(str(error)) from error
+    data = _VECTORS.decode(raw)
     vectors = in_order(data, text_count(order.fields["input"]))
     return write_answer(vectors, order, answer, body if vectors is data else b"")
 

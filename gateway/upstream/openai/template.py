@@ -13,8 +13,6 @@ from gateway.domain.sse import BLANK
 _TEXT = msgspec.json.Decoder(str)
 _TEXTS = msgspec.json.Decoder(list[str])
 
-_INVALID = (msgspec.DecodeError, UnicodeDecodeError)
-
 
 class Run(msgspec.Struct, frozen=True, gc=False):
     """Consecutive events that match a template."""
@@ -86,7 +84,7 @@ class Template:
             return None
         try:
             whole_text = _TEXT.decode(events[begin - 1 : end + 1])
-        except _INVALID:
+        except ValueError:
             return None
         text = events[begin:end]
         if self._unchanged and not start and stop == len(events):
@@ -105,7 +103,7 @@ def _decode(texts: list[bytes]) -> list[str] | None:
         return None
     try:
         decoded = _TEXTS.decode(b'["' + joined + b'"]')
-    except _INVALID:
+    except ValueError:
         return None
     return decoded if len(decoded) == len(texts) else None
 
