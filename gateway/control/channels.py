@@ -1,4 +1,4 @@
-"""Channels: add, edit and remove them, list their models, test and resume them. Keys are never shown."""
+"""Channels: add, edit and remove them and their keys, list their models, test and resume them. Keys are never shown."""
 
 from collections.abc import Sequence
 from typing import cast
@@ -8,7 +8,7 @@ from aiohttp import web
 
 from gateway.control import model_lists, validation
 from gateway.control.edits import ConfigEdits, edit_text
-from gateway.control.probe import probe
+from gateway.control.probe import probe, test_key
 from gateway.control.request_bodies import fields, members, missing, patch, read_body
 from gateway.control.usage import tallies
 from gateway.control.vendor_prices import new_prices, with_known_prices
@@ -17,12 +17,13 @@ from gateway.core.auth import new_id
 from gateway.core.model_prices import channel_price, set_by_owner
 from gateway.core.offered_models import chosen_by_hand, fix_models
 from gateway.domain.call import FailureKind
-from gateway.domain.channel import Channel, ChannelFields, Check, Dialect, ServedModel, UpstreamModels
-from gateway.domain.errors import BadRequest, Conflict, UpstreamError
+from gateway.domain.channel import Channel, ChannelFields, Check, Dialect, ServedModel, UpstreamModels, key_id
+from gateway.domain.errors import BadRequest, Conflict, NotFound, UpstreamError
 from gateway.domain.history import NOTHING_CHANGED
 from gateway.domain.human_values import count_text
 from gateway.domain.price import Price
 from gateway.domain.registry import Change
+from gateway.domain.text import plain
 from gateway.domain.units import ChannelId
 from gateway.domain.upstream_views import ListingView, SavedChannel
 from gateway.domain.urls import checked_base_url
@@ -36,6 +37,12 @@ class TestBody(msgspec.Struct, frozen=True, kw_only=True):
     """The body of a test; without ``model`` no call is made."""
 
     model: str = ""
+
+
+class KeyBody(msgspec.Struct, frozen=True, kw_only=True):
+    """The body of an added or replaced key."""
+
+    key: str
 
 
 def default_base_url(dialect: Dialect, preset: str) -> str:
@@ -52,7 +59,7 @@ async def list_channels(edits: ConfigEdits, _: web.Request) -> list[ChannelView]
 
 async def show_channel(edits: ConfigEdits, request: web.Request) -> ChannelView:
     """GET /channels/{ref}: one channel."""
-    return await view_of(edits, channel_of(edits, request))
+    return await _view_of(edits, _channel_in(edits, request))
 
 
 async def add_channel(edits: ConfigEdits, request: web.Request) -> SavedChannel:
@@ -80,7 +87,7 @@ async def add_channel(edits: ConfigEdits, request: web.Request) -> SavedChannel:
 
 async def edit_channel(edits: ConfigEdits, request: web.Request) -> SavedChannel:
     """PATCH /channels/{ref}: edit a channel. With a new key, its past failures are forgotten."""
-    old = channel_of(edits, request)
+    old = _channel_in(edits, request)
     body = await request.read()
     changes = await _edit_changes(edits, old, body)
     if edits.registry.channels.get(old.id) != old:
@@ -148,7 +155,7 @@ async def _commit(edits: ConfigEdits, old: Channel | None, changes: Sequence[Cha
 
 async def _saved_view(edits: ConfigEdits, id_: ChannelId, old: Channel | None) -> SavedChannel:
     channel, prices = edits.registry.channels[id_], edits.registry.prices
-    view = await view_of(edits, channel)
+    view = await _view_of(edits, channel)
     return SavedChannel(
         **{name: getattr(view, name) for name in view.__struct_fields__},
         new_prices=tuple(price_view(price, edits.now, channel=channel.name) for price in new_prices(channel, old)),
@@ -159,7 +166,7 @@ async def _saved_view(edits: ConfigEdits, id_: ChannelId, old: Channel | None) -
 
 async def remove_channel(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
     """DELETE /channels/{ref}: remove a channel with its prices."""
-    channel = channel_of(edits, request)
+    channel = _channel_in(edits, request)
     change = Change("channels", channel.id, None)
     return await edits.commit(f"removed channel '{channel.name}'", f"channel '{channel.name}' is back", change)
 
@@ -186,7 +193,7 @@ async def _edit_changes(edits: ConfigEdits, old: Channel, body: bytes) -> list[C
 
 async def show_listing(edits: ConfigEdits, request: web.Request) -> ListingView:
     """GET /channels/{ref}/listing: the upstream's list as last fetched, without fetching it again."""
-    return model_lists.listing_view(channel_of(edits, request), edits.engine.catalog, edits.now)
+    return model_lists.listing_view(_channel_in(edits, request), edits.engine.catalog, edits.now)
 
 
 async def refresh_listing(edits: ConfigEdits, request: web.Request) -> ListingView:
@@ -194,13 +201,13 @@ async def refresh_listing(edits: ConfigEdits, request: web.Request) -> ListingVi
 
     If the list cannot be fetched, returns the last good one with the reason, or raises UpstreamError if there is none.
     """
-    channel = channel_of(edits, request)
+    channel = _channel_in(edits, request)
     try:
         await model_lists.refresh(edits, channel)
     except UpstreamError:
         if (last := edits.registry.lists.get(channel.id)) is None or not last.time:
             raise
-    return model_lists.listing_view(channel_of(edits, request), edits.engine.catalog, edits.now)
+    return model_lists.listing_view(_channel_in(edits, request), edits.engine.catalog, edits.now)
 
 
 async def test_channel(edits: ConfigEdits, request: web.Request) -> Check:
@@ -210,7 +217,7 @@ async def test_channel(edits: ConfigEdits, request: web.Request) -> Check:
     The result is stored with the channel. Success ends the channel's pause, but only a call ends a pause for lack of
     credit. A rejected key needs attention, as after a call.
     """
-    channel = channel_of(edits, request)
+    channel = _channel_in(edits, request)
     body = await read_body(request, TestBody)
     check, health = await probe(edits.engine, channel, body.model), edits.engine.health
     paused = check.ok and not body.model and health.state_of(channel.id).kind is FailureKind.QUOTA
@@ -231,18 +238,80 @@ def _names_of_same_model(channel: Channel, name: str) -> list[str]:
 
 async def resume_channel(edits: ConfigEdits, request: web.Request) -> ChannelView:
     """POST /channels/{ref}/clear: forget the channel's failures, so that it gets calls again."""
-    channel = channel_of(edits, request)
+    channel = _channel_in(edits, request)
     edits.engine.health.clear(channel.id)
     edits.engine.incident_watch.refresh()
-    return await view_of(edits, channel)
+    return await _view_of(edits, channel)
 
 
-def channel_of(edits: ConfigEdits, request: web.Request) -> Channel:
+async def add_key(edits: ConfigEdits, request: web.Request) -> ChannelView:
+    """POST /channels/{ref}/keys {key}: add a key as the last one."""
+    channel, key = _channel_in(edits, request), await _new_key(request)
+    keys = (*channel.all_keys, key)
+    return await _commit_keys(edits, channel, keys, f"added a key to channel '{channel.name}'", new=len(keys))
+
+
+async def replace_key(edits: ConfigEdits, request: web.Request) -> ChannelView:
+    """PATCH /channels/{ref}/keys/{number} {key}: replace a key."""
+    channel, index, key = _channel_in(edits, request), _key_index(edits, request), await _new_key(request)
+    keys = (*channel.all_keys[:index], key, *channel.all_keys[index + 1 :])
+    return await _commit_keys(
+        edits, channel, keys, f"replaced key {index + 1} of channel '{channel.name}'", new=index + 1
+    )
+
+
+async def remove_key(edits: ConfigEdits, request: web.Request) -> ChannelView:
+    """DELETE /channels/{ref}/keys/{number}: remove a key; the numbers of later keys go down by one."""
+    channel, index = _channel_in(edits, request), _key_index(edits, request)
+    keys = (*channel.all_keys[:index], *channel.all_keys[index + 1 :])
+    return await _commit_keys(edits, channel, keys, f"removed key {index + 1} of channel '{channel.name}'")
+
+
+async def resume_key(edits: ConfigEdits, request: web.Request) -> ChannelView:
+    """POST /channels/{ref}/keys/{number}/clear: forget a key's failures."""
+    channel, index = _channel_in(edits, request), _key_index(edits, request)
+    edits.engine.health.clear(key_id(channel.id, index + 1) if channel.keys else channel.id)
+    edits.engine.incident_watch.refresh()
+    return await _view_of(edits, channel)
+
+
+async def _new_key(request: web.Request) -> str:
+    """Returns the key in the body. Raises BadRequest if it is empty."""
+    if key := (await read_body(request, KeyBody)).key:
+        return key
+    raise BadRequest("key: must not be empty; to delete a key, remove it instead", param="key")
+
+
+def _key_index(edits: ConfigEdits, request: web.Request) -> int:
+    """Returns the index of the key whose number is in the path. Raises NotFound."""
+    channel, number = _channel_in(edits, request), request.match_info["number"]
+    count = len(channel.all_keys)
+    if not (number.isascii() and number.isdigit() and 1 <= int(number[:9]) <= count):
+        hint = f"its keys are numbered 1 to {count}" if count else "it has none"
+        raise NotFound(f"channel '{channel.name}' has no key {plain(number, 20)}; {hint}", param="number")
+    return int(number) - 1
+
+
+async def _commit_keys(
+    edits: ConfigEdits, channel: Channel, keys: tuple[str, ...], done: str, new: int = 0
+) -> ChannelView:
+    """Commit the keys. ``new`` is the number of a new key, which is then tried at the upstream; 0 if there is none."""
+    changed = msgspec.structs.replace(channel, key=keys[0] if keys else "", keys=keys[1:])
+    validation.channel(changed, edits.registry)
+    await edits.commit(
+        done, f"the keys of channel '{channel.name}' are as before", Change("channels", channel.id, changed)
+    )
+    if new:
+        await test_key(edits.engine, changed, new)
+    return await _view_of(edits, changed)
+
+
+def _channel_in(edits: ConfigEdits, request: web.Request) -> Channel:
     """Returns the channel in the path. Raises NotFound if it does not exist."""
     return edits.engine.catalog.channel(request.match_info["ref"])
 
 
-async def view_of(edits: ConfigEdits, channel: Channel) -> ChannelView:
+async def _view_of(edits: ConfigEdits, channel: Channel) -> ChannelView:
     """Returns the channel's view, with the sums of its calls."""
     return channel_view(edits.engine, channel, await tallies(edits.engine))
 

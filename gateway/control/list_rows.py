@@ -8,18 +8,11 @@ both. If a row is for another region, another vendor or an older model, we say s
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import msgspec
 
 from gateway.control.more_prices import SAME_PRICE, SOURCE, more_prices
-from gateway.control.row_checks import (
-    REGION_PREFIX,
-    aws_region,
-    name_mismatch,
-    origin_mismatch,
-    region_of,
-    row_texts,
-)
 from gateway.domain.lazy_pattern import lazy_pattern
 from gateway.domain.patterns import near_names
 from gateway.domain.units import MILLION, Nanos
@@ -84,6 +77,15 @@ MIXTURES = ((56, 500_000_000), (176, 1_200_000_000))
 """Fireworks' prices of mixtures of experts such as ``8x7b``, up to and including these sizes."""
 _SIZE = lazy_pattern(r"(?<![a-z0-9])(\d+)x(\d+(?:p\d+)?)b(?![a-z0-9])|(?<![a-z0-9.])(\d+(?:p\d+)?)b(?![a-z0-9])")
 _NO_SIZE = lazy_pattern(r"-a\d+(p\d+)?b|embed|rerank|flux|diffusion|whisper|draft|ocr|moe|405b")
+
+_REGION_PREFIX = lazy_pattern(r"^(us-gov|us|eu|apac|au|jp|in|ca|sa|global|me|af)\.(?=[a-z0-9]+\.)")
+"""Matches the region before a name at Bedrock."""
+_FROM_OPENROUTER = lazy_pattern(r"imported from openrouter|trusting open ?router", re.IGNORECASE)
+_NEUTRAL = lazy_pattern(
+    r"^\d*([-@:.](v?\d+(\.\d+)*|latest|preview|exp|experimental|beta|default|maas|customtools|audio|instruct|native|dialog"
+    r"|tool|use|thinking|alpha|text|chat|hd|pro-latest|live|speech))*[-@:.]?$"
+)
+"""Matches a suffix that may follow a row's name without making it the name of another model."""
 
 OUTDATED = "the list has a price for an older model of that name only"
 
@@ -173,7 +175,7 @@ class ListNames(msgspec.Struct, frozen=True):
             row = vendor.find_model(spelling)
             if row is not None:
                 outdated = OUTDATED if row.deprecated and _LATEST.search(spelling) else ""
-                why = origin_mismatch(vendor.id, row, name, base_url) or outdated or name_mismatch(row, spelling)
+                why = _origin_mismatch(vendor.id, row, name, base_url) or outdated or _name_mismatch(row, spelling)
                 return ListRow(why=why) if why else ListRow(row=row)
         return _row_by_size(vendor.id, name) or self._maker_row(vendor, name) or ListRow()
 
@@ -181,7 +183,7 @@ class ListNames(msgspec.Struct, frozen=True):
         """Returns the closest names that have a row in the list."""
         short = name.rpartition("/")[2].lower()
         if vendor.id not in self.short_names:
-            texts = (text for row in vendor.models for text in (row.id.lower(), *row_texts(row)))
+            texts = (text for row in vendor.models for text in (row.id.lower(), *_row_texts(row)))
             self.short_names[vendor.id] = {text.rpartition("/")[2] for text in texts}
         candidates = self.short_names[vendor.id] - {short}
         family = _LATEST.sub("", short)
@@ -249,7 +251,7 @@ def _full_spellings(vendor: str, name: str) -> Iterator[str]:
         if not _QUALIFIERS.sub("", suffix):
             yield match[0]
     if vendor == "aws":
-        yield REGION_PREFIX.sub("", name)
+        yield _REGION_PREFIX.sub("", name)
     if vendor.startswith("huggingface"):
         yield name.rpartition(":")[0]
 
@@ -261,8 +263,8 @@ def _more_amounts(vendor: str, name: str, base_url: str) -> Mapping[str, Nanos]:
     """
     if vendor == "openai" and name.startswith("ft:"):
         name = _DATE.sub("", ":".join(name.split(":")[:2]))
-    if vendor == "aws" and not REGION_PREFIX.match(name) and (region := region_of(base_url)) not in ("", "us"):
-        name = f"us-gov.{name}" if region == "us-gov" else f"{aws_region(base_url)}/{name}"
+    if vendor == "aws" and not _REGION_PREFIX.match(name) and (region := _region_of(base_url)) not in ("", "us"):
+        name = f"us-gov.{name}" if region == "us-gov" else f"{_aws_region(base_url)}/{name}"
     prices = more_prices(vendor)
     short = _DATE.sub("", name.rpartition("/")[2])
     amounts = prices.get(name) or (prices.get(short) if vendor in ("fireworks", "google") else None) or {}
@@ -296,3 +298,81 @@ def size_price(name: str) -> int | None:
     if experts:
         return next((nanos for limit, nanos in MIXTURES if billions <= limit), None)
     return next((nanos for limit, nanos in SIZES if billions < limit), None)
+
+
+def _origin_mismatch(vendor: str, row: "ModelInfo", name: str, base_url: str) -> str:
+    """Returns why a row has the price of another region, or of OpenRouter; empty if its price applies."""
+    comments = row.price_comments or ""
+    if vendor != "openrouter" and _FROM_OPENROUTER.search(comments):
+        return "the list has only OpenRouter's price for it"
+    if vendor == "google" and "regional endpoints carry" in comments:
+        host = urlsplit(base_url).hostname or ""
+        is_regional = host.endswith("-aiplatform.googleapis.com") and not host.startswith("global-")
+        return "the list has only the price of the global endpoint; regional ones cost more" if is_regional else ""
+    return _bedrock_mismatch(row, name, base_url) if vendor == "aws" else ""
+
+
+def _bedrock_mismatch(row: "ModelInfo", name: str, base_url: str) -> str:
+    """Returns why a row does not have Bedrock's price in the region of the name, or else of the address; empty if it
+    does.
+    """
+    match = _REGION_PREFIX.match(name)
+    region = match[1] if match else _region_of(base_url)
+    if region in ("", "us"):
+        return ""  # the list has the prices of the USA
+    error = f"the list has no price for the region '{region}'"
+    if region == "us-gov" or row.id.startswith("regional.amazon."):
+        return error  # GovCloud costs a fifth more than the list says; rows of Amazon's own models are for the USA
+    if row.id.startswith("regional.") and region != "global":
+        return ""
+    return "" if any(f"{region}." in text for text in _row_texts(row)) else error
+
+
+def _aws_region(base_url: str) -> str:
+    """Returns the region in the address, such as ``eu-west-2``; empty if it has none."""
+    match = re.search(r"bedrock-[a-z]+(?:-fips)?\.([a-z0-9-]+)\.", base_url)
+    return match[1] if match else ""
+
+
+def _region_of(base_url: str) -> str:
+    """Returns the region in the address as Bedrock's names of models write it, such as ``eu``; empty if it has none."""
+    full_region = _aws_region(base_url)
+    for prefix, region in (("us-gov", "us-gov"), ("us", "us"), ("eu", "eu"), ("ap", "apac")):
+        if full_region.startswith(prefix):
+            return region
+    return full_region.split("-")[0]
+
+
+def _name_mismatch(row: "ModelInfo", name: str) -> str:
+    """Returns why a row that matches a part of the name is not for this model; empty if it is."""
+    if name.startswith("ft:") or _is_exact(row.match, name):
+        return ""
+    matched = [text for text in _row_texts(row) if text in name]
+    suffixes = [name[name.index(text) + len(text) :] for text in matched]
+    if not matched or any(map(_NEUTRAL.match, suffixes)):
+        return ""
+    return f"the list has a price for '{max(matched, key=len)}', not for this one"
+
+
+def _is_exact(clause: object, name: str) -> bool:
+    """Returns whether a row's condition names the whole model, and not only a part of the name."""
+    if (pattern := getattr(clause, "regex", "")) and not hasattr(clause, "and_"):
+        return re.search(pattern, name) is not None
+    if (text := getattr(clause, "equals", "")) or (text := getattr(clause, "ends_with", "")):
+        return name.endswith(str(text).lower())
+    return any(_is_exact(inner, name) for inner in getattr(clause, "or_", ()))
+
+
+def _row_texts(row: "ModelInfo") -> frozenset[str]:
+    """Returns the lower-case names and parts of names in a row's conditions."""
+    return frozenset(text.lower() for text in _clause_texts(row.match))
+
+
+def _clause_texts(clause: object) -> Iterator[str]:
+    """Yields the names and parts of names in a condition and in the conditions inside it."""
+    for name in ("equals", "starts_with", "contains", "ends_with"):
+        if text := getattr(clause, name, ""):
+            yield text
+    for name in ("or_", "and_"):
+        for inner in getattr(clause, name, ()):
+            yield from _clause_texts(inner)

@@ -1,25 +1,26 @@
 """Why: explains how a call with one token for one model would be handled, without contacting an upstream."""
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator
 
 import msgspec
 from aiohttp import web
 
 from gateway.control.edits import ConfigEdits
 from gateway.control.request_bodies import query
-from gateway.control.views import budget_views, price_view
-from gateway.control.why_routes import all_routes, without_unset
+from gateway.control.views import budget_views, price_view, until_ms
 from gateway.core.admission import group_of
 from gateway.core.catalog import Catalog
-from gateway.core.dry_run import DryRun, DryRunState, PlannedCall, dry_run
+from gateway.core.channel_limits import limit_check
+from gateway.core.dry_run import DryRun, DryRunState, PlannedCall, dry_run, native_channels
 from gateway.core.engine import Engine
 from gateway.core.model_entry import ModelEntry, Route, answering_model
 from gateway.core.model_prices import different_prices
 from gateway.core.rate_scopes import RateScope
+from gateway.core.routing import NOTHING_TRIED, choose, place_text
 from gateway.core.visibility import Visibility, unused_fallbacks, visibility_of
 from gateway.domain.advice import advice
 from gateway.domain.call import CHAT_API
+from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.diagnosis import LimitView, Obstacle, PartyView, RouteView, UnusedFallback, Why
 from gateway.domain.errors import BadRequest, GatewayError, InvalidToken, NoChannel, Unavailable, UpstreamError
 from gateway.domain.group import Group
@@ -29,6 +30,8 @@ from gateway.domain.price import Price, in_force
 from gateway.domain.text import plain, word
 from gateway.domain.token import PREFIX, Token
 from gateway.domain.units import Millis
+from gateway.domain.views import conversion
+from gateway.upstream.anthropic.cache_marks import marks_cache
 from gateway.upstream.credentials import unset_text
 
 
@@ -55,7 +58,7 @@ async def explain(edits: ConfigEdits, request: web.Request) -> Why:
         stream=params.get("stream", False),
         api=apis[api],
     )
-    return _why(_planned_run(edits.engine, call))
+    return _why(edits.engine, call)
 
 
 def _token_of(engine: Engine, ref: str) -> Token:
@@ -76,53 +79,22 @@ def _dry_run_state(engine: Engine) -> DryRunState:
         limiter=engine.limiter,
         books=engine.store.books,
         first_choice=lambda call, entry, *, waited=False: engine.pipeline.attempts.chooser.first(
-            call, without_unset(engine, entry), waited=waited, dry=True
+            call, _without_unset(engine, entry), waited=waited, dry=True
         ),
         closed=engine.pipeline.closed,
         check_memory=lambda: engine.pressure.check(engine.clock.mono()),
     )
 
 
-class _PlannedRun(NamedTuple):
-    """A planned call, and how far it would get now."""
-
-    engine: Engine
-    call: PlannedCall
-    outcome: DryRun
-    group: Group
-    entry: ModelEntry | None
-    """The requested model; None if the token does not see it."""
-    now: Millis
-
-    @property
-    def catalog(self) -> Catalog:
-        return self.engine.catalog
-
-    @property
-    def first_route(self) -> Route | None:
-        """Returns the route that would be tried first; None if none would be tried now."""
-        return self.outcome.choice.route if self.outcome.choice is not None else None
-
-    @property
-    def is_sticky(self) -> bool:
-        """Returns whether a conversation stays on the channel that answered it before."""
-        return self.group.sticky or self.call.api.sticky
-
-
-def _planned_run(engine: Engine, call: PlannedCall) -> _PlannedRun:
-    now = engine.now()
+def _why(engine: Engine, call: PlannedCall) -> Why:
+    now, catalog, token = engine.now(), engine.catalog, call.token
     outcome = dry_run(call, _dry_run_state(engine), now)
-    admission = outcome.admission
-    entry = admission.entry if admission is not None else engine.catalog.visible(call.token).get(call.model)
-    return _PlannedRun(engine, call, outcome, group_of(call.token, engine.catalog), entry, now)
-
-
-def _why(run: _PlannedRun) -> Why:
-    engine, call, outcome, catalog, group = run.engine, run.call, run.outcome, run.catalog, run.group
-    token, entry, need = call.token, run.entry, run.outcome.need
+    admission, need, group = outcome.admission, outcome.need, group_of(token, catalog)
+    entry = admission.entry if admission is not None else catalog.visible(token).get(call.model)
     visibility = visibility_of(call.model, token, group, catalog)
-    hold_plan = outcome.admission.hold_plan if outcome.admission is not None else None
-    price = _price(run)
+    hold_plan = admission.hold_plan if admission is not None else None
+    price = _price(catalog, call, entry, outcome)
+    sticky = group.sticky or call.api.sticky
     why = Why(
         token=token.name,
         group=group.name,
@@ -134,15 +106,15 @@ def _why(run: _PlannedRun) -> Why:
         works=True,
         status=200,
         code="",
-        message=_success_text(run),
+        message=_success_text(outcome, sticky=sticky),
         fix="",
         retry_after_s=None,
         then=_next_obstacle(outcome.quota_error, call),
         visible=visibility.visible,
         rule=visibility.rule,
         refuses_unpriced=catalog.registry.settings.refuse_unpriced,
-        price=price_view(in_force(price, run.now), run.now, call.model) if price is not None else None,
-        prices=[price_view(price, run.now, call.model) for price in _different_prices(entry, run.now)],
+        price=price_view(in_force(price, now), now, call.model) if price is not None else None,
+        prices=[price_view(price, now, call.model) for price in _different_prices(entry, now)],
         multiplier=group.multiplier,
         hold_nanos=hold_plan.nanos if hold_plan is not None else None,
         hold_tokens=hold_plan.tokens if hold_plan is not None else None,
@@ -151,9 +123,9 @@ def _why(run: _PlannedRun) -> Why:
         available_nanos=engine.store.books.available(),
         parties=list(_parties(engine, token, group)),
         fallbacks=[other.name for other in entry.fallbacks if other.name not in outcome.unaffordable] if entry else [],
-        unused_fallbacks=_unused_fallbacks(run),
-        sticky=run.is_sticky,
-        routes=all_routes(engine, call, entry, outcome),
+        unused_fallbacks=_unused_fallbacks(call, group, catalog, outcome),
+        sticky=sticky,
+        routes=_all_routes(engine, call, entry, outcome),
     )
     error = outcome.error or _store_error(engine) or _unset_error(engine, why.routes)
     return why if error is None else _with_error(why, error, visibility, call)
@@ -171,18 +143,17 @@ def _with_error(why: Why, error: GatewayError, visibility: Visibility, call: Pla
     )
 
 
-def _unused_fallbacks(run: _PlannedRun) -> list[UnusedFallback]:
+def _unused_fallbacks(call: PlannedCall, group: Group, catalog: Catalog, outcome: DryRun) -> list[UnusedFallback]:
     """Returns the fallbacks that can never answer a call of this token, then those that it cannot afford now."""
-    token, group = run.call.token, run.group
     unaffordable = [
         UnusedFallback(
             model=model,
             rule=f"what is left does not pay for it: {error.state}",
-            fix=advice(error, token=token.name, group=group.name),
+            fix=advice(error, token=call.token.name, group=group.name),
         )
-        for model, error in run.outcome.unaffordable.items()
+        for model, error in outcome.unaffordable.items()
     ]
-    return [*unused_fallbacks(run.call.model, token, group, run.catalog), *unaffordable]
+    return [*unused_fallbacks(call.model, call.token, group, catalog), *unaffordable]
 
 
 def _unset_error(engine: Engine, routes: list[RouteView]) -> GatewayError | None:
@@ -212,14 +183,14 @@ def _store_error(engine: Engine) -> GatewayError | None:
     return Unavailable(text, code="store_unavailable")
 
 
-def _success_text(run: _PlannedRun) -> str:
+def _success_text(outcome: DryRun, *, sticky: bool) -> str:
     """Returns which channel would be tried first, or what the call would wait for."""
-    admission, choice = run.outcome.admission, run.outcome.choice
+    admission, choice = outcome.admission, outcome.choice
     if admission is not None and (full := admission.full) is not None:
         return f"it would wait for a free slot: {plain(full.label)} has {full.limit} {full.name}"
     if choice is None or choice.route is None:
         return "it would wait for a free slot: all its channels are at their limit of concurrent calls"
-    stays = "; a conversation stays on the channel that answered it before" if run.is_sticky else ""
+    stays = "; a conversation stays on the channel that answered it before" if sticky else ""
     return f"channel '{plain(choice.route.channel.name)}' would be tried first: {choice.reason}{stays}"
 
 
@@ -245,11 +216,11 @@ def _next_obstacle(error: GatewayError | None, call: PlannedCall) -> Obstacle | 
     return Obstacle(status=error.http_status, code=error.code, message=_message(error), fix=fix)
 
 
-def _price(run: _PlannedRun) -> Price | None:
+def _price(catalog: Catalog, call: PlannedCall, entry: ModelEntry | None, outcome: DryRun) -> Price | None:
     """Returns the price of the model that would be tried first, which may be a fallback with its own price."""
-    if run.first_route is not None:
-        return run.first_route.served.price
-    return run.catalog.price_shown(run.entry) if run.entry is not None else run.catalog.price(run.call.model)
+    if outcome.choice is not None and outcome.choice.route is not None:
+        return outcome.choice.route.served.price
+    return catalog.price_shown(entry) if entry is not None else catalog.price(call.model)
 
 
 def _different_prices(entry: ModelEntry | None, now: Millis) -> list[Price]:
@@ -284,3 +255,98 @@ def _limits(engine: Engine, scope: RateScope) -> Iterator[LimitView]:
         if gate is not None:
             left = max(0, gate.limit - engine.limiter.concurrency.taken(gate.key))
             yield LimitView(name=name, limit=gate.limit, left=left, whole_in_ms=Millis(0))
+
+
+def _all_routes(engine: Engine, call: PlannedCall, entry: ModelEntry | None, outcome: DryRun) -> list[RouteView]:
+    """Returns the channels of the model and of its fallbacks, then the unused ones, each with the conversion of the
+    API's requests there. ``entry`` is the model, None if the token does not see it.
+    """
+    routes = list(_routes(engine, entry, outcome)) if entry is not None else []
+    routes += _unused_routes(engine, call, {route.channel for route in routes})
+    native = native_channels(call, engine.catalog, engine.now(), engine.pipeline.attempts.is_native)
+    api = call.api.name
+    return [
+        msgspec.structs.replace(route, conversion=conversion(api, native=route.channel in native)) for route in routes
+    ]
+
+
+def _without_unset(engine: Engine, entry: ModelEntry) -> ModelEntry:
+    """Returns the model without the channels whose environment variables are not set, unless no others are left.
+
+    A call skips such a channel without sending anything.
+    """
+
+    def usable(routes: Iterable[Route]) -> tuple[Route, ...]:
+        return tuple(route for route in routes if not engine.upstreams.variables.blocking(route.channel))
+
+    candidates = [msgspec.structs.replace(fallback, routes=usable(fallback.routes)) for fallback in entry.fallbacks]
+    routes, fallbacks = usable(entry.routes), tuple(fallback for fallback in candidates if fallback.routes)
+    if not (routes or fallbacks):
+        return entry
+    first_tier = usable(entry.first_tier) if len(routes) == len(entry.routes) else ()
+    return msgspec.structs.replace(entry, routes=routes, fallbacks=fallbacks, first_tier=first_tier)
+
+
+def _routes(engine: Engine, entry: ModelEntry, outcome: DryRun) -> Iterator[RouteView]:
+    """Yields the channels of a model, then those of its fallbacks, with why a channel would be passed over."""
+    need, first = outcome.need, outcome.choice.route if outcome.choice is not None else None
+    tickets = limit_check(engine.limiter, need.rate_tokens if need is not None else 0)
+    first_model = first.served.name if first is not None else ""
+    for model in (entry, *entry.fallbacks):
+        usable = _without_unset(engine, model).routes
+        choice = choose(usable, NOTHING_TRIED, engine.health, lambda _: 0, tickets)
+        skip_reasons = {skipped.channel: skipped.reason for skipped in choice.skipped}
+        chances = choice.chances() if model.name == first_model else {}
+        for route in model.routes:
+            passed = skip_reasons.get(route.channel.name, "")
+            view = _route(engine, route.channel, model.name, route.served.upstream_name, passed)
+            chance = round(chances.get(route.channel.id, 0.0), 4)
+            last_resort = bool(chance and view.passed)
+            yield msgspec.structs.replace(
+                view, place=place_text(route, engine.health.latency), chance=chance, last_resort=last_resort
+            )
+
+
+def _unused_routes(engine: Engine, call: PlannedCall, listed: set[str]) -> Iterator[RouteView]:
+    """Yields the channels that are not ``listed``, if they are in the token's group or offer the model."""
+    model, token = call.model, call.token
+    for channel in sorted(engine.catalog.registry.channels.values(), key=lambda c: (-c.priority, c.name)):
+        upstream_model = next((served.upstream_name for served in channel.models if served.name == model), "")
+        if channel.name not in listed and (upstream_model or token.group in channel.groups):
+            yield _route(engine, channel, model, upstream_model, _exclusion_reason(channel, upstream_model, call))
+
+
+def _exclusion_reason(channel: Channel, upstream_model: str, call: PlannedCall) -> str:
+    """Returns why a channel is not one of the model's routes for this token."""
+    if call.token.group not in channel.groups:
+        return f"not in group '{plain(call.token.group)}'"
+    if not channel.enabled:
+        return "disabled"
+    if not upstream_model:
+        return "does not offer the model"
+    return f"cannot answer {call.api.name}" if call.api.selective else "the model is hidden from the token"
+
+
+def _route(engine: Engine, channel: Channel, model: str, upstream_model: str, passed: str) -> RouteView:
+    """Returns a channel's view, without its place and chance. ``passed`` is why it is passed over; empty if it is
+    not.
+    """
+    state = engine.channel_state(channel)
+    served = ServedModel(name=model, upstream=upstream_model)
+    return RouteView(
+        channel=channel.name,
+        model=model,
+        upstream_model=upstream_model,
+        priority=channel.priority,
+        weight=channel.weight,
+        place="",
+        chance=0.0,
+        state=state.name,
+        reason=state.reason,
+        until_ms=until_ms(engine, state),
+        in_flight=engine.health.in_flight(channel.id),
+        passed=passed or unset_text(engine.upstreams.variables.blocking(channel)),
+        cache_marks=marks_cache(channel, engine.learned.of(channel.id, served, engine.now())),
+        conversion="",
+        last_resort=False,
+    )
