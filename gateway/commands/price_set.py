@@ -19,9 +19,8 @@ from gateway.domain.human_values import first_of, parse_price_hours
 from gateway.domain.money import dollars
 from gateway.domain.patterns import is_pattern, matches, near_names
 from gateway.domain.price import RATE_WORDS, VARIANTS, PriceDraft, PriceRule
-from gateway.domain.price_kinds import PRICE
+from gateway.domain.price_kinds import PRICE, parse_moment, rule_text
 from gateway.domain.price_view import PriceView, draft_of
-from gateway.domain.rule_text import parse_moment, rule_text
 from gateway.domain.text import plain, word
 from gateway.domain.usage import UNITS
 

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from gateway.domain.patterns import is_embedding_model
-from gateway.domain.price import VARIANTS, Price, PriceRule, Tier
-from gateway.domain.price_hours import DAYS, PriceHours
+from gateway.domain.price import DAYS, VARIANTS, Price, PriceHours, PriceRule, Tier
 from gateway.domain.units import DOLLAR, Millis, Nanos
 
 if TYPE_CHECKING:

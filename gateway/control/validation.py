@@ -15,8 +15,7 @@ from gateway.domain.human_values import parse_price_hours
 from gateway.domain.limits import Limits
 from gateway.domain.output_limit import MOST_TOKENS
 from gateway.domain.patterns import NOT
-from gateway.domain.price import RATE_NAMES, VARIANTS, Price, PriceRule, Tier
-from gateway.domain.price_hours import DAY_MINUTES
+from gateway.domain.price import DAY_MINUTES, RATE_NAMES, VARIANTS, Price, PriceRule, Tier
 from gateway.domain.registry import Registry
 from gateway.domain.settings import Settings
 from gateway.domain.text import REFERENCE, plain

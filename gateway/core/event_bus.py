@@ -19,8 +19,8 @@ from contextlib import contextmanager, suppress
 import msgspec
 
 from gateway.domain.call import Record, Running, has_incident_mark
+from gateway.domain.cost import price_gap
 from gateway.domain.events import CallProgress, Event
-from gateway.domain.price_gap import price_gap
 from gateway.domain.units import CallId
 
 RECENT_LIMIT = 1000

@@ -27,6 +27,7 @@ from gateway.domain.budget import (
 )
 from gateway.domain.call import ACCOUNT, FailureKind, Record, Scope, exceeded_budget
 from gateway.domain.channel import Channel, key_id, key_name
+from gateway.domain.cost import price_gap
 from gateway.domain.incidents import (
     ALL_SPENT,
     PAUSED_STATES,
@@ -38,7 +39,6 @@ from gateway.domain.incidents import (
     spent_text,
 )
 from gateway.domain.money import dollars
-from gateway.domain.price_gap import price_gap
 from gateway.domain.text import plain
 from gateway.domain.units import ChannelId, Millis
 from gateway.domain.views import BudgetView, call_view

@@ -3,11 +3,13 @@
 Both are exact integers that are rounded once. No usage within the limits of a call costs more than is held for it.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
 
+from gateway.domain.call import Record
 from gateway.domain.price import (
     RATE_WORDS,
     REASONING,
@@ -18,7 +20,7 @@ from gateway.domain.price import (
     rates,
     variant_price,
 )
-from gateway.domain.units import MILLION, Nanos
+from gateway.domain.units import DOLLAR, MILLION, Nanos
 from gateway.domain.usage import (
     CACHED_PARTS,
     CITATIONS,
@@ -222,3 +224,29 @@ _SCALE = MILLION * MILLION
 
 def _round_half_up(millionths: int, multiplier: int) -> Nanos:
     return Nanos((2 * millionths * multiplier + _SCALE) // (2 * _SCALE))
+
+
+UPSTREAM_COST_MARK = "upstream_cost="
+LEAST_GAP = Nanos(1_000)
+"""The largest difference that may come from rounding, in nano-dollars."""
+
+
+def price_gap(record: Record) -> tuple[Nanos, Nanos] | None:
+    """Returns the cost of a call by its price, without the multiplier of its group, and the cost its upstream reports.
+
+    Returns None if they differ by less than a tenth, so that the price is not wrong, or if one of them is unknown.
+    """
+    text = next(
+        (mark.removeprefix(UPSTREAM_COST_MARK) for mark in record.marks if mark.startswith(UPSTREAM_COST_MARK)), ""
+    )
+    if not text or record.rates is None or not record.rates.multiplier:
+        return None
+    try:
+        dollars = float(text)
+    except ValueError:
+        return None
+    if not math.isfinite(dollars) or dollars < 0:
+        return None
+    charged, reported = Nanos(record.cost * MILLION // record.rates.multiplier), Nanos(round(dollars * DOLLAR))
+    gap = abs(charged - reported)
+    return (charged, reported) if gap > max(LEAST_GAP, 0.1 * max(charged, reported)) else None

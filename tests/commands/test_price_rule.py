@@ -6,8 +6,7 @@ import click
 import pytest
 
 from gateway.commands.price_set import extra_rows, parse_conditions, with_rule
-from gateway.domain.price import PriceRule
-from gateway.domain.price_hours import PriceHours
+from gateway.domain.price import PriceHours, PriceRule
 from gateway.domain.price_view import PriceView
 from gateway.domain.units import DOLLAR, Millis, Nanos
 

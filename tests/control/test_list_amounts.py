@@ -8,9 +8,8 @@ import pytest
 from gateway.control.list_amounts import list_date, list_price
 from gateway.control.list_rows import ListNames
 from gateway.domain.cost import cost
-from gateway.domain.price import Price, in_force, rates
-from gateway.domain.price_hours import Day, PriceHours
-from gateway.domain.rule_text import rule_text
+from gateway.domain.price import Day, Price, PriceHours, in_force, rates
+from gateway.domain.price_kinds import rule_text
 from gateway.domain.units import DOLLAR, Millis
 from gateway.domain.usage import Usage
 

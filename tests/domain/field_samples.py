@@ -6,8 +6,7 @@ from gateway.domain.channel import ChannelFields, Overrides, Timeouts, TokenLimi
 from gateway.domain.fields import ACCOUNT, CHANNEL, GROUP, SETTINGS, TOKEN, Table
 from gateway.domain.group import Fallback, GroupFields, Policy
 from gateway.domain.limits import Limits
-from gateway.domain.price import PriceDraft, PriceRule, Tier
-from gateway.domain.price_hours import PriceHours
+from gateway.domain.price import PriceDraft, PriceHours, PriceRule, Tier
 from gateway.domain.settings import Durability, Settings
 from gateway.domain.token import Color, TokenFields
 from gateway.domain.units import Millis, Nanos

@@ -3,8 +3,8 @@
 import pytest
 
 from gateway.domain.call import Record
+from gateway.domain.cost import price_gap
 from gateway.domain.price import Rates
-from gateway.domain.price_gap import price_gap
 from gateway.domain.units import CallId, Millis, Nanos
 
 

@@ -3,9 +3,8 @@
 import pytest
 
 from gateway.domain.errors import BadRequest
-from gateway.domain.price import PriceRule, Tier
-from gateway.domain.price_hours import PriceHours
-from gateway.domain.rule_text import parse_rate, parse_rule, rates_text, rule_text
+from gateway.domain.price import PriceHours, PriceRule, Tier
+from gateway.domain.price_kinds import parse_rate, parse_rule, rates_text, rule_text
 from gateway.domain.units import DOLLAR, Millis, Nanos
 
 WORKDAYS = PriceHours(days=("mon", "tue", "wed", "thu", "fri"), start=60, end=240)

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from gateway.domain.price import Price, PriceRule, Tier, in_force, rates
-from gateway.domain.price_hours import PriceHours
+from gateway.domain.price import Price, PriceHours, PriceRule, Tier, in_force, rates
 from gateway.domain.units import DOLLAR, MILLION, Millis, Nanos
 from gateway.upstream.listed_prices import listed_prices
 

@@ -10,8 +10,7 @@ from gateway.core.catalog import Catalog
 from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.errors import NotFound
 from gateway.domain.group import Group
-from gateway.domain.price import Price, PriceRule
-from gateway.domain.price_hours import PriceHours
+from gateway.domain.price import Price, PriceHours, PriceRule
 from gateway.domain.units import DOLLAR, Millis, Nanos
 from gateway.v1.models import ModelListPage, list_json, model_json
 from tests.core import kit

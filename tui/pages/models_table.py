@@ -9,9 +9,8 @@ from textual.content import Content
 from gateway.domain.human_values import brief_context, brief_multiplier, tier_text
 from gateway.domain.money import dollars
 from gateway.domain.price import RATE_WORDS, PriceDraft
-from gateway.domain.price_kinds import PRICE
+from gateway.domain.price_kinds import PRICE, rule_text
 from gateway.domain.price_view import PriceView, draft_of, example_cost
-from gateway.domain.rule_text import rule_text
 from gateway.domain.units import MILLION, Nanos
 from gateway.domain.views import ChannelView, ModelView
 from tui import format as fmt
