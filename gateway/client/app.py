@@ -147,11 +147,6 @@ def json_text(value: object) -> str:
     return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
 
 
-def quote(text: str) -> str:
-    """Returns a string literal that is valid in JSON, TOML, YAML, Python and JavaScript."""
-    return msgspec.json.encode(plain(text, limit=1_000)).decode()
-
-
 def openai_variables(target: AppTarget) -> dict[str, str]:
     """Returns the variables that OpenAI's SDKs read."""
     return {"OPENAI_BASE_URL": target.base_url, "OPENAI_API_KEY": target.secret}

@@ -16,10 +16,10 @@ from gateway.client.app import (
     generic_variables,
     json_text,
     openai_variables,
-    quote,
     shell_part,
 )
 from gateway.client.coding_agents import CODING_AGENTS
+from gateway.client.connect_card import quote
 from gateway.client.libraries import LIBRARIES
 from gateway.domain.errors import NotFound
 from gateway.domain.text import plain, word

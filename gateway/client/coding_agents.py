@@ -17,9 +17,9 @@ from gateway.client.app import (
     json_text,
     key_part,
     openai_variables,
-    quote,
     shell_part,
 )
+from gateway.client.connect_card import quote
 from gateway.domain.patterns import is_embedding_model
 from gateway.domain.text import word
 

@@ -29,7 +29,7 @@ from openai import OpenAI
 
 client = OpenAI()
 answer = client.chat.completions.create(
-    model={_string(model)},
+    model={quote(model)},
     messages=[{{"role": "user", "content": "Hello"}}],
 )
 print(answer.choices[0].message.content)"""
@@ -42,7 +42,7 @@ import OpenAI from "openai";
 
 const client = new OpenAI();
 const answer = await client.chat.completions.create({{
-  model: {_string(model)},
+  model: {quote(model)},
   messages: [{{ role: "user", content: "Hello" }}],
 }});
 console.log(answer.choices[0].message.content);"""
@@ -130,6 +130,6 @@ def _shell_quote(text: str) -> str:
     return f"'{escaped}'"
 
 
-def _string(text: str) -> str:
-    """Returns a string literal that is valid in JSON, Python and JavaScript."""
-    return msgspec.json.encode(plain(text)).decode()
+def quote(text: str) -> str:
+    """Returns a string literal that is valid in JSON, TOML, YAML, Python and JavaScript."""
+    return msgspec.json.encode(plain(text, limit=1_000)).decode()

@@ -189,10 +189,6 @@ class ChannelRequests(Caller):
         return await self.change("POST", f"/channels/{segment(ref)}/keys/{number}/clear", ChannelView)
 
 
-def _channel_query(channel: str) -> str:
-    return f"?channel={segment(channel)}" if channel else ""
-
-
 class PriceRequests(Caller):
     """Requests about prices and models, and about how a call would be handled."""
 
@@ -207,7 +203,7 @@ class PriceRequests(Caller):
         """Set the price of a model, at all channels or at one. The body has ``input`` and ``output`` in nano-dollars
         per million tokens, or ``like``.
         """
-        return await self.change("PUT", f"/prices/{segment(model)}{_channel_query(channel)}", PriceView, body)
+        return await self.change("PUT", f"/prices/{segment(model)}{query_text({'channel': channel})}", PriceView, body)
 
     async def import_prices(
         self, models: list[str] | None = None, *, channel: str = "", apply: bool = False, accept: bool = False
@@ -223,7 +219,7 @@ class PriceRequests(Caller):
 
     async def remove_price(self, model: str, channel: str = "") -> None:
         """Remove the price of a model, or only its price at one channel."""
-        await self.send("DELETE", f"/prices/{segment(model)}{_channel_query(channel)}")
+        await self.send("DELETE", f"/prices/{segment(model)}{query_text({'channel': channel})}")
 
     async def models(self, token: str | None = None) -> list[ModelView]:
         """Returns all models, or those that a token sees."""

@@ -11,11 +11,10 @@ from gateway.client.app import (
     anthropic_variables,
     file_part,
     openai_variables,
-    quote,
     sdk_variables,
     shell_part,
 )
-from gateway.client.connect_card import curl, node, python
+from gateway.client.connect_card import curl, node, python, quote
 
 
 def _openai(target: AppTarget) -> Sequence[Snippet]:

@@ -10,6 +10,7 @@ import msgspec
 from gateway import __version__
 from gateway.client.http import Address, ClientRequest, HttpAnswer, Stream, exchange, request
 from gateway.client.request import error_of
+from gateway.domain import rawjson
 from gateway.domain.advice import WAIT_AND_START
 from gateway.domain.call import CHAT_API
 from gateway.domain.errors import GatewayError, Unavailable, UpstreamError
@@ -174,12 +175,9 @@ def _test_body(tested: TestedApi, model: str, *, stream: bool) -> bytes:
 
 def _stream_error(line: bytes) -> GatewayError | None:
     """Returns the error in the last event of a stream; None if it has none."""
-    try:
-        event = msgspec.json.decode(line.removeprefix(b"data: "), type=_Event)
-    except msgspec.DecodeError:
-        return None
-    error = event.error if event.response is None else event.response.error
-    return None if error is None else error_of(502, msgspec.json.encode({"error": error}))
+    event = rawjson.maybe(line.removeprefix(b"data: "))
+    error = rawjson.at(event, "response", "error") or rawjson.at(event, "error")  # Responses has it in the response
+    return error_of(502, msgspec.json.encode({"error": error})) if isinstance(error, dict) else None
 
 
 def _decode(body: bytes, kind: type[Value]) -> Value:
@@ -196,13 +194,3 @@ class _Model(msgspec.Struct):
 
 class _ModelList(msgspec.Struct):
     data: list[_Model]
-
-
-class _ErrorReply(msgspec.Struct):
-    error: dict[str, Any] | None = None
-
-
-class _Event(msgspec.Struct):
-    error: dict[str, Any] | None = None
-    response: _ErrorReply | None = None
-    """The response object of the Responses API, which has the error."""

@@ -1,7 +1,7 @@
 """Batch: edits several tokens, groups, channels or prices as one change with one undo."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Literal
 
 import msgspec
@@ -64,8 +64,10 @@ async def edit_many(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
     if not 1 <= len(body.edits) <= 1000:
         raise BadRequest("edits: must have from 1 to 1000 entries", param="edits")
     before, plan = edits.registry, BatchPlan(edits)
-    async for edit in _with_pauses(body.edits):
+    for number, edit in enumerate(body.edits, start=1):
         await _plan_edit(body, edit, plan)
+        if number % 20 == 0:
+            await asyncio.sleep(0)  # calls can proceed
     if edits.registry is not before:
         raise Conflict("the configuration has changed in the meantime; try again", code="changed_meanwhile")
     done, undone = _sentences(body, plan.names)
@@ -91,14 +93,6 @@ async def _plan_edit(body: BatchBody, edit: BatchEdit, plan: BatchPlan) -> None:
             raise BadRequest(f"edits: '{plain(name)}' is edited twice", param="edits")
         plan.changes[change.table, change.key] = change
     plan.edits = plan.edits.after(changes)
-
-
-async def _with_pauses(edits: Sequence[BatchEdit]) -> AsyncIterator[BatchEdit]:
-    """Yields the edits, with pauses in which calls can proceed."""
-    for number, edit in enumerate(edits, start=1):
-        yield edit
-        if number % 20 == 0:
-            await asyncio.sleep(0)
 
 
 def _patch_of(edit: BatchEdit, *, alone: bool) -> bytes | None:

@@ -13,15 +13,7 @@ from gateway.core.engine import Engine
 from gateway.core.undo import UndoPlan
 from gateway.domain.errors import BadRequest, Conflict, Unavailable
 from gateway.domain.group import Group
-from gateway.domain.history import (
-    EntityChange,
-    HistoryEntry,
-    HistoryView,
-    UndoDoubt,
-    UndoView,
-    ago,
-    undone_entries,
-)
+from gateway.domain.history import EntityChange, HistoryEntry, HistoryView, UndoDoubt, UndoView, ago, undone_entries
 from gateway.domain.human_values import count_text
 from gateway.domain.key_owners import revivals
 from gateway.domain.money import dollars

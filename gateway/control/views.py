@@ -29,15 +29,7 @@ from gateway.domain.text import mask
 from gateway.domain.token import Token, TokenFields, state_of
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.urls import shown_proxy
-from gateway.domain.views import (
-    AccountView,
-    BudgetView,
-    ChannelView,
-    GroupView,
-    KeyView,
-    ModelView,
-    TokenView,
-)
+from gateway.domain.views import AccountView, BudgetView, ChannelView, GroupView, KeyView, ModelView, TokenView
 from gateway.store.rollup import Counts
 from gateway.upstream.anthropic.cache_marks import marks_cache
 from gateway.upstream.learned_params import NOTHING

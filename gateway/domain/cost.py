@@ -10,16 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from gateway.domain.call import Record
-from gateway.domain.price import (
-    RATE_WORDS,
-    REASONING,
-    Price,
-    Rates,
-    Tier,
-    as_rule,
-    rates,
-    variant_price,
-)
+from gateway.domain.price import RATE_WORDS, REASONING, Price, Rates, Tier, as_rule, rates, variant_price
 from gateway.domain.units import DOLLAR, MILLION, Nanos
 from gateway.domain.usage import (
     CACHED_PARTS,

@@ -8,15 +8,7 @@ import msgspec
 from gateway.domain.call import Running
 from gateway.domain.incidents import Incident
 from gateway.domain.units import CallId, Millis
-from gateway.domain.views import (
-    AccountView,
-    CallView,
-    ChannelView,
-    GroupView,
-    ModelView,
-    Status,
-    TokenView,
-)
+from gateway.domain.views import AccountView, CallView, ChannelView, GroupView, ModelView, Status, TokenView
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
@@ -26,15 +18,24 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
     """Its number; 0 before it is sent."""
 
 
-class Snapshot(Event, frozen=True, kw_only=True, tag="snapshot"):
-    """The whole present state."""
+class Tables(Event, frozen=True, kw_only=True):
+    """The base of events with all present tables."""
 
-    status: Status
     account: AccountView
     tokens: list[TokenView]
     groups: list[GroupView]
     channels: list[ChannelView]
     models: list[ModelView]
+    refuses_unpriced: bool = False
+    """Whether calls of unpriced models are refused."""
+    removed_names: dict[str, str] = {}
+    """The last names of removed tokens and channels by id, as far as the history has them."""
+
+
+class Snapshot(Tables, frozen=True, kw_only=True, tag="snapshot"):
+    """The whole present state."""
+
+    status: Status
     running: list[Running]
     recent: list[CallView]
     """The newest settled calls, newest first."""
@@ -44,10 +45,6 @@ class Snapshot(Event, frozen=True, kw_only=True, tag="snapshot"):
     """Calls that wait for a free slot. Nothing is held for them yet."""
     incidents: list[Incident] = []
     """The incidents, oldest first."""
-    refuses_unpriced: bool = False
-    """Whether calls of unpriced models are refused."""
-    removed_names: dict[str, str] = {}
-    """The last names of removed tokens and channels by id, as far as the history has them."""
 
 
 class CallStarted(Event, frozen=True, kw_only=True, tag="started"):
@@ -80,16 +77,8 @@ class CallSettled(Event, frozen=True, kw_only=True, tag="settled"):
     call: CallView
 
 
-class EntityChanged(Event, frozen=True, kw_only=True, tag="changed"):
-    """The configuration, the state of a channel or a balance changed. The event has all present tables."""
-
-    account: AccountView
-    tokens: list[TokenView]
-    groups: list[GroupView]
-    channels: list[ChannelView]
-    models: list[ModelView]
-    refuses_unpriced: bool = False
-    removed_names: dict[str, str] = {}
+class EntityChanged(Tables, frozen=True, kw_only=True, tag="changed"):
+    """The configuration, the state of a channel or a balance changed."""
 
 
 class Balance(Event, frozen=True, kw_only=True, tag="balance"):

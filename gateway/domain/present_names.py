@@ -8,18 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
-from gateway.domain.events import EntityChanged, Snapshot
+from gateway.domain.events import Tables
 from gateway.domain.history import HistoryEntry
 from gateway.domain.key_owners import owner_ids, owners_of
-from gateway.domain.query import (
-    AnyOf,
-    Condition,
-    Negation,
-    OneOf,
-    PatternCondition,
-    Query,
-    TextCondition,
-)
+from gateway.domain.query import AnyOf, Condition, Negation, OneOf, PatternCondition, Query, TextCondition
 from gateway.domain.registry import Registry
 
 
@@ -66,7 +58,7 @@ class PresentNames(msgspec.Struct, frozen=True, kw_only=True):
                 yield from [OneOf(f"{field}_id", ids)] if ids else []
 
 
-def present_names_of(event: Snapshot | EntityChanged) -> PresentNames:
+def present_names_of(event: Tables) -> PresentNames:
     """Returns the names in an event for watchers."""
     return PresentNames(
         tokens=_with_prefix("tok_", event.removed_names) | {token.id: token.name for token in event.tokens},
