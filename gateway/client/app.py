@@ -61,9 +61,7 @@ class AppTarget(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, base_url: str, models: Iterable[ModelView], *, model: str = "", key: str = "") -> "AppTarget":
-        """Returns the target with these models and without control characters. If no model is named, the best one is
-        the model to start with.
-        """
+        """Returns the target without control characters. Without ``model``, it starts with the best one."""
         names = {plain(view.name, 1_000): view.context for view in models}
         return cls(base_url=base_url, model=plain(model, 1_000) or best_model(names), models=names, key=key)
 

@@ -49,9 +49,7 @@ console.log(answer.choices[0].message.content);"""
 
 
 def curl(base_url: str, model: str, key: str = "", *, api: str = CHAT_API, stream: bool = False) -> str:
-    """Returns a call of an API as a command for bash and zsh. Without ``key``, the shell inserts the one in the
-    variable.
-    """
+    """Returns a command for bash and zsh that calls an API; without ``key``, with the one in the variable."""
     sample = SAMPLES.get(api, SAMPLES[CHAT_API])
     body = {"model": model, **sample.body, **({"stream": stream} if stream or sample.streams_by_default else {})}
     root = base_url.removesuffix("/v1") if sample.path.startswith("/api/") else base_url
@@ -103,7 +101,6 @@ SAMPLES = {
     "embeddings": SampleCall(path="/embeddings", body={"input": "Hello"}),
     "ollama": SampleCall(path="/api/chat", body=_MESSAGES, streams_by_default=True),
 }
-"""The smallest call of each API by name."""
 
 
 def _header(text: str, key: str) -> str:
@@ -125,7 +122,6 @@ def assign(name: str, value: str, shell: Shell) -> str:
 
 
 def _shell_quote(text: str) -> str:
-    """Returns the text as one word for a POSIX shell."""
     escaped = text.replace("'", "'\\''")
     return f"'{escaped}'"
 

@@ -61,9 +61,7 @@ class AccountRequests(Caller):
     async def import_config(
         self, text: str, *, apply: bool = False, prune: bool = False, origin: ConfigOrigin = ConfigOrigin.OURS
     ) -> ImportView:
-        """Returns what a text changes, and with ``apply`` makes the changes, all or none. With ``prune``, entities that
-        the text does not name are removed.
-        """
+        """Returns what a text changes. ``apply`` makes all changes or none, ``prune`` removes what is not in it."""
         body = {"text": text, "apply": apply, "prune": prune, "origin": origin}
         # an import of thousands of models and prices takes long
         return await self.change("POST", "/config", ImportView, body, timeout_s=600.0)
@@ -96,8 +94,7 @@ class AccountRequests(Caller):
         return await self.change("POST", "/redo", UndoView, {"id": number, "accept": accept})
 
     async def batch(self, kind: str, patches: Mapping[str, object]) -> str:
-        """Edit several ``tokens``, ``groups``, ``channels`` or ``prices`` in one change. Returns what was done, as a
-        text.
+        """Edit ``tokens``, ``groups``, ``channels`` or ``prices`` in one change. Returns what was done, as a text.
 
         ``patches`` has the fields to change, by id or name. None removes the entity.
         """
@@ -138,9 +135,7 @@ class TokenRequests(Caller):
         return answer["key"]
 
     async def remove_group(self, name: str, move: str = "") -> None:
-        """Remove a group, and move its tokens and channels to the group ``move``. Without ``move``, raises Conflict if
-        the group is in use.
-        """
+        """Remove a group, and move its users to ``move``. Raises Conflict if it is in use and that is empty."""
         await self.send("DELETE", f"/groups/{segment(name)}{query_text({'move': move})}")
 
 
@@ -164,7 +159,6 @@ class ChannelRequests(Caller):
     offers = fetch("/offers", list[Offer])
     """Returns the local model servers and vendors' keys that could become channels. Searches only this machine."""
     presets = fetch("/presets", list[PresetView])
-    """Returns the known vendors and model servers."""
 
     async def remove_channel(self, ref: str) -> None:
         """Remove a channel with its keys and prices."""
@@ -197,7 +191,6 @@ class PriceRequests(Caller):
     """Returns how old the price list is, what an import would change, and which prices rise or differ from published
     ones."""
     model = fetch_one("/models/{}", ModelDetail)
-    """Returns all about one model."""
 
     async def set_price(self, model: str, body: Body, channel: str = "") -> PriceView:
         """Set the price of a model, at all channels or at one. The body has ``input`` and ``output`` in nano-dollars
@@ -235,9 +228,7 @@ class PriceRequests(Caller):
         stream: bool = False,
         api: str | None = None,
     ) -> Why:
-        """Returns how a call would be handled, without making it. ``api`` is an inbound API; None means chat
-        completions.
-        """
+        """Returns how a call would be handled, without making it. ``api`` None means chat completions."""
         size = {"prompt_tokens": prompt_tokens, "max_tokens": max_tokens, "stream": stream or None, "api": api}
         return await self.get("/why", Why, token=token, model=model, **size)
 
@@ -281,9 +272,7 @@ class ControlClient(AccountRequests, TokenRequests, ChannelRequests, PriceReques
         return await self.get("/calls", CallPage, **filters)
 
     async def numbered_calls(self, at: int, limit: int) -> list[CallView]:
-        """Returns ended calls from number ``at`` downwards. The oldest call that is kept has number 1, the newest one
-        ``status.records``.
-        """
+        """Returns ended calls from number ``at`` down. The oldest is number 1, the newest ``status.records``."""
         return await self.get("/records", list[CallView], at=at, limit=limit)
 
     async def cancel(self, call_id: str) -> None:

@@ -40,9 +40,7 @@ NO_SERVER = "server_gone"
 
 
 class CheckFailed(Exception):
-    """Raised by a check that fails: what is wrong, what to do, and the code and status with which a call is
-    rejected.
-    """
+    """A check failed: what is wrong, what to do, and the code and status with which a call is rejected."""
 
     def __init__(self, text: str, fix: str, *, code: str, status: int) -> None:
         super().__init__(text)
@@ -125,7 +123,6 @@ async def _run_check(name: str, check: Check, case: Case) -> Step:
 
 
 def _fix(error: GatewayError, case: Case) -> str:
-    """Returns what to do about an error, with the names that are known so far."""
     names = {"token": case.token_ref, "model": case.model}
     if case.token is not None:
         names |= {"token": case.token.name, "group": case.token.group}
@@ -180,7 +177,6 @@ async def check_model(case: Case) -> str:
 
 
 async def _why(case: Case, api: str) -> Why:
-    """Returns what the gateway would do with a test call of this API."""
     token = case.token.id if case.token is not None else case.key
     streams = bool(TESTED[api].end_marks)
     size = {"prompt_tokens": INPUT_BOUND} | ({"max_tokens": OUTPUT_CAP} if streams else {})
@@ -239,7 +235,6 @@ async def check_quota(case: Case) -> str | Step:
 
 
 def _cost_text(why: Why, price: PriceView) -> str:
-    """Returns what a million tokens cost, and which price and which multiplier that comes from."""
     costs = [Nanos(nanos * why.multiplier // MILLION) for nanos in (price.input_nanos, price.output_nanos)]
     texts = [f"a million tokens cost {' and '.join(map(brief_dollars, costs))} (input, output)"]
     if price.inherited_from:

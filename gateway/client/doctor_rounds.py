@@ -56,7 +56,6 @@ async def check_everything(client: ControlClient, environ: Mapping[str, str] = o
 
 
 async def _check_channel(client: ControlClient, ref: str, name: str, slots: asyncio.Semaphore) -> Checkup:
-    """Returns the checkup of a channel as soon as a slot is free."""
     async with slots:
         try:
             return await client.checkup(ref)
@@ -73,7 +72,6 @@ async def _steps_or_error(name: str, steps: Awaitable[list[Step]]) -> list[Step]
 
 
 async def _price_steps(client: ControlClient) -> list[Step]:
-    """Returns a step with the date of the price list, or with the news about prices."""
     news = await client.price_news()
     if lines := news_lines(news):
         fix = "'tollkeeper price news' shows the details"
@@ -83,7 +81,6 @@ async def _price_steps(client: ControlClient) -> list[Step]:
 
 
 async def _address_steps(client: ControlClient, base: str) -> list[Step]:
-    """Returns the steps about requests of the last day that reached no API."""
     since, calls = time.time_ns() // 1_000_000 - 86_400_000, list[CallView]()
     for code in CODES:
         page = await client.calls(words=code, since=since, limit=200)  # the newest
@@ -148,9 +145,7 @@ async def _store_steps(client: ControlClient, error: str) -> list[Step]:
 
 
 def check_clock(ahead: Mapping[str, int]) -> Step:
-    """Check this machine's clock. ``ahead`` has the milliseconds by which it is ahead of each upstream's clock; the
-    nearest one counts.
-    """
+    """Check this machine's clock by the nearest upstream's. ``ahead`` has the milliseconds it is ahead, by channel."""
     if not ahead:
         return Step(name="the clock", result="skipped", text="no upstream sent its time")
     name = min(ahead, key=lambda name: abs(ahead[name]))

@@ -129,7 +129,6 @@ async def request(address: Address, message: ClientRequest, *, timeout_s: float 
 
 @asynccontextmanager
 async def _translate_errors(address: Address) -> AsyncIterator[None]:
-    """Turn errors of the connection into Unavailable."""
     try:
         yield
     except TimeoutError as exc:

@@ -136,9 +136,7 @@ def tail(log: Path, begin: int = 0) -> list[str]:
 
 
 def _windows_flags() -> int:
-    """Returns the flags for a process group without a window. The child is not detached, because the children of a
-    detached process would open consoles.
-    """
+    """Returns flags for a process group without a window. Children of a detached process would open consoles."""
     if sys.platform == "win32":
         return subprocess.CREATE_NEW_PROCESS_GROUP | subprocess.CREATE_NO_WINDOW
     return 0
@@ -180,9 +178,7 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def find(config: Config) -> Endpoint | None:
-    """Returns the server on this home; None if none answers. Raises Unavailable if this process can open no more
-    files.
-    """
+    """Returns the server on this home; None if none answers. Raises Unavailable if no more files can be opened."""
     return (await check_server(config)).endpoint
 
 
@@ -242,10 +238,7 @@ async def start(config: Config) -> Server:
 
 
 async def stop(endpoint: Endpoint, *, now: bool = False, wait_s: float = 60.0) -> None:
-    """Tell a server to stop, and wait until it has stopped.
-
-    Raises Unavailable if it still answers after ``wait_s`` seconds. It goes on stopping.
-    """
+    """Tell a server to stop, and wait for it. Raises Unavailable if it still answers after ``wait_s`` seconds."""
     client = ControlClient(endpoint, timeout_s=ASK_S)
     with suppress(Unavailable):
         await client.stop(now=now)
@@ -302,9 +295,7 @@ async def _is_foreign(endpoint: Endpoint, child: Child) -> bool:
 
 
 async def _has_listener(endpoint: Endpoint) -> bool:
-    """Returns whether a process listens at the control socket. A TCP port proves nothing, because another program may
-    use it by now.
-    """
+    """Returns whether a process listens at the control socket. Another program may use a TCP port by now."""
     return bool(endpoint.socket) and await is_listening(Address(socket=endpoint.socket))
 
 

@@ -123,9 +123,7 @@ def service_manager() -> Systemd | Launchd | Scheduler:
 
 
 def unit(words: Sequence[str]) -> str:
-    """Returns the systemd unit that runs this command line: systemd.service(5), with the quoting of
-    systemd.syntax(7).
-    """
+    """Returns the systemd unit that runs this command line: systemd.service(5), quoted as in systemd.syntax(7)."""
     line = " ".join(_quote(word) for word in words)
     return f"""[Unit]
 Description=Tollkeeper, a personal gateway to language models
@@ -236,6 +234,5 @@ def _run(words: Sequence[str]) -> "subprocess.CompletedProcess[bytes]":
 
 
 def _last_line(result: "subprocess.CompletedProcess[bytes]") -> str:
-    """Returns the last line of a tool's messages, or its exit code."""
     lines = (result.stderr or result.stdout).decode(errors="replace").strip().splitlines()
     return lines[-1][:200] if lines else f"exit code {result.returncode}"

@@ -29,20 +29,15 @@ class ModelChoice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FormerRuns(msgspec.Struct, frozen=True, kw_only=True):
-    """The runs of a program. Their tokens are named after the program and the folder, with something random at the
-    end.
-    """
+    """The runs of a program. Their tokens are named after the program and the folder, with a random end."""
 
     program: str
     folder: str
     arguments: Sequence[str] = ()
-    """The program's arguments in the present run."""
 
     @property
     def model_arguments(self) -> list[str]:
-        """Returns the arguments that may name the model: those of ``--model``, then that of ``-m``, which may have
-        another meaning.
-        """
+        """Returns what may name the model: the values of ``--model``, then of ``-m``, which may mean another thing."""
         pairs = list(zip(self.arguments, [*self.arguments[1:], ""], strict=False))
         joined = [word.removeprefix("--model=") for word in self.arguments if word.startswith("--model=")]
         separate = [value for option in ("--model", "-m") for word, value in pairs if word == option]
@@ -64,11 +59,7 @@ async def find_model(
     token: str = "",
     runs: FormerRuns | None = None,
 ) -> ModelChoice:
-    """Returns the model to start with.
-
-    ``family`` has patterns of the models that a vendor's own program is made for, the most suitable first. The
-    program's calls are those of its token, or of its former runs.
-    """
+    """Returns the model to start with. ``family`` is that of an ``App``, ``token`` and ``runs`` as in ``fetch``."""
     return choose_model(names, await RecentCalls.fetch(client, token, runs), family)
 
 
@@ -80,9 +71,7 @@ class RecentCalls(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     async def fetch(cls, client: ControlClient, token: str = "", runs: FormerRuns | None = None) -> "RecentCalls":
-        """Returns the last 20 of each. ``token`` is the id of the program's token. Of former runs, those in the same
-        folder come first.
-        """
+        """Returns the last 20 of each, those of runs in the same folder first. ``token`` is the program's, by id."""
         own: list[CallView] = []
         if runs is not None:
             calls = (await client.calls(words=f'tok:"{runs.program}*"', limit=20)).calls
@@ -120,8 +109,6 @@ def _last_model(calls: Iterable[CallView], names: Sequence[str]) -> str:
 
 
 def _rank(name: str) -> tuple[bool, list[int], int]:
-    """Returns a sort key that is greatest for the newest full model of a family: ``gpt-5`` is above ``gpt-4.1`` and
-    ``gpt-5-mini``.
-    """
+    """Returns a sort key, greatest for a family's newest full model: ``gpt-5``, not ``gpt-4.1`` or ``gpt-5-mini``."""
     version = [int(number) for number in _NUMBER.findall(_DATE.sub("", name))]
     return not _SMALL.search(name.casefold()), version, -len(name)

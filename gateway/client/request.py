@@ -185,10 +185,7 @@ def segment(text: str) -> str:
 
 
 def query_text(parameters: Mapping[str, object]) -> str:
-    """Returns the query of a URL, without parameters that are None or empty. A tuple repeats its parameter.
-
-    Raises BadRequest for a text with a lone surrogate.
-    """
+    """Returns the query of a URL, without what is None or empty; a tuple repeats its parameter. Raises BadRequest."""
     values_by_name = {name: value if isinstance(value, tuple) else (value,) for name, value in parameters.items()}
     pairs = [
         (name, str(value).lower() if isinstance(value, bool) else str(value))

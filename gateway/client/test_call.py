@@ -63,7 +63,6 @@ TESTED: dict[str, TestedApi] = {
     ),
     EMBEDDINGS: TestedApi(path="/embeddings", request={"input": QUESTION}, content_field="data"),
 }
-"""The tested APIs by name."""
 
 
 def api_for(*names: str) -> str:

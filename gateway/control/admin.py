@@ -33,9 +33,7 @@ class StopBody(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def show_instance(edits: ConfigEdits, _: web.Request) -> str:
-    """GET /instance: the id of this server process. A front end compares it to notice a runfile of an earlier
-    server.
-    """
+    """GET /instance: the id of this process, by which a front end notices the runfile of an earlier server."""
     return edits.engine.instance
 
 

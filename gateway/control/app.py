@@ -134,9 +134,7 @@ def control_app(engine: Engine, secret: str) -> web.Application:
 
 
 def control_runner(app: web.Application) -> web.AppRunner:
-    """Returns the runner of the control surface. A handler is cancelled when its client disconnects or the server
-    stops.
-    """
+    """Returns the runner, which cancels a handler when its client disconnects or the server stops."""
     return web.AppRunner(
         app,
         handle_signals=False,

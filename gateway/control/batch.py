@@ -96,9 +96,7 @@ async def _plan_edit(body: BatchBody, edit: BatchEdit, plan: BatchPlan) -> None:
 
 
 def _patch_of(edit: BatchEdit, *, alone: bool) -> bytes | None:
-    """Returns the fields to change; None for a removal. Raises BadRequest for a rename, unless the edit is
-    ``alone``.
-    """
+    """Returns the fields to change; None for a removal. Raises BadRequest for a rename, unless it is ``alone``."""
     if bytes(edit.patch) == b"null":
         return None
     if not alone and "name" in members(bytes(edit.patch)):

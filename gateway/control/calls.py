@@ -50,7 +50,6 @@ _PREFIXES = {"token": "tok", "channel": "ch", "group": "grp"}
 """The prefixes of ids. They are also the words that filter by an entity of that kind."""
 
 CALL_FILTERS: dict[str, type] = {**dict.fromkeys(_EXACT, tuple), "failed": bool, "words": str}
-"""Parameters that select calls."""
 
 _PARAMETERS: dict[str, type] = {
     **CALL_FILTERS,
@@ -111,9 +110,7 @@ def _json(body: bytes) -> web.Response:
 
 
 async def list_numbered(edits: ConfigEdits, request: web.Request) -> web.Response:
-    """GET /records: ended calls, from number ``at`` downwards. The oldest one that is kept has number 1, the newest one
-    ``status.records``.
-    """
+    """GET /records: ended calls from number ``at`` down. The oldest is number 1, the newest ``status.records``."""
     params = query(request.query, {"at": int, "limit": int})
     numbered = partial(edits.engine.store.calls.by_number, params.get("at", 0), _pop_limit(params))
     return _json(await asyncio.to_thread(lambda: _encode([call_view(record) for record in numbered()])))
@@ -158,9 +155,7 @@ async def show_call(edits: ConfigEdits, request: web.Request) -> CallView:
 
 
 def _repeat_hint(recent: Iterable[Record], call_id: CallId) -> str:
-    """Returns the end of a message that says where a call may be counted if it has no record of its own: of identical
-    refusals, only the first one is recorded under its id.
-    """
+    """Returns, for a message, where a call may be counted: of identical refusals, only the first has a record."""
     if not is_call_id(call_id):
         return ""
     began = int(call_id[4:16], 16)  # an id begins with the time of the call

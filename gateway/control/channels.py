@@ -317,9 +317,7 @@ async def _view_of(edits: ConfigEdits, channel: Channel) -> ChannelView:
 
 
 def _check(channel: Channel, edits: ConfigEdits) -> Channel:
-    """Returns the channel with its URL and options normalized. Raises BadRequest for an invalid field, and Conflict for
-    a name that another channel has.
-    """
+    """Returns the channel with its URL and options normalized. Raises BadRequest, and Conflict for a used name."""
     validation.channel(channel, edits.registry)
     for other in edits.registry.channels.values():
         if other.id != channel.id and channel.name in (other.name, other.id):
@@ -341,9 +339,7 @@ def _date_models(channel: Channel, old: Channel | None, edits: ConfigEdits) -> C
 
 
 def _keep_prices(models: tuple[ServedModel, ...], old: Channel, *, drop_imported: bool) -> tuple[ServedModel, ...]:
-    """Returns the models with the prices that they had at the channel, if they still stand for the same upstream model.
-    With ``drop_imported``, only prices that the owner set are kept.
-    """
+    """Returns the models with the prices that they had here; with ``drop_imported``, only those the owner set."""
     old_prices = {(model.name, model.upstream_name): model.price for model in old.models}
 
     def kept_price(model: ServedModel) -> Price | None:

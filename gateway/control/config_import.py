@@ -98,7 +98,6 @@ class ImportPlan:
         self._add_change(section, old, new)
 
     def _plan_entities(self, section: Section, tables: Mapping[str, Any], *, prune: bool) -> None:
-        """Plan a section of named entities."""
         registry = self.registry
         present = {getattr(entity, section.title): entity for entity in getattr(registry, section.name).values()}
         for title, values in tables.items():
@@ -118,14 +117,10 @@ class ImportPlan:
                 self._unchanged.append(Difference(what="kept", noun=section.noun, name=title, fields=[]))
 
     def _blocks_group_removal(self, token: Token) -> bool:
-        """Returns whether the token belongs to an ended program and to a group that is removed."""
         return token.outlived(self._now) and token.group not in self.registry.groups
 
     def _omitted_fields(self, section: Section, title: str, old: msgspec.Struct | None) -> dict[str, Any]:
-        """Returns the fields that no file has, with the present values or those of a new entity.
-
-        A new token gets a key, which is added to ``keys``.
-        """
+        """Returns the fields that no file has: present ones, or a new entity's; keys are added to ``keys``."""
         if old is not None:
             return {name: getattr(old, name) for name in (section.title, *section.omit)}
         if section.name == "tokens":
@@ -150,9 +145,7 @@ class ImportPlan:
         return new
 
     def _merge_channel(self, new: Channel, old: Channel | None, values: Mapping[str, Any], path: str) -> Channel:
-        """Returns the channel with the present secrets and models, a normalized URL and options, and sorted
-        patterns.
-        """
+        """Returns the channel with the present secrets and models, normalized, and its patterns apart."""
         if old is not None:
             new = restore_secrets(new, old)
         url = new.base_url if "base_url" in values else default_base_url(new.dialect, new.preset)
@@ -163,9 +156,7 @@ class ImportPlan:
         return self._with_models(separate_patterns(channel), old)
 
     def _with_models(self, new: Channel, old: Channel | None) -> Channel:
-        """Returns the channel with its named models, and with those that its patterns select from the last list. Models
-        that the channel has already keep their dates.
-        """
+        """Returns the channel with its named models, dated as before, and those its patterns select."""
         present = {model.name: model for model in old.models} if old is not None else {}
         named_models = tuple(
             msgspec.structs.replace(model, created=existing.created, told=existing.told)
@@ -232,7 +223,6 @@ def _table(document: Document, name: str) -> Mapping[str, Any]:
 
 
 def _key(section: Section, entity: Any) -> str:
-    """Returns the entity's key in the store."""
     if not section.title:
         return ""
     return str(entity.id if isinstance(entity, Token | Channel) else getattr(entity, section.title))

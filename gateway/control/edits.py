@@ -70,9 +70,7 @@ class ConfigEdits:
         return self.engine.now()
 
     def expiring_records(self, keep_days: int) -> ExpiringRecords:
-        """Returns the records that would be deleted if records were kept for this many days; none unless that is
-        shorter than the present setting.
-        """
+        """Returns the records that would be deleted if they were kept for this many days."""
         if keep_days >= self.registry.settings.keep_days:
             return ExpiringRecords()
         return expiring_records(self.engine.store.calls, self.now - keep_days * DAY)
@@ -130,9 +128,7 @@ class ConfigEdits:
     async def _prepare(
         self, changes: Sequence[Change], before: Registry, after: Registry
     ) -> tuple[list[EntityChange], Catalog | None]:
-        """Returns the changes as the history has them. If there are many, also returns the new catalog, made in a
-        thread; else the engine makes it.
-        """
+        """Returns the changes for the history and, if there are many, the new catalog, both made in threads."""
         models = sum(len(change.value.models) for change in changes if isinstance(change.value, Channel))
         if len(changes) + models < 200:  # so few take milliseconds
             return change_history.changes_of(changes, before, after), None
@@ -147,10 +143,7 @@ class ConfigEdits:
             raise _not_written(exc) from exc
 
     def find_entry(self, number: int = 0, *, redo: bool = False) -> HistoryEntry:
-        """Returns the entry with this number, or the entry to undo or redo next if the number is 0.
-
-        Raises NotFound if the number is unknown, and Conflict if nothing can be undone or redone.
-        """
+        """Returns the entry with this number; for 0, the next to undo or redo. Raises NotFound or Conflict."""
         entries = self.history
         if number:
             entry = next((entry for entry in entries if entry.id == number), None)
@@ -217,9 +210,7 @@ def _entry_to_redo(entries: Sequence[HistoryEntry]) -> HistoryEntry | None:
 
 
 def edit_text(noun: str, old: Channel | Group | Token, new: Channel | Group | Token) -> str:
-    """Returns the sentence for an edit: ``changed token 'ci'``, or ``renamed token 'ci' to 'build'`` if only the name
-    has changed.
-    """
+    """Returns ``changed token 'ci'``, or ``renamed token 'ci' to 'build'`` if only the name has changed."""
     if old.name == new.name:
         return f"changed {noun} '{old.name}'"
     renamed = f"renamed {noun} '{old.name}' to '{new.name}'"

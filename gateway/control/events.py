@@ -32,9 +32,7 @@ STUCK_S = 30.0
 
 
 class WatcherStream:
-    """Produces the lines for one watcher. ``clock`` returns monotonic seconds, ``recent`` is the number of calls in a
-    snapshot.
-    """
+    """Produces the lines for one watcher. ``clock`` returns monotonic seconds, a snapshot has ``recent`` calls."""
 
     def __init__(self, engine: Engine, recent: int, clock: Callable[[], float]) -> None:
         self._engine = engine
@@ -120,9 +118,7 @@ class WatcherStream:
         return max(0.0, min(self._balance_due or heartbeat, self._tables_due or heartbeat, heartbeat) - self._clock())
 
     def _schedule_reports(self, batch: Batch, now: float) -> None:
-        """Schedule the next reports. Calls that start or end change the balance and the sums in the tables; the sums
-        are less urgent.
-        """
+        """Schedule the next reports. Calls change the balance, and the sums in the tables, which can wait."""
         sums_changed = any(isinstance(notice, events.CallStarted | Record) for notice in batch.notices)
         if sums_changed and self._balance_due is None:
             self._balance_due = max(now, self._balance_sent + 0.25)
@@ -175,9 +171,7 @@ async def stream(edits: ConfigEdits, request: web.Request) -> web.StreamResponse
 
 
 async def _write(request: web.Request, response: web.StreamResponse, data: bytes, watcher: Watcher) -> None:
-    """Write data. Raises ConnectionError if the client does not read it within ``STUCK_S``, or within one second when
-    the server stops.
-    """
+    """Write data. Raises ConnectionError if it is not read in ``STUCK_S``, or in one second when the server stops."""
     try:
         async with asyncio.timeout(STUCK_S) as limit:
             watcher.on_end = lambda: limit.reschedule(asyncio.get_running_loop().time() + 1.0)

@@ -37,9 +37,7 @@ def check(headers: Mapping[str, str], transport: BaseTransport | None, secret: s
 
 
 def check_secret(header: str, secret: str) -> None:
-    """Check that the Authorization header has the secret. Raises InvalidToken if it does not, or if the secret is
-    empty.
-    """
+    """Check that the Authorization header has the secret. Raises InvalidToken, also if the secret is empty."""
     secret_in_header = header[len(_SCHEME) :] if header[: len(_SCHEME)].lower() == _SCHEME else ""
     matches = hmac.compare_digest(secret_in_header.encode("utf-8", "surrogateescape"), secret.encode())
     if not matches or not secret:
@@ -52,9 +50,7 @@ def own_user() -> int | None:
 
 
 def peer_uid(sock: socket.socket) -> int | None:
-    """Returns the user id at the other end of a Unix socket; None for other sockets, and if the system does not report
-    it.
-    """
+    """Returns the user id at the other end of a Unix socket; None for other sockets, or if it is not reported."""
     if os.name == "nt" or sock.family != socket.AF_UNIX:
         return None
     try:

@@ -40,9 +40,7 @@ class UndoBody(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def list_history(edits: ConfigEdits, request: web.Request) -> list[HistoryView]:
-    """GET /history?kind&name&since&until&limit&before: the entries, newest first. With ``before``, only those with
-    smaller numbers.
-    """
+    """GET /history?kind&name&since&until&limit&before: entries, newest first, with numbers below ``before``."""
     types = {"kind": tuple, "name": tuple, "since": int, "until": int, "limit": int, "before": int}
     params = query(request.query, types)
     kinds, names, limit = params.get("kind", ()), params.get("name", ()), params.get("limit", 100)
@@ -68,10 +66,7 @@ async def show_entry(edits: ConfigEdits, request: web.Request) -> HistoryView:
 
 
 async def undo(edits: ConfigEdits, request: web.Request) -> UndoView:
-    """POST /undo {id?, accept?}: undo a change.
-
-    Raises Conflict ``needs_confirmation`` if there are reasons to confirm it first, unless ``accept`` is set.
-    """
+    """POST /undo {id?, accept?}: undo a change. Raises Conflict if it needs a confirmation and has no ``accept``."""
     return await _revert(edits, request, redo=False)
 
 
@@ -114,7 +109,6 @@ def _entry_number(request: web.Request) -> int:
 
 
 def _concerns(entry: HistoryEntry, kinds: Collection[str], names: Collection[str]) -> bool:
-    """Returns whether an entry changes an entity of one of these kinds with one of these names."""
     if not kinds and not names:
         return True
     return any(

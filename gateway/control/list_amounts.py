@@ -90,18 +90,13 @@ def list_price(model: str, row: "ModelInfo", source: str, now: Millis, upstream_
 def price_of(
     model: str, listed: "ModelPrice | Mapping[str, Any]", source: str, now: Millis, upstream_model: str = ""
 ) -> Price | None:
-    """Returns a price of the list as our price; None if it lacks a price for input or output.
-
-    Embeddings have no output, so their models need no output price.
-    """
+    """Returns a price of the list as ours; None without a price for input, or output unless the model embeds."""
     fields = _price_fields(_amounts_in(listed), upstream_model or model)
     return None if fields is None else Price(model=model, **fields, source=source, updated=now)
 
 
 def list_date(rows: "Iterable[ModelInfo]", now: Millis) -> Millis:
-    """Returns the latest day on which a price was checked, by the list's comments. If there are no such comments,
-    returns the latest day up to now from which a price applies.
-    """
+    """Returns the latest day on which a price was checked, by the comments; else the last past start of a price."""
     checked = [day for row in rows for day in _CHECKED.findall(row.price_comments or "")]
     starts = {
         _midnight(day)
@@ -151,9 +146,7 @@ _SELECTORS = frozenset({"processing", "service_tier", "speed"})
 
 
 def _amounts_at(changes: "Sequence[tuple[Millis, dict[str, Any]]]", moment: Millis) -> dict[str, Any]:
-    """Returns the amounts of a variant at a time. If several changes have an amount of the same name, the first one
-    counts.
-    """
+    """Returns the amounts of a variant at a time. Of several changes of an amount, the first one counts."""
     merged: dict[str, Any] = {}
     for since, amounts in changes:
         if since <= moment:
@@ -189,14 +182,11 @@ def _price_fields(amounts: Mapping[str, Any], model: str) -> dict[str, Any] | No
 
 
 def _fee(rate: "Rate") -> Nanos:
-    """Returns the price of a unit, by that of a thousand."""
     return Nanos((_nanos(rate, 0) or 0) // 1000)
 
 
 def _tier(start: int, rates: "Mapping[str, Rate]", extra_rates: "Mapping[str, Rate]", output: Nanos) -> Tier:
-    """Returns the amounts of calls with more than ``start`` input tokens. ``output`` is for models without an output
-    rate. Only the extras that change with the length are in a tier.
-    """
+    """Returns the amounts above ``start`` input tokens. ``output`` is for models without an output rate."""
     amounts: dict[str, Any] = {field: _nanos(rate, start) for field, rate in rates.items() if rate is not None}
     extras: dict[str, Any] = {
         extra: _nanos(rate, start) for extra, rate in extra_rates.items() if getattr(rate, "tiers", ())
@@ -217,7 +207,6 @@ def _start(constraint: object) -> Millis:
 
 
 def _midnight(day: date) -> Millis:
-    """Returns the beginning of a day in UTC."""
     return Millis(round(datetime.combine(day, time(), UTC).timestamp() * 1000))
 
 
@@ -242,9 +231,7 @@ def _starts(rates: "Iterable[Rate]") -> list[int]:
 
 
 def _nanos(rate: "Rate", input_tokens: int) -> Nanos | None:
-    """Returns the rate of calls with more than this many input tokens, in nano-dollars per million; None if there is no
-    rate.
-    """
+    """Returns the rate above this many input tokens, in nano-dollars per million; None if there is no rate."""
     if rate is None:
         return None
     dollars = rate if isinstance(rate, Decimal) else rate.base

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from genai_prices.types import ModelInfo, Provider
 
 SUGGESTIONS = 3
-"""The maximum number of names that are suggested for a name without a price."""
 
 _VENDOR_URLS = (
     (r"https?://api\.together\.(ai|xyz)", "together"),
@@ -196,9 +195,7 @@ class ListNames(msgspec.Struct, frozen=True):
         return near_names(short, whole_names, SUGGESTIONS)
 
     def router_names(self, base_url: str, name: str) -> list[str] | None:
-        """Returns the names of a model at Hugging Face's router that select a vendor with a known price; None if the
-        address is another one.
-        """
+        """Returns names at Hugging Face's router that select a vendor with a price; None elsewhere."""
         if not _HUGGING_FACE.match(base_url):
             return None
         prefix, model = "huggingface_", re.sub(r":(fastest|cheapest|preferred)$", "", name)
@@ -209,9 +206,7 @@ class ListNames(msgspec.Struct, frozen=True):
         return next((vendor for vendor in self.vendors if vendor.id == name), None)
 
     def _maker_row(self, vendor: "Provider", name: str) -> ListRow | None:
-        """Returns the price of the model's maker if the vendor charges it, or why it does not apply; None if the list
-        does not have the model, or if this vendor sells only its own.
-        """
+        """Returns the maker's price if the vendor charges it, or why not; None if the list has neither."""
         if vendor.id not in _MAKERS:
             return None
         short = name.rpartition("/")[2].replace("gpt-35", "gpt-3.5")
@@ -237,7 +232,6 @@ def spellings(vendor: str, name: str) -> Iterator[str]:
 
 
 def _full_spellings(vendor: str, name: str) -> Iterator[str]:
-    """Yields the spellings with their dates and suffixes."""
     yield name
     short = name.rpartition("/")[2]
     if vendor == "fireworks":
@@ -287,9 +281,7 @@ def _same_amounts(amount: int) -> dict[str, Nanos]:
 
 
 def size_price(name: str) -> int | None:
-    """Returns Fireworks' price of a million tokens by the size in a model's name, in nano-dollars; None if the name has
-    no clear size.
-    """
+    """Returns Fireworks' price of a million tokens by the size in a name, in nano-dollars; None if that is unclear."""
     sizes = {(experts, billions or plain) for experts, billions, plain in _SIZE.findall(name)}
     if len(sizes) != 1:
         return None  # with several sizes, one may be that of a draft model
@@ -313,9 +305,7 @@ def _origin_mismatch(vendor: str, row: "ModelInfo", name: str, base_url: str) ->
 
 
 def _bedrock_mismatch(row: "ModelInfo", name: str, base_url: str) -> str:
-    """Returns why a row does not have Bedrock's price in the region of the name, or else of the address; empty if it
-    does.
-    """
+    """Returns why a row lacks Bedrock's price in the region of the name, or else of the address; or nothing."""
     match = _REGION_PREFIX.match(name)
     region = match[1] if match else _region_of(base_url)
     if region in ("", "us"):

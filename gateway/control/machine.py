@@ -96,7 +96,6 @@ def check_open_files(files: OpenFiles, connections: int) -> Step:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """Yields everything in the folder, subfolders included."""
     for parent, _, names in os.walk(folder):
         if Path(parent) != folder:
             yield Path(parent)

@@ -72,10 +72,7 @@ async def save_changes(channel: Channel, old: Channel | None, edits: ConfigEdits
 
 
 async def refresh(edits: ConfigEdits, channel: Channel) -> None:
-    """Fetch the list, and offer the models that now match the patterns.
-
-    If it cannot be fetched, notes that on the last list, which stays, and raises UpstreamError.
-    """
+    """Fetch the list, and offer what its patterns match. Raises UpstreamError, which is noted on the last list."""
     engine = edits.engine
     try:
         fetched = await engine.upstreams.fetch_models(channel)
@@ -186,9 +183,7 @@ def _rows(channel: Channel, listed: UpstreamModels, catalog: Catalog) -> list[Li
 
 
 def _row(model: ServedModel, offered: list[ServedModel], state: str, catalog: Catalog) -> ListedModel:
-    """Returns the row of a model. ``offered`` are the channel's models that stand for it, under one or several
-    names.
-    """
+    """Returns the row of a model. ``offered`` are the channel's models that stand for it."""
     names = sorted((served.name for served in offered), key=lambda name: name != model.upstream_name)
     name = names[0] if names else model.name
     return ListedModel(
@@ -242,10 +237,7 @@ async def _fetch_or_keep(
 async def _find_root(
     channel: Channel, before: UpstreamModels | None, edits: ConfigEdits
 ) -> tuple[Channel, UpstreamModels]:
-    """Find the root of the API and fetch its list. Returns the channel at that root, and the list.
-
-    Raises UpstreamError, and TimeoutError if the owner has named the models.
-    """
+    """Returns the channel at the API's root, and its list. Raises UpstreamError or, with named models, TimeoutError."""
     upstreams = edits.engine.upstreams
     # if the owner has named the models, the list is not worth a long wait
     async with asyncio.timeout(None if channel.patterns else 5.0):
@@ -255,10 +247,7 @@ async def _find_root(
 
 
 def _usable_models(channel: Channel, fetched: Iterable[ServedModel], unnamed: int = 0) -> tuple[ServedModel, ...]:
-    """Returns the listed models with valid names, each once. Raises UpstreamError if there are none.
-
-    ``unnamed`` is the number of models without an id, which are not in ``fetched``.
-    """
+    """Returns the models with valid names. Raises UpstreamError without any. ``unnamed``: how many had no id."""
     usable: dict[str, ServedModel] = {}
     for served in fetched:
         with suppress(BadRequest):
@@ -283,7 +272,6 @@ def separate_patterns(channel: Channel) -> Channel:
 
 
 def _with_fixed_models(channel: Channel) -> Channel:
-    """Returns the channel with its present models as fixed ones, and without patterns."""
     models = tuple(msgspec.structs.replace(model, live=False) for model in channel.models)
     return msgspec.structs.replace(channel, models=models, patterns=())
 
@@ -309,9 +297,7 @@ def _has_other_list(old: Channel, new: Channel) -> bool:
 
 
 def _field_at_fault(channel: Channel, error: UpstreamError) -> str:
-    """Returns the field to correct if the list cannot be fetched: the key if it is rejected, the models if the address
-    is right but has no list, else the address.
-    """
+    """Returns what to correct: the key if it is rejected, the models if the address is right, else the address."""
     if error.kind in (FailureKind.AUTH, FailureKind.UNSET):
         return "key"
     vendor = vendor_of("", channel.base_url)

@@ -26,9 +26,7 @@ from gateway.domain.views import ModelView
 
 
 async def list_models(edits: ConfigEdits, request: web.Request) -> list[ModelView]:
-    """GET /models[?token=REF]: all models; or those that a token sees, with the prices that it pays and its own
-    calls.
-    """
+    """GET /models[?token=REF]: all models, or those that a token sees, with the prices it pays and its calls."""
     engine, ref = edits.engine, query(request.query, {"token": str}).get("token")
     token = engine.catalog.token(ref) if ref else None
     return model_views(engine, await tallies(engine, token.id if token else None), token)
@@ -61,14 +59,12 @@ async def show_model(edits: ConfigEdits, request: web.Request) -> ModelDetail:
 
 
 def _unknown_model(name: str, known: Collection[str]) -> NotFound:
-    """Returns the error for a name that no model has, with similar names."""
     near = ", ".join(f"'{plain(other)}'" for other in near_names(name, known))
     hint = f"did you mean {near}?" if near else "'tollkeeper model list' lists the models"
     return NotFound(f"no model '{plain(name)}'; {hint}", param="model")
 
 
 def _routes_in_order(engine: Engine, group: str, entry: ModelEntry) -> Iterator[ModelRoute]:
-    """Yields the channels of a model in one group, in the order in which the group tries them."""
     tiers = sorted({route.rank.tier for route in entry.routes})
     for route in entry.routes:
         view = _model_route(engine, route.channel, route.served)

@@ -99,7 +99,6 @@ def _rises(price: Price, now: Millis) -> Iterator[PriceRise]:
 
 
 def _charged_prices(registry: Registry) -> Iterator[Price]:
-    """Yields the prices at which models are charged, with the public names of the models."""
     for channel in registry.channels.values():
         for served in channel.models:
             if (price := channel_price(channel, served, registry.prices)) is not None:
@@ -134,7 +133,6 @@ def _hints(registry: Registry, price_list: PriceList) -> Iterator[PriceHint]:
 
 
 def _differ_clearly(rate: int, other: int) -> bool:
-    """Returns whether the rates differ by more than 5%."""
     return abs(rate - other) > 0.05 * max(rate, other)
 
 

@@ -58,7 +58,6 @@ EDITABLE = (
     "rules",
     "source",
 )
-"""The fields of a price that a request may set."""
 
 
 async def list_prices(edits: ConfigEdits, _: web.Request) -> list[PriceView]:
@@ -74,11 +73,7 @@ async def list_prices(edits: ConfigEdits, _: web.Request) -> list[PriceView]:
 
 
 async def put_price(edits: ConfigEdits, request: web.Request) -> PriceView:
-    """PUT /prices/{model}[?channel=REF]: replace the price of a model. The body has the amounts, or ``like`` to copy
-    the price of another model.
-
-    With ``channel``, the price applies only to calls that this channel answers.
-    """
+    """PUT /prices/{model}[?channel=REF]: replace the price, at one channel or all. A body may have only ``like``."""
     model = request.match_info["model"]
     price = await _price_of(edits, model, await request.read())
     channel = _channel_param(edits, request)
@@ -105,10 +100,7 @@ def _channel_param(edits: ConfigEdits, request: web.Request) -> Channel | None:
 
 
 async def _price_like(edits: ConfigEdits, model: str, other: str) -> Price:
-    """Returns a copy of another model's price: the price that it has here, or else the one in the price list.
-
-    Raises NotFound or BadRequest: see ``_common_price``.
-    """
+    """Returns a copy of another model's price, here or else in the list. Raises what ``_common_price`` raises."""
     price, source = edits.engine.catalog.price(other), LIKE + other
     if price is None or other == model:
         price = _common_price(other, (await load()).prices_by_vendor(other, edits.now))
@@ -181,7 +173,6 @@ def _names(channel: Channel) -> Sequence[str]:
 def _proposal(
     edits: ConfigEdits, channel: Channel, served: ServedModel, known_price: Price, body: ImportPricesBody
 ) -> PriceProposal:
-    """Returns the comparison of a model's price at a channel with the known one, and whether the import replaces it."""
     current = channel_price(channel, served, edits.registry.prices)
     by_owner, changed, guard = (
         set_by_owner(current),
@@ -218,9 +209,7 @@ async def remove_price(edits: ConfigEdits, request: web.Request) -> dict[str, st
 
 
 async def plan_batch_change(edits: ConfigEdits, ref: str, body: bytes | None) -> tuple[str, Sequence[Change]]:
-    """Returns, for a batch, the model and the change that sets its price, or the changes that remove it if the body is
-    None.
-    """
+    """Returns, for a batch, the model and the changes that set its price, or remove it if the body is None."""
     if body is None:
         return ref, _removal_changes(edits, ref)
     return ref, [Change("prices", ref, await _price_of(edits, ref, body))]
@@ -245,9 +234,7 @@ def _with_known_context(price: Price, before: Price | None) -> Price:
 
 
 def _removal_changes(edits: ConfigEdits, model: str) -> list[Change]:
-    """Returns the changes that remove the model's price and its imported prices at channels. Raises NotFound if there
-    are none.
-    """
+    """Returns the changes that remove the model's price and its imported prices. Raises NotFound without any."""
     changes = [Change("prices", model, None)] if model in edits.registry.prices else []
     changes += [
         Change("channels", channel.id, with_price(channel, {model: None}))
@@ -260,9 +247,7 @@ def _removal_changes(edits: ConfigEdits, model: str) -> list[Change]:
 
 
 def _remaining_price(edits: ConfigEdits, model: str) -> str:
-    """Returns the end of a message that names the price which the model still has: one that the owner set at a channel,
-    or that of the model which it is an alias of. Empty if it has none.
-    """
+    """Returns, for a message, which price the model still has: the owner's at a channel, or that of its target."""
     channels = [
         channel.name
         for channel in in_order(edits.registry.channels.values())

@@ -116,9 +116,7 @@ async def _list(engine: Engine, channel: Channel, key: ChannelId) -> tuple[bool,
 
 
 def _has_key(engine: Engine, tested: Channel, key: ChannelId) -> bool:
-    """Returns whether the channel still has the tested key and address: it may have been edited during the test.
-    ``key`` is the id of the key's health state.
-    """
+    """Returns whether the channel still has the tested key, by its state's id, and address: it may be edited."""
     current = engine.catalog.registry.channels.get(tested.id)
     if current is None or current.base_url != tested.base_url:
         return False
@@ -234,7 +232,6 @@ def _accepted_text(keys: int) -> str:
 
 
 def _unreached_step(name: str, contact: Reachability) -> Step:
-    """Returns the step for an upstream that cannot be reached."""
     address = f"{contact.host}:{contact.port}"
     text, fix = {
         Stage.NAME: (
@@ -287,9 +284,7 @@ def _reached_text(contact: Reachability | None, now: Millis) -> str:
 
 
 def _clock_ahead(engine: Engine, channel: Channel) -> Millis | None:
-    """Returns how far our clock is ahead of the ``Date`` header of the upstream's latest response; None if it is not
-    known.
-    """
+    """Returns how far our clock is ahead of the ``Date`` of the upstream's latest response; None if unknown."""
     try:
         theirs = parsedate_to_datetime(engine.upstreams.dates.get(channel.id, ""))
     except ValueError:

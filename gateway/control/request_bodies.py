@@ -35,10 +35,9 @@ def members(data: bytes) -> dict[str, msgspec.Raw]:
 def fields(
     data: bytes, struct: type[msgspec.Struct], allowed: Collection[str], required: Iterable[str] = ()
 ) -> dict[str, Any]:
-    """Returns the values of a body by name. Each must be an ``allowed`` field of the struct, and have its type.
+    """Returns the values of a body by name, which must be ``allowed`` fields of the struct with their types.
 
-    Raises BadRequest with ``param`` set to the field at fault: an unknown one, a wrong one, or a ``required`` one that
-    is missing.
+    Raises BadRequest with ``param`` set to an unknown or wrong field, or to a missing ``required`` one.
     """
     raw = members(data)
     require_known(raw, allowed)
@@ -65,10 +64,7 @@ def patch(entity: AnyStruct, data: bytes, allowed: Collection[str], *required: s
 
 
 async def read_body(request: web.Request, struct: type[AnyStruct]) -> AnyStruct:
-    """Returns a request's body as a struct. Only its fields are allowed, and those without a default are required.
-
-    Raises BadRequest.
-    """
+    """Returns a request's body as a struct. Raises BadRequest for an unknown, wrong or missing field."""
     required = [field.name for field in msgspec.structs.fields(struct) if field.required]
     return struct(**fields(await request.read(), struct, struct.__struct_fields__, required))
 
@@ -86,9 +82,7 @@ def require_known(names: Mapping[str, object], allowed: Collection[str], where: 
 
 
 def query(params: Mapping[str, str], types: Mapping[str, type]) -> dict[str, Any]:
-    """Returns the parameters of a URL, converted to their ``types``: ``str``, ``int``, ``bool``, or ``tuple`` for texts
-    that may be repeated. Raises BadRequest.
-    """
+    """Returns URL parameters as ``str``, ``int``, ``bool``, or ``tuple`` if they may be repeated. Raises BadRequest."""
     require_known(params, types)
     values: dict[str, Any] = {}
     for name in params:
@@ -123,9 +117,7 @@ def _decode(name: str, raw: msgspec.Raw, hint: Any) -> object:
 
 
 def _type_error(name: str, text: str, hint: Any) -> BadRequest:
-    """Returns the error for a field, from the decoder's message, such as ``Expected `int`, got `str` - at
-    `$[0].nanos```.
-    """
+    """Returns the error for a decoder's message such as ``Expected `int`, got `str` - at `$[0].nanos```."""
     match = _DECODER_MESSAGE.fullmatch(text)
     reason, path = (match["what"], match["place"] or "$") if match else (text, "$")
     choices = "; known: " + ", ".join(_choices(hint)) if "enum" in reason.lower() and any(_choices(hint)) else ""
@@ -144,9 +136,7 @@ def _choices(hint: Any) -> Iterator[str]:
 
 
 def _check_nested(path: str, value: object, hint: Any) -> None:
-    """Check that structs inside a value have only known fields, because the decoder drops unknown ones silently, and
-    that numbers are within bounds. Raises BadRequest.
-    """
+    """Check numbers, and that inner structs have known fields: the decoder drops others. Raises BadRequest."""
     inner = next((h for h in (hint, *get_args(hint)) if isinstance(h, type) and issubclass(h, msgspec.Struct)), None)
     if isinstance(value, list):
         for number, item in enumerate(value):

@@ -97,7 +97,6 @@ async def delete_ended(engine: Engine) -> None:
 
 
 def _expired_removals(edits: ConfigEdits) -> Iterator[Change]:
-    """Yields the changes that remove the tokens of programs that ended some days ago."""
     for token in edits.registry.tokens.values():
         if token.outlived(Millis(edits.now - OUTLIVED_MS)):
             yield from _removal_changes(edits, token)
@@ -139,9 +138,7 @@ def _token_of(edits: ConfigEdits, request: web.Request) -> Token:
 
 
 def _keyless_changes(edits: ConfigEdits, name: str, new: str) -> list[Change]:
-    """Returns the change of the settings if the token of programs without a key is renamed, or removed if ``new`` is
-    empty; an empty list for other tokens.
-    """
+    """Returns the change of the settings if the token of keyless programs is renamed, or removed (no ``new``)."""
     settings = edits.registry.settings
     if name == new or settings.ollama_token != name:
         return []
@@ -168,10 +165,7 @@ def _check(token: Token, registry: Registry) -> None:
 
 
 def default_group(registry: Registry) -> str:
-    """Returns the group of a new token that names none: ``default`` if it exists or no group does, else the only group.
-
-    Raises BadRequest if there are several.
-    """
+    """Returns the group of a new token: ``default`` if it or no group exists, else the only one. Raises BadRequest."""
     if DEFAULT_GROUP in registry.groups or not registry.groups:
         return DEFAULT_GROUP
     if len(registry.groups) == 1:

@@ -164,9 +164,7 @@ def _merge(parts: Iterable[LatencyCounts]) -> LatencyCounts:
 
 
 def _names(calls: CallLog, registry: Registry, by: str, ids: Iterable[str]) -> dict[str, str]:
-    """Returns the names of tokens, groups or channels by id. For removed ones, they are the names in their last
-    calls.
-    """
+    """Returns the names of tokens, groups or channels by id; for removed ones, those in their last calls."""
     if by == TOKEN_AND_MODEL:
         pairs = {key: key.partition("|") for key in ids}
         tokens = _names(calls, registry, "token", {token for token, _, _ in pairs.values()})

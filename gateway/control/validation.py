@@ -274,9 +274,7 @@ def keys(values: tuple[str, ...]) -> None:
 
 
 def headers(values: dict[str, str]) -> None:
-    """Check that headers have valid names, each once, have one-line values, and do not replace those that the gateway
-    sets.
-    """
+    """Check that header names are valid, unique and not the gateway's own, and that values are one line."""
     seen: set[str] = set()
     for header, value in values.items():
         _demand(_HEADER_NAME.fullmatch(header), "headers", f"'{plain(header)}' is not a valid header name")

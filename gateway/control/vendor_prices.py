@@ -38,9 +38,7 @@ async def load() -> "PriceList":
 def known_prices(
     channels: Iterable[Channel], registry: Registry, find: PriceSearch, now: Millis
 ) -> Iterator[tuple[Channel, ServedModel, Price]]:
-    """Yields the known prices of all models that the channels serve. Local servers are left out: they charge
-    nothing.
-    """
+    """Yields the known prices of all models of the channels, except for local servers, which charge nothing."""
     for channel in in_order(channels):
         for served in () if is_free_server(channel) else channel.models:
             if (price := known_price(channel, served, registry, find, now)) is not None:

@@ -181,15 +181,12 @@ def until_ms(engine: Engine, state: HealthState) -> Millis | None:
 
 
 def _waiting(engine: Engine, kind: str, key: str) -> int:
-    """Returns the number of calls that wait for a slot of a token, group or channel."""
     queues = engine.limiter.concurrency
     return queues.waiting((kind, key)) + queues.waiting((f"{kind} streams", key))
 
 
 def price_view(price: Price, now: Millis, model: str = "", *, channel: str = "") -> PriceView:
-    """Returns the view of a price. ``model`` is the model to show it for, if that is another one with the same price;
-    ``channel`` the only channel where it applies, if there is one.
-    """
+    """Returns the view of a price. ``model`` is another name with that price, ``channel`` the only one that has it."""
     model = model or price.model
     amounts: dict[str, Any] = {f"{name}_nanos": getattr(price, name) for name in AMOUNTS}
     return PriceView(
@@ -218,7 +215,6 @@ class ModelIndex(msgspec.Struct, frozen=True):
     served: Mapping[str, Sequence[tuple[Channel, ServedModel]]]
     """The channels that serve a model, in the order in which they are tried, with their models."""
     groups: Mapping[str, list[str]]
-    """The groups that have a model."""
 
 
 def model_views(engine: Engine, tallies: Tallies, token: Token | None = None, *, only: str = "") -> list[ModelView]:

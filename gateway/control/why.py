@@ -36,9 +36,7 @@ from gateway.upstream.credentials import unset_text
 
 
 async def explain(edits: ConfigEdits, request: web.Request) -> Why:
-    """GET /why?token&model[&api][&prompt_tokens][&max_tokens][&stream]: how a call would be handled. ``token`` is the
-    id, the name or the key of a token.
-    """
+    """GET /why?token&model[&api][&prompt_tokens][&max_tokens][&stream]. ``token`` is an id, a name or a key."""
     types = {"token": str, "model": str, "api": str, "prompt_tokens": int, "max_tokens": int, "stream": bool}
     params = query(request.query, types)
     for name in ("token", "model"):
@@ -157,9 +155,7 @@ def _unused_fallbacks(call: PlannedCall, group: Group, catalog: Catalog, outcome
 
 
 def _unset_error(engine: Engine, routes: list[RouteView]) -> GatewayError | None:
-    """Returns the error of a call if every channel is passed over, one of them because of a missing variable; else
-    None.
-    """
+    """Returns the error of a call whose channels are all passed over, one for a missing variable; else None."""
     tried = [route for route in routes if route.place]
     if all(route.passed for route in tried):
         for route in tried:
@@ -184,7 +180,6 @@ def _store_error(engine: Engine) -> GatewayError | None:
 
 
 def _success_text(outcome: DryRun, *, sticky: bool) -> str:
-    """Returns which channel would be tried first, or what the call would wait for."""
     admission, choice = outcome.admission, outcome.choice
     if admission is not None and (full := admission.full) is not None:
         return f"it would wait for a free slot: {plain(full.label)} has {full.limit} {full.name}"
@@ -195,7 +190,6 @@ def _success_text(outcome: DryRun, *, sticky: bool) -> str:
 
 
 def _fix(error: GatewayError, visibility: Visibility, call: PlannedCall, routes: list[RouteView]) -> str:
-    """Returns what the owner can do about an error."""
     if error.code == "model_not_found":
         return visibility.fix
     first = routes[0].channel if routes else ""
@@ -224,13 +218,11 @@ def _price(catalog: Catalog, call: PlannedCall, entry: ModelEntry | None, outcom
 
 
 def _different_prices(entry: ModelEntry | None, now: Millis) -> list[Price]:
-    """Returns the prices of the model's channels if they differ."""
     prices = answering_model(entry).effects.prices if entry is not None else ()
     return different_prices([in_force(price, now) for price in prices], None)
 
 
 def _parties(engine: Engine, token: Token, group: Group) -> Iterator[PartyView]:
-    """Yields the budgets and limits of the account, the group and the token."""
     scopes = {scope.key[0]: scope for scope in engine.catalog.party_scopes(token)}
     account = engine.catalog.registry.account
     yield PartyView(
@@ -245,7 +237,6 @@ def _parties(engine: Engine, token: Token, group: Group) -> Iterator[PartyView]:
 
 
 def _limits(engine: Engine, scope: RateScope) -> Iterator[LimitView]:
-    """Yields the limits of a token or group, with what is left of each."""
     readings = engine.limiter.readings([scope])
     for name, reading in zip(("requests", "tokens"), readings, strict=True):
         if reading is not None:
@@ -317,7 +308,6 @@ def _unused_routes(engine: Engine, call: PlannedCall, listed: set[str]) -> Itera
 
 
 def _exclusion_reason(channel: Channel, upstream_model: str, call: PlannedCall) -> str:
-    """Returns why a channel is not one of the model's routes for this token."""
     if call.token.group not in channel.groups:
         return f"not in group '{plain(call.token.group)}'"
     if not channel.enabled:
@@ -328,9 +318,7 @@ def _exclusion_reason(channel: Channel, upstream_model: str, call: PlannedCall) 
 
 
 def _route(engine: Engine, channel: Channel, model: str, upstream_model: str, passed: str) -> RouteView:
-    """Returns a channel's view, without its place and chance. ``passed`` is why it is passed over; empty if it is
-    not.
-    """
+    """Returns a channel's view without its place and chance. ``passed`` is why it is passed over, if it is."""
     state = engine.channel_state(channel)
     served = ServedModel(name=model, upstream=upstream_model)
     return RouteView(

@@ -194,7 +194,6 @@ class UpstreamNamed(msgspec.Struct, frozen=True, gc=False):
     began: bool = True
     """Whether the answer begins with it, even if no content has arrived yet."""
     choice: int = 0
-    """The choice that begins."""
 
 
 class StopWord(msgspec.Struct, frozen=True, gc=False):
@@ -301,9 +300,7 @@ def join_strings(pieces: list[bytes]) -> bytes:
 
 
 def url_citation(annotation: Any) -> Citation | None:
-    """Returns the citation in a ``url_citation`` annotation of chat completions or Responses; None for
-    anything else.
-    """
+    """Returns the citation in a ``url_citation`` of chat completions or Responses; None for anything else."""
     if not isinstance(annotation, dict):
         return None
     source = annotation.get("url_citation", annotation)

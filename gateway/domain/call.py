@@ -116,7 +116,6 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
     app: str = ""
     """The client program's name, from its User-Agent."""
     api: str = CHAT_API
-    """The name of the inbound API."""
     request: str = ""
     """Method and path of a request that reached no API, without its query: ``POST /v1/files``."""
     native: bool = False
@@ -126,9 +125,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
     """The HTTP status of the answer; 499 if the client had disconnected, 0 if the call was lost."""
     outcome: Outcome = Outcome.DONE
     code: str = ""
-    """The error code, if any."""
     error: str = ""
-    """A short error text."""
     finish: str = ""
     """The ``finish_reason`` of the answer."""
     stream: bool = False

@@ -187,9 +187,7 @@ class Timeouts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The time for all attempts of a plain call. A stream that keeps sending may take longer."""
 
     def head_s(self, *, stream: bool) -> float:
-        """Returns the time for the head of a response: ``head``, or for a plain call ``total`` unless ``head`` is below
-        its default.
-        """
+        """Returns the time for a head: ``head``, or for plain calls ``total`` unless ``head`` is below its default."""
         return self.head if stream or self.head < DEFAULT_HEAD_S else max(self.head, self.total)
 
 

@@ -71,9 +71,7 @@ def _key(name: str) -> str:
 
 
 def _string(text: str) -> str:
-    """Returns a string with JSON's escapes, which TOML has too. Invisible characters are escaped as well, so that it is
-    safe to display a file.
-    """
+    """Returns a string with JSON's escapes, which TOML has too, also for invisible characters."""
     quoted = json.dumps(text, ensure_ascii=False)
     if quoted.isascii() and quoted.isprintable():
         return quoted
@@ -96,10 +94,7 @@ _SPELLINGS = {(Group, "multiplier"): _FACTOR_SPELLING, (Channel, "cost_factor"):
 def write_fields(
     value: msgspec.Struct, omit: Collection[str] = (), inner: Mapping[type, Collection[str]] = {}
 ) -> dict[str, Value]:
-    """Returns the fields that differ from their defaults, by their names in a file.
-
-    ``inner`` has the fields to omit in inner structs, by type.
-    """
+    """Returns fields that differ from their defaults, by names in a file. ``inner``: what inner structs omit."""
     kind = type(value)
     values: dict[str, Value] = {}
     for field, hint in _fields(kind):
@@ -281,10 +276,7 @@ def _without_none(hint: Any) -> Any:
 
 
 def _argument(hint: Any, number: int) -> Any:
-    """Returns a type argument: of items in ``tuple[X, ...]`` and ``list[X]``, of keys or values in ``dict[K, V]``.
-
-    For a type without arguments it is ``Any``.
-    """
+    """Returns an argument of a type such as ``tuple[X, ...]`` or ``dict[K, V]``; ``Any`` if it has none."""
     args = get_args(_without_none(hint))
     return args[number] if len(args) > number else Any
 

@@ -204,10 +204,7 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def join_texts(texts: Iterable[msgspec.Raw], gap: bytes = _GAP) -> msgspec.Raw:
-    """Returns one JSON string made of several, without decoding them. Empty ones are left out.
-
-    ``gap`` is the text between them, escaped as in JSON.
-    """
+    """Returns one JSON string made of several, without empty ones. ``gap``, escaped, is put between them."""
     parts = list(texts)
     if len(parts) == 1:
         return parts[0]

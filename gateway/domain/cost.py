@@ -172,10 +172,7 @@ def parts_billed(usage: Usage, call_rates: Rates) -> Iterator[tuple[str, int, in
 
 
 def counts_billed(usage: Usage, call_rates: Rates) -> list[tuple[int, str, int]]:
-    """Returns the rows of a receipt: counts with names and rates, without overlaps and zeros.
-
-    Rates are for a million tokens, or for one search or picture.
-    """
+    """Returns the rows of a receipt, without overlaps and zeros. Rates are for a million tokens, or for one unit."""
     counts = {
         "input": usage.input - usage.cached - usage.cache_write,
         "cached input": usage.cached,

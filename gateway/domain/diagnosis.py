@@ -96,7 +96,6 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
     max_tokens: int | None
     stream: bool
     api: str
-    """The name of the call's inbound API."""
     works: bool
     status: int
     """The HTTP status of the refusal; 200 if a channel would be called."""
@@ -135,7 +134,6 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
     """The channels in the order in which they are tried, then those of fallbacks, then the group's channels without the
     model, and others with it."""
     refuses_unpriced: bool
-    """Whether calls of unpriced models are refused."""
 
     @property
     def hold_text(self) -> str:

@@ -323,10 +323,7 @@ _BY_STATUS: Final = {
 
 
 def error_class(status: int, code: str) -> type[GatewayError]:
-    """Returns the class of an error that was received with this status and code.
-
-    The status counts only if no class has the code. If several classes have the status, the last one counts.
-    """
+    """Returns the class of a received error: the one with its code, else the last one with its status."""
     return _BY_CODE.get(code) or _BY_STATUS.get(status, GatewayError)
 
 

@@ -54,7 +54,6 @@ def estimate(text: str, *, samples: int = 16) -> int:
 
 
 def _sample_tokens(text: str) -> float:
-    """Returns the sum of the weights of all pieces in a text."""
     total = 0.0
     for match in _PIECE.finditer(text):
         group = match.lastindex or 0

@@ -108,9 +108,7 @@ Fields = dict[str, Any]
 
 
 class EntityChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The change of one entity. If it was added, ``before`` is None; if it was removed, ``after`` is None; if it was
-    edited, both have only the fields that differ.
-    """
+    """A change of one entity. ``before`` or ``after`` is None if there was none; an edit has only what differs."""
 
     table: Table
     key: str
@@ -153,9 +151,7 @@ class HistoryView(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def edited(self) -> str:
-        """Returns what an edit changed: a single field with its values or the names of several, and other changed
-        entities. It is empty if no entity was edited.
-        """
+        """Returns what an edit changed, with the values of a single field; empty if no entity was edited."""
         edits = [difference for difference in self.differences if difference.what == "changed"]
         if not edits:
             return ""

@@ -49,9 +49,7 @@ def parse_multiplier(text: str) -> int:
 
 
 def parse_span(text: str) -> Millis:
-    """Returns the milliseconds of ``250ms``, ``90s``, ``10m``, ``1h``, ``30d`` or ``2w``. Raises BadRequest for
-    anything else.
-    """
+    """Returns the milliseconds of ``250ms``, ``90s``, ``10m``, ``1h``, ``30d`` or ``2w``. Raises BadRequest."""
     match = _SPAN.fullmatch(text.strip())
     if match is None:
         raise BadRequest(f"{text!r} is not a span of time such as 90s, 10m, 1h or 30d")
@@ -72,10 +70,7 @@ def parse_past(text: str, now: Millis, *, end: bool = False) -> Millis:
 
 
 def parse_future(text: str, now: Millis) -> Millis:
-    """Returns a future moment: a span after now, the next such time of day, ``today``, ``tomorrow`` or a date.
-
-    A day means its end. Raises BadRequest for a past moment.
-    """
+    """Returns the moment of a span, a time of day, or the end of a day. Raises BadRequest for a past moment."""
     if _SPAN.fullmatch(text.strip()):
         moment = Millis(now + parse_span(text))
     elif _TIME.fullmatch(text.strip()):
@@ -142,9 +137,7 @@ def exact_count(number: int) -> str:
 
 
 def plural(number: int, noun: str) -> str:
-    """Returns a noun in the form for a number. It may be given in singular or plural, with further words after it, as
-    in ``requests a minute``.
-    """
+    """Returns a noun, given in either form, for a number. Words may follow it, as in ``requests a minute``."""
     first, space, tail = noun.partition(" ")
     singular = f"{first[:-3]}y" if first.endswith("ies") else first.removesuffix("s")
     many = f"{singular[:-1]}ies" if singular.endswith("y") and singular[-2:-1] not in "aeiou" else f"{singular}s"

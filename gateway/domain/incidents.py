@@ -214,10 +214,7 @@ class Incidents:
             counted_channels.add(attempt.channel)
 
     def _incident_of_failure(self, attempt: Attempt, at: Millis) -> Incident:
-        """Returns the incident that a failure at this moment belongs to, which may be a new one.
-
-        Of several, it is the newest that had begun, or the oldest if none had.
-        """
+        """Returns the incident of a failure, or a new one: the newest that had begun, else the oldest."""
         name = self._present_name(attempt.channel)
         key = attempt.key if attempt.kind in _KEY_CAUSES else ""
         subject = self._ids.get(name, name)
@@ -272,7 +269,6 @@ class Incidents:
                 _end_pause(incident, now, still_fails=still_fails)
 
     def _begin_with(self, condition: Condition, now: Millis) -> Incident:
-        """Add an incident for a condition."""
         return self.begin(
             channel=condition.channel,
             subject_id=condition.subject_id,
@@ -318,7 +314,6 @@ def _add_failure(incident: Incident, api: str, attempt: Attempt, at: Millis) -> 
 
 
 def _apply_condition(incident: Incident, condition: Condition) -> None:
-    """Set that the incident lasts, with the state of its condition."""
     incident.key, incident.refusing = condition.key, condition.refusing
     if not incident.failures:
         incident.reason = plain(condition.reason)

@@ -58,10 +58,7 @@ def _outside_strings(text: bytes) -> Iterator[bytes]:
 
 
 def read_typed(decoder: "msgspec.json.Decoder[Value]", raw: bytes | msgspec.Raw, where: str) -> Value:
-    """Returns a decoded value of a request. Raises BadRequest that names the wrong place.
-
-    ``where`` is the place of the value itself.
-    """
+    """Returns a decoded value, which is at ``where`` in a request. Raises BadRequest that names the wrong place."""
     try:
         return decoder.decode(raw)
     except msgspec.ValidationError as error:
@@ -98,10 +95,7 @@ _PROBED = msgspec.json.Decoder(_ProbedAnswer)
 
 
 def refuse_many_elements(text: bytes, *, opens_logprobs: bool = True) -> None:
-    """Raises TooManyElements for more elements than any real answer has.
-
-    ``opens_logprobs``: whether log probabilities will be decoded too.
-    """
+    """Raises TooManyElements for more than any real answer has. ``opens_logprobs``: these are decoded too."""
     if len(text) <= SMALL:
         return
     most = MOST_ELEMENTS if opens_logprobs or b'"logprobs"' not in text else MOST_LOGPROBS
@@ -123,7 +117,6 @@ def count_elements(text: bytes, most: int) -> int:
 
 
 def _count_logprobs(text: bytes) -> int:
-    """Returns the number of elements in the log probabilities of all choices."""
     try:
         choices = _PROBED.decode(text).choices
     except (msgspec.DecodeError, RecursionError):

@@ -42,10 +42,7 @@ def handle(shown: str, key_digest: str) -> str:
 
 
 def without_keys(text: str, *, typed: bool = False) -> str:
-    """Returns the text with a handle in place of each key.
-
-    ``typed``: the text is still being typed. Then vendors' keys stay, because they may be incomplete.
-    """
+    """Returns the text with handles for keys. While it is ``typed``, vendors' keys stay: they may be incomplete."""
 
     def replaced(match: re.Match[str]) -> str:
         key = match[0]
@@ -83,9 +80,7 @@ class KeyOwner(msgspec.Struct, frozen=True, kw_only=True):
         return ref == self.handle or (self.noun == "token" and ref == shown_part(self.handle))
 
     def text(self, now: Millis) -> str:
-        """Returns ``sk-tk-abcd…wxyz was the key of token 'ci' until 2026-11-25 20:26 (2d ago), when it was
-        replaced``.
-        """
+        """Returns ``sk-tk-a…z was the key of token 'ci' until 2026-11-25 20:26:31 (2d ago), when it was replaced``."""
         key, owner = shown_part(self.handle), f"the key of {self.noun} '{plain(self.name)}'"
         if self.since is None:
             return f"{key} is {owner}"
@@ -191,9 +186,7 @@ def _plain_keys(channel: Channel) -> list[str]:
 
 
 def revivals(changes: Iterable[Change], before: Registry, after: Registry, now: Millis) -> Iterator[str]:
-    """Yields a sentence for each key that works again: one that was replaced, or that of a token that was removed,
-    disabled or expired.
-    """
+    """Yields a sentence for each key that works again: a replaced one, or a removed, disabled or expired token's."""
     for table, id_ in dict.fromkeys((change.table, change.key) for change in changes):
         if table not in ("tokens", "channels"):
             continue

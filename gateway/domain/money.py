@@ -9,10 +9,7 @@ _AMOUNT = re.compile(r"(-?)\$?(?=\.?[0-9])([0-9]{0,40})(?:\.([0-9]{1,9}))?", re.
 
 
 def parse_dollars(text: str) -> Nanos:
-    """Returns an amount such as ``2.50``, ``$2.50``, ``.5`` or ``-1`` in nano-dollars.
-
-    Raises BadRequest for anything else, including amounts that are too small or too large.
-    """
+    """Returns an amount such as ``2.50``, ``$2.50``, ``.5`` or ``-1`` in nano-dollars. Raises BadRequest."""
     match = _AMOUNT.fullmatch(text.strip())
     if match is None:
         msg = f"{text!r} is not an amount of dollars such as 2.50 (at most 9 digits after the point)"
@@ -50,10 +47,7 @@ def typed_dollars(nanos: int) -> str:
 
 
 def brief_dollars(nanos: int) -> str:
-    """Returns the amount for a table: with four digits after the point, or four significant ones if it is small.
-
-    Only zero is ``$0.00``.
-    """
+    """Returns the amount with four digits after the point, or four significant ones. Only zero is ``$0.00``."""
     size = abs(nanos)
     step = 10 ** max(0, min(5, len(str(size)) - 4))
     rounded = (2 * size + step) // (2 * step) * step

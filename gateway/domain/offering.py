@@ -24,10 +24,7 @@ class Offering(msgspec.Struct, frozen=True):
 
 
 def read_offering(text: str, known: Sequence[ServedModel] = ()) -> Offering:
-    """Returns the offering of a text such as ``a, name=upstream, gpt-*, !*-preview``. Raises BadRequest.
-
-    ``known`` are the channel's present models, whose data is kept.
-    """
+    """Returns the offering of ``a, name=upstream, gpt-*, !*-preview``, with data of ``known``. Raises BadRequest."""
     by_name = {model.name: model for model in known}
     named = {model.name for model in known if not model.live}
     models, patterns = [], []

@@ -18,9 +18,7 @@ _EMBEDDING = re.compile(r"embed|(?:^|[/-])(?:bge|gte|e5|all-minilm|voyage|m2-ber
 
 
 def matches(name: str, patterns: tuple[str, ...]) -> bool:
-    """Returns whether the name matches one of the patterns and none that excludes it. If all patterns exclude names,
-    all others match.
-    """
+    """Returns whether a pattern matches the name and none excludes it. If all exclude names, all others match."""
     including = [pattern for pattern in patterns if not pattern.startswith(NOT)]
     excluding = [pattern[1:] for pattern in patterns if pattern.startswith(NOT)]
     return (not including or _matches_any(name, including)) and not _matches_any(name, excluding)

@@ -36,7 +36,6 @@ class PresentNames(msgspec.Struct, frozen=True, kw_only=True):
         return PresentNames(tokens=tokens, channels=channels, groups=self.groups)
 
     def _widened(self, condition: Condition) -> Condition:
-        """Returns a condition that also matches calls under former names."""
         if isinstance(condition, Negation):
             return Negation(self._widened(condition.condition))
         if isinstance(condition, AnyOf):

@@ -97,9 +97,7 @@ class PriceHours(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 @lru_cache(maxsize=64)
 def zone_of(name: str) -> tzinfo:
-    """Returns the zone with that name. Raises ValueError, OSError or KeyError (ZoneInfoNotFoundError) for an unknown
-    one.
-    """
+    """Returns the zone with that name. Raises ValueError, OSError or KeyError for an unknown one."""
     return UTC if name.upper() in ("UTC", "GMT", "Z") else ZoneInfo(name)
 
 
@@ -291,7 +289,6 @@ def variant_price(price: Price, variant: str) -> Price | None:
 
 
 def _with_rule(price: Price, rule: PriceRule) -> Price:
-    """Returns the price with the amounts of a rule."""
     return msgspec.structs.replace(
         price,
         input=rule.input,
@@ -312,10 +309,7 @@ def as_rule(price: Price, **conditions: Any) -> PriceRule:
 
 
 def rates(price: Price, input_tokens: int, multiplier: int, variant: str = "") -> Rates:
-    """Returns the rates of a call with this input length and variant, from the highest tier that it exceeds.
-
-    ``price`` must be one in force.
-    """
+    """Returns the rates of a call at a price in force, from the highest tier that its input exceeds."""
     if variant:
         price = variant_price(price, variant) or price
     amounts: Price | Tier = price

@@ -80,10 +80,7 @@ def rule_text(rule: PriceRule) -> str:
 
 
 def parse_moment(text: str) -> Millis:
-    """Returns the start of the minute in a text such as ``2026-12-01`` or ``2026-12-01T08:30+01:00``; default: UTC.
-
-    Raises BadRequest.
-    """
+    """Returns the minute of ``2026-12-01`` or ``2026-12-01T08:30+01:00``, by default in UTC. Raises BadRequest."""
     try:
         moment = datetime.fromisoformat(text.strip())
     except ValueError:

@@ -38,7 +38,6 @@ class PriceView(msgspec.Struct, frozen=True, kw_only=True):
     context: int | None = None
     """The context length in tokens by the price list, which counts if no upstream lists one."""
     extras: dict[str, Nanos] = {}
-    """Further rates; see ``Price.extras``."""
     rules: list[PriceRule] = []
     """The prices that replace all of these from a day on, in some hours, or for a service tier."""
     channel: str = ""

@@ -114,7 +114,6 @@ def _numbers_bound(values: list[msgspec.Raw]) -> int:
 
 
 def _has_marker(text: bytes, markers: Iterable[bytes]) -> bool:
-    """Returns whether one of the markers is in the text."""
     if text[:9] == b'[{"role":' and text.find(b"[", 1) < 0:  # messages with nothing but texts
         return False
     for marker in markers:  # noqa: SIM110 - a generator would cost more than all this
@@ -179,7 +178,6 @@ class PromptParts(msgspec.Struct):
     pictures: int = 0
     picture_bytes: int = 0
     pages: int = 0
-    """Pages of all documents."""
     document_bytes: int = 0
     sound_bytes: int = 0
     film_bytes: int = 0
@@ -238,10 +236,7 @@ class PromptParts(msgspec.Struct):
         return names
 
     def _add_address(self, name: str, text: str, key: str, kind: str) -> bool:
-        """Count a field if it is the address of a picture or document. Returns whether it is.
-
-        ``key`` and ``kind`` are the name and the type of its object.
-        """
+        """Count a picture's or document's address in an object ``key`` of type ``kind``. Returns whether it is one."""
         is_picture = not _PICTURES.isdisjoint((name, key, kind))
         if name in ("file_id", "file_url"):
             is_address = True
@@ -306,10 +301,7 @@ def _media_type(text: str, item: dict[str, Any], key: str) -> str:
 
 
 def tool_calls_bound(fields: Mapping[str, msgspec.Raw]) -> int:
-    """Returns the tokens to hold for tools that the gateway adds for the calls in the messages.
-
-    Texts that look like calls count too.
-    """
+    """Returns the tokens to hold for tools that are added for calls in the messages, or for what looks like calls."""
     messages = plain_escapes(fields.get("messages", b""))
     if not any(name in messages for name in _TOOL_CALLS):
         return 0

@@ -114,7 +114,6 @@ class PatternCondition(msgspec.Struct, frozen=True):
     """The pattern, casefolded."""
 
     def matches(self, call: Any) -> bool:
-        """Returns whether the condition holds for a call."""
         return self.matches_text(getattr(call, self.field))
 
     def matches_text(self, text: str) -> bool:
@@ -130,7 +129,6 @@ class NumberCondition(msgspec.Struct, frozen=True):
     high: int = INFINITE
 
     def matches(self, call: Any) -> bool:
-        """Returns whether the condition holds for a call."""
         number = getattr(call, self.field)
         return number is not None and self.low <= number <= self.high
 
@@ -141,7 +139,6 @@ class StateCondition(msgspec.Struct, frozen=True):
     value: str
 
     def matches(self, call: Any) -> bool:
-        """Returns whether the condition holds for a call."""
         return self.value in (call.outcome, call.state) or (self.value == WAITING and bool(call.waits_for))
 
 
@@ -149,7 +146,6 @@ class FailureCondition(msgspec.Struct, frozen=True):
     """The call failed: its status is not 2xx, and nobody ended it."""
 
     def matches(self, call: Any) -> bool:
-        """Returns whether the condition holds for a call."""
         return call.state == "settled" and not 200 <= call.status < 300 and call.outcome not in NOT_ERRORS
 
 
@@ -160,11 +156,9 @@ class OneOf(msgspec.Struct, frozen=True):
     values: frozenset[str]
 
     def matches(self, call: Any) -> bool:
-        """Returns whether the condition holds for a call."""
         return self.matches_text(getattr(call, self.field))
 
     def matches_text(self, text: str) -> bool:
-        """Returns whether the text is one of the values."""
         return text in self.values
 
 
@@ -174,7 +168,6 @@ class AnyOf(msgspec.Struct, frozen=True):
     conditions: "tuple[Condition, ...]"
 
     def matches(self, call: Any) -> bool:
-        """Returns whether the condition holds for a call."""
         return any(condition.matches(call) for condition in self.conditions)
 
 
@@ -184,7 +177,6 @@ class Negation(msgspec.Struct, frozen=True):
     condition: "Condition"
 
     def matches(self, call: Any) -> bool:
-        """Returns whether the condition holds for a call."""
         return not self.condition.matches(call)
 
 

@@ -83,10 +83,7 @@ def pair(text: str) -> tuple[str, str]:
 
 
 def model_pair(word: str) -> tuple[str, str]:
-    """Returns the name of a model and its upstream name in ``name=upstream``; the latter is empty in ``name``.
-
-    Both may be quoted, and a name that contains ``=`` must be. Raises BadRequest.
-    """
+    """Returns a model's name and, in ``name=upstream``, its upstream name. Both may be quoted. Raises BadRequest."""
     before, equals, after = split_pair(word)
     name, upstream = unquote(before.strip()), unquote(after.strip())
     if not name or (equals and not upstream):

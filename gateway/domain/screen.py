@@ -116,10 +116,7 @@ class Screen:
             self._harmless.add(data)
 
     def clean(self, fields: Fields) -> bool:
-        """Blank the secrets in the fields of an answer, chunk or choice, except its content.
-
-        A field whose name contains a secret is removed. Returns whether there were any secrets.
-        """
+        """Blank secrets in fields that are not content; remove fields whose names have one. Returns whether any did."""
         if fields.keys() <= _CONTENT_FIELDS:
             return False
         leaking = [
@@ -150,7 +147,6 @@ class Screen:
         return rawjson.NULL if blanked is None else rawjson.raw(blanked)
 
     def _name_has_secret(self, name: str) -> bool:
-        """Returns whether the name of a field contains a secret."""
         return name not in _COMMON and self.has_secret(name)
 
     def headers(self, headers: Mapping[str, str]) -> dict[str, str]:

@@ -80,9 +80,7 @@ class RawFramer:
 
 
 class Framer(RawFramer):
-    """Cuts events like ``RawFramer``, but with a limit of their size, and returns them with line feeds as line ends and
-    without a byte order mark.
-    """
+    """Cuts events like ``RawFramer``, with a limit of size, line feeds as line ends, and no byte order mark."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -153,10 +151,7 @@ def has_comment(block: bytes) -> bool:
 
 
 def event_end(events: bytes, start: int, *, returns: bool) -> int:
-    """Returns where the event at ``start`` ends, after its blank line.
-
-    ``returns``: lines may end with carriage returns.
-    """
+    """Returns where the event at ``start`` ends, after its blank line. ``returns``: it may have carriage returns."""
     if returns:
         match = _END.search(events, start)
         return match.end() if match else len(events)
@@ -241,9 +236,7 @@ def is_stream(body: bytes) -> bool:
 
 
 def stream_in(body: bytes) -> bytes:
-    """Returns the events in a body: the whole body if it is a stream, an event for each line if it is lines of JSON,
-    nothing otherwise.
-    """
+    """Returns the events in a body: all of a stream, one for each line if it is lines of JSON, else nothing."""
     if is_stream(body):
         return body
     line = body[: max(0, body.find(b"\n"))].strip()

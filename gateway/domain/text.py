@@ -39,9 +39,7 @@ def plain(text: str, limit: int = 200) -> str:
 
 
 def spreadsheet_text(text: str) -> str:
-    """Returns a text for a cell of CSV: harmless, with an apostrophe in front if a spreadsheet would read it as a
-    formula.
-    """
+    """Returns a harmless text for a cell of CSV, with an apostrophe before what looks like a formula."""
     shown = plain(text, limit=len(text) + 1)
     return f"'{shown}" if shown[:1] in _FORMULA_STARTS else shown
 

@@ -37,7 +37,6 @@ class ListedModel(msgspec.Struct, frozen=True, kw_only=True):
     offered."""
     context: int | None
     told: UpstreamPrices | None
-    """The price that the upstream publishes."""
     max_output: int | None = None
     known_context: int | None = None
     """The context length that counts: that of the upstream, or else of the price list."""
@@ -82,7 +81,6 @@ class ModelRoute(msgspec.Struct, frozen=True, kw_only=True):
     """The reason for its state."""
     weight: int
     limits: Limits
-    """The limits of the channel."""
     context: int | None
     max_output: int | None
     """The most output tokens of one answer there; None if that is unknown."""
@@ -132,7 +130,6 @@ class SavedChannel(ChannelView, frozen=True, kw_only=True, omit_defaults=False):
     unpriced: tuple[str, ...] = ()
     """Its models without a price, whose calls are refused or not charged."""
     refuses_unpriced: bool = False
-    """Whether calls to models without a price are refused."""
     unchanged: bool = False
     """Whether nothing changed, not even what is not shown."""
 

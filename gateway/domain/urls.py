@@ -108,7 +108,6 @@ def is_near(url: str) -> bool:
 
 
 def _is_near(host: str) -> bool:
-    """Returns whether a host is on this machine or a private network."""
     address = _address(host)
     if address is not None:
         return address.is_private or address.is_loopback
@@ -130,9 +129,7 @@ class Proxy(msgspec.Struct, frozen=True):
 
 
 def parse_proxy(text: str) -> Proxy:
-    """Returns the proxy of a URL ``http://user:password@host:port``. Raises BadRequest, which never contains user and
-    password.
-    """
+    """Returns the proxy of ``http://user:password@host:port``. Raises BadRequest without user and password."""
     try:
         parts = urlsplit(text)
         port = parts.port

@@ -95,14 +95,12 @@ class GroupView(GroupFields, frozen=True, kw_only=True, omit_defaults=False):
     sees: list[str]
     budgets: tuple[BudgetView, ...] = ()
     tokens: list[str]
-    """The names of its tokens."""
     channels: list[str]
     """The names of its channels, in the order of their priority."""
     calls: int
     spent_nanos: Nanos
     created_ms: Millis
     waiting: int = 0
-    """The number of its calls that wait for a free slot."""
     id: str = ""
 
 
@@ -127,11 +125,8 @@ class ChannelView(ChannelFields, frozen=True, kw_only=True, omit_defaults=False)
     key: str
     """Its first key, masked, or the ``env:NAME`` reference."""
     keys: tuple[KeyView, ...] = ()  # type: ignore[assignment] # views of the keys
-    """All of its keys."""
     headers: dict[str, str]
-    """The headers with masked values."""
     proxy: str = ""
-    """The URL of the proxy without user and password."""
     state: str
     """``ok``, ``cooling``, ``half_open``, ``attention`` or ``off``."""
     reason: str
@@ -146,7 +141,6 @@ class ChannelView(ChannelFields, frozen=True, kw_only=True, omit_defaults=False)
     created_ms: Millis
     last_check: Check | None
     waiting: int = 0
-    """The number of calls that wait for a free slot."""
     listed_ms: Millis | None = None
     """When the list of its upstream was fetched; None if it never was."""
     list_error: str = ""
@@ -261,18 +255,13 @@ class CallView(msgspec.Struct, frozen=True, kw_only=True):
     cache_write_long_tokens: int = 0
     """The part of the cache writes that is kept for an hour or more."""
     api: str = CHAT_API
-    """The name of the inbound API."""
     native: bool = False
-    """Whether it was passed on unchanged, because the channel speaks that API. Never set for chat completions."""
     request: str = ""
-    """The method and path of a request that reached no API."""
     waits_for: str = ""
     """What a running call waits for."""
     channel_id: str = ""
     parts: dict[str, int] = {}
-    """See ``Usage.parts``."""
     variant: str = ""
-    """See ``Usage.variant``."""
     group_id: str = ""
 
     @property
@@ -295,9 +284,7 @@ class CallView(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def stay(self) -> str:
-        """Returns a text about the channel at which the call stayed with its conversation, although others rank higher;
-        empty if it did not.
-        """
+        """Returns where it stayed with its conversation although others rank higher; empty if it did not."""
         if STAYED_MARK not in self.marks or not self.attempts:
             return ""
         first, last = self.attempts[0].channel, self.attempts[-1].channel
@@ -360,7 +347,6 @@ class SumRow(msgspec.Struct, frozen=True, kw_only=True):
     key: str
     """The value of the dimension; for a token, group or channel its id."""
     name: str
-    """The name to show for the key."""
     calls: int
     errors: int
     input_tokens: int
@@ -461,7 +447,6 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     """The number of keys that need attention or are not set, by state, of channels with several keys."""
     records: int
     connections: int = 0
-    """The number of open connections of clients."""
     most_connections: int = 0
     """The most connections that may be open; 0 for any number."""
     open_files: int = 0
@@ -487,7 +472,6 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     code: str = ""
     """The code of the error that calls get because of it; empty if calls are not refused."""
     status: int = 0
-    """The HTTP status of that error."""
 
 
 def iso(ms: Millis) -> str:
