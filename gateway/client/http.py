@@ -17,9 +17,6 @@ HEAD_LIMIT = 64 * 1024
 BODY_LIMIT = 256 << 20
 """The maximum size of an answer, or of a line of a stream, in bytes; a year of calls as JSON is smaller."""
 
-TOO_MANY_FILES = (errno.EMFILE, errno.ENFILE)
-"""The system's errors for a process that cannot open another file or socket."""
-
 
 class Address(msgspec.Struct, frozen=True, kw_only=True):
     """Where a server listens: the path of a Unix socket, or a host and port."""
@@ -138,7 +135,7 @@ async def _translate_errors(address: Address) -> AsyncIterator[None]:
     except (ValueError, asyncio.LimitOverrunError) as exc:
         raise Unavailable(f"the answer is not from a Tollkeeper server: {exc}", code="server_strange") from exc
     except OSError as exc:
-        if exc.errno in TOO_MANY_FILES:
+        if exc.errno in (errno.EMFILE, errno.ENFILE):
             raise too_many_files(exc) from exc
         reason = exc.strerror or str(exc) or type(exc).__name__
         raise Unavailable(f"the server at {address} is gone ({reason})", code="server_gone") from exc

@@ -43,8 +43,6 @@ from gateway.upstream.credentials import ChannelVariables
 from gateway.upstream.vendors import PRESETS
 
 Document = Mapping[str, Any]
-BYTE_ORDER_MARK = "\ufeff"
-"""The mark that some editors write at the start of a file."""
 
 
 class ImportPlan:
@@ -84,7 +82,6 @@ class ImportPlan:
             self._check(section, _table(document, section.name))
 
     def replace_channel(self, channel: Channel) -> None:
-        """Replace the planned state of an added or changed channel."""
         replacement = Change("channels", channel.id, channel)
         self.changes = [
             replacement if (change.table, change.key) == ("channels", channel.id) else change for change in self.changes
@@ -109,18 +106,17 @@ class ImportPlan:
             self._add_change(section, old, self._merge_present(new, old, values, path))
         for title in sorted(set(present) - set(tables)):
             entity = present[title]
-            if isinstance(entity, Token) and entity.temporary and not self._blocks_group_removal(entity):
-                continue  # it belongs to a program and is removed with it, so it is never in a file
+            if isinstance(entity, Token) and entity.temporary:
+                blocks_group_removal = entity.outlived(self._now) and entity.group not in registry.groups
+                if not blocks_group_removal:
+                    continue  # it belongs to a program and is removed with it, so it is never in a file
             if prune:
                 self._add_change(section, entity, None)
             else:
                 self._unchanged.append(Difference(what="kept", noun=section.noun, name=title, fields=[]))
 
-    def _blocks_group_removal(self, token: Token) -> bool:
-        return token.outlived(self._now) and token.group not in self.registry.groups
-
     def _omitted_fields(self, section: Section, title: str, old: msgspec.Struct | None) -> dict[str, Any]:
-        """Returns the fields that no file has: present ones, or a new entity's; keys are added to ``keys``."""
+        """Returns the fields that no file has: present ones, or those of a new entity; a new key is in ``keys``."""
         if old is not None:
             return {name: getattr(old, name) for name in (section.title, *section.omit)}
         if section.name == "tokens":
@@ -145,7 +141,7 @@ class ImportPlan:
         return new
 
     def _merge_channel(self, new: Channel, old: Channel | None, values: Mapping[str, Any], path: str) -> Channel:
-        """Returns the channel with the present secrets and models, normalized, and its patterns apart."""
+        """Returns the channel with the present secrets and models, normalized, with its patterns separated."""
         if old is not None:
             new = restore_secrets(new, old)
         url = new.base_url if "base_url" in values else default_base_url(new.dialect, new.preset)
@@ -165,7 +161,7 @@ class ImportPlan:
             for model in new.models
         )
         listed = self._before.lists.get(new.id)
-        if listed is None or (old is not None and _has_new_upstream(old, new)):
+        if listed is None or (old is not None and (old.dialect, old.base_url) != (new.dialect, new.base_url)):
             return msgspec.structs.replace(new, models=named_models)
         live_models = tuple(model for model in present.values() if model.live)
         channel = msgspec.structs.replace(new, models=(*named_models, *live_models))
@@ -226,11 +222,6 @@ def _key(section: Section, entity: Any) -> str:
     if not section.title:
         return ""
     return str(entity.id if isinstance(entity, Token | Channel) else getattr(entity, section.title))
-
-
-def _has_new_upstream(old: Channel, new: Channel) -> bool:
-    """Returns whether the channel has another upstream now, so that its last list is useless."""
-    return (old.dialect, old.base_url) != (new.dialect, new.base_url)
 
 
 @contextmanager
@@ -332,7 +323,7 @@ async def _import_document(edits: ConfigEdits, document: Document, body: ImportB
 def _parse(text: str) -> Document:
     """Returns the document in a text. Raises BadRequest with the line at fault."""
     try:
-        return tomllib.loads(text.removeprefix(BYTE_ORDER_MARK))
+        return tomllib.loads(text.removeprefix("\ufeff"))  # the byte order mark of some editors
     except (ValueError, RecursionError) as exc:  # a number of thousands of digits raises a plain ValueError
         raise BadRequest(
             f"the file is not valid TOML: {plain(str(exc))}", code="bad_configuration", param="text"
@@ -340,7 +331,6 @@ def _parse(text: str) -> Document:
 
 
 def _owner_notes(plan: ImportPlan, environ: Mapping[str, str]) -> Iterator[str]:
-    """Yields notes about new tokens, and what the owner has to do for new or changed channels."""
     for name in sorted(plan.keys):
         yield f"token '{plain(name)}' is new and gets its own key"
     for change in plan.changes:

@@ -14,7 +14,7 @@ from gateway.control.channels import default_base_url
 from gateway.control.edits import ConfigEdits
 from gateway.control.request_bodies import query
 from gateway.core.engine import Engine
-from gateway.domain.channel import Channel, Dialect, ServedModel, Timeouts
+from gateway.domain.channel import Channel, Dialect, Timeouts
 from gateway.domain.errors import UpstreamError
 from gateway.domain.token import PREFIX
 from gateway.domain.units import ChannelId
@@ -80,13 +80,6 @@ async def _local_offers(engine: Engine) -> list[Offer]:
 
 async def _local_offer(engine: Engine, name: str, base_url: str) -> Offer | None:
     """Returns an offer for the server at an address; None if no server there lists models."""
-    models = await _fetch_models(engine, name, base_url)
-    if not models:
-        return None
-    return Offer(name=name, dialect=Dialect.OPENAI.value, preset=name, base_url=base_url, key="", models=list(models))
-
-
-async def _fetch_models(engine: Engine, name: str, base_url: str) -> list[ServedModel]:
     channel = Channel(
         id=ChannelId(f"offer_{name}"),
         name=name,
@@ -96,8 +89,11 @@ async def _fetch_models(engine: Engine, name: str, base_url: str) -> list[Served
     )
     try:
         async with asyncio.timeout(ANSWER_S):
-            return await engine.upstreams.fetch_models(channel)
+            models = await engine.upstreams.fetch_models(channel)
     except (UpstreamError, TimeoutError):
-        return []
+        return None
     finally:
         engine.upstreams.forget(channel.id)
+    if not models:
+        return None
+    return Offer(name=name, dialect=Dialect.OPENAI.value, preset=name, base_url=base_url, key="", models=models)

@@ -10,7 +10,7 @@ import msgspec
 from gateway.core import change_history
 from gateway.core.catalog import Catalog
 from gateway.core.engine import Engine
-from gateway.core.undo import UndoPlan, undo_plan
+from gateway.core.undo import UndoPlan
 from gateway.domain.channel import Channel
 from gateway.domain.errors import Conflict, NotFound, Unavailable
 from gateway.domain.group import Group
@@ -158,10 +158,6 @@ class ConfigEdits:
         if redo:
             raise Conflict("there is nothing to redo", code="nothing_to_redo")
         raise Conflict("there is nothing to undo", code="nothing_to_undo")
-
-    def plan(self, entry: HistoryEntry) -> UndoPlan:
-        """Returns the plan to undo an entry. Raises Conflict if it cannot be undone, or only after a newer one."""
-        return undo_plan(entry, self.history, self.registry)
 
     async def undo(self, entry: HistoryEntry, plan: UndoPlan) -> UndoView:
         """Undo an entry, as a change of its own."""

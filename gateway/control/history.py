@@ -10,7 +10,7 @@ from gateway.control.edits import ConfigEdits
 from gateway.control.request_bodies import query, read_body
 from gateway.core.change_history import NOUNS, entity_of, view_of
 from gateway.core.engine import Engine
-from gateway.core.undo import UndoPlan
+from gateway.core.undo import UndoPlan, undo_plan
 from gateway.domain.errors import BadRequest, Conflict, Unavailable
 from gateway.domain.group import Group
 from gateway.domain.history import EntityChange, HistoryEntry, HistoryView, UndoDoubt, UndoView, ago, undone_entries
@@ -78,7 +78,7 @@ async def redo(edits: ConfigEdits, request: web.Request) -> UndoView:
 async def _revert(edits: ConfigEdits, request: web.Request, *, redo: bool) -> UndoView:
     body = await read_body(request, UndoBody)
     entry = edits.find_entry(body.id, redo=redo)
-    plan = edits.plan(entry)
+    plan = undo_plan(entry, edits.history, edits.registry)
     if not body.accept:
         reasons = await _reasons_to_ask(edits, entry, plan)
         if reasons:
@@ -89,7 +89,8 @@ async def _revert(edits: ConfigEdits, request: web.Request, *, redo: bool) -> Un
                 code="needs_confirmation",
                 details=msgspec.to_builtins(UndoDoubt(view, reasons)),
             )
-        plan = edits.plan(edits.find_entry(entry.id))  # another request may have changed the history in the meantime
+        # another request may have changed the history in the meantime
+        plan = undo_plan(edits.find_entry(entry.id), edits.history, edits.registry)
     return await edits.undo(entry, plan)
 
 

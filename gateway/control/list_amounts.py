@@ -15,6 +15,7 @@ import msgspec
 from gateway.domain.patterns import is_embedding_model
 from gateway.domain.price import DAYS, VARIANTS, Price, PriceHours, PriceRule, Tier
 from gateway.domain.units import DOLLAR, Millis, Nanos
+from gateway.domain.usage import MODALITIES
 
 if TYPE_CHECKING:
     from genai_prices.types import ModelInfo, ModelPrice, TieredPrices
@@ -30,15 +31,9 @@ _BASE_FIELDS = {
 }
 """The amounts that are fields of our price, with the list's names for them."""
 _EXTRAS = {
-    "input_audio": "input_audio_mtok",
-    "input_image": "input_image_mtok",
-    "input_video": "input_video_mtok",
-    "cached_audio": "cache_audio_read_mtok",
-    "cached_image": "cache_image_read_mtok",
-    "cached_video": "cache_video_read_mtok",
-    "output_audio": "output_audio_mtok",
-    "output_image": "output_image_mtok",
-    "output_video": "output_video_mtok",
+    **{f"input_{kind}": f"input_{kind}_mtok" for kind in MODALITIES},
+    **{f"cached_{kind}": f"cache_{kind}_read_mtok" for kind in MODALITIES},
+    **{f"output_{kind}": f"output_{kind}_mtok" for kind in MODALITIES},
     "reasoning": "output_reasoning_mtok",
     "citations": "output_citation_mtok",
 }

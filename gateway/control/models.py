@@ -19,7 +19,6 @@ from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.errors import NotFound
 from gateway.domain.human_values import pause_text
 from gateway.domain.patterns import near_names
-from gateway.domain.price_view import PriceView
 from gateway.domain.text import plain
 from gateway.domain.upstream_views import ModelDetail, ModelRoute
 from gateway.domain.views import ModelView
@@ -74,6 +73,7 @@ def _routes_in_order(engine: Engine, group: str, entry: ModelEntry) -> Iterator[
 
 def _model_route(engine: Engine, channel: Channel, served: ServedModel) -> ModelRoute:
     """Returns the view of a channel that serves a model, without a group and its order."""
+    price = channel_price(channel, served, engine.catalog.registry.prices)
     state, missing_s = engine.channel_state(channel), engine.health.missing(channel.id).get(served.name, 0.0)
     if state.name == "ok" and missing_s:
         state = HealthState("cooling", f"does not have the model, is tried again in {pause_text(missing_s)}")
@@ -91,10 +91,5 @@ def _model_route(engine: Engine, channel: Channel, served: ServedModel) -> Model
         context=engine.catalog.context(served.name, served.context),
         context_source=engine.catalog.context_source(served.name, served.context),
         max_output=known_limit(channel, next(model for model in channel.models if model.name == served.name)),
-        price=_route_price(engine, channel, served),
+        price=None if price is None else price_view(price, engine.now(), served.name),
     )
-
-
-def _route_price(engine: Engine, channel: Channel, served: ServedModel) -> PriceView | None:
-    price = channel_price(channel, served, engine.catalog.registry.prices)
-    return None if price is None else price_view(price, engine.now(), served.name)

@@ -79,18 +79,13 @@ async def put_price(edits: ConfigEdits, request: web.Request) -> PriceView:
     channel = _channel_param(edits, request)
     if channel is None:
         subject, change = f"the price of '{model}'", Change("prices", model, price)
+    elif model not in {served.name for served in channel.models}:
+        raise NotFound(f"channel '{plain(channel.name)}' does not offer the model '{plain(model)}'", param="channel")
     else:
         subject = f"the price of '{model}' at channel '{channel.name}'"
-        change = Change("channels", channel.id, with_price(_require_model(channel, model), {model: price}))
+        change = Change("channels", channel.id, with_price(channel, {model: price}))
     await edits.commit(f"set {subject}", f"{subject} is as before", change)
     return price_view(price, edits.now, channel=channel.name if channel is not None else "")
-
-
-def _require_model(channel: Channel, model: str) -> Channel:
-    """Returns the channel unchanged. Raises NotFound if it does not offer the model."""
-    if model not in {served.name for served in channel.models}:
-        raise NotFound(f"channel '{plain(channel.name)}' does not offer the model '{plain(model)}'", param="channel")
-    return channel
 
 
 def _channel_param(edits: ConfigEdits, request: web.Request) -> Channel | None:
@@ -174,11 +169,8 @@ def _proposal(
     edits: ConfigEdits, channel: Channel, served: ServedModel, known_price: Price, body: ImportPricesBody
 ) -> PriceProposal:
     current = channel_price(channel, served, edits.registry.prices)
-    by_owner, changed, guard = (
-        set_by_owner(current),
-        differs(current, known_price),
-        implausibility(current, known_price),
-    )
+    by_owner, changed = set_by_owner(current), differs(current, known_price)
+    guard = implausibility(current, known_price)
     return PriceProposal(
         model=served.name,
         channel=channel.name,

@@ -42,8 +42,7 @@ _CHAT = {"messages": [{"role": "user", "content": _QUESTION}], "max_tokens": 16,
 
 
 async def probe(engine: Engine, channel: Channel, model: str) -> Check:
-    """Test a channel, and with a model make a call to it. Returns the result, with the duration of the call if one was
-    made, else that of the list.
+    """Test a channel, and with a model call it. Returns the result, with the duration of the call, else of the list.
 
     Each of several keys is tried. Accepted keys are put back into use, and the call is made with the first of them.
     Raises NotFound if the channel does not serve the model.
@@ -116,7 +115,7 @@ async def _list(engine: Engine, channel: Channel, key: ChannelId) -> tuple[bool,
 
 
 def _has_key(engine: Engine, tested: Channel, key: ChannelId) -> bool:
-    """Returns whether the channel still has the tested key, by its state's id, and address: it may be edited."""
+    """Returns whether the channel still has this key and address: it may have been edited. ``key`` is a state's id."""
     current = engine.catalog.registry.channels.get(tested.id)
     if current is None or current.base_url != tested.base_url:
         return False
@@ -156,12 +155,9 @@ async def _call(engine: Engine, channel: Channel, served: ServedModel) -> tuple[
         answer = await _exchange(engine, channel, served)
     except UpstreamError as error:
         return False, NO_ANSWER + reason_of(channel, error)
-    if answer.reported is None:
+    if (usage := answer.reported) is None:
         return True, f"'{served.name}' answered, but reported no usage"
-    return (
-        True,
-        f"'{served.name}' answered with {answer.reported.input} input and {answer.reported.output} output tokens",
-    )
+    return True, f"'{served.name}' answered with {usage.input} input and {usage.output} output tokens"
 
 
 async def _exchange(engine: Engine, channel: Channel, served: ServedModel) -> WholeAnswer:
@@ -252,11 +248,7 @@ def _unreached_step(name: str, contact: Reachability) -> Step:
 
 
 def _unlisted_step(name: str, prefix: str, error: UpstreamError, key: str) -> Step:
-    """Returns the step for a list that could not be fetched.
-
-    A server without a list may still accept calls, so that is no failure. ``key`` is the number of the key that was
-    tried; empty if the channel has only one.
-    """
+    """Returns the step for a list that was not fetched. ``key`` is the key's number; empty if there is only one."""
     message = prefix + plain(error.record_message.removeprefix(f"channel '{name}': "), 400)
     if (status := error.status) in NO_LIST:
         text = (

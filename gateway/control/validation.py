@@ -15,7 +15,7 @@ from gateway.domain.human_values import parse_price_hours
 from gateway.domain.limits import Limits
 from gateway.domain.output_limit import MOST_TOKENS
 from gateway.domain.patterns import NOT
-from gateway.domain.price import DAY_MINUTES, RATE_NAMES, VARIANTS, Price, PriceRule, Tier
+from gateway.domain.price import AMOUNTS, DAY_MINUTES, RATE_NAMES, VARIANTS, Price, PriceRule, Tier
 from gateway.domain.registry import Registry
 from gateway.domain.settings import Settings
 from gateway.domain.text import REFERENCE, plain
@@ -44,8 +44,7 @@ _ORIGIN = re.compile(
     r"null|https?://[A-Za-z0-9._-]{1,253}(?::[0-9]{1,5})?|https?://\[[0-9A-Fa-f:.]{2,45}\](?::[0-9]{1,5})?"
     r"|(?!https?:)[a-z][a-z0-9+.-]{0,30}://[A-Za-z0-9._~:@%-]{0,250}"
 )
-"""Matches the origin of a web page or an app: a scheme and a host without a path, or ``null``. Apps have their own
-schemes."""
+"""Matches the origin of a web page or an app: any scheme and a host without a path, or ``null``."""
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,100}")
 
 
@@ -167,7 +166,7 @@ def price(value: Price) -> None:
 
 
 def _check_amounts(value: Price | PriceRule) -> None:
-    for field in ("input", "output", "cached_input", "cache_write", "cache_write_long", "per_call"):
+    for field in AMOUNTS:
         _not_negative(getattr(value, field), field)
     _check_extras(value.extras)
     above = [tier.above for tier in value.tiers]

@@ -235,13 +235,8 @@ def _read(value: Any, hint: Any, path: str, inner: Mapping[type, Collection[str]
             raise misfit(path, "must be a table: { name = value }")
         return {str(name): _read(item, _argument(hint, 1), f"{path}.{name}", inner) for name, item in value.items()}
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
-        return read(
-            kind,
-            {"name": value} if isinstance(value, str) and "name" in kind.__struct_fields__ else value,
-            path,
-            {},
-            inner,
-        )
+        values = {"name": value} if isinstance(value, str) and "name" in kind.__struct_fields__ else value
+        return read(kind, values, path, {}, inner)
     return _read_scalar(value, hint, path)
 
 

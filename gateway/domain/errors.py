@@ -281,9 +281,7 @@ class UpstreamError(GatewayError):
         is_clients_mistake = not self.code.startswith("upstream_") or self.code == "upstream_rejected"
         if is_clients_mistake and (http_type := PASSED_STATUS.get(self.status)) is not None:
             return self.status, http_type
-        if (
-            self.kind is FailureKind.CLIENT and self.status
-        ):  # a mistake of the client under the status of another failure
+        if self.kind is FailureKind.CLIENT and self.status:  # under the status of another failure
             return 400, PASSED_STATUS[400]
         return super()._http()
 

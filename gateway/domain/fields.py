@@ -48,8 +48,6 @@ from gateway.domain.urls import checked_base_url, parse_proxy
 
 Table = Sequence[Field]
 
-LIMITS_EXAMPLE = "none, or rpm=60 tpm=200k rpd=1000 concurrent=8"
-
 _STREAMS = Flag("stop running streams", "let running streams finish")
 
 
@@ -84,7 +82,11 @@ _BUDGETS = (
     ),
 )
 _CLIENT_LIMITS = Field(
-    name="limits", kind=RateLimits(CLIENT_LIMITS), help="", placeholder=LIMITS_EXAMPLE, advanced=True
+    name="limits",
+    kind=RateLimits(CLIENT_LIMITS),
+    help="",
+    placeholder="none, or rpm=60 tpm=200k rpd=1000 concurrent=8",
+    advanced=True,
 )
 _NOTE = Field(name="note", kind=Text(), help="For your own use.", placeholder="for your own use", advanced=True)
 

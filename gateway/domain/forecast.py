@@ -16,8 +16,6 @@ FAR_MS = 366 * 86_400_000
 DAY_MS = 86_400_000
 """A day in milliseconds. With less than a day of calls, the balance has no forecast."""
 
-WEEK_MS = 7 * DAY_MS
-
 PACE_DAYS = 7
 """The number of days whose spending is the pace of the balance, including today."""
 
@@ -51,7 +49,7 @@ def forecast(budget: BudgetView, now: Millis, since: Millis) -> str:
 def pace_span(budget: BudgetView, now: Millis, since: Millis) -> int:
     """Returns the span of a budget's pace in milliseconds; 0 while it is too early to tell."""
     start = max(window_start(budget.window, now), since)
-    whole = (budget.resets_at_ms or now + WEEK_MS) - start
+    whole = (budget.resets_at_ms or now + 7 * DAY_MS) - start
     # before that it is too early for a forecast
     return now - start if now - start >= whole * 0.02 else 0
 

@@ -62,7 +62,6 @@ class ChangeSource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         return self.via == "command" and self.command == RUN
 
     def header(self) -> str:
-        """Returns the header's value."""
         return urlencode(msgspec.structs.asdict(self), errors="replace")
 
     def elsewhere(self, other: "ChangeSource") -> bool:
@@ -176,9 +175,7 @@ class UndoView(msgspec.Struct, frozen=True, kw_only=True):
     """The id of the new entry, which can be undone as well."""
     kind: HistoryKind
     text: str
-    """The result in words."""
     target: HistoryView
-    """The entry that was undone."""
     notes: list[str] = []
     """What the owner still has to do."""
 

@@ -79,12 +79,10 @@ class Incident(msgspec.Struct, kw_only=True, omit_defaults=True):
     last: Millis = msgspec.field(name="last_ms")
     """When the last failure was; for a pause without failures, when it began."""
     failures: int = 0
-    """The number of attempts that failed."""
     unanswered: int = 0
     """The number of these calls that no other channel answered."""
     refused: int = 0
-    """The number of calls that were refused because the channel was paused and there was no other, or because the
-    budget was too small."""
+    """The number of calls refused because only the paused channel was left, or the budget was too small."""
     apis: dict[str, int] = msgspec.field(default_factory=dict)
     """The numbers of failed attempts, by the inbound API of their calls."""
     moved: dict[str, int] = msgspec.field(default_factory=dict)
@@ -126,7 +124,6 @@ class Incident(msgspec.Struct, kw_only=True, omit_defaults=True):
         return self.paused or (self.channel != STORE and self.ended is None and now - self.quiet_from <= QUIET_MS)
 
     def refuses(self, now: int) -> bool:
-        """Returns whether a budget rejects calls."""
         return self.refusing and self.lasts(now)
 
     def has_cause(self, subject: str, key: str, kind: FailureKind | None) -> bool:
@@ -163,7 +160,6 @@ class Incidents:
         return [incident for incident in reversed(self._all) if channel in ("", incident.channel)]
 
     def put(self, incident: Incident) -> None:
-        """Add an incident, or replace it."""
         index = next((i for i, other in enumerate(self._all) if other.id == incident.id), None)
         if index is None:
             self._all.append(incident)
@@ -193,13 +189,11 @@ class Incidents:
         return self._names.get(self._ids.get(name, ""), name)
 
     def begin(self, **fields: object) -> Incident:
-        """Add a new incident, and return it."""
         incident = Incident(id=max((other.id for other in self._all), default=0) + 1, **fields)  # type: ignore[arg-type]
         self._all.append(incident)
         return incident
 
     def add_failures(self, call: CallView) -> None:
-        """Record the failed attempts of a finished call."""
         if call.outcome in NOT_UPSTREAM:
             return
         is_answered = 200 <= call.status < 300
@@ -317,8 +311,9 @@ def _apply_condition(incident: Incident, condition: Condition) -> None:
     incident.key, incident.refusing = condition.key, condition.refusing
     if not incident.failures:
         incident.reason = plain(condition.reason)
-    if condition.until is not None:
-        incident.until = _stable_moment(incident.until, condition.until)
+    until = condition.until
+    if until is not None and (incident.until is None or abs(until - incident.until) >= 2_000):
+        incident.until = until  # the same moment, computed twice, may differ a little
     incident.paused, incident.ended = not incident.budget, None
 
 
@@ -370,11 +365,6 @@ def spent_text(budget: BudgetView) -> str:
         return ALL_SPENT
     text = f"{percent_text(share)} is spent"
     return text if share >= WARN_SHARE else f"too little is left for a call; {text}"
-
-
-def _stable_moment(before: Millis | None, now: Millis) -> Millis:
-    """Returns the new moment, or the earlier one if they are about equal, as if computed twice."""
-    return before if before is not None and abs(now - before) < 2_000 else now
 
 
 def _failed_attempts(call: CallView) -> Iterator[tuple[Millis, Attempt]]:

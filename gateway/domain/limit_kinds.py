@@ -9,7 +9,7 @@ import msgspec
 
 from gateway.domain.budget import Budget, Window
 from gateway.domain.errors import BadRequest
-from gateway.domain.field_kinds import NONE_WORDS, Field, Number, Option
+from gateway.domain.field_kinds import NONE_WORD, NONE_WORDS, Field, Number, Option
 from gateway.domain.human_values import brief_count, exact_count, parse_count, plural
 from gateway.domain.incidents import spent_share
 from gateway.domain.limits import DEFAULT_OUTPUT, Limits
@@ -22,16 +22,11 @@ Amounts = dict[Window, int]
 WindowAmount = tuple[Window | None, int | None]
 """A window and its amount. The amount None removes the budget; the window None removes all budgets."""
 
-NONE = "none"
-"""The word that removes a limit or budget."""
 ALL = "all"
 
 CHANNEL_LIMITS = ("rpm", "tpm", "rpd", "tpd", "concurrent", "queue", "queue_s")
 CLIENT_LIMITS = (*CHANNEL_LIMITS, "streams")
 """The limits of tokens and groups, which also limit streams."""
-
-MAY_BE_ZERO = ("queue", "queue_s")
-"""Limits for which 0 does not stop everything."""
 
 _OPTION_HELP = {
     "rpm": "Requests a minute; 'none' removes a limit.",
@@ -88,7 +83,7 @@ class Budgets(Pairs[tuple[Budget, ...]]):
     def __init__(self, unit: Literal["nanos", "tokens"]) -> None:
         self._unit = unit
         self._read = parse_dollars if unit == "nanos" else parse_count
-        self.removal = NONE
+        self.removal = NONE_WORD
         self.metavar = "WINDOW=DOLLARS" if unit == "nanos" else "WINDOW=COUNT"
 
     def read_option(self, text: str, now: Millis) -> Sequence[WindowAmount]:
@@ -131,7 +126,7 @@ class Budgets(Pairs[tuple[Budget, ...]]):
 class RateLimits(Pairs[Limits]):
     """Rate limits, with one input for all of them and an option for each."""
 
-    removal = NONE
+    removal = NONE_WORD
 
     def __init__(self, names: Sequence[str]) -> None:
         self._names = names
@@ -200,7 +195,7 @@ def _amount_words(text: str) -> Sequence[str]:
     return _BETWEEN_AMOUNTS.split(text.strip(" ,")) if text.strip(" ,") else []
 
 
-def _window_amount(text: str, read: Callable[[str], int], none_words: Sequence[str] = (NONE,)) -> WindowAmount:
+def _window_amount(text: str, read: Callable[[str], int], none_words: Sequence[str] = (NONE_WORD,)) -> WindowAmount:
     """Returns the window and amount of ``day=5``, ``month=none`` or ``none``. Raises BadRequest."""
     name, equals, amount = text.strip().rpartition("=")
     if amount in none_words and not equals:
@@ -224,9 +219,9 @@ def _limit(name: str, text: str) -> int | None:
     """Returns a limit, or None to remove it. Raises BadRequest for one that would stop every call."""
     if text.strip().lower() in NONE_WORDS[1:]:
         return None
-    if (number := parse_count(text)) or name in MAY_BE_ZERO:
+    if (number := parse_count(text)) or name in ("queue", "queue_s"):  # 0 does not stop everything there
         return number
-    raise BadRequest(f"{name} must be above 0; use '{NONE}' for no limit")
+    raise BadRequest(f"{name} must be above 0; use '{NONE_WORD}' for no limit")
 
 
 def _flag(name: str) -> str:

@@ -51,10 +51,8 @@ class PromptMedia(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         family_tokens = next((tokens for pattern, tokens in _PICTURES if pattern.search(name)), 0)
         picture_tokens = family_tokens or 5_000
         pictures = self.pictures * picture_tokens
-        sound, film = (
-            self.sound_bytes // 32,
-            self.film_bytes // 16,
-        )  # 32 tokens of sound a second, at 8 kbit/s as base64
+        # 32 tokens of sound a second, at 8 kbit/s as base64
+        sound, film = self.sound_bytes // 32, self.film_bytes // 16
         if not family_tokens:
             pictures = max(pictures, self.picture_bytes // TEXT_BYTES)
             sound, film = self.sound_bytes // TEXT_BYTES, self.film_bytes // TEXT_BYTES

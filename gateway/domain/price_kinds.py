@@ -17,9 +17,6 @@ from gateway.domain.money import dollars, parse_price, typed_dollars
 from gateway.domain.price import RATE_NAMES, VARIANTS, PriceHours, PriceRule, Tier
 from gateway.domain.units import Millis, Nanos
 
-MINUTE_MS = 60_000
-DAY_MS = 24 * 60 * MINUTE_MS
-
 _AMOUNTS: Final = {
     "cached": "cached_input",
     "cache-write": "cache_write",
@@ -63,8 +60,7 @@ def parse_rule(text: str) -> PriceRule:
         else:
             rate, nanos = parse_rate(word)
             extras[rate] = nanos
-    tiers.sort(key=lambda tier: tier.above)
-    return PriceRule(**amounts, tiers=tuple(tiers), extras=extras, **_parse_conditions(conditions))
+    return PriceRule(**amounts, tiers=_by_length(tiers), extras=extras, **_parse_conditions(conditions))
 
 
 def rule_text(rule: PriceRule) -> str:
@@ -87,12 +83,12 @@ def parse_moment(text: str) -> Millis:
         raise BadRequest(f"{text.strip()!r} is not a day such as 2026-12-01") from None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
-    return Millis(round(moment.timestamp() * 1000) // MINUTE_MS * MINUTE_MS)
+    return Millis(round(moment.timestamp() * 1000) // 60_000 * 60_000)
 
 
 def _written_moment(moment: Millis) -> str:
     utc = datetime.fromtimestamp(moment / 1000, UTC)
-    return f"{utc:%Y-%m-%d}" if moment % DAY_MS == 0 else f"{utc:%Y-%m-%dT%H:%M}"
+    return f"{utc:%Y-%m-%d}" if moment % 86_400_000 == 0 else f"{utc:%Y-%m-%dT%H:%M}"
 
 
 def _parse_conditions(text: str) -> dict[str, Any]:

@@ -28,8 +28,6 @@ from gateway.domain.secret_search import (
 HARMLESS = 7
 """The most characters of a text that is too short for a secret."""
 
-REQUEST_ID = "x-upstream-request-id"
-
 _PASSED = frozenset({"openai-processing-ms", "retry-after", "retry-after-ms"})
 _LIMIT = re.compile(
     r"x-ratelimit-(?:limit|remaining|reset|used)(?:[-_][a-z]{1,11}){0,4}|anthropic-(?:ratelimit|fast)(?:-[a-z]{1,16}){1,5}"
@@ -160,7 +158,7 @@ class Screen:
             request_id = headers.get(name)
             if request_id:
                 if _ID.fullmatch(request_id) and not self.has_secret(request_id):
-                    passed[REQUEST_ID] = request_id
+                    passed["x-upstream-request-id"] = request_id
                 break
         return passed
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from gateway.control.edits import ConfigEdits
+from gateway.core.undo import undo_plan
 from gateway.domain.errors import Conflict, Unavailable
 from gateway.domain.group import Group
 from gateway.domain.registry import Change
@@ -23,7 +24,7 @@ def group(name: str, note: str = "") -> Change:
 
 async def undo(edits: ConfigEdits, number: int = 0, *, redo: bool = False) -> str:
     entry = edits.find_entry(number, redo=redo)
-    return (await edits.undo(entry, edits.plan(entry))).text
+    return (await edits.undo(entry, undo_plan(entry, edits.history, edits.registry))).text
 
 
 async def test_a_change_holds_at_once(edits: ConfigEdits) -> None:
