@@ -60,11 +60,10 @@ async def _check_channel(client: ControlClient, ref: str, name: str, slots: asyn
         try:
             return await client.checkup(ref)
         except GatewayError as error:
-            return Checkup(step=_error_step(f"channel {plain(name)}", error), ahead_ms=None)
+            return Checkup(step=_error_step(f"channel {plain(name)}", error))
 
 
 async def _steps_or_error(name: str, steps: Awaitable[list[Step]]) -> list[Step]:
-    """Returns the steps, or a failed one if the server returned an error."""
     try:
         return await steps
     except GatewayError as error:
@@ -89,9 +88,7 @@ async def _address_steps(client: ControlClient, base: str) -> list[Step]:
 
 
 def check_addresses(calls: Sequence[CallView], base: str) -> list[Step]:
-    """Returns a Step for each program and request that reached no API, newest first. Harmless requests are left out.
-    ``base`` is the base URL of /v1.
-    """
+    """Returns a Step for each request that reached no API, newest first, unless harmless. ``base`` is that of /v1."""
     steps: dict[tuple[str, str, str], Step] = {}
     counts: Counter[tuple[str, str, str]] = Counter()
     for call in sorted(calls, key=lambda call: -call.time_ms):

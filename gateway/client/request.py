@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 
 import msgspec
@@ -19,7 +19,7 @@ Confirm = Callable[[Sequence[str]], Awaitable[bool]]
 
 
 class Caller:
-    """Sends requests to one server."""
+    """Sends requests to one server. No connection stays open between them."""
 
     def __init__(self, endpoint: Endpoint, *, timeout_s: float = 30.0, source: ChangeSource | None = None) -> None:
         """``source`` says in the history who makes the changes."""
@@ -29,12 +29,6 @@ class Caller:
         self._timeout_s = timeout_s
         self.confirm: Confirm | None = None
         """Asks the owner whether a key or token may work again, for these reasons. If it is None, the request fails."""
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        """Does nothing: no connection stays open between requests."""
 
     async def get(self, path: str, kind: type[Value], timeout_s: float = 0, /, **parameters: object) -> Value:
         """Returns the answer to a GET request. Parameters that are None are left out."""
@@ -72,7 +66,6 @@ class Caller:
         return answer
 
     def build_request(self, method: str, path: str, body: Body | None = None, *, accepts: str = "") -> ClientRequest:
-        """Returns a request with the secret and the source of changes."""
         headers = {"Authorization": f"Bearer {self.endpoint.secret}", "Content-Type": "application/json"}
         headers |= {ACCEPT_HEADER: accepts} if accepts else {}
         if self.source is not None:

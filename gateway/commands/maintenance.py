@@ -62,8 +62,7 @@ async def _check_server(config: Config) -> None:
 async def _server(config: Config) -> AsyncIterator[ControlClient]:
     server = await launch.start(config)
     try:
-        async with ControlClient(server.endpoint) as client:
-            yield client
+        yield ControlClient(server.endpoint)
     finally:
         with suppress(GatewayError):
             await launch.stop(server.endpoint, now=True, wait_s=15)

@@ -57,7 +57,7 @@ async def reach(
                 raise Quit(NO_HOME.format(home=config.home), Exit.NOT_FOUND)
             config = msgspec.structs.replace(config, home=Path(stack.enter_context(TemporaryDirectory())))
         endpoint = await _endpoint(config, stack, listen=listen, running=running)
-        yield await stack.enter_async_context(ControlClient(endpoint, source=_source()))
+        yield ControlClient(endpoint, source=_source())
 
 
 class CommandSession(msgspec.Struct, frozen=True, kw_only=True):

@@ -38,8 +38,7 @@ from gateway.domain.text import plain
 from gateway.web.error_responses import error_answer
 
 BODY_LIMIT = 8 << 20
-"""The maximum size of a request body, in bytes. The largest legitimate one is a configuration with thousands of models
-and prices."""
+"""The most bytes of a body: those of a configuration with thousands of models and prices."""
 
 _PATH_PARAMETER = re.compile(r"\{(\w+)\}")
 """A parameter in a path. Its value may contain anything but a slash; aiohttp's default would exclude braces."""
@@ -129,7 +128,11 @@ def control_app(engine: Engine, secret: str) -> web.Application:
     edits = ConfigEdits(engine)
     for method, path, handler in ROUTES:
         app.router.add_route(method, "/control" + _PATH_PARAMETER.sub(r"{\1:[^/]+}", path), _bind(handler, edits))
-    app.on_shutdown.append(_close_bus(engine))
+
+    async def close_bus(_: web.Application) -> None:
+        engine.bus.close()
+
+    app.on_shutdown.append(close_bus)  # streams of events must end before it waits for handlers
     return app
 
 
@@ -198,12 +201,3 @@ def _gateway_error(exc: web.HTTPException, request: web.Request) -> GatewayError
     if isinstance(exc, web.HTTPNotFound):
         return NotFound(f"there is no {plain(request.path)}", code="unknown_url")
     return BadRequest(f"the request cannot be served: {exc.reason}")
-
-
-def _close_bus(engine: Engine) -> Callable[[web.Application], Awaitable[None]]:
-    """Returns what the application calls at its shutdown: streams of events must end before it waits for handlers."""
-
-    async def close(_: web.Application) -> None:
-        engine.bus.close()
-
-    return close

@@ -10,6 +10,7 @@ from aiohttp import web
 from gateway.control import channels, groups, prices, tokens
 from gateway.control.edits import ConfigEdits
 from gateway.control.request_bodies import members, read_body
+from gateway.core.change_history import NOUNS
 from gateway.domain.errors import BadRequest, Conflict
 from gateway.domain.history import REVIVES_KEY
 from gateway.domain.human_values import count_text, first_of
@@ -55,7 +56,6 @@ _PLANNERS: Mapping[Kind, Planner] = {
     "channels": channels.plan_batch_change,
     "prices": prices.plan_batch_change,
 }
-_NOUNS: Mapping[Kind, str] = {"tokens": "token", "groups": "group", "channels": "channel", "prices": "price"}
 
 
 async def edit_many(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
@@ -106,7 +106,7 @@ def _patch_of(edit: BatchEdit, *, alone: bool) -> bytes | None:
 
 def _sentences(body: BatchBody, names: Sequence[str]) -> tuple[str, str]:
     """Returns what was done, and what is true once it is undone."""
-    noun = _NOUNS[body.kind]
+    noun = NOUNS[body.kind]
     subject, listed = f"{noun} '{names[0]}'", ""
     if len(names) > 1:
         subject = count_text(len(names), noun)

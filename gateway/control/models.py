@@ -78,9 +78,6 @@ def _model_route(engine: Engine, channel: Channel, served: ServedModel) -> Model
     if state.name == "ok" and missing_s:
         state = HealthState("cooling", f"does not have the model, is tried again in {pause_text(missing_s)}")
     return ModelRoute(
-        group="",
-        order=0,
-        place="",
         channel=channel.name,
         dialect=channel.dialect.value,
         upstream_model=served.upstream_name,

@@ -24,15 +24,12 @@ MOST = 500
 """The maximum number of rows of each kind."""
 
 
-class NewsCache:
-    """The latest news."""
+class NewsCache(msgspec.Struct):
+    """The latest news, the configuration that they are for, and the hour of their computation, counted from 1970."""
 
-    def __init__(self) -> None:
-        self.registry: Registry | None = None
-        """The configuration that they are for; None before the first ones."""
-        self.hour = 0
-        """The hour in which they were computed, counted from 1970."""
-        self.news = PriceNews()
+    registry: Registry | None = None
+    hour: int = 0
+    news: PriceNews = PriceNews()
 
 
 NEWS_CACHE = web.AppKey("news_cache", NewsCache)
@@ -106,7 +103,6 @@ def _charged_prices(registry: Registry) -> Iterator[Price]:
 
 
 def _published_prices(registry: Registry) -> Iterator[PublishedPrice]:
-    """Yields the prices that upstreams publish and that differ clearly from those in use."""
     for channel in registry.channels.values():
         for served in channel.models:
             published, price = served.told, channel_price(channel, served, registry.prices)
@@ -124,7 +120,6 @@ def _published_prices(registry: Registry) -> Iterator[PublishedPrice]:
 
 
 def _hints(registry: Registry, price_list: PriceList) -> Iterator[PriceHint]:
-    """Yields why the price list has no price for models without one."""
     for channel in registry.channels.values():
         for served in channel.models if channel.dialect is not Dialect.MOCK else ():
             unpriced = channel_price(channel, served, registry.prices) is None

@@ -16,7 +16,7 @@ from gateway.core.price_change import change_kind, differs, implausibility
 from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.errors import BadRequest, NotFound
 from gateway.domain.human_values import count_text, first_of
-from gateway.domain.price import LIKE, Price
+from gateway.domain.price import LIKE, Price, PriceDraft
 from gateway.domain.price_view import PriceView
 from gateway.domain.registry import Change
 from gateway.domain.text import plain, word
@@ -42,22 +42,11 @@ class LikeBody(msgspec.Struct, frozen=True, kw_only=True):
     """The body that copies a price instead of naming amounts."""
 
     like: str
-    """The model whose price to copy: one that has a price here, or one of the price list, such as ``gpt-4o`` or
-    ``groq/llama-3.1-8b-instant``."""
+    """A model that has a price here or in the list, such as ``gpt-4o`` or ``groq/llama-3.1-8b-instant``."""
 
 
-EDITABLE = (
-    "input",
-    "output",
-    "cached_input",
-    "cache_write",
-    "cache_write_long",
-    "per_call",
-    "extras",
-    "tiers",
-    "rules",
-    "source",
-)
+EDITABLE = (*PriceDraft.__struct_fields__, "source")
+"""The fields of a price that a request may set."""
 
 
 async def list_prices(edits: ConfigEdits, _: web.Request) -> list[PriceView]:
@@ -73,7 +62,7 @@ async def list_prices(edits: ConfigEdits, _: web.Request) -> list[PriceView]:
 
 
 async def put_price(edits: ConfigEdits, request: web.Request) -> PriceView:
-    """PUT /prices/{model}[?channel=REF]: replace the price, at one channel or all. A body may have only ``like``."""
+    """PUT /prices/{model}[?channel=REF]: set the price, at one channel or all. The body has amounts or ``like``."""
     model = request.match_info["model"]
     price = await _price_of(edits, model, await request.read())
     channel = _channel_param(edits, request)
@@ -120,8 +109,7 @@ def _common_price(name: str, by_vendor: Mapping[str, Price]) -> Price:
 
 
 async def import_prices(edits: ConfigEdits, request: web.Request) -> list[PriceProposal]:
-    """POST /prices/import {apply, models?, channel?, accept}: compare the prices of the served models with the known
-    ones, which upstreams publish or vendors charge.
+    """POST /prices/import {apply, models?, channel?, accept}: compare prices with those of upstreams and vendors.
 
     With ``apply``, known prices that differ are imported in one change. Prices that the owner set are never replaced,
     and without ``accept`` a price is not imported if it rises steeply or looks as if it were in another unit.

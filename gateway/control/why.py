@@ -249,9 +249,7 @@ def _limits(engine: Engine, scope: RateScope) -> Iterator[LimitView]:
 
 
 def _all_routes(engine: Engine, call: PlannedCall, entry: ModelEntry | None, outcome: DryRun) -> list[RouteView]:
-    """Returns the channels of the model and of its fallbacks, then the unused ones, each with the conversion of the
-    API's requests there. ``entry`` is the model, None if the token does not see it.
-    """
+    """Returns the channels of the model, if it is visible, and of its fallbacks, then the unused ones."""
     routes = list(_routes(engine, entry, outcome)) if entry is not None else []
     routes += _unused_routes(engine, call, {route.channel for route in routes})
     native = native_channels(call, engine.catalog, engine.now(), engine.pipeline.attempts.is_native)

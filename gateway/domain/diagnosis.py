@@ -52,7 +52,6 @@ class RouteView(msgspec.Struct, frozen=True, kw_only=True):
     """The probability that it is tried first, from 0 to 1."""
     state: str
     reason: str
-    """The reason for its state."""
     until_ms: Millis | None
     """When its pause ends."""
     in_flight: int
@@ -70,7 +69,6 @@ class Obstacle(msgspec.Struct, frozen=True, kw_only=True):
     """A reason to refuse the call."""
 
     status: int
-    """The HTTP status of the refusal."""
     code: str
     message: str
     fix: str
@@ -102,7 +100,6 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
     code: str
     message: str
     fix: str
-    """What to do about it, in one sentence."""
     retry_after_s: float | None
     """How long to wait, if waiting helps."""
     then: Obstacle | None
@@ -177,10 +174,7 @@ def request_like(call: CallView) -> tuple[dict[str, Any], str]:
 
 
 def left_text(why: Why) -> str:
-    """Returns what is left for the call: ``$1.00 is left of the daily budget of token 'ci'``.
-
-    Of several budgets it names the one with the least money, and the one with the fewest tokens.
-    """
+    """Returns what the tightest budgets leave: ``$1.00 is left of the daily budget of token 'ci'``."""
     money: list[tuple[int, str]] = [(why.available_nanos, "is available")]
     tokens: list[tuple[int, str]] = []
     for party in why.parties:
@@ -203,7 +197,7 @@ class Checkup(msgspec.Struct, frozen=True, kw_only=True):
     """One line of the doctor, and how far this machine's clock differs from the upstream's."""
 
     step: Step
-    ahead_ms: Millis | None
+    ahead_ms: Millis | None = None
     """The milliseconds by which this machine's clock is ahead, within a second; None if unknown."""
 
 

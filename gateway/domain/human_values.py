@@ -9,10 +9,11 @@ import re
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
+from typing import Any
 
 from gateway.domain.errors import BadRequest
 from gateway.domain.money import parse_price, typed_dollars
-from gateway.domain.price import DAY_MINUTES, DAYS, UPSTREAM, Day, Price, PriceHours, Tier, rates, zone_of
+from gateway.domain.price import AMOUNTS, DAY_MINUTES, DAYS, UPSTREAM, Day, Price, PriceHours, Tier, rates, zone_of
 from gateway.domain.units import MILLION, MOST, MOST_TIMES, Millis
 
 _COUNT = re.compile(r"((?=\.?[0-9])[0-9]{0,40}(?:\.[0-9]{1,6})?)([kKmMbB]?)", re.ASCII)
@@ -57,11 +58,7 @@ def parse_span(text: str) -> Millis:
 
 
 def parse_past(text: str, now: Millis, *, end: bool = False) -> Millis:
-    """Returns a past moment: a span before now, a time of day, ``today``, ``yesterday``, ``month``, ``last-month``, or
-    a date (see ``parse_date``).
-
-    A time of day means its latest occurrence, today or yesterday.
-    """
+    """Returns the past moment of a span, the latest such time of day, a word such as ``last-month``, or a date."""
     if _SPAN.fullmatch(text.strip()):
         return Millis(now - parse_span(text))
     if _TIME.fullmatch(text.strip()):
@@ -212,26 +209,14 @@ def zoned_time(ms: int) -> str:
     return datetime.fromtimestamp(ms / 1000).astimezone().isoformat(" ", "seconds")
 
 
-AMOUNTS = (2, 3, 4, 5)
-"""The numbers of amounts that a tier may have."""
-
-
 def parse_tier(text: str) -> Tier:
     """Returns the tier of ``200k=6/22.50`` or ``200k=6/22.50/0.60/7.50``. Raises BadRequest for anything else."""
     above, sign, amounts_text = text.strip().partition("=")
     amounts = amounts_text.split("/")
-    if not sign or len(amounts) not in AMOUNTS:
+    if not sign or not 2 <= len(amounts) <= 5:
         raise BadRequest(f"{text!r} is not a price for longer inputs such as 200k=6/22.50, which is input/output")
-    input_nanos, output, *more = map(parse_price, amounts)
-    cached, write, long_write = [*more, None, None, None][:3]
-    return Tier(
-        above=parse_count(above),
-        input=input_nanos,
-        output=output,
-        cached_input=cached,
-        cache_write=write,
-        cache_write_long=long_write,
-    )
+    nanos: dict[str, Any] = dict(zip(AMOUNTS, map(parse_price, amounts), strict=False))
+    return Tier(above=parse_count(above), **nanos)
 
 
 def tier_text(tier: Tier) -> str:

@@ -28,13 +28,10 @@ class ListedModel(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     """Its name at the upstream."""
     state: str
-    """``new`` or ``gone`` if it was added or removed by the last change of the list; else ``offered`` or ``kept_out``.
-    """
+    """``new`` or ``gone`` by the last change of the list; else ``offered`` or ``kept_out``."""
     served: bool
-    """Whether the channel offers it to clients."""
     public: str
-    """The name that clients use; if there are several, the upstream's name if it is one of them. Empty if it is not
-    offered."""
+    """The name that clients use, preferably the upstream's; empty if it is not offered."""
     context: int | None
     told: UpstreamPrices | None
     max_output: int | None = None
@@ -59,18 +56,16 @@ class ListingView(msgspec.Struct, frozen=True, kw_only=True):
     unnamed: int = 0
     """The number of models that were left out because their names cannot be used."""
     unpriced: list[str] = []
-    """The models that the channel offers without a price."""
 
 
 class ModelRoute(msgspec.Struct, frozen=True, kw_only=True):
     """One channel that serves a model for a group."""
 
-    group: str
+    group: str = ""
     """The name of the group; empty if the channel serves no group, or is disabled."""
-    order: int
-    """The order in which it is tried, from 1. Channels with the same number share the calls by weight. 0 if it is not
-    tried."""
-    place: str
+    order: int = 0
+    """Its place, from 1, where equal ones share the calls by weight; 0 if it is not tried."""
+    place: str = ""
     """Why it has this order, for example ``priority 10``."""
     channel: str
     dialect: str
@@ -78,7 +73,6 @@ class ModelRoute(msgspec.Struct, frozen=True, kw_only=True):
     state: str
     """The state of the channel: ``ok``, ``cooling``, ``half_open``, ``attention`` or ``off``."""
     reason: str
-    """The reason for its state."""
     weight: int
     limits: Limits
     context: int | None

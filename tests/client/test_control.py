@@ -74,8 +74,8 @@ async def test_account_and_settings(owner: ControlClient) -> None:
 
 @pytest.mark.parametrize("door", ["unix", "tcp"])
 async def test_both_doors_lead_to_the_same(surface: Surface, door: str) -> None:
-    async with ControlClient(getattr(surface, door)) as client:
-        assert (await client.status()).instance == surface.unix.instance
+    client = ControlClient(getattr(surface, door))
+    assert (await client.status()).instance == surface.unix.instance
 
 
 async def test_events_begin_with_a_snapshot(owner: ControlClient) -> None:

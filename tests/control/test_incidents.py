@@ -94,11 +94,8 @@ async def test_a_failure_lasts_until_a_call_succeeds(
 async def test_a_renamed_channel_keeps_its_incidents_also_over_a_restart(tmp_path: Path, provider: Provider) -> None:
     provider.on("m", fail(500))
     for first, second in (("up", "spare"), ("spare", "main")):
-        async with (
-            running(tmp_path) as gateway,
-            opened(gateway.engine) as surface,
-            ControlClient(surface.unix) as owner,
-        ):
+        async with running(tmp_path) as gateway, opened(gateway.engine) as surface:
+            owner = ControlClient(surface.unix)
             if first == "up":
                 gateway.channel(provider.base_url)
                 await gateway.client.chat()
@@ -134,12 +131,8 @@ async def test_incidents_are_known_after_a_restart(tmp_path: Path, provider: Pro
         await gateway.settled()
         before = gateway.engine.incident_watch.refresh().newest()
     assert before
-    async with (
-        running(tmp_path) as gateway,
-        opened(gateway.engine) as surface,
-        ControlClient(surface.unix) as owner,
-    ):
-        after = await owner.incidents()
+    async with running(tmp_path) as gateway, opened(gateway.engine) as surface:
+        after = await ControlClient(surface.unix).incidents()
     assert [(one.id, one.began, one.reason, one.failures) for one in after] == [
         (one.id, one.began, one.reason, one.failures) for one in before
     ]
