@@ -44,7 +44,6 @@ class AppTarget(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def secret(self) -> str:
-        """Returns the key or its placeholder."""
         return self.key or PLACEHOLDER_KEY
 
     @property
@@ -81,7 +80,6 @@ class Snippet(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the text is a file, or a part of one."""
 
     def lines(self, shell: Shell) -> str:
-        """Returns the text to paste."""
         return self.text or "\n".join(assign(name, value, shell) for name, value in self.variables.items())
 
 
@@ -97,9 +95,7 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     files: Mapping[str, str] = {}
     """Our files, by their names in the temporary folder."""
     folder_variable: str = ""
-    """The variable that names the program's settings folder. It is set to the temporary folder, which has our files and
-    links to everything else in the real folder.
-    """
+    """The variable with the program's settings folder, in whose place our files and links to the others are."""
     folder_default: str = ""
     """The name of the real folder in the user's settings folder, if the variable is not set."""
     warning: str = ""
@@ -121,7 +117,6 @@ class App(msgspec.Struct, frozen=True, kw_only=True):
     """Returns how to start it. The path is that of the temporary folder. None means with the guide's variables."""
 
     def launch_for(self, target: AppTarget, folder: Path) -> Launch:
-        """Returns how to start the app. ``folder`` is the temporary folder."""
         if self.launch is not None:
             return self.launch(target, folder)
         variables = {name: value for snippet in self.guide(target) for name, value in snippet.variables.items()}

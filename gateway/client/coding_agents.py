@@ -28,8 +28,7 @@ CLAUDE_NAMES = frozenset({"best", "default", "haiku", "opus", "opusplan", "sonne
 
 
 TOOL_SEARCH = {"ENABLE_TOOL_SEARCH": "true"}
-"""Older versions of Claude Code use tool search at Anthropic's address only; elsewhere they send all tools in each
-call."""
+"""Without it, older versions of Claude Code send all tools in each call to any address but Anthropic's."""
 
 
 def _claude_variables(target: AppTarget) -> dict[str, str]:

@@ -77,7 +77,6 @@ class AccountRequests(Caller):
         return await self.get("/history", list[HistoryView], **filters)
 
     async def history_entry(self, number: int) -> HistoryView:
-        """Returns one change."""
         return await self.get(f"/history/{number}", HistoryView)
 
     async def undo(self, number: int = 0, *, accept: bool = False) -> UndoView:
@@ -188,8 +187,7 @@ class PriceRequests(Caller):
 
     prices = fetch("/prices", list[PriceView])
     price_news = fetch("/prices/news", PriceNews, timeout_s=PROBE_S)
-    """Returns how old the price list is, what an import would change, and which prices rise or differ from published
-    ones."""
+    """Returns the age of the price list, what an import would change, and which prices rise or differ."""
     model = fetch_one("/models/{}", ModelDetail)
 
     async def set_price(self, model: str, body: Body, channel: str = "") -> PriceView:

@@ -131,7 +131,6 @@ def _fix(error: GatewayError, case: Case) -> str:
 
 
 def _show_call_advice(error: GatewayError) -> str:
-    """Returns the command that shows the failed call, or the list of calls."""
     call = str(error.details.get("call_id", ""))
     return f"'tollkeeper usage {f'show {word(call)}' if call else 'list'}' shows what happened to the call"
 

@@ -146,8 +146,7 @@ START_S = 15.0
 """The time that a server may take until it answers, in seconds."""
 
 BUSY_S = 5.0
-"""The time for which a home may be in use by something else, in seconds: by a command, or by a server that is just
-stopping."""
+"""The seconds for which a home may be in use, by a command or by a server that is just stopping."""
 
 STORE_FAILED = 8
 """The exit code of a server whose home is in use or damaged."""
@@ -173,7 +172,6 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def started_here(self) -> bool:
-        """Returns whether this process started the server."""
         return self.child is not None
 
 

@@ -47,7 +47,6 @@ class FormerRuns(msgspec.Struct, frozen=True, kw_only=True):
         return token == self.program or token.startswith(f"{self.program}-")
 
     def in_folder(self, token: str) -> bool:
-        """Returns whether a token belongs to a run in this folder."""
         return token.startswith(f"{self.program}-{self.folder}-")
 
 

@@ -89,14 +89,12 @@ class PublicApi(msgspec.Struct, frozen=True, kw_only=True):
 
     @asynccontextmanager
     async def stream(self, path: str, body: bytes, *, timeout_s: float = 180.0) -> AsyncIterator[Stream]:
-        """Make a call, and yield its streamed answer."""
         async with exchange(self.address, self._build_request("POST", path, body), timeout_s=timeout_s) as stream:
             if stream.status != 200:
                 raise _response_error(stream.status, stream.headers, await stream.read())
             yield stream
 
     async def models(self) -> list[str]:
-        """Returns the names of the models that the key sees."""
         answer = await self.send("GET", "/models")
         return [model.id for model in _decode(answer.body, _ModelList).data]
 
@@ -165,7 +163,6 @@ def _response_error(status: int, headers: Mapping[str, str], body: bytes) -> Gat
 
 
 def _test_body(tested: TestedApi, model: str, *, stream: bool) -> bytes:
-    """Returns the body of a test call. ``stream`` is left out if the API has no streams."""
     fields = {"model": model, **tested.request}
     if tested.end_marks:
         fields["stream"] = stream

@@ -47,9 +47,7 @@ class KeyBody(msgspec.Struct, frozen=True, kw_only=True):
 
 def default_base_url(dialect: Dialect, preset: str) -> str:
     """Returns the default address of an upstream; empty if it has none."""
-    if preset in PRESETS:
-        return PRESETS[preset].base_url
-    return DIALECTS[dialect].base_url
+    return PRESETS[preset].base_url if preset in PRESETS else DIALECTS[dialect].base_url
 
 
 async def list_channels(edits: ConfigEdits, _: web.Request) -> list[ChannelView]:
@@ -211,8 +209,7 @@ async def refresh_listing(edits: ConfigEdits, request: web.Request) -> ListingVi
 
 
 async def test_channel(edits: ConfigEdits, request: web.Request) -> Check:
-    """POST /channels/{ref}/test {model?}: list the upstream's models, which is free, and with ``model`` make a tiny
-    call.
+    """POST /channels/{ref}/test {model?}: list the upstream's models, which is free, or make a tiny call to ``model``.
 
     The result is stored with the channel. Success ends the channel's pause, but only a call ends a pause for lack of
     credit. A rejected key needs attention, as after a call.
@@ -231,7 +228,6 @@ async def test_channel(edits: ConfigEdits, request: web.Request) -> Check:
 
 
 def _names_of_same_model(channel: Channel, name: str) -> list[str]:
-    """Returns all names under which the channel offers this model's upstream model, including this one."""
     called = {model.upstream_name for model in channel.models if model.name == name}
     return [model.name for model in channel.models if model.upstream_name in called]
 

@@ -51,7 +51,6 @@ class WatcherStream:
         self._balance_sent = self._tables_sent = self._last_sent = clock()
 
     async def snapshot(self) -> bytes:
-        """Returns the line with the whole present state."""
         engine = self._engine
         incidents = engine.incident_watch.refresh()
         self._incidents = incidents.copies()

@@ -112,7 +112,6 @@ def _users(registry: Registry, group: str, ended: Collection[str]) -> list[str]:
 
 
 def _moves(registry: Registry, old: str, new: str) -> Iterator[Change]:
-    """Yields the changes that move the tokens and channels of one group to another."""
     for token in registry.tokens.values():
         if token.group == old:
             yield Change("tokens", token.id, msgspec.structs.replace(token, group=new))

@@ -40,7 +40,7 @@ class UndoBody(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def list_history(edits: ConfigEdits, request: web.Request) -> list[HistoryView]:
-    """GET /history?kind&name&since&until&limit&before: entries, newest first, with numbers below ``before``."""
+    """GET /history?kind&name&since&until&limit&before: the entries with numbers below ``before``, newest first."""
     types = {"kind": tuple, "name": tuple, "since": int, "until": int, "limit": int, "before": int}
     params = query(request.query, types)
     kinds, names, limit = params.get("kind", ()), params.get("name", ()), params.get("limit", 100)

@@ -58,10 +58,7 @@ class _TimedAmounts(msgspec.Struct, frozen=True):
 
 
 def list_price(model: str, row: "ModelInfo", source: str, now: Millis, upstream_model: str = "") -> Price | None:
-    """Returns the price of a row from now on; None if it lacks a price for input or output.
-
-    The price is zero if the row has no amounts but says that the model is free of charge.
-    """
+    """Returns the price of a row from now on; None without input and output prices, unless it says that it is free."""
     comments = row.price_comments or ""
     is_free = row.id.endswith(":free") or "free of charge" in comments.lower()
     if is_free and not isinstance(row.prices, list) and not _amounts_in(row.prices):

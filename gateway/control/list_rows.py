@@ -354,7 +354,6 @@ def _is_exact(clause: object, name: str) -> bool:
 
 
 def _row_texts(row: "ModelInfo") -> frozenset[str]:
-    """Returns the lower-case names and parts of names in a row's conditions."""
     return frozenset(text.lower() for text in _clause_texts(row.match))
 
 

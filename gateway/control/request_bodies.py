@@ -125,7 +125,6 @@ def _type_error(name: str, text: str, hint: Any) -> BadRequest:
 
 
 def _choices(hint: Any) -> Iterator[str]:
-    """Yields the values of every enum in a type."""
     if isinstance(hint, type) and issubclass(hint, enum.Enum):
         yield from (str(member.value) for member in hint)
     elif isinstance(hint, type) and issubclass(hint, msgspec.Struct):

@@ -24,8 +24,7 @@ from gateway.domain.views import NewToken, TokenView
 
 DEFAULT_GROUP = "default"
 OUTLIVED_MS = 3 * 86_400_000
-"""The time for which the token of an ended program is kept, in milliseconds. It can still be shown, and the errors
-of later calls name it."""
+"""The milliseconds for which the token of an ended program is kept, to be shown and named in errors of later calls."""
 
 
 async def list_tokens(edits: ConfigEdits, _: web.Request) -> list[TokenView]:

@@ -27,8 +27,7 @@ By = Literal["token", "model", "channel", "group", "app", "api", "token|model"]
 TOKEN_AND_MODEL: By = "token|model"
 
 SUM_TURN = web.AppKey("sum_turn", asyncio.Semaphore)
-"""Allows one filtered sum at a time. Sums do not take turns with searches, because they read the whole log and would
-block searches for long."""
+"""Allows one filtered sum at a time. Sums read the whole log, so they do not make searches wait."""
 
 _PARAMETERS: dict[str, type] = {"by": str, "since": int, "until": int, "step": str, "percentiles": bool}
 _NO_COUNTS = Counts()
@@ -142,7 +141,6 @@ def _series(sums: Sums, names: Mapping[str, str], table: LatencyTable) -> list[P
 
 
 def _whole_series(sums: Sums, table: LatencyTable) -> list[Point]:
-    """Returns the series of the total: the sums over all rows for each hour or day."""
     spans: dict[int, Counts] = {}
     for bucket in sums.series:
         spans.setdefault(bucket.start, Counts()).merge(bucket.counts)

@@ -157,10 +157,7 @@ class PriceList:
         return None if vendor is None else self._price(vendor, name, name, now, channel.base_url)
 
     def hint(self, channel: Channel, upstream: str) -> str:
-        """Returns why the model ``upstream`` of a channel has no list price, and the closest names that have one.
-
-        Returns an empty text if the vendor is unknown.
-        """
+        """Returns why a model has no list price, and the closest names that have one; empty without a vendor."""
         vendor = self._vendor(channel, upstream)
         if vendor is None:
             reason = "the price depends on the vendor that the router chooses"
@@ -174,7 +171,6 @@ class PriceList:
         return f"{reason}; closest: {', '.join(closest)}" if closest else reason
 
     def as_of(self, now: Millis) -> Millis:
-        """Returns when the list was last updated."""
         if self._as_of is None:
             self._as_of = list_date([row for vendor in self._vendors for row in vendor.models], now)
         return self._as_of

@@ -7,7 +7,7 @@ removed first.
 from collections import OrderedDict
 from collections.abc import Callable
 
-from gateway.domain.kept_response import KeptResponse
+from gateway.domain.conversation import KeptResponse
 from gateway.domain.units import TokenId
 
 _Key = tuple[TokenId, str]

@@ -116,10 +116,7 @@ def standard_path(path: str) -> tuple[str, str]:
 
 
 def address_advice(path: str, base: str) -> tuple[str, bool]:
-    """Returns advice about a request for an unknown path, and whether the request is harmless.
-
-    ``base`` is the URL of /v1.
-    """
+    """Returns advice about an unknown path, and whether the request is harmless. ``base`` is the URL of /v1."""
     rule = _rule_for(path)
     text = "check the program's base URL: it is {base} here, or {root} for Anthropic's" if rule is None else rule.advice
     advice = text.replace("{base}", base).replace("{root}", base.removesuffix("/v1"))

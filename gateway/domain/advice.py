@@ -67,11 +67,7 @@ def advice(
     channel: str = "",
     key: str = "",
 ) -> str:
-    """Returns what to do about a failure, with names filled in; empty if nothing helps.
-
-    ``key`` is the number of the failing key if a channel has several, so that only this one is replaced. The error
-    itself says which budget, limit, setting or channel it is about.
-    """
+    """Returns what to do about a failure; empty if nothing helps. ``key`` is the number of the failing key, if any."""
     if error.message.endswith((WRONG_PATH_ADVICE, REDIRECT_ADVICE)):  # the message says what to do
         return ""
     channel = channel or str(error.details.get("channel") or "NAME")

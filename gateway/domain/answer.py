@@ -132,7 +132,6 @@ class Medium(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def is_image(self) -> bool:
-        """Returns whether it is an image."""
         return self.type.startswith("image")
 
     @property

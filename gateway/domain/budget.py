@@ -52,7 +52,6 @@ class Window(StrEnum):
 
     @property
     def info(self) -> WindowInfo:
-        """Returns everything that differs from window to window."""
         return _WINDOWS[self]
 
 
@@ -114,7 +113,6 @@ class Amounts(msgspec.Struct, frozen=True, gc=False):
     calls: int = 0
 
     def plus(self, nanos: int, tokens: int, calls: int) -> "Amounts":
-        """Returns the sum."""
         return Amounts(Nanos(self.nanos + nanos), self.tokens + tokens, self.calls + calls)
 
 

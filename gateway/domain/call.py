@@ -27,8 +27,7 @@ class Outcome(StrEnum):
     REFUSED = "refused"
     """The gateway refused the call before any upstream request."""
     ERROR = "error"
-    """An upstream failed before the client got a byte; or the answer was withheld, because its record was not written.
-    """
+    """An upstream failed before the client got a byte, or the answer was withheld without its record."""
     TIMEOUT = "timeout"
     UPSTREAM_CUT = "upstream_cut"
     """An upstream ended the answer in the middle."""
@@ -142,9 +141,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
     output: int = 0
     reasoning: int = 0
     parts: Mapping[str, int] = {}
-    """See ``Usage.parts``."""
     variant: str = ""
-    """See ``Usage.variant``."""
     source: UsageSource = UsageSource.NONE
     cost: Nanos = Nanos(0)
     rates: Rates | None = None
@@ -166,7 +163,6 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
 
     @property
     def usage(self) -> Usage:
-        """Returns the token counts as one value."""
         return Usage(
             input=self.input,
             cached=self.cached,
@@ -193,7 +189,6 @@ class Running(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     token: str = ""
     token_name: str = ""
     group: str = ""
-    """See ``Record.group``."""
     group_name: str = ""
     model: str = ""
     app: str = ""
@@ -261,7 +256,6 @@ class Wait(msgspec.Struct, frozen=True):
     """What it waited for, such as ``channel 'lan' (1 call at once)``."""
 
     def mark(self) -> str:
-        """Returns the mark that records this wait."""
         return f"{WAITED_MARK}{self.ms}:{self.place}"
 
 

@@ -46,7 +46,6 @@ class Overrides(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     remove: tuple[str, ...] = ()
     """Parameters that are never sent."""
     system: str = ""
-    """A system prompt; empty if there is none."""
     replace_system: bool = False
     """Whether it replaces the client's system messages instead of preceding them."""
 
@@ -95,7 +94,6 @@ class DialectInfo(msgspec.Struct, frozen=True, kw_only=True):
     lists_models: bool = True
     """Whether their upstreams have a list of models, which may change."""
     has_options: bool = False
-    """Whether they have ``options``."""
     key_header: str = ""
     """The header of the key; empty for that of the vendor, usually ``Authorization: Bearer``. Add a new one to
     ``_KEY_HEADERS`` of ``control.validation`` and to ``_NEVER_FORWARDED`` of ``inbound.relay``."""
@@ -117,7 +115,6 @@ class Dialect(StrEnum):
 
     @property
     def info(self) -> DialectInfo:
-        """Returns what is special about its channels."""
         return _DIALECTS[self]
 
 
@@ -135,7 +132,6 @@ class UpstreamPrices(PriceAmounts, frozen=True, kw_only=True, omit_defaults=True
     per_call: Nanos = Nanos(0)
     tiers: tuple[Tier, ...] = ()
     rules: tuple[PriceRule, ...] = ()
-    """Prices for service tiers and hours of the day."""
 
 
 class ServedModel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -159,12 +155,10 @@ class ServedModel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     live: bool = False
     """Whether a pattern selected it, so that it is removed when the upstream no longer lists it."""
     price: Price | None = None
-    """Its price at this channel, if the owner or a price list set one. It has precedence over the price of the model;
-    see ``core.model_prices``."""
+    """Its price at this channel, if one is set, which has precedence; see ``core.model_prices``."""
 
     @property
     def upstream_name(self) -> str:
-        """Returns the name to request from the upstream."""
         return self.upstream or self.name
 
 

@@ -160,7 +160,6 @@ def misfit(path: str, what: str) -> BadRequest:
 
 
 def _write(value: Any, hint: Any, inner: Mapping[type, Collection[str]]) -> Value:
-    """Returns a value of this type for TOML. ``inner`` has the fields to omit in inner structs."""
     hint = _without_none(hint)
     if hint is Any:
         return _write_any(value)
@@ -271,7 +270,7 @@ def _without_none(hint: Any) -> Any:
 
 
 def _argument(hint: Any, number: int) -> Any:
-    """Returns an argument of a type such as ``tuple[X, ...]`` or ``dict[K, V]``; ``Any`` if it has none."""
+    """Returns a type argument, such as that of the items in ``tuple[X, ...]``; ``Any`` if there is none."""
     args = get_args(_without_none(hint))
     return args[number] if len(args) > number else Any
 

@@ -43,7 +43,6 @@ class MediaPart(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The content as base64; empty if there is only a URL."""
     url: str = ""
     name: str = ""
-    """The name of a file."""
     detail: str = ""
     """How closely an image is examined, in OpenAI's words; empty if not set."""
     cache: msgspec.Raw = NULL
@@ -88,7 +87,6 @@ class ThoughtPart(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def empty(self) -> bool:
-        """Returns whether it has neither text nor signed blocks."""
         return bytes(self.text) == b'""' and not self.signed
 
 
@@ -104,12 +102,10 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def calls(self) -> list[CallPart]:
-        """Returns its tool calls."""
         return [block for block in self.blocks if isinstance(block, CallPart)]
 
     @property
     def thoughts(self) -> list[ThoughtPart]:
-        """Returns its reasoning."""
         return [block for block in self.blocks if isinstance(block, ThoughtPart)]
 
     @property
@@ -128,7 +124,6 @@ class ToolOffer(msgspec.Struct, frozen=True, kw_only=True):
     strict: bool | None = None
     cache: msgspec.Raw = NULL
     where: str = "tools"
-    """Its place in the client's request, for errors."""
 
 
 class ToolChoice(msgspec.Struct, frozen=True, kw_only=True):
@@ -145,7 +140,6 @@ class ToolChoice(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def forced(self) -> bool:
-        """Returns whether the model must call a tool."""
         return self.mode in {"required", "named"}
 
 
@@ -153,8 +147,7 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     """What the model reads."""
 
     turns: tuple[Turn, ...]
-    """The turns. Each one with tool calls is followed by a turn of role ``tool`` with their results in the same order.
-    """
+    """The turns. Each with tool calls is followed by one of role ``tool`` with their results, in order."""
     tools: tuple[ToolOffer, ...] = ()
     choice: ToolChoice = ToolChoice()
     param_names: Mapping[str, str] = {}
@@ -201,6 +194,27 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
         texts += [call.arguments for turn in self.turns for call in turn.calls]
         texts += [tool.parameters for tool in self.tools]
         return sum(len(memoryview(text)) for text in texts)
+
+
+class KeptResponse(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A response that its client may continue or fetch again, and its request's input."""
+
+    id: str
+    previous: str
+    """The id of the response that it continues; empty if none."""
+    input: bytes
+    """The new input of its request, as JSON values with commas between them."""
+    elsewhere: bool = False
+    """Whether its upstream may have it too, so that ``previous_response_id`` is passed on."""
+    body: bytes
+    """The response as it was sent."""
+    items: Mapping[str, msgspec.Raw]
+    """Its output items by id, in order. They are slices of ``body`` and take no memory of their own."""
+
+    @property
+    def size(self) -> int:
+        """Returns the bytes that it takes in memory, about 1 KiB more than its content."""
+        return len(self.input) + len(self.body) + 1024
 
 
 def join_texts(texts: Iterable[msgspec.Raw], gap: bytes = _GAP) -> msgspec.Raw:

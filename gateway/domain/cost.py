@@ -1,6 +1,7 @@
 """Cost: what a usage costs at the rates of a price, and the most that a call can cost, which is held for it.
 
-Both are exact integers that are rounded once. No usage within the limits of a call costs more than is held for it.
+Both are exact integers that are rounded once. No usage within the limits of a call costs more than is held for it. If
+the upstream reports another cost, the price is wrong or outdated.
 """
 
 import math
@@ -214,19 +215,14 @@ def _round_half_up(millionths: int, multiplier: int) -> Nanos:
     return Nanos((2 * millionths * multiplier + _SCALE) // (2 * _SCALE))
 
 
-UPSTREAM_COST_MARK = "upstream_cost="
+COST_MARK = "upstream_cost="
 LEAST_GAP = Nanos(1_000)
 """The largest difference that may come from rounding, in nano-dollars."""
 
 
 def price_gap(record: Record) -> tuple[Nanos, Nanos] | None:
-    """Returns the cost of a call by its price, without the multiplier of its group, and the cost its upstream reports.
-
-    Returns None if they differ by less than a tenth, so that the price is not wrong, or if one of them is unknown.
-    """
-    text = next(
-        (mark.removeprefix(UPSTREAM_COST_MARK) for mark in record.marks if mark.startswith(UPSTREAM_COST_MARK)), ""
-    )
+    """Returns a call's cost by its price, unmultiplied, and by its upstream; None if unknown or within a tenth."""
+    text = next((mark.removeprefix(COST_MARK) for mark in record.marks if mark.startswith(COST_MARK)), "")
     if not text or record.rates is None or not record.rates.multiplier:
         return None
     try:

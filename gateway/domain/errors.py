@@ -1,21 +1,5 @@
 """The error family: what went wrong, what to do next, and the HTTP status and error type that stand for it.
 
-GatewayError
-├── BadRequest          the client's request is wrong; sending it again does not help
-│   ├── TooLarge        … it is too big
-│   └── RequestRefused  … it has an origin or a form that is not accepted
-├── InvalidToken        no token, an unknown one, or one that may not be used now
-├── NotFound            something that was named does not exist, or is not visible to the caller
-├── Conflict            the change does not fit the present configuration (control API)
-├── QuotaExceeded       the money or the token budget is used up
-├── RateLimited         too many requests; says when to try again
-├── NoChannel           the model is known, but no channel can serve it now
-├── Unavailable         the gateway itself cannot accept the call: stopping, overloaded, store failed
-│   └── AnswerMemoryFull … during the answer
-├── UpstreamError       a channel failed; has the upstream's message
-│   └── UpstreamTimeout … because it took too long
-└── InternalError       a bug of ours
-
 A class has a status and a type. ``CODE_STATUS`` has those of codes that differ, ``PASSED_STATUS`` the statuses of
 upstreams that are passed on. ``error_class`` returns the class of an error that was received over HTTP.
 """
@@ -48,8 +32,7 @@ PASSED_STATUS: Final[Mapping[int, str]] = {
     415: "invalid_request_error",
     422: "invalid_request_error",
 }
-"""Types of the statuses that an upstream sends for a client's mistake, which are passed on. 403 is sent for a prompt
-that it refuses to answer."""
+"""Types of an upstream's statuses for a client's mistake, which are passed on. 403: it refuses to answer the prompt."""
 
 _TRANSIENT = frozenset({FailureKind.RATE, FailureKind.SERVER, FailureKind.NETWORK, FailureKind.SLOW, FailureKind.CUT})
 """Failures of an upstream that do not depend on the request, so that a retry may succeed."""
@@ -97,7 +80,6 @@ class GatewayError(Exception):
 
     @property
     def http_status(self) -> int:
-        """Returns the HTTP status that the client gets."""
         return self._http()[0]
 
     @property
@@ -120,7 +102,7 @@ class GatewayError(Exception):
 
 
 class BadRequest(GatewayError):
-    """The request is wrong."""
+    """The request is wrong. Sending it again does not help."""
 
     default_code = "invalid_value"
     default_status = 400
@@ -220,7 +202,7 @@ class NoChannel(GatewayError):
 
 
 class Unavailable(GatewayError):
-    """The gateway cannot accept calls at the moment."""
+    """The gateway cannot accept calls at the moment: it stops, has too many, or its store has failed."""
 
     default_code = "overloaded"
     default_status = 503
@@ -272,7 +254,6 @@ class UpstreamError(GatewayError):
 
     @property
     def transient(self) -> bool:
-        """Returns whether the kind of failure may not repeat."""
         return self.kind in _TRANSIENT
 
     def _http(self) -> tuple[int, str]:

@@ -93,5 +93,4 @@ class AttemptFailed(Exception):
 
     @property
     def kind(self) -> FailureKind:
-        """Returns the failure's kind."""
         return self.failure.kind

@@ -40,7 +40,6 @@ class Option(msgspec.Struct, frozen=True, kw_only=True):
     flags: str
     """The flags as click spells them: ``--note``, or ``--sticky/--not-sticky`` for a switch."""
     name: str
-    """The name of the parameter."""
     help: str
     metavar: str = ""
     """The name of the value in help texts; empty for a switch."""
@@ -78,7 +77,6 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def flags(self) -> str:
-        """Returns the flags of its option."""
         name = self.name.replace("_", "-")
         return self.option or (f"--{name}/--no-{name}" if isinstance(self.kind, Flag) else f"--{name}")
 
@@ -93,7 +91,6 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
         return self.label[:1].lower() + self.label[1:].partition(",")[0]
 
     def show(self, value: Any) -> str:
-        """Returns the value as details show it; empty if there is nothing to show."""
         return self.kind.show(value)
 
     def arguments(self, before: Any, after: Any) -> Sequence[str]:
@@ -280,7 +277,6 @@ class Number(Kind[int]):
         return f"at least {self._least}" if self._most is None else f"from {self._least} to {self._most}"
 
     def allows(self, value: int) -> bool:
-        """Returns whether the number is within the bounds."""
         return (self._least is None or value >= self._least) and (self._most is None or value <= self._most)
 
     def show(self, value: int) -> str:

@@ -165,7 +165,6 @@ def _parameter(flag: str) -> str:
 
 
 def _quote_word(word: str) -> str:
-    """Returns a word as it is typed, in quotation marks if it needs them."""
     return shlex.quote(word) if not word or any(char.isspace() or char in "\"'\\" for char in word) else word
 
 

@@ -288,7 +288,6 @@ def _limit_names(names: set[str]) -> dict[str, _Meaning]:
 
 @lru_cache(maxsize=1024)
 def _meaning(name: str) -> _Meaning:
-    """Returns what a number with this name limits."""
     word = name.lower().replace("_", "").replace("-", "")
     if word in _CHOICES:
         return _Meaning.CHOICES

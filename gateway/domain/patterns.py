@@ -47,7 +47,6 @@ def _cached_near_names(name: str, known: tuple[str, ...], count: int) -> tuple[s
 
 
 def _spelled_alike(typed: str, names: Iterable[str]) -> list[str]:
-    """Returns the names that may be similar, by their lengths and letters."""
     letters, size = set(typed), len(typed)
     similar_length = (name for name in names if 2 * min(len(name), size) >= SIMILARITY * (len(name) + size))
     missing = {name: len(letters.difference(name.casefold())) for name in similar_length}

@@ -76,8 +76,7 @@ class PriceHours(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     start: int
     """The first minute, in minutes since midnight, below ``DAY_MINUTES``."""
     end: int
-    """The first minute after the hours, up to ``DAY_MINUTES``; if it is not later than ``start``, it is on the next
-    day."""
+    """The first minute after the hours, up to ``DAY_MINUTES``; on the next day if not later than ``start``."""
     zone: str = "UTC"
     """A name of the IANA database, so summer time is respected."""
 
@@ -142,7 +141,6 @@ class PriceRule(PriceAmounts, frozen=True, kw_only=True, omit_defaults=True):
     """The amounts that replace those of a price if all conditions hold; see ``in_force``."""
 
     since: Millis = Millis(0)
-    """The moment from which the rule applies."""
     during: tuple[PriceHours, ...] = ()
     """The hours in which the rule applies; empty means always."""
     variant: str = ""
@@ -152,7 +150,6 @@ class PriceRule(PriceAmounts, frozen=True, kw_only=True, omit_defaults=True):
     tiers: tuple[Tier, ...] = ()
 
     def holds(self, moment: Millis) -> bool:
-        """Returns whether the rule has begun, and the moment is in its hours."""
         return self.since <= moment and (not self.during or any(hours.contains(moment) for hours in self.during))
 
 
@@ -184,7 +181,6 @@ class Price(PriceAmounts, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def free(self) -> bool:
-        """Returns whether every rate is zero."""
         if self.input or self.output or self.per_call:
             return False
         parts: list[PriceAmounts] = [
@@ -231,14 +227,12 @@ class Rates(msgspec.Struct, frozen=True, array_like=True, gc=False):
     multiplier: int
     """The group's multiplier in parts per million."""
     cache_write_long: int | None = None
-    """The rate of long cache writes; None means the rate of ``cache_write``, as in all records older than
-    this field."""
+    """The rate of long cache writes; None, as in old records, means the rate of ``cache_write``."""
     extras: dict[str, int] | None = None
     """See ``Price.extras``; None if there are none."""
 
     @property
     def long_write(self) -> int:
-        """Returns the rate of long cache writes."""
         return self.cache_write if self.cache_write_long is None else self.cache_write_long
 
     def part(self, name: str) -> int:

@@ -24,8 +24,7 @@ SEAL_BYTES_PER_TOKEN = 8
 
 BOUND_BYTES_PER_TOKEN = 3
 BOUND_TOOLS_TOKENS = 600
-"""The most tokens that vendors add to the prompt about tools in general. Anthropic adds up to 530, also for structured
-answers."""
+"""The most tokens that vendors add about tools in general. Anthropic adds up to 530, also for structured answers."""
 
 SCHEMAS = ("tools", "functions", "response_format")
 """Fields of a chat that the model reads in addition to the messages."""
@@ -142,7 +141,6 @@ def tokens_of(values: Iterable[msgspec.Raw], schemas: Iterable[msgspec.Raw], mes
 
 
 def _estimate(values: Iterable[Any], schemas: Iterable[msgspec.Raw], messages: int) -> int:
-    """Returns about how many tokens these values and schemas and this number of messages have."""
     parts = PromptParts()
     parts.add(values)
     parts.texts += [bytes(schema).decode("utf-8", "replace") for schema in schemas]
@@ -191,7 +189,6 @@ class PromptParts(msgspec.Struct):
 
     @property
     def media(self) -> PromptMedia:
-        """Returns the pictures, documents and sounds."""
         return PromptMedia(**{name: getattr(self, name) for name in PromptMedia.__struct_fields__})
 
     def add(self, values: Iterable[Any]) -> None:
@@ -283,7 +280,6 @@ def read_prompt(values: Iterable[msgspec.Raw]) -> PromptParts:
 
 
 def _is_data(name: str, text: str, kind: str) -> bool:
-    """Returns whether a field of an object with this type has base64 text."""
     if text.startswith("data:") and ";base64," in text[:_SHORT]:
         return True
     return name in _DATA and (kind == "base64" or (len(text) > _SHORT and " " not in text and text.isascii()))

@@ -99,7 +99,6 @@ class TextCondition(msgspec.Struct, frozen=True):
     """The text, casefolded."""
 
     def matches(self, call: Any) -> bool:
-        """Returns whether the condition holds for a call."""
         texts = (*_texts_of(call), str(call.status))
         if _SEPARATOR in self.text:
             return any(self.text in text.casefold() for text in texts)
@@ -117,7 +116,6 @@ class PatternCondition(msgspec.Struct, frozen=True):
         return self.matches_text(getattr(call, self.field))
 
     def matches_text(self, text: str) -> bool:
-        """Returns whether the pattern matches this text."""
         return fnmatchcase(text.casefold(), self.pattern.replace("[", "[[]"))
 
 
@@ -198,7 +196,6 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     conditions: tuple[Condition, ...] = ()
 
     def matches(self, call: CallView) -> bool:
-        """Returns whether the call matches."""
         if self.since is not None and call.time_ms < self.since:
             return False
         if self.until is not None and call.time_ms >= self.until:

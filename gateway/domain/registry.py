@@ -48,7 +48,6 @@ class Registry(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def granted(self) -> Nanos:
-        """Returns the sum of all grants."""
         return Nanos(sum(grant.nanos for grant in self.grants.values()))
 
 
@@ -108,6 +107,5 @@ def with_changes(registry: Registry, changes: Sequence[Change]) -> Registry:
 
 
 def _has_same_address(key: ChannelId, before: Registry, after: Registry) -> bool:
-    """Returns whether a channel exists after a change and its address was not changed."""
     old, new = before.channels.get(key), after.channels.get(key)
     return new is not None and (old is None or (old.dialect, old.base_url) == (new.dialect, new.base_url))

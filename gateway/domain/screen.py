@@ -79,7 +79,6 @@ class Screen:
         return False
 
     def value_has_secret(self, raw: msgspec.Raw) -> bool:
-        """Returns whether a JSON value contains a secret."""
         data = bytes(raw)
         if len(data) <= HARMLESS or data in self._harmless:
             return False

@@ -172,7 +172,6 @@ class Needles(msgspec.Struct, frozen=True):
         return [*spans, *self._masked(fold_case(text))]
 
     def _places(self, text: str) -> Iterator[Span]:
-        """Yields where spellings and pieces of them are in a folded text."""
         hits = self.blocks.intersection(windows_of(text, BLOCK))
         if hits:
             written = (spelling for spelling in self.long if not hits.isdisjoint(blocks_of(spelling)))

@@ -45,8 +45,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     origins: tuple[str, ...] = ()
     """The web origins that may call from a browser."""
     app_origins: bool = False
-    """Whether desktop apps and browser extensions may call, with origins such as ``app://``, ``chrome-extension://``
-    and ``null``."""
+    """Whether apps and browser extensions may call, from ``app://``, ``chrome-extension://``, ``null``."""
     loopback_origins: bool = False
     """Whether web pages that this machine serves may call."""
     ollama_token: str = ""
@@ -54,8 +53,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ollama_port: int = 0
     """A second port for these programs on the loopback address, without keys; 0 if there is none."""
     list_for_claude: bool = False
-    """Whether Anthropic's clients get each model that Claude Code would not offer also under the name ``claude/NAME``.
-    """
+    """Whether Anthropic's clients get models that Claude Code would not offer as ``claude/NAME`` too."""
     keep_days: int = 400
     """The days for which call records are kept. Their sums are kept for ever."""
     refresh_models_h: int = 24

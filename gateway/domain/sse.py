@@ -48,7 +48,6 @@ class RawFramer:
 
     @property
     def held(self) -> int:
-        """Returns the number of bytes of the incomplete event."""
         return len(self._buffer)
 
     def feed(self, data: bytes) -> bytes:
@@ -212,8 +211,7 @@ class PieceDecoder(Generic[PieceEvent]):
 
 
 def _run_data(window: bytes, head: bytes) -> list[bytes]:
-    """Returns the data of the complete events before the first that does not begin with ``head``, each without the
-    brace with which the head ends.
+    """Returns the data of the complete events before the first without ``head``, each without the brace that ends it.
 
     ``window`` begins after the head of the first event.
     """

@@ -18,8 +18,7 @@ _BARE = frozenset("@%+:,./-_")
 
 
 def plain(text: str, limit: int = 200) -> str:
-    """Returns the text on one line, at most ``limit`` characters long, with all control, format and private characters
-    replaced.
+    """Returns the text on one line of at most ``limit`` characters, without control, format and private characters.
 
     A shortened text ends in an ellipsis. At most four combining marks in a row are kept, so that they cannot reach
     other lines.

@@ -82,14 +82,12 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     hours, and the numbers of ``UNITS``; by the names in ``OTHER_PARTS``, how much belongs to ``other_model``. Zeros are
     left out. ``input_audio`` includes ``cached_audio``."""
     variant: str = ""
-    """The processing named in the answer, unless it is the standard one: ``flex``, ``priority``, ``fast``,
-    ``batch``."""
+    """The processing named in the answer, such as ``flex``, unless it is the standard one."""
     other_model: str = ""
     """Another model that worked on the answer too, such as an advisor."""
 
     @property
     def total(self) -> int:
-        """Returns the sum of input and output tokens."""
         return self.input + self.output
 
 

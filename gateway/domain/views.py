@@ -63,11 +63,9 @@ class TokenView(TokenFields, frozen=True, kw_only=True, omit_defaults=False):
     held_nanos: Nanos
     budgets: tuple[BudgetView, ...] = ()
     sees: list[str]
-    """The names of the models that it sees now."""
     waiting: int = 0
     """The number of its calls that wait for a free slot."""
     temporary: bool = False
-    """Whether ``tollkeeper run`` created it for one program."""
     keys: tuple[KeyOwner, ...] = ()
     """Its key and its former keys by their handles, newest first."""
 
@@ -152,12 +150,10 @@ class ChannelView(ChannelFields, frozen=True, kw_only=True, omit_defaults=False)
     untested: bool = False
     """Whether no call and no test has succeeded there yet, so that ``ok`` only means that nothing failed."""
     missing_models: dict[str, Millis] = msgspec.field(default_factory=dict)
-    """The models that its upstream says it lacks, and when each is tried again. The name is ``NAME by API`` if only one
-    API lacks it."""
+    """When models that the upstream lacks are tried again. ``NAME by API``: only one API lacks it."""
 
     @property
     def shown_state(self) -> str:
-        """Returns the state, or ``untested``."""
         return "untested" if self.untested and self.state == "ok" else self.state
 
     def missing_text(self, now: Millis) -> str:
@@ -220,13 +216,11 @@ class CallView(msgspec.Struct, frozen=True, kw_only=True):
     state: str
     """``running`` or ``settled``."""
     token: str
-    """The name of the token."""
     token_id: str
     group: str
     model: str
     upstream_model: str
     channel: str
-    """The name of the channel."""
     app: str
     status: int = 0
     outcome: str = ""
@@ -253,12 +247,10 @@ class CallView(msgspec.Struct, frozen=True, kw_only=True):
     retry: int = 0
     marks: list[str] = []
     cache_write_long_tokens: int = 0
-    """The part of the cache writes that is kept for an hour or more."""
     api: str = CHAT_API
     native: bool = False
     request: str = ""
     waits_for: str = ""
-    """What a running call waits for."""
     channel_id: str = ""
     parts: dict[str, int] = {}
     variant: str = ""
@@ -266,7 +258,6 @@ class CallView(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def usage(self) -> Usage:
-        """Returns the counts as one value."""
         return Usage(
             input=self.input_tokens,
             cached=self.cached_tokens,
@@ -373,8 +364,7 @@ class SumRow(msgspec.Struct, frozen=True, kw_only=True):
     waited_ms: int = 0
     """The part of ``first_byte_ms`` in which calls waited for a free slot, before any upstream request."""
     duration_p50_ms: Millis | None = None
-    """The duration that half of the calls did not exceed. Percentiles are None if they were not requested, or if the
-    records are deleted."""
+    """The duration that half of the calls did not exceed; None if not requested, or not known any more."""
     duration_p95_ms: Millis | None = None
     first_byte_p50_ms: Millis | None = None
     """The time to the first byte that half of the calls did not exceed."""

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from gateway.core.response_memory import ResponseMemory, TokenMemory
-from gateway.domain.kept_response import KeptResponse
+from gateway.domain.conversation import KeptResponse
 from gateway.domain.units import TokenId
 from tests.conformance.open_responses import faults
 from tests.conformance.test_open_responses import KINDS, NATIVE, WEATHER, ask, at

@@ -12,8 +12,8 @@ import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.answer import PLAIN_SEAL, wrap
+from gateway.domain.conversation import KeptResponse
 from gateway.domain.errors import BadRequest
-from gateway.domain.kept_response import KeptResponse
 from gateway.domain.rawjson import NULL
 from gateway.domain.sse import BOM, parse
 from gateway.inbound.json_body import fields_of, replace_lone_surrogates
