@@ -146,7 +146,7 @@ def _settle_input(
 ) -> tuple[int, bool]:
     """Returns the whole input, cached tokens included, and whether it had more of these than there was input."""
     cached = counts.get("cached", 0) + counts.get("write", 0)
-    if _excludes_cache(report):
+    if "prompt_n" in report or ("prompt_tokens" not in report and _is_anthropic(report)):  # they exclude the cache
         return reported + cached, False
     if cached <= reported:
         return reported, False
@@ -171,11 +171,6 @@ def _billed_apart(report: Mapping[str, Any], counts: Mapping[str, int]) -> int:
     if CITATION_TOKENS not in report and "num_search_queries" not in report:
         return 0
     return counts.get("reasoning_apart", 0) + counts.get(CITATIONS, 0)
-
-
-def _excludes_cache(report: Mapping[str, Any]) -> bool:
-    """Returns whether the input excludes the cache, as Anthropic's ``input_tokens`` and llama.cpp's ``prompt_n`` do."""
-    return "prompt_n" in report or ("prompt_tokens" not in report and _is_anthropic(report))
 
 
 def _is_anthropic(report: Mapping[str, Any]) -> bool:

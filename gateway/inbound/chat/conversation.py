@@ -302,7 +302,8 @@ class _MessageReader:
         """Returns the thoughts, the content and the calls of a message, in this order."""
         blocks: list[Block] = []
         if message.thinking_blocks:
-            signed = tuple(filter(_is_thinking_block, message.thinking_blocks))
+            types = ("thinking", "redacted_thinking")
+            signed = tuple(block for block in message.thinking_blocks if rawjson.at(block, "type") in types)
             blocks.append(ThoughtPart(signed=signed, maker=SealKind.ANTHROPIC, name="messages[].thinking_blocks"))
         if not parts and not rawjson.is_null(message.refusal):
             parts = [TextPart(raw=check_text(message.refusal, f"{where}.refusal"), refusal=True)]
@@ -342,10 +343,6 @@ class _MessageReader:
             raise BadRequest(f"{where}.{field}: names no earlier call", param=f"{where}.{field}")
         failed = bytes(message.is_error) == b"true" or bytes(message.status) == b'"error"'
         return ResultPart(call_id=call_id, name=name, parts=tuple(parts), failed=failed)
-
-
-def _is_thinking_block(block: msgspec.Raw) -> bool:
-    return rawjson.at(block, "type") in ("thinking", "redacted_thinking")
 
 
 def _read_content(content: msgspec.Raw, cache: msgspec.Raw, where: str) -> list[_ContentPart]:

@@ -50,10 +50,6 @@ def _image(event: Medium) -> Json:
     return {"type": "image_url", "image_url": {"url": event.link}}
 
 
-def _audio(event: Medium) -> Json:
-    return {"id": "audio_0", "data": event.data, "expires_at": 0, "transcript": ""}
-
-
 def _annotation(event: Citation) -> Json:
     place = {"start_index": event.start or 0, "end_index": event.end or event.start or 0}
     inner: Json = {"url": event.url, "title": event.title, **place}
@@ -78,7 +74,8 @@ def _delta(event: AnswerEvent) -> Json:
         case ArgumentsPiece():
             return {"tool_calls": [{"index": event.number, "function": {"arguments": msgspec.Raw(event.piece)}}]}
         case Medium():
-            return {"images": [_image(event)]} if event.is_image else {"audio": _audio(event)}
+            audio = {"id": "audio_0", "data": event.data, "expires_at": 0, "transcript": ""}
+            return {"images": [_image(event)]} if event.is_image else {"audio": audio}
         case Citation():
             return {"annotations": [_annotation(event)]}
     return {}

@@ -73,7 +73,7 @@ class Embeddings(ChatCompletions):
             model=model,
             input_bound=tokens + bound.tokens - (-repeated // BOUND_BYTES_PER_TOKEN),
             media=bound.media,
-            output_rule=_no_output,
+            output_rule=lambda *_: OutputLimit(),  # vectors are not billed as output, however many there are
         )
 
     def obstacle(self, request: InboundRequest, channel: Channel) -> str:
@@ -102,8 +102,3 @@ def _without_chat_parameters(overrides: Overrides) -> Overrides:
         set={name: value for name, value in overrides.set.items() if name not in names},
         default={name: value for name, value in overrides.default.items() if name not in names},
     )
-
-
-def _no_output(*_: object) -> OutputLimit:
-    """Returns no output, because vectors are not billed as output, however many there are."""
-    return OutputLimit()

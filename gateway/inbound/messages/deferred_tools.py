@@ -45,11 +45,12 @@ def without_deferred_tools(order: Order, failure: Failure) -> Order | None:
             fields = _with_plain_tools(fields)
         except (ValueError, BadRequest):  # invalid for the API: the upstream's error stands
             return None
+    others = ",".join(name for name in map(str.strip, betas.split(",")) if name and not _BETA.match(name))
     return msgspec.structs.replace(
         order,
         fields={**order.fields, **fields},
         body=b"" if has_parts else order.body,
-        forward={**order.forward, _BETA_HEADER: _without_beta(betas)} if betas else order.forward,
+        forward={**order.forward, _BETA_HEADER: others} if betas else order.forward,
         removed=(*order.removed, _DEFERRED),
     )
 
@@ -98,8 +99,3 @@ def _write_out_references(messages: list[Any]) -> None:
 def _objects(holder: object, name: str) -> list[dict[str, object]]:
     """Returns the objects in a list of the holder; none if there is no such list."""
     return [item for item in rawjson.list_at(holder, name) if isinstance(item, dict)]
-
-
-def _without_beta(betas: str) -> str:
-    """Returns the header's list of betas without those that allow deferred tools."""
-    return ",".join(name for name in map(str.strip, betas.split(",")) if name and not _BETA.match(name))

@@ -177,7 +177,9 @@ def _items_by_id(answer: _Answer, *, seals: bool) -> dict[str, msgspec.Raw]:
     for number, raw in enumerate(answer.output):
         item = _ITEM.decode(raw)
         id = f"{answer.id}/{number}" if item.id is None or item.id in items else item.id
-        items[id] = _seal_reasoning(raw) if seals and item.is_unsealed_reasoning else raw
+        items[id] = raw
+        if seals and item.is_unsealed_reasoning:
+            items[id] = rawjson.raw({**rawjson.fields(raw), "encrypted_content": wrap(PLAIN_SEAL)})
     return items
 
 
@@ -205,11 +207,6 @@ def _content_parts(message: Mapping[str, Any]) -> Any:
     if rawjson.maybe(message["role"]) == "assistant":
         return [{"type": "output_text", "text": content, "annotations": []}]
     return [{"type": "input_text", "text": content}]
-
-
-def _seal_reasoning(raw: msgspec.Raw) -> msgspec.Raw:
-    """Returns reasoning that was written here with a seal, so that a channel which can read it gets it back."""
-    return rawjson.raw({**rawjson.fields(raw), "encrypted_content": wrap(PLAIN_SEAL)})
 
 
 def _with_conversation(request: RecalledRequest, responses: list[KeptResponse]) -> RecalledRequest:

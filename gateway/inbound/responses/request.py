@@ -234,9 +234,7 @@ def _session(params: ResponsesFields, headers: Mapping[str, str]) -> str:
     for name in _SESSION_HEADERS:
         if name in headers:
             return headers[name]
-    if rawjson.is_text(params.conversation):
-        return rawjson.text(params.conversation)
-    return rawjson.text_at(params.conversation, "id")
+    return rawjson.text_at(params.conversation) or rawjson.text_at(params.conversation, "id")
 
 
 def translate_responses(order: Order, params: ResponsesFields) -> tuple[Order, ToolTable]:

@@ -170,7 +170,8 @@ class Dialogue:
         has_thought = any(isinstance(block, msgspec.Raw) for block in blocks)  # thoughts are raw
         if not calls and all(isinstance(block, msgspec.Raw) for block in blocks):
             return
-        recalled = {} if has_thought or not running else {call.id: self._recalled_thoughts(call.id) for call in calls}
+        recalling = calls if running and not has_thought else ()
+        recalled = {call.id: rawjson.items(kept) for call in recalling if (kept := self._recall(call.id))}
         if calls and (first := recalled.pop(calls[0].id, [])):
             blocks, has_thought = [*first, *blocks], True
         if running and self._loop_begins_with_thought is None:
@@ -183,10 +184,6 @@ class Dialogue:
             content += recalled.get(call.id, [])
             name, call_id = TOOLS.valid_name(call.name), TOOLS.valid_name(call.id)
             content.append({"type": "tool_use", "id": call_id, "name": name, "input": call.arguments})
-
-    def _recalled_thoughts(self, call_id: str) -> list[msgspec.Raw]:
-        thoughts = self._recall(call_id)
-        return rawjson.items(thoughts) if thoughts else []
 
     def _place_system(self) -> None:
         """Put the held system texts after the user's message, or into the system prompt if none precedes them."""
