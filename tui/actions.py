@@ -32,7 +32,6 @@ class Action(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def id(self) -> str:
-        """Returns the stable name, for rebinding keys."""
         return f"{self.scope}.{self.verb}"
 
 

@@ -85,8 +85,6 @@ def _channel_alerts(board: Board, now: int) -> Iterator[Alert]:
 
 
 class _BudgetOwner(msgspec.Struct, frozen=True, kw_only=True):
-    """The account, a token or a group, and where the console shows it."""
-
     kind: str
     id: str
     name: str
@@ -105,10 +103,7 @@ def _budget_alerts(board: Board, refusing: Collection[str]) -> Iterator[Alert]:
 
 
 def _budget_alert(owner: _BudgetOwner, budgets: Sequence[BudgetView], refusing: Collection[str]) -> Iterator[Alert]:
-    """Yields an alert if the owner has nearly spent one of its budgets, or if one refuses calls.
-
-    ``refusing``: the ids of all budgets that refuse calls.
-    """
+    """Yields an alert if the owner has nearly spent a budget or one refuses calls. ``refusing``: the ids of those."""
     share = max(map(spent_share, budgets), default=0.0)
     refuses = any(budget_id(budget.window, owner.kind, owner.id) in refusing for budget in budgets)
     if share < WARN_SHARE and not refuses:

@@ -93,9 +93,7 @@ class Console(ConsoleApp):
         self.stylesheet.set_variables(self.get_css_variables())
 
     def refresh_css(self, animate: bool = True) -> None:  # noqa: FBT001, FBT002 - Textual's
-        """Refresh the styles. Textual also does this at the start, for the theme with which the stylesheet is loaded
-        anyway: that is skipped.
-        """
+        """Refresh the styles, unless Textual does so at the start, for the theme with which they are loaded anyway."""
         initial, self._initial_theme = self._initial_theme, ""
         if initial != self.theme:
             super().refresh_css(animate)
@@ -124,15 +122,13 @@ class Console(ConsoleApp):
             toast(self, self.note, bad=True)
 
     def action_act(self, verb: str) -> None:
-        """Run one of the global actions."""
         self.page.do(lambda _page: global_actions.VERBS[verb](self))
 
     def get_default_screen(self) -> PageScreen:
         return PageScreen(self)
 
     action_help_quit = key_ctrl_c = global_actions.how_to_leave
-    """The action of Ctrl+C: ``help_quit`` is Textual's name for it, ``key_ctrl_c`` handles the key in a dialog, where
-    the app has no bindings."""
+    """Ctrl+C: ``help_quit`` is Textual's name for it; ``key_ctrl_c`` handles it in dialogs, without bindings."""
 
     on_notify = drop_oldest_toasts
 
@@ -160,12 +156,10 @@ class Console(ConsoleApp):
             self.exit()
 
     def action_go_to(self, page: str, row: str) -> None:
-        """Open a page with the cursor on a row, if one is given."""
         opening = global_actions.go_to(self, page, row) if row else self.action_page(page)
         self.run_worker(opening, group=DIALOG_WORKERS)
 
     def action_act_on_page(self, verb: str) -> None:
-        """Run one of the actions of the open page."""
         self.page.action_act(verb)
 
     def get_line_filters(self) -> Sequence[LineFilter]:
@@ -179,9 +173,7 @@ def actions_by_page() -> dict[str, list[Action]]:
 
 
 def _connect(app: Console) -> None:
-    """Connect to the server once the first frame is on the screen. Garbage is collected from now on, except for the
-    objects that the start has created.
-    """
+    """Connect to the server after the first frame. From now on garbage is collected, but not what the start created."""
     if not gc.isenabled():
         gc.freeze()
         gc.enable()
@@ -189,9 +181,7 @@ def _connect(app: Console) -> None:
 
 
 def run(config: Config) -> int:
-    """Run the console with the server of this home, which is found or started. Returns the exit code. Raises
-    GatewayError if no server is available.
-    """
+    """Run the console with the server of this home. Returns the exit code. Raises GatewayError if none is available."""
     return run_with(config, ServerLauncher(config))
 
 

@@ -42,18 +42,14 @@ class Board:
         self.names = PresentNames()
         """The present names of tokens, channels and groups, by which a filter finds their calls."""
         self.unpriced: frozenset[str] = frozenset()
-        """The names of models without a price."""
         self.refuses_unpriced = False
-        """Whether calls of models without a price are refused."""
         self.calls = CallRing()
         self.call_rates = CallRates()
         self.incidents = Incidents()
         self.failures = 0
         """The number of calls with a failed attempt since this console opened."""
         self.today: tuple[int, int] | None = None
-        """Nano-dollars and tokens spent since local midnight, with every settled call added; None until they are
-        fetched.
-        """
+        """Nano-dollars and tokens since local midnight, with every settled call added; None until they are fetched."""
         self.stopping: Millis | None = None
         """The latest time at which the server stops; None while it serves."""
         self.tables_version = 0
@@ -61,7 +57,6 @@ class Board:
 
     @property
     def version(self) -> int:
-        """Returns a number that grows with every change."""
         return self.tables_version + self.calls.version
 
     @property
@@ -70,7 +65,6 @@ class Board:
         return "refused" if self.refuses_unpriced else "counted but not charged, and no dollar budget will limit them"
 
     def apply(self, event: AnyEvent) -> None:
-        """Apply one event."""
         if isinstance(event, CallStarted | CallProgress | CallWaiting):
             self.calls.update_running(event.call)
         elif isinstance(event, CallLeft):

@@ -88,9 +88,7 @@ def _share(part: int, whole: int | None) -> float:
 
 
 def _money_text(spent: int, limit: int) -> str:
-    """Returns ``$12.44/20``, with as many decimals of the spent amount as fit. Zeros are shown too, so that the width
-    does not change with every call.
-    """
+    """Returns ``$12.44/20``, with as many decimals as fit. Zeros stay, so that the width rarely changes."""
     text = ""
     for places in (2, 1, 0):
         text = f"${_spent_text(spent, places, limit)}/{_limit_text(limit)}"
@@ -132,5 +130,4 @@ def _limit_text(nanos: int) -> str:
 
 
 def _decimals(nanos: int) -> int:
-    """Returns the number of decimals of an amount, at most four."""
     return next((places for places in range(4) if nanos % (DOLLAR // 10**places) == 0), 4)

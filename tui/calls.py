@@ -51,11 +51,9 @@ class CallRing:
         return len(self.order) + self.below
 
     def holds_ended(self, call: CallView) -> bool:
-        """Returns whether the call is in the ring and has ended."""
         return isinstance(self.by_id.get(CallId(call.id)), CallView)
 
     def count_waiting(self) -> Counter[str]:
-        """Returns how many running calls wait for each thing that they wait for."""
         return Counter(call.waits_for for call in self.running.values() if call.waits_for)
 
     @property
@@ -64,10 +62,8 @@ class CallRing:
         return self._ended[0] if self._ended else None
 
     def load_snapshot(self, below: int, recent: Sequence[CallView], running: Iterable[Running]) -> None:
-        """Load a snapshot. ``recent`` are the newest records, of which the first ended last; ``below`` is the number of
-        older records.
-
-        Older calls of the ring stay if no call is missing between them and ``recent``.
+        """Load the newest records, of which the first ended last, above ``below`` older ones, and the running calls.
+        Older calls of the ring stay if none is missing between them and ``recent``.
         """
         newer = {CallId(call.id): call for call in reversed(recent)}
         is_gapless = self.below + len(self._ended) == below or next(iter(newer), None) in self._ended
@@ -107,7 +103,6 @@ class CallRing:
         self._note_change(None)
 
     def settle(self, call: CallView) -> None:
-        """Add a call that ended or was rejected immediately."""
         call_id = CallId(call.id)
         previous = self.by_id.get(call_id)
         if isinstance(previous, CallView):
@@ -122,9 +117,7 @@ class CallRing:
             self._drop_oldest()
 
     def take_changes(self) -> list[CallId] | None:
-        """Returns the ids of the calls that changed since this was last called; some may be in it twice. None if any
-        call may have changed.
-        """
+        """Returns the ids that changed since the last time, some perhaps twice; None if any call may have changed."""
         changed, self._changed = self._changed, []
         return changed
 
@@ -133,7 +126,6 @@ class CallRing:
         self.order.insert(bisect_left(self.order, call_id), call_id)
 
     def _drop_oldest(self) -> None:
-        """Drop the calls that ended first, ``slack`` of them."""
         dropped = {self._ended.popleft() for _ in range(self._slack)}
         for call_id in dropped:
             del self.by_id[call_id]

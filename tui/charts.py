@@ -51,12 +51,10 @@ class Ticks(msgspec.Struct, frozen=True):
 
     @property
     def top(self) -> float:
-        """Returns the highest value of the scale."""
         return self.step * self.count
 
     @property
     def height(self) -> int:
-        """Returns the number of lines of the whole scale."""
         return self.rows * self.count
 
     def row_of(self, value: float) -> int:
@@ -68,7 +66,6 @@ class BarSpan(msgspec.Struct, frozen=True):
     """The place of a bar in a row."""
 
     start: int
-    """Its first cell."""
     bar: int
     """The number of cells that it fills."""
     whole: int
@@ -95,10 +92,9 @@ def gauge(share: float, width: int) -> str:
 
 
 def ticks(highest: float, height: int, *, whole: bool = False, times: bool = False) -> Ticks:
-    """Returns ticks in steps of 1, 2 or 5 times a power of ten, up to the highest value or above. Of the possible
-    scales that draw this value nearly as high as the highest of them, it is the one with the most ticks.
-
-    ``height``: the most lines; ``whole``: no steps below 1; ``times``: the values are milliseconds.
+    """Returns ticks in steps of 1, 2 or 5 times a power of ten, up to the highest value or above: of the scales that
+    draw it nearly as high as possible, the one with the most ticks. ``height``: the most lines; ``times``: the values
+    are milliseconds.
     """
     highest = max(highest, 0)
     scales = []
@@ -113,9 +109,7 @@ def ticks(highest: float, height: int, *, whole: bool = False, times: bool = Fal
 
 
 def spread_bars(count: int, width: int) -> list[BarSpan]:
-    """Returns the places of ``count`` bars over the whole width. If each has two cells or more, they are equally wide,
-    with gaps between them.
-    """
+    """Returns the places of ``count`` bars over the whole width, with gaps if each has two cells or more."""
     spans, bar = [], max(0, width // count - 1) if count else 0
     for number in range(count):
         start, end = number * width // count, (number + 1) * width // count
@@ -127,10 +121,7 @@ def spread_bars(count: int, width: int) -> list[BarSpan]:
 def stack_bars(
     columns: Sequence[Sequence[float]], height: int, top: float = 0, *, patterns: bool = False
 ) -> list[list[ChartCell]]:
-    """Returns stacked bars, each one cell wide, as rows of cells from the top down. The first series is at the bottom.
-
-    With ``patterns``, each cell shows one series by its fill.
-    """
+    """Returns stacked bars, one cell wide, as rows from the top down. With ``patterns``, each cell shows one series."""
     top = top or max(map(sum, columns), default=0) or 1
     stack = _pattern_stack if patterns else _exact_stack
     stacks = [stack(column, height, top) for column in columns]
@@ -149,9 +140,8 @@ def lines(
     *,
     patterns: bool = False,
 ) -> list[list[ChartCell]]:
-    """Returns a line for each series, as rows of cells from the top down. None is a gap. The first line is in front.
-
-    With ``patterns``, the first line is solid, the second is dashed, and the third is dotted.
+    """Returns a line for each series, the first in front, as rows from the top down. None is a gap. With ``patterns``,
+    the lines are solid, dashed and dotted.
     """
     grid = [[BLANK] * width for _ in range(height)]
     for number, values in reversed(list(enumerate(series))):
@@ -174,7 +164,6 @@ def shade_of(value: float, highest: float, shades: int) -> int:
 
 
 def _round_step(least: float, *, whole: bool, times: bool) -> float:
-    """Returns the smallest round step that is at least this."""
     if times and least <= TIME_STEPS[-1]:
         return next(step for step in TIME_STEPS if step >= least)
     if least <= 0:
@@ -193,9 +182,7 @@ def _peaks(values: Sequence[float], width: int) -> list[float]:
 
 
 def _exact_stack(column: Sequence[float], height: int, top: float) -> list[ChartCell]:
-    """Returns a bar from the bottom up, in which series end at eighths of a cell, so that a cell may show two
-    of them.
-    """
+    """Returns a bar from the bottom up. Series end at eighths of a cell, so that a cell may show two of them."""
     ends, total = [], 0.0
     for part in column:
         total += part
@@ -227,9 +214,7 @@ def _largest(parts: Sequence[tuple[int, int]]) -> int:
 
 
 def _pattern_stack(column: Sequence[float], height: int, top: float) -> list[ChartCell]:
-    """Returns a bar from the bottom up, in whole cells, each with the series at its middle. A partial cell would look
-    like another series.
-    """
+    """Returns a bar from the bottom up, in whole cells, because a partial cell would look like another series."""
     total, cells = sum(column), []
     for row in range(height):
         low, high = row / height * top, (row + 1) / height * top
@@ -251,9 +236,7 @@ def _series_at(column: Sequence[float], value: float) -> int:
 
 
 def _path(values: Sequence[float | None], width: int, height: int, top: float) -> Iterator[tuple[int, int, bool]]:
-    """Yields the dots of a line, counted from the bottom left, with each value in the middle of its part of the width;
-    and whether the dot is isolated, because no value is beside its value.
-    """
+    """Yields the dots of a line, counted from the bottom left, and whether no value is beside the dot's value."""
     previous: tuple[int, int] | None = None
     for number, value in enumerate(values):
         if value is None:

@@ -34,9 +34,7 @@ GOOD_TERMS = ("xterm-kitty", "xterm-ghostty", "alacritty", "foot", "wezterm", "c
 
 
 def copy_text(node: DOMNode, text: str, message: str) -> None:
-    """Copy a text and show ``message``, cut if it is long. If the text cannot be copied, show it, to be selected by
-    hand.
-    """
+    """Copy a text and show ``message``. A text that cannot be copied is shown, to be selected by hand."""
     if len(message) > 200:  # it covers the page for a while
         message = f"{message[:199]}\N{HORIZONTAL ELLIPSIS}"
     fits_osc52 = len(text.encode()) <= OSC52_LIMIT
@@ -70,9 +68,7 @@ def accepts_osc52(environ: Mapping[str, str]) -> bool | None:
 
 
 def clipboard_programs(environ: Mapping[str, str], platform: str = sys.platform) -> list[list[str]]:
-    """Returns the commands that copy their standard input: one of the system if there is a display, and that of
-    tmux.
-    """
+    """Returns the commands that copy their standard input: one of the system, if it has a display, and tmux's."""
     candidates: list[list[str]] = []
     if platform == "darwin":
         candidates = [["pbcopy"]]

@@ -32,12 +32,10 @@ class Column(msgspec.Struct, Generic[R], frozen=True):
     dim: bool = False
     """Whether its texts are dim; used without ``tone``."""
     rank: int = 0
-    """0: always shown; otherwise the column with the highest rank is dropped first when space is short. Extra columns
-    are added in this order."""
+    """0: always shown; else the highest rank is dropped first, and extra columns are added in this order."""
     right: bool = False
     max_width: int = 0
-    """The width up to which it grows if cells are free, so that longer texts are not cut. A flexible column can grow
-    further."""
+    """The width up to which it grows if cells are free, for longer texts. A flexible one can grow further."""
     flex: bool = False
     """Whether it takes the cells that are left after all columns have grown."""
     sort: Callable[[R], Any] | None = None
@@ -47,7 +45,6 @@ class Column(msgspec.Struct, Generic[R], frozen=True):
     extra: bool = False
     """Whether it is shown only if it fits after all other columns, or on request."""
     short_title: str = ""
-    """The title to use if the whole title does not fit."""
     fit_text: Callable[[R, int], str] | None = None
     """Returns the text for a number of cells: a shorter one, or a longer one if that fits. None: ``text``, cut."""
 
@@ -57,7 +54,6 @@ class Column(msgspec.Struct, Generic[R], frozen=True):
         return self.right or self.largest_on_top
 
     def head(self, width: int, mark: str = "") -> str:
-        """Returns the title, or its short form if the title and a mark do not fit."""
         return self.title if len(self.title) + len(mark) <= width else self.short_title or self.title
 
     @property
@@ -72,9 +68,7 @@ class Column(msgspec.Struct, Generic[R], frozen=True):
 
     @property
     def can_lend(self) -> bool:
-        """Returns whether it may give cells to other columns. Columns of numbers may not, because numbers change all
-        the time.
-        """
+        """Returns whether it may give cells to other columns. Numbers change all the time, so their columns may not."""
         return not self.right or self.max_width > 0 or bool(self.short_title)
 
 
@@ -137,14 +131,11 @@ def fit_columns(
 
 
 def _total(columns: Sequence[Column[R]]) -> int:
-    """Returns the least width of these columns side by side."""
     return sum(c.width + 1 for c in columns) - 1
 
 
 def _add_extra(columns: Sequence[Column[R]], shown: Sequence[Column[R]], width: int) -> list[Column[R]]:
-    """Returns the columns and extra ones, by rank, up to the first that does not fit beside the others at their full
-    widths: so a wider screen never shows fewer columns.
-    """
+    """Returns the columns and extra ones up to the first that does not fit: wider screens never show fewer."""
     fitting = list(shown)
     growth = sum(c.full_width - c.width for c in shown)
     for column in sorted((c for c in columns if c.extra), key=lambda c: c.rank):

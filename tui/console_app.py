@@ -27,7 +27,6 @@ class ConsoleApp(CrashReportingApp[ExitStatus]):
 
     @property
     def page(self) -> AnyPage:
-        """Returns the page that is open."""
         return self.query_one(f"ContentSwitcher > #{self.query_one(ContentSwitcher).current}", ConsolePage)
 
     async def action_page(self, page: str) -> None:
@@ -66,7 +65,6 @@ class ConsoleApp(CrashReportingApp[ExitStatus]):
         self.run_worker(self.action_page(page), group=DIALOG_WORKERS)
 
     def action_act(self, verb: str) -> None:
-        """Run one of the global actions."""
         raise NotImplementedError
 
 

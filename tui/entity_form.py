@@ -26,9 +26,7 @@ def known_names(board: Board, kind: str) -> list[str]:
 def save_changes(
     body: Callable[[Values], dict[str, Any]], send: Callable[[dict[str, Any]], Awaitable[Any]]
 ) -> Callable[[Values], Awaitable[Any]]:
-    """Returns the ``save`` of a form: it passes the request body to ``send``, or returns UNCHANGED if the body is
-    empty.
-    """
+    """Returns the ``save`` of a form: it sends the request body, or returns UNCHANGED if the body is empty."""
 
     async def save(values: Values) -> Any:
         changes = body(values)
@@ -70,13 +68,10 @@ class EntityForm:
             self._source = msgspec.structs.replace(entity, name=f"{entity.name}-2")
 
     def fields(self) -> list[FormField]:
-        """Returns the inputs of the form."""
         return self.inputs()
 
     def preview(self, values: Values) -> str:
-        """Returns a sentence about the current values of the form, such as what they will do; empty if there is
-        none.
-        """
+        """Returns a sentence about the current values, such as what they will do."""
         return ""
 
     def inputs(self, **changes: Mapping[str, Any]) -> list[FormField]:
@@ -84,12 +79,10 @@ class EntityForm:
         return [msgspec.structs.replace(self._input(field), **changes.get(field.id, {})) for field in self._table]
 
     def body(self, values: Values) -> dict[str, Any]:
-        """Returns the request body, which contains the changed fields."""
         entity = self._entity(values)
         return {name: json_value(value) for name, value in entity.items() if value != getattr(self._before, name)}
 
     def is_unchanged(self, values: Values) -> bool:
-        """Returns whether every input still has its initial value."""
         return all(values[field.id] == field.kind.part(getattr(self._source, field.name)) for field in self._table)
 
     def command(self, texts: Mapping[str, str], more: Sequence[str] = ()) -> str:
@@ -102,7 +95,6 @@ class EntityForm:
         return shlex.join([*words, *more, *self.arguments(texts)])
 
     def arguments(self, texts: Mapping[str, str], excluded: Sequence[str] = ()) -> list[str]:
-        """Returns the command's options for the changed fields."""
         fields = [field for field in self._table if field.name not in excluded]
         after = self._entity({field.id: self._parse(field, texts[field.id]) for field in fields}, excluded)
         options = (field.arguments(getattr(self._before, field.name), after[field.name]) for field in fields)

@@ -1,6 +1,4 @@
-"""Export: the rows of a table as a file: CSV for spreadsheets, or JSON lines for programs, chosen by the file's
-extension.
-"""
+"""Export: the rows of a table as a file, CSV for spreadsheets or JSON lines for programs, as its extension says."""
 
 import csv
 import io
@@ -29,9 +27,7 @@ def export_path(text: str) -> Path:
 
 
 def write_rows(path: Path, rows: Iterable[msgspec.Struct]) -> int:
-    """Write the rows into a new file that only the owner may read. Returns their number. Raises Conflict if
-    that fails.
-    """
+    """Write the rows into a new file that only the owner may read. Returns their number. Raises Conflict."""
     is_csv, count = path.suffix == ".csv", 0
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

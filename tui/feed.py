@@ -39,9 +39,7 @@ class ConsoleFeed:
         """Posted when events are waiting: fetch them with ``take_events``."""
 
     class Disconnected(Message):
-        """Posted when the server is gone. ``fatal``: the error if none was found at the start, and none can be
-        started.
-        """
+        """Posted when the server is gone. ``fatal``: the error at the start if none was found or started."""
 
         def __init__(self, reason: str, fatal: GatewayError | None = None) -> None:
             self.reason = reason
@@ -64,9 +62,7 @@ class ConsoleFeed:
         self._start_requested.set()
 
     async def run(self) -> None:
-        """Attach to the server, read its events until it is gone, and attach again, without end. Returns only if no
-        server can be found or started at first.
-        """
+        """Read the events of a server and attach again, without end. Returns only if there is no server at first."""
         try:
             attached = await self._link.find()
             if attached is None:
@@ -92,7 +88,6 @@ class ConsoleFeed:
         return STOPPED
 
     async def _reconnect(self) -> AttachedServer:
-        """Returns the server once it is back, or one that was started on request."""
         while True:
             if await self._is_start_requested():
                 try:

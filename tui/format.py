@@ -12,9 +12,7 @@ NOTHING = "·"
 
 
 def cost(nanos: int) -> str:
-    """Returns an amount in at most nine cells up to a thousand dollars. One that would round to zero is shown as
-    ``<$0.00001``.
-    """
+    """Returns an amount in at most nine cells up to a thousand dollars; instead of a rounded zero ``<$0.00001``."""
     size = abs(nanos)
     sign = "-" if nanos < 0 else ""
     if size == 0:
@@ -87,9 +85,7 @@ def countdown(now: int, until: int) -> str:
 
 
 def channel_state(state: str, until_ms: int | None = None, now: int = 0) -> str:
-    """Returns the state of a channel in words: ``ok``, ``off``, ``paused until 12:30``, ``paused 14s``, ``needs
-    attention`` or ``retrying``; of a key also ``not set``.
-    """
+    """Returns the state of a channel or key in words: ``ok``, ``paused until 12:30``, ``paused 14s``, ``not set``."""
     if state == "cooling" and until_ms is not None and until_ms <= now:
         state, until_ms = "half_open", None  # the server sends no event when a pause ends
     word = state_word(state)
@@ -111,9 +107,7 @@ def clock(ms: int) -> str:
 
 
 def moment(ms: int, now: int) -> str:
-    """Returns a moment in at most 12 cells: the time if it is today, otherwise the day and the time; of another year
-    only the day: ``09:30:15``, ``14 Sep 09:30``, ``14 Sep 2025``.
-    """
+    """Returns a moment in at most 12 cells: ``09:30:15`` today, ``14 Sep 09:30``, of another year ``14 Sep 2025``."""
     time, today = local_time(ms), local_time(now)
     if time.date() == today.date():
         return time.strftime("%H:%M:%S")
@@ -121,9 +115,7 @@ def moment(ms: int, now: int) -> str:
 
 
 def brief_moment(ms: int, now: int) -> str:
-    """Returns a moment in 8 cells: the time if it is today, with the weekday within a week (``Sa 14:03``), with the day
-    of the month within four weeks (``14 09:30``), otherwise the day: ``14 Aug``.
-    """
+    """Returns a moment in 8 cells: ``09:30:15``, in a week ``Sa 14:03``, in four ``14 09:30``, else ``14 Aug``."""
     time, today = local_time(ms), local_time(now)
     days_ago = (today.date() - time.date()).days
     if days_ago == 0:
@@ -150,9 +142,7 @@ def price(nanos: int | None) -> str:
 
 
 def aligned_price(nanos: int | None, places: int, nothing: str = NOTHING) -> str:
-    """Returns dollars per million tokens for a right-aligned column: with at least two decimals, and with blanks
-    instead of the ``places`` decimals that only other prices have.
-    """
+    """Returns dollars per million tokens, right-aligned: with two decimals or more, and blanks up to ``places``."""
     if nanos is None:
         return nothing + " " * (places + 1)
     text = dollars(nanos).replace("$", "")
@@ -169,9 +159,7 @@ def decimals(nanos: int) -> int:
 
 
 def _rounded_dollars(nanos: int, digits: int) -> float:
-    """Returns dollars, rounded half up to a number of digits, for formatting only. The integer is rounded before it
-    becomes a float, so the float is exact enough.
-    """
+    """Returns dollars, rounded half up before they become a float, so that it is exact enough for formatting."""
     step: int = DOLLAR // 10**digits
     units: int = (2 * nanos + step) // (2 * step)
     return units / float(10**digits)

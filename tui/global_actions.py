@@ -88,9 +88,8 @@ def history(app: ConsoleApp) -> None:
 
 
 def warn_of_budget(app: ConsoleApp, incident: Incident) -> None:
-    """Show a message if most or all of a budget is spent. It must be called before the incident is applied to the
-    board, because an incident that is there already has been shown: it changes again with each call that is refused for
-    it.
+    """Show a message about a spent budget, unless the board, to which the incident is applied later, has it already: it
+    changes again with each call that is refused for it.
     """
     previous = [(other.id, other.reason, other.ended) for other in app.session.board.incidents.newest()]
     if (incident.id, incident.reason, None) not in previous:
@@ -116,7 +115,6 @@ async def stop(app: ConsoleApp) -> None:
 
 
 async def _stop_warning(session: ConsoleSession) -> str:
-    """Returns which calls and consoles are affected if the server stops."""
     running = len(session.board.calls.running)
     sentences = ["New calls are rejected from now on."]
     if running:
@@ -189,9 +187,7 @@ async def _stops_on_leave(session: ConsoleSession) -> bool:
 
 
 async def go_to(app: ConsoleApp, page: str, key: Hashable, verb: str = "") -> None:
-    """Open a page with the cursor on one of its rows, and run a verb on the row. A filter that hides the row is
-    cleared.
-    """
+    """Open a page with the cursor on a row, and run a verb on it. A filter that hides the row is cleared."""
     await app.action_page(page)
     if app.page.source.index(key) is None and app.page.view.filter:
         set_filter(app.page, "")

@@ -63,9 +63,7 @@ AXIS = "│┤└─"
 
 
 def wants_ascii(environ: Mapping[str, str], setting: bool | None) -> bool:  # noqa: FBT001 - the setting, or None
-    """Returns whether to draw in ASCII: as the setting says, otherwise as the environment asks for, otherwise if the
-    locale cannot encode Unicode.
-    """
+    """Returns whether to draw in ASCII: as the setting says, else the environment, else the locale."""
     if setting is not None:
         return setting
     if requested := environ.get("TOLLKEEPER_ASCII"):

@@ -28,7 +28,6 @@ def timeline(incidents: Sequence[Incident], now: int, width: int) -> Content:
 
 
 def _subject(incident: Incident) -> str:
-    """Returns the budget or channel that an incident is about."""
     if incident.budget:
         return safe(incident.budget, 80)
     return "the store" if incident.channel == STORE else safe(incident.channel, 40)

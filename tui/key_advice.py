@@ -54,9 +54,7 @@ _COMMAND_PLACES = {
     "price set": ("models", "edit"),
     "price import": ("models", "import"),
 }
-"""The page and the verb of commands, by their first words; with an empty verb, the page shows what the command
-prints.
-"""
+"""The page and verb of commands, by first words; without a verb, the page shows what the command prints."""
 
 _TABLES = {"token": TOKEN, "group": GROUP, "channel": CHANNEL, "account": ACCOUNT, "price": PRICE}
 """The fields of each noun, which its form has as inputs and its commands as options."""
@@ -87,7 +85,6 @@ _GLOBAL_ACTIONS = {
 """Commands that an action of every page runs. One with options may do more than the action, and is not replaced."""
 
 _PRESETS = "the Preset field of a channel's form"
-"""What replaces ``channel presets``."""
 _ENTITY_VERBS = {"add": "new", "edit": "edit", "enable": "toggle", "disable": "toggle", "remove": "delete"}
 """The verbs of commands, with those of the console's actions."""
 _SHOWING = ("list", "show")
@@ -145,7 +142,6 @@ def _form_entries(noun: str, options: Sequence[str]) -> list[str]:
 
 
 def _form_inputs(noun: str) -> dict[str, _FormInput]:
-    """Returns the inputs of a noun's form by option."""
     inputs = dict(_OTHER_INPUTS.get(noun, {}))
     for field in _TABLES.get(noun, ()):
         for option in field.kind.options(field):

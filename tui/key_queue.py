@@ -31,7 +31,6 @@ class KeyQueueApp(App[Result]):
         super().__init__(ansi_color=ansi_color)
         self._typed: deque[events.Key | events.Paste] = deque()
         self._is_busy = False
-        """Whether a key is being handled."""
         self._closing_palette: Screen[Any] | None = None
         """The palette in which enter was pressed last. It closes some messages later."""
 

@@ -40,40 +40,28 @@ class Keymap:
     """The keys of all actions."""
 
     def __init__(self, changed: Mapping[str, str] | None = None) -> None:
-        """``changed``: the keys of the actions whose keys differ from the table, in Textual's names, by the ids of
-        actions.
-        """
+        """``changed``: the keys that differ from the table, in Textual's names, by the ids of actions."""
         self.changed = dict(changed or {})
 
     def actions_in(self, *scopes: str) -> Iterator[Action]:
-        """Returns the actions of some scopes, with their keys."""
         return map(self.action, actions_in(*scopes))
 
     def action(self, action: Action) -> Action:
-        """Returns the action with its keys."""
         keys = self.changed.get(action.id)
         return action if keys is None else msgspec.structs.replace(action, keys=keys)
 
     def key(self, id_: str) -> str:
-        """Returns the key of an action as a message names it: ``u``; for an action without a key, what is typed for it
-        in the palette: ``: Undo``.
-        """
+        """Returns a key as messages name it: ``u``; for an action without one, its entry in the palette: ``: Undo``."""
         action = self.action(_BY_ID[id_])
         return key_text(action) if action.keys else f": {action.label}"
 
     def bindings(self) -> dict[str, str]:
-        """Returns the keymap for Textual. It cannot remove a key, so an action without a key gets a name that no key
-        has.
-        """
+        """Returns the keymap for Textual, which cannot remove keys: an action without one gets the name of no key."""
         return {id_: keys or f"none:{id_}" for id_, keys in self.changed.items()}
 
 
 def read_keymap(own_keys: Mapping[str, str], pages: Mapping[str, Collection[Action]]) -> tuple[Keymap, list[str]]:
-    """Returns the keymap with the owner's keys, and sentences about those that cannot be used.
-
-    ``own_keys``: keys as the owner wrote them, by the ids of actions; ``pages``: all actions that can be run on each
-    page, by the page's name.
-    """
+    """Returns the keymap with the owner's keys, and sentences about wrong ones. ``pages``: the actions of each page."""
     changed, problems = {}, []
     for id_, text in own_keys.items():
         try:
@@ -132,9 +120,7 @@ def _character_key(sign: str) -> str:
 
 
 def _conflict(changed: Mapping[str, str], pages: Mapping[str, Collection[Action]]) -> tuple[str, str] | None:
-    """Returns the id of an action whose changed key has another meaning on the same page, and a sentence about that;
-    None if there is none.
-    """
+    """Returns the id of an action whose changed key has another meaning on a page, and a sentence about it; or None."""
     for page, actions in pages.items():
         owners: dict[str, list[str]] = {}
         for action in actions:

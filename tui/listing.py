@@ -74,7 +74,6 @@ class ListRows(Generic[R]):
 
     @property
     def hidden(self) -> int:
-        """Returns the number of rows that the filter hides."""
         return len(self._all) - len(self._shown)
 
     def row(self, index: int) -> R | None:
@@ -98,7 +97,6 @@ class ListRows(Generic[R]):
         self.arrange()
 
     def set_rows(self, rows: Sequence[R]) -> None:
-        """Replace all rows."""
         self._all = rows
         self.arrange()
 
@@ -114,9 +112,7 @@ class ListRows(Generic[R]):
 
 
 def row_filter(text: str) -> Callable[[str], bool]:
-    """Returns a function that returns whether the text of a row contains all words of the filter, and none of those
-    after a ``!``. Case does not matter.
-    """
+    """Returns whether a text has all words of the filter and none of those after ``!``. Case does not matter."""
     words = text.casefold().split()
     required = [word for word in words if not word.startswith("!")]
     excluded = [word[1:] for word in words if len(word) > 1 and word.startswith("!")]
@@ -133,7 +129,6 @@ class PageListing(Generic[R]):
 
     noun = "row"
     hint = "words to match, !word to exclude"
-    """The placeholder of the filter."""
     key_field = "id"
     """The attribute of a row's view that is its stable key."""
 
@@ -144,7 +139,6 @@ class PageListing(Generic[R]):
         self.shown_count: int | None = None
         """The number of shown rows if some are hidden, otherwise None."""
         self.searching = False
-        """Whether older rows are still being searched."""
 
     @property
     def creation_hint(self) -> str:
@@ -161,7 +155,6 @@ class PageListing(Generic[R]):
         raise NotImplementedError
 
     def rows(self) -> Sequence[R]:
-        """Returns all rows on the board now."""
         raise NotImplementedError
 
     def key(self, row: R) -> Hashable:
@@ -174,9 +167,7 @@ class PageListing(Generic[R]):
         return str(self.export_view(row).name)
 
     def export_view(self, row: R) -> Any:
-        """Returns the row as an export writes it: the view that the server sent, without values that only the screen
-        needs.
-        """
+        """Returns the row as an export writes it: as the server sent it, without values that only the screen needs."""
         return getattr(row, "view", row)
 
     def command(self, row: R) -> str:
@@ -188,7 +179,6 @@ class PageListing(Generic[R]):
         raise NotImplementedError
 
     def detail(self, row: R, width: int) -> Content:
-        """Returns the detail pane of a row."""
         raise NotImplementedError
 
     def empty(self) -> Content:
@@ -196,9 +186,7 @@ class PageListing(Generic[R]):
         return content((f"No {self.noun}s yet.", "dim"))
 
     def no_match(self, text: str) -> Content:
-        """Returns the text shown instead of the table if no row matches the filter ``text``, or no marked row
-        is left.
-        """
+        """Returns the text shown instead of a table if no row matches the filter, or no marked row is left."""
         if not text:
             show_all = self.session.key("list.marked")
             return content((f"No marked {self.noun} is here. ", "dim"), (show_all, "key"), (" shows all.", "dim"))

@@ -38,9 +38,7 @@ class PaletteEntry(msgspec.Struct, frozen=True):
 
     text: str
     about: str
-    """The description below it."""
     run: Run
-    """The function that is called when it is chosen."""
     weight: float = 1.0
     """The weight of its score, which is higher for entries that users are more likely to mean."""
 
@@ -175,11 +173,7 @@ def named_rows(board: Board) -> Iterator[NamedRow]:
 
 
 def match(query: str, entry: PaletteEntry) -> float:
-    """Returns how well a query matches an entry; 0 if it does not match.
-
-    The best match is the whole text; then its beginning, its words in any order, words of its description, and its
-    letters in order.
-    """
+    """Returns a score, best for the whole text, then its start, its words, words of its help, its letters; or 0."""
     text, words = entry.text.casefold(), query.casefold().split()
     if not words:
         return 0
@@ -225,9 +219,7 @@ async def run_on_page(app: ConsoleApp, page: str, verb: str) -> None:
 
 
 async def show_call(app: ConsoleApp, call: str) -> None:
-    """Open the Live page with the cursor on a call and its receipt in the pane. If the call is not in the list, it is
-    found by a filter.
-    """
+    """Open the Live page with the cursor on a call, found by a filter if it is not in the list, and its receipt."""
     await app.action_page("live")
     page = app.page
     if page.source.index(call) is None:
@@ -238,9 +230,7 @@ async def show_call(app: ConsoleApp, call: str) -> None:
 
 
 async def _call_hits(app: ConsoleApp, query: str) -> Hits:
-    """Yields the newest calls with the typed part of an id: those on the board, otherwise those that the server
-    finds.
-    """
+    """Yields the newest calls with the typed part of an id, on the board or else found by the server."""
     typed = query.strip().lower()
     if not CALL_ID.fullmatch(typed):
         return
@@ -266,5 +256,4 @@ async def _find_recorded(client: control.ControlClient, part: str) -> list[CallV
 
 
 def _key_suffix(action: Action) -> str:
-    """Returns the key of an action, to follow its label; empty if it has none."""
     return f"  ({key_text(action)})" if action.keys else ""

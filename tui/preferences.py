@@ -106,7 +106,6 @@ def _quote(text: str) -> str:
 
 
 def _read(path: Path) -> tuple[dict[str, Any], list[str]]:
-    """Returns the content of the file, and sentences about why it could not be read."""
     try:
         _make_private(path)
         with path.open("rb") as file:
@@ -124,9 +123,7 @@ def _read(path: Path) -> tuple[dict[str, Any], list[str]]:
 
 
 def _make_private(path: Path) -> None:
-    """Set the mode of the file to 0600, which every file of the home has, because an editor may have created it. The
-    target of a link is not changed.
-    """
+    """Set the mode to 0600, as of every file of the home: an editor may have created it. A link's target stays."""
     if os.name != "nt" and not path.is_symlink() and path.stat().st_mode & 0o077:
         path.chmod(0o600)
 

@@ -118,7 +118,6 @@ def arithmetic(call: CallView, rates: Rates) -> str:
 
 
 def _add_route(card: TextCard, call: CallView) -> None:
-    """Add the model, the channel, and who made the call and how."""
     channel = f" {glyphs.RIGHT} {safe(call.channel)}" if call.channel else ""
     upstream = f" as {safe(call.upstream_model)}" if call.upstream_model not in ("", call.model) else ""
     parts = [f"token {call.token or 'none'}", f"group {call.group or 'none'}"]
@@ -133,7 +132,6 @@ def _add_route(card: TextCard, call: CallView) -> None:
 
 
 def _add_timing(card: TextCard, call: CallView) -> None:
-    """Add a bar of the time before and after the first token, and below it what the waiting was for."""
     if is_lost(call):
         card.row("timing", ("not known: the gateway stopped while it ran", "dim"))
         return
@@ -151,7 +149,6 @@ def _add_timing(card: TextCard, call: CallView) -> None:
 
 
 def _timing_facts(call: CallView) -> Iterator[str]:
-    """Yields what the call waited for, the time that the gateway took, and the speed of the answer."""
     queued = wait_of(call.marks)
     if queued:
         yield f"waited {fmt.seconds(queued.ms)} of it for {safe(queued.place)}"
@@ -184,9 +181,7 @@ def _tokens(call: CallView) -> Iterator[Part]:
 
 
 def unpriced(call: CallView, board: Board) -> bool:
-    """Returns whether it costs nothing because its model has no price; a running call uses its model's current
-    price.
-    """
+    """Returns whether it costs nothing for lack of a price; a running call uses its model's current price."""
     if call.state == "running":
         return not call.cost_nanos and call.model in board.unpriced
     return call.rates is None and not call.cost_nanos and call.usage_source != "none"

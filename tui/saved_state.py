@@ -61,9 +61,7 @@ def load(home: Path) -> tuple[SavedState, str]:
 
 
 def merge(mine: Any, before: Any, theirs: Any) -> Any:
-    """Returns the state that another console has saved (``theirs``), with the changes that were made here (``mine``)
-    since both had the state ``before``.
-    """
+    """Returns what another console saved (``theirs``), with the changes made here (``mine``) since ``before``."""
     if isinstance(mine, msgspec.Struct):
         names = mine.__struct_fields__
         return type(mine)(**{n: merge(getattr(mine, n), getattr(before, n), getattr(theirs, n)) for n in names})

@@ -39,16 +39,13 @@ class ConsoleSession:
     ) -> None:
         self.config = config
         self.preferences = preferences or Preferences()
-        """The owner's own keys and themes."""
         self.ascii = in_ascii
-        """Whether everything is drawn in ASCII."""
         self.now = now
         """The wall clock. The screen shows it, so tests pass their own."""
         self.state = state
         self.board = Board()
         self.link: LinkState = "connecting"
         self.reason = ""
-        """Why the server is gone."""
         self.started_here = False
         """Whether this console started the server it is attached to."""
         self.temporary_filters: dict[str, str] = {}
@@ -85,11 +82,9 @@ class ConsoleSession:
 
     @property
     def keymap(self) -> Keymap:
-        """Returns the keys of all actions."""
         return self.preferences.keymap
 
     def key(self, id_: str) -> str:
-        """Returns the key of an action as a message names it."""
         return self.keymap.key(id_)
 
     def advice(self, text: str) -> str:
@@ -103,9 +98,7 @@ class ConsoleSession:
 
     @property
     def restart_command(self) -> str:
-        """Returns the command line that starts a server of this home at the address of the previous one, which clients
-        know.
-        """
+        """Returns the command line that starts a server at the address of the previous one, which clients know."""
         url = urlsplit(self.address)
         host = f" --host {url.hostname}" if url.hostname and url.hostname != DEFAULT_HOST else ""
         port = f" --port {url.port}" if url.port and url.port != DEFAULT_PORT else ""
@@ -149,9 +142,7 @@ class ServerLink(Protocol):
 
 
 class ServerLauncher:
-    """The link of the real console. A server that it starts listens at the address of the previous one, which clients
-    know.
-    """
+    """The real link. A server that it starts listens at the address of the previous one, which clients know."""
 
     def __init__(self, config: Config) -> None:
         self._config = config

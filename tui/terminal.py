@@ -17,9 +17,7 @@ from tui.exit_status import ExitStatus
 
 
 def is_gone(handle: int) -> bool:
-    """Returns whether the terminal of this file descriptor is gone. If the shell ignores SIGHUP, nothing else tells:
-    reading returns at once, for ever.
-    """
+    """Returns whether a terminal is gone. If the shell ignores SIGHUP, nothing else tells: reading returns at once."""
     if not hasattr(select, "poll"):
         return False
     poll = select.poll()
@@ -31,9 +29,7 @@ def is_gone(handle: int) -> bool:
 
 
 def exit_if_gone() -> None:
-    """End the process at once if the terminal is gone, because the screen cannot be restored, and no error can be
-    shown.
-    """
+    """End the process at once if the terminal is gone: no screen can be restored, and no error shown."""
     with suppress(ValueError, AttributeError):  # without standard input
         if is_gone(sys.stdin.fileno()):
             os._exit(129)  # 128 and SIGHUP

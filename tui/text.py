@@ -58,9 +58,7 @@ def cut_middle(text: str, width: int, ellipsis: str = "…") -> str:
 
 
 def cut_pair(name: str, other: str, width: int, ellipsis: str = "…") -> str:
-    """Returns ``gpt-4o as claud…-4-5`` in ``width`` cells. If both names are long, each gets half: ``clau…-4-5 as
-    gemi…flash``.
-    """
+    """Returns ``gpt-4o as claud…-4-5`` in ``width`` cells. If both names are long, each gets half of them."""
     names_width = width - len(" as ")
     first = cut_middle(name, max(1, names_width // 2, names_width - cell_len(other)), ellipsis)
     return f"{first} as {cut_middle(other, max(1, names_width - cell_len(first)), ellipsis)}"
@@ -86,9 +84,7 @@ TONES = {
     **{f"heat{number}": f"$heat-{number}" for number in range(1, 6)},
     "": "",
 }
-"""The styles of tones. ``chart1`` to ``chart7`` are the series of a chart, the last one for all others; ``heat1`` to
-``heat5`` are the shades of a heat map.
-"""
+"""The styles of tones. ``chart7`` is for all other series; ``heat1`` to ``heat5`` are the shades of a heat map."""
 
 Part = tuple[str, str]
 """A safe text and its tone; ``chart1 on chart2`` is a tone on the colour of another one as the background."""
@@ -113,9 +109,7 @@ def join_parts(parts: Sequence[Part]) -> Iterator[Part]:
 
 
 def link(text: Content, action: str, *params: object) -> Content:
-    """Returns the text as a link, on which a click runs an action. If ``auto_links`` of its widget is off, it looks
-    like text.
-    """
+    """Returns the text as a link that runs an action. Without ``auto_links`` of its widget, it looks like text."""
     return text.stylize(Style.from_meta({"@click": (action, params)}))
 
 
@@ -125,9 +119,7 @@ def key_hints(*pairs: tuple[str, str]) -> Content:
 
 
 def fit_groups(width: int, *groups: Sequence[Part]) -> list[Part]:
-    """Returns the parts of the groups, up to the first group that does not fit in ``width`` cells. The first group is
-    always included.
-    """
+    """Returns the first group of parts, and those after it up to the first that does not fit in ``width`` cells."""
     shown = list(groups[0])
     for group in groups[1:]:
         if sum(cell_len(text) for text, _ in (*shown, *group)) > width:
@@ -167,11 +159,9 @@ class TextCard:
         self._add_wrapped(content((f" {label:<{self._label - 2}} ", "dim")), content(*parts), self._label)
 
     def line(self, *parts: Part | str | Content) -> None:
-        """Add a line without a label."""
         self._add_wrapped(content(" "), content(*parts), 3)
 
     def content(self) -> Content:
-        """Returns all lines."""
         return lines(*self._rows)
 
     def _add_wrapped(self, head: Content, body: Content, indent: int) -> None:

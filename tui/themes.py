@@ -18,9 +18,7 @@ PLAIN = "plain"
 
 _SERIES_ON_DARK = ("#56b4e9", "#e69f00", "#009e73", "#cc79a7", "#f0e442", "#d55e00", "#727d8b")
 _SERIES_ON_LIGHT = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#98a1ab")
-"""The palette of Okabe and Ito, which people with any kind of colour vision can distinguish. The last colour, grey, is
-for all other series.
-"""
+"""The palette of Okabe and Ito, which people with any colour vision can distinguish; grey is for all other series."""
 
 _HEAT_ON_DARK = ("#2f4470", "#2a788e", "#22a884", "#7ad151", "#fde725")
 _HEAT_ON_LIGHT = ("#cfe8b8", "#8fd3b6", "#41b6c4", "#2c7fb8", "#253494")
@@ -28,9 +26,7 @@ _HEAT_ON_LIGHT = ("#cfe8b8", "#8fd3b6", "#41b6c4", "#2c7fb8", "#253494")
 
 
 def chart_colours(*, dark: bool, grid: str = "") -> dict[str, str]:
-    """Returns the variables of a theme that charts use. ``grid``: the colour of the lines at ticks, fainter than the
-    bars.
-    """
+    """Returns the variables of a theme for charts. ``grid``: the colour of tick lines, fainter than the bars."""
     series, heat = (_SERIES_ON_DARK, _HEAT_ON_DARK) if dark else (_SERIES_ON_LIGHT, _HEAT_ON_LIGHT)
     return {
         **{f"chart-{number}": colour for number, colour in enumerate(series, 1)},

@@ -42,9 +42,7 @@ def trends(summary: Summary, starts: Sequence[Millis]) -> Trends:
 
 
 def days(count: int, now: Millis) -> list[Millis]:
-    """Returns the starts of the last ``count`` local days, oldest first. They follow the calendar, because days
-    differ in length.
-    """
+    """Returns the starts of the last ``count`` local days, oldest first, by the calendar: days differ in length."""
     starts = [window_start(Window.DAY, now)]
     while len(starts) < count:
         starts.append(window_start(Window.DAY, Millis(starts[-1] - HOUR_MS)))
@@ -82,9 +80,7 @@ class CallRates:
             self._first.append(call.first_byte_ms)
 
     def minutes(self, now: int, count: int) -> list[int]:
-        """Returns the number of calls that ended in each of the last minutes; the last one is the 60 seconds up
-        to now.
-        """
+        """Returns how many calls ended in each of the last minutes, the last one being the 60 seconds up to now."""
         counts = [0] * count
         for second, calls in self._seconds.items():
             minutes_ago = (now // 1000 - second) // 60
@@ -103,10 +99,7 @@ class CallRates:
 
     @property
     def failed(self) -> float | None:
-        """Returns the share of errors among the newest calls; None without calls.
-
-        A call that its client or the owner ended is not an error.
-        """
+        """Returns the share of errors, without calls that clients or the owner ended, of the newest calls; or None."""
         return sum(self._failed) / len(self._failed) if self._failed else None
 
     @property

@@ -78,9 +78,7 @@ def balance_plan(session: ConsoleSession, balance: Nanos) -> FormPlan:
 
 
 def channel_plan(offers: Sequence[Offer], choose: CreateChannel, presets: Sequence[PresetView] = ()) -> FormPlan:
-    """Returns the form of step 2: the channel. Discovered ones are the first options. ``choose`` creates the chosen
-    one.
-    """
+    """Returns the form of step 2: the channel. Discovered ones come first. ``choose`` creates the chosen one."""
     presets_by_name = {preset.name: preset for preset in presets}
     offers_by_text = {_offer_text(offer): offer for offer in offers}
     sources = [*offers_by_text, DEMO, ADDRESS]
@@ -178,7 +176,6 @@ def model_options(session: ConsoleSession, channel: ChannelView) -> list[tuple[s
 
 
 def _align(texts: Sequence[str]) -> list[str]:
-    """Returns the texts, all as wide as the widest."""
     width = max(map(cell_len, texts), default=0)
     return [cell(text, width) for text in texts]
 
@@ -227,7 +224,6 @@ def _channel_command(values: Mapping[str, str], offers: OffersByText, presets: P
 
 
 def _channel_preview(values: Values, offers: OffersByText, presets: PresetsByName) -> str:
-    """Returns a sentence about the channel that is typed or chosen."""
     offer = offers.get(values["source"])
     if offer is not None:
         text = f"its key stays in the environment, as {offer.key}" if offer.key else "it needs no key"
@@ -330,7 +326,6 @@ class WizardSteps:
         self._app = app
         self._session: ConsoleSession = app.session
         self._channel: ChannelView | None = None
-        """The channel of step 2."""
         self._channel_values: Values = {}
         """The values of the form from which it was created."""
         self._owns_channel = False
@@ -347,12 +342,10 @@ class WizardSteps:
         """The first model that the channel offers."""
 
     async def balance(self) -> Any:
-        """Run step 1: how much may be spent."""
         account = await self._session.client.account()
         return await self._ask(balance_plan(self._session, account.balance_nanos))
 
     async def channel(self) -> Any:
-        """Run step 2: the channel."""
         session = self._session
         discovery = Busy("Looking for local servers and API keys", session.client.offers, session.now)
         result = await self._app.push_screen_wait(discovery)
@@ -360,7 +353,6 @@ class WizardSteps:
         return await self._ask(channel_plan(offers, self._create_channel, await self._presets()))
 
     async def models(self) -> Any:
-        """Run step 3: which of its models are offered."""
         session, channel = self._session, self._channel
         if channel is None:
             return BACK
@@ -385,7 +377,6 @@ class WizardSteps:
         return True
 
     async def token(self) -> Any:
-        """Run step 4: the key that clients present."""
         return await self._ask(token_plan(self._session))
 
     async def _ask(self, plan: FormPlan) -> Any:
@@ -404,9 +395,7 @@ class WizardSteps:
         return await self._app.push_screen_wait(Form(plan))
 
     async def _create_channel(self, values: Values, body: Body | None) -> ChannelView:
-        """Returns the channel for these values: the one created before if the values are the same, otherwise a new one.
-        Raises GatewayError.
-        """
+        """Returns the channel for these values: a new one, unless they are the same as before. Raises GatewayError."""
         if self._channel is None or values != self._channel_values:
             await self._remove_channel()
             self._channel = await create_channel(self._session, body)
@@ -422,7 +411,6 @@ class WizardSteps:
             return []
 
     async def _remove_channel(self) -> None:
-        """Remove the channel that the wizard created before, if any."""
         if self._channel is not None and self._owns_channel:
             await self._session.client.remove_channel(self._channel.id)
         self._channel = None

@@ -113,7 +113,6 @@ class AccountPage(ConsolePage):
         self._grants: Sequence[Grant] | None = None
         self._trends = Trends()
         self._first_call: Millis | None = None
-        """When the first call ever began."""
         self._fetched_state: tuple[Nanos, Nanos, int] | None = None
         """The granted amount, the spent amount and the hour when grants and sums were fetched; None if that failed."""
         self._tried_ms = Millis(0)
@@ -132,9 +131,7 @@ class AccountPage(ConsolePage):
         self.query_one(TextBlock).show(partial(self.draw, account))
 
     def _fetch_if_due(self, account: AccountView, now: Millis) -> None:
-        """Fetch grants and sums in the background: at once after a grant, every five seconds at most while calls end or
-        the server returns errors.
-        """
+        """Fetch grants and sums: at once after a grant, else at most every five seconds, also after errors."""
         state = (account.granted_nanos, account.spent_nanos, now // HOUR_MS)
         fetched = self._fetched_state
         granted_more = fetched is not None and fetched[0] != state[0]
@@ -144,7 +141,6 @@ class AccountPage(ConsolePage):
             self.run_worker(self._fetch(), group="account", exclusive=True, exit_on_error=True)
 
     def draw(self, account: AccountView, width: int) -> Content:
-        """Returns the whole page, at this width."""
         card, now = TextCard(width, label=12), self.session.now()
         card.row("status", *self._status(account))
         available, held = account.available_nanos, account.held_nanos
@@ -170,7 +166,6 @@ class AccountPage(ConsolePage):
         return lines(card.content(), *self._other_budgets(width), *self._grant_lines())
 
     def _status(self, account: AccountView) -> list[tuple[str, str]]:
-        """Returns the status, and the key that changes it."""
         key = self.session.key("account.suspend")
         if account.status == "active":
             return [(f"{glyphs.ON} active", "ok"), (f"   {key} suspends", "dim")]
@@ -186,7 +181,6 @@ class AccountPage(ConsolePage):
         return f"   {pace}", "dim"
 
     def _month(self, width: int) -> list[tuple[str, str]]:
-        """Returns the daily costs of 30 days as a small chart, and their sums."""
         costs = self._trends.values("", lambda row: row.cost_nanos)
         spark_width = min(30, max(10, width - 40))
         week_cost = sum(costs[-PACE_DAYS:])
@@ -196,9 +190,7 @@ class AccountPage(ConsolePage):
         ]
 
     def _other_budgets(self, width: int) -> list[Content]:
-        """Returns the lines of the budgets of groups and tokens, the most used first; none if there are no such
-        budgets.
-        """
+        """Returns the lines of the budgets of groups and tokens, the most used first."""
         sources = [source for source in budget_sources(self.session) if source.kind != "account"]
         if not sources:
             return []

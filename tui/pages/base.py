@@ -41,9 +41,7 @@ def on_selected(action: Callable[[AnyPage, Any], Awaitable[None]]) -> Callable[[
 
 
 def selection(page: AnyPage) -> Any:
-    """Returns the entity of the selected row. It is taken from the board, because the row may be some tenths of a
-    second older. If no row is selected, returns None and shows a toast.
-    """
+    """Returns the selected entity of the board, as its row may be older; None, after a toast, if there is none."""
     row = page.table.current
     if row is None:
         report_no_selection(page, f"No {page.listing.noun} selected. {page.listing.creation_hint}")
@@ -87,16 +85,13 @@ class ConsolePage(Vertical):
         toast(self, f"{text} Press {self.session.key('app.undo')} to undo.{more}", change=True)
 
     def report_edit(self, saved: object, text: str, more: str = "") -> None:
-        """Show what a form changed: ``saved`` is its result, UNCHANGED if nothing was changed, None if it was
-        closed.
-        """
+        """Show what a form changed: ``saved`` is its result, UNCHANGED, or None if it was closed."""
         if saved is UNCHANGED:
             toast(self, f"{NOTHING_CHANGED.capitalize()}.")
         elif saved is not None:
             self.report_change(text, more)
 
     def report_error(self, error: GatewayError) -> None:
-        """Show why an action failed."""
         toast(self, error.message, bad=True)
 
     def take_focus(self) -> None:
@@ -104,7 +99,6 @@ class ConsolePage(Vertical):
         self.focus()
 
     def action_act(self, verb: str) -> None:
-        """Run one of the page's actions."""
         self.do(self.verbs[verb])
 
     def do(self, verb: Verb) -> None:
@@ -118,17 +112,13 @@ class ConsolePage(Vertical):
             self.run_worker(self._run_in_background(result), group=DIALOG_WORKERS, exit_on_error=True)
 
     async def ask(self, screen: ModalScreen[Any]) -> Any:
-        """Show a dialog or a form. Returns its result. Raises Unavailable if a form needs a server and none is
-        attached.
-        """
+        """Show a dialog or form. Returns its result. Raises Unavailable if it needs a server and none is attached."""
         if getattr(screen, "needs_server", False):
             _ = self.session.client  # raises without a server
         return await self.app.push_screen_wait(screen)
 
     async def wait(self, title: str, work: Callable[[], Awaitable[Any]]) -> Any:
-        """Show a dialog while work runs. Returns the work's result, or None if the dialog was closed. Raises the
-        GatewayError that the work raised.
-        """
+        """Show a dialog while work runs. Returns its result, None if the dialog was closed. Raises its GatewayError."""
         result = await self.ask(Busy(title, work, self.session.now))
         if isinstance(result, GatewayError):
             raise result
@@ -146,9 +136,7 @@ class ConsolePage(Vertical):
 
 
 def page_class(page: str) -> type[ConsolePage]:
-    """Returns the class of the page with this id. Loading its file only now, when it is first needed, halves the time
-    that the console takes to start.
-    """
+    """Returns the class of a page. Loading its file only when it is needed halves the time of the console's start."""
     cls: type[ConsolePage] = getattr(import_module(f"tui.pages.{page}"), f"{page.capitalize()}Page")
     return cls
 

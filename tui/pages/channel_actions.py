@@ -251,9 +251,7 @@ def keys_plan(session: ConsoleSession, channel: ChannelView) -> FormPlan:
 
 
 async def save_keys(session: ConsoleSession, channel: ChannelView, values: Values) -> str:
-    """Save the form. Returns what was changes, in words. Keys are removed from the last to the first, because the
-    numbers of those after a removed key change.
-    """
+    """Save the form. Returns the changes in words. The last key is removed first, as the numbers after it change."""
     changes = []
     if values["key"]:
         added = (await session.client.add_key(channel.id, values["key"])).keys[-1]

@@ -58,10 +58,9 @@ def listing_summary(listing: ListingView) -> str:
 
 
 def offering_with(view: ChannelView, listing: ListingView, chosen: Collection[str]) -> Offering:
-    """Returns the offering of a channel with exactly the chosen models of its list. Models outside the list stay.
-
-    If a pattern selects a model that is not chosen, an exclusion of its name is added; exclusions of chosen models are
-    removed. What is offered now is taken from the list, because ``view`` may be older, and patterns select new models.
+    """Returns the offering of a channel with exactly the chosen models of its list; models outside the list stay. What
+    is offered now is taken from the list, because ``view`` may be older. Exclusions keep patterns from selecting models
+    that are not chosen.
     """
     offering = offering_of(view)
     listed_names = {model.name for model in listing.models}
@@ -99,9 +98,7 @@ def is_used_again(before: ChannelView, saved: SavedChannel) -> bool:
 
 
 def price_news(*saved: SavedChannel) -> str:
-    """Returns sentences about the known prices that new models got, and about new models without a price; each begins a
-    line.
-    """
+    """Returns lines about the known prices that new models got, and about new models without a price."""
     priced = [price for channel in saved for price in channel.new_prices]
     unpriced = [name for channel in saved if channel.dialect is not Dialect.MOCK for name in channel.unpriced]
     text = ""

@@ -37,7 +37,6 @@ class ChannelForm(EntityForm):
     ) -> None:
         blank = ChannelFields(name="")
         self._template = channel
-        """The channel that is edited or copied."""
         self._presets = presets
         source = msgspec.structs.replace(blank, groups=(_default_group(session),))
         if channel is not None and copy and has_secrets(channel.headers):
@@ -98,9 +97,7 @@ class ChannelForm(EntityForm):
         )
 
     def body(self, values: Values) -> dict[str, Any]:
-        """Returns the request body, which contains the changed fields. An empty key changes nothing. Raises
-        BadRequest.
-        """
+        """Returns the request body of the changed fields. An empty key changes nothing. Raises BadRequest."""
         body, edited = super().body(values), self.edited
         needs_url = Dialect(values["dialect"]).info.needs_url
         if needs_url and not values["base_url"] and not (edited is None and values["preset"]):
@@ -138,12 +135,10 @@ NOT_COPIED = "keys cannot be copied: enter it again, or 'none'"
 
 
 def _has_address(texts: Mapping[str, str]) -> bool:
-    """Returns whether such a channel has an address and a key."""
     return bool(texts["preset"].strip()) or Dialect(texts["dialect"]).info.needs_url
 
 
 def _preset_text(preset: PresetView) -> str:
-    """Returns the preset's address, and the variable that holds its key according to its documentation."""
     key = f"   env:{preset.key_variable}" if preset.key_variable else ""
     return f"{preset.base_url or 'an address you enter'}{key}"
 
@@ -183,9 +178,7 @@ def form_preview(values: Values, presets: Sequence[PresetView] = ()) -> str:
 
 
 def _key_shown(text: str, view: ChannelView | None) -> str | None:
-    """Returns the key as the command has it: a reference as it is, ``-`` for any other key, which the command reads
-    from standard input; None if it is unchanged.
-    """
+    """Returns the key as the command has it: a reference, ``-`` for one on stdin, None if it is unchanged."""
     if not text or (view is not None and text == view.key):
         return None
     return text if text.startswith(REFERENCE) else "-"

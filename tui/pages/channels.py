@@ -82,9 +82,7 @@ class ChannelListing(PageListing[ChannelRow]):
         return content(summary, (f"   {cut(problem, max(10, width - len(summary) - 3))}", "warn"))
 
     def _problem_line(self, channel: ChannelView, count: str, summary: str, width: int) -> Content:
-        """Returns why a channel is paused and which key helps, after the summary of all channels; if there is no space
-        for that, after their number, because a problem matters more than how many channels are healthy.
-        """
+        """Returns why a channel is paused and which key helps, after the summary, or the count if space is short."""
         action, effect = remedy(channel)
         place = (
             " in its row" if len(self.session.board.channels) > 1 else ""
@@ -167,9 +165,7 @@ def reason(channel: ChannelView) -> str:
 
 
 def remedy(channel: ChannelView) -> tuple[str, str]:
-    """Returns the id of the action that helps a paused channel, and the effect of the action. A rejected key must be
-    replaced; otherwise the channel can be resumed.
-    """
+    """Returns the id of the action that helps a paused channel, and its effect. A rejected key must be replaced."""
     if channel.state != "attention":
         return "channels.clear", "resumes it"
     return ("channels.keys", "replaces its keys") if len(channel.keys) > 1 else ("entity.edit", "replaces its key")
@@ -181,7 +177,6 @@ def state_word(state: str) -> str:
 
 
 def _add_state(card: TextCard, row: ChannelRow, session: ConsoleSession) -> None:
-    """Add the state, its reason, what to do about it, and the calls that run and wait."""
     channel = row.view
     parts = [(f"{_mark(channel)} {state_word(channel.shown_state)}", _tone(row))]
     if channel.reason:
@@ -204,7 +199,6 @@ def _add_state(card: TextCard, row: ChannelRow, session: ConsoleSession) -> None
 
 
 def _add_test(card: TextCard, channel: ChannelView, session: ConsoleSession) -> None:
-    """Add the result of the last test."""
     check = channel.last_check
     if check is None:
         card.row("test", (f"not tested yet; {session.key('channels.test')} tests it", "dim"))
@@ -217,7 +211,6 @@ def _add_test(card: TextCard, channel: ChannelView, session: ConsoleSession) -> 
 
 
 def _add_keys(card: TextCard, channel: ChannelView, session: ConsoleSession) -> None:
-    """Add a row for each key, with the reason if it is not in use."""
     for key in channel.keys:
         trouble = channel_fields.key_trouble(key, session)
         label, hint = ("keys", f"   {session.key('channels.keys')} edits them") if key.number == 1 else ("", "")
@@ -242,7 +235,6 @@ def _models(channel: ChannelView, session: ConsoleSession) -> Iterator[tuple[str
 
 
 def _other_rows(card: TextCard, channel: ChannelView) -> None:
-    """Add the fields that differ from their defaults."""
     defaults = ChannelFields(name="")
     changed = [field for field in CHANNEL if getattr(channel, field.name) != getattr(defaults, field.name)]
     add_details(card, details(changed, channel, *DRAWN))
@@ -290,7 +282,6 @@ def _state_order(row: ChannelRow) -> int:
 
 
 def _short_state(row: ChannelRow) -> str:
-    """Returns the state for a narrow column."""
     return f"{_mark(row.view)} {state_word(row.view.shown_state).removeprefix('needs ')}"
 
 
@@ -314,7 +305,6 @@ def _speed(row: ChannelRow) -> str:
 
 @on_selected
 async def _why(page: AnyPage, channel: ChannelView) -> None:
-    """Show what would happen to a call of one of its models."""
     await explain_for_groups(page, channel.groups, [model.name for model in channel.models])
 
 

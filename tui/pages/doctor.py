@@ -31,7 +31,6 @@ MARKS = {
     "warning": (glyphs.WARNING, "warn"),
     "skipped": (glyphs.NOTHING, "dim"),
 }
-"""The marks and tones of the results."""
 
 
 def run(page: Any) -> None:
@@ -40,9 +39,7 @@ def run(page: Any) -> None:
 
 
 class DoctorPage(ConsolePage):
-    """The page with a field for the token, one for the model, and a line for each check. The text below the fields has
-    the focus at first, because letters are keys there.
-    """
+    """The page with fields for token and model and the checks. The text has the focus first: letters are keys there."""
 
     DEFAULT_CSS = """
     DoctorPage .asked { height: 1; margin: 0 1; }
@@ -68,7 +65,6 @@ class DoctorPage(ConsolePage):
         self._subject: tuple[str, str] | None = None
         """The token and the model of the current or last checks."""
         self._names: tuple[list[str], list[str]] = ([], [])
-        """The names of all tokens and models."""
 
     def compose(self) -> ComposeResult:
         yield Static(content((" Finds the first thing that stops calls from working, and says how to fix it.", "dim")))
@@ -97,11 +93,9 @@ class DoctorPage(ConsolePage):
         self.draw()
 
     def draw(self) -> None:
-        """Draw the checks, with the results so far."""
         self.query_one(TextBlock).show(self.report)
 
     def report(self, width: int) -> Content:
-        """Returns a line for each check, and below a failed one what to do; then the verdict and the command."""
         card = TextCard(width, label=26)
         for number, name in enumerate(self._step_names()):
             label = safe(name, 26 - 2)
@@ -124,7 +118,6 @@ class DoctorPage(ConsolePage):
         return names
 
     def command(self) -> str:
-        """Returns the equivalent command."""
         token, model = self.subject()
         return "tollkeeper " + cli_command("doctor", token=safe(token) or None, model=safe(model) or None)
 
@@ -183,7 +176,6 @@ class DoctorPage(ConsolePage):
 
 
 def _add_result(card: TextCard, label: str, step: Step, session: ConsoleSession) -> None:
-    """Add the result of a finished check, and what to do."""
     mark, tone = MARKS[step.result]
     text = safe(session.advice(step.text), 1_000)
     card.row(label, (f"{mark} ", tone), (text, "dim" if tone == "dim" else ""))

@@ -52,9 +52,7 @@ async def ask_changes(page: AnyPage, form: EntityForm, edit: Send) -> Any:
 
 
 def toggle_verb(edit: Callable[[AnyPage], Send], effect: str = "") -> Verb:
-    """Returns the verb that disables or enables the selected entity, or all marked ones. ``effect``: the end of the
-    message if it was disabled.
-    """
+    """Returns the verb that disables or enables the selected or all marked entities. ``effect`` ends its message."""
 
     @marked.on_selected_or_marked("toggle")
     async def toggle(page: AnyPage, view: Any) -> None:

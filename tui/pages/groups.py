@@ -134,7 +134,6 @@ def _columns() -> Iterator[Column[GroupRow]]:
 
 
 def _order(group: GroupView) -> str:
-    """Returns the order in which its channels are tried."""
     return next(field.show(group.policy) for field in GROUP if field.name == "policy")
 
 
@@ -163,7 +162,6 @@ class GroupForm(EntityForm):
         super().__init__("group", GROUP, GroupFields(name=""), session, group, copy=copy)
 
     def preview(self, values: Values) -> str:
-        """Returns which models its tokens will see."""
         if self.edited is None:
             return no_channel(self.session)
         channels = [channel for channel in self.session.board.channels if channel.name in self.edited.channels]

@@ -147,9 +147,7 @@ def copy_command(page: AnyPage) -> None:
 
 
 def back(page: AnyPage) -> None:
-    """Close the pane, or show all rows again instead of the marked ones, or clear the filter: one of these, in this
-    order. With the cursor in the filter, clear the filter.
-    """
+    """Close the pane, else show all rows instead of marked ones, else clear the filter; from within it, at once."""
     field, pane = page.query_one(FilterInput), page.query_one(Detail)
     if not field.has_focus and pane.display:
         pane.display = page.view.detail = page.table.held = False
@@ -236,7 +234,6 @@ class ListPage(ConsolePage, Generic[R]):
         self.screen.set_focus(self.table)  # at once: the first frame is drawn with it
 
     def renew(self) -> None:
-        """Load the board's rows, keep the cursor on its row, and draw what changed."""
         if new_filter := self._applied_filter != self.view.filter:
             self._applied_filter, self.complaint = self.view.filter, ""
             self.source.pin(None)
@@ -258,14 +255,11 @@ class ListPage(ConsolePage, Generic[R]):
         self.draw_detail()
 
     def fill(self) -> None:
-        """Load the board's rows into the source."""
         if isinstance(self.source, ListRows):
             self.source.set_rows(self.listing.rows())
 
     def narrow(self, text: str) -> None:
-        """Show only the rows that match the filter. Raises BadRequest if it is not valid; then the previous filter
-        stays.
-        """
+        """Show only matching rows. Raises BadRequest for an invalid filter; then the previous one stays."""
         if isinstance(self.source, ListRows):
             matches, listing, columns = row_filter(text), self.listing, self.columns
             self.source.matches = (lambda row: matches(listing.search_text(row, columns))) if text.strip() else None
@@ -281,7 +275,6 @@ class ListPage(ConsolePage, Generic[R]):
         self.table.rearrange()
 
     def draw_lead(self) -> None:
-        """Draw the line above the table."""
         if isinstance(self.source, ListRows):
             self.listing.shown_count = self.source.count if self.source.hidden else None
         if self.complaint:
@@ -294,7 +287,6 @@ class ListPage(ConsolePage, Generic[R]):
         self.query_one(LeadLine).show(lead, whole=bool(self.complaint))
 
     def draw_detail(self) -> None:
-        """Show the row under the cursor in the pane, if the pane is open."""
         pane, row = self.query_one(Detail), self.table.current
         if pane.display:
             key = None if row is None else self.listing.key(row)
@@ -332,7 +324,6 @@ class TrendPage(ListPage[R], Generic[R]):
     """A list page that also fetches the sums of the last 30 days for each row."""
 
     by: ClassVar[str] = ""
-    """The dimension of the sums."""
     hourly: ClassVar[bool] = False
     """Whether the sums are of the last 24 hours instead."""
 
@@ -361,9 +352,7 @@ class TrendPage(ListPage[R], Generic[R]):
 
 
 def _is_due(last_fetch: tuple[int, int, int] | None, now: int, calls: int, failures: int) -> bool:
-    """Returns whether to fetch the sums again: a second after the last fetch if calls have failed, ten seconds after it
-    if other calls have ended.
-    """
+    """Returns whether to fetch again: a second after the last time if calls have failed, ten if others have ended."""
     if last_fetch is None:
         return True
     fetched_ms, *counts = last_fetch

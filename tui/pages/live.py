@@ -62,9 +62,7 @@ class LiveListing(PageListing[CallView]):
         return connect_card.curl(self.session.address, safe(row.model) or "MODEL", api=row.api, stream=row.stream)
 
     def lead(self, width: int) -> Content:
-        """Returns the calls per minute, and the errors and the time to the first token of the newest calls, whatever
-        the filter. The page puts the state of the list in front.
-        """
+        """Returns calls per minute, errors and times, whatever the filter. The page puts its state in front."""
         recent = self.session.board.call_rates
         minute_count = max(6, min(24, width - 60))
         minutes = recent.minutes(self.session.now(), minute_count)
@@ -116,9 +114,7 @@ class LiveListing(PageListing[CallView]):
 
 
 def columns(session: ConsoleSession) -> list[Column[CallView]]:
-    """Returns all columns of the Live page. They sort by the server's keys, because the server also sorts the calls
-    that are not loaded here.
-    """
+    """Returns all columns. They sort by the server's keys, as the server also sorts the calls that are not loaded."""
     shown = (*_first_columns(session), *_count_columns(session), *_name_columns())
     return [
         msgspec.structs.replace(c, sort=SORT_KEYS.get(c.id), largest_on_top=c.id in ("time", "status")) for c in shown
@@ -220,9 +216,7 @@ def end_text(call: CallView) -> str:
 
 
 def _model_text(call: CallView, width: int = LIMIT) -> str:
-    """Returns the model and the fallback that answered it, or the request if it named no model; then how many calls the
-    row stands for, and which retry it is. Names that do not fit in ``width`` cells are cut; numbers are not.
-    """
+    """Returns the model and fallback, or the request, then the number of calls and the retry. Only names are cut."""
     times = f" {glyphs.TIMES}{call.count:,}" if call.count > 1 else ""
     retry = f" retry {call.retry}" if call.retry else ""
     name = safe(call.model or call.request) or "no model"
@@ -232,9 +226,7 @@ def _model_text(call: CallView, width: int = LIMIT) -> str:
 
 
 def _model_and_wait(call: CallView, width: int) -> str:
-    """Returns the model, and what the call waits for if there is space. The column does not grow for it, because a wait
-    is soon over.
-    """
+    """Returns the model, and what the call waits for if there is space: the column does not grow for a short wait."""
     text = _model_text(call, width)
     if not call.waits_for or width - cell_len(text) < 14:  # cells that a wait needs
         return text
@@ -289,7 +281,6 @@ class LivePage(ListPage[CallView]):
 
     @property
     def calls(self) -> LiveSource:
-        """Returns the source, with its exact type."""
         assert isinstance(self.source, LiveSource)  # noqa: S101 - narrows the type
         return self.source
 
@@ -340,18 +331,14 @@ class LivePage(ListPage[CallView]):
         return content((f" {glyphs.STAY} not following", "warn"), f"  {count}{self.search_state()}{self.unseen_text()}")
 
     def unseen_text(self) -> str:
-        """Returns the number of new calls that are out of sight, and the key that hint them; empty if there are
-        none.
-        """
+        """Returns the number of new calls that are out of sight, and the key that shows them."""
         calls = self.calls
         count = count_unseen(calls)
         hint = f"({self.session.key('live.pause')} shows them)" if calls.paused else f"{glyphs.UP} (g)"
         return f" {glyphs.DOT} {count:,} new {hint}" if count else ""
 
     def search_state(self, *, of_all: bool = False) -> str:
-        """Returns how far back a filter or a sort has searched. With ``of_all`` it continues the words ``the first
-        2,000 calls of``, and also says of which calls those are the first.
-        """
+        """Returns how far back a filter or sort has searched; ``of_all`` continues ``the first 2,000 calls of``."""
         search, all_calls = self.calls.search, fmt.count_text(self.session.board.calls.total, "call")
         if self.calls.query is None and not self.view.sort:
             return ""
@@ -371,9 +358,7 @@ class LivePage(ListPage[CallView]):
             self.run_worker(self._load(), group="history", exit_on_error=True)
 
     def _needs_more(self) -> bool:
-        """Returns whether older calls are missing on the screen or a little below it, or in a search for the first
-        ones.
-        """
+        """Returns whether older calls are missing on the screen or a little below it, or in a sorted search."""
         calls = self.calls
         if self.view.sort:
             return not calls.search.done

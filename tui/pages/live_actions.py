@@ -75,10 +75,7 @@ async def cancel(page: AnyPage) -> None:
 
 
 def _running_calls(page: AnyPage) -> list[Running]:
-    """Returns the running calls that are marked, or without marks the selected one.
-
-    Waiting calls come first: if running ones ended before them, the waiting ones would be sent to an upstream.
-    """
+    """Returns the marked running calls, or the selected one; waiting ones first, as they would run when others end."""
     current = page.table.current
     ids = page.table.marks or ({current.id} if isinstance(current, RunningView) else ())
     running = page.session.board.calls.running
@@ -86,7 +83,6 @@ def _running_calls(page: AnyPage) -> list[Running]:
 
 
 def _report_nothing_to_cancel(page: AnyPage) -> None:
-    """Say why no call can be cancelled."""
     if page.table.marks:
         toast(page, "None of them is running.", bad=True)
     elif page.table.current is None:
@@ -96,7 +92,6 @@ def _report_nothing_to_cancel(page: AnyPage) -> None:
 
 
 async def _confirm_cancel(page: AnyPage, calls: Sequence[Running]) -> bool:
-    """Returns whether the owner confirms that these calls are cancelled."""
     consequences = f"{_calls_text(page, calls)}\n\nThe client keeps what has arrived so far. What was used is charged."
     if len(calls) > 1:
         return bool(await page.confirm(f"End {len(calls)} calls?", consequences, f"End {len(calls)} calls"))
@@ -106,7 +101,6 @@ async def _confirm_cancel(page: AnyPage, calls: Sequence[Running]) -> bool:
 
 
 def _calls_text(page: AnyPage, calls: Sequence[Running]) -> str:
-    """Returns a line for each of the first calls: its id, how long it has been running, and its cost so far."""
     now = page.session.now()
     views = [running_view(call, now) for call in calls[:5]]
     lines = [f"{view.id}, {seconds(view.duration_ms)}, {cost(view.cost_nanos)} so far" for view in views]
@@ -169,9 +163,7 @@ async def why(page: AnyPage) -> None:
 
 
 async def jump_to_time(page: AnyPage) -> None:
-    """Ask for a time, and select the newest call before it. A time with seconds, as the list shows them, includes the
-    calls of that second.
-    """
+    """Ask for a time, and select the newest call before it. A time with seconds includes the calls of that second."""
     now = page.session.now()
     plan = line_plan("Jump to a time", "Time", "10m, 14:00, 2026-11-20T14:00", lambda text: parse_past(text, now))
     text = await page.ask(Form(plan))
@@ -183,10 +175,7 @@ async def jump_to_time(page: AnyPage) -> None:
 
 
 async def index_before(page: AnyPage, end: Millis) -> int:
-    """Returns the index of the newest row that began before a moment; the last row if none did.
-
-    The loaded rows are searched first. Older records are ordered by time, so they are found by bisection.
-    """
+    """Returns the index of the newest row before a moment, or the last row. Older records are found by bisection."""
     calls = page.calls
     record_count: int = calls.records if calls.query is None else 0
     loaded_count: int = calls.count - record_count

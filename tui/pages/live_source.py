@@ -42,7 +42,6 @@ class SearchProgress(msgspec.Struct):
     time_ms: int = 0
     """When the last searched record began."""
     done: bool = False
-    """Whether the search has ended."""
     cut: bool = False
     """Whether more records were found than are kept while the list is sorted."""
 
@@ -134,14 +133,12 @@ class LiveSource:
         self.narrow(self.query)  # the first older records in the new order are other ones
 
     def narrow(self, query: Query | None) -> None:
-        """Show only calls that match; None for all calls."""
         self.query, self.names = query, self.session.board.names
         self.widened_query = None if query is None else self.names.widened(query)
         self.search_results, self.search = [], SearchProgress(done=all_loaded(self.calls, query))
         self._version = -1
 
     def pause(self, *, on: bool) -> None:
-        """Freeze the rows, or let them follow the board again."""
         self.paused = on
         if on:
             note_seen(self)
@@ -177,7 +174,6 @@ class LiveSource:
         self._version = -1
 
     def _arrange(self, calls: CallRing) -> list[CallView] | None:
-        """Returns the rows if they are sorted or restricted, otherwise None."""
         if self._allowed_keys is None and self.call_order is None:
             return None
         rows = [*(as_view(calls.by_id[i], self.session.now()) for i in reversed(self._view)), *self.search_results]
@@ -317,17 +313,13 @@ class CallHistory:
         self._missing: OrderedDict[int, None] = OrderedDict()
         """The pages that were needed and are not here, the last one needed last."""
         self._requested: set[int] = set()
-        """The pages that are being fetched."""
 
     @property
     def waiting(self) -> bool:
-        """Returns whether records are missing."""
         return bool(self._missing)
 
     def row(self, number: int) -> CallView | None:
-        """Returns the record with this number. If it is missing, returns None and notes its page for
-        ``next_request``.
-        """
+        """Returns the record with this number; None if it is missing, and ``next_request`` asks for its page."""
         page, offset = divmod(number - 1, self._page_size)
         rows = self._pages.get(page)
         if rows is None or offset >= len(rows):
@@ -338,9 +330,7 @@ class CallHistory:
         return rows[offset]
 
     def next_request(self, count: int) -> HistoryRequest | None:
-        """Returns the request for the page that was needed last; None if none is missing. ``count``: the number of the
-        newest record.
-        """
+        """Returns the request for the page needed last, of records up to ``count``; None if none is missing."""
         if not self._missing:
             return None
         page, _ = self._missing.popitem()

@@ -46,7 +46,6 @@ _ACTIONS_OF: Mapping[str, tuple[str, ...]] = {
     "channels": ("enable", "disable", "add", "move", "limits", "delete"),
     "models": ("free", "delete"),
 }
-"""The actions on the rows of each page."""
 _ACTIONS: Mapping[str, tuple[str, str]] = {
     "enable": ("Enable", ""),
     "disable": ("Disable", ""),
@@ -62,7 +61,6 @@ _HARMLESS = ("enable", "add", "limits", "budgets")
 """Actions that do not end anything and are undone in one step."""
 
 _REMOVE_PRICE = ("Remove", "the price")
-"""The same for deleting on the page of models."""
 
 
 async def bulk(page: AnyPage) -> None:
@@ -122,7 +120,6 @@ async def resume(page: AnyPage) -> bool:
 
 
 async def _run(page: AnyPage, action: str, views: Sequence[Any]) -> None:
-    """Run an action on these rows, after one confirmation."""
     change = await _plan(page, action, views)
     if change is None:
         return
@@ -215,18 +212,14 @@ async def _plan_budget(page: AnyPage, views: Sequence[Any]) -> BulkChange | None
 
 
 def limits_of(text: str, names: Sequence[str], before: Limits) -> Limits:
-    """Returns limits after the changes in a text, such as ``rpm=60 tpm=none``: ``none`` removes a limit, and ``none``
-    alone removes all. Raises BadRequest.
-    """
+    """Returns limits after changes such as ``rpm=60 tpm=none``; ``none`` alone removes all. Raises BadRequest."""
     if text.strip().lower() in _NONE_WORDS:
         return Limits()
     return msgspec.structs.replace(before, **RateLimits(names).changes(text))
 
 
 def budgets_of(text: str, before: Sequence[Any], now: Millis) -> list[dict[str, Any]]:
-    """Returns budgets, as they are sent, after the changes in a text, such as ``day=5 month=none``: ``none`` removes a
-    budget, and ``none`` alone removes all. Raises BadRequest.
-    """
+    """Returns budgets, as sent, after changes such as ``day=5 month=none`` or ``none``. Raises BadRequest."""
     (option,) = _BUDGET.kind.options(_BUDGET)
     pairs = [option.read(text, now)] if option.read else []
     after: list[dict[str, Any]] = json_value(_BUDGET.kind.change(_BUDGET, {option.name: pairs}, tuple(before)))
@@ -257,7 +250,6 @@ def _list_names(views: Sequence[Any]) -> str:
 
 
 def _consequences(page: AnyPage, action: str, views: Sequence[Any]) -> str:
-    """Returns what will stop working."""
     if action == "enable":
         return ""
     if page.id == "tokens":

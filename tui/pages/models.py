@@ -159,9 +159,7 @@ def _channel_field(channels: Sequence[str]) -> Iterator[FormField]:
 
 
 def _optional_rate(field: FormField) -> FormField:
-    """Returns the field; those of input and output with an empty text allowed, because the price may be another
-    model's.
-    """
+    """Returns the field. Input and output may be empty, because the price may be another model's."""
     return msgspec.structs.replace(field, parse=optional(field.parse)) if field.id in ("input", "output") else field
 
 
@@ -192,18 +190,14 @@ async def delete(page: AnyPage, model: ModelView) -> None:
 
 
 def _removable(prices: Sequence[PriceView], *, inherits: bool) -> list[str]:
-    """Returns the channels for which prices of a model can be removed; an empty text stands for all channels without a
-    price of their own. ``inherits``: whether the model has a price, if only that of another model.
-    """
+    """Returns the channels with a removable price; an empty text: a general one, or with ``inherits`` another's."""
     channels = [price.channel for price in prices if _is_for_channel(price)]
     has_general_price = len(prices) > len(channels) or (inherits and not channels)
     return ["", *channels] if has_general_price else channels
 
 
 def _is_for_channel(price: PriceView) -> bool:
-    """Returns whether the owner set it for one channel. Imported prices of channels are removed with the
-    model's price.
-    """
+    """Returns whether the owner set it for one channel. Imported ones are removed with the model's price."""
     return bool(price.channel) and is_set_by_owner(price.source)
 
 

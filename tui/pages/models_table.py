@@ -25,7 +25,6 @@ LIST_PRICE = "genai-prices"
 """The start of the source of prices from the built-in list."""
 
 Rate = Callable[[PriceView], int | None]
-"""Returns one of the rates of a price."""
 
 
 class ModelRow(msgspec.Struct, frozen=True):
@@ -128,9 +127,7 @@ class ModelsListing(PageListing[ModelRow]):
         return safe(f"{m.name} {' '.join(m.channels)} {' '.join(m.groups)} {price}")
 
     def _state(self, channel: ChannelView | None, model: str) -> str:
-        """Returns the state of a channel for this model: ``cooling`` also if the upstream lately did not have the
-        model.
-        """
+        """Returns a channel's state: ``cooling`` also if its upstream lately did not have the model."""
         if channel is None:
             return "off"
         missing = channel.missing_models.get(model, 0) > self.session.now()
@@ -144,7 +141,6 @@ class ModelsListing(PageListing[ModelRow]):
         return ModelRow(model, states, month, tokens, calls, places)
 
     def _add_examples(self, card: TextCard, model: ModelView, price: PriceView) -> None:
-        """Add what a call costs in the groups that have the model."""
         groups = [group for group in reversed(self.session.board.groups) if group.name in model.groups]
         factors = {group.multiplier: group.name for group in groups} or {MILLION: ""}
         parts = [
@@ -275,7 +271,6 @@ def _tiers(price: PriceView) -> str:
 
 
 def _serving_channel(row: ModelRow) -> str:
-    """Returns the channel tried first, with a mark if it is unavailable."""
     if row.view.stands_for:
         return f"as {safe(row.view.stands_for)}"
     marks = {"ok": "", "off": f" {glyphs.OFF}", "attention": f" {glyphs.FAILED}"}

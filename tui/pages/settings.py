@@ -104,9 +104,7 @@ async def _save(page: AnyPage, field: Field, value: Any) -> None:
 
 
 async def _confirm_days(page: AnyPage, body: Mapping[str, Any]) -> bool:
-    """Ask for confirmation if the change deletes records because they are kept for fewer days. Returns False if it was
-    refused.
-    """
+    """Ask for confirmation if the change deletes records. Returns False if it was refused."""
     if "keep_days" not in body:
         return True
     expiring: ExpiringRecords = await page.session.client.expiring_records(body["keep_days"])

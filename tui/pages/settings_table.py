@@ -200,7 +200,6 @@ class SettingsListing(PageListing[SettingRow]):
     def __init__(self, session: ConsoleSession) -> None:
         super().__init__(session)
         self.settings: Settings | None = None
-        """The settings as last fetched."""
         self.app: Any = None
         """The console, once the page is mounted."""
 
@@ -257,9 +256,7 @@ def _value_tone(row: SettingRow) -> str:
 
 
 def setting_names(session: ConsoleSession) -> Iterator[tuple[str, str, str, str]]:
-    """Yields the name, label and meaning of every setting, for the palette, and the verb that changes it; the verb is
-    empty if the setting cannot be changed here.
-    """
+    """Yields the name, label, meaning of every setting, and the verb that changes it, for the palette."""
     yield from ((field.name, field.label, field.help, "edit") for field in SETTINGS)
     yield from ((choice.name, choice.label, choice.meaning, "edit") for choice in CONSOLE)
     yield "file", "Keys and themes", "your own keys and themes, in a file", ""

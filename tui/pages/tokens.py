@@ -45,7 +45,6 @@ class TokenRow(msgspec.Struct, frozen=True):
 
     view: TokenView
     today: Nanos
-    """The cost since midnight."""
     last_used: str
     expires: str
 
@@ -133,7 +132,6 @@ class TokenListing(PageListing[TokenRow]):
         return TokenRow(token, today.cost_nanos if today else Nanos(0), last_used, expires)
 
     def _add_sums(self, card: TextCard, row: TokenRow, width: int) -> None:
-        """Add the cost and the calls of the last 30 days, and the totals."""
         costs = self.trends.values(row.view.id, lambda day: day.cost_nanos)
         total = self.trends.totals.get(row.view.id)
         calls, refused = (total.calls - total.refused, total.refused) if total else (0, 0)
@@ -236,9 +234,7 @@ def visible_models(session: ConsoleSession, values: Mapping[str, Any]) -> str:
 
 
 def _is_empty_alias(session: ConsoleSession, group: GroupView, name: str, allowed: Sequence[str]) -> bool:
-    """Returns whether no channel of the group has a model of this name, and the token may use none that answers
-    for it.
-    """
+    """Returns whether no channel of the group has a model of this name, and the token may use none instead."""
     channels = [channel for channel in session.board.channels if channel.enabled and group.name in channel.groups]
     if any(model.name == name for channel in channels for model in channel.models):
         return False
@@ -246,9 +242,7 @@ def _is_empty_alias(session: ConsoleSession, group: GroupView, name: str, allowe
 
 
 def _missing_fallbacks(group: GroupView | None, allowed: Sequence[str]) -> str:
-    """Returns a clause about the fallbacks of allowed models that the token's patterns leave out; empty if there are
-    none.
-    """
+    """Returns a clause about fallbacks of allowed models that the token's patterns leave out."""
     rules = group.fallbacks if group is not None else ()
     rules_in_use = [rule for rule in rules if any(matches(name, (rule.model,)) for name in allowed)]
     missing = dict.fromkeys(name for rule in rules_in_use for name in rule.to if name not in allowed)
@@ -293,13 +287,11 @@ async def _create(page: AnyPage, template: TokenView | None) -> None:
 
 
 async def _show_key(page: AnyPage, issued: NewToken) -> None:
-    """Show a new key, this once, on the card that shows how to use it."""
     select_row(page, issued.token.id)
     await page.ask(Connect(page.session, issued.token, key=issued.key))
 
 
 def _usage_warning(page: AnyPage, token: TokenView) -> str:
-    """Returns a sentence that warns how much the token is used."""
     if token.last_used_ms is None:
         return "It has never been used."
     age = fmt.ago(page.session.now(), token.last_used_ms)

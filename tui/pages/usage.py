@@ -47,7 +47,6 @@ PERIODS: Mapping[str, tuple[str, int]] = {
 """The step and the number of steps of each period."""
 
 OPTIONS: Mapping[str, Sequence[str]] = {"period": list(PERIODS), "value": list(MEASURES), "by": DIMENSIONS}
-"""The options of each choice of the page."""
 
 
 def next_option(choice: str, step: int = 1) -> Verb:
@@ -127,12 +126,9 @@ class UsagePage(ConsolePage):
         self.layout_of_text: Layout | None = None
         """The places in the text, for the mouse; None while there is no chart."""
         self._sums: UsageSums | None = None
-        """What was fetched last."""
         self._drawn_state: tuple[object, ...] = ()
-        """The state from which the text was drawn."""
         self._last_fetch: SumsFetch | None = None
         self._fetch_ms = 0
-        """How long the last fetch took."""
         self._fetch_error = ""
         """Why the last fetch failed; empty if it did not."""
         self._typing: Timer | None = None
@@ -153,7 +149,6 @@ class UsagePage(ConsolePage):
         return chosen if chosen in OPTIONS[name] else OPTIONS[name][0]
 
     def refetch(self) -> None:
-        """Fetch again now."""
         if self._typing is not None:
             self._typing.stop()
         self._typing = self._last_fetch = None
@@ -178,7 +173,6 @@ class UsagePage(ConsolePage):
             self.query_one(UsageBlock).show(self.draw)
 
     def lead(self) -> Content:
-        """Returns the line above the chart: the choices and the sums, or an error."""
         if error := self.complaint or self._fetch_error:
             return content((f" {safe(error, 600)}", "bad"))
         parts: list[Part | str] = []
@@ -198,7 +192,6 @@ class UsagePage(ConsolePage):
         return content(*parts)
 
     def draw(self, width: int) -> Content:
-        """Returns the whole page, at this width."""
         self.layout_of_text = None
         sums = self._sums
         if sums is None:
@@ -263,9 +256,7 @@ class UsagePage(ConsolePage):
         return side_by_side(heat_map(sums.hours, plan, map_width), budget, map_width + 3)
 
     def _fetch_if_due(self) -> None:
-        """Fetch the sums in the background: at once for another choice or filter, otherwise after a pause if calls have
-        ended.
-        """
+        """Fetch the sums: at once for another choice or filter, otherwise after a pause if calls have ended."""
         if self.session.link != "attached" or self.complaint or self._typing is not None:
             return
         board = self.session.board
@@ -301,7 +292,6 @@ class UsagePage(ConsolePage):
         self.renew()
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Search for the text a moment after the last letter."""
         if self.view.filter == event.value:
             return
         self.view.filter = event.value
@@ -315,16 +305,13 @@ class UsagePage(ConsolePage):
         self.refetch()
 
     async def on_click(self, event: events.Click) -> None:
-        """Select the bar or series that was clicked, or open its calls if it was selected. A title of the table chooses
-        its measure.
-        """
+        """Select the bar, series or measure that was clicked, or open the calls of what was selected."""
         offset = event.get_content_offset(self.query_one("UsageBlock Static", Static))
         if offset is not None and self.layout_of_text is not None:
             await click(self, self.layout_of_text, offset.x, offset.y)
 
 
 def _no_calls_text(session: ConsoleSession, *, filtered: bool) -> Content:
-    """Returns the text shown instead of the chart if there are no calls."""
     match, hint = "", f"2, {session.key('tokens.connect')} shows how to connect a client"
     if filtered:
         match, hint = " that fit the filter", f"{session.key('usage.all')} shows those of all calls"
@@ -368,9 +355,7 @@ def _complaint(text: str, session: ConsoleSession) -> str:
 
 
 def chart_height(height: int, rows: int) -> int:
-    """Returns the number of lines of the bars: those that the series leave free, on tall screens also without the
-    panels.
-    """
+    """Returns the lines of the bars: those that the series leave free, on tall screens also without the panels."""
     free = height - rows - 6
     for min_height, panels in ((44, 18), (34, 11)):
         if height >= min_height:
@@ -379,7 +364,6 @@ def chart_height(height: int, rows: int) -> int:
 
 
 def _title(plan: ChartPlan, bars: Bars, *, incomplete: bool) -> Content:
-    """Returns the title: the measure, the time of a bar, and the meaning of the marks that are on the axis."""
     step = "hour" if bars.hourly else "day"
     per = f"per {bars.chunk} {step}s" if bars.chunk > 1 else f"per {step}"
     calls = bars.rows[None]

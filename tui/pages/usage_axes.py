@@ -21,9 +21,7 @@ def with_value_axis(plan: ChartPlan, rows: Sequence[Sequence[Part]], ticks: char
 
 
 def tick_text(measure: Measure, ticks: charts.Ticks, number: int) -> str:
-    """Returns the text of a tick, counted from the top, which fits beside the axis. All ticks of a scale have the same
-    number of decimals.
-    """
+    """Returns the text of a tick, counted from the top. All ticks of a scale have the same number of decimals."""
     amount = ticks.step * (ticks.count - number)
     if measure.name == "cost":
         step = ticks.step / 10**9
@@ -39,9 +37,7 @@ def tick_text(measure: Measure, ticks: charts.Ticks, number: int) -> str:
 
 
 def time_axis(plan: ChartPlan, bars: Bars, chosen: int | None) -> Iterator[Content]:
-    """Yields two rows: the axis of the time with its marks, and the dates or hours below it. ``chosen`` is the number
-    of the selected bar.
-    """
+    """Yields the axis of the time with its marks, and below it the dates or hours. ``chosen``: the selected bar."""
     labels = dict(_time_labels(bars))
     parts: list[Part] = [(f"{cell('0', AXIS, right=True)} {glyphs.AXIS[2]}", "dim")]
     for number, span in enumerate(bars.spans):

@@ -104,12 +104,10 @@ class ChartPlan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def others(self) -> list[SumRow]:
-        """Returns all other series."""
         named = {row.key for row in self.named}
         return [row for row in self.trends.totals.values() if row.key not in named]
 
     def fill(self, series: int) -> str:
-        """Returns the character with which a series is drawn."""
         return glyphs.FILLS[series] if self.patterns else glyphs.FILLS[0]
 
 
@@ -122,9 +120,7 @@ class Bars(msgspec.Struct, frozen=True):
     """The bars of a chart: the time and the place of each, and its sums."""
 
     starts: Sequence[Millis]
-    """The start of the time of each bar."""
     ends: Sequence[Millis]
-    """The end of the time of each bar."""
     chunk: int
     """The number of hours or days of each bar; the oldest one may have fewer."""
     spans: Sequence[charts.BarSpan]
@@ -133,7 +129,6 @@ class Bars(msgspec.Struct, frozen=True):
 
     @property
     def hourly(self) -> bool:
-        """Returns whether the bars are hours."""
         return bool(self.starts) and self.ends[0] - self.starts[0] <= HOUR_MS * self.chunk
 
     def at(self, x: int) -> int | None:
@@ -142,9 +137,7 @@ class Bars(msgspec.Struct, frozen=True):
 
 
 def bars_of(plan: ChartPlan, width: int) -> Bars:
-    """Returns as many bars as fit. If there are more hours or days than cells, several share a bar; the oldest bar may
-    have fewer than the others.
-    """
+    """Returns as many bars as fit. If several hours or days share a bar, the oldest bar may have fewer."""
     starts = plan.trends.starts
     chart_width = max(1, width - AXIS - EDGE - (END if plan.measure.lines else 0))
     chunk = max(1, math.ceil(len(starts) / chart_width))
@@ -174,9 +167,7 @@ def _rows_by_bar(firsts: Sequence[Millis], sources: Sequence[Mapping[Millis, Sum
 
 
 def sum_rows(rows: Sequence[SumRow], *, slowest: bool = False) -> SumRow:
-    """Returns the sum of rows. Percentiles cannot be added, so the sum has none; with ``slowest``, it has the highest
-    ones of its hours or days.
-    """
+    """Returns the sum of rows. Percentiles cannot be added: it has none, or with ``slowest`` the highest ones."""
     if len(rows) == 1:
         return rows[0]
     counts = ("calls", "errors", "refused", "aborts", "lost", "input_tokens", "cached_tokens", "output_tokens")

@@ -19,10 +19,7 @@ LINE_TONES = ("chart1", "chart2", "chart3")
 
 
 def chart(plan: ChartPlan, bars: Bars, height: int, chosen: int | None, series: str | None) -> list[Content]:
-    """Returns the bars or lines with their axes: at most ``height`` rows, and two rows below.
-
-    ``chosen``: the number of the selected bar; ``series``: the key of the selected series, None for all together.
-    """
+    """Returns the chart with its axes, at most ``height`` rows and two below. ``chosen``: a bar; ``series``: a key."""
     if plan.measure.lines:
         lines = _line_values(plan, bars, series)
         highest = max((value for line in lines for value in line if value is not None), default=0.0)
@@ -49,7 +46,6 @@ def _columns(plan: ChartPlan, bars: Bars) -> list[list[float]]:
 def _bar_rows(
     plan: ChartPlan, bars: Bars, columns: Sequence[Sequence[float]], ticks: charts.Ticks
 ) -> Iterator[list[Part]]:
-    """Yields the rows of stacked bars, from the top."""
     stacks = charts.stack_bars(columns, ticks.height, ticks.top, patterns=plan.patterns)
     for number, row in enumerate(stacks):
         blank, blank_tone = _background(plan, ticks, number)
@@ -73,9 +69,7 @@ def _bar_tone(chart_cell: charts.ChartCell) -> str:
 
 
 def _zero_marks(plan: ChartPlan, bars: Bars, bar: int) -> list[Part]:
-    """Returns the marks of a bar whose values are zero: a low block if it has calls, a dot if it has none. Empty if
-    nothing is known about it.
-    """
+    """Returns the marks of a bar of zeros: a low block with calls, a dot without, nothing if that is not known."""
     span = bars.spans[bar]
     if bar in bars.rows[None]:
         return [(glyphs.BLOCKS[1] * span.bar, "dim"), (" " * (span.whole - span.bar), "")]
@@ -101,7 +95,6 @@ def _line_values(plan: ChartPlan, bars: Bars, series: str | None) -> list[list[f
 def _line_rows(
     plan: ChartPlan, lines: Sequence[Sequence[float | None]], width: int, ticks: charts.Ticks
 ) -> Iterator[list[Part]]:
-    """Yields the rows of the lines, from the top, with the names of the lines at the right."""
     rows = charts.lines(lines, width, ticks.height, ticks.top, patterns=plan.patterns)
     names = _line_names(plan, lines, ticks)
     for number, row in enumerate(rows):
@@ -114,9 +107,7 @@ def _line_rows(
 
 
 def _line_names(plan: ChartPlan, lines: Sequence[Sequence[float | None]], ticks: charts.Ticks) -> dict[int, list[Part]]:
-    """Returns the names of the lines, each after a sign in the line's colour, by the row in which they are drawn,
-    counted from the top. It is the free row nearest to the line's end. A line without values has no name.
-    """
+    """Returns the names of the lines, each after a sign in its colour, by the free row nearest to the line's end."""
     names: list[tuple[float, list[Part]]] = []
     signs = glyphs.LINES if plan.patterns else 3 * glyphs.LINES[0]
     for number, (name, line) in enumerate(zip(plan.measure.lines, lines, strict=True)):

@@ -86,9 +86,7 @@ async def open_calls(page: AnyPage) -> None:
 
 
 async def _unambiguous_words(page: AnyPage, layout: Layout, words: str, number: int, by: str) -> str:
-    """Returns the filter words, with the id of a token or channel instead of its name if another one had the
-    same name.
-    """
+    """Returns the filter words, with an id instead of a name that another token or channel had, too."""
     row = next((other for other in layout.rows if other.key == page.series), None)
     if row is None or row.key is None or not is_id(WORDS[by], row.key):
         return words
@@ -103,9 +101,7 @@ async def _unambiguous_words(page: AnyPage, layout: Layout, words: str, number: 
 def filter_words(
     layout: Layout, number: int, series: str | None, by: str, more: str = "", query: Query = NO_QUERY
 ) -> str:
-    """Returns the filter words of the Live page for the calls of a bar and a series. ``more``: words of the measure;
-    ``query``: the filter of this page, which may shorten the time span.
-    """
+    """Returns the filter words for a bar and a series, and ``more`` of the measure; ``query`` may shorten the span."""
     start = fmt.local_time(layout.bars.starts[number])
     end = fmt.local_time(layout.bars.ends[number])
     if layout.bars.hourly:

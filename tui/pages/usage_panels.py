@@ -42,9 +42,7 @@ def _hour_width(width: int) -> int:
 
 
 def heat_map(hours: Trends, plan: ChartPlan, width: int) -> list[Content]:
-    """Returns the hours of the local day by weekday, the last four weeks added up; ``hours`` has the sums of
-    each hour.
-    """
+    """Returns the hours of the local day by weekday, the last four weeks added up."""
     value = plan.measure
     by_hour, known_hours = _by_weekday(hours, plan.first_ms)
     numbers = {slot: value.number(sum_rows(rows)) for slot, rows in by_hour.items()}
@@ -102,9 +100,7 @@ def _by_weekday(
 
 
 def _heat_cell(number: float | None, known: bool, highest: float, width: int, plan: ChartPlan) -> Part:  # noqa: FBT001 - a cell's fact
-    """Returns a cell of the heat map, ``width`` cells wide. Shades follow the square root of the number, so that one
-    extreme hour does not make all others look the same.
-    """
+    """Returns a cell of the heat map. Shades follow the square root, so that one extreme does not level all others."""
     if number is None:
         return (glyphs.NOTHING if known else " ").center(width), "dim"
     shades = glyphs.SHADES
@@ -138,7 +134,6 @@ class BudgetSource(msgspec.Struct, frozen=True):
 
     @property
     def label(self) -> str:
-        """Returns ``account``, ``token laptop``."""
         return self.kind if self.kind == "account" else f"{self.kind} {self.name}"
 
 
@@ -171,12 +166,10 @@ class BudgetCourse(msgspec.Struct, frozen=True):
 
     @property
     def value(self) -> Measure:
-        """Returns the measure that the budget counts."""
         return MEASURES["cost" if self.source.budget.nanos is not None else "tokens"]
 
     @property
     def limit(self) -> int:
-        """Returns the limit in nano-dollars or tokens."""
         budget = self.source.budget
         return budget.nanos if budget.nanos is not None else budget.tokens or 0
 
@@ -198,9 +191,7 @@ class BudgetCourse(msgspec.Struct, frozen=True):
         return max(0.0, used)
 
     def updated(self, sources: Sequence[BudgetSource], fetched: Millis, now: Millis) -> "BudgetCourse":
-        """Returns the course with the current amounts of its budget, from ``sources``. What was used after the fetch is
-        added as one piece.
-        """
+        """Returns the course with the current amounts of its budget. What was used since is added as one piece."""
         source = next((other for other in sources if other.same_budget(self.source)), self.source)
         window = budget_window(source, now)
         if window.start > self.window.start and source.budget.window is not Window.EVER:
@@ -216,9 +207,7 @@ class BudgetCourse(msgspec.Struct, frozen=True):
 
 
 def budget_chart(course: BudgetCourse, now: Millis, size: tuple[int, int], more: Sequence[Part] = ()) -> list[Content]:
-    """Returns the amount used so far as an area, the limit as a line, and the expected amount at this pace. ``more``:
-    the end of the last line.
-    """
+    """Returns the used amount as an area, the limit as a line, and the expected amount. ``more`` ends it."""
     width, height = size
     columns = max(8, width - AXIS - EDGE)
     length = course.window.end - course.window.start
@@ -244,7 +233,6 @@ def budget_chart(course: BudgetCourse, now: Millis, size: tuple[int, int], more:
 
 
 def _budget_title(course: BudgetCourse, now: Millis, width: int) -> Content:
-    """Returns the owner of the budget, its window, its amounts and its forecast."""
     budget = course.source.budget
     title = f" {safe(course.source.label, 32)}, {budget.window.info.current}: {amounts(budget)}"
     outlook = cut(forecast(budget, now, course.source.since), max(0, width - len(title) - 3))
@@ -252,7 +240,6 @@ def _budget_title(course: BudgetCourse, now: Millis, width: int) -> Content:
 
 
 def _budget_legend(has_forecast: bool) -> Iterator[Part]:  # noqa: FBT001 - the only fact
-    """Yields the meanings of the area and the lines."""
     yield from ((glyphs.SQUARE, "chart1"), (" used   ", "dim"), (glyphs.LIMIT * 2, "bad"), (" limit   ", "dim"))
     if has_forecast:
         yield from ((glyphs.AHEAD * 2, "warn"), (" at this pace   ", "dim"))

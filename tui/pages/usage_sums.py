@@ -42,9 +42,7 @@ class UsageSums(msgspec.Struct, frozen=True):
 async def fetch_sums(
     client: ControlClient, now: Millis, *, by: str, steps: tuple[str, int], budget: BudgetSource | None, words: str
 ) -> UsageSums:
-    """Returns the sums of the calls that match the words, and the course of a budget, which counts all calls. Raises
-    GatewayError.
-    """
+    """Returns the sums of matching calls, and the course of a budget, which counts all calls. Raises GatewayError."""
     step, count = steps
     starts = hours(count, now) if step == "hour" else days(count, now)
     since, filter_words = starts[0], words or None
@@ -66,7 +64,6 @@ async def fetch_sums(
 
 
 async def _course(client: ControlClient, source: BudgetSource | None, now: Millis) -> BudgetCourse | None:
-    """Returns the use of a budget in its window, step by step."""
     if source is None:
         return None
     window = budget_window(source, now)

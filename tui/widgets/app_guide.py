@@ -43,9 +43,7 @@ class AppGuide:
         self._part = 0
 
     async def read_models(self) -> None:
-        """Fetch the models that the token sees and the calls that it has made. Some programs need both for
-        their texts.
-        """
+        """Fetch the models and the calls of the token, which some programs need for their texts."""
         with suppress(GatewayError):  # the texts are also valid for the chosen model alone
             client = self._session.client
             self._models = await client.models(self._token.id)
@@ -53,7 +51,6 @@ class AppGuide:
 
     @property
     def app_name(self) -> str:
-        """Returns the name of the chosen program."""
         return APP_NAMES[self._app]
 
     @property
@@ -65,7 +62,6 @@ class AppGuide:
 
     @property
     def model_text(self) -> str:
-        """Returns the model as the texts name it."""
         return safe(self.model, 200) or "MODEL"
 
     def text(self) -> str:
@@ -77,11 +73,9 @@ class AppGuide:
         return text if self._key_shown or not self._key else text.replace(self._key, mask(self._key))
 
     def toggle_key(self) -> None:
-        """Show the key in the texts, or mask it again."""
         self._key_shown = not self._key_shown
 
     def next_part(self) -> None:
-        """Go to the next part of the program's texts."""
         self._part = (self._part + 1) % len(self._parts())
 
     def step_app(self, by: int) -> None:
@@ -90,7 +84,6 @@ class AppGuide:
             self._app, self._part = (self._app + by) % len(APP_NAMES), 0
 
     def names(self) -> Content:
-        """Returns the names of all programs."""
         names = [Content.styled(name, "reverse bold" if name == self.app_name else "dim") for name in APP_NAMES]
         return Content("  ").join(names)
 

@@ -58,7 +58,6 @@ class Picker(Widget, can_focus=True):
         return content(*fit_groups(self.size.width, [(value, "bold")], *hints))
 
     def action_turn(self, by: int) -> None:
-        """Select the next or previous option, wrapping around."""
         self._typed = ""
         at = self.options.index(self.value)
         self._pick(self.options[(at + by) % len(self.options)])
@@ -71,9 +70,7 @@ class Picker(Widget, can_focus=True):
         self._typed = ""
 
     def on_key(self, event: events.Key) -> None:
-        """Select the option that begins with the typed letters. A letter that continues no option's name starts a new
-        one; one that starts no name either is handled like any other key.
-        """
+        """Select the option that begins with the typed letters. A key that continues and starts none is left."""
         if not event.is_printable or event.character is None or event.character == " ":
             return
         for typed in (self._typed + event.character, event.character):
@@ -126,12 +123,10 @@ class CheckList(OptionList, inherit_bindings=False):
         super().action_page_up()  # type: ignore[no-untyped-call] # Textual does not say
 
     def action_all(self) -> None:
-        """Check all visible options, or uncheck them if all of them are checked."""
         ids = {id_ for id_, _ in self.shown}
         self._set_checked(self.checked - ids if self.checked >= ids else self.checked | ids)
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        """Toggle an option, after space or a click."""
         self._set_checked(self.checked ^ {self.shown[event.option_index][0]})
 
     def _set_checked(self, checked: set[str]) -> None:
@@ -167,10 +162,7 @@ class MultiSelect(DialogScreen[Any]):
         original: Collection[str] | None = None,
         back: bool = False,
     ) -> None:
-        """``options``: ids and texts; ``checked``: the ids that are checked when it opens; ``original``: those that
-        were checked before any change, if the dialog is opened again with changes; ``back``: whether there is a
-        previous step.
-        """
+        """``original``: the ids checked before any change, if it opens again; ``back``: there is a previous step."""
         super().__init__()
         self._title = title
         self._about = about
@@ -205,7 +197,6 @@ class MultiSelect(DialogScreen[Any]):
         self.query_one(FilterInput).open()
 
     def action_leave(self) -> None:
-        """Leave the search first, then the dialog."""
         if self.query_one(FilterInput).close():
             self.query_one(CheckList).focus()
         elif self.query_one(CheckList).checked == self._original:
@@ -229,9 +220,7 @@ class MultiSelect(DialogScreen[Any]):
 
 
 class ChooseColumns(DialogScreen[list[str] | None]):
-    """A dialog with the columns of a table. Its result is the ids of the columns to show, an empty list for as many as
-    fit, or None if it was cancelled.
-    """
+    """A dialog of columns. Its result is the ids to show, empty for as many as fit, or None if it was cancelled."""
 
     BINDINGS = [  # noqa: RUF012 - Textual reads it and never changes it
         Binding("escape,q", "leave(False)", "Cancel"),
@@ -262,9 +251,7 @@ class ChooseColumns(DialogScreen[list[str] | None]):
 
 
 class ChooseOne(DialogScreen[str | None]):
-    """A dialog with options. Its result is the id of the chosen one, or None if it was cancelled. ``preview`` is called
-    with the id of each option that the cursor reaches.
-    """
+    """A dialog with options. Its result is the chosen id or None. ``preview`` gets each id under the cursor."""
 
     BINDINGS = [  # noqa: RUF012 - Textual reads it and never changes it
         Binding("escape,q", "dismiss", "Cancel"),
@@ -286,7 +273,6 @@ class ChooseOne(DialogScreen[str | None]):
         self._preview = preview
         self._chosen = chosen
         self._typed = ""
-        """The start of the name that is being typed."""
 
     def compose(self) -> ComposeResult:
         rows = self._rows()
@@ -309,9 +295,7 @@ class ChooseOne(DialogScreen[str | None]):
         return rows
 
     def on_key(self, event: events.Key) -> None:
-        """Move to the option that begins with the typed letters. A letter that continues no option's name starts a new
-        search, from the option after the cursor.
-        """
+        """Move to the option that begins with the typed letters; one that continues none searches from the cursor."""
         if not event.is_printable or event.character is None:
             self._typed = ""
             return
@@ -336,5 +320,4 @@ class ChooseOne(DialogScreen[str | None]):
             self._preview(self._options[event.option_index][0])
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        """Choose an option, after enter or a click."""
         self.dismiss(self._options[event.option_index][0])

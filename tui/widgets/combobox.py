@@ -39,9 +39,7 @@ class Suggestion(msgspec.Struct, frozen=True):
 
 
 def matching_suggestions(suggestions: Sequence[Suggestion], typed: str) -> list[Suggestion]:
-    """Returns the suggestions with all typed words: first those that begin with the typed text, then those that contain
-    it.
-    """
+    """Returns the suggestions with all typed words, those that begin with or contain the text first."""
     matches = row_filter(typed)
     typed = typed.strip().casefold()
 
@@ -67,7 +65,6 @@ class ChoiceList(OptionList, can_focus=False):
     """
 
     def show(self, suggestions: Sequence[Suggestion], *, first: bool) -> None:
-        """List these suggestions; ``first``: highlight the first one."""
         self.clear_options()
         self.add_options([Option(self._prompt(suggestion)) for suggestion in suggestions[:MAX_LISTED]])
         if more := len(suggestions[MAX_LISTED:]):
@@ -146,7 +143,6 @@ class ChoiceInput(HintInput):
         return self.has_focus and bool(self.choices.display)
 
     def close(self) -> None:
-        """Hide the list."""
         if self.choices.display:
             self.choices.display = False
             self.post_message(self.Closed())
@@ -239,7 +235,6 @@ class Combobox(Vertical):
         yield self._line.choices
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        """Take the clicked choice."""
         event.stop()
         self._line.take(event.option_index)
         self._line.focus()

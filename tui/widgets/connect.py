@@ -96,7 +96,6 @@ class Connect(DialogScreen[str]):
         self.draw_text()
 
     def draw_text(self) -> None:
-        """Draw the model, the kinds, and the text of the chosen kind."""
         guide, seen = self._guide, self._token.sees
         guide.shown = KINDS[self._kind] == "Apps"
         model = guide.model
@@ -248,7 +247,6 @@ class TokenTest(Static):
         self.call_after_refresh(self.screen.query_one(".inside").scroll_end, animate=False)
 
     def _note_failure(self, error: GatewayError) -> Content:
-        """Note why the call failed. Returns the text to show."""
         self.failure = safe_lines(self._session.advice(error.message))
         text = f"{glyphs.FAILED} the test call failed: {self.failure}"
         return lines(content((text, "bad")), content(("page 8, Doctor, finds out why", "dim")))
@@ -260,9 +258,7 @@ class TokenTest(Static):
 
 
 async def make_test_call(session: ConsoleSession, token: TokenView, model: str, key: str = "") -> CallView:
-    """Make a test call with the token's key; if it is not known, with a pass that the server issues. Returns the
-    finished call. Raises the GatewayError with which the call ended.
-    """
+    """Make a test call with the key, or a pass from the server. Returns the finished call. Raises GatewayError."""
     client = session.client
     call_id = await public_api(session.address, key or await client.token_pass(token.id)).test_call(model)
     return await client.call(call_id)

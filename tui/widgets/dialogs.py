@@ -39,9 +39,7 @@ SHRINK_LAST = (("fields", 1), ("choices", 1), ("inside", 1), ("preview", 0))
 
 
 class DialogLayout(VerticalLayout):
-    """A vertical layout that keeps titles and buttons on the screen: if it is too low, first the parts that scroll
-    shrink, then blank lines are dropped, then explanations.
-    """
+    """A layout that keeps titles and buttons on low screens: scrolling parts shrink, then blanks, explanations."""
 
     name = "dialog"
 
@@ -71,9 +69,7 @@ class DialogLayout(VerticalLayout):
 def _shrink(
     placed: Sequence[WidgetPlacement], heights: list[int], parts: Sequence[tuple[str, int]], excess: int
 ) -> int:
-    """Take up to ``excess`` lines from the heights of these parts, down to their minimum. Returns the excess that is
-    left.
-    """
+    """Take up to ``excess`` lines from these parts, down to their minimum. Returns the excess that is left."""
     for name, min_height in parts:
         for i, placement in enumerate(placed):
             if placement.widget.has_class(name):
@@ -93,9 +89,7 @@ class Dialog(Vertical):
     DEFAULT_CSS = "Dialog { height: auto; }"
 
     def __init__(self, *, classes: str, needs: int = 0) -> None:
-        """``needs``: the width of its longest line that is not wrapped. The dialog is made that wide if the
-        screen is.
-        """
+        """``needs``: the width of its longest line that is not wrapped, which it gets if the screen is wide enough."""
         super().__init__(classes=classes)
         self._dialog_layout = DialogLayout()
         width = needs + 6  # with the frame and the space at both sides
@@ -135,9 +129,7 @@ class Confirm(DialogScreen[bool]):
     def __init__(
         self, question: str, consequences: str, verb: str, *, keep: str = "Cancel", harmless: bool = False
     ) -> None:
-        """``consequences``: what will stop working; ``verb`` and ``keep``: the labels of the buttons; ``harmless``:
-        whether nothing stops working, so that the verb has the focus.
-        """
+        """``verb``, ``keep``: the labels of buttons; ``harmless``: nothing stops working, so the verb has the focus."""
         super().__init__()
         self._harmless = harmless
         self._question = question
@@ -167,9 +159,7 @@ class Confirm(DialogScreen[bool]):
 
 
 class Busy(DialogScreen[Any]):
-    """A dialog that is open while work runs. Its result is the work's result, the GatewayError that the work raised, or
-    None if the dialog was closed first.
-    """
+    """A dialog while work runs. Its result is the work's, its GatewayError, or None if it was closed first."""
 
     BINDINGS = [Binding("escape,q", "leave", "Leave")]  # noqa: RUF012 - Textual reads it and never changes it
 
@@ -191,7 +181,6 @@ class Busy(DialogScreen[Any]):
         self.run_worker(self._do(), exit_on_error=True)
 
     def draw(self) -> None:
-        """Show the elapsed time."""
         passed = (self._now() - self._began) / 1000
         self.query_one(".passed", Static).update(content((f"{passed:.1f} s", "live"), ("   esc closes this", "dim")))
 
@@ -213,11 +202,8 @@ class ChangeText(str):
 
 
 def toast(node: DOMNode, text: str, *, bad: bool = False, change: bool = False) -> None:
-    """Show a message for some seconds. The text may contain anything; commands in it become keys. If the same message
-    is still shown, its time starts again.
-
-    ``bad``: it is an error; ``change``: it is about a change of the configuration, and replaces the message about the
-    previous change, because undo is for the last one only.
+    """Show a message, in which commands become keys. The same one is shown once. ``bad``: an error; ``change``: it
+    replaces the message about the previous change, because undo is for the last one only.
     """
     max_lines = max(2, min(8, node.app.size.height // 4))  # on a low screen the page keeps most lines
     text = safe_lines(key_advice.advice_in(node, text), lines=max_lines)
@@ -249,5 +235,4 @@ def _remove_toast(app: App[Any], message: Notification) -> None:
 
 
 def _lines(app: App[Any], message: Notification) -> int:
-    """Returns the number of lines that a message takes on the screen."""
     return len(Content(message.message).wrap(max(1, app.size.width - 3)))

@@ -72,7 +72,6 @@ class FormField(msgspec.Struct, frozen=True, kw_only=True):
     hint: str = ""
     """The placeholder: an example."""
     note: str = ""
-    """A sentence below it."""
     options: Sequence[str] = ()
     """The only valid texts, if the field is a choice."""
     suggest: Sequence[Suggestion] = ()
@@ -88,14 +87,12 @@ class FormField(msgspec.Struct, frozen=True, kw_only=True):
     advanced: bool = False
     """Whether it is folded at the end of the form, unless its value is not the default."""
     default: str = ""
-    """The text of its default."""
     applies: Callable[[Mapping[str, str]], bool] = lambda _: True
     """Returns whether it is shown, given the texts of all fields. A field that is not shown keeps its value."""
     parse: Callable[[str], Any] = text_line
     """Returns the value of a text. Raises BadRequest."""
 
     def read(self, text: str) -> Any:
-        """Returns the value. Raises BadRequest."""
         if self.options and text not in self.options:
             raise BadRequest(f"no such choice: {safe(text, 40) or 'nothing'}; clear the field to see all")
         return self.parse(text)
@@ -111,16 +108,12 @@ class FormPlan(msgspec.Struct, frozen=True, kw_only=True):
     verb: str = "Save"
     """The label of the button that saves."""
     intro: str = ""
-    """Sentences above the fields."""
     back: bool = False
     """Whether it can go back to a previous step."""
     progress_text: str = ""
     """The text shown while ``save`` runs."""
     command: Callable[[Mapping[str, str]], str] = lambda _: ""
-    """Returns the equivalent command for the texts of the fields, without ``tollkeeper`` in front and without secrets.
-
-    Raises BadRequest if a text is invalid, or if no command can express them; then none is shown.
-    """
+    """Returns the command for the texts, without ``tollkeeper`` and secrets. Raises BadRequest if there is none."""
     preview: Callable[[Values], str] = lambda _: ""
     """Returns a sentence about the current values, such as what they will do."""
     store_draft: Callable[[Mapping[str, str], bool], None] = lambda _texts, _saved: None
@@ -134,9 +127,7 @@ class FormPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def line_plan(title: str, label: str, example: str, check: Callable[[str], object]) -> FormPlan:
-    """Returns the plan of a form with one line, whose result is its text. ``check`` raises BadRequest if the text is
-    wrong.
-    """
+    """Returns the plan of a form with one line, its result. ``check`` raises BadRequest if the text is wrong."""
 
     def parse(text: str) -> str:
         check(require_text(text))
@@ -190,20 +181,16 @@ class FormRow(Horizontal):
 
     @property
     def text(self) -> str:
-        """Returns the text of the field. While it is unchanged, that is the original text, which may not be shown in
-        full.
-        """
+        """Returns the text; while it is unchanged the original one, which may not be shown in full."""
         is_shown = self.changed or isinstance(self.input, Picker)
         return self.input.value if is_shown else self.field.value
 
     @property
     def changed(self) -> bool:
-        """Returns whether the value differs from the initial one."""
         return self.input.value != self._initial
 
     @property
     def valid(self) -> bool:
-        """Returns whether the text is valid."""
         try:
             self.field.read(self.text)
         except BadRequest:
@@ -250,9 +237,7 @@ class Fold(Widget, can_focus=True):
         self._labels = ", ".join(labels)
 
     def render(self) -> Content:
-        """Returns the line, with the labels of the folded fields while it is closed. With the focus it has no tones,
-        because those of keys and hints are unreadable on the cursor's colour.
-        """
+        """Returns the line, while closed with the labels of its fields; without tones on the cursor's colour."""
         labels = "" if self.is_open else f"   {safe(self._labels)}"
         key_tone, label_tone = ("", "") if self.has_focus else ("key", "dim")
         head = (f"{'▼' if self.is_open else '▸'} Advanced", "bold")
@@ -290,16 +275,13 @@ class FormFields(VerticalScroll, inherit_bindings=False):
         return any(row.changed and row.display for row in self.rows.values())
 
     def texts(self) -> dict[str, str]:
-        """Returns the texts of all fields. A field that does not apply to these texts is hidden, and keeps its original
-        text.
-        """
+        """Returns all texts. A field that does not apply to them is hidden, and keeps its original text."""
         texts = {id_: row.text for id_, row in self.rows.items()}
         for row in self.rows.values():
             row.display = row.field.applies(texts)
         return {id_: text if self.rows[id_].display else self.rows[id_].field.value for id_, text in texts.items()}
 
     def unfold(self, *, is_open: bool) -> None:
-        """Open or close the advanced part."""
         for fold in self.query(Fold):
             fold.is_open = is_open
             self.query_one(".advanced").display = is_open
@@ -379,9 +361,7 @@ class Form(DialogScreen[Any]):
         self.check()
 
     def check(self) -> Values | None:
-        """Parse every field, show its error below it, and show the preview and the command. Returns the values; None if
-        any field is wrong.
-        """
+        """Parse every field, and show errors, preview and command. Returns the values; None if a field is wrong."""
         texts = self.fields.texts()
         values: dict[str, Any] = {}
         self._wrong = []
@@ -404,7 +384,6 @@ class Form(DialogScreen[Any]):
     @on(Picker.Picked)
     @on(ChoiceInput.Closed)
     def revalidate(self) -> None:
-        """Check the form after a value was changed, or a list of choices closed."""
         self.check()
 
     async def on_button_pressed(self, event: Button.Pressed) -> None:
@@ -434,19 +413,15 @@ class Form(DialogScreen[Any]):
             await leave_if(confirmed=True)
 
     async def action_quit(self) -> None:
-        """Leave the form and the console."""
         await self.action_leave(quitting=True)
 
     def action_back(self) -> None:
-        """Go to the previous step, if there is one."""
         if self.plan.back and not self._busy:
             self.plan.store_draft(self.fields.texts(), False)
             self.dismiss(BACK)
 
     def action_fold(self) -> None:
-        """Open the advanced part and go to its first field, unless the current field is not valid yet. Or close it, and
-        move the focus from one of its fields to the last field before it.
-        """
+        """Open the advanced part and go to its first field, unless the current one is wrong; or close and leave it."""
         if not self.query(Fold):
             return
         part = self.query_one(".advanced")
@@ -463,12 +438,10 @@ class Form(DialogScreen[Any]):
             target.focus()
 
     def action_walk(self, by: int) -> None:
-        """Go to the next or previous field."""
         _keep_closed(self.focus_next() if by > 0 else self.focus_previous())
 
     @on(Input.Submitted)
     def action_save(self) -> None:
-        """Save if all fields are valid, otherwise go to the first invalid one."""
         self._tried = True
         values = self.check()
         if values is None:

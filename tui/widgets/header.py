@@ -28,7 +28,6 @@ class Brevity(IntEnum):
     TOKENS = 1
     """The number of tokens used today."""
     PROGRAM = 2
-    """The name of this program."""
     SCHEME = 3
     """``http://`` before the address."""
     TODAY = 4
@@ -77,9 +76,7 @@ def state_line(session: ConsoleSession, width: int) -> Content:
 
 
 def _alert_links(alerts: Sequence[Alert], width: int) -> Content:
-    """Returns as many alerts as fit in ``width`` cells, and the number of those that do not, which links to the first
-    of them.
-    """
+    """Returns the alerts that fit, and the number of the others, which links to the first of them."""
     links = Content("")
     for i, alert in enumerate(alerts):
         more = f" +{len(alerts) - i}"
@@ -106,9 +103,7 @@ def tabs_line(page: str, width: int, hints: Sequence[str] = ()) -> Content:
 
 
 def _tab_names(page: str, width: int) -> list[str]:
-    """Returns the names of the pages, shortened as far as needed. On the narrowest screens only the open page has a
-    name.
-    """
+    """Returns the names of the pages, shortened as needed; on the narrowest screens only that of the open page."""
     numbered = list(enumerate(PAGES, 1))
     candidates = (
         [f" {number} {info.name} " for number, info in numbered],
@@ -124,7 +119,6 @@ def _length(parts: Sequence[Part]) -> int:
 
 
 def _server_parts(session: ConsoleSession, width: int, brevity: Brevity) -> list[Part]:
-    """Returns the left part: the state of the server, its address, the running calls and today's sums."""
     board = session.board
     parts: list[Part] = [(" tollkeeper  " if brevity < Brevity.PROGRAM else " ", "bold")]
     if session.link == "gone":

@@ -1,6 +1,4 @@
-"""History: the dialog with every change of the configuration, and undo and redo, which ask if the effect may
-surprise.
-"""
+"""History: the dialog with every change of the configuration, and undo and redo, which may ask first."""
 
 from collections.abc import Sequence
 
@@ -87,7 +85,6 @@ class HistoryScreen(DialogScreen[None]):
         self.run_worker(self._fetch(), group="history", exclusive=True, exit_on_error=True)
 
     def draw(self) -> None:
-        """Show the fetched changes."""
         count = self._source.count
         shown = f"{fmt.count_text(count, 'change')}, newest first" if count else "no changes"
         self.query_one(".title", Static).update(
@@ -130,7 +127,6 @@ class HistoryScreen(DialogScreen[None]):
         self.query_one(FilterInput).open()
 
     def action_leave(self) -> None:
-        """Leave the filter first, then the dialog."""
         if self.query_one(FilterInput).close():
             self._table.focus()
         else:
@@ -220,6 +216,5 @@ def _tone(entry: HistoryView) -> str:
 
 
 def _words(entry: HistoryView, me: ChangeSource | None) -> str:
-    """Returns the text that the filter searches."""
     changed = (f"{difference.noun} {difference.name}" for difference in entry.differences)
     return " ".join([str(entry.id), entry.text, entry.edited, entry.source.brief(me), *changed])

@@ -41,7 +41,6 @@ class FilterInput(SearchInput):
         return bool(shown)
 
     def fill(self, text: str) -> None:
-        """Set its text."""
         self.value, self.display = text, bool(text)
 
     def on_input_submitted(self) -> None:

@@ -105,12 +105,10 @@ class LiveTable(ScrollView, Generic[R], can_focus=True):
         self.marks: set[Hashable] = set()
         """The keys of the marked rows."""
         self.cursor = 0
-        """The index of the row under the cursor."""
         self.lost = False
         """Whether the row under the cursor is gone, so that no row is selected."""
         self._painter: RowPainter[R] = RowPainter(partial(style_of, self))
         self.cursor_key: Hashable = None
-        """The key of the row under the cursor."""
         self._reserved_widths: dict[str, int] = {}
         """The width that each column keeps for its widest text so far, so that columns do not move back and forth."""
         self._shown: dict[int, Strip] = {}
@@ -134,10 +132,7 @@ class LiveTable(ScrollView, Generic[R], can_focus=True):
         return self.scrollable_content_region.width
 
     def renew(self, *, new_filter: bool = False) -> None:
-        """Apply changes of the source: keep every row in its place, and repaint what changed.
-
-        ``new_filter``: the filter has changed; if it hides the row under the cursor, the first row is selected.
-        """
+        """Apply changes of the source. ``new_filter`` may hide the row under the cursor: then the first is selected."""
         if self.text_selection is not None:
             return  # selected text must not move
         self.held = self.held and not new_filter
@@ -252,7 +247,6 @@ class LiveTable(ScrollView, Generic[R], can_focus=True):
         self._painter.clear()
 
     def _line(self, y: int) -> Strip:
-        """Returns the strip of a line below the titles."""
         index = y + self.scroll_offset.y
         if index >= self.source.count:
             return self._painter.blank()
@@ -291,7 +285,6 @@ def _text_widths(columns: Sequence[Column[R]], rows: Sequence[R], sort: str) -> 
 
 
 def _has_cut_text(placed: Sequence[PlacedColumn[R]], widths: Mapping[str, int]) -> bool:
-    """Returns whether texts of these widths would be cut."""
     return any(widths[place.column.id] > place.width for place in placed)
 
 
@@ -325,7 +318,6 @@ class RowPainter(Generic[R]):
         self.width = 0
 
     def place(self, placed: Sequence[PlacedColumn[R]], width: int) -> None:
-        """Set the columns, and the width of a line."""
         self.placed, self.width = placed, width
         self.cut_widths.clear()
         self.clear()
@@ -337,7 +329,6 @@ class RowPainter(Generic[R]):
         self._styles.clear()
 
     def head(self, sort: str, *, descending: bool) -> Strip:
-        """Returns the line of titles."""
         plain, bold = self._style("head"), self._style("sort")
         segments = [Segment(" ", plain)]
         for place in self.placed:
@@ -377,7 +368,6 @@ class RowPainter(Generic[R]):
         return self._empty[state]
 
     def blank(self) -> Strip:
-        """Returns a line without a row."""
         if None not in self._empty:
             self._empty[None] = Strip.blank(self.width, self._style("base"))
         return self._empty[None]
@@ -401,9 +391,7 @@ class RowPainter(Generic[R]):
         return self._styles[name]
 
     def _cell_style(self, place: PlacedColumn[R], row: R, base: Style, state: RowState) -> Style:
-        """Returns the style of a cell: that of its tone, except in the cursor's line, where tones would be
-        unreadable.
-        """
+        """Returns the style of a cell: that of its tone, which would be unreadable in the cursor's line."""
         column = place.column
         tone = "dim" if column.dim else "" if column.tone is None else column.tone(row)
         return base if state.cursor or not tone else base + self._style(tone)

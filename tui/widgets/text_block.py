@@ -1,6 +1,4 @@
-"""TextBlock: a text that scrolls and is drawn for its width; Detail, the pane of a row; LeadLine, the line above a
-list.
-"""
+"""TextBlock: a text that scrolls; Detail, the pane of a row; LeadLine, the line above a list."""
 
 from collections.abc import Callable, Hashable
 from functools import partial
@@ -58,7 +56,6 @@ class TextBlock(VerticalScroll):
         self.redraw()
 
     def redraw(self) -> None:
-        """Draw the text again."""
         if width := self.scrollable_content_region.width:
             self.query_one(Static).update(self._draw(width))
 
@@ -84,9 +81,7 @@ class LeadLine(Static):
         self._redraw = redraw
 
     def show(self, text: Content, *, whole: bool = False) -> None:
-        """Show a text in one line; with ``whole``, in as many lines as it needs, once it is unchanged for a moment, so
-        that nothing moves with each typed letter.
-        """
+        """Show a text in one line; ``whole``: in all its lines, once it is unchanged, so that typing moves nothing."""
         if whole and text == self.content:
             return
         was_whole = self.has_class("whole")
@@ -132,11 +127,9 @@ class IncidentList(DialogScreen[None]):
         self.set_interval(1.0, self.draw)
 
     def draw(self) -> None:
-        """Draw the incidents with the current countdowns."""
         self.query_one(TextBlock).show(self.text)
 
     def text(self, width: int) -> Content:
-        """Returns the incidents, or a sentence if there are none."""
         session = self._session
         incidents = session.board.incidents.newest()
         if not incidents:

@@ -85,7 +85,6 @@ class WhyScreen(DialogScreen[None]):
         self.run_worker(self._fetch(), group="why", exclusive=True, exit_on_error=True)
 
     def text(self, width: int) -> Content:
-        """Returns the answer with its command, or the error."""
         if self._error:
             return content((safe_lines(self._session.advice(self._error)), "bad"))
         if self._answer is None:
@@ -98,15 +97,12 @@ class WhyScreen(DialogScreen[None]):
         return lines(text, content(""), content((f" $ {self.command()}", "dim")))
 
     def command(self) -> str:
-        """Returns the equivalent command."""
         return "tollkeeper " + cli_command("why", safe(self._token), safe(self._model), *_options(self._request))
 
     @on(Picker.Picked)
     @on(Input.Changed)
     def apply_inputs(self) -> None:
-        """Fetch the answer for another token, once it is picked or fully typed, or for another model, which may be
-        unknown.
-        """
+        """Fetch the answer for another token, once it is fully typed, or another model, which may be unknown."""
         fields = (self.query_one(f"#{id_}") for id_ in ("token", "model"))
         token, model = (field.value.strip() for field in fields if isinstance(field, Picker | Input))
         if (token, model) != (self._token, self._model) and token in self._tokens and model:
@@ -140,7 +136,6 @@ async def explain_for_groups(page: Any, groups: Collection[str], models: Sequenc
 
 
 def _options(request: Mapping[str, Any]) -> Iterator[str]:
-    """Yields the options of the command for a request."""
     for name, value in request.items():
         yield f"--{name.replace('_', '-')}"
         if value is not True:
@@ -190,7 +185,6 @@ def why_text(answer: Why, session: ConsoleSession, width: int) -> Content:
 
 
 def _add_verdict(card: TextCard, answer: Why, session: ConsoleSession) -> None:
-    """Add whether the call would be sent, and if not, the obstacles."""
     if answer.works:
         resort = next((route for route in answer.routes if route.last_resort), None)
         if resort is None:
@@ -217,7 +211,6 @@ def _add_problem(card: TextCard, answer: Why | Obstacle, session: ConsoleSession
 
 
 def _add_party(card: TextCard, answer: Why, party: PartyView) -> None:
-    """Add the budgets of the account, group or token, then its limits, one line each."""
     bare = "   no budgets, no limits" if not (party.budgets or party.limits) else ""
     if party.kind == "account":
         card.row(party.kind, f"{dollars(answer.available_nanos)} available")
@@ -236,7 +229,6 @@ def _limit_parts(limit: LimitView) -> Iterator[Part]:
 
 
 def _add_routes(card: TextCard, answer: Why, now: int) -> None:
-    """Add the channels that would be tried, in order, and the others with the reason why they would not be."""
     label = "channels"
     for route in answer.routes:
         mark: Part = (glyphs.FAILED, "warn")
