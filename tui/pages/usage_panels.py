@@ -13,8 +13,8 @@ from gateway.domain.views import BudgetView, SumRow
 from tui import charts, glyphs
 from tui import format as fmt
 from tui.budgets import amounts, budget_line, budget_tone, by_unit
-from tui.pages.usage_axes import tick_text
 from tui.pages.usage_bars import AXIS, EDGE, MEASURES, ChartPlan, Measure, sum_rows
+from tui.pages.usage_chart import tick_text
 from tui.session import ConsoleSession
 from tui.text import Part, cell, content, cut, fit_groups, join_parts, safe
 from tui.trends import DAY_MS, HOUR_MS, Trends
@@ -126,11 +126,10 @@ class BudgetSource(msgspec.Struct, frozen=True):
         """Returns the dimension of its sums; empty for the account."""
         return "" if self.kind == "account" else self.kind
 
-    def same_budget(self, other: "BudgetSource") -> bool:
-        """Returns whether both are the same budget, however much of it is used."""
-        unit, other_unit = self.budget.nanos is None, other.budget.nanos is None
-        same = (other.kind, other.key, other.budget.window, other_unit)
-        return (self.kind, self.key, self.budget.window, unit) == same
+    @property
+    def identity(self) -> tuple[str, str, Window, bool]:
+        """Returns what tells the budget from others, however much of it is used."""
+        return self.kind, self.key, self.budget.window, self.budget.nanos is None
 
     @property
     def label(self) -> str:
@@ -192,7 +191,7 @@ class BudgetCourse(msgspec.Struct, frozen=True):
 
     def updated(self, sources: Sequence[BudgetSource], fetched: Millis, now: Millis) -> "BudgetCourse":
         """Returns the course with the current amounts of its budget. What was used since is added as one piece."""
-        source = next((other for other in sources if other.same_budget(self.source)), self.source)
+        source = next((other for other in sources if other.identity == self.source.identity), self.source)
         window = budget_window(source, now)
         if window.start > self.window.start and source.budget.window is not Window.EVER:
             return BudgetCourse(source, window, [])

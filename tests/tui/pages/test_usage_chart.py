@@ -10,9 +10,8 @@ from gateway.domain.views import SumRow
 from tests.tui.stage import sums
 from tui import glyphs
 from tui.charts import Ticks
-from tui.pages.usage_axes import tick_text
 from tui.pages.usage_bars import AXIS, EDGE, END, MEASURES, OTHERS, ChartPlan, bars_of, is_known, largest_first
-from tui.pages.usage_chart import chart
+from tui.pages.usage_chart import chart, tick_text
 from tui.trends import DAY_MS, HOUR_MS, Trends
 
 MONDAY = 4 * DAY_MS
