@@ -1,7 +1,8 @@
 """Usage page: cost, calls, tokens and durations over time, the busiest hours, and how long a budget will last."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from functools import partial
+from typing import ClassVar
 
 import msgspec
 from textual import events
@@ -21,14 +22,7 @@ from tui.pages.list_page import edit_filter
 from tui.pages.usage_bars import MEASURES, Bars, ChartPlan, Measure, bars_of, is_known
 from tui.pages.usage_chart import chart
 from tui.pages.usage_cursor import DIMENSIONS, Layout, click, correct_selection, move_bar, move_series, open_calls
-from tui.pages.usage_panels import (
-    WEEKDAYS,
-    budget_chart,
-    budget_sources,
-    heat_map,
-    heat_width,
-    next_budget_hint,
-)
+from tui.pages.usage_panels import WEEKDAYS, budget_chart, budget_sources, heat_map, heat_width, next_budget_hint
 from tui.pages.usage_sums import SumsFetch, UsageSums, fetch_sums
 from tui.pages.usage_table import SeriesRow, series_columns, series_rows, series_table
 from tui.session import ConsoleSession
@@ -49,17 +43,13 @@ PERIODS: Mapping[str, tuple[str, int]] = {
 OPTIONS: Mapping[str, Sequence[str]] = {"period": list(PERIODS), "value": list(MEASURES), "by": DIMENSIONS}
 
 
-def next_option(choice: str, step: int = 1) -> Verb:
-    """Returns a verb that switches a choice to its next option; with a ``step`` of -1, to the previous one."""
-
-    def verb(page: Any) -> None:
-        options = OPTIONS[choice]
-        current = options.index(page.choice(choice))
-        page.view.choices[choice] = options[(current + step) % len(options)]
-        page.bars_back, page.series = 0, None if choice == "by" else page.series
-        page.renew()
-
-    return verb
+def next_option(page: AnyPage, choice: str, step: int = 1) -> None:
+    """Switch a choice to its next option; with a ``step`` of -1, to the previous one."""
+    options = OPTIONS[choice]
+    current = options.index(page.choice(choice))
+    page.view.choices[choice] = options[(current + step) % len(options)]
+    page.bars_back, page.series = 0, None if choice == "by" else page.series
+    page.renew()
 
 
 def next_budget(page: AnyPage) -> None:
@@ -92,18 +82,18 @@ class UsagePage(ConsolePage):
     DEFAULT_CSS = "UsagePage .lead { height: 1; }"
     scopes = ("usage",)
     verbs: ClassVar[Mapping[str, Verb]] = {
-        "period": next_option("period"),
-        "period_back": next_option("period", -1),
-        "value": next_option("value"),
-        "by": next_option("by"),
+        "period": partial(next_option, choice="period"),
+        "period_back": partial(next_option, choice="period", step=-1),
+        "value": partial(next_option, choice="value"),
+        "by": partial(next_option, choice="by"),
         "budget": next_budget,
         "filter": edit_filter,
         "all": all_calls,
         "open": open_calls,
-        "earlier": move_bar(1),
-        "later": move_bar(-1),
-        "above": move_series(-1),
-        "below": move_series(1),
+        "earlier": partial(move_bar, by=1),
+        "later": partial(move_bar, by=-1),
+        "above": partial(move_series, by=-1),
+        "below": partial(move_series, by=1),
     }
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("left", "act('earlier')", show=False),

@@ -9,7 +9,7 @@ from gateway.domain.query import Query, is_id, parse
 from gateway.domain.units import Millis
 from tui import format as fmt
 from tui.pages import live_actions
-from tui.pages.base import AnyPage, Verb
+from tui.pages.base import AnyPage
 from tui.pages.usage_bars import AXIS, EDGE, MEASURES, OTHERS, Bars
 from tui.pages.usage_table import SeriesColumns, SeriesRow, measure_at
 from tui.text import safe
@@ -38,28 +38,20 @@ class Layout(msgspec.Struct, frozen=True):
     columns: SeriesColumns
 
 
-def move_bar(by: int) -> Verb:
-    """Returns a verb that selects another bar, ``by`` bars further in the past."""
-
-    def verb(page: AnyPage) -> None:
-        if (layout := page.layout_of_text) is not None:
-            page.bars_back = max(0, min(len(layout.bars.starts) - 1, page.bars_back + by))
-        page.renew()
-
-    return verb
+def move_bar(page: AnyPage, by: int) -> None:
+    """Select another bar, ``by`` bars further in the past."""
+    if (layout := page.layout_of_text) is not None:
+        page.bars_back = max(0, min(len(layout.bars.starts) - 1, page.bars_back + by))
+    page.renew()
 
 
-def move_series(by: int) -> Verb:
-    """Returns a verb that selects the next or previous series."""
-
-    def verb(page: AnyPage) -> None:
-        if (layout := page.layout_of_text) is not None:
-            keys = [row.key for row in layout.rows]
-            current = keys.index(page.series) if page.series in keys else 0
-            page.series = keys[max(0, min(len(keys) - 1, current + by))]
-        page.renew()
-
-    return verb
+def move_series(page: AnyPage, by: int) -> None:
+    """Select the next or previous series."""
+    if (layout := page.layout_of_text) is not None:
+        keys = [row.key for row in layout.rows]
+        current = keys.index(page.series) if page.series in keys else 0
+        page.series = keys[max(0, min(len(keys) - 1, current + by))]
+    page.renew()
 
 
 def correct_selection(page: AnyPage, bars: Bars, rows: Sequence[SeriesRow]) -> int:
