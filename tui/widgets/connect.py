@@ -4,6 +4,11 @@ The key of a new token is on the card, this once. In the texts it is masked unti
 full. The test call is a tiny streamed call through /v1, like that of a client; its receipt is shown, or why it failed.
 """
 
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+
+import msgspec
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import VerticalScroll
@@ -11,21 +16,26 @@ from textual.content import Content
 from textual.widgets import Static
 
 from gateway.client import connect_card
+from gateway.client.app import AppTarget, Snippet
 from gateway.client.apps import APPS
+from gateway.client.connect_card import Shell
+from gateway.client.model_choice import RecentCalls, best_model, choose_model
 from gateway.client.test_call import public_api
 from gateway.domain.errors import GatewayError
-from gateway.domain.views import CallView, TokenView
+from gateway.domain.text import mask
+from gateway.domain.views import CallView, ModelView, TokenView
 from tui import glyphs
 from tui.clipboard import copy_text
 from tui.receipt import receipt
 from tui.screens import DialogScreen
 from tui.session import ConsoleSession
 from tui.text import Part, content, key_hints, lines, link, safe, safe_lines
-from tui.widgets.app_guide import AppGuide
 from tui.widgets.combobox import MAX_PICKER_OPTIONS
 from tui.widgets.dialogs import Dialog, toast
 from tui.widgets.form import Form, FormField, FormPlan, Values
 
+APP_NAMES = tuple(APPS)
+OWN_SHELL: Shell = "powershell" if os.name == "nt" else "sh"
 KINDS = ("Shell", "fish", "PowerShell", "Python", "Node", "curl", "Apps")
 
 
@@ -55,9 +65,7 @@ class Connect(DialogScreen[str]):
     ]
 
     def __init__(self, session: ConsoleSession, token: TokenView, key: str = "", *, first: str = "") -> None:
-        """``key``: the token's key, known only if the token was just created or rotated; ``first``: the model of a test
-        call that is made at once, empty for no call.
-        """
+        """``key`` is known only of a new or rotated token; ``first``: the model of a test call that is made at once."""
         super().__init__()
         self._session = session
         self._token = token
@@ -262,3 +270,80 @@ async def make_test_call(session: ConsoleSession, token: TokenView, model: str, 
     client = session.client
     call_id = await public_api(session.address, key or await client.token_pass(token.id)).test_call(model)
     return await client.call(call_id)
+
+
+class AppGuide:
+    """What each known program needs to use a token: the chosen program and part of its texts, and the model in them."""
+
+    def __init__(self, session: ConsoleSession, token: TokenView, key: str, model: str = "") -> None:
+        """``key``: the token's key, empty if it is not known; ``model``: the chosen one, empty for the default."""
+        self._session = session
+        self._token = token
+        self._key = key
+        self._key_shown = False
+        self._models: Sequence[ModelView] = ()
+        self._calls = RecentCalls()
+        self.chosen_model = model if model in token.sees else ""
+        """The chosen model; empty: the default."""
+        self.shown = False
+        """Whether the card shows the texts of a program now."""
+        self._app = 0
+        self._part = 0
+
+    async def read_models(self) -> None:
+        """Fetch the models and the calls of the token, which some programs need for their texts."""
+        with suppress(GatewayError):  # the texts are also valid for the chosen model alone
+            client = self._session.client
+            self._models = await client.models(self._token.id)
+            self._calls = await RecentCalls.fetch(client, self._token.id)
+
+    @property
+    def app_name(self) -> str:
+        return APP_NAMES[self._app]
+
+    @property
+    def model(self) -> str:
+        """Returns the chosen model, otherwise the best one for the program; empty if the token sees none."""
+        if self.chosen_model or not self.shown:
+            return self.chosen_model or best_model(self._token.sees)
+        return choose_model(self._token.sees, self._calls, APPS[self.app_name].family).model
+
+    @property
+    def model_text(self) -> str:
+        return safe(self.model, 200) or "MODEL"
+
+    def text(self) -> str:
+        """Returns the text of the chosen part, with the key in full."""
+        return self._parts()[self._part].lines(OWN_SHELL)
+
+    def masked(self, text: str) -> str:
+        """Returns a text with the key masked, unless the user asked to see it."""
+        return text if self._key_shown or not self._key else text.replace(self._key, mask(self._key))
+
+    def toggle_key(self) -> None:
+        self._key_shown = not self._key_shown
+
+    def next_part(self) -> None:
+        self._part = (self._part + 1) % len(self._parts())
+
+    def step_app(self, by: int) -> None:
+        """Go to another program, if one is shown already; otherwise the current one will be."""
+        if self.shown:
+            self._app, self._part = (self._app + by) % len(APP_NAMES), 0
+
+    def names(self) -> Content:
+        names = [Content.styled(name, "reverse bold" if name == self.app_name else "dim") for name in APP_NAMES]
+        return Content("  ").join(names)
+
+    def about_part(self) -> Content:
+        parts = self._parts()
+        title: list[Part] = [(APPS[self.app_name].title, "bold"), ("   ", "")]
+        if len(parts) > 1:
+            title.append((f"part {self._part + 1} of {len(parts)}, n for the next: ", "dim"))
+        return content(*title, (parts[self._part].where, ""))
+
+    def _parts(self) -> Sequence[Snippet]:
+        target = AppTarget.of(self._session.address, self._models, model=self.model_text, key=self._key)
+        if not target.models:
+            target = msgspec.structs.replace(target, models={target.model: None})
+        return APPS[self.app_name].guide(target)

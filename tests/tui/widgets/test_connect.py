@@ -8,8 +8,7 @@ from gateway.domain.views import TokenView
 from tests.tui.owner import KEY, Owner, press, public, said, screen, settle, shown, until
 from tests.tui.stage import call, words
 from tui.widgets import connect
-from tui.widgets.app_guide import APP_NAMES
-from tui.widgets.connect import KINDS, Connect, TokenTest, make_test_call
+from tui.widgets.connect import APP_NAMES, KINDS, Connect, TokenTest, make_test_call
 
 
 async def test_every_kind_has_its_text() -> None:
