@@ -27,7 +27,7 @@ from tui import format as fmt
 from tui.board import Board
 from tui.cli_commands import cli_command
 from tui.console_app import ConsoleApp
-from tui.pages.channel_actions import discovered_body
+from tui.pages.channel_actions import fetch_presets
 from tui.session import ConsoleSession
 from tui.text import cell, safe
 from tui.widgets.choices import MultiSelect
@@ -67,9 +67,7 @@ def balance_plan(session: ConsoleSession, balance: Nanos) -> FormPlan:
     return FormPlan(
         title="First steps, 1 of 4: your balance",
         intro="Every call is charged to one balance, at the prices you set. No real money moves: it is your own limit.",
-        fields=[
-            FormField(id="balance", label="Balance, dollars", value=number(balance), parse=_parse_balance),
-        ],
+        fields=[FormField(id="balance", label="Balance, dollars", value=number(balance), parse=_parse_balance)],
         save=save,
         command=command,
         preview=lambda values: f"the balance will be {dollars(values['balance'])}; page 6 tops it up and sets budgets",
@@ -202,7 +200,7 @@ def channel_body(values: Values, offers: OffersByText, presets: PresetsByName) -
     """Returns the request body of a new channel. Raises BadRequest if its address is missing."""
     url = values["base_url"].strip()
     if (offer := offers.get(values["source"])) is not None:
-        body = discovered_body(offer, ())
+        body = offer.channel_body()
     elif not url:
         raise BadRequest("an address is required, for example https://api.openai.com/v1", param="base_url")
     elif (preset := presets.get(url)) is not None:
@@ -350,7 +348,7 @@ class WizardSteps:
         discovery = Busy("Looking for local servers and API keys", session.client.offers, session.now)
         result = await self._app.push_screen_wait(discovery)
         offers = [] if result is None or isinstance(result, GatewayError) else result
-        return await self._ask(channel_plan(offers, self._create_channel, await self._presets()))
+        return await self._ask(channel_plan(offers, self._create_channel, await fetch_presets(session)))
 
     async def models(self) -> Any:
         session, channel = self._session, self._channel
@@ -402,13 +400,6 @@ class WizardSteps:
             self._owns_channel = body is not None
             self._channel_values = values
         return self._channel
-
-    async def _presets(self) -> list[PresetView]:
-        """Returns the presets; empty if the server is gone, because an address is enough."""
-        try:
-            return list(await self._session.client.presets())
-        except GatewayError:
-            return []
 
     async def _remove_channel(self) -> None:
         if self._channel is not None and self._owns_channel:

@@ -3,7 +3,6 @@
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain, count
 
 import click
 import msgspec
@@ -121,21 +120,10 @@ async def _add(client: ControlClient, offers: list[Offer], chosen: list[Offer]) 
     result = DiscoverResult(offers=offers, added=[], failed=[])
     used = {channel.name for channel in await client.channels()}
     for offer in chosen:
-        name = _unused_name(offer.name, used)
-        used.add(name)
+        body = offer.channel_body(used)
+        used.add(body["name"])
         try:
-            result.added.append(await client.add_channel(_channel_body(name, offer)))
+            result.added.append(await client.add_channel(body))
         except GatewayError as error:
             result.failed.append(DiscoveryFailed(name=offer.name, message=plain(error.message, 500)))
     return result
-
-
-def _channel_body(name: str, offer: Offer) -> dict[str, object]:
-    body: dict[str, object] = {"name": name, "dialect": offer.dialect, "base_url": offer.base_url}
-    optional = {"preset": offer.preset, "key": offer.key, "models": offer.models}
-    return body | {field: value for field, value in optional.items() if value}
-
-
-def _unused_name(name: str, used: set[str]) -> str:
-    candidates = chain([name], (f"{name}-{number}" for number in count(2)))
-    return next(candidate for candidate in candidates if candidate not in used)

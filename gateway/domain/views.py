@@ -6,7 +6,10 @@ A view never contains a secret. Money is in nano-dollars (``*_nanos``), moments 
 Long: the views that all front ends share, one after another.
 """
 
+from collections.abc import Collection
 from datetime import UTC, datetime
+from itertools import chain, count
+from typing import Any
 
 import msgspec
 
@@ -176,6 +179,14 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
     """The ``env:NAME`` reference to its key; empty if it needs none."""
     models: list[ServedModel]
     """The models that a local server lists; empty for a vendor, whose list is not fetched."""
+
+    def channel_body(self, used_names: Collection[str] = ()) -> dict[str, Any]:
+        """Returns the request body of a channel for it. Its name gets a number if it is used already."""
+        names = chain([self.name], (f"{self.name}-{number}" for number in count(2)))
+        name = next(name for name in names if name not in used_names)
+        optional = {"preset": self.preset, "key": self.key, "models": msgspec.to_builtins(self.models)}
+        body: dict[str, Any] = {"name": name, "dialect": self.dialect, "base_url": self.base_url}
+        return body | {field: value for field, value in optional.items() if value}
 
 
 class ModelView(msgspec.Struct, frozen=True, kw_only=True):

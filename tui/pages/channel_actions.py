@@ -5,11 +5,8 @@ Discovery finds local model servers and API keys in the environment, and creates
 Long: the verbs of one page are found in one file.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
-
-import msgspec
 
 from gateway.domain.channel import Check
 from gateway.domain.errors import GatewayError
@@ -39,7 +36,7 @@ NO_CALL = "list models only"
 async def edit(page: AnyPage, channel: ChannelView) -> None:
     """Edit the selected channel."""
     session: ConsoleSession = page.session
-    form = ChannelForm(session, channel, await _presets(page))
+    form = ChannelForm(session, channel, await fetch_presets(session))
     saved = await ask_changes(page, form, session.client.edit_channel)
     if saved is None or saved is UNCHANGED:
         page.report_edit(saved, "")
@@ -180,11 +177,6 @@ async def resume(page: AnyPage) -> None:
         toast(page, f"Channel {channel.name} resumed.")
 
 
-async def incidents(page: AnyPage) -> None:
-    """Show what failed and when, how long it was paused, and where its calls went."""
-    await page.ask(IncidentList(page.session))
-
-
 async def reorder(page: AnyPage, by: int) -> None:
     """Raise or lower the channel's priority."""
     if (channel := selection(page)) is not None:
@@ -193,10 +185,10 @@ async def reorder(page: AnyPage, by: int) -> None:
         page.report_change(f"{channel.name} now has priority {priority}.")
 
 
-async def _presets(page: AnyPage) -> list[PresetView]:
+async def fetch_presets(session: ConsoleSession) -> list[PresetView]:
     """Returns the known presets; none if the server is gone, because a form without presets is of use too."""
     try:
-        return list(await page.session.client.presets())
+        return list(await session.client.presets())
     except GatewayError:
         return []
 
@@ -204,7 +196,7 @@ async def _presets(page: AnyPage) -> list[PresetView]:
 async def _create(page: AnyPage, template: ChannelView | None) -> None:
     """Create a channel, empty or as a copy. Without models, the server fetches the upstream's list."""
     session = page.session
-    form = ChannelForm(session, template, await _presets(page), copy=True)
+    form = ChannelForm(session, template, await fetch_presets(session), copy=True)
     created = await ask_new(
         page, form, session.client.add_channel, template, progress_text="contacting the upstream ..."
     )
@@ -224,7 +216,7 @@ VERBS: Mapping[str, Verb] = {
     "test": test,
     "fetch": fetch,
     "clear": resume,
-    "incidents": incidents,
+    "incidents": lambda page: page.ask(IncidentList(page.session)),
     "discover": discover,
     "keys": keys,
     "bulk": marked.bulk,
@@ -304,20 +296,11 @@ async def add_discovered(session: ConsoleSession, offers: Sequence[Offer]) -> tu
     created, failures = [], []
     for offer in offers:
         try:
-            created.append(await session.client.add_channel(discovered_body(offer, used_names)))
+            created.append(await session.client.add_channel(offer.channel_body(used_names)))
             used_names.add(created[-1].name)
         except GatewayError as error:
             failures.append(f"{safe(offer.name)}: {safe(error.message, 500)}")
     return created, failures
-
-
-def discovered_body(offer: Offer, used_names: Collection[str]) -> dict[str, Any]:
-    """Returns the request body of a channel for an offer. Its name gets a number if it is used already."""
-    names = (offer.name, *(f"{offer.name}-{number}" for number in range(2, 1_000)))
-    name = next(name for name in names if name not in used_names)
-    body: dict[str, Any] = {"name": name, "dialect": offer.dialect, "base_url": offer.base_url}
-    optional = {"key": offer.key, "preset": offer.preset, "models": msgspec.to_builtins(offer.models)}
-    return body | {name: value for name, value in optional.items() if value}
 
 
 def offer_text(offer: Offer) -> str:

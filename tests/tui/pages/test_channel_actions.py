@@ -18,7 +18,7 @@ from tests.tui.owner import Owner, listed, listing, press, said, screen, shown, 
 from tests.tui.stage import NOW, channel, model, words
 from tui.app import Console
 from tui.format import clock
-from tui.pages.channel_actions import KEEP, REMOVE, RESUME, discovered_body, keys_command, offer_text
+from tui.pages.channel_actions import KEEP, REMOVE, RESUME, keys_command, offer_text
 from tui.widgets.choices import MultiSelect
 from tui.widgets.form import FormRow
 
@@ -427,8 +427,8 @@ def owner_with_offers() -> Owner:
 
 
 def test_a_name_that_is_taken_becomes_another() -> None:
-    assert discovered_body(LOCAL, {"ollama", "ollama-2"})["name"] == "ollama-3"
-    assert "models" not in discovered_body(VENDOR, ())
+    assert LOCAL.channel_body({"ollama", "ollama-2"})["name"] == "ollama-3"
+    assert "models" not in VENDOR.channel_body()
 
 
 def test_where_it_is_and_what_it_has_is_shown() -> None:
