@@ -14,7 +14,7 @@ from textual.binding import Binding, BindingType
 from textual.keys import KEY_NAME_REPLACEMENTS
 
 
-class Action(msgspec.Struct, frozen=True, kw_only=True):
+class Action(msgspec.Struct, frozen=True):
     """One action. ``verb`` is the name of the method or function that runs it."""
 
     scope: str
@@ -58,20 +58,14 @@ PAGES = (
 PAGE_IDS = tuple(page.id for page in PAGES)
 
 
-def _action(
-    scope: str, verb: str, keys: str, label: str, about: str, command: str = "", *, shown: bool = True
-) -> Action:
-    return Action(scope=scope, verb=verb, keys=keys, label=label, help=about, command=command, shown=shown)
-
-
-_unlisted = partial(_action, shown=False)
+_unlisted = partial(Action, shown=False)
 """Returns an action that the footer does not show."""
 
 
 ACTIONS: tuple[Action, ...] = (
     # Live
-    _action("live", "pause", "space", "Pause", "freeze the list; new calls are counted"),
-    _action("live", "errors", "e", "Errors", "show only failed calls, or all", "usage list st:err"),
+    Action("live", "pause", "space", "Pause", "freeze the list; new calls are counted"),
+    Action("live", "errors", "e", "Errors", "show only failed calls, or all", "usage list st:err"),
     _unlisted(
         "live", "cancel", "x", "Cancel", "cancel the selected running call, or those that are marked", "usage cancel ID"
     ),
@@ -81,18 +75,18 @@ ACTIONS: tuple[Action, ...] = (
     _unlisted("live", "previous_error", "left_square_bracket", "Newer error", "go to the next newer error"),
     _unlisted("live", "next_error", "right_square_bracket", "Older error", "go to the next older error"),
     # Tokens
-    _action("tokens", "connect", "c", "Connect", "settings to paste into an app, and a test call", "env"),
+    Action("tokens", "connect", "c", "Connect", "settings to paste into an app, and a test call", "env"),
     _unlisted("tokens", "rotate", "R", "Rotate", "issue a new key; the old one stops working", "token rotate NAME"),
     _unlisted("tokens", "ended", "a", "Ended runs", "show or hide the tokens of ended runs", "token list --all"),
     # Channels
-    _action(
+    Action(
         "channels", "test", "t", "Test", "check the connection, optionally with a short completion", "channel test NAME"
     ),
-    _action("channels", "fetch", "L", "Models", "fetch the upstream's model list", "channel models NAME"),
-    _action("channels", "clear", "z", "Resume", "use a paused channel again now", "channel resume NAME"),
-    _action("channels", "discover", "a", "Discover", "find local servers and API keys in the environment", "discover"),
+    Action("channels", "fetch", "L", "Models", "fetch the upstream's model list", "channel models NAME"),
+    Action("channels", "clear", "z", "Resume", "use a paused channel again now", "channel resume NAME"),
+    Action("channels", "discover", "a", "Discover", "find local servers and API keys in the environment", "discover"),
     _unlisted("channels", "keys", "A", "Keys", "add, remove or resume keys", "channel key"),
-    _action("channels", "incidents", "i", "Incidents", "what failed when, and where calls went", "incident list"),
+    Action("channels", "incidents", "i", "Incidents", "what failed when, and where calls went", "incident list"),
     _unlisted(
         "channels", "raise", "K", "Priority up", "raise the channel's priority", "channel edit NAME --priority N"
     ),
@@ -100,16 +94,16 @@ ACTIONS: tuple[Action, ...] = (
         "channels", "lower", "J", "Priority down", "lower the channel's priority", "channel edit NAME --priority N"
     ),
     # Models
-    _action("models", "edit", "e", "Price", "set the price, with an example cost", "price set MODEL"),
-    _action(
+    Action("models", "edit", "e", "Price", "set the price, with an example cost", "price set MODEL"),
+    Action(
         "models", "import", "P", "List prices", "import vendors' list prices, with a preview", "price import --dry-run"
     ),
-    _action("models", "free", "0", "Free", "make the model free", "price set MODEL --free"),
-    _action("models", "delete", "d", "Remove price", "remove the price; it can be undone", "price remove MODEL"),
+    Action("models", "free", "0", "Free", "make the model free", "price set MODEL --free"),
+    Action("models", "delete", "d", "Remove price", "remove the price; it can be undone", "price remove MODEL"),
     # Account
-    _action("account", "grant", "a", "Add money", "top up or correct the balance", "account grant 10"),
-    _action("account", "edit", "e", "Budgets", "edit the account's budgets", "account set --budget month=50"),
-    _action(
+    Action("account", "grant", "a", "Add money", "top up or correct the balance", "account grant 10"),
+    Action("account", "edit", "e", "Budgets", "edit the account's budgets", "account set --budget month=50"),
+    Action(
         "account",
         "suspend",
         "space",
@@ -117,68 +111,61 @@ ACTIONS: tuple[Action, ...] = (
         "reject all calls, or accept them again",
         "account set --status suspended",
     ),
-    _action("account", "settings", "s", "Settings", "open the page of all settings", "settings show"),
+    Action("account", "settings", "s", "Settings", "open the page of all settings", "settings show"),
     # Usage
-    _action(
-        "usage",
-        "open",
-        "enter",
-        "Calls",
-        "open the calls of the bar and series; arrows or clicks select",
-        "usage list",
+    Action(
+        "usage", "open", "enter", "Calls", "open the calls of the bar and series; arrows or clicks select", "usage list"
     ),
-    _action("usage", "period", "p", "Period", "change the period: whole calendar days", "usage summary --since DATE"),
+    Action("usage", "period", "p", "Period", "change the period: whole calendar days", "usage summary --since DATE"),
     _unlisted("usage", "period_back", "P", "Period back", "change the period the other way"),
-    _action(
+    Action(
         "usage", "value", "v", "Value", "show cost, calls, tokens, errors, duration or first token", "usage summary"
     ),
-    _action("usage", "by", "b", "By", "group by token, model, channel, group, app or API", "usage summary --by model"),
-    _action(
+    Action("usage", "by", "b", "By", "group by token, model, channel, group, app or API", "usage summary --by model"),
+    Action(
         "usage", "filter", "slash", "Filter", "sum up the calls that fit words, as on page 1", "usage summary WORDS"
     ),
     _unlisted("usage", "all", "escape", "All calls", "clear the filter"),
     _unlisted("usage", "budget", "B", "Budget", "show the next budget against its limit"),
     # Doctor
-    _action("doctor", "run", "enter", "Run", "run the checks again", "doctor"),
+    Action("doctor", "run", "enter", "Run", "run the checks again", "doctor"),
     # Settings
-    _action("settings", "edit", "e,enter", "Edit", "edit the selected setting", "settings set"),
-    _action("settings", "toggle", "space", "Switch", "switch to the other or the next value", "settings set"),
-    _action(
-        "settings", "default", "d", "Default", "reset the setting to its default; it can be undone", "settings set"
-    ),
+    Action("settings", "edit", "e,enter", "Edit", "edit the selected setting", "settings set"),
+    Action("settings", "toggle", "space", "Switch", "switch to the other or the next value", "settings set"),
+    Action("settings", "default", "d", "Default", "reset the setting to its default; it can be undone", "settings set"),
     # Shared by the pages of entities; a page offers those for which it has verbs
-    _action("entity", "new", "n", "New", "create one", "NOUN add"),
-    _action("entity", "edit", "e", "Edit", "edit the selected one", "NOUN edit NAME"),
-    _action("entity", "toggle", "space", "On/off", "enable or disable it", "NOUN enable NAME"),
-    _action("entity", "delete", "d", "Delete", "delete it, after confirmation; it can be undone", "NOUN remove NAME"),
+    Action("entity", "new", "n", "New", "create one", "NOUN add"),
+    Action("entity", "edit", "e", "Edit", "edit the selected one", "NOUN edit NAME"),
+    Action("entity", "toggle", "space", "On/off", "enable or disable it", "NOUN enable NAME"),
+    Action("entity", "delete", "d", "Delete", "delete it, after confirmation; it can be undone", "NOUN remove NAME"),
     _unlisted("entity", "duplicate", "D", "Duplicate", "create a copy", "NOUN add"),
     # Lists
-    _action("list", "details", "enter", "Details", "open or close the detail pane"),
+    Action("list", "details", "enter", "Details", "open or close the detail pane"),
     _unlisted("list", "full", "f", "Full height", "expand or shrink the detail pane"),
-    _action("list", "filter", "slash", "Filter", "filter the list as you type"),
-    _action("list", "sort", "s", "Sort", "sort by the next column; a click on a title sorts by it, another reverses"),
+    Action("list", "filter", "slash", "Filter", "filter the list as you type"),
+    Action("list", "sort", "s", "Sort", "sort by the next column; a click on a title sorts by it, another reverses"),
     _unlisted("list", "reverse", "S", "Reverse", "reverse the order"),
-    _action("list", "why", "W", "Why", "what a call would get right now, and why", "why TOKEN MODEL"),
+    Action("list", "why", "W", "Why", "what a call would get right now, and why", "why TOKEN MODEL"),
     _unlisted("list", "columns", "o", "Columns", "choose which columns are shown"),
     _unlisted("list", "mark", "m", "Mark", "mark or unmark the row, and go to the next"),
     _unlisted("list", "bulk", "b", "Bulk", "enable, disable, move, limit or delete all marked rows"),
     _unlisted("list", "marked", "M", "Marked only", "show only marked rows, or all"),
-    _action("list", "copy", "y", "Copy id", "copy the row's id or name"),
-    _action("list", "twin", "Y", "Copy command", "copy the equivalent command (for a call, a curl)"),
+    Action("list", "copy", "y", "Copy id", "copy the row's id or name"),
+    Action("list", "twin", "Y", "Copy command", "copy the equivalent command (for a call, a curl)"),
     _unlisted("list", "export", "E", "Export", "export the rows shown to a file", "usage export"),
     _unlisted("list", "back", "escape", "Back", "close the pane, then clear the filter, then show all rows"),
     # Everywhere
-    _action("app", "help", "question_mark", "Help", "list the keys of this page"),
+    Action("app", "help", "question_mark", "Help", "list the keys of this page"),
     _unlisted("app", "undo", "u", "Undo", "undo the last change of the configuration", "undo"),
     _unlisted("app", "history", "H", "History", "what was changed, when and by whom; undo any of it", "history"),
     _unlisted("app", "redo", "U", "Redo", "redo the change that was undone last", "redo"),
     _unlisted("app", "theme", "T", "Theme", "choose a theme; each is previewed"),
     _unlisted("app", "start", "r", "Restart", "start the server again after it stopped", "serve"),
-    _action("app", "wizard", "", "First steps", "set up a channel and a token, step by step"),
+    Action("app", "wizard", "", "First steps", "set up a channel and a token, step by step"),
     _unlisted("app", "suspend", "ctrl+z", "Suspend", "back to the shell; 'fg' returns"),
     _unlisted("app", "stop", "Q", "Stop", "let running calls finish, stop the server and quit", "stop"),
-    _action("app", "detach", "", "Detach", "quit and always keep the server running"),
-    _action("app", "leave", "q,ctrl+q", "Quit", "quit; the server keeps running"),
+    Action("app", "detach", "", "Detach", "quit and always keep the server running"),
+    Action("app", "leave", "q,ctrl+q", "Quit", "quit; the server keeps running"),
 )
 
 

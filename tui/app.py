@@ -180,18 +180,14 @@ def _connect(app: Console) -> None:
     app.run_worker(app.feed.run(), name="feed", exit_on_error=True)
 
 
-def run(config: Config) -> int:
-    """Run the console with the server of this home. Returns the exit code. Raises GatewayError if none is available."""
-    return run_with(config, ServerLauncher(config))
-
-
-def run_with(config: Config, link: ServerLink) -> int:
-    """Run the console with the server of a link, like ``run``."""
+def run(config: Config, link: ServerLink | None = None) -> int:
+    """Run the console with the server of a home or a link. Returns the exit code. Raises GatewayError without one."""
     state, note = saved_state.load(config.home)
     own_preferences = preferences.load(config.home, actions_by_page)
     note = "\n".join(filter(None, (note, preferences.note(own_preferences.problems))))
     session = ConsoleSession(config, now, state, own_preferences, in_ascii=wants_ascii(os.environ, state.ascii))
     theme = themes.PLAIN if terminal.has_few_colours(os.environ) else ""
+    link = link or ServerLauncher(config)
     app = Console(session, link, note=note, colour=not os.environ.get("NO_COLOR"), theme=theme)
     gc.disable()  # until the first frame, because the start creates no garbage
     status = app.run(mouse=state.mouse) or ExitStatus()

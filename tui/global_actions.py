@@ -25,8 +25,6 @@ from tui.widgets import help as help_dialog
 from tui.widgets import history as changes
 from tui.widgets.dialogs import Confirm, toast
 
-AppVerb = Callable[[ConsoleApp], Awaitable[None] | None]
-
 
 async def choose_theme(app: ConsoleApp) -> None:
     """Let the user choose a theme from a list. The one under the cursor is applied at once."""
@@ -80,11 +78,6 @@ async def confirm_revival(app: ConsoleApp, reasons: Sequence[str]) -> bool:
     """Ask whether a key or token may work again, which a change would make. ``reasons`` are shown."""
     confirmed = await app.push_screen_wait(Confirm("Let it work again?", "\n".join(reasons), "Let it work"))
     return bool(confirmed)
-
-
-def history(app: ConsoleApp) -> None:
-    """Show all changes of the configuration; each can be undone there."""
-    app.push_screen(changes.HistoryScreen(app.session))
 
 
 def warn_of_budget(app: ConsoleApp, incident: Incident) -> None:
@@ -168,11 +161,6 @@ def how_to_leave(app: ConsoleApp) -> None:
         toast(app, f"Press {leave} to quit; the server keeps running. Press {stop} to stop the server too.")
 
 
-async def first_steps(app: ConsoleApp) -> None:
-    """Set up a channel and a token, step by step."""
-    await importlib.import_module("tui.wizard").run(app)
-
-
 def offer_first_steps(app: ConsoleApp) -> None:
     """Open the first steps once, if the home is unused. Their file is rarely needed, so it is loaded late."""
     if not app.session.state.view("wizard").choices:
@@ -226,14 +214,14 @@ async def fetch_today(app: ConsoleApp) -> None:
     board.tables_version += 1
 
 
-VERBS: Mapping[str, AppVerb] = {
+VERBS: Mapping[str, Callable[[ConsoleApp], Awaitable[None] | None]] = {
     "theme": choose_theme,
     "help": help,
     "undo": changes.undo_change,
     "redo": lambda app: changes.undo_change(app, redo=True),
-    "history": history,
+    "history": lambda app: app.push_screen(changes.HistoryScreen(app.session)),
     "start": restart,
-    "wizard": first_steps,
+    "wizard": lambda app: importlib.import_module("tui.wizard").run(app),
     "suspend": lambda app: app.action_suspend_process(),
     "stop": stop,
     "leave": leave,

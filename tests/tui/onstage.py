@@ -6,7 +6,7 @@ from pathlib import Path
 from gateway.config import Config
 from tests.tui.hostile import owner, strings
 from tests.tui.stage import FakeClient, FakeLink, calls
-from tui.app import run_with
+from tui.app import run
 from tui.session import AttachedServer
 
 
@@ -20,7 +20,7 @@ class Broken(FakeLink):
 
 def main(home: str, what: str = "") -> int:
     client = owner(strings()) if what == "hostile" else FakeClient(calls(400))
-    return run_with(Config(home=Path(home)), Broken(client) if what == "crash" else FakeLink(client))
+    return run(Config(home=Path(home)), Broken(client) if what == "crash" else FakeLink(client))
 
 
 if __name__ == "__main__":

@@ -129,11 +129,11 @@ def test_the_file_is_kept_from_others_but_not_what_a_link_points_to(tmp_path: Pa
 async def test_the_console_starts_with_a_broken_file_and_says_what_is_wrong(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As ``run_with`` builds it."""
+    """As ``run`` builds it."""
     (tmp_path / NAME).write_text('[keys]\nlive.puase = "p"\n[themes.x]\naccent = "bluish"')
     made: list[Console] = []
     monkeypatch.setattr(console_app.Console, "run", lambda app, **_: made.append(app))
-    console_app.run_with(console(home=tmp_path).session.config, FakeLink(Owner()))
+    console_app.run(console(home=tmp_path).session.config, FakeLink(Owner()))
     app = made[0]
     async with app.run_test(size=(100, 30)) as pilot:
         await press(app, pilot)
