@@ -86,11 +86,6 @@ async def edit(page: AnyPage) -> None:
     page.report_edit(await page.ask(Form(plan)), "Account saved.")
 
 
-def settings(page: AnyPage) -> None:
-    """Open the page of all settings."""
-    page.app.open_page("settings")
-
-
 def _parse_grant(text: str) -> int:
     nanos = parse_dollars(text)
     if nanos == 0:
@@ -98,15 +93,17 @@ def _parse_grant(text: str) -> int:
     return nanos
 
 
-VERBS: Mapping[str, Verb] = {"grant": grant, "suspend": suspend, "edit": edit, "settings": settings}
-
-
 class AccountPage(ConsolePage):
     """The page with status, balance, budgets and grants."""
 
     DEFAULT_CSS = "AccountPage TextBlock { padding: 1 0 0 0; }"
     scopes = ("account",)
-    verbs: ClassVar[Mapping[str, Verb]] = VERBS
+    verbs: ClassVar[Mapping[str, Verb]] = {
+        "grant": grant,
+        "suspend": suspend,
+        "edit": edit,
+        "settings": lambda page: page.app.open_page("settings"),
+    }
 
     def __init__(self, session: ConsoleSession) -> None:
         super().__init__(session, "account")

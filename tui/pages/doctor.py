@@ -1,7 +1,7 @@
 """Doctor page: finds out why calls fail, by checks in order, whose results are shown one by one."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -22,20 +22,12 @@ from tui.widgets.combobox import ChoiceInput, Combobox, Suggestion
 from tui.widgets.dialogs import toast
 from tui.widgets.text_block import TextBlock
 
-LAST_USED = "the last one used; tab, then type to choose another"
-FIRST_SEEN = "the first one visible"
-
 MARKS = {
     "ok": (glyphs.OK, "ok"),
     "fail": (glyphs.FAILED, "bad"),
     "warning": (glyphs.WARNING, "warn"),
     "skipped": (glyphs.NOTHING, "dim"),
 }
-
-
-def run(page: Any) -> None:
-    """Run all checks again."""
-    page.examine()
 
 
 class DoctorPage(ConsolePage):
@@ -49,7 +41,7 @@ class DoctorPage(ConsolePage):
     DoctorPage TextBlock { margin: 1 0 0 0; }
     """
     scopes = ("doctor",)
-    verbs: ClassVar[Mapping[str, Verb]] = {"run": run}
+    verbs: ClassVar[Mapping[str, Verb]] = {"run": lambda page: page.examine()}
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("down,j", "app.focus_next", show=False),
         Binding("up,k", "app.focus_previous", show=False),
@@ -70,10 +62,10 @@ class DoctorPage(ConsolePage):
         yield Static(content((" Finds the first thing that stops calls from working, and says how to fix it.", "dim")))
         with Horizontal(classes="asked"):
             yield Static("token")
-            yield _name_field("token", LAST_USED)
+            yield _name_field("token", "the last one used; tab, then type to choose another")
         with Horizontal(classes="asked"):
             yield Static("model")
-            yield _name_field("model", FIRST_SEEN)
+            yield _name_field("model", "the first one visible")
         yield TextBlock()
 
     def take_focus(self) -> None:
@@ -138,7 +130,7 @@ class DoctorPage(ConsolePage):
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Run the checks, and select the name, so that the next typed text replaces it."""
-        self.do(run)
+        self.action_act("run")
         event.input.select_all()
 
     def on_input_changed(self) -> None:

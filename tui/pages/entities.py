@@ -17,11 +17,7 @@ Send = Callable[..., Awaitable[Any]]
 
 def creating_verbs(create: Create) -> Mapping[str, Verb]:
     """Returns the verbs that create an entity: an empty one, or a copy of the selected one."""
-
-    async def new(page: AnyPage) -> None:
-        await create(page, None)
-
-    return {"new": new, "duplicate": on_selected(create)}
+    return {"new": lambda page: create(page, None), "duplicate": on_selected(create)}
 
 
 async def ask_new(page: AnyPage, form: EntityForm, add: Send, template: Any, progress_text: str = "") -> Any:

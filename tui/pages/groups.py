@@ -233,20 +233,18 @@ async def why(page: AnyPage, group: GroupView) -> None:
     await explain_for_groups(page, [group.name], group.sees)
 
 
-VERBS: Mapping[str, Verb] = {
-    "why": why,
-    **creating_verbs(_create),
-    "edit": edit,
-    "delete": delete,
-    "bulk": marked.bulk,
-}
-
-
 class GroupsPage(ListPage[GroupRow]):
     """The page with a table of groups."""
 
     scopes = ("entity", "list")
-    verbs: ClassVar[Mapping[str, Verb]] = {**list_page.VERBS, **VERBS}
+    verbs: ClassVar[Mapping[str, Verb]] = {
+        **list_page.VERBS,
+        "why": why,
+        **creating_verbs(_create),
+        "edit": edit,
+        "delete": delete,
+        "bulk": marked.bulk,
+    }
 
     def __init__(self, session: ConsoleSession) -> None:
         super().__init__(session, "groups", GroupListing(session))

@@ -296,21 +296,19 @@ async def why(page: AnyPage, model: ModelView) -> None:
         toast(page, "No tokens yet. Create one on page 2.")
 
 
-VERBS: Mapping[str, Verb] = {
-    "edit": edit,
-    "free": free,
-    "delete": delete,
-    "import": import_prices,
-    "why": why,
-    "bulk": marked.bulk,
-}
-
-
 class ModelsPage(TrendPage[ModelRow]):
     """The page with a table of models and their prices."""
 
     scopes = ("models", "list")
-    verbs: ClassVar[Mapping[str, Verb]] = {**list_page.VERBS, **VERBS}
+    verbs: ClassVar[Mapping[str, Verb]] = {
+        **list_page.VERBS,
+        "edit": edit,
+        "free": free,
+        "delete": delete,
+        "import": import_prices,
+        "why": why,
+        "bulk": marked.bulk,
+    }
     by = "model"
 
     def __init__(self, session: ConsoleSession) -> None:

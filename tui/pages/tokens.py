@@ -313,24 +313,22 @@ async def why(page: AnyPage, token: TokenView) -> None:
     await page.ask(WhyScreen(page.session, token.name, token.sees[0] if token.sees else ""))
 
 
-VERBS: Mapping[str, Verb] = {
-    "why": why,
-    "bulk": marked.bulk,
-    **creating_verbs(_create),
-    "edit": edit,
-    "toggle": toggle_verb(lambda page: page.session.client.edit_token, ": its clients get 401"),
-    "delete": delete,
-    "connect": connect,
-    "rotate": rotate,
-    "ended": show_ended,
-}
-
-
 class TokensPage(TrendPage[TokenRow]):
     """The page with a table of tokens."""
 
     scopes = ("entity", "tokens", "list")
-    verbs: ClassVar[Mapping[str, Verb]] = {**list_page.VERBS, **VERBS}
+    verbs: ClassVar[Mapping[str, Verb]] = {
+        **list_page.VERBS,
+        "why": why,
+        "bulk": marked.bulk,
+        **creating_verbs(_create),
+        "edit": edit,
+        "toggle": toggle_verb(lambda page: page.session.client.edit_token, ": its clients get 401"),
+        "delete": delete,
+        "connect": connect,
+        "rotate": rotate,
+        "ended": show_ended,
+    }
     by = "token"
 
     def __init__(self, session: ConsoleSession) -> None:
