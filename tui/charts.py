@@ -133,12 +133,7 @@ DRAWN = (6, 4, 1)
 
 
 def lines(
-    series: Sequence[Sequence[float | None]],
-    width: int,
-    height: int,
-    top: float,
-    *,
-    patterns: bool = False,
+    series: Sequence[Sequence[float | None]], width: int, height: int, top: float, *, patterns: bool = False
 ) -> list[list[ChartCell]]:
     """Returns a line for each series, the first in front, as rows from the top down. None is a gap. With ``patterns``,
     the lines are solid, dashed and dotted.
@@ -242,7 +237,7 @@ def _path(values: Sequence[float | None], width: int, height: int, top: float) -
         if value is None:
             previous = None
             continue
-        dot = (int((number + 0.5) * width / len(values)), _dot_row(value, top, height))
+        dot = (int((number + 0.5) * width / len(values)), max(0, min(height - 1, round(value / top * height - 0.5))))
         next_value = values[number + 1] if number + 1 < len(values) else None
         yield *dot, previous is None and next_value is None
         if previous is not None:
@@ -256,7 +251,3 @@ def _straight(start: tuple[int, int], end: tuple[int, int]) -> Iterator[tuple[in
         x = start[0] + (end[0] - start[0]) * step / steps
         y = start[1] + (end[1] - start[1]) * step / steps
         yield round(x), round(y)
-
-
-def _dot_row(value: float, top: float, rows: int) -> int:
-    return max(0, min(rows - 1, round(value / top * rows - 0.5)))

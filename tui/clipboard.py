@@ -8,10 +8,10 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 
-from textual.app import App, ComposeResult
+from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
@@ -42,18 +42,16 @@ def copy_text(node: DOMNode, text: str, message: str) -> None:
     osc52 = accepts_osc52(os.environ) if fits_osc52 else False
     if osc52 is not False:
         node.app.copy_to_clipboard(text)
-    if programs:
-        _run(node.app, programs, text)
+    for command in programs:
+        node.app.run_worker(partial(_pipe, command, text), thread=True, exit_on_error=False, group="clipboard")
     if node.app.is_headless or programs or osc52:
         toast(node, message)
     elif osc52 is None:
         toast(node, f"{message}\n{NOTE}")
+    elif fits_osc52:
+        node.app.push_screen(CopyByHand(text, "this terminal does not accept copied text"))
     else:
-        unsupported, too_long = (
-            "this terminal does not accept copied text",
-            "the text is too long for the terminal to copy",
-        )
-        node.app.push_screen(CopyByHand(text, unsupported if fits_osc52 else too_long))
+        node.app.push_screen(CopyByHand(text, "the text is too long for the terminal to copy"))
 
 
 def accepts_osc52(environ: Mapping[str, str]) -> bool | None:
@@ -82,11 +80,6 @@ def clipboard_programs(environ: Mapping[str, str], platform: str = sys.platform)
     if environ.get("TMUX") and shutil.which("tmux"):
         commands.append(["tmux", "load-buffer", "-w", "-"])
     return commands
-
-
-def _run(app: App[object], commands: Sequence[list[str]], text: str) -> None:
-    for command in commands:
-        app.run_worker(partial(_pipe, command, text), thread=True, exit_on_error=False, group="clipboard")
 
 
 def _pipe(command: list[str], text: str) -> None:

@@ -78,12 +78,7 @@ def text_column(id: str, title: str, width: int, text: Callable[[R], str], **mor
 
 
 def number_column(
-    id: str,
-    title: str,
-    width: int,
-    number: Callable[[R], float | None],
-    show: Callable[[Any], str],
-    **more: Any,
+    id: str, title: str, width: int, number: Callable[[R], float | None], show: Callable[[Any], str], **more: Any
 ) -> Column[R]:
     """Returns a column of numbers. A row without a number shows a dot, and is sorted as the smallest."""
 
@@ -170,7 +165,9 @@ def _grow(shown: Sequence[Column[R]], spare: int) -> list[PlacedColumn[R]]:
 def _lend_cells(placed: Sequence[PlacedColumn[R]], needs: Mapping[str, int]) -> list[PlacedColumn[R]]:
     """Returns the columns with empty cells moved to those whose texts are cut; to extra ones last."""
     widths = {place.column.id: place.width for place in placed}
-    own_needs = {p.column.id: _need(p.column, needs) for p in placed if p.column.can_lend and p.column.id in needs}
+    lenders = [place.column for place in placed if place.column.can_lend and place.column.id in needs]
+    # a column needs cells itself for its texts, and for its title with a sort mark
+    own_needs = {c.id: max(needs[c.id], len(c.short_title or c.title) + 1) for c in lenders}
     for extra in (False, True):
         borrowers = [p.column.id for p in placed if p.column.extra == extra]
         while cut := [id_ for id_ in borrowers if widths[id_] < needs.get(id_, 0)]:
@@ -187,11 +184,6 @@ def _lend_cell(borrower: str, widths: dict[str, int], own_needs: Mapping[str, in
     widths[lender] -= 1
     widths[borrower] += 1
     return True
-
-
-def _need(column: Column[R], needs: Mapping[str, int]) -> int:
-    """Returns the cells that a column needs itself, for its texts and for its title with a sort mark."""
-    return max(needs[column.id], len(column.short_title or column.title) + 1)
 
 
 def sortable_columns(columns: Sequence[Column[R]]) -> list[Column[R]]:

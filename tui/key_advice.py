@@ -84,11 +84,8 @@ _GLOBAL_ACTIONS = {
 }
 """Commands that an action of every page runs. One with options may do more than the action, and is not replaced."""
 
-_PRESETS = "the Preset field of a channel's form"
 _ENTITY_VERBS = {"add": "new", "edit": "edit", "enable": "toggle", "disable": "toggle", "remove": "delete"}
 """The verbs of commands, with those of the console's actions."""
-_SHOWING = ("list", "show")
-"""The verbs of commands that print what the noun's page shows."""
 _ACTION_BY_ID = {action.id: action for action in ACTIONS}
 
 
@@ -110,7 +107,7 @@ def _replacement(match: re.Match[str], keymap: Keymap) -> str:
     except ValueError:
         return match[0]
     if words[:2] == ["channel", "presets"]:
-        return _PRESETS
+        return "the Preset field of a channel's form"
     if action_id := _global_action(words):
         return f"{keymap.key(action_id)} ({_ACTION_BY_ID[action_id].label})"
     page, verb = _page_and_verb(words)
@@ -164,6 +161,6 @@ def _page_and_verb(words: list[str]) -> tuple[str, str]:
             return place
     noun, verb = (*words, "", "")[:2]
     page = _NOUN_PAGES.get(noun, "")
-    if page and verb in (*_SHOWING, *_ENTITY_VERBS):
+    if page and verb in ("list", "show", *_ENTITY_VERBS):  # the page shows what the first two print
         return page, _ENTITY_VERBS.get(verb, "")
     return "", ""

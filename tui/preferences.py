@@ -23,10 +23,6 @@ NAME = "console.toml"
 SECTIONS = ("keys", "themes")
 
 
-ActionsByPage = Mapping[str, Collection[Action]]
-"""All actions that can be run on each page, by the page's name."""
-
-
 class Preferences(msgspec.Struct, frozen=True, kw_only=True):
     """The owner's own keys and themes."""
 
@@ -36,8 +32,8 @@ class Preferences(msgspec.Struct, frozen=True, kw_only=True):
     """Sentences about entries that were left out."""
 
 
-def load(home: Path, pages: Callable[[], ActionsByPage]) -> Preferences:
-    """Returns the preferences of a home. ``pages`` is called only if the file has keys."""
+def load(home: Path, pages: Callable[[], Mapping[str, Collection[Action]]]) -> Preferences:
+    """Returns the preferences of a home. ``pages`` is called only if the file has keys: see ``read_keymap``."""
     table, problems = _read(home / NAME)
     unknown_sections = [name for name in table if name not in SECTIONS]
     problems += [f"unknown section [{plain(name, 40)}]; use [keys] and [themes.NAME]" for name in unknown_sections]

@@ -22,8 +22,6 @@ from tui.keymap import Keymap
 from tui.preferences import Preferences
 from tui.saved_state import SavedState
 
-LinkState = Literal["connecting", "starting", "attached", "gone"]
-
 
 class ConsoleSession:
     """The session, which is created once and passed to every page and widget."""
@@ -44,7 +42,7 @@ class ConsoleSession:
         """The wall clock. The screen shows it, so tests pass their own."""
         self.state = state
         self.board = Board()
-        self.link: LinkState = "connecting"
+        self.link: Literal["connecting", "starting", "attached", "gone"] = "connecting"
         self.reason = ""
         self.started_here = False
         """Whether this console started the server it is attached to."""

@@ -5,7 +5,7 @@ import os
 import select
 import signal
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from io import StringIO
 from typing import Any
@@ -35,19 +35,13 @@ def exit_if_gone() -> None:
             os._exit(129)  # 128 and SIGHUP
 
 
-def on_terminate(do: Callable[[int], object]) -> None:
-    """Call ``do`` on SIGTERM, so that the terminal is restored before the process ends. The event loop must be
-    running.
-    """
-    with suppress(NotImplementedError, RuntimeError, ValueError):  # Windows, or not in the main thread
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, do, int(signal.SIGTERM))
-
-
 def watch(app: App[Any]) -> None:
-    """Watch the terminal and its signals for as long as the app runs."""
+    """Watch the terminal and its signals for as long as the app runs. The event loop must be running."""
     app.set_interval(2.0, exit_if_gone, name="terminal")
     app.app_resume_signal.subscribe(app, lambda _: app.refresh(layout=True))  # the shell has drawn over the screen
-    on_terminate(lambda number: app.exit(ExitStatus("", 128 + number)))
+    status = ExitStatus("", 128 + signal.SIGTERM)
+    with suppress(NotImplementedError, RuntimeError, ValueError):  # Windows, or not in the main thread
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, app.exit, status)  # it restores the terminal
 
 
 def has_few_colours(environ: Mapping[str, str]) -> bool:

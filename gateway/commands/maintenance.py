@@ -22,8 +22,6 @@ from gateway.domain.errors import GatewayError
 from gateway.domain.human_values import count_text
 from gateway.domain.money import dollars
 
-Draw = Callable[[Config], str]
-
 
 @click.command(cls=Command, examples=["tollkeeper selftest && echo it works here"])
 def selftest() -> None:
@@ -32,7 +30,7 @@ def selftest() -> None:
     Starts a server on a free port with a temporary folder, sends a plain and a streamed call to its built-in channel,
     verifies the books, and draws the console once. Needs no network, and leaves nothing behind.
     """
-    draw: Draw = click.get_current_context().meta[CONSOLE]
+    draw: Callable[[Config], str] = click.get_current_context().meta[CONSOLE]
     with tempfile.TemporaryDirectory(prefix="tollkeeper-", ignore_cleanup_errors=True) as folder:
         config = load(home=str(Path(folder) / "home"), host="127.0.0.1", port=0)
         asyncio.run(_check_server(config))

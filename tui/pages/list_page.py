@@ -217,7 +217,7 @@ class ListPage(ConsolePage, Generic[R]):
             table.set_reactive(LiveTable.has_focus, True)  # a new page gets the focus: the table is styled once
             yield table
             yield Static(classes="empty")
-            yield Detail(in_tab_order=True)
+            yield Detail(classes="detail")
 
     def on_mount(self) -> None:
         self.table.request_sort = partial(sort_by_title, self)

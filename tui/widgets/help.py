@@ -3,7 +3,7 @@
 The rows are made from the table of actions, with the current keys. On wide screens they are in two columns.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -92,15 +92,19 @@ def sections(title: str, actions: Sequence[Action], noun: str = "") -> Sections:
     """Returns the rows of a page by subject, with their headings."""
     by_subject: dict[str, list[Row]] = {}
     for action in actions:
-        by_subject.setdefault(_subject(action, title), []).append(_row(action))
+        keys = " ".join(map(shown_key, filter(None, action.keys.split(","))))
+        by_subject.setdefault(_subject(action, title), []).append((keys, action.label, action.help))
     everywhere = by_subject.pop("Everywhere", [])
     by_subject["Move"] = [(key, "", text) for key, text in MOVES]
     by_subject["Everywhere"] = sorted(everywhere, key=lambda row: not row[0])
     scopes = {action.scope for action in actions}
     if "list" in scopes:
         by_subject["Filter words"] = [(key, "", text) for key, text in (FILTER if "live" in scopes else WORDS)]
-    commands = [(a.label, a.command.replace("NOUN", noun)) for a in actions if a.command and _applies(a, scopes)]
-    by_subject["The same as a command: tollkeeper ..."] = [("", label, command) for label, command in commands]
+    by_subject["The same as a command: tollkeeper ..."] = [
+        ("", action.label, action.command.replace("NOUN", noun))
+        for action in actions
+        if action.command and (action.id != "list.export" or "live" in scopes)  # only calls are exported by a command
+    ]
     return [(subject, rows) for subject, rows in by_subject.items() if rows]
 
 
@@ -123,17 +127,6 @@ def _subject(action: Action, title: str) -> str:
     if action.scope == "entity":
         return "Create and change"
     return LIST_SUBJECTS.get(action.verb, "View") if action.scope == "list" else title
-
-
-def _applies(action: Action, scopes: Collection[str]) -> bool:
-    """Returns whether the command of an action applies to a page with these scopes: only calls are exported by a
-    command.
-    """
-    return action.id != "list.export" or "live" in scopes
-
-
-def _row(action: Action) -> Row:
-    return " ".join(map(shown_key, filter(None, action.keys.split(",")))), action.label, action.help
 
 
 def _section(part: tuple[str, Sequence[Row]], width: int) -> list[Content]:

@@ -70,7 +70,7 @@ class HistoryScreen(DialogScreen[None]):
             yield Static(classes="title")
             yield FilterInput("words to match, !word to exclude")
             yield LiveTable(history_columns(self._session), self._source, id="history")
-            yield Detail(in_tab_order=True)
+            yield Detail(classes="detail")
             keys = [("enter u", " undo  "), ("U", " redo  "), ("tab", " details  "), ("/", " filter  ")]
             keys += [("Y", " command  "), ("esc", " closes")]
             yield Static(key_hints(*keys), classes="hint")

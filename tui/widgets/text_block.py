@@ -15,17 +15,6 @@ from tui.screens import DialogScreen
 from tui.session import ConsoleSession
 from tui.text import content, key_hints
 
-SCROLLING: list[BindingType] = [
-    Binding("j", "scroll_down", show=False),
-    Binding("k", "scroll_up", show=False),
-    Binding("g", "scroll_home", show=False),
-    Binding("G", "scroll_end", show=False),
-    Binding("ctrl+f", "page_down", show=False),
-    Binding("ctrl+b", "page_up", show=False),
-]
-"""The keys that scroll, beside Textual's own."""
-
-
 Draw = Callable[[int], Content]
 """Returns the text for a width in cells."""
 
@@ -37,7 +26,14 @@ class TextBlock(VerticalScroll):
     TextBlock { height: 1fr; padding: 0; scrollbar-size-vertical: 1; scrollbar-gutter: stable; }
     TextBlock Static { width: 1fr; }
     """
-    BINDINGS: ClassVar[list[BindingType]] = SCROLLING
+    BINDINGS: ClassVar[list[BindingType]] = [  # beside Textual's own
+        Binding("j", "scroll_down", show=False),
+        Binding("k", "scroll_up", show=False),
+        Binding("g", "scroll_home", show=False),
+        Binding("G", "scroll_end", show=False),
+        Binding("ctrl+f", "page_down", show=False),
+        Binding("ctrl+b", "page_up", show=False),
+    ]
 
     def __init__(self, *, classes: str = "") -> None:
         super().__init__(classes=classes)
@@ -64,13 +60,9 @@ class TextBlock(VerticalScroll):
 
 
 class Detail(TextBlock):
-    """The pane with the details of a row. ``in_tab_order``: whether tab moves the focus into it."""
+    """The pane with the details of a row."""
 
     FOCUS_ON_CLICK = False
-
-    def __init__(self, *, in_tab_order: bool = False) -> None:
-        super().__init__(classes="detail")
-        self.can_focus = in_tab_order
 
 
 class LeadLine(Static):
