@@ -112,7 +112,7 @@ class ListRows(Generic[R]):
 
 
 def row_filter(text: str) -> Callable[[str], bool]:
-    """Returns whether a text has all words of the filter and none of those after ``!``. Case does not matter."""
+    """Returns a filter: a text must have all words, and none of those after ``!``. Case does not matter."""
     words = text.casefold().split()
     required = [word for word in words if not word.startswith("!")]
     excluded = [word[1:] for word in words if len(word) > 1 and word.startswith("!")]

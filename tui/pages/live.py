@@ -132,15 +132,7 @@ def _first_columns(session: ConsoleSession) -> Iterator[Column[CallView]]:
         fit_text=lambda c, width: (fmt.brief_moment if width < 12 else fmt.moment)(c.time_ms, now()),
     )
     yield Column("id", "Call", 8, lambda c: safe(c.id[-8:]), rank=11, dim=True, extra=True)
-    yield Column(
-        "model",
-        "Model",
-        18,
-        _model_text,
-        max_width=26,
-        flex=True,
-        fit_text=_model_and_wait,
-    )
+    yield Column("model", "Model", 18, _model_text, max_width=26, flex=True, fit_text=_model_and_wait)
     yield Column("status", "St", 4, _status, tone=tone_of)
 
 
@@ -148,13 +140,7 @@ def _count_columns(session: ConsoleSession) -> Iterator[Column[CallView]]:
     board = session.board
     yield Column("duration", "Duration", 6, lambda c: fmt.seconds(duration_of(c)), right=True, short_title="Dur")
     yield Column(
-        "first",
-        "First token",
-        6,
-        lambda c: fmt.seconds(c.first_byte_ms),
-        rank=2,
-        right=True,
-        short_title="First",
+        "first", "First token", 6, lambda c: fmt.seconds(c.first_byte_ms), rank=2, right=True, short_title="First"
     )
     columns: list[tuple[str, str, int, int, Callable[[CallView], str]]] = [
         ("speed", "Tok/s", 5, 5, _speed),
@@ -267,11 +253,7 @@ class LivePage(ListPage[CallView]):
     """The Live page."""
 
     scopes = ("live", "list")
-    verbs: ClassVar[Mapping[str, Verb]] = {
-        **list_page.VERBS,
-        **live_actions.VERBS,
-        "curl": list_page.copy_command,
-    }
+    verbs: ClassVar[Mapping[str, Verb]] = {**list_page.VERBS, **live_actions.VERBS, "curl": list_page.copy_command}
 
     def __init__(self, session: ConsoleSession) -> None:
         super().__init__(session, "live", LiveListing(session), LiveSource(session))

@@ -239,14 +239,7 @@ def _rate_column(id_: str, title: str, rank: int, rate: Rate) -> Column[ModelRow
 
 def _use_columns() -> Iterator[Column[ModelRow]]:
     yield Column(
-        "served",
-        "Served by",
-        16,
-        _serving_channel,
-        flex=True,
-        rank=2,
-        tone=_served_tone,
-        sort=lambda r: r.states,
+        "served", "Served by", 16, _serving_channel, flex=True, rank=2, tone=_served_tone, sort=lambda r: r.states
     )
     yield Column("month", "30 days", 9, _month, right=True, rank=3, sort=lambda r: r.month)
     yield number_column("calls", "Calls", 7, lambda r: r.calls, fmt.count, rank=6, extra=True)

@@ -181,13 +181,7 @@ def server_rows(session: ConsoleSession) -> Rows:
     ]
     for name, label, value, meaning, change in rows:
         yield SettingRow(
-            name=name,
-            section="Server",
-            label=label,
-            value=value,
-            meaning=meaning,
-            applies=RESTART,
-            change=change,
+            name=name, section="Server", label=label, value=value, meaning=meaning, applies=RESTART, change=change
         )
 
 
