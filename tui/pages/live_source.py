@@ -241,10 +241,11 @@ async def load_page(source: LiveSource) -> None:
     request = history.next_request(source.records)
     if request is None:
         return
+    page, newest, limit = request
     try:
-        history.store(request, await client.numbered_calls(request.newest, request.limit))
+        history.store(page, await client.numbered_calls(newest, limit))
     except GatewayError:
-        history.fail(request)
+        history.fail(page)
         raise
 
 
@@ -294,14 +295,6 @@ def _show_or_hide(view: list[CallId], call_id: CallId, *, shown: bool) -> None:
         del view[place]
 
 
-class HistoryRequest(msgspec.Struct, frozen=True):
-    """A request for a page of records: those with the numbers ``newest``, ``newest - 1``, ..., ``limit`` of them."""
-
-    page: int
-    newest: int
-    limit: int
-
-
 class CallHistory:
     """The older records that were fetched, in pages, and which page to fetch next."""
 
@@ -310,13 +303,13 @@ class CallHistory:
         self._page_size = page_size
         self._max_pages = max_pages
         self._pages: OrderedDict[int, Sequence[CallView]] = OrderedDict()
-        self._missing: OrderedDict[int, None] = OrderedDict()
-        """The pages that were needed and are not here, the last one needed last."""
+        self._missing: int | None = None
+        """The page that was needed last and is not here."""
         self._requested: set[int] = set()
 
     @property
     def waiting(self) -> bool:
-        return bool(self._missing)
+        return self._missing is not None
 
     def row(self, number: int) -> CallView | None:
         """Returns the record with this number; None if it is missing, and ``next_request`` asks for its page."""
@@ -324,34 +317,33 @@ class CallHistory:
         rows = self._pages.get(page)
         if rows is None or offset >= len(rows):
             if page not in self._requested:
-                self._missing[page] = None
+                self._missing = page  # rows scrolled past are not needed; the next paint requests those on screen
             return None
         self._pages.move_to_end(page)
         return rows[offset]
 
-    def next_request(self, count: int) -> HistoryRequest | None:
-        """Returns the request for the page needed last, of records up to ``count``; None if none is missing."""
-        if not self._missing:
+    def next_request(self, count: int) -> tuple[int, int, int] | None:
+        """Returns the missing page, its newest record, at most ``count``, and its length; None if none is missing."""
+        page, self._missing = self._missing, None
+        if page is None:
             return None
-        page, _ = self._missing.popitem()
-        self._missing.clear()  # rows scrolled past are not needed; the next paint requests those on screen
         self._requested.add(page)
         newest = min((page + 1) * self._page_size, count)
-        return HistoryRequest(page, newest, max(1, newest - page * self._page_size))
+        return page, newest, max(1, newest - page * self._page_size)
 
-    def store(self, request: HistoryRequest, calls: Sequence[CallView]) -> None:
-        """Store the response to a request: its calls, newest first."""
-        self._requested.discard(request.page)
-        self._pages[request.page] = list(reversed(calls))
+    def store(self, page: int, calls: Sequence[CallView]) -> None:
+        """Store the response to a request: the calls of its page, newest first."""
+        self._requested.discard(page)
+        self._pages[page] = list(reversed(calls))
         while len(self._pages) > self._max_pages:
             self._pages.popitem(last=False)
 
-    def fail(self, request: HistoryRequest) -> None:
+    def fail(self, page: int) -> None:
         """Note that a request failed, so that its page may be requested again."""
-        self._requested.discard(request.page)
+        self._requested.discard(page)
 
     def clear(self) -> None:
         """Remove everything, because the records are those of another server now."""
         self._pages.clear()
-        self._missing.clear()
+        self._missing = None
         self._requested.clear()

@@ -13,7 +13,6 @@ from tests.tui.stage import NOW, FakeClient, call, calls, console, running
 from tui.pages.live import LivePage, columns
 from tui.pages.live_source import (
     CallHistory,
-    HistoryRequest,
     LiveSource,
     SearchProgress,
     count_unseen,
@@ -197,7 +196,7 @@ def test_what_is_missing_is_fetched_a_page_at_a_time() -> None:
     history = CallHistory(page_size=10)
     assert history.row(25) is None
     assert history.waiting
-    assert history.next_request(1_000) == HistoryRequest(2, 30, 10)
+    assert history.next_request(1_000) == (2, 30, 10)
     assert history.next_request(1_000) is None
 
 
@@ -215,7 +214,7 @@ def test_rows_are_found_by_their_numbers() -> None:
     ask = history.next_request(1_000)
     assert ask is not None
     rows = calls(10)
-    history.store(ask, rows)
+    history.store(ask[0], rows)
     assert history.row(30) is rows[0]
     assert history.row(21) is rows[-1]
 
@@ -224,7 +223,7 @@ def test_only_what_was_viewed_last_is_fetched() -> None:
     history = CallHistory(page_size=10)
     history.row(25)
     history.row(905)
-    assert history.next_request(1_000) == HistoryRequest(90, 910, 10)
+    assert history.next_request(1_000) == (90, 910, 10)
     assert not history.waiting
 
 
@@ -232,8 +231,8 @@ def test_the_newest_page_may_be_short() -> None:
     history = CallHistory(page_size=10)
     history.row(23)
     ask = history.next_request(24)
-    assert ask == HistoryRequest(2, 24, 4)
-    history.store(ask, calls(4))
+    assert ask == (2, 24, 4)
+    history.store(2, calls(4))
     assert history.row(24) is not None
     assert history.row(25) is None
     assert history.waiting
@@ -245,7 +244,7 @@ def test_pages_looked_at_long_ago_are_forgotten() -> None:
         history.row(number)
         ask = history.next_request(1_000)
         assert ask is not None
-        history.store(ask, calls(10))
+        history.store(ask[0], calls(10))
     assert history.row(5) is None
     assert history.row(25) is not None
 
@@ -255,7 +254,7 @@ def test_a_failed_request_may_be_made_again() -> None:
     history.row(5)
     ask = history.next_request(1_000)
     assert ask is not None
-    history.fail(ask)
+    history.fail(ask[0])
     history.row(5)
     assert history.next_request(1_000) == ask
 
