@@ -19,6 +19,7 @@ from tui.charts import spark
 from tui.cli_commands import cli_command
 from tui.columns import Column, number_column, text_column
 from tui.listing import PageListing
+from tui.session import ConsoleSession
 from tui.text import TextCard, content, lines, safe
 
 LIST_PRICE = "genai-prices"
@@ -91,7 +92,7 @@ class ModelsListing(PageListing[ModelRow]):
         model, card = row.view, TextCard(width)
         context = brief_context(model.context, model.context_source, " tokens")
         card.line((safe(model.name), "bold"), f"   context {context}" if context else "")
-        card.row("price", *price_text(model.price, refused=self.session.board.refuses_unpriced))
+        card.row("price", *price_text(model.price, self.session, refused=self.session.board.refuses_unpriced))
         if model.prices:
             card.row("channels", (price_range(model.prices), "dim"))
         if model.told is not None:
@@ -168,11 +169,12 @@ def price_range(views: Sequence[PriceView]) -> str:
     return " / ".join(f"{fmt.price(min(side))} - {fmt.price(max(side))}" for side in sides)
 
 
-def price_text(price: PriceView | None, *, refused: bool = False) -> Iterator[tuple[str, str]]:
+def price_text(price: PriceView | None, session: ConsoleSession, *, refused: bool) -> Iterator[tuple[str, str]]:
     """Yields a whole price in words. ``refused``: whether calls of models without a price are refused."""
     if price is None:
         effect = "refused (page 9 can change that)" if refused else "counted but not charged"
-        yield f"none: calls are {effect}; e sets a price, 0 makes it free", "warn"
+        edit_key, free_key = session.key("models.edit"), session.key("models.free")
+        yield f"none: calls are {effect}; {edit_key} sets a price, {free_key} makes it free", "warn"
         return
     if price.free:
         yield f"free   ({safe(price.source)})", "ok"
@@ -197,7 +199,7 @@ def price_text(price: PriceView | None, *, refused: bool = False) -> Iterator[tu
     listed = f" of {fmt.day(price.as_of_ms)}" if price.as_of_ms else ""
     yield f"   $ per million tokens, {safe(price.source)}{listed}{tiers}", "dim"
     if price.stale:
-        yield "   this list is old; P checks for a newer one", "warn"
+        yield f"   this list is old; {session.key('models.import')} checks for a newer one", "warn"
 
 
 def _price_columns() -> Iterator[Column[ModelRow]]:

@@ -164,7 +164,7 @@ def why_text(answer: Why, session: ConsoleSession, width: int) -> Content:
     factor = f"   group {safe(answer.group, 40)} {brief_multiplier(answer.multiplier)}"
     card.row(
         "price",
-        *price_text(answer.price, refused=answer.refuses_unpriced),
+        *price_text(answer.price, session, refused=answer.refuses_unpriced),
         factor if answer.multiplier != MILLION else "",
     )
     if answer.prices:
