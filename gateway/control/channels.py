@@ -39,12 +39,6 @@ class TestBody(msgspec.Struct, frozen=True, kw_only=True):
     model: str = ""
 
 
-class KeyBody(msgspec.Struct, frozen=True, kw_only=True):
-    """The body of an added or replaced key."""
-
-    key: str
-
-
 def default_base_url(dialect: Dialect, preset: str) -> str:
     """Returns the default address of an upstream; empty if it has none."""
     return PRESETS[preset].base_url if preset in PRESETS else DIALECTS[dialect].base_url
@@ -273,8 +267,8 @@ async def resume_key(edits: ConfigEdits, request: web.Request) -> ChannelView:
 
 async def _new_key(request: web.Request) -> str:
     """Returns the key in the body. Raises BadRequest if it is empty."""
-    if key := (await read_body(request, KeyBody)).key:
-        return key
+    if key := fields(await request.read(), Channel, ("key",), ("key",))["key"]:
+        return str(key)
     raise BadRequest("key: must not be empty; to delete a key, remove it instead", param="key")
 
 

@@ -12,7 +12,7 @@ from gateway.control.edits import ConfigEdits
 from gateway.control.request_bodies import query
 from gateway.core.engine import Engine
 from gateway.domain.errors import BadRequest
-from gateway.domain.query import query_of
+from gateway.domain.query import OneOf, Query
 from gateway.domain.registry import Registry
 from gateway.domain.units import Millis, Nanos, TokenId
 from gateway.domain.views import Point, Summary, SumRow
@@ -30,7 +30,6 @@ SUM_TURN = web.AppKey("sum_turn", asyncio.Semaphore)
 """Allows one filtered sum at a time. Sums read the whole log, so they do not make searches wait."""
 
 _PARAMETERS: dict[str, type] = {"by": str, "since": int, "until": int, "step": str, "percentiles": bool}
-_NO_COUNTS = Counts()
 
 
 class Tallies(msgspec.Struct, frozen=True):
@@ -38,14 +37,6 @@ class Tallies(msgspec.Struct, frozen=True):
 
     channels: Mapping[str, Counts]
     models: Mapping[str, Counts]
-
-    def of_channel(self, channel: str) -> Counts:
-        """Returns the sums of a channel; zeros if it was never called."""
-        return self.channels.get(channel, _NO_COUNTS)
-
-    def of_model(self, model: str) -> Counts:
-        """Returns the sums of a model; zeros if it was never requested."""
-        return self.models.get(model, _NO_COUNTS)
 
 
 async def tallies(engine: Engine, token: TokenId | None = None) -> Tallies:
@@ -172,7 +163,7 @@ def _names(calls: CallLog, registry: Registry, by: str, ids: Iterable[str]) -> d
     names = {entity.id: entity.name for entity in getattr(registry, f"{by}s").values()}
     for key in ids:
         if key and key not in names:
-            last = calls.find(query_of(f"{by}_id", key), limit=1)
+            last = calls.find(Query(conditions=(OneOf(f"{by}_id", frozenset([key])),)), limit=1)
             names[key] = (getattr(last[0], f"{by}_name") if last else "") or key
     return names
 

@@ -119,7 +119,7 @@ def channel_views(engine: Engine, tallies: Tallies) -> list[ChannelView]:
 
 def channel_view(engine: Engine, channel: Channel, tallies: Tallies) -> ChannelView:
     """Returns the view of a channel."""
-    state, sums = engine.channel_state(channel), tallies.of_channel(channel.id)
+    state, sums = engine.channel_state(channel), tallies.channels.get(channel.id, Counts())
     listed = engine.catalog.registry.lists.get(channel.id)
     return ChannelView(
         **_copy_fields(channel, ChannelFields, "key", "keys", "headers", "proxy"),
@@ -167,12 +167,11 @@ def _copy_fields(entity: msgspec.Struct, fields: type[msgspec.Struct], *omit: st
 
 def _key_views(engine: Engine, channel: Channel) -> tuple[KeyView, ...]:
     """Returns the views of a channel's keys. An only key has the state of the channel."""
-    views = []
-    states = engine.key_states(channel)
-    for number, (key, state) in enumerate(zip(channel.all_keys, states, strict=True), start=1):
-        until = until_ms(engine, state)
-        views.append(KeyView(number=number, key=mask(key), state=state.name, reason=state.reason, until_ms=until))
-    return tuple(views)
+    pairs = zip(channel.all_keys, engine.key_states(channel), strict=True)
+    return tuple(
+        KeyView(number=number, key=mask(key), state=state.name, reason=state.reason, until_ms=until_ms(engine, state))
+        for number, (key, state) in enumerate(pairs, start=1)
+    )
 
 
 def until_ms(engine: Engine, state: HealthState) -> Millis | None:
@@ -224,7 +223,10 @@ def model_views(engine: Engine, tallies: Tallies, token: Token | None = None, *,
     """
     index = _model_index(engine.catalog, token)
     names = sorted({*index.entries, *index.served} if token is None else index.entries)
-    return [_model_view(engine, name, index, tallies.of_model(name), token) for name in ([only] if only else names)]
+    return [
+        _model_view(engine, name, index, tallies.models.get(name, Counts()), token)
+        for name in ([only] if only else names)
+    ]
 
 
 def _model_index(catalog: Catalog, token: Token | None) -> ModelIndex:

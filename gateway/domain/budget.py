@@ -13,23 +13,17 @@ import msgspec
 from gateway.domain.units import Millis, Nanos
 
 
-class Calendar(msgspec.Struct, frozen=True):
-    """The boundaries of a window, as times without an offset, which are local.
+class WindowInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that differs from window to window.
 
-    They follow the calendar and are not multiples of 24 hours, so days on which the clock changes are right.
+    Boundaries are local times without an offset. They follow the calendar and are not multiples of 24 hours, so days on
+    which the clock changes are right.
     """
 
-    first: Callable[[datetime], datetime]
-    """Returns when the window that contains a moment began."""
-    following: Callable[[datetime], datetime]
-    """Returns when the next window begins, from the start of a window."""
-
-
-class WindowInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that differs from window to window."""
-
-    calendar: Calendar | None
-    """The boundaries; None if the window began at 0 and does not end."""
+    first: Callable[[datetime], datetime] | None = None
+    """Returns when the window that contains a moment began; None if it began at 0 and does not end."""
+    following: Callable[[datetime], datetime] | None = None
+    """Returns when the next window begins, from the start of a window; None if there is none."""
     adjective: str
     """The adjective before "budget", such as ``daily``; empty for a budget without an end."""
     current: str
@@ -65,7 +59,8 @@ def _monday(moment: datetime) -> datetime:
 
 _WINDOWS = {
     Window.DAY: WindowInfo(
-        calendar=Calendar(_midnight, lambda first: first + timedelta(days=1)),
+        first=_midnight,
+        following=lambda first: first + timedelta(days=1),
         adjective="daily",
         current="today",
         rate="a day",
@@ -73,7 +68,8 @@ _WINDOWS = {
         example=5,
     ),
     Window.WEEK: WindowInfo(
-        calendar=Calendar(_monday, lambda first: first + timedelta(days=7)),
+        first=_monday,
+        following=lambda first: first + timedelta(days=7),
         adjective="weekly",
         current="this week",
         rate="a week",
@@ -81,19 +77,15 @@ _WINDOWS = {
         example=20,
     ),
     Window.MONTH: WindowInfo(
-        calendar=Calendar(
-            lambda moment: _midnight(moment).replace(day=1),
-            lambda first: (first + timedelta(days=32)).replace(day=1),
-        ),
+        first=lambda moment: _midnight(moment).replace(day=1),
+        following=lambda first: (first + timedelta(days=32)).replace(day=1),
         adjective="monthly",
         current="this month",
         rate="a month",
         chart_step="day",
         example=50,
     ),
-    Window.EVER: WindowInfo(
-        calendar=None, adjective="", current="in total", rate="in all", chart_step="day", example=100
-    ),
+    Window.EVER: WindowInfo(adjective="", current="in total", rate="in all", chart_step="day", example=100),
 }
 
 
@@ -128,14 +120,14 @@ def share_of(budget: Budget, nanos: int, tokens: int) -> float:
 
 def window_start(window: Window, now: Millis) -> Millis:
     """Returns when the window that contains ``now`` began, by this machine's local calendar. EVER began at 0."""
-    calendar = _WINDOWS[window].calendar
-    return Millis(0) if calendar is None else _millis(calendar.first(_local(now)))
+    first = _WINDOWS[window].first
+    return Millis(0) if first is None else _millis(first(_local(now)))
 
 
 def window_end(window: Window, now: Millis) -> Millis | None:
     """Returns when the window that contains ``now`` ends; None for EVER."""
-    calendar = _WINDOWS[window].calendar
-    return None if calendar is None else _millis(calendar.following(calendar.first(_local(now))))
+    first, following = _WINDOWS[window].first, _WINDOWS[window].following
+    return None if first is None or following is None else _millis(following(first(_local(now))))
 
 
 BALANCE_ID = "balance"

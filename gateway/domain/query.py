@@ -206,11 +206,6 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
 EVERYTHING = Query()
 
 
-def query_of(field: str, *values: str) -> Query:
-    """Returns the query for the calls whose field has one of these values."""
-    return Query(conditions=(OneOf(field, frozenset(values)),))
-
-
 def speed_of(call: CallView) -> float | None:
     """Returns output tokens per second after the first token; None if there are none yet, or all were sent at once."""
     if call.first_byte_ms is None or not call.output_tokens:

@@ -7,7 +7,6 @@ import pytest
 from gateway.client.control import ControlClient
 from gateway.control import usage
 from gateway.control.usage import _row as row_of
-from gateway.control.usage import tallies
 from gateway.domain.errors import BadRequest, NotFound
 from gateway.store.calls import filtered_sums_of
 from gateway.store.rollup import Counts
@@ -118,11 +117,6 @@ async def test_senseless_questions_are_refused(owner: ControlClient, parameters:
     with pytest.raises(BadRequest) as caught:
         await owner.send("GET", f"/usage?{parameters}")
     assert caught.value.param == param
-
-
-async def test_tallies_are_zero_for_what_was_never_asked(gateway: Gateway) -> None:
-    sums = await tallies(gateway.engine)
-    assert (sums.of_channel("ch_up").calls, sums.of_model("m").calls) == (0, 0)
 
 
 async def test_percentiles_come_on_request(owner: ControlClient, past: int) -> None:

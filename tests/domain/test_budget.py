@@ -15,7 +15,7 @@ from tests.domain.zones import BERLIN, ZONES, local_time_of
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="local time cannot be changed there")
 
 HOUR = 3_600_000
-CALENDAR = [window for window in Window if window.info.calendar]
+CALENDAR = [window for window in Window if window.info.first]
 
 
 @pytest.fixture
