@@ -64,14 +64,11 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def runfile(self) -> Path:
-        """Returns the path of the file that says how to reach the running server."""
         return self.home / "run.json"
 
     @property
     def socket(self) -> Path | None:
-        """Returns the path of the control socket; None if loopback TCP is used, because the system has no Unix sockets
-        or the path would be too long.
-        """
+        """Returns the path of the control socket; None without Unix sockets, or if it is too long: TCP is used then."""
         path = self.home / "control.sock"
         if os.name == "nt" or len(os.fsencode(path)) > SOCKET_PATH_LIMIT:
             return None
@@ -79,7 +76,6 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def last_address(self) -> Path:
-        """Returns the path of the file with the base URL of the last server."""
         return self.home / "last-address"
 
     @property
@@ -89,7 +85,6 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def log(self) -> Path:
-        """Returns the path of the log of a server that runs in the background."""
         return self.home / "server.log"
 
 
@@ -150,9 +145,7 @@ def make_home(folder: Path) -> None:
 
 
 def _names(folder: Path) -> set[str]:
-    """Returns the names of the files in a folder, without those that do not count. A temporary file has the name of the
-    one that it is going to replace.
-    """
+    """Returns the names of a folder's files that count. A temporary file counts as the one that it will replace."""
     try:
         return {_final_name(path.name) for path in folder.iterdir()} - INCIDENTAL
     except (FileNotFoundError, NotADirectoryError):

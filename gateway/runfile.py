@@ -26,7 +26,6 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     """The path of the control socket; empty if the control API listens on loopback TCP."""
     host: str = "127.0.0.1"
     port: int = 0
-    """The TCP port of the control API."""
     address: str = ""
     """The base URL of /v1, for example ``http://127.0.0.1:8655/v1``; empty if only the control API runs."""
     host_option: str = ""

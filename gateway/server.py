@@ -305,7 +305,6 @@ class _StopRequests:
         self.requested.set()
 
     def _on_signal(self) -> None:
-        """Begin to stop; if that has begun, stop at once."""
         self.request(self.requested.is_set())
 
     def handle_signals(self) -> None:

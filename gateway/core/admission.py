@@ -92,10 +92,7 @@ def admit(call: Call, limiter: Limiter, books: MoneyBooks, recall: Recall = reca
 
 
 def _lower_output(call: Call, error: QuotaExceeded) -> bool:
-    """Lower the call's output limit to what is left, if its token allows this and it leaves a useful answer.
-
-    Returns whether it was lowered.
-    """
+    """Lower the call's output limit to what is left, if its token allows this and it leaves a useful answer."""
     context, request = call.context, call.context.request
     cap, choices = request.output_cap, request.choices
     if not context.token.fit_output or cap is None:
@@ -135,7 +132,6 @@ def _admit(call: Call, limiter: Limiter, books: MoneyBooks, recall: Recall) -> A
 
 
 def _no_price(model: str) -> BadRequest:
-    """Returns the error for a model without a price, if such models are refused."""
     msg = (
         f"model '{plain(model)}' has no price and this gateway refuses unpriced models; "
         f"'tollkeeper price set {word(model)} --input DOLLARS --output DOLLARS' (per million tokens)"
@@ -192,7 +188,6 @@ def _hold_for(call: Call, model: ModelNeed, need: CallNeed, books: MoneyBooks) -
 
 
 def _request_size(request: InboundRequest, need: CallNeed) -> RequestSize:
-    """Returns the size of a refused call, for its error."""
     output = need.capped if request.output_cap is None else request.choices * request.output_cap
     return RequestSize(input=request.input_bound, max_output=output or None)
 
@@ -205,7 +200,6 @@ def needs_by_model(call: Call, entry: ModelEntry, recall: Recall = recall_nothin
 
 
 def _need_at(call: Call, model: ModelEntry, recall: Recall) -> ModelNeed:
-    """Returns the most that a call may use at the channels of this model."""
     context, effects = call.context, model.effects
     multiplier, hold = context.group.multiplier, context.token.hold_output
     price = context.catalog.prices_at(effects.prices, context.origin.ts)
@@ -262,7 +256,6 @@ def visible_entry(model: str, token: Token, catalog: Catalog) -> ModelEntry:
 
 
 def _model_not_found(model: str, token: Token, visible: Collection[str]) -> NotFound:
-    """Returns the error for a model that the token does not see, with the names that it sees."""
     names = [plain(name, 60) for name in list(visible)[:NAMED_MODELS]]
     more = f" … ({len(visible)} in all)" if len(visible) > NAMED_MODELS else ""
     listed = f"visible: {', '.join(names)}{more}" if names else "no model is visible to it"

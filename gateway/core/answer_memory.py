@@ -86,9 +86,7 @@ class AnswerMemory:
                 break
 
     def _has_room(self, share: "AnswerShare", size: int) -> bool:
-        """Returns whether a share may grow by so much. If that takes the last part, the part belongs to it from now
-        on.
-        """
+        """Returns whether a share may grow by so much. If that takes the last part, the share has it from now on."""
         limit = self._settings().answers_mib << 20
         left = limit - self.used - UNCOUNTED * len(self._calls) - size
         if not limit or left >= min(ANSWER_LIMIT, limit):
@@ -100,10 +98,7 @@ class AnswerMemory:
 
 
 class AnswerShare(msgspec.Struct, eq=False):
-    """The memory of one call's answer. It ends with its block, or when its size is set to 0.
-
-    Implements ``adapter.Memory``.
-    """
+    """The memory of one call's answer, as ``adapter.Memory``. It ends with its block, or when its size is set to 0."""
 
     _memory: AnswerMemory
     size: int = 0
@@ -119,7 +114,6 @@ class AnswerShare(msgspec.Struct, eq=False):
             self.set_size(0)
 
     def take(self, size: int) -> bool:
-        """See ``adapter.Memory``."""
         more = self.size + size - UNCOUNTED - self.counted
         if more > 0:
             if not self._memory.take(self, more):
@@ -129,15 +123,11 @@ class AnswerShare(msgspec.Struct, eq=False):
         return True
 
     async def wait(self, size: int) -> None:
-        """See ``adapter.Memory``."""
         await self._memory.wait(self, self.size + size - UNCOUNTED - self.counted)
         self.size += size
 
     async def wait_to_read(self, size: int, held: int) -> None:
-        """Wait for memory before ``size`` more bytes are read of a stream that holds ``held``, if that is much.
-
-        Raises AnswerMemoryFull.
-        """
+        """Wait for memory to read ``size`` more bytes, if the stream holds much (``held``). Raises AnswerMemoryFull."""
         holds_much = held > UNCOUNTED
         self.set_size(held, grows=holds_much)
         if holds_much and not self.take(size):
@@ -153,8 +143,6 @@ class AnswerShare(msgspec.Struct, eq=False):
 
 
 class _WaitingAnswer(NamedTuple):
-    """An answer that waits for memory."""
-
     share: AnswerShare
     size: int
     """The bytes it waits for."""

@@ -135,9 +135,7 @@ class Attempts:
             self._progress.routed(call)
 
     async def _wait_before(self, step: NextStep, call: Call, entry: ModelEntry) -> bool:
-        """Wait before the next attempt. Returns False if it is too late for one, if its channel has no room, or if the
-        client has left.
-        """
+        """Wait before the next attempt. Returns False if it is too late, the channel is full, or the client left."""
         wait_s = step.wait_s
         if self._clock.mono() + wait_s >= call.context.origin.began + entry.total_s:
             return False

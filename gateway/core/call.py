@@ -37,11 +37,9 @@ class Client(Protocol):
     """The client that waits for the answer: all that the pipeline sees of the web framework."""
 
     gone: bool
-    """Whether the connection is lost."""
     begun: bool
     """Whether the response head was sent, so that the status can no longer change."""
     on_gone: Callable[[], None] | None
-    """Called when the connection is lost."""
 
     @property
     def may_wait(self) -> bool:
@@ -141,7 +139,6 @@ class Call:
     need: CallNeed
     """The most that it may use, whichever model answers. Set at admission."""
     running: Running
-    """The call as the books and the watchers know it."""
     share: AnswerShare
     """The memory that its answer uses. Set after admission."""
 
@@ -173,15 +170,12 @@ class Call:
         context.client.on_gone = self._client_gone
 
     def _client_gone(self) -> None:
-        """End the call when its client leaves. A plain call is finished and charged instead, if its channel allows
-        this.
-        """
+        """End the call when its client leaves. A plain one is finished and charged instead if its channel allows it."""
         route = self.attempt.route
         if self.context.request.stream or (route is not None and not route.channel.finish_abandoned):
             self.end(Outcome.CLIENT_CLOSED)
 
     def begin_attempt(self, route: Route, reason: str, number: int) -> None:
-        """Begin the next attempt, at this channel."""
         attempt = self.attempt
         if attempt.number:  # forget the answer of the attempt before
             attempt.stream, attempt.reply_headers, attempt.parts, attempt.native = None, {}, 0, False
@@ -204,7 +198,6 @@ class Call:
         )
 
     def note_native(self, *, native: bool) -> None:
-        """Note whether the running attempt passes request and answer on unchanged."""
         self.attempt.native = native
         self.running = msgspec.structs.replace(self.running, native=native)
 
@@ -254,10 +247,7 @@ class Call:
         return self.with_facts(error or InternalError("the call failed without an error"), limiter)
 
     async def begin_early(self) -> None:
-        """Send the head of a stream whose first event is late, without facts that may still change.
-
-        Raises ConnectionError if the client is gone.
-        """
+        """Send the head of a stream whose first event is late, without facts that change. Raises ConnectionError."""
         self.delivery.facts_due = True
         await self.context.client.begin({})
 
@@ -291,10 +281,7 @@ class Call:
             self.task.cancel()
 
     def error_of_cancellation(self) -> GatewayError:
-        """Returns the error of a call whose task was cancelled, for its client.
-
-        Raises CancelledError if the client is gone.
-        """
+        """Returns the client's error if the call's task was cancelled. Raises CancelledError if the client is gone."""
         task, ended_by = asyncio.current_task(), self.result.ended_by
         if ended_by in (None, Outcome.CLIENT_CLOSED) or task is None:
             raise asyncio.CancelledError

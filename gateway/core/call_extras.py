@@ -45,7 +45,6 @@ def _may_cache_for_12h(request: InboundRequest) -> bool:
 
 
 def _searches(fields: Mapping[str, msgspec.Raw]) -> int:
-    """Returns how often a vendor may search for a request, by its fields."""
     tools = bytes(fields.get("tools", b""))
     if not any(name in fields for name in _SEARCH_OPTIONS) and b"search" not in tools.lower():
         return 0
@@ -54,7 +53,6 @@ def _searches(fields: Mapping[str, msgspec.Raw]) -> int:
 
 
 def _always_searches(channel: Channel, served: ServedModel) -> bool:
-    """Returns whether a model searches although the request does not ask for it."""
     name = served.upstream_name
     is_search_model = "search" in name or name.endswith(":online") or name.rpartition("/")[2].startswith("sonar")
     return is_search_model or ".perplexity.ai" in channel.base_url
@@ -106,7 +104,6 @@ a request names none of these, or none at all, an OpenAI project's setting decid
 
 
 def _variants_at(channel: Channel, fields: Mapping[str, object]) -> Sequence[str]:
-    """Returns the price variants that a channel may charge for a call with these fields."""
     tier, speed = (_outgoing_text(name, channel.overrides, fields) for name in ("service_tier", "speed"))
     if speed == "fast":
         return _ANY_TIER

@@ -36,13 +36,11 @@ class AttemptState(msgspec.Struct):
     channel_ticket: Ticket | None = None
     """What the attempt counts for in its channel's rates."""
     dropped: tuple[str, ...] = ()
-    """The parameters left out of the request."""
     native: bool = False
     """Whether request and answer pass unchanged, except for the model's name, because the channel speaks the client's
     API. False for chat completions, see ``Record.native``."""
     lowered: int | None = None
-    """The output limit that was sent, if it is lower than the client's: because the model allows no more, or because
-    the hold pays for no more."""
+    """The output limit that was sent, if it is lower than the client's: the model or the hold allows no more."""
     repairs: tuple[str, ...] = ()
     """Marks for what was repaired in the client's request."""
     parts: int = 0
@@ -65,7 +63,6 @@ class CallLimits(msgspec.Struct):
     channel_slot: ConcurrencyGate | None = None
     """The gate of the channel at which the call waited for a place and has one, until its attempt begins."""
     budget_warning: str = ""
-    """The budgets that are nearly spent."""
     unaffordable: tuple[str, ...] = ()
     """Fallbacks that may not answer, because what is left does not pay for them."""
     marks: tuple[str, ...] = ()

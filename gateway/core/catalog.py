@@ -106,13 +106,11 @@ class Catalog:
         return self._groups.get(group, {})
 
     def party_scopes(self, token: Token) -> tuple[RateScope, ...]:
-        """Returns the limits of a token and those of its group."""
         settings, group = self.registry.settings, self.registry.groups.get(token.group)
         own = token_scope(token, settings)
         return (own,) if group is None else (own, group_scope(group, settings))
 
     def gates(self) -> dict[tuple[str, str], ConcurrencyGate]:
-        """Returns the gates of all tokens, groups and channels by their keys."""
         registry = self.registry
         scopes = [token_scope(token, registry.settings) for token in registry.tokens.values()]
         scopes += [group_scope(group, registry.settings) for group in registry.groups.values()]
@@ -170,6 +168,5 @@ NAMED = 20
 
 
 def _missing(noun: str, ref: str, names: list[str]) -> str:
-    """Returns the error for an unknown name, listing those that exist in this order."""
     existing = first_of(list(dict.fromkeys(names)), NAMED) or "none yet"
     return f"no {noun} '{ref}'; there are: {existing}"

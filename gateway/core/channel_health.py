@@ -51,7 +51,6 @@ class HealthState(msgspec.Struct, frozen=True):
     left_s: float = 0.0
     """Seconds left of the pause; 0 if it is not paused."""
     kind: FailureKind | None = None
-    """The kind of the failure that paused it."""
 
 
 OK = HealthState("ok")
@@ -59,10 +58,7 @@ _OFF = HealthState("off")
 
 
 class _Failures(msgspec.Struct, eq=False):
-    """The failures of one channel or key."""
-
     until: float = 0.0
-    """When its pause ends."""
     reason: str = ""
     """Why it was paused; empty if it was not, or has recovered."""
     attention: bool = False
@@ -79,7 +75,6 @@ class _Failures(msgspec.Struct, eq=False):
     """When each model that the upstream does not know may be requested again."""
 
     def any_recent(self, now: float) -> bool:
-        """Returns whether a call failed within the breaker's window."""
         return any(at > now - WINDOW_S and not succeeded for at, succeeded in self.outcomes)
 
     def add_failure(self, now: float) -> bool:
@@ -145,7 +140,6 @@ class ChannelHealth:
         """Channels and keys that failed recently; usually none."""
 
     def state(self, channel: Channel) -> HealthState:
-        """Returns the state as the owner sees it."""
         if not channel.enabled:
             return _OFF
         if not self.failing:
@@ -299,7 +293,6 @@ class ChannelHealth:
 
 
 def _state_with_keys(own: HealthState, keys: Sequence[HealthState]) -> HealthState:
-    """Returns the state of a usable channel, given the states of its keys."""
     if any(state.name == "ok" for state in keys):
         return own
     cooling = [state for state in keys if state.name == "cooling"]
@@ -309,10 +302,8 @@ def _state_with_keys(own: HealthState, keys: Sequence[HealthState]) -> HealthSta
 
 
 def _outlasts(own: _Failures | None, key: _Failures) -> bool:
-    """Returns whether a channel's own pause outlasts that of its only remaining key."""
     return own is not None and not key.attention and own.until > key.until
 
 
 def _key_ids(channel: ChannelId, count: int) -> list[ChannelId]:
-    """Returns the ids under which the states of a channel's keys are kept."""
     return [channel] if count == 1 else [key_id(channel, number) for number in range(1, count + 1)]

@@ -48,7 +48,6 @@ class ChannelLimits:
         """Called when a running call begins to wait, with a text that names what it waits for."""
 
     def check_for(self, call: Call) -> LimitCheck:
-        """Returns the check of channels for this call."""
         slot = call.limits.channel_slot
         return limit_check(self._limiter, call.need.rate_tokens, None if slot is None else slot.key)
 
@@ -84,7 +83,6 @@ class ChannelLimits:
         call.limits.channel_slot = None
 
     def leave(self, route: Route) -> None:
-        """End an attempt, and free its place."""
         if route.scope is not None and route.scope.gate is not None:
             self._limiter.concurrency.leave((route.scope.gate,))
 

@@ -50,7 +50,6 @@ class StickyRoutes:
         return entry[0] if entry is not None and self._mono() - entry[1] <= self._keep_s else None
 
     def note(self, id: bytes, route: StickyRoute) -> None:
-        """Remember where it is."""
         self._routes[id] = (route, self._mono())
         self._routes.move_to_end(id)
         if len(self._routes) > self._most:
@@ -192,12 +191,10 @@ class Chooser:
         return step
 
     def note_answer(self, answer: str, route: Route) -> None:
-        """Remember that an upstream stores its answer with this id."""
         if answer:
             self._answers.note(answer.encode(), StickyRoute(route.channel.id, route.key_id))
 
     def note_conversation(self, conversation: bytes, route: Route) -> None:
-        """Remember that a conversation was answered there."""
         self._conversations.note(conversation, StickyRoute(route.channel.id, route.key_id))
 
 

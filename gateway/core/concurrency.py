@@ -24,8 +24,6 @@ STREAMS = "streams"
 
 
 class _Waiter(NamedTuple):
-    """A waiting call, and where it waits."""
-
     gates: list[ConcurrencyGate]
     granted: "asyncio.Future[ConcurrencyGate]"
 
@@ -55,7 +53,6 @@ class ConcurrencyLimiter:
         return None
 
     def has_room(self, gate: ConcurrencyGate) -> bool:
-        """Returns whether a new call gets a place."""
         line = self._lines.get(gate.key)
         return line is None or (line.taken < gate.limit and not line.waiters)
 
@@ -71,7 +68,6 @@ class ConcurrencyLimiter:
             line.taken += 1
 
     def leave(self, gates: Iterable[ConcurrencyGate]) -> None:
-        """Give back a place at each gate."""
         for gate in gates:
             line = self._lines[gate.key]
             line.taken -= 1
@@ -81,12 +77,10 @@ class ConcurrencyLimiter:
                 del self._lines[gate.key]
 
     def taken(self, key: tuple[str, str]) -> int:
-        """Returns the number of this party's calls in flight."""
         line = self._lines.get(key)
         return line.taken if line is not None else 0
 
     def waiting(self, key: tuple[str, str]) -> int:
-        """Returns the number of calls that wait for a place there."""
         line = self._lines.get(key)
         return sum(not waiter.granted.done() for waiter in line.waiters) if line is not None and line.waiters else 0
 
@@ -154,7 +148,6 @@ class ConcurrencyLimiter:
             line.waiters.popleft()
 
     def _remove(self, waiter: _Waiter) -> None:
-        """Take a call that waits no more out of all its queues."""
         for gate in waiter.gates:
             line = self._lines.get(gate.key)
             if line is None:
@@ -175,7 +168,6 @@ def wait_text(gates: Iterable[ConcurrencyGate]) -> str:
 
 
 def _no_place(gate: ConcurrencyGate, *, waited: bool = False) -> RateLimited:
-    """Returns the error of a call that found no place."""
     limit = "its limit of streams at a time" if gate.name == STREAMS else "its limit of calls in flight"
     after_wait = f", and no place came free in {ceil(gate.wait_s)} s" if waited else ""
     msg = f"{gate.label} has reached {limit} ({gate.limit}){after_wait}; end some, or raise the limit"

@@ -97,7 +97,6 @@ class Engine:
         self.ollama_error = ""
         """Why Ollama's port is closed although it should be open."""
         self.on_settings: Callable[[], None] = lambda: None
-        """Called when the settings changed."""
         self.on_stop: Callable[[bool], None] = lambda _now: None
         """Called to stop the server, with True at once, else after its calls have ended."""
         map_large_blocks()
@@ -120,7 +119,6 @@ class Engine:
         self.pipeline = make_pipeline(self)
 
     def now(self) -> Millis:
-        """Returns the wall-clock time."""
         return self.clock.wall()
 
     @property
@@ -225,7 +223,6 @@ class Engine:
                 yield self.health.state_of(key_id(channel.id, number) if channel.keys else channel.id)
 
     def status(self) -> Status:
-        """Returns the server's status as the owner sees it."""
         channels: dict[str, int] = {}
         keys = Counter[str]()
         for channel in self.catalog.registry.channels.values():
@@ -272,7 +269,6 @@ def _call_soon(loop: asyncio.AbstractEventLoop, do: Callable[[], None]) -> None:
 
 
 def _model_names(channel: Channel) -> object:
-    """Returns the models that a channel offers, in a form that can be compared."""
     return channel.patterns, [(served.name, served.upstream) for served in channel.models]
 
 

@@ -76,7 +76,6 @@ class Watcher:
         self._awake.set()
 
     def end(self) -> None:
-        """End the watcher."""
         self.ended.set()
         self._awake.set()
         if self.on_end is not None:
@@ -92,7 +91,6 @@ class Watcher:
         return self._take_batch()
 
     def _take_batch(self) -> Batch:
-        """Returns what is queued, and empties the queue."""
         if self._behind:
             self._behind = self._changed = False
             return Batch(behind=True)
@@ -123,15 +121,12 @@ class EventBus:
         """The settled calls that ``IncidentWatch`` will examine: those that failed, needed several attempts, met only
         paused channels or too small a budget, or whose upstream reports another cost."""
         self.on_noteworthy: Callable[[], None] = lambda: None
-        """Called when one is added to ``noteworthy``."""
 
     def publish(self, notice: Notice) -> None:
-        """Queue a notice for all watchers."""
         for watcher in self.watchers:
             watcher.enqueue(notice)
 
     def publish_progress(self, call: Running) -> None:
-        """Report the present state of a running call."""
         for watcher in self.watchers:
             watcher.update_progress(call)
 
@@ -152,7 +147,6 @@ class EventBus:
             watcher.note_change()
 
     def close(self) -> None:
-        """End every watcher."""
         self._closed = True
         for watcher in self.watchers:
             watcher.end()

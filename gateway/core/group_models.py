@@ -49,8 +49,6 @@ def models_of(
 
 
 class _PricedOffer(NamedTuple):
-    """A model at one channel."""
-
     channel: Channel
     served: ServedModel
     """The model with its price and a bound of its output."""
@@ -97,10 +95,7 @@ def _entry(
 def add_fallbacks(
     entries: dict[str, ModelEntry], group: Group, settings: Settings, priced: Container[str]
 ) -> dict[str, ModelEntry]:
-    """Returns the models with their usable fallbacks in the group.
-
-    A name that only a rule has, and no channel, is included: its fallbacks answer for it.
-    """
+    """Returns the models with their usable fallbacks in the group, and the names that only fallback rules have."""
     if not group.fallbacks:
         return entries
     usable = {name for name in entries if not settings.refuse_unpriced or name in priced}
@@ -140,8 +135,6 @@ def matching_models(models: Mapping[str, ModelEntry], patterns: tuple[str, ...])
 
 
 class _ChannelRoute(NamedTuple):
-    """What all routes of a channel share."""
-
     scope: RateScope
     single_keys: list[tuple[Channel, ChannelId, str]]
     """The channel once for each key, if it has several."""

@@ -88,7 +88,6 @@ class IncidentWatch:
         """The budgets that were too small for a call, by id: when that was, and the budget at that time."""
 
     def refresh(self) -> Incidents:
-        """Bring the incidents up to date. Returns them."""
         incidents, now = self.incidents, self._clock.wall()
         records = [self._bus.noteworthy.popleft() for _ in range(len(self._bus.noteworthy))]
         calls = [call_view(record) for record in records]
@@ -171,7 +170,6 @@ class IncidentWatch:
         }
 
     def _owners(self, now: Millis) -> Iterator[tuple[Scope, str, Sequence[Budget]]]:
-        """Yields the parties that may have budgets, with their names in texts, and their budgets."""
         registry = self._catalog().registry
         yield ACCOUNT, "the account", registry.account.budgets
         for group in registry.groups.values():
@@ -192,7 +190,6 @@ class IncidentWatch:
                 yield _condition(channel, FailureKind.UNSET, reason)
 
     def _channel_conditions(self, channels: Iterable[Channel]) -> Iterator[Condition]:
-        """Yields what is wrong with channels and with their keys."""
         for channel in channels:
             if missing := self._health.missing(channel.id):
                 yield _condition(channel, FailureKind.MISSING, "", until=self._until(max(missing.values())))

@@ -13,21 +13,15 @@ STALE_S = 600.0
 
 
 class _ModelLatency(msgspec.Struct):
-    """The moving averages of one model at one channel."""
-
     first_s: float
     """Seconds to the first byte; 0 if no stream was measured."""
     token_s: float
     """Seconds for each output token."""
     at: float
-    """When it was last measured."""
 
 
 class LatencyStats:
-    """The latency of each model at each channel.
-
-    Streams show the wait for the first byte and the rate after it; plain answers show only the total time.
-    """
+    """The latency of each model at each channel. Plain answers show only the total time."""
 
     def __init__(self, mono: Callable[[], float]) -> None:
         self._mono = mono

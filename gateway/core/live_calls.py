@@ -40,7 +40,6 @@ class LiveCalls:
         self._tasks = tasks
         self._deadlines = deadlines
         self.calls: dict[CallId, Call] = {}
-        """The running calls by id."""
         self._ticking = False
         self._was_empty = False
         """Whether no call ran at the last tick. Memory may become free a little later, so one more tick follows."""
@@ -89,7 +88,6 @@ class LiveCalls:
         return True
 
     def cancel_all(self, outcome: Outcome) -> None:
-        """End all running calls with this outcome."""
         for call in list(self.calls.values()):
             call.end(outcome)
 
@@ -111,7 +109,6 @@ class LiveCalls:
             self._check(call, now)
 
     def _check(self, call: Call, now: float) -> None:
-        """Report the call's progress, and end it or send a keep-alive if that is due."""
         delivery = call.delivery
         if delivery.reported_at and delivery.last_write > delivery.reported_at and not call.result.settled:
             self.report(call)  # the next piece, which would be reported with this one, may take long
@@ -125,7 +122,6 @@ class LiveCalls:
             self._tasks.spawn(self._keep_alive(call), f"keep-alive {call.context.origin.id}")
 
     def _needs_keep_alive(self, call: Call, now: float) -> bool:
-        """Returns whether the call is a stream that has an attempt and has been silent for too long."""
         if not call.context.request.stream or call.attempt.route is None or call.result.settled:
             return False
         begun = call.context.client.begun

@@ -24,7 +24,6 @@ class Route(msgspec.Struct, frozen=True):
     key_name: str = ""
     """The key's number and mask, for records."""
     scope: RateScope | None = None
-    """The channel's limits."""
     api: str = ""
     """The inbound API that the route is for, if not every channel offers that API."""
 

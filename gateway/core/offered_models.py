@@ -12,9 +12,7 @@ from gateway.domain.units import Millis
 
 
 def offered_models(channel: Channel, listed: tuple[ServedModel, ...], now: Millis) -> Channel:
-    """Returns the channel with the listed models that match its patterns, and with what the upstream reports of the
-    models that its owner named.
-    """
+    """Returns the channel with the listed models that match its patterns, and with its owner's models as listed."""
     by_name = {model.name: model for model in listed}
     named = [_with_reported(model, by_name.get(model.upstream_name)) for model in channel.models if not model.live]
     owner_names = {model.name for model in named}
@@ -73,7 +71,6 @@ def newly_listed(
 
 
 def _selected_model(model: ServedModel, before: ServedModel | None, now: Millis) -> ServedModel:
-    """Returns a listed model as a pattern selects it, with the date and the price that it has here."""
     if before is None:
         return msgspec.structs.replace(model, live=True, created=model.created or now)
     created = before.created or model.created or now
@@ -81,7 +78,6 @@ def _selected_model(model: ServedModel, before: ServedModel | None, now: Millis)
 
 
 def _with_reported(model: ServedModel, listed: ServedModel | None) -> ServedModel:
-    """Returns a model that the owner named, with what the upstream's list says about it."""
     if listed is None:
         return model
     return msgspec.structs.replace(

@@ -44,11 +44,9 @@ class OpenFiles:
         return self._shares
 
     def clients(self) -> int:
-        """Returns how many connections of clients may be open."""
         return self._update_shares().clients
 
     def upstreams(self) -> int:
-        """Returns how many connections to upstreams may be open."""
         return self._update_shares().upstreams
 
     @property

@@ -285,14 +285,11 @@ class Pipeline:
         await self._finish(call, 200, last_events + _end_of_stream(call, stream))
 
     async def _finish(self, call: Call, status: int, end: bytes) -> None:
-        """Settle a stream, then send its end."""
         await self._confirm(call, self._settle(call, status))
         await call.send(end, self._deps.clock.mono(), last=True)
 
     async def _confirm(self, call: Call, record: Record) -> None:
-        """Wait until the record is as durable as the settings want it. Raises Unavailable if it could not be written:
-        then the answer is withheld.
-        """
+        """Wait until the record is as durable as wanted. Raises Unavailable if it was not written: then no answer."""
         try:
             if call.context.catalog.registry.settings.durability is _EACH_CALL:
                 with suppress(Unavailable):  # it is written, and no call begins until the disk syncs again

@@ -42,7 +42,6 @@ class Worker:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
     def close(self) -> None:
-        """Begin no more work."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
 

@@ -36,15 +36,11 @@ class ProgressReporter:
             self._bus.publish_progress(call.running)
 
     def waits(self, call: Call, reason: str) -> None:
-        """Report what the call waits for before its next attempt."""
         call.running = msgspec.structs.replace(call.running, waits_for=reason)
         self.routed(call)
 
     def moved(self, call: Call) -> None:
-        """Report that part of the answer arrived, unless that was reported a moment ago.
-
-        Raises BudgetExhausted when the money for the call is used up.
-        """
+        """Report that part of the answer arrived, unless one just did. Raises BudgetExhausted if the money is gone."""
         if call.delivery.last_write - call.delivery.reported_at < 0.2:
             return
         spent, context = self.report(call), call.context
@@ -67,7 +63,6 @@ class ProgressReporter:
         return spent
 
     def _spent(self, call: Call, output: int) -> Nanos:
-        """Returns about what the input and so many output tokens cost."""
         if call.attempt.price is None:
             return Nanos(0)
         usage = Usage(input=call.context.request.input_bound, output=output)

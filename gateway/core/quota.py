@@ -67,7 +67,6 @@ class CallNeed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The most that a call may use, and what that costs."""
 
     input: int
-    """Input tokens."""
     capped: int
     """Output tokens that the caps of the request allow."""
     minimum: int
@@ -131,8 +130,7 @@ class ChannelEffects(msgspec.Struct, frozen=True, kw_only=True):
     added_input: int = 0
     """The most tokens that an owner adds: a system prompt, tools."""
     plain: bool = True
-    """Whether no owner changes the output's length: a client's single cap is sent unchanged, except for
-    ``max_output``."""
+    """Whether no owner changes the output's length: a client's only cap is sent as it is, except for ``max_output``."""
     max_output: int | None = None
     """The model's own output limit, the highest of several; None if it is unknown at some channel."""
     prices: tuple[Price, ...] = ()
@@ -182,9 +180,7 @@ def known_limit(channel: Channel, served: ServedModel) -> int | None:
 
 
 def with_limit(channel: Channel, served: ServedModel, price: Price | None) -> ServedModel:
-    """Returns the model with a bound of its output: its own limit if known, else its context in the upstream's list or
-    in the price list.
-    """
+    """Returns the model with a bound of its output: its own limit, else the context in the list or the price."""
     limit = known_limit(channel, served) or served.context or (price.context if price is not None else None)
     return served if limit == served.max_output else msgspec.structs.replace(served, max_output=limit)
 
@@ -219,7 +215,6 @@ def need_of(
 
 
 def _input_need(request: InboundRequest, effects: ChannelEffects, recall: Recall) -> int:
-    """Returns the input tokens of a request at the channels of one model, with what the gateway or an owner adds."""
     tokens = request.input_bound + effects.added_input
     if request.remote_input:
         tokens += max((served.context or UNKNOWN_INPUT for _, served in effects.offers), default=UNKNOWN_INPUT)
@@ -235,7 +230,6 @@ def _input_need(request: InboundRequest, effects: ChannelEffects, recall: Recall
 
 
 def _output_need(request: InboundRequest, effects: ChannelEffects) -> OutputNeed:
-    """Returns the output that a request needs at the channels of one model."""
     if request.plain and effects.plain:
         cap = request.output_cap
         if cap is not None:
@@ -325,7 +319,6 @@ def _need_with_input(model: ModelNeed, tokens: int, multiplier: int) -> CallNeed
 
 
 def _keeps_output_length(overrides: Overrides) -> bool:
-    """Returns whether an owner's parameters leave the length of the output alone."""
     parameters = [*overrides.set.items(), *overrides.default.items()]
     return _NO_EFFECT_ON_OUTPUT.issuperset(overrides.remove) and all(
         name in _NO_EFFECT_ON_OUTPUT and (name in CHAT_CONTENT or not _has_fields(value)) for name, value in parameters
@@ -433,7 +426,6 @@ def _amount_to_hold(
 
 
 def _headrooms(books: MoneyBooks, account: Account, group: Group, token: Token, *, now: Millis) -> Iterator[Headroom]:
-    """Yields what is left of the balance and of each budget that a call of this token is charged to."""
     yield Headroom(
         label="the account",
         code="insufficient_quota",

@@ -58,7 +58,6 @@ class Headroom(msgspec.Struct, frozen=True, kw_only=True):
     owner_kind: str = ""
     """Whose budget it is: ``account``, ``group`` or ``token``; empty for the balance."""
     name: str = ""
-    """The name of the group or token."""
     window: str = ""
     warning: str = ""
     """A warning if most of the budget is spent."""
@@ -76,11 +75,9 @@ class Shortage(msgspec.Struct, frozen=True, kw_only=True):
     in_tokens: bool = False
 
     def amount(self, number: int) -> str:
-        """Returns an amount of nano-dollars or tokens as text."""
         return f"{number} {plural(number, 'token')}" if self.in_tokens else dollars(number)
 
     def held_by(self, call: Running) -> int:
-        """Returns what a running call holds."""
         return call.held_tokens if self.in_tokens else call.held
 
 
@@ -108,7 +105,6 @@ def quota_exceeded(headroom: Headroom, shortage: Shortage, running: Iterable[Run
 
 
 def _remedies_of_token(headroom: Headroom, shortage: Shortage) -> Iterator[str]:
-    """Yields what may be changed for the token, or for the program that uses it."""
     token = shortage.token
     if shortage.held_output > 16_000:  # programs ask for all they can get, and need far fewer
         edit = f"'tollkeeper token edit {word(token.name)} --hold-output {ADVISED_OUTPUT}'"
@@ -120,7 +116,6 @@ def _remedies_of_token(headroom: Headroom, shortage: Shortage) -> Iterator[str]:
 
 
 def _state_text(headroom: Headroom, shortage: Shortage, left: int, holders: Sequence[Running]) -> str:
-    """Returns what is left, and which running calls hold the rest."""
     held = sum(map(shortage.held_by, holders))
     names = _holder_names(shortage, holders)
     if not headroom.owner_kind or left > 0:

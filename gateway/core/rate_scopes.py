@@ -53,11 +53,8 @@ class CallScopes(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that limits the calls of one token before a channel is chosen."""
 
     rated: tuple[RateScope, ...]
-    """The parties that have rates."""
     gates: tuple[ConcurrencyGate, ...]
-    """The gates of a plain call."""
     stream_gates: tuple[ConcurrencyGate, ...]
-    """The gates of a stream."""
 
 
 def token_scope(token: Token, settings: Settings) -> RateScope:

@@ -45,7 +45,6 @@ class LimitReached(msgspec.Struct, frozen=True, kw_only=True):
     limit: int
     used: int
     amount: int
-    """The amount that the call needs."""
     wait_s: float | None
     """Seconds until the amount fits; None if it never does."""
 
@@ -61,7 +60,6 @@ class LimitReached(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.limit} {plural(self.limit, self.name)}"
 
     def error(self) -> RateLimited:
-        """Returns the error of a call that is refused for this limit."""
         details: dict[str, object] = {"limit": self.limit, "limit_name": self.name, "limit_of": self.party}
         if self.wait_s is None:
             msg = (
@@ -106,13 +104,10 @@ class _CountedCall(msgspec.Struct, eq=False):
 
 
 class _MinuteLog(msgspec.Struct, eq=False):
-    """The calls of the last minute and the sum of their amounts."""
-
     calls: deque[_CountedCall] = msgspec.field(default_factory=deque)
     total: int = 0
 
     def expire(self, now: float) -> None:
-        """Drop the calls that are older than a minute."""
         calls = self.calls
         while calls and calls[0].at <= now - MINUTE_S:
             expired = calls.popleft()
@@ -167,7 +162,6 @@ class Limiter:
         return max(filter(None, reached), key=lambda limit: inf if limit.wait_s is None else limit.wait_s, default=None)
 
     def _uses(self, scope: RateScope, now: float) -> Iterator["_LimitUse"]:
-        """Yields the rate limits of a party, with what is used of each."""
         limits = scope.limits
         for logs, of_tokens, limit in ((self._requests, False, limits.rpm), (self._tokens, True, limits.tpm)):
             if limit is not None:
@@ -214,8 +208,6 @@ class Limiter:
 
 
 class _LimitUse(NamedTuple):
-    """A limit and what is used of it."""
-
     span: str
     """``minute`` or ``day``."""
     of_tokens: bool
@@ -247,7 +239,6 @@ class _LimitUse(NamedTuple):
         )
 
     def reading(self) -> LimitReading:
-        """Returns the limit and what is left of it, for headers."""
         return LimitReading(self.limit, max(0, self.limit - self.used), self.reset_s)
 
 

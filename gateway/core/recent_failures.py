@@ -60,7 +60,6 @@ class BrokenStreams:
         """When the stream of each conversation broke."""
 
     def note(self, token: str, request: InboundRequest) -> None:
-        """Remember that the stream broke now."""
         self.broke_at[_conversation(token, request)] = self._mono()
         while len(self.broke_at) > MOST_FAILURES:
             self.broke_at.popitem(last=False)

@@ -73,7 +73,6 @@ class _SharedRecord:
         self.last = msgspec.structs.replace(record, marks=marks, stream=last.stream and record.stream, **fields)
 
     def record(self) -> Record:
-        """Returns the record of all of them."""
         marks, first = self.last.marks, self.first
         if self.count > 1:
             marks = (f"{REPEATED_MARK}{self.count - 1}", *marks)
@@ -81,8 +80,6 @@ class _SharedRecord:
 
 
 class _Flood:
-    """The refusals of one token for one reason."""
-
     __slots__ = ("_credit", "_updated", "scheduled", "shared", "written")
 
     def __init__(self, now: float) -> None:
@@ -157,7 +154,6 @@ class Refusals:
             self._later(flood.gap_s, lambda: self._write_shared(flood))
 
     def write_shared(self) -> None:
-        """Write the shared records of all refusals so far."""
         for flood in self._floods.values():
             self._write_shared(flood)
 
@@ -234,7 +230,6 @@ class Refusals:
 
 
 def _marks(error: GatewayError, token: Token | None, group: Group | None) -> Iterator[str]:
-    """Yields marks for the paused channels, the budget that is too small, and the size of the request."""
     for channel in error.skipped if isinstance(error, NoChannel) else ():
         yield SKIPPED_MARK + channel
     if budget := _exceeded_budget(error, token, group):

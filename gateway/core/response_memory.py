@@ -30,12 +30,10 @@ class ResponseMemory:
 
     @property
     def on(self) -> bool:
-        """Returns whether responses are remembered."""
         return self._limit() > 0
 
     @property
     def size(self) -> int:
-        """Returns how many bytes the responses take."""
         return self._size + self._lazy_size
 
     def keep_lazily(self, token: TokenId, read: Callable[[], KeptResponse | None], size: int) -> None:
@@ -80,7 +78,6 @@ class ResponseMemory:
         return self._drop(token, id)
 
     def clear(self) -> None:
-        """Forget all responses."""
         self._responses.clear()
         self._items.clear()
         self._lazy.clear()
@@ -118,7 +115,6 @@ class TokenMemory:
         self._memories = memories
 
     def find(self, response: str) -> KeptResponse | None:
-        """Returns a response."""
         matches = (memory.find(self._token, response) for memory in self._memories)
         return next(filter(None, matches), None)
 

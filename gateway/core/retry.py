@@ -141,7 +141,6 @@ class RetryState:
     def _next_with_model(
         self, health: ChannelHealth, draw: Draw, retries: RetryBudget, limit_check: LimitCheck | None
     ) -> NextStep | None:
-        """Returns the next attempt with the present model."""
         if self._tries_left <= 0:
             return None
         choice = choose(self._entry.routes, frozenset(self._tried), health, draw, limit_check)
@@ -157,9 +156,7 @@ class RetryState:
         return self._step(choice, choice.route)
 
     def _postpone(self) -> bool:
-        """Let the paused channel wait until the other models were tried, once for each model. Returns whether it
-        waits.
-        """
+        """Let a paused channel wait until other models were tried, once for each model. Returns whether it waits."""
         if not self._other_models or self._entry.name in self._postponed:
             return False
         self._postponed.add(self._entry.name)
@@ -198,10 +195,7 @@ def fault_of(route: Route, kind: FailureKind) -> ChannelId:
 
 
 def _pause_s(failure: UpstreamError, *, paused: bool) -> float | None:
-    """Returns the seconds before the same channel is tried again; None if it is not.
-
-    ``paused``: the failure paused the channel for all calls.
-    """
+    """Returns the seconds before another try of the channel, or None. ``paused``: the failure paused it for all."""
     retry_after_s = failure.retry_after_s
     if retry_after_s is not None and retry_after_s > 5.0:  # too long for a waiting client
         return None

@@ -72,10 +72,7 @@ def choose(
     draw: Draw,
     limit_check: LimitCheck | None = None,
 ) -> RouteChoice:
-    """Returns the next channel for a call. ``tried`` are the channels and keys that it has already tried.
-
-    ``routes`` are in the order of their tiers.
-    """
+    """Returns the next channel for a call, but none of the channels and keys ``tried``. ``routes`` go by tier."""
     free: list[Route] = []
     paused: list[tuple[Route, SkippedRoute]] = []
     skipped: list[SkippedRoute] = []
@@ -115,7 +112,6 @@ def choose_in_tier(tier: tuple[Route, ...], draw: Draw) -> RouteChoice:
 def _draw_choice(
     free: list[Route], tried: frozenset[ChannelId], health: ChannelHealth, draw: Draw, skipped: tuple[SkippedRoute, ...]
 ) -> RouteChoice:
-    """Returns the choice among channels that may serve now."""
     tier = [route for route in free if route.rank.tier == free[0].rank.tier]
     if free[0].rank.by_latency:
         tier = fastest(tier, health.latency)
@@ -143,10 +139,7 @@ def usable_keys(
 
 
 def choose_key(route: Route, tried: frozenset[ChannelId], health: ChannelHealth, draw: Draw) -> Route:
-    """Returns a free key, each equally likely; if all are paused, the one that resumes soonest.
-
-    At least one key must be free or paused.
-    """
+    """Returns a free key, each equally likely, else the paused one that resumes soonest. One must be free or paused."""
     free, paused = usable_keys(route, tried, health)
     if free:
         return free[draw(len(free))] if len(free) > 1 else free[0]

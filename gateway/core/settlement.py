@@ -39,10 +39,7 @@ class Meter:
         self._answered = 0
 
     def usage(self, call: Call, answer: WholeAnswer | AnswerStream) -> Usage:
-        """Returns the usage of a complete answer.
-
-        If the answer has output (``had_output``), a reported output of zero counts as not reported.
-        """
+        """Returns the usage of a complete answer. A reported output of zero counts as not reported if it has output."""
         reported = answer.reported
         if reported is not None and (reported.input or reported.output or answer.tally.empty):
             self._answered += 1
@@ -58,7 +55,6 @@ class Meter:
         return canonical(Usage(input=self.prompt_tokens(call), output=output, source=UsageSource.ESTIMATED))
 
     def note_answer(self, call: Call, answer: WholeAnswer | AnswerStream) -> None:
-        """Set what a complete answer used and how it ended."""
         result = call.result
         result.usage = self.usage(call, answer)
         result.finish, result.upstream_id, result.marks = answer.finish, answer.upstream_id, answer.marks
@@ -88,7 +84,6 @@ class Meter:
         return canonical(Usage(input=self.prompt_tokens(call), source=UsageSource.ESTIMATED))
 
     def prompt_tokens(self, call: Call) -> int:
-        """Returns the estimated input tokens."""
         estimated = call.context.origin.api.prompt_tokens(call.context.request)
         return min(call.need.input, self._calibrated(call, estimated))
 
@@ -99,7 +94,6 @@ class Meter:
         return min(tokens, need.capped) if need.capped == need.output else tokens
 
     def _calibrate(self, call: Call, reported: Usage) -> None:
-        """Compare the estimate of a call's input with what its upstream reported."""
         route = call.attempt.route
         if route is None or call.context.request.input_bound > 8000:
             return
@@ -173,9 +167,7 @@ def record_of(call: Call, status: int, *, mono: float) -> Record:
 
 
 def _charge(call: Call) -> tuple[Usage, Rates | None, tuple[str, ...]]:
-    """Returns what is charged, at which rates (None if nothing is), and the answer's marks without those that the price
-    covers.
-    """
+    """Returns what is charged, its rates (None if nothing is), and the answer's marks that no price covers."""
     usage, marks, price = call.result.usage, call.result.marks, call.attempt.price
     if usage.source is _NOT_USED or price is None:
         return usage, None, marks
@@ -254,7 +246,6 @@ def recorded_id(id: str, body: bytes) -> str:
 
 
 def _request_text(request: InboundRequest) -> bytes:
-    """Returns the text of a request without a body."""
     return b" ".join(request.fields.values())
 
 

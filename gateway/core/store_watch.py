@@ -47,7 +47,6 @@ class StoreWatch:
             _log.warning("the store in %s: %s", self._home, text)
 
     def close(self) -> None:
-        """Report nothing more."""
         if self._timer is not None:
             self._timer.cancel()
 

@@ -14,7 +14,6 @@ class Tasks:
         self._running: set[asyncio.Task[None]] = set()
 
     def spawn(self, work: Coroutine[object, object, None], name: str) -> asyncio.Task[None]:
-        """Start a task. If it ends in an exception, that is logged."""
         task = asyncio.get_running_loop().create_task(work, name=name)
         self._running.add(task)
         task.add_done_callback(self._ended)

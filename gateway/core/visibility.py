@@ -58,7 +58,6 @@ def unused_fallbacks(model: str, token: Token, group: Group, catalog: Catalog) -
 
 
 def _visible_text(model: str, token: Token, group: Group, channels: list[str]) -> str:
-    """Returns the rules that show a model to a token."""
     channel_names = ", ".join(plain(name) for name in channels)
     rules = [
         f"group '{plain(group.name)}' has it from {channel_names}"
@@ -91,9 +90,7 @@ def _hidden_alias(model: str, token: Token, group: Group) -> Visibility:
 def _hidden_model(
     model: str, token: Token, group: Group, offering: list[Channel], visible: Iterable[str]
 ) -> Visibility:
-    """Returns all rules that hide the model, in the order in which the catalog applies them. ``visible`` are the models
-    that the token sees.
-    """
+    """Returns all rules that hide a model, in the catalog's order. ``visible`` are the models that the token sees."""
     if not offering:
         fix = "choose one from 'tollkeeper model list', or add it: 'tollkeeper channel edit NAME --models ...'"
         near = " or ".join(f"'{plain(name)}'" for name in near_names(model, visible))
@@ -108,7 +105,6 @@ def _hidden_model(
 
 
 def _missing_channel(model: str, token: Token, group: Group, offering: list[Channel]) -> Iterator[tuple[str, str]]:
-    """Yields why no channel serves the model to the group, and what to do about it."""
     channels_in_group = [channel for channel in offering if group.name in channel.groups]
     first, group_name = word((channels_in_group or offering)[0].name), plain(group.name)
     if not channels_in_group:

@@ -61,7 +61,6 @@ class Holds:
         """The total of all holds."""
 
     def add(self, call: Running) -> None:
-        """Begin a hold."""
         self._running[call.id] = call
         self.nanos += call.held
         if self._held:
@@ -89,7 +88,6 @@ class Holds:
         return True
 
     def held(self, scope: Scope) -> Amounts:
-        """Returns the sum of the holds that are charged to a scope."""
         held = self._held.get(scope)
         if held is None:
             if len(self._held) >= 1000:
@@ -100,7 +98,6 @@ class Holds:
         return held
 
     def running_in(self, scope: Scope) -> list[Running]:
-        """Returns the running calls that are charged to a scope."""
         return [call for call in self._running.values() if scope in scopes(call)]
 
     def _count(self, call: Running, sign: int) -> None:
@@ -149,7 +146,6 @@ class Counters:
         return amounts
 
     def last_used(self, token: TokenId) -> Millis | None:
-        """Returns when the token's latest call began."""
         if self._last_used is None:
             self._last_used = {}
             with self.lock:
@@ -173,7 +169,6 @@ class Counters:
             last_used[record.token] = record.ts
 
     def _add(self, record: Record, nanos: int, tokens: int, calls: int) -> None:
-        """Add amounts to the cached totals of everything that this record is charged to."""
         if self.total is not None:
             self.total = self.total.plus(nanos, tokens, calls)
         for scope in scopes(record) if self._spent else ():
@@ -188,7 +183,6 @@ class Counters:
         return [(scope, since, self.spent(scope, since)) for scope, since in [(ACCOUNT, EVER), *cached]]
 
     def grand_total(self) -> Amounts:
-        """Returns the sum of all calls ever made."""
         if self.total is None:
             with self.lock:
                 self.total = self._count(ACCOUNT, EVER)

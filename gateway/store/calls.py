@@ -61,7 +61,6 @@ class CallLog:
 
     @property
     def count(self) -> int:
-        """Returns the number of records that are kept."""
         return sum(segment.count for segment in self.log.segments if not segment.deleted)
 
     def append(self, records: Iterable[Record], *, in_new_file: bool = False) -> None:
@@ -116,10 +115,7 @@ class CallLog:
         below: int = FOREVER,
         deadline: SearchDeadline,
     ) -> SearchResult:
-        """Search for matching calls, newest first, until ``limit`` are found or the deadline passes.
-
-        ``below`` is the cursor of the search to continue.
-        """
+        """Search for matching calls, newest first, until ``limit`` or the deadline. ``below`` is an earlier cursor."""
         records: list[Record] = []
         segments = self.log.segments[::-1]
         for step in LogSearch(query).steps(segments, below):
@@ -225,7 +221,6 @@ def has_deleted(calls: CallLog, since: int) -> bool:
 
 
 def _partial_result(segments: Iterable[Segment], records: list[Record], number: int, back_to: Millis) -> SearchResult:
-    """Returns the result of a search that stopped at this number, with the number of calls below it."""
     left = sum(min(segment.count, max(0, number - segment.first)) for segment in segments if segment.readable)
     return SearchResult(records=records, cursor=number, back_to=back_to, left=left)
 

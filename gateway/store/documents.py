@@ -31,7 +31,6 @@ class AtomicStorage(Storage):
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self.raw = files.read(self.path)
-        """The content of the file."""
         self.read()  # so that an invalid file is refused at once
 
     def read(self) -> Tables | None:

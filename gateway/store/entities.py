@@ -186,7 +186,6 @@ def _checksum(tables: Mapping[str, Mapping[Any, object]]) -> str:
 
 
 def _damaged_error(path: Path, why: str) -> StoreDamaged:
-    """Returns the error for a configuration that cannot be used, with what the owner can do."""
     old = path.with_name("config.old.json")
     fix = (
         f"{old.name} is the version before the last change: copy it to {path.name}"

@@ -46,7 +46,6 @@ class History:
 
     @property
     def next_id(self) -> int:
-        """Returns the number of the next entry."""
         entries = self.entries
         return max(self._applied(), entries[-1].id if entries else 0) + 1
 
@@ -92,7 +91,6 @@ class History:
 
 
 def _newest(entries: list[HistoryEntry]) -> list[HistoryEntry]:
-    """Returns the newest entries, as many as may be kept."""
     size, newest = 0, list[HistoryEntry]()
     for entry in reversed(entries):
         size += len(encode(entry))

@@ -48,7 +48,6 @@ class Inflight:
     def __init__(self, path: Path, *, limit: int = LIMIT, moment: int = 0) -> None:
         self.path, self._limit = path, limit
         self.running: dict[CallId, Running] = {}
-        """The running calls in the file."""
         self.unreadable = self._load()
         """The number of invalid lines; a crash leaves at most one."""
         self.saved_copy: Path | None = None
@@ -70,7 +69,6 @@ class Inflight:
 
     @property
     def needs_compaction(self) -> bool:
-        """Returns whether it is time to call ``compact``."""
         return self._size > self._limit or self._stale
 
     def begin(self, call: Running) -> None:
@@ -125,7 +123,6 @@ class Inflight:
             raise
 
     def close(self) -> None:
-        """Close the file."""
         with self._lock:
             self._close_file()
 

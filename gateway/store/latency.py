@@ -63,7 +63,6 @@ class LatencyCounts(msgspec.Struct, array_like=True, gc=False):
     first_bytes: Histogram = {}
 
     def add(self, ms: int, ttft: int | None) -> None:
-        """Count one call."""
         bucket = bucket_of(ms)
         self.durations[bucket] = self.durations.get(bucket, 0) + 1
         if ttft is not None:
@@ -71,7 +70,6 @@ class LatencyCounts(msgspec.Struct, array_like=True, gc=False):
             self.first_bytes[bucket] = self.first_bytes.get(bucket, 0) + 1
 
     def merge(self, other: "LatencyCounts") -> None:
-        """Add the counts of other calls."""
         for histogram, added in ((self.durations, other.durations), (self.first_bytes, other.first_bytes)):
             for bucket, count in added.items():
                 histogram[bucket] = histogram.get(bucket, 0) + count
@@ -94,17 +92,12 @@ class LatencyCache:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._tables: dict[tuple[str, Dimension, str], tuple[int, bytes]] = {}
-        """By segment, dimension and step: the number of the newest counted record, and the encoded table, which takes a
-        tenth of the memory.
-        """
+        """By segment, dimension and step: the newest counted number, and the encoded table, a tenth as large."""
 
     def table(
         self, segments: Iterable[Segment], by: Dimension, span: Span, step: str, start_of: Callable[[int], int]
     ) -> LatencyTable:
-        """Returns the histograms of calls that began in the span.
-
-        ``start_of`` maps an hour to the start of its hour or day.
-        """
+        """Returns the histograms of calls that began in the span. ``start_of`` maps an hour to its step's start."""
         table, start_of = LatencyTable(), cache(start_of)
         with self._lock:
             for segment in segments:

@@ -33,9 +33,7 @@ class Ledger:
         self.path = folder / "ledger.json"
         self._old = folder / "ledger.old.json"
         self.damaged = False
-        """Whether something was lost. The former version and the segments must replace it, so that version is not
-        overwritten.
-        """
+        """Whether something was lost. Then the former version, which must replace it, is not overwritten."""
         self.sealed: dict[str, SealedSegment] = {}
         self.exists = self._read_file(self.path)
         """Whether the file exists. It has no segments if none was ever sealed."""
@@ -91,7 +89,6 @@ class Ledger:
         return bool(first)
 
     def _read_line(self, raw: bytes) -> None:
-        """Add the segment in a line, or note that the line is damaged."""
         line = raw.rstrip(b"\n").removeprefix(b",")
         if is_intact(line):
             segment = _decode(body_of(line))

@@ -20,15 +20,10 @@ _HELD = frozenset({errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EDEADLK}
 
 
 class Lock:
-    """Held from construction to ``close``.
-
-    Raises StoreBusy, which names the holder, if another process has it, and OSError for any other failure.
-    """
+    """Held from construction to ``close``. Raises StoreBusy, which names the holder, and OSError for other failures."""
 
     def __init__(self, path: Path, folder: int = -1) -> None:
-        """``folder`` is the descriptor of the store's folder, or -1. It is locked too, because the lock file could be
-        deleted and created again.
-        """
+        """``folder``: the store's open folder, or -1. It is locked too, as the lock file could be made anew."""
         self._fd = open_file(path, os.O_RDWR | os.O_CREAT)
         try:
             _acquire(self._fd)
@@ -42,12 +37,10 @@ class Lock:
             raise failure from None
 
     def close(self) -> None:
-        """Release the lock."""
         os.close(self._fd)
 
 
 def _busy(fd: int, path: Path) -> StoreBusy:
-    """Returns the error that names the process which has the lock."""
     holder = os.read(fd, 20).decode("ascii", "replace").strip() or "unknown"
     return StoreBusy(
         f"another process (pid {holder}) is using the store in {ordinary(path).parent}; "

@@ -113,9 +113,7 @@ class Log:
         self._tail: Tail | None = None
         self._day_end = 0
         self._created_files, self._synced_files = 1, 0
-        """The number of created files (too large by one at the start), and of those whose names are safe from a power
-        cut.
-        """
+        """How many files were created (plus one at the start), and how many names of them are safe from a power cut."""
         self._seal_delay = 0
         """The number of calls of ``seal`` that do nothing, after the disk refused one."""
         self.segments: tuple[Segment, ...] = ()
@@ -150,10 +148,7 @@ class Log:
         return [_view(segment) for segment in self.segments]
 
     def sync(self) -> None:
-        """Make everything appended before survive a power cut.
-
-        A file whose sync failed is rewritten from memory. Raises OSError if that fails, too.
-        """
+        """Make everything appended before survive a power cut, rewriting files that do not sync. Raises OSError."""
         with self._sync_lock:
             with self.lock:
                 unsynced = [(tail, tail.mark()) for tail in (*self._closed, self._tail) if tail and tail.dirty]
@@ -167,10 +162,7 @@ class Log:
                 self._high_water.put(last)
 
     def seal(self) -> None:
-        """Add the sums of closed, synced segments to the ledger, and delete files that are too old.
-
-        If the disk refuses, a later call tries again.
-        """
+        """Add the sums of closed, synced segments to the ledger, and delete old files. What fails is tried later."""
         with self._sync_lock:
             ready = [tail for tail in self._closed if not tail.dirty]
             if not ready:
@@ -256,7 +248,6 @@ class Log:
         return tail
 
     def _set_tail(self, tail: Tail) -> None:
-        """Make this the segment that grows, and close the one before."""
         if self._tail is not None:
             self._closed.append(self._tail)
         self._tail = tail

@@ -145,7 +145,6 @@ class Recorder:
         self._syncer = Syncer(self._sync_records, self._clean_up, sync_s) if sync_s > 0 else None
 
     def waiting(self) -> list[Record]:
-        """Returns the records that are not on the disk."""
         return self._backlog.waiting()
 
     def begin(self, call: Running) -> None:
@@ -280,10 +279,7 @@ class Backlog:
         return [*self._refused.values(), *self.fresh.values()]
 
     def write(self) -> Sequence[tuple[Record, Record]]:
-        """Write the fresh records. Returns those of answers that must be withheld, each with its replacement.
-
-        Raises nothing.
-        """
+        """Write the fresh records. Returns those of answers to withhold, each with its replacement. Raises nothing."""
         if not self.fresh:
             return ()
         fresh, self.fresh = self.fresh, {}

@@ -85,11 +85,9 @@ class Counts(msgspec.Struct, array_like=True, gc=False):
 
     @property
     def admitted(self) -> int:
-        """Returns the number of calls that were not refused."""
         return self.calls - self.refused
 
     def add(self, call: Countable) -> None:
-        """Add one call."""
         self.calls += 1
         if not 200 <= call.status < 300:
             self.errors += 1
@@ -185,7 +183,6 @@ class Rollup:
         return table
 
     def totals(self, by: Dimension) -> Totals:
-        """Returns the sums of each value."""
         totals = Totals()
         for _, value, counts in self._rows(by):
             _merge_into(totals, value, counts)
@@ -249,15 +246,12 @@ class SealedSegment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     """Encoded tables, decoded when a chart or a window needs them."""
 
     def step(self, by: Dimension) -> int:
-        """Returns the time that a row of the table stands for, in milliseconds: an hour or a day."""
         return HOUR if self.hourly and by != "token|model" else DAY
 
     def table(self, by: Dimension) -> Table:
-        """Returns the sums of each value by hour or day."""
         return _decode_table(self.raw_tables[by])
 
     def totals(self, by: Dimension) -> Totals:
-        """Returns the sums of each value."""
         return _decode_totals(self.raw_totals[by])
 
 

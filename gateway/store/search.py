@@ -199,7 +199,6 @@ def _group_name(call: Any) -> str:
 
 
 def _fields_of(condition: Condition) -> Collection[str]:
-    """Returns the attributes of a call that the condition tests."""
     match condition:
         case TextCondition():
             return (*TEXTS, "status")

@@ -55,7 +55,6 @@ class Segment:
 
     @property
     def readable(self) -> bool:
-        """Returns whether the file has calls and was not deleted."""
         return self.count > 0 and not self.deleted
 
     def add_call(self, doc_id: int, call: Countable) -> None:
@@ -157,10 +156,7 @@ class Segment:
             skip = 0
 
     def blocks(self, end: int | None = None) -> Iterator[bytes]:
-        """Yields blocks of whole lines before the offset ``end``, newest first; by default before the present end.
-
-        Yields nothing if the file is missing.
-        """
+        """Yields blocks of whole lines before ``end`` (default: the present end), newest first; none without a file."""
         stop = self.end if end is None else end  # a file that grows meanwhile is not read any further
         try:
             file = files.open_to_read(self.path)

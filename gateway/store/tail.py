@@ -127,7 +127,6 @@ class Tail:
         self._unsynced.clear()
 
     def close(self) -> None:
-        """Close the file."""
         if self._fd >= 0:
             os.close(self._fd)
 
@@ -171,7 +170,6 @@ class Tail:
 
 
 def _line_ends(lines: Iterable[bytes], offset: int) -> Iterator[int]:
-    """Yields the offset after each line, if they are appended at an offset."""
     for line in lines:
         separator = 1 if offset == len(HEAD) else 2  # the first line has no comma
         offset += separator + len(line)
@@ -220,7 +218,6 @@ def recheck_sealed(segment: Segment, ledger: Ledger, moment: int) -> tuple[Segme
 
 
 def _intact_lines(data: bytes, last: int) -> list[bytes]:
-    """Returns the intact lines with increasing ids above ``last``."""
     lines = []
     for line in split_lines(data):
         if is_intact(line) and (doc_id := id_of(line)) > last:

@@ -70,8 +70,6 @@ def check(snapshot: BooksSnapshot) -> Verdict:
 
 
 class _Audit:
-    """Sums everything again and compares it with a snapshot."""
-
     def __init__(self, snapshot: BooksSnapshot) -> None:
         self.checks, self.calls, self.cost = 0, 0, 0
         """The numbers of comparisons and calls, and the cost of all calls."""
@@ -156,7 +154,6 @@ class _Audit:
             yield f"{name}: {_numbers(begin, end)} missing before {first}, and what they cost is in no sum"
 
     def _check_end(self) -> None:
-        """Add to the damage what is missing after the last document."""
         begin, end = self._next, self._snapshot.last
         if begin <= end:
             self.damage.append(f"{_numbers(begin, end)} missing from the end, and what they cost is in no sum")
@@ -181,7 +178,6 @@ class _Audit:
                         spent.merge(total(counts for start, counts in rows.items() if whole or start >= since))
 
     def _compare(self, what: str, stored: object, counted: object) -> Iterator[str]:
-        """Yields a text if the two values differ."""
         self.checks += 1
         if stored != counted:
             yield f"{what}{_difference(stored, counted)}"

@@ -116,9 +116,7 @@ class PublicApp:
         return token if exempt and request.headers.get("Origin") != "null" else ""
 
     def _handler_of(self, request: web.BaseRequest, endpoint: EndpointRow | None, path: str) -> Handler:
-        """Returns the handler of the request. Raises GatewayError if its host or origin is not allowed, or if nothing
-        handles its method and path.
-        """
+        """Returns the handler of the request. Raises GatewayError without one, or for a forbidden host or origin."""
         check_head(request)
         headers, settings = request.headers, self._engine.catalog.registry.settings
         check_host(headers.get(hdrs.HOST, ""), self._host, settings.hosts, self.port)
@@ -171,7 +169,6 @@ async def _answer_preflight(_engine: Engine, request: web.BaseRequest, _origin: 
 
 
 async def _answer_ollama_probe(_engine: Engine, _request: web.BaseRequest, _origin: CallOrigin) -> Response:
-    """Answer GET and HEAD / on the port for apps that expect Ollama there."""
     return Response(b"Ollama is running", content_type="text/plain; charset=utf-8")
 
 
@@ -238,9 +235,7 @@ def _app_of(headers: Mapping[str, str]) -> tuple[str, bool]:
 
 
 def _sent_name(headers: Mapping[str, str]) -> str:
-    """Returns the name that the client sent. ``X-App`` of Anthropic's clients is ignored: Claude Code's says only how
-    the program was started.
-    """
+    """Returns the name that the client sent. ``X-App`` of Claude Code says only how it was started, and is ignored."""
     name = "" if "anthropic-version" in headers else headers.get(_X_APP, "")
     name = name or headers.get(_X_TITLE, "") or _REFERER.sub("", headers.get(_HTTP_REFERER, ""))
     return _app_name(name[:APP_LIMIT]) if name else ""

@@ -57,13 +57,10 @@ class HttpClient:
 
     @property
     def may_wait(self) -> bool:
-        """Returns whether the answer may be sent with others: not if the call runs alone, or if its connection closes
-        after the answer.
-        """
+        """Returns whether the answer may be sent with others: not if the call runs alone, or its connection closes."""
         return len(self._running_calls) > 1 and self._request.keep_alive
 
     async def begin(self, headers: dict[str, str], *, more: bool = False) -> None:
-        """Send the head of a streamed answer; with ``more``, together with the first write."""
         if self.begun:
             return
         self.begun = True
@@ -76,7 +73,6 @@ class HttpClient:
             self._request.writer.send_headers()
 
     async def write(self, data: Buffer) -> None:
-        """Send bytes. Waits while the client reads too slowly."""
         if self.gone or not isinstance(self.response, StreamedResponse):
             raise ConnectionResetError("the client is gone")
         await self.response.write(data)
@@ -92,7 +88,6 @@ class HttpClient:
         await self.response.write_eof(bytes(data))
 
     def answer(self, headers: dict[str, str], parts: tuple[bytes | memoryview, ...], *, soon: bool = False) -> None:
-        """Send the whole answer to a plain call, now or in the loop's next turn. A client that is gone gets none."""
         if self.on_answer is not None and sum(map(len, parts)) <= MOST_OBSERVED:
             self.on_answer(b"".join(parts))
         response = self.response = Response(*parts, headers=self._headers(headers))
@@ -102,7 +97,6 @@ class HttpClient:
             self.gone = True
 
     async def delivered(self) -> None:
-        """Wait until a large answer is sent to the last byte, or the client is gone."""
         try:
             if isinstance(self.response, Response):
                 await self.response.deliver(self._request)
@@ -110,20 +104,17 @@ class HttpClient:
             self.gone = True
 
     def withhold(self, error: GatewayError) -> None:
-        """Send an error instead of the answer that would be sent in the loop's next turn."""
         if isinstance(self.response, Response):
             status, headers, body = error_responses.error_answer(error, self._call_id, self._api)
             self.response.replace(self._request, body, status=status, headers=self._headers(headers))
 
     async def fail(self, error: GatewayError, before: bytes = b"", stream: AnswerStream | None = None) -> None:
-        """Send the error event that ends a broken stream."""
         try:
             await self.write(before + self._api.broken_end(error, self._call_id, stream))
         except ConnectionError:
             self.gone = True
 
     def cut(self) -> None:
-        """Close the connection immediately."""
         if self._request.transport is not None:
             self._request.transport.abort()
 

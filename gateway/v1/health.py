@@ -13,7 +13,6 @@ from gateway.core.engine import Engine
 from gateway.web.response import Response
 
 STATES = ("ok", "cooling", "half_open", "attention", "off")
-"""The states of channels."""
 
 
 async def answer_health(engine: Engine, _request: web.BaseRequest, _origin: CallOrigin) -> Response:

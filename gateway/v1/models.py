@@ -92,9 +92,7 @@ ALIAS_PREFIX = "claude/"
 
 
 def _token(engine: Engine, origin: CallOrigin) -> Token:
-    """Returns the token of the client's key. Raises InvalidToken, whose record names the request, because it has no
-    model.
-    """
+    """Returns the token of the client's key. Raises InvalidToken, whose record names the request, not a model."""
     return engine.pipeline.identify(msgspec.structs.replace(origin, request=f"GET {PATH}"))
 
 
@@ -141,7 +139,6 @@ def _aliases(visible: Collection[str]) -> Iterator[str]:
 
 
 def _model_name(name: str, visible: Collection[str]) -> str:
-    """Returns the name of the model with this name or alias."""
     return name if name in visible else name.removeprefix(ALIAS_PREFIX)
 
 

@@ -28,7 +28,6 @@ class OllamaPort:
         self._tried_number = 0
         """The port that was tried last; 0 if it should be closed."""
         self._port: Port | None = None
-        """The port, if it is open."""
 
     def apply_settings(self) -> None:
         """Open or close the port soon, because the settings may have changed."""

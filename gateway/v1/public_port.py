@@ -89,10 +89,7 @@ async def _wait_unless(event: asyncio.Event, work: Coroutine[object, object, Non
 
 @asynccontextmanager
 async def open_public_port(engine: Engine, config: Config) -> AsyncIterator[PublicPort]:
-    """Open the public port. At the end of the block it is closed at once.
-
-    Raises Conflict if the port is in use, and BadRequest for an unknown host.
-    """
+    """Open the public port for the block. Raises Conflict if it is in use, and BadRequest for an unknown host."""
     limits = ConnectionLimits(partial(attrgetter("catalog.registry.settings"), engine), most=engine.files.clients)
     try:
         port = open_port(engine, config.host, config.port, limits)

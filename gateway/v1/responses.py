@@ -50,10 +50,7 @@ async def _complete(engine: Engine, origin: CallOrigin, token: Token, body: byte
 
 
 async def recall_request(engine: Engine, body: bytes, memory: TokenMemory) -> RecalledRequest:
-    """Returns the request with the remembered responses that it continues. Raises BadRequest and TooLarge.
-
-    A large request is read in the worker.
-    """
+    """Returns the request with the remembered responses that it continues. Raises BadRequest and TooLarge."""
     work = partial(recall, body, memory)
     recalled = await engine.worker.run(work) if len(body) > LARGE else work()
     if len(recalled.body) > MAX_BODY:
@@ -103,7 +100,6 @@ async def cancel_kept(engine: Engine, _request: web.BaseRequest, origin: CallOri
 
 
 def _addressed_response(engine: Engine, origin: CallOrigin) -> tuple[TokenId, str, str]:
-    """Returns the token, the response's id, and what follows it in the path."""
     token = engine.pipeline.identify(origin)
     id, _, subpath = origin.path.removeprefix("/v1/responses/").partition("/")
     return token.id, id, subpath
@@ -152,6 +148,5 @@ async def answer_input_tokens(engine: Engine, request: web.BaseRequest, origin: 
 
 
 def _count(received: HttpRequest) -> tuple[str, int]:
-    """Returns the model of a request, and its estimated input tokens."""
     request = RESPONSES.parse(received)
     return request.model, RESPONSES.prompt_tokens(request)

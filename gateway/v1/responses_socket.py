@@ -121,11 +121,9 @@ class SocketMemory:
         self._share.grow(self._responses.size)
 
     def forget(self, response: str) -> None:
-        """Forget a response, if it is kept on this connection."""
         self._responses.forget(self._token_id, response)
 
     def close(self) -> None:
-        """Stop counting the responses, because the connection has ended."""
         self._share.close()
 
 
@@ -213,7 +211,6 @@ class SocketSession:
         self._wake.set()
 
     async def _refuse(self, error: GatewayError) -> None:
-        """Record a refused request, and send its error."""
         origin = self._next_origin()
         self._engine.pipeline.refuse(origin, error, self._token)
         with suppress(ConnectionError):
@@ -267,7 +264,6 @@ class SocketSession:
             self._drop_client()
 
     async def _run(self, origin: CallOrigin, token: Token, turn: SocketTurn, recalled: RecalledRequest) -> None:
-        """Run one call."""
         events = TurnEvents(turn.stream_id)
         client = self._client = SocketClient(self._socket, self._request, origin, events)
         client.gone = self._gone

@@ -37,10 +37,7 @@ class SocketClient:
         self.begun = True
 
     async def write(self, data: Buffer) -> None:
-        """Send each event as a frame, and a ping for a comment. Waits while the client reads too slowly.
-
-        Raises ConnectionResetError.
-        """
+        """Send each event as a frame, a ping for a comment, as the client reads them. Raises ConnectionResetError."""
         if frames := self._events.feed(bytes(data)):
             await self._send(frames)
         elif data:
@@ -51,7 +48,6 @@ class SocketClient:
         await self.write(data)
 
     async def fail(self, error: GatewayError, before: bytes = b"", stream: AnswerStream | None = None) -> None:
-        """Send the event that ends a broken answer."""
         with suppress(ConnectionError):
             await self.write(before + self._origin.api.broken_end(error, self._origin.id, stream))
 
@@ -71,12 +67,10 @@ class SocketClient:
             engine.cancel(self._origin.id)
 
     def cut(self) -> None:
-        """Close the connection immediately."""
         if self._request.transport is not None:
             self._request.transport.abort()
 
     def note_gone(self) -> None:
-        """Note that the connection is lost."""
         if self.gone:
             return
         self.gone = True

@@ -135,12 +135,10 @@ class Connection(RequestHandler):
 
     @property
     def last(self) -> bool:
-        """Returns whether the present request is the connection's last."""
         return self.closing or (self._half_closed is not None and not self._messages)
 
     @property
     def _is_idle(self) -> bool:
-        """Returns whether no request is handled, and none waits."""
         handles_none = self._request_count == 0 or (self._waiter is not None and not self._waiter.done())
         return handles_none and not self._messages
 
@@ -160,7 +158,6 @@ class Connection(RequestHandler):
             self.force_close()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """See asyncio."""
         super().connection_made(transport)
         if sys.version_info < (3, 12):  # from there on aiohttp begins its task without a turn of the loop
             self._loop = cast("asyncio.AbstractEventLoop", InPlaceLoop(self._loop))
@@ -170,7 +167,6 @@ class Connection(RequestHandler):
         _bound_unsent(transport)
 
     def uncount(self) -> None:
-        """Stop counting the connection."""
         if self._counted:
             self._counted = False
             self._limits.leave(self._address)
@@ -211,7 +207,6 @@ class Connection(RequestHandler):
             self._check_write(self.transport, sys.maxsize, 0.0)
 
     def resume_writing(self) -> None:
-        """See asyncio: the client has read most of it."""
         super().resume_writing()
         self._end_write_check()
 

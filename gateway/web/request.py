@@ -21,9 +21,7 @@ _API_KEY, _X_API_KEY = map(type(hdrs.HOST), ("api-key", "x-api-key"))
 
 
 def check_head(request: web.BaseRequest) -> None:
-    """Raises BadRequest or RequestRefused for a head that the parser accepts, but RFC 9112 forbids or a gateway should
-    not accept.
-    """
+    """Raises BadRequest or RequestRefused for a head that the parser accepts, but RFC 9112 or safety forbids."""
     if request.version not in _VERSIONS:
         raise BadRequest("only HTTP/1.0 and HTTP/1.1 are supported", code="http_version")
     if request._message.url.absolute:  # noqa: SLF001 - the target as it came; the public URL is completed from Host
@@ -111,9 +109,7 @@ async def read_body(request: web.BaseRequest, share: BodyShare) -> bytes:
 
 
 async def _gather(request: web.BaseRequest, share: BodyShare) -> bytes:
-    """Returns the body, read in parts. One timer is extended as they arrive; a timer for each part would cost more than
-    reading it.
-    """
+    """Returns the body, read in parts. One timer is extended for them: one for each would cost more than reading."""
     loop = asyncio.get_running_loop()
     began = loop.time()
     parts: list[bytes] = []

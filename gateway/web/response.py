@@ -59,7 +59,6 @@ class _Discarder(asyncio.Protocol):
         self.size = 0
 
     def data_received(self, data: bytes) -> None:
-        """See asyncio."""
         self.size += len(data)
         if self.size > LINGER_BYTES:
             self._finish()
@@ -69,16 +68,13 @@ class _Discarder(asyncio.Protocol):
         self._finish()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """See asyncio."""
         self._finish()
         self._connection.connection_lost(exc)
 
     def pause_writing(self) -> None:
-        """See asyncio."""
         self._connection.pause_writing()
 
     def resume_writing(self) -> None:
-        """See asyncio."""
         self._connection.resume_writing()
 
     def _finish(self) -> None:

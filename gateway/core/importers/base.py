@@ -36,7 +36,6 @@ class ImportedConfig:
             places.append(plain(where, 100))
 
     def note_fields(self, names: object, where: str, prefix: str = "") -> None:
-        """Note fields that have no counterpart here."""
         for name in sorted(map(str, names)) if isinstance(names, set | list | dict) else ():
             self.note(f"not imported: {prefix}{plain(name, 80)}", where)
 

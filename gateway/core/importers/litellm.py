@@ -94,8 +94,6 @@ class _SharedChannels:
 
 
 class _DeploymentImport:
-    """Converts one deployment, and notes what has no counterpart."""
-
     def __init__(self, config: ImportedConfig, entry: Mapping[str, Any], place: str) -> None:
         self._config = config
         self._place = place
@@ -172,7 +170,6 @@ class _DeploymentImport:
         return fields
 
     def _convert_headers(self) -> dict[str, Any]:
-        """Returns the field with the headers, or no field if there are none."""
         headers = {str(name): str(value) for name, value in table(self._params.get("extra_headers")).items()}
         if organization := self._params.get("organization"):
             headers["OpenAI-Organization"] = str(organization)
@@ -200,7 +197,6 @@ class _DeploymentImport:
 
 
 def _provider_and_model(params: Mapping[str, Any]) -> tuple[str, str]:
-    """Returns the provider, and the provider's name for the model."""
     model = str(params.get("model", "")).strip()
     first, slash, model_part = model.partition("/")
     if named := str(params.get("custom_llm_provider") or ""):
@@ -235,7 +231,6 @@ def _host(url: str) -> str:
 
 
 def _add_routing(config: ImportedConfig, settings: Mapping[str, Any], router: Mapping[str, Any]) -> None:
-    """Add fallbacks, aliases and the strategy to the group ``default``."""
     if fallbacks := _convert_fallbacks(config, settings, router):
         config.groups["default"]["fallbacks"] = fallbacks
     for alias, target in table(router.get("model_group_alias")).items():
@@ -272,7 +267,6 @@ def _convert_fallbacks(
 
 
 def _add_alias(config: ImportedConfig, alias: str, target: str) -> None:
-    """Add another name for a model, wherever it is served."""
     for channel in config.channels.values():
         for model in [model for model in channel["models"] if model["name"] == target]:
             channel["models"].append({**model, "name": alias, "upstream": model.get("upstream", target)})
@@ -282,7 +276,6 @@ def _add_alias(config: ImportedConfig, alias: str, target: str) -> None:
 
 
 def _note_other_sections(config: ImportedConfig, source: Mapping[str, Any]) -> None:
-    """Note the sections that are not imported, and what the owner must set up in their place."""
     if variables := table(source.get("environment_variables")):
         names = ", ".join(plain(str(name), 60) for name in sorted(map(str, variables)))
         config.note(f"set these variables where the server runs: {names}")

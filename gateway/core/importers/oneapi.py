@@ -109,8 +109,6 @@ def _channels(source: Any) -> list[Mapping[str, Any]]:
 
 
 class _ChannelImport:
-    """Converts one of their channels, and notes what has no counterpart."""
-
     def __init__(self, config: ImportedConfig, source: Mapping[str, Any], number: int) -> None:
         self._config = config
         self._source = source
