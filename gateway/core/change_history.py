@@ -12,14 +12,7 @@ from gateway.domain.config_codec import inline
 from gateway.domain.config_views import Difference, FieldDifference
 from gateway.domain.field_kinds import NONE_WORD
 from gateway.domain.fields import FIELDS
-from gateway.domain.history import (
-    EntityChange,
-    Fields,
-    HistoryEntry,
-    HistoryView,
-    difference_excerpts,
-    kind_of,
-)
+from gateway.domain.history import EntityChange, Fields, HistoryEntry, HistoryView, difference_excerpts, kind_of
 from gateway.domain.human_values import count_text
 from gateway.domain.money import dollars
 from gateway.domain.price import RATE_WORDS, Price

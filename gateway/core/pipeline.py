@@ -38,13 +38,7 @@ from gateway.core.refusal_log import Refusals
 from gateway.core.routing import RouteChoice
 from gateway.core.settlement import GONE, Meter, outcome_of, record_of
 from gateway.domain.call import BUDGET_MARK, Outcome, Record, lost_events
-from gateway.domain.errors import (
-    AnswerMemoryFull,
-    GatewayError,
-    InternalError,
-    Unavailable,
-    UpstreamError,
-)
+from gateway.domain.errors import AnswerMemoryFull, GatewayError, InternalError, Unavailable, UpstreamError
 from gateway.domain.events import CallStarted
 from gateway.domain.order import Order
 from gateway.domain.settings import Durability
@@ -118,11 +112,7 @@ class Pipeline:
             raise
 
     def refuse(
-        self,
-        origin: CallOrigin,
-        error: GatewayError,
-        token: Token | None = None,
-        request: InboundRequest | None = None,
+        self, origin: CallOrigin, error: GatewayError, token: Token | None = None, request: InboundRequest | None = None
     ) -> None:
         """Record a refused call, and add the status and the limits to the error that its client gets."""
         set_quota_status(error, origin.app, bundled=origin.bundled)

@@ -41,13 +41,7 @@ from gateway.domain.group import Group
 from gateway.domain.media_size import NO_MEDIA
 from gateway.domain.output_limit import CHAT_CONTENT, STANDARD_FIELDS
 from gateway.domain.price import Price
-from gateway.domain.prompt_size import (
-    BOUND_BYTES_PER_TOKEN,
-    SCHEMAS,
-    bound_of,
-    result_names_bound,
-    tool_calls_bound,
-)
+from gateway.domain.prompt_size import BOUND_BYTES_PER_TOKEN, SCHEMAS, bound_of, result_names_bound, tool_calls_bound
 from gateway.domain.token import Token
 from gateway.domain.units import Millis, Nanos
 from gateway.inbound.api import InboundRequest
@@ -426,13 +420,7 @@ def _amount_to_hold(
 
 
 def _headrooms(books: MoneyBooks, account: Account, group: Group, token: Token, *, now: Millis) -> Iterator[Headroom]:
-    yield Headroom(
-        label="the account",
-        code="insufficient_quota",
-        nanos=books.available(),
-        tokens=None,
-        resets=None,
-    )
+    yield Headroom(label="the account", code="insufficient_quota", nanos=books.available(), tokens=None, resets=None)
     for scope, budgets, name in (
         (ACCOUNT, account.budgets, ""),
         (("group", group.id), group.budgets, group.name),

@@ -183,12 +183,7 @@ class Refusals:
         self._bus.publish_record(record)
 
     def _record(
-        self,
-        origin: CallOrigin,
-        error: GatewayError,
-        token: Token | None,
-        request: InboundRequest | None,
-        now: float,
+        self, origin: CallOrigin, error: GatewayError, token: Token | None, request: InboundRequest | None, now: float
     ) -> Record:
         group = self._group_of(token) if token is not None else None
         is_call = error.code != "unknown_url" and (not origin.request or origin.request.startswith("POST "))

@@ -108,12 +108,7 @@ class CallLog:
         return id_of(line) if line else 0
 
     def search(
-        self,
-        query: Query = EVERYTHING,
-        *,
-        limit: int,
-        below: int = FOREVER,
-        deadline: SearchDeadline,
+        self, query: Query = EVERYTHING, *, limit: int, below: int = FOREVER, deadline: SearchDeadline
     ) -> SearchResult:
         """Search for matching calls, newest first, until ``limit`` or the deadline. ``below`` is an earlier cursor."""
         records: list[Record] = []
@@ -132,13 +127,7 @@ class CallLog:
         return SearchResult(records=records)
 
     def best(
-        self,
-        query: Query,
-        order: CallOrder,
-        *,
-        limit: int,
-        below: int = FOREVER,
-        deadline: SearchDeadline,
+        self, query: Query, order: CallOrder, *, limit: int, below: int = FOREVER, deadline: SearchDeadline
     ) -> SortedCalls:
         """Search for matching calls until the deadline passes, and return those that come first in an order.
 

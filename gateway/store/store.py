@@ -77,12 +77,7 @@ class Store:
 
     @classmethod
     def open(
-        cls,
-        config: Config,
-        *,
-        now: Callable[[], Millis],
-        sync_s: float = 0.1,
-        segment_bytes: int = LIMIT,
+        cls, config: Config, *, now: Callable[[], Millis], sync_s: float = 0.1, segment_bytes: int = LIMIT
     ) -> "Store":
         """Open the store of a home, create missing files, and repair what a crash left behind.
 

@@ -25,10 +25,7 @@ from gateway.web.origins import readable_by
 from gateway.web.request import check_json, read_body
 from gateway.web.response import Response, StreamedResponse
 
-STREAM_HEADERS = {
-    "Cache-Control": "no-cache",
-    "X-Accel-Buffering": "no",
-}
+STREAM_HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 """Headers that keep proxies from buffering or caching a stream; ``X-Accel-Buffering`` is nginx's."""
 
 MOST_OBSERVED = 8 << 20

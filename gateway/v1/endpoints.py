@@ -27,13 +27,7 @@ from gateway.v1.count_tokens import answer_count_tokens
 from gateway.v1.health import answer_front_page, answer_health
 from gateway.v1.models import answer_model, answer_models
 from gateway.v1.ollama import answer_generation, answer_ps, answer_pull, answer_show, answer_tags, answer_version
-from gateway.v1.responses import (
-    answer_input_tokens,
-    answer_kept,
-    answer_response,
-    cancel_kept,
-    delete_kept,
-)
+from gateway.v1.responses import answer_input_tokens, answer_kept, answer_response, cancel_kept, delete_kept
 from gateway.v1.responses_socket import answer_socket
 from gateway.web.response import Response
 

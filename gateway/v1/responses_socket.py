@@ -20,14 +20,7 @@ from gateway.core.call import CallOrigin
 from gateway.core.engine import Engine
 from gateway.core.memory import BodyShare
 from gateway.core.response_memory import ResponseMemory, TokenMemory
-from gateway.domain.errors import (
-    BadRequest,
-    GatewayError,
-    InvalidToken,
-    RateLimited,
-    RequestRefused,
-    TooLarge,
-)
+from gateway.domain.errors import BadRequest, GatewayError, InvalidToken, RateLimited, RequestRefused, TooLarge
 from gateway.domain.token import Token
 from gateway.domain.units import CallId
 from gateway.inbound.api import LARGE, HttpRequest

@@ -229,11 +229,7 @@ class Connection(RequestHandler):
             self._write_check = None
 
     def handle_error(
-        self,
-        request: web.BaseRequest,
-        status: int = 500,
-        exc: BaseException | None = None,
-        message: str | None = None,
+        self, request: web.BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
     ) -> web.StreamResponse:
         """Returns the answer to broken HTTP, with the same JSON error object as any other error."""
         call = self._new_id()

@@ -21,10 +21,7 @@ class ConnectionLimits:
     """Counts the open connections."""
 
     def __init__(
-        self,
-        settings: Callable[[], Settings],
-        own: Callable[[str], bool] = is_own,
-        most: Callable[[], int] = lambda: 0,
+        self, settings: Callable[[], Settings], own: Callable[[str], bool] = is_own, most: Callable[[], int] = lambda: 0
     ) -> None:
         """``own`` tells which addresses are not counted individually. ``most`` returns how many connections the
         system's limit of open files allows; 0 means any number.
