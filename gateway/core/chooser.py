@@ -107,8 +107,8 @@ class Chooser:
         if that is because of the channels' own limits.
         """
         self._retries.calls += not (waited or dry)
-        if waited:
-            _forget_skipped(call)  # the channel it waited for was skipped before, but not now
+        if waited:  # the channel it waited for was skipped before, but not now
+            call.limits.marks = tuple(mark for mark in call.limits.marks if not mark.startswith(PASSED_MARK))
         kept_id = call.context.request.continued_id
         if kept_id and (stored := self._answers.find(kept_id.encode())) is not None:
             return self._choose_with_answer(call, entry, stored)
@@ -196,10 +196,6 @@ class Chooser:
 
     def note_conversation(self, conversation: bytes, route: Route) -> None:
         self._conversations.note(conversation, StickyRoute(route.channel.id, route.key_id))
-
-
-def _forget_skipped(call: Call) -> None:
-    call.limits.marks = tuple(mark for mark in call.limits.marks if not mark.startswith(PASSED_MARK))
 
 
 def _skipped_marks(skipped: Sequence[SkippedRoute], route: Route, entry: ModelEntry) -> tuple[str, ...]:

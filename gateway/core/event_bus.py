@@ -60,7 +60,9 @@ class Watcher:
         if isinstance(notice, Record):
             self._progress.pop(notice.id, None)
         if len(self._queue) >= 1000:
-            self._drop_all()
+            self._queue.clear()
+            self._progress.clear()
+            self._behind = True
         elif not self._behind:
             self._queue.append(notice)
         self._awake.set()
@@ -88,9 +90,6 @@ class Watcher:
                 async with asyncio.timeout(timeout_s):
                     await self._awake.wait()
         self._awake.clear()
-        return self._take_batch()
-
-    def _take_batch(self) -> Batch:
         if self._behind:
             self._behind = self._changed = False
             return Batch(behind=True)
@@ -100,11 +99,6 @@ class Watcher:
         self._progress.clear()
         self._changed = False
         return batch
-
-    def _drop_all(self) -> None:
-        self._queue.clear()
-        self._progress.clear()
-        self._behind = True
 
 
 class EventBus:

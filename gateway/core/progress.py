@@ -32,8 +32,7 @@ class ProgressReporter:
     def routed(self, call: Call) -> None:
         """Report that a channel is about to be called."""
         self._books.update(call.running)
-        if self._bus.watchers:
-            self._bus.publish_progress(call.running)
+        self._bus.publish_progress(call.running)
 
     def waits(self, call: Call, reason: str) -> None:
         call.running = msgspec.structs.replace(call.running, waits_for=reason)
@@ -44,8 +43,11 @@ class ProgressReporter:
         if call.delivery.last_write - call.delivery.reported_at < 0.2:
             return
         spent, context = self.report(call), call.context
-        if context.token.stop_when_empty or context.catalog.registry.account.stop_when_empty:
-            self._check_budget(call, spent)
+        account = context.catalog.registry.account
+        left = left_to_stop(self._books, account, context.token, now=self._clock.wall())
+        if left is not None and left + call.held < spent:
+            msg = "the money for this call is used up, and this token's streams end then"
+            raise BudgetExhausted(msg)
 
     def report(self, call: Call) -> Nanos:
         """Report what has arrived so far. Returns what that costs."""
@@ -58,8 +60,7 @@ class ProgressReporter:
             call.running, ttft=ttft, input=context.request.input_bound, output=output, cost=spent
         )
         self._books.update(running)
-        if self._bus.watchers:
-            self._bus.publish_progress(running)
+        self._bus.publish_progress(running)
         return spent
 
     def _spent(self, call: Call, output: int) -> Nanos:
@@ -67,11 +68,3 @@ class ProgressReporter:
             return Nanos(0)
         usage = Usage(input=call.context.request.input_bound, output=output)
         return cost(usage, rates(call.attempt.price, usage.input, call.context.group.multiplier))
-
-    def _check_budget(self, call: Call, spent: Nanos) -> None:
-        """Raises BudgetExhausted if the call has spent more than it holds and what is left beside that."""
-        account = call.context.catalog.registry.account
-        left = left_to_stop(self._books, account, call.context.token, now=self._clock.wall())
-        if left is not None and left + call.held < spent:
-            msg = "the money for this call is used up, and this token's streams end then"
-            raise BudgetExhausted(msg)

@@ -120,7 +120,8 @@ class RetryState:
         self, health: ChannelHealth, draw: Draw, retries: RetryBudget, limit_check: LimitCheck | None = None
     ) -> NextStep | None:
         """Returns where to go now; None if the call has failed."""
-        if _sent_twice(self.failures) or len(self.failures) >= 6 + MORE_KEYS - self._more_keys:
+        sent = sum(billed_unseen(failure.kind, sent=failure.sent) for failure in self.failures)
+        if sent > 1 or len(self.failures) >= 6 + MORE_KEYS - self._more_keys:
             return None
         self.gates = ()
         step = None
@@ -229,8 +230,3 @@ def may_answer(failure: UpstreamError, requested: ModelEntry, other: ModelEntry)
     """Returns whether another model may answer: not if the request is at fault, unless it is only too long."""
     has_longer_context = other.context is not None and (requested.context is None or other.context > requested.context)
     return not is_refused(failure) or (has_longer_context and is_too_long(failure))
-
-
-def _sent_twice(failures: list[UpstreamError]) -> bool:
-    """Returns whether the call was sent twice without success, so that it is not sent again."""
-    return sum(billed_unseen(f.kind, sent=f.sent) for f in failures) > 1

@@ -158,9 +158,7 @@ def record_of(call: Call, status: int, *, mono: float) -> Record:
         possible=possible.pop(running.channel, Nanos(0)),
         possible_elsewhere=possible,
         attempts=tuple(result.attempts),
-        upstream_id=recorded_id(result.upstream_id, request.body or _request_text(request))
-        if result.upstream_id
-        else "",
+        upstream_id=recorded_id(result.upstream_id, request),
         retry=origin.retry,
         marks=marks + _request_marks(call),
     )
@@ -221,7 +219,7 @@ COMPARED_BYTES = 8 * 1024
 _UPSTREAM_ID = re.compile(r"[\w.:+/=-]{1,80}", re.ASCII)
 
 
-def recorded_id(id: str, body: bytes) -> str:
+def recorded_id(id: str, request: InboundRequest) -> str:
     """Returns the upstream's id for the record; empty if it is not an id, or quotes the request.
 
     This must be fast, because every call has an id: of each run of ``quotes.LONG`` characters one block is searched
@@ -229,6 +227,7 @@ def recorded_id(id: str, body: bytes) -> str:
     """
     if not _UPSTREAM_ID.fullmatch(id):
         return ""
+    body = request.body or b" ".join(request.fields.values())
     if len(body) > 2 * COMPARED_BYTES:
         body = body[:COMPARED_BYTES] + b"\0" + body[-COMPARED_BYTES:]
     size = len(id)
@@ -243,10 +242,6 @@ def recorded_id(id: str, body: bytes) -> str:
         if block.encode() in body:
             return ""
     return id
-
-
-def _request_text(request: InboundRequest) -> bytes:
-    return b" ".join(request.fields.values())
 
 
 def _request_marks(call: Call) -> tuple[str, ...]:

@@ -329,5 +329,5 @@ def test_what_was_sent_and_fell_silent_may_have_been_billed(kind: FailureKind) -
     ],
 )
 def test_ids_that_are_kept(id: str, *, kept: bool) -> None:
-    body = b'{"messages":[{"content":"the-plan-is-to-meet-at-noon-42-and-then-we-go"}]}'
-    assert bool(recorded_id(id, body)) == kept
+    request = kit.ask(messages=[{"role": "user", "content": "the-plan-is-to-meet-at-noon-42-and-then-we-go"}])
+    assert bool(recorded_id(id, request)) == kept

@@ -26,7 +26,7 @@ class ImportedConfig:
     def notes(self) -> list[str]:
         """Returns what was not imported, each note with the places in the file."""
         return [
-            f"{message} ({_places_text(where)})" if any(where) else message for message, where in self._notes.items()
+            f"{message} ({first_of(where, 4)})" if any(where) else message for message, where in self._notes.items()
         ]
 
     def note(self, message: str, where: str = "") -> None:
@@ -96,7 +96,3 @@ def _per_million(rate: object) -> str | None:
         if dollars.is_finite() and 0 <= dollars < 1_000_000
         else None
     )
-
-
-def _places_text(where: list[str]) -> str:
-    return first_of(where, 4)
