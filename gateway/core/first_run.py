@@ -24,12 +24,9 @@ def is_fresh(registry: Registry) -> bool:
 
 
 def first_changes(registry: Registry, now: Millis) -> list[Change]:
-    """Returns what an empty home begins with; nothing for another home."""
-    return initial_changes(now) if is_fresh(registry) else []
-
-
-def initial_changes(now: Millis) -> list[Change]:
-    """Returns account, grant, group, demo channel and demo prices."""
+    """Returns what an empty home begins with: account, grant, group, demo channel and prices; nothing for another."""
+    if not is_fresh(registry):
+        return []
     demo = Channel(
         id=ChannelId("ch_demo"),
         name="demo",

@@ -4,22 +4,20 @@ import pytest
 
 from gateway.core.auth import new_key
 from gateway.core.catalog import Catalog
-from gateway.core.first_run import DEMO_MODELS, FIRST_GRANT, first_token, initial_changes, is_fresh
+from gateway.core.first_run import DEMO_MODELS, FIRST_GRANT, first_changes, first_token, is_fresh
+from gateway.domain.account import Account
 from gateway.domain.channel import Dialect
 from gateway.domain.key_owners import digest
-from gateway.domain.registry import Registry
+from gateway.domain.registry import Registry, with_changes
+from gateway.domain.settings import Settings
 from gateway.domain.units import Millis
 from tests.core.kit import channel, registry, token
 
 
 def begun() -> Registry:
     """The configuration after its beginnings, with a first token."""
-    key = new_key()
-    tables: dict[str, dict[str, object]] = {}
-    for change in [*initial_changes(Millis(5)), first_token(key, "tok_1", Millis(5))]:
-        tables.setdefault(change.table, {})[change.key] = change.value
-    account = tables.pop("account")[""]
-    return Registry(account=account, settings=registry().settings, **tables)  # type: ignore[arg-type]
+    empty = Registry(account=Account(), settings=Settings(), tokens={}, groups={}, channels={}, prices={}, grants={})
+    return with_changes(empty, [*first_changes(empty, Millis(5)), first_token(new_key(), "tok_1", Millis(5))])
 
 
 def test_the_first_token_sees_the_demo_models() -> None:
