@@ -80,8 +80,9 @@ async def list_calls(edits: ConfigEdits, request: web.Request) -> web.Response:
     def search() -> bytes:
         """Returns the page as JSON: encoding takes as long as the search, so it is done in the thread too."""
         if order:
-            best = calls.best(selected, order, limit=limit, below=_number_below(calls, before), deadline=deadline)
-            return _page(best.calls, best.progress)
+            return _page(
+                *calls.best(selected, order, limit=limit, below=_number_below(calls, before), deadline=deadline)
+            )
         after = "" if before in running_ids else before  # ended calls follow after the last running one
         below = _number_below(calls, after)
         result = calls.search(selected, limit=limit - len(running), below=below, deadline=deadline)

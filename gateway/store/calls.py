@@ -44,14 +44,6 @@ class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
     """The number of calls that were not examined."""
 
 
-class SortedCalls(msgspec.Struct, frozen=True, kw_only=True):
-    """The examined calls that come first in an order, and how far back the search looked."""
-
-    calls: list[CallView]
-    progress: SearchResult
-    """The result of the search, without its records."""
-
-
 class CallLog:
     """Writes and reads the records of ended calls. Reading raises OSError."""
 
@@ -128,8 +120,9 @@ class CallLog:
 
     def best(
         self, query: Query, order: CallOrder, *, limit: int, below: int = FOREVER, deadline: SearchDeadline
-    ) -> SortedCalls:
-        """Search for matching calls until the deadline passes, and return those that come first in an order.
+    ) -> tuple[list[CallView], SearchResult]:
+        """Search for matching calls until the deadline passes. Returns those that come first in an order, and how far
+        back the search looked.
 
         To get the first of all calls, continue the search by its cursor and merge the results.
         """
@@ -139,7 +132,7 @@ class CallLog:
             page = self.search(query, limit=page_size, below=below, deadline=deadline)
             calls = order.best([*calls, *map(call_view, page.records)], limit)
             if page.cursor is None or len(page.records) < page_size:
-                return SortedCalls(calls=calls, progress=msgspec.structs.replace(page, records=[]))
+                return calls, msgspec.structs.replace(page, records=[])
             below = page.cursor
 
     def sums(self, by: Dimension, since: Millis, until: Millis, step: Step) -> Sums:

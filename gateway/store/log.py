@@ -275,7 +275,8 @@ class Log:
 
     def _open_segments(self) -> Iterator[Segment]:
         """Yields all segments, oldest first, after repairing their files."""
-        names, sealed = _segment_names(self.folder), self.ledger.sealed
+        names = {path.name for path in self.folder.iterdir() if _NAME.fullmatch(path.name)}
+        sealed = self.ledger.sealed
         for name in sorted({*names, *sealed}, key=_order):
             if name not in sealed:
                 segment = self._open_unsealed(name)
@@ -306,10 +307,6 @@ def _missing_records_note(folder: Path, first: int, last: int) -> str:
         f"{which} missing from the end of {ordinary(folder)}: the newest call file was deleted or truncated. What "
         "those calls cost is missing from all sums. Restore the file from a backup if there is one"
     )
-
-
-def _segment_names(folder: Path) -> set[str]:
-    return {path.name for path in folder.iterdir() if _NAME.fullmatch(path.name)}
 
 
 def _order(name: str) -> tuple[str, int]:

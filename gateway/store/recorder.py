@@ -131,6 +131,7 @@ class Recorder:
         """While it is held, no record moves from memory to the disk."""
         self.trouble = Trouble()
         self._backlog = Backlog(calls, reserve, self.trouble)
+        self.waiting = self._backlog.waiting
         self._synced_count = 0
         """The number of calls at the beginning of ``Backlog.written`` whose records are safe from a power cut."""
         self._sync_lock = threading.Lock()
@@ -143,9 +144,6 @@ class Recorder:
             what = "the disk is full" if exc.errno in NO_SPACE else "no space can be kept back"
             self.trouble.set_errors(write=f"{what}: {reason(exc)}")
         self._syncer = Syncer(self._sync_records, self._clean_up, sync_s) if sync_s > 0 else None
-
-    def waiting(self) -> list[Record]:
-        return self._backlog.waiting()
 
     def begin(self, call: Running) -> None:
         """Write the hold of a call, after retrying what failed before. Raises OSError; then nothing is held."""

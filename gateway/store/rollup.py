@@ -161,15 +161,11 @@ class Rollup:
             counts = self._counts_by_key[hour, token, model, channel, group, app, api] = Counts()
         counts.add(call)
         for channel, nanos in call.possible_elsewhere.items():
-            self._counts_at(call, channel).possible += nanos
+            at_channel = key[0], call.token, call.model, channel, call.group, call.app, call.api
+            self._counts_by_key.setdefault(at_channel, Counts()).possible += nanos
         if call.ts > self.last_used.get(call.token, 0):
             self.last_used[call.token] = call.ts
         return counts
-
-    def _counts_at(self, call: Countable, channel: str) -> Counts:
-        """Returns the sums to which the call would be added if this channel were its last one."""
-        key = call.ts // HOUR * HOUR, call.token, call.model, channel, call.group, call.app, call.api
-        return self._counts_by_key.setdefault(key, Counts())
 
     def step(self, by: Dimension) -> int:
         """Returns the time that a row of the table stands for, in milliseconds: an hour or a day."""

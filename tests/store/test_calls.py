@@ -255,13 +255,13 @@ def pages(calls: CallLog, query: Query, size: int) -> Iterator[Record]:
 @pytest.mark.parametrize("order", [CallOrder("cost"), CallOrder("duration", ascending=True), CallOrder("model")])
 def test_the_first_of_all_in_an_order_are_found_in_one_search_or_in_many(calls: CallLog, order: CallOrder) -> None:
     wanted = order.best([call_view(call) for call in reversed(CALLS)], 20)
-    at_once = calls.best(EVERYTHING, order, limit=20, deadline=SearchDeadline())
-    assert (at_once.calls, at_once.progress.cursor) == (wanted, None)
+    at_once, progress = calls.best(EVERYTHING, order, limit=20, deadline=SearchDeadline())
+    assert (at_once, progress.cursor) == (wanted, None)
     found, below = [], FOREVER
     for _ in range(len(CALLS)):
-        part = calls.best(EVERYTHING, order, limit=20, below=below, deadline=SearchDeadline(0))
-        found += part.calls
-        if part.progress.cursor is None:
+        part, progress = calls.best(EVERYTHING, order, limit=20, below=below, deadline=SearchDeadline(0))
+        found += part
+        if progress.cursor is None:
             break
-        below = part.progress.cursor
+        below = progress.cursor
     assert order.best(found, 20) == wanted
