@@ -65,7 +65,7 @@ class PublicApp:
         endpoint = EXACT.get(path)
         if endpoint is None:
             endpoint, path, model = find_endpoint(_without_key(path))
-        api = (endpoint and endpoint.api) or api_of(endpoint, request.headers)
+        api = (endpoint and endpoint.api) or api_of(request.headers)
         origin = _origin(request, engine.clock, api, path=path, model=model)
         try:
             handler = self._handler_of(request, endpoint, path)
@@ -74,7 +74,10 @@ class PublicApp:
             origin = msgspec.structs.replace(origin, key=key, keyless_token=keyless_token)
             response = await handler(engine, request, origin)
         except GatewayError as error:
-            self._note_failure(request, origin, error)
+            if isinstance(error, InvalidToken):
+                self._throttle.failed(request.remote or "")
+            if not error.recorded:
+                self._record(request, origin, error)
             response = _error_response(error, origin)
         except ConnectionError:
             raise
@@ -141,13 +144,6 @@ class PublicApp:
         if path != "/":
             msg = f"{method} is not allowed here; use {', '.join(endpoint.handlers)}"
         return BadRequest(msg, code="method_not_allowed", details={"allow": ", ".join(methods_of(endpoint))})
-
-    def _note_failure(self, request: web.BaseRequest, origin: CallOrigin, error: GatewayError) -> None:
-        """Count a wrong key against its client, and record the failure unless the call has been recorded."""
-        if isinstance(error, InvalidToken):
-            self._throttle.failed(request.remote or "")
-        if not error.recorded:
-            self._record(request, origin, error)
 
     def _record(self, request: web.BaseRequest, origin: CallOrigin, error: GatewayError) -> None:
         """Record a failed request that is not a call: most client programs say little about a failure."""

@@ -18,7 +18,7 @@ from gateway.core.admission import visible_entry, visible_name
 from gateway.core.call import CallOrigin
 from gateway.core.engine import Engine
 from gateway.core.memory import BodyShare
-from gateway.core.model_entry import ModelEntry, Route
+from gateway.core.model_entry import Route
 from gateway.core.routing import NOTHING_TRIED, choose
 from gateway.domain import rawjson
 from gateway.domain.channel import Dialect
@@ -48,7 +48,8 @@ async def answer_count_tokens(engine: Engine, request: web.BaseRequest, origin: 
         parsed = await _read_request(engine, request, share)
         name = visible_name(parsed.model, MESSAGES, token, engine.catalog)
         entry = visible_entry(name, token, engine.catalog)
-        route = _likely_route(engine, entry)
+        # probably the one that a call would take: weights and limits are ignored
+        route = choose(entry.routes, NOTHING_TRIED, engine.health, lambda _: 0).route
         if route is not None and route.channel.dialect is Dialect.ANTHROPIC:
             answer = await _fetch_upstream_count(engine, route, parsed, origin)
             if answer is not None:
@@ -80,11 +81,6 @@ def _count_slot(engine: Engine, token: Token) -> Iterator[None]:
         engine.running_counts[token.id] -= 1
         if not engine.running_counts[token.id]:
             del engine.running_counts[token.id]
-
-
-def _likely_route(engine: Engine, entry: ModelEntry) -> Route | None:
-    """Returns the route that a call would probably take; None if there is none. Weights and limits are ignored."""
-    return choose(entry.routes, NOTHING_TRIED, engine.health, lambda _: 0).route
 
 
 def _estimate(engine: Engine, route: Route | None, parsed: InboundRequest) -> int:

@@ -131,10 +131,8 @@ def methods_of(endpoint: EndpointRow) -> tuple[str, ...]:
     return tuple(name for method in endpoint.handlers for name in ((method, "HEAD") if method == "GET" else (method,)))
 
 
-def api_of(endpoint: EndpointRow | None, headers: Mapping[str, str]) -> InboundApi:
-    """Returns the API whose errors a request gets."""
-    if endpoint is not None and endpoint.api is not None:
-        return endpoint.api
+def api_of(headers: Mapping[str, str]) -> InboundApi:
+    """Returns the API whose errors a request gets if its path does not decide that."""
     return next((api for name, api in HEADER_APIS if name in headers), CHAT)
 
 

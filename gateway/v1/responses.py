@@ -26,13 +26,6 @@ from gateway.web.request import MAX_BODY, check_json, read_body
 from gateway.web.response import Response
 
 
-class InputTokens(msgspec.Struct, frozen=True):
-    """The answer to POST /v1/responses/input_tokens."""
-
-    input_tokens: int
-    object: str = "response.input_tokens"
-
-
 async def answer_response(engine: Engine, request: web.BaseRequest, origin: CallOrigin) -> Response:
     """Answer POST /v1/responses and /v1/responses/compact, which may continue a remembered response."""
     complete = partial(_complete, engine, origin) if engine.responses.on else None
@@ -144,7 +137,7 @@ async def answer_input_tokens(engine: Engine, request: web.BaseRequest, origin: 
         count = partial(_count, received)
         model, tokens = await engine.worker.run(count) if large else count()
         visible_entry(model, token, engine.catalog)
-        return Response(msgspec.json.encode(InputTokens(tokens)))
+        return Response(rawjson.encode({"input_tokens": tokens, "object": "response.input_tokens"}))
 
 
 def _count(received: HttpRequest) -> tuple[str, int]:

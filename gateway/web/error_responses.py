@@ -2,8 +2,9 @@
 
 from math import ceil, isfinite
 
-from gateway.core.ratelimit import duration, headers_of
+from gateway.core.ratelimit import headers_of
 from gateway.domain.errors import GatewayError, InvalidToken, QuotaExceeded, UpstreamError
+from gateway.domain.limits import LimitReading
 from gateway.inbound.api import InboundApi
 from gateway.inbound.chat.api import CHAT
 
@@ -56,8 +57,5 @@ def _limit_headers(error: GatewayError) -> dict[str, str]:
     kind = str(error.details.get("limit_name", "")).partition(" ")[0]
     if not isinstance(limit, int) or not isinstance(used, int) or kind not in ("requests", "tokens"):
         return {}
-    return {
-        f"x-ratelimit-limit-{kind}": str(limit),
-        f"x-ratelimit-remaining-{kind}": str(max(0, limit - used)),
-        f"x-ratelimit-reset-{kind}": duration(error.retry_after_s or 0.0),
-    }
+    reading = LimitReading(limit, max(0, limit - used), error.retry_after_s or 0.0)
+    return headers_of((reading, None) if kind == "requests" else (None, reading))

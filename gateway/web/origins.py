@@ -56,7 +56,7 @@ def _names_gateway(header: str, bound: str, allowed: tuple[str, ...], port: int)
     full = f"{name}:{header_port}" if header_port else name
     if full in allowed:
         return True
-    any_address = _is_any_address(bound)
+    any_address = bound in ("0.0.0.0", "::", "")  # noqa: S104 - compared with, not bound to
     ours = name in allowed or (_is_address(name) if any_address else name == bound)
     return bool(name) and ours and header_port in ("", str(port))
 
@@ -131,10 +131,6 @@ def preflight(requested_headers: str, *, private: bool = False) -> dict[str, str
         "Vary": "Origin, Access-Control-Request-Method, Access-Control-Request-Headers",
     }
     return {**headers, "Access-Control-Allow-Private-Network": "true"} if private else headers
-
-
-def _is_any_address(bound: str) -> bool:
-    return bound in ("0.0.0.0", "::", "")  # noqa: S104 - compared with, not bound to
 
 
 def _is_address(name: str) -> bool:
