@@ -72,14 +72,10 @@ class Welcome(msgspec.Struct, frozen=True, kw_only=True):
     """What was repaired when the store was opened."""
 
 
-LOG_LINE = "{asctime} {levelname}: {message}"
-"""The format of log lines on stderr or in ``server.log``."""
-
-
 def run(config: Config, ready: Callable[[Welcome], None]) -> int:
     """Serve until stopped. Returns the exit code of the process. ``ready`` is called once the public port answers."""
     log = logging.StreamHandler()
-    log.setFormatter(logging.Formatter(LOG_LINE, "%Y-%m-%d %H:%M:%S", style="{"))
+    log.setFormatter(logging.Formatter("{asctime} {levelname}: {message}", "%Y-%m-%d %H:%M:%S", style="{"))
     logging.getLogger().addHandler(log)
     if sys.platform == "win32":
         return asyncio.run(serve(config, ready=ready))

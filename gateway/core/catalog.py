@@ -163,10 +163,6 @@ def _by_ref(ref: str, table: Mapping[Key, Entity], noun: str) -> Entity:
     raise NotFound(_missing(noun, ref, near + sorted(lasting)), param=noun)
 
 
-NAMED = 20
-"""How many names an error lists."""
-
-
 def _missing(noun: str, ref: str, names: list[str]) -> str:
-    existing = first_of(list(dict.fromkeys(names)), NAMED) or "none yet"
+    existing = first_of(list(dict.fromkeys(names)), 20) or "none yet"
     return f"no {noun} '{ref}'; there are: {existing}"

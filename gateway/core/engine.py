@@ -33,6 +33,7 @@ from gateway.core.ratelimit import Limiter
 from gateway.core.response_memory import ResponseMemory
 from gateway.core.store_watch import StoreWatch
 from gateway.core.tasks import Tasks
+from gateway.domain.call import Outcome
 from gateway.domain.channel import Channel, key_id
 from gateway.domain.errors import Unavailable
 from gateway.domain.events import StoreChanged
@@ -194,8 +195,11 @@ class Engine:
             store_watch.close()
 
     def cancel(self, call: CallId) -> bool:
-        """End a running call. Returns False if it does not run."""
-        return self.live.cancel(call) or self.pipeline.waiting.cancel(call)
+        """End a running or waiting call. Returns False if there is none with this id."""
+        found = self.live.calls.get(call) or self.pipeline.waiting.calls.get(call)
+        if found is not None:
+            found.end(Outcome.CANCELLED)
+        return found is not None
 
     def refuse_calls(self) -> None:
         """Refuse new calls from now on. Running ones continue."""

@@ -15,7 +15,6 @@ from gateway.domain.units import DOLLAR, ChannelId, Millis, Nanos, TokenId
 
 FIRST_GRANT = Nanos(10 * DOLLAR)
 DEMO_MODELS = ("demo-echo", "demo-flaky", "demo-story")
-FIRST_TOKEN = "first"
 
 
 def is_fresh(registry: Registry) -> bool:
@@ -48,9 +47,7 @@ def first_changes(registry: Registry, now: Millis) -> list[Change]:
 
 def first_token(key: str, token_id: str, now: Millis) -> Change:
     """Returns the change that adds the first token. Its key is shown once."""
-    token = Token(
-        id=TokenId(token_id), name=FIRST_TOKEN, group="default", digest=digest(key), hint=hint(key), created=now
-    )
+    token = Token(id=TokenId(token_id), name="first", group="default", digest=digest(key), hint=hint(key), created=now)
     return Change("tokens", token.id, token)
 
 

@@ -20,9 +20,6 @@ from gateway.domain.registry import Registry
 from gateway.domain.settings import Settings
 from gateway.domain.units import ChannelId, Millis
 
-_WILDCARDS = frozenset("*?")
-"""The characters that make a name a pattern."""
-
 
 def models_of(
     group: Group, registry: Registry, earlier: Mapping[str, ModelEntry], changed: set[str] | None
@@ -106,7 +103,7 @@ def add_fallbacks(
             models[name] = _with_fallbacks(entry, fallbacks)
     for rule in group.fallbacks:
         fallbacks = [entries[other] for other in rule.to if other in usable]
-        is_pattern = _WILDCARDS & set(rule.model)
+        is_pattern = "*" in rule.model or "?" in rule.model
         is_new_name = not is_pattern and rule.model not in models and matches(rule.model, group.models)
         if fallbacks and is_new_name:
             alias = msgspec.structs.replace(

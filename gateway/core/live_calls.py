@@ -79,14 +79,6 @@ class LiveCalls:
         if not self.calls:
             self.empty.set()
 
-    def cancel(self, call_id: CallId) -> bool:
-        """Cancel a running call. Returns False if it is not running."""
-        call = self.calls.get(call_id)
-        if call is None:
-            return False
-        call.end(Outcome.CANCELLED)
-        return True
-
     def cancel_all(self, outcome: Outcome) -> None:
         for call in list(self.calls.values()):
             call.end(outcome)

@@ -22,7 +22,7 @@ from gateway.core.quota import MoneyBooks
 from gateway.core.rate_scopes import ConcurrencyGate
 from gateway.core.ratelimit import Limiter
 from gateway.core.routing import RouteChoice
-from gateway.domain.call import Outcome, Running, Wait
+from gateway.domain.call import Running, Wait
 from gateway.domain.errors import RateLimited, Unavailable
 from gateway.domain.events import CallLeft, CallWaiting
 from gateway.domain.text import plain
@@ -57,30 +57,23 @@ class WaitingCalls:
 
     def __init__(self, bus: EventBus) -> None:
         self._bus = bus
-        self._calls: dict[CallId, Call] = {}
+        self.calls: dict[CallId, Call] = {}
 
     def all(self) -> list[Running]:
         """Returns the waiting calls, oldest first."""
-        return [call.running for call in self._calls.values()]
+        return [call.running for call in self.calls.values()]
 
     def get(self, call_id: CallId) -> Running | None:
         """Returns the call with this id, if it waits."""
-        call = self._calls.get(call_id)
+        call = self.calls.get(call_id)
         return None if call is None else call.running
 
     def note(self, call: Call, gates: Iterable[ConcurrencyGate]) -> None:
         """Note that the call, which runs in the current task, waits at these gates now."""
         call.task = asyncio.current_task()
         call.running = msgspec.structs.replace(call.running, waits_for=wait_text(gates))
-        self._calls[call.running.id] = call
+        self.calls[call.running.id] = call
         self._bus.publish(CallWaiting(call=call.running))
-
-    def cancel(self, call_id: CallId) -> bool:
-        """End a waiting call. Returns False if it does not wait."""
-        if (call := self._calls.get(call_id)) is None:
-            return False
-        call.end(Outcome.CANCELLED)
-        return True
 
     @contextmanager
     def until_admitted(self, call: Call) -> Iterator[None]:
@@ -88,7 +81,7 @@ class WaitingCalls:
         try:
             yield
         except BaseException as error:
-            if call.running.id in self._calls:
+            if call.running.id in self.calls:
                 self._bus.publish(CallLeft(call_id=call.running.id))
             if isinstance(error, asyncio.CancelledError) and call.result.ended_by is not None and call.task is not None:
                 call.task.uncancel()
@@ -96,7 +89,7 @@ class WaitingCalls:
                 raise Unavailable(msg, code="call_cancelled") from error
             raise
         finally:
-            self._calls.pop(call.running.id, None)
+            self.calls.pop(call.running.id, None)
 
 
 class CallQueue:

@@ -32,8 +32,6 @@ BURST = 20
 """How many refusals of one token for one reason, of different kinds, are recorded at once; then one for each gap."""
 LONG_GAP_S = 10.0
 """Seconds between two records in a long flood."""
-LONG_FLOOD = 600
-"""After how many records a flood counts as long."""
 KINDS_KEPT = 1000
 
 
@@ -93,7 +91,7 @@ class _Flood:
 
     @property
     def gap_s(self) -> float:
-        return GAP_S if self.written < LONG_FLOOD else LONG_GAP_S
+        return GAP_S if self.written < 600 else LONG_GAP_S
 
     def take_credit(self, now: float) -> bool:
         """Use up one of the records that may be written at once. Returns whether there was one."""

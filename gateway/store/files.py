@@ -28,8 +28,6 @@ from typing import BinaryIO
 
 _HAS_PWRITE = hasattr(os, "pwrite")
 """Whether the system has ``pwrite``, which Windows lacks."""
-_NONBLOCK = getattr(os, "O_NONBLOCK", 0)
-"""The flag without which opening a named pipe waits for a writer."""
 _COMMON_FLAGS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 
 
@@ -50,7 +48,8 @@ def open_file(path: Path, flags: int) -> int:
 
 def open_to_read(path: Path) -> BinaryIO:
     """Open a file for reading. Raises FileNotFoundError and other OSErrors, also for anything that is not a file."""
-    fd = os.open(path, os.O_RDONLY | _NONBLOCK | _COMMON_FLAGS)
+    nonblock = getattr(os, "O_NONBLOCK", 0)  # without it, opening a named pipe waits for a writer
+    fd = os.open(path, os.O_RDONLY | nonblock | _COMMON_FLAGS)
     if not stat.S_ISREG(mode := os.fstat(fd).st_mode):
         os.close(fd)
         raise OSError(errno.EINVAL, f"it is {_kind(mode)}, not a file", str(path))

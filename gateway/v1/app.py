@@ -34,7 +34,6 @@ _log = logging.getLogger("tollkeeper")
 KEY_PATH = "/k/"
 APP_LIMIT = 200
 """How many characters of a program's name are read."""
-OLLAMA_ROOT = "/api/"
 
 _X_APP, _X_TITLE, _HTTP_REFERER, _RETRY_COUNT = map(
     type(hdrs.USER_AGENT), ("X-App", "X-Title", "HTTP-Referer", "x-stainless-retry-count")
@@ -42,8 +41,6 @@ _X_APP, _X_TITLE, _HTTP_REFERER, _RETRY_COUNT = map(
 """Names of aiohttp's own type ``istr``, which are looked up in half the time."""
 _REFERER = re.compile(r"^[a-z]+://(?:[^/?#]*@)?(?:www\.)?|[/?#].*", re.DOTALL)
 """Matches all of a URL but the host."""
-_MOST_SHORTENED = 3
-"""The most characters of a name that counts as shortened by a bundler."""
 
 
 class PublicApp:
@@ -115,7 +112,7 @@ class PublicApp:
         can send it.
         """
         token = self._engine.catalog.registry.settings.ollama_token
-        exempt = (self._keyless or path.startswith(OLLAMA_ROOT)) and is_own(request.remote or "")
+        exempt = (self._keyless or path.startswith("/api/")) and is_own(request.remote or "")
         return token if exempt and request.headers.get("Origin") != "null" else ""
 
     def _handler_of(self, request: web.BaseRequest, endpoint: EndpointRow | None, path: str) -> Handler:
@@ -247,7 +244,7 @@ def _agent_name(user_agent: str) -> tuple[str, bool]:
     """Returns the first word of a User-Agent, and whether that is the class name of OpenAI's or Anthropic's SDK as a
     bundler shortened it, as in ``ls/JS 5.23.2``.
     """
-    is_shortened = user_agent.find("/JS ", 1, _MOST_SHORTENED + len("/JS ")) > 0
+    is_shortened = user_agent.find("/JS ", 1, 3 + len("/JS ")) > 0  # at most three characters are left of it
     return _app_name(user_agent.partition("/")[0]), is_shortened
 
 

@@ -83,10 +83,6 @@ class ModelListPage(msgspec.Struct, frozen=True):
 
 
 WHOLE_LIST = ModelListPage()
-MOST_MODELS = 1000
-"""The most models of one page."""
-CLAUDE_PREFIXES = ("claude", "anthropic")
-"""How the names begin that Claude Code offers its user."""
 ALIAS_PREFIX = "claude/"
 """The prefix of any other name; the Messages API accepts a name with it."""
 
@@ -134,7 +130,7 @@ def list_json(
 
 def _aliases(visible: Collection[str]) -> Iterator[str]:
     """Yields ``claude/NAME`` for each model that Claude Code would not offer, unless another model has that name."""
-    names = (ALIAS_PREFIX + name for name in visible if not name.startswith(CLAUDE_PREFIXES))
+    names = (ALIAS_PREFIX + name for name in visible if not name.startswith(("claude", "anthropic")))
     return (name for name in names if name not in visible)
 
 
@@ -152,8 +148,8 @@ def _page(ids: Sequence[str], page: ModelListPage) -> Sequence[str]:
 
 
 def _page_limit(text: str) -> int | None:
-    """Returns the number of models on a page; None for all of them."""
-    return min(max(1, int(text)), MOST_MODELS) if text.isascii() and text.isdecimal() and len(text) < 5 else None
+    """Returns the number of models on a page, at most 1000; None for all of them."""
+    return min(max(1, int(text)), 1000) if text.isascii() and text.isdecimal() and len(text) < 5 else None
 
 
 def model_json(name: str, token: Token, catalog: Catalog, now: Millis, *, aliases: bool = False) -> bytes:

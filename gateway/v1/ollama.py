@@ -28,8 +28,6 @@ from gateway.web.response import Response
 
 VERSION = "0.18.3"
 """The version of Ollama whose API this is, as of 2026-11-22. Clients refuse a version that is older than they need."""
-LOAD_BODY_LIMIT = 4 << 10
-"""The most bytes of a request that only loads a model; a larger one has a prompt."""
 _VISION = re.compile(
     r"gpt-4o|gpt-4\.1|gpt-[5-9]|^o[134]|claude|gemini|llava|vision|pixtral|[-_.]vl|vl[-_.:]|gemma-?3|llama-?4|grok-[4-9]"
 )
@@ -96,7 +94,7 @@ async def answer_generation(engine: Engine, request: web.BaseRequest, origin: Ca
 
     def answer_load(token: Token, body: bytes) -> Response | None:
         """Returns the answer to a request to load a model; None if the request is a call."""
-        fields = rawjson.maybe(body) if len(body) <= LOAD_BODY_LIMIT else None
+        fields = rawjson.maybe(body) if len(body) <= 4096 else None  # a larger one has a prompt
         if not isinstance(fields, dict) or any(fields.get(name) for name in ("messages", "prompt", "images", "suffix")):
             return None
         if not isinstance(fields.get("messages", []), list) or not isinstance(fields.get("prompt", ""), str):

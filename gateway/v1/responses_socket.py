@@ -47,10 +47,6 @@ IDLE_S = 600.0
 """Seconds without a request after which a connection is closed. Its responses are forgotten; clients connect again."""
 LIFE_S = 3600.0
 """The age in seconds from which a connection accepts no more requests, as at OpenAI."""
-PING_S = 30.0
-"""Seconds between two pings of a silent client, which has half of that to answer."""
-CLOSE_S = 0.25
-"""Seconds for the client to close its side."""
 MOST_WAITING = 16
 """The most requests that may wait on a connection: OpenAI allows as many streams."""
 MOST_BYTES = 16 << 20
@@ -64,8 +60,9 @@ async def answer_socket(engine: Engine, request: web.BaseRequest, origin: CallOr
     if request.method != "GET" or request.headers.get(hdrs.UPGRADE, "").strip().lower() != "websocket":
         raise BadRequest("GET is not allowed here; use POST", code="method_not_allowed", details={"allow": "POST"})
     token = engine.pipeline.identify(origin)
+    # the client has a quarter of a second to close its side, and half of the time between two pings to answer one
     socket: Socket = web.WebSocketResponse(
-        timeout=CLOSE_S, heartbeat=PING_S, compress=False, max_msg_size=MAX_BODY, decode_text=False
+        timeout=0.25, heartbeat=30.0, compress=False, max_msg_size=MAX_BODY, decode_text=False
     )
     if request.version < (1, 1) or not socket.can_prepare(request) or request.headers[VERSION] != "13":
         msg = "a WebSocket begins with HTTP/1.1, 'Connection: Upgrade', version 13 and a key of 16 bytes in base64"

@@ -11,9 +11,6 @@ from gateway.inbound.chat.api import CHAT
 NEVER_RETRY = frozenset({"answer_memory_full", "call_cancelled", "internal_error", "request_too_large_for_limit"})
 """Codes that SDKs must not retry. For some of them an upstream has worked, and each retry would be paid for again."""
 
-MAX_WAIT_S = 60
-"""Official SDKs ignore a longer ``retry-after``."""
-
 
 def retry_headers(error: GatewayError, status: int) -> dict[str, str]:
     """Returns ``x-should-retry`` and ``retry-after``, which the official SDKs obey.
@@ -21,7 +18,7 @@ def retry_headers(error: GatewayError, status: int) -> dict[str, str]:
     After an upstream's failure the gateway made its own attempts, which a client's SDK must not multiply.
     """
     wait_s = error.retry_after_s
-    if wait_s is not None and not (isfinite(wait_s) and wait_s <= MAX_WAIT_S):
+    if wait_s is not None and not (isfinite(wait_s) and wait_s <= 60):  # official SDKs ignore a longer one
         wait_s = None
     headers = {} if wait_s is None else {"retry-after": str(max(1, ceil(wait_s)))}
     failed_upstream = isinstance(error, UpstreamError) and status in (502, 504)

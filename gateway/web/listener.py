@@ -87,12 +87,6 @@ _ADDRESS_MISSING = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT})
 """``localhost`` may have an IPv6 address although this machine has no IPv6."""
 _NO_RESOURCES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
-ACCEPTED_AT_ONCE = 64
-"""How many connections are accepted before other work has its turn."""
-LINGERING_LIMIT = 32
-"""How many refused connections may linger. They use the reserve of open files."""
-WARNING_INTERVAL_S = 60.0
-
 
 def listening(host: str, port: int) -> list[socket.socket]:
     """Returns sockets that listen at all addresses of a host; an empty host means all addresses of this machine.
@@ -171,7 +165,7 @@ class Acceptor:
 
     def _accept_waiting(self, listening_socket: socket.socket, group: asyncio.TaskGroup) -> None:
         """Accept the connections that wait, after a first one that has been accepted."""
-        for _ in range(ACCEPTED_AT_ONCE - 1):
+        for _ in range(63):  # then other work has its turn
             try:
                 sock, peer = listening_socket.accept()
             except (BlockingIOError, ConnectionError):
@@ -204,7 +198,7 @@ class Acceptor:
         with suppress(OSError):
             sock.send(_refusal_bytes(reason, self._listener.new_id()))
             sock.shutdown(socket.SHUT_WR)
-        if self._lingering < LINGERING_LIMIT:
+        if self._lingering < 32:  # they use the reserve of open files
             self._lingering += 1
             group.create_task(self._linger(sock))
         else:
@@ -225,7 +219,7 @@ class Acceptor:
     def _warn(self, text: str) -> None:
         """Log a message, but each at most once a minute: its cause may occur thousands of times a second."""
         now, logged = self._loop.time(), self._logged.get(text)
-        if logged is None or now - logged >= WARNING_INTERVAL_S:
+        if logged is None or now - logged >= 60.0:
             self._logged[text] = now
             _log.warning("%s", text)
 

@@ -15,14 +15,13 @@ BODY_S = 60.0
 LEAST_RATE = 1024
 """The bytes a second that a body must bring on average, after its first five seconds."""
 
-_VERSIONS = ((1, 0), (1, 1))
 _API_KEY, _X_API_KEY = map(type(hdrs.HOST), ("api-key", "x-api-key"))
 """Names of aiohttp's own type are looked up in half the time."""
 
 
 def check_head(request: web.BaseRequest) -> None:
     """Raises BadRequest or RequestRefused for a head that the parser accepts, but RFC 9112 or safety forbids."""
-    if request.version not in _VERSIONS:
+    if request.version not in ((1, 0), (1, 1)):
         raise BadRequest("only HTTP/1.0 and HTTP/1.1 are supported", code="http_version")
     if request._message.url.absolute:  # noqa: SLF001 - the target as it came; the public URL is completed from Host
         raise RequestRefused("the request target must be a path, not a whole URL", code="wrong_host")

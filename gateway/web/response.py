@@ -91,7 +91,6 @@ JOINED: Final = 64 << 10
 _ENDLESS: Final = frozenset({"CONNECT", "UNKNOWN"})
 """Methods after which nothing on the connection can be read: what follows a CONNECT is neither its body nor a request,
 because its tunnel is never opened, and UNKNOWN is aiohttp's name for bytes that are not HTTP."""
-_NO_CONTENT: Final = HTTPStatus.NO_CONTENT.value
 _REASONS = {status.value: f"{status.value} {status.phrase}" for status in HTTPStatus}
 
 
@@ -173,7 +172,7 @@ class Response:
         old = request.version < (1, 1)
         connection = "" if old is not self.keep_alive else f"Connection: {'keep-alive' if old else 'close'}\r\n"
         fields = "\r\n".join([*map(": ".join, self.headers.items()), ""])
-        length = "" if self._status == _NO_CONTENT else f"Content-Length: {self._size}\r\n"
+        length = "" if self._status == 204 else f"Content-Length: {self._size}\r\n"
         date = rfc822_formatted_time()
         head = (
             f"HTTP/1.{0 if old else 1}{self._head_start}{length}Server: tollkeeper\r\nDate: {date}\r\n"

@@ -338,7 +338,7 @@ async def test_the_hold_is_for_the_input_alone(served: Gateway, provider: Provid
     asked.cancel()
     await asyncio.gather(asked, return_exceptions=True)
     for call in list(served.engine.live.calls):
-        served.engine.live.cancel(call)
+        served.engine.cancel(call)
     await served.settled()
 
 

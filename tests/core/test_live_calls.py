@@ -269,10 +269,6 @@ async def test_what_runs_is_known_until_it_ends(up: Rig, gate: asyncio.Event) ->
     assert (len(up.live), list(up.live.calls), up.live.empty.is_set()) == (0, [], True)
 
 
-def test_a_call_that_does_not_run_cannot_be_ended(rig: Rig) -> None:
-    assert rig.live.cancel(CallId("req_none")) is False
-
-
 async def test_nothing_ticks_while_nothing_runs(up: Rig, gate: asyncio.Event) -> None:
     gate.set()
     await up.call(stream=True)

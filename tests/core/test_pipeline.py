@@ -454,8 +454,8 @@ async def test_the_owner_ends_a_call_before_it_answered(up: Rig, stream: bool) -
     streams(up, asyncio.Event())
     task = up.start(stream=stream)
     await until(lambda: up.upstreams.replies)
-    (running,) = list(up.live.calls)
-    assert up.live.cancel(running)
+    (running,) = up.live.calls.values()
+    running.end(Outcome.CANCELLED)
     error = await caught(task)  # type: ignore[arg-type]
     assert error.code == "call_cancelled"
     assert (up.record.outcome, up.record.status, up.record.cost) == (Outcome.CANCELLED, 503, 0)
@@ -467,7 +467,7 @@ async def test_the_owner_ends_a_stream_in_the_middle(up: Rig) -> None:
     streams(up, says("Hello"), asyncio.Event())
     task = up.start(stream=True)
     await until(lambda: b"Hello" in up.client.body)
-    up.live.cancel(next(iter(up.live.calls)))
+    next(iter(up.live.calls.values())).end(Outcome.CANCELLED)
     assert await task == Answered()
     assert up.client.error is not None
     assert up.client.error.code == "call_cancelled"

@@ -422,10 +422,10 @@ async def test_a_waiting_call_can_be_cancelled_by_its_owner(ward: Ward) -> None:
         first, second = ward.start(), ward.start()
         await until(lambda: ward.gates and ward.rig.pipeline.waiting.all())
         (waiting,) = ward.rig.pipeline.waiting.all()
-        assert ward.rig.pipeline.waiting.cancel(waiting.id)
+        ward.rig.pipeline.waiting.calls[waiting.id].end(Outcome.CANCELLED)
         error = await caught_task(second)
         assert (type(error), error.code) == (Unavailable, "call_cancelled")
-        assert not ward.rig.pipeline.waiting.cancel(waiting.id)
+        assert waiting.id not in ward.rig.pipeline.waiting.calls
         assert CallLeft(call_id=waiting.id) in (await watcher.next_batch(0)).notices
     ward.release()
     await first
