@@ -95,11 +95,7 @@ def load(
     port: int | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> Config:
-    """Returns the configuration. Options override ``TOLLKEEPER_HOME``, ``_HOST``, ``_PORT`` and ``_DRAIN_S``, which
-    override the defaults.
-
-    Raises BadRequest for an invalid value.
-    """
+    """Returns options, else ``TOLLKEEPER_HOME``, ``_HOST``, ``_PORT``, ``_DRAIN_S``, or defaults. Raises BadRequest."""
     env = os.environ if environ is None else environ
     hosts, ports = (host, env.get(ENV_PREFIX + "HOST")), (port, env.get(ENV_PREFIX + "PORT"))
     folder = home or env.get(ENV_PREFIX + "HOME") or platformdirs.user_data_dir("tollkeeper", appauthor=False)

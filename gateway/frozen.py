@@ -25,10 +25,7 @@ def folder() -> Path | None:
 
 
 def lock_own_folder() -> int:
-    """Lock this process's folder, and delete the folders of processes that have died.
-
-    Returns the descriptor of the locked file, which must stay open; -1 if there is nothing to lock.
-    """
+    """Lock this process's folder, and delete those of dead ones. Returns the descriptor to keep open, or -1."""
     own = folder()
     if own is None or os.name == "nt":  # Windows refuses to delete a folder in use, and has no such lock
         return -1

@@ -86,10 +86,7 @@ def run(config: Config, ready: Callable[[Welcome], None]) -> int:
 
 
 async def serve(config: Config, *, ready: Callable[[Welcome], None]) -> int:
-    """Serve until a signal or the owner's API stops the server. Returns 0, or 1 if the store failed.
-
-    Raises GatewayError when the store is in use or damaged, or the port is in use.
-    """
+    """Serve until a signal or the owner's API says stop. Returns 0, or 1 if the store failed. Raises GatewayError."""
     _make_files_private()
     frozen.lock_own_folder()  # the lock ends with the process
     share_fairly()

@@ -312,10 +312,7 @@ class Attempts:
             await _read_late_usage(chunks, stream)
 
     async def _send_content(self, call: Call, content: bytes, held: int) -> None:
-        """Send part of a stream to the client.
-
-        A large part is sent in slices, so that it is never buffered whole and each slice shows that the client reads.
-        """
+        """Send part of a stream, a large one in slices: never buffered whole, and each shows that the client reads."""
         now, delivery = self._clock.mono(), call.delivery
         if delivery.first_byte is None:
             delivery.first_byte = now

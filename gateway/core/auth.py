@@ -73,10 +73,7 @@ def identify(key: str, catalog: Catalog, passes: Passes, now: Millis) -> Token:
 
 
 def token_of(key: str, catalog: Catalog, passes: Passes, now: Millis) -> Token | None:
-    """Returns the token of a key or pass, whatever its state; None if it is unknown.
-
-    The lookup uses the SHA-256 digest: the secret itself is not compared, so timing reveals nothing.
-    """
+    """Returns the token of a key or pass in any state, or None. Digests are compared, so timing reveals nothing."""
     has_our_form = len(key) == KEY_LENGTH and key.startswith(PREFIX)
     key_digest = _cached_digest(key) if has_our_form else digest(key)  # a vendor's key, sent by mistake, is not kept
     token = catalog.token_by_digest(key_digest)
@@ -86,10 +83,7 @@ def token_of(key: str, catalog: Catalog, passes: Passes, now: Millis) -> Token |
 
 
 def current_token(token: Token, catalog: Catalog, now: Millis) -> Token:
-    """Returns the present state of a token, which may have been edited while its request arrived.
-
-    Raises InvalidToken if it was removed or may no longer be used.
-    """
+    """Returns a token's present state, as edited while its request arrived. Raises InvalidToken if it is not usable."""
     current = catalog.registry.tokens.get(token.id)
     if current is token:
         return token

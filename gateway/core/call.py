@@ -46,10 +46,7 @@ class Client(Protocol):
         """Whether a whole answer may be sent in the loop's next turn, together with others."""
 
     async def begin(self, headers: dict[str, str], *, more: bool = False) -> None:
-        """Send the head of a streamed answer, once; with ``more``, together with the first write, which follows.
-
-        Raises ConnectionError if the client is gone.
-        """
+        """Send the head of a streamed answer, once; with ``more``, with the first write. Raises ConnectionError."""
 
     def answer(self, headers: dict[str, str], parts: tuple[Buffer, ...], *, soon: bool = False) -> None:
         """Send the whole answer to a plain call, now or in the loop's next turn. A client that is gone gets none."""

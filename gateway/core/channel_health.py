@@ -258,10 +258,7 @@ class ChannelHealth:
             self._changed()
 
     def renumber_keys(self, channel: ChannelId, before: Sequence[str], after: Sequence[str]) -> None:
-        """Move the states of a channel's remaining keys to their new numbers, after its keys changed.
-
-        While a channel has one key, only a refusal is a state of that key. All other failures are the channel's.
-        """
+        """Move the states of the remaining keys to their new numbers. A single key's only own state is a refusal."""
         by_key = {
             key: self.failing[id]
             for key, id in zip(before, _key_ids(channel, len(before)), strict=True)

@@ -19,10 +19,7 @@ from gateway.domain.human_values import plural
 
 
 def limit_check(limiter: Limiter, tokens: int, held: tuple[str, str] | None = None) -> LimitCheck:
-    """Returns the check whether the limits of a channel allow an attempt of one call.
-
-    ``tokens`` counts against rates. ``held`` is the key of the gate at which the call has a place already.
-    """
+    """Returns the check of channels for a call of ``tokens`` that has a place at the gate with the key ``held``."""
 
     def check(route: Route) -> SkippedRoute | None:
         scope = route.scope
@@ -70,10 +67,7 @@ class ChannelLimits:
             asyncio.get_running_loop().call_soon(limits.read)  # this takes no time from the call: it waits anyway
 
     def _enter_gate(self, call: Call, gate: ConcurrencyGate | None) -> None:
-        """Give the attempt a place at its channel's gate: the one that the call waited for, or else a new one.
-
-        The place then belongs to the attempt, not to the call, and ``leave`` frees it.
-        """
+        """Give the attempt a place at its channel's gate, the call's or a new one. From now on ``leave`` frees it."""
         slot = call.limits.channel_slot
         if slot is not None and (gate is None or slot.key != gate.key):
             self.release_slot(call)

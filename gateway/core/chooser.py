@@ -164,10 +164,7 @@ class Chooser:
         return msgspec.structs.replace(choice, route=route, reason=f"where the conversation was, {route.rank.place}")
 
     def _choose_fallback(self, call: Call, entry: ModelEntry, choice: RouteChoice) -> RouteChoice:
-        """Returns a healthy channel for a fallback model, else the first paused one.
-
-        ``choice`` is that for the requested model: no channel, or a paused one.
-        """
+        """Returns a healthy channel of a fallback, else the first paused one, that of ``choice`` before all."""
         last_resort = choice if choice.route is not None else None
         skipped = list(choice.skipped)
         for other in entry.fallbacks:

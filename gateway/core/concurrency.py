@@ -92,10 +92,7 @@ class ConcurrencyLimiter:
         return with_room
 
     async def wait(self, gates: Sequence[ConcurrencyGate]) -> ConcurrencyGate:
-        """Wait for a place. Returns the gate that gave it. Raises RateLimited when none did in time.
-
-        Raises the error given to ``close`` once no more calls are accepted.
-        """
+        """Returns the gate that gave a place. Raises RateLimited when none did in time, or the error of ``close``."""
         if self._closed is not None:
             raise self._closed
         gates = self.gates_with_room(gates)

@@ -24,10 +24,7 @@ from gateway.domain.units import ChannelId, Millis
 def models_of(
     group: Group, registry: Registry, earlier: Mapping[str, ModelEntry], changed: set[str] | None
 ) -> dict[str, ModelEntry]:
-    """Returns the models of a group by name, without fallbacks.
-
-    ``earlier`` are the group's earlier models, of which only the ``changed`` names are made again; None means all.
-    """
+    """Returns a group's models by name, without fallbacks: ``earlier`` ones, except ``changed`` names (None: all)."""
     channels = [channel for channel in registry.channels.values() if channel.enabled and group.name in channel.groups]
     shared = {
         channel.id: _ChannelRoute(channel_scope(channel, registry.settings), _with_one_key(channel))

@@ -132,10 +132,7 @@ class IncidentWatch:
             self._saved = (self.incidents.copies(), self._clock.mono())
 
     def _spent_budgets(self, refused: set[str], now: Millis) -> list[Condition]:
-        """Returns the budgets that are nearly spent, or were too small for a call.
-
-        ``refused`` are the ids of those that were too small since the last time.
-        """
+        """Returns the budgets that are nearly spent or too small. ``refused`` are the latest too small ones (ids)."""
         spent = self._books.spent(ACCOUNT, Millis(0))
         registry, examined = self._catalog().registry, (spent.calls, self._catalog())
         if examined == self._examined and not (refused or self._too_small):

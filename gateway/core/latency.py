@@ -28,10 +28,7 @@ class LatencyStats:
         self._measured: dict[tuple[ChannelId, str], _ModelLatency] = {}
 
     def note(self, channel: ChannelId, model: str, *, first_s: float | None, whole_s: float, tokens: int) -> None:
-        """Add the measurement of one answer of ``tokens`` output tokens, which took ``whole_s`` seconds.
-
-        ``first_s`` is the seconds to its first byte, or None if it was not a stream.
-        """
+        """Add an answer of ``tokens`` tokens that took ``whole_s`` seconds. ``first_s`` is None if it was no stream."""
         if tokens < 8:  # too few to tell the rate
             return
         wait_s, output_s = (0.0, whole_s) if first_s is None else (first_s, max(0.0, whole_s - first_s))

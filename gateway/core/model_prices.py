@@ -49,10 +49,7 @@ def channel_price(channel: Channel, served: ServedModel, prices: Mapping[str, Pr
 
 
 def upstream_model_price(channel: Channel, name: str, registry: Registry, moment: Millis) -> Price | None:
-    """Returns the price in force of a model, by the upstream's name for it; None if it is unknown.
-
-    A name with a date means the same model as the name without it.
-    """
+    """Returns the price in force of a model, by the upstream's name with or without a date; None if it is unknown."""
     short = _DATE.sub("", name)
     for served in channel.models:
         if _DATE.sub("", served.upstream_name) == short:

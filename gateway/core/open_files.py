@@ -61,9 +61,7 @@ def needed_files(connections: int) -> int:
 
 
 def divide_files(limit: int, connections: int) -> FileShares:
-    """Returns how many of ``limit`` open files clients and upstreams may use, if the settings allow clients so many
-    connections. 0 means any number, for both parameters.
-    """
+    """Returns the shares of clients and upstreams in ``limit`` open files. 0 means any number, for both parameters."""
     if not limit:
         return FileShares(connections, 0)
     free = max(2, limit - min(MOST_RESERVE, max(LEAST_RESERVE, limit // 4)))

@@ -112,11 +112,7 @@ class CallQueue:
         self._clock = clock
 
     async def wait(self, call: Call, admission: Admission, commit: Commit) -> tuple[Admission, RouteChoice]:
-        """Wait for all the places that the call needs, then commit it. Returns what was committed.
-
-        The places are noted on the call, for its ticket and its first attempt. Raises GatewayError, or ConnectionError
-        if the client left meanwhile.
-        """
+        """Wait for the places that a call needs, note them on it, and commit. Raises GatewayError, ConnectionError."""
         began = self._clock.mono()
         with self.calls.until_admitted(call), until_gone(call.context.client):
             try:

@@ -143,10 +143,7 @@ class Limiter:
         self.concurrency = ConcurrencyLimiter()
 
     def check(self, scopes: Iterable[RateScope], tokens: int) -> None:
-        """Raises RateLimited for the limit that needs the longest wait. Takes nothing.
-
-        ``tokens`` is how many the call may use, with the output that its caps allow.
-        """
+        """Raises RateLimited for the limit with the longest wait. ``tokens`` is how many the call may use."""
         reached = self.first_reached(scopes, tokens)
         if reached is not None:
             raise reached.error()
@@ -182,10 +179,7 @@ class Limiter:
         gates: Collection[ConcurrencyGate] = (),
         held: Collection[ConcurrencyGate] = (),
     ) -> Ticket:
-        """Count one call with an estimate of its tokens against all scopes, and take places at all gates.
-
-        ``Ticket.close`` frees the places, including those that were ``held`` before.
-        """
+        """Count a call with its estimated tokens, and take places at gates. ``Ticket.close`` frees the ``held`` too."""
         if gates:
             self.concurrency.enter(gates, held)
         counted: list[_CountedCall] = []

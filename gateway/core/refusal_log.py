@@ -232,10 +232,7 @@ def _marks(error: GatewayError, token: Token | None, group: Group | None) -> Ite
 
 
 def _exceeded_budget(error: GatewayError, token: Token | None, group: Group | None) -> str:
-    """Returns the id of the budget that is too small for the call; empty if it was refused for another reason.
-
-    A budget counts as large enough if running calls hold the rest of it.
-    """
+    """Returns the id of the budget that is too small, even without the holds of running calls; empty if none is."""
     if error.details.get(WHILE_HELD):
         return ""
     window, owner = error.details.get("budget_window"), error.details.get("budget_of")

@@ -161,10 +161,7 @@ class _LineFilter:
         self._decode_all = msgspec.json.Decoder(dict[str, partial]).decode  # type: ignore[valid-type]
 
     def matching_lines(self, block: bytes) -> list[bytes]:
-        """Returns the matching lines of a block, newest first.
-
-        The whole block is decoded at once, which takes a third of the time, unless a line is damaged.
-        """
+        """Returns the matching lines of a block, newest first. Undamaged ones are decoded together: thrice as fast."""
         lines = [line for line in split_lines(block) if line]
         if not self._conditions:
             return lines[::-1]

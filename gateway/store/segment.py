@@ -197,10 +197,7 @@ def _lines_up_to(file: BinaryIO, end: int) -> Iterator[bytes]:
 
 
 def convert_foreign_layout(data: bytes) -> bytes:
-    """Returns our lines for the calls of a file in another layout, such as TinyDB's own.
-
-    Returns nothing if the file cannot be read, and leaves out documents that are not calls.
-    """
+    """Returns our lines for the calls in a file of another layout, such as TinyDB's own; none if unreadable."""
     try:
         calls = _decode_file(data)["calls"]
     except (KeyError, ValueError, RecursionError):

@@ -90,10 +90,7 @@ class PublicApp:
         return response
 
     def _key(self, request: web.BaseRequest) -> str:
-        """Returns the client's key; of several, the first that belongs to a token of this gateway.
-
-        On the keyless port, an unknown key is ignored: programs send whatever their SDK insists on.
-        """
+        """Returns the client's key; of several, the first that is ours. The keyless port ignores all that are not."""
         if self._throttle.failures:
             self._throttle.check(request.remote or "")
         keys = keys_of(request)

@@ -107,10 +107,7 @@ EXACT: dict[str, EndpointRow] = {row.path: row for row in ENDPOINTS if row not i
 
 
 def find_endpoint(path: str) -> tuple[EndpointRow | None, str, str]:
-    """Returns the endpoint of a path, the path as ``EndpointRow.path`` spells it, and the model in it, as in Azure's.
-
-    Returns None and the unchanged path if there is no endpoint.
-    """
+    """Returns the endpoint or None, the path as ``EndpointRow.path`` spells it, and the model in it, as in Azure's."""
     endpoint = EXACT.get(path)
     if endpoint is not None:
         return endpoint, path, ""

@@ -23,9 +23,7 @@ class ConnectionLimits:
     def __init__(
         self, settings: Callable[[], Settings], own: Callable[[str], bool] = is_own, most: Callable[[], int] = lambda: 0
     ) -> None:
-        """``own`` tells which addresses are not counted individually. ``most`` returns how many connections the
-        system's limit of open files allows; 0 means any number.
-        """
+        """``own``: addresses that are not counted apart. ``most``: how many the system allows; 0 for any number."""
         self._settings = settings
         self._own = own
         self._most = most

@@ -61,10 +61,7 @@ class Listener(web.Server):
         )
 
     async def close_connections(self) -> None:
-        """Close every connection: idle ones at once, the others after their answer. Returns when all are closed.
-
-        It polls, because a connection does not report that it has become idle.
-        """
+        """Close idle connections at once, others after their answer, and return. It polls: no event says idle."""
         while self._connections:
             for connection in self.connections:
                 if isinstance(connection, Connection):

@@ -62,10 +62,7 @@ def _names_gateway(header: str, bound: str, allowed: tuple[str, ...], port: int)
 
 
 def split_host(header: str) -> tuple[str, str]:
-    """Returns the name in a Host header, in lower case and without brackets, and the port, which may be empty.
-
-    The name is empty if the header is malformed.
-    """
+    """Returns name, in lower case and without brackets, and port in a Host header. Malformed ones have no name."""
     text = header.strip().lower()
     if text.startswith("["):
         name, bracket, rest = text[1:].partition("]")

@@ -148,10 +148,7 @@ class Response:
         self._unsent = self._head_and_body(request) + body
 
     async def deliver(self, request: web.BaseRequest) -> None:
-        """Send a long body piece by piece, as the client reads it, so that the transport never holds all of it.
-
-        Raises ConnectionResetError if the client is gone.
-        """
+        """Send a long body as fast as the client reads it, never buffered whole. Raises ConnectionResetError."""
         if self._unsent:  # the head is sent in the loop's next turn
             await asyncio.sleep(0)
         body, self._body = self._body, ()
