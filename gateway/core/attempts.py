@@ -61,7 +61,6 @@ class AnswerSender(Protocol):
     """Sends requests to the upstreams."""
 
     redaction: Redaction
-    """Removes secrets from what upstreams send."""
 
     async def send(self, channel: Channel, prepared: PreparedRequest, *, stream: bool) -> Reply:
         """Returns the upstream's reply, whose body is still to be read. Raises AttemptFailed."""

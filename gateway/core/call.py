@@ -89,11 +89,9 @@ class CallOrigin(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     key: str
     """The client's key; empty if it sent none."""
     app: str
-    """The client program's name."""
     bundled: bool = False
     """Whether the SDK is part of a bundled program, because a bundler shortened its name in the User-Agent."""
     retry: int
-    """The retry count that the SDK sent."""
     ts: Millis
     """Wall-clock time."""
     began: float

@@ -46,7 +46,6 @@ class Catalog:
         self.prices_at = PricesNow().at
         """Returns the price for calls that begin at a moment, from prices of this catalog."""
         self.price = self.prices.get
-        """Returns the price of a model; None if it has none."""
         changed = None if before is None else repriced_models(before.registry, registry)
         reusable = {} if before is None or changed is None else before.entries
         self.entries: dict[str, dict[str, ModelEntry]] = {

@@ -1,11 +1,8 @@
 """EventBus: informs watchers of what happens to calls, without waiting for them.
 
-- The beginnings and ends of calls are queued in order. A newer progress of a call replaces an older one.
-
-- A queue is bounded. A watcher that falls behind gets a notice instead of its queue, and must read the present state
-again.
-
-- The end is a state and not a message, so a full queue cannot hide it.
+The beginnings and ends of calls are queued in order. A newer progress of a call replaces an older one. A queue is
+bounded: a watcher that falls behind gets a notice instead of its queue, and must read the present state again. The end
+is a state and not a message, so a full queue cannot hide it.
 
 It does almost nothing while nobody watches. All of it runs on one event loop; nothing here may be called from another
 thread.

@@ -66,7 +66,6 @@ class Pressure:
         self._resident = resident
         self._trim = trim
         self._size_at_rest = resident()
-        """The size of the process when no call ran."""
         self._settings = settings
         self._calls = calls
         self._next_check = 0.0
@@ -75,7 +74,6 @@ class Pressure:
         self.most_body_bytes = 0
         """The most bytes of all request bodies together; 0: any number."""
         self.body_bytes = 0
-        """The bytes of all request bodies."""
 
     def check(self, now: float) -> None:
         """Raises Unavailable when the process is too large for another call. ``now`` is monotonic seconds."""

@@ -84,7 +84,7 @@ class Pipeline:
             deps.books.note,
             deps.bus,
             deps.clock,
-            _call_later,
+            lambda delay_s, work: asyncio.get_running_loop().call_later(delay_s, work),
             lambda token: deps.catalog().registry.groups.get(token.group),
         )
         self._queue = CallQueue(deps.limiter, deps.books, deps.attempts, deps.catalog, deps.clock, deps.bus)
@@ -340,10 +340,6 @@ class Pipeline:
             if stored.code:
                 call.context.client.withhold(call.with_facts(withheld_error(stored), self._deps.limiter))
             bus.publish_record(stored)
-
-
-def _call_later(delay_s: float, work: Callable[[], None]) -> None:
-    asyncio.get_running_loop().call_later(delay_s, work)
 
 
 def _order_of(call: Call, entry: ModelEntry, clock: Clock) -> Order:

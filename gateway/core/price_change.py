@@ -17,7 +17,6 @@ OLD_MS = 90 * 86_400_000
 """The age at which a list is reported as old."""
 
 _NAMES = {"input": "input", "output": "output", "cached_input": "cached input", "cache_write": "cache write"}
-"""The fields of rates, with their names."""
 _LONG = "long cache write"
 _UNIT_NAMES = ("the call itself", *(RATE_WORDS[name] for name in UNITS))
 """The names of rates that are not for a million tokens."""

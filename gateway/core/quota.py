@@ -51,7 +51,6 @@ _NO_EFFECT_ON_OUTPUT = STANDARD_FIELDS - {"max_completion_tokens", "max_tokens",
 """Parameters that do not change the length of the output."""
 
 _EFFORTS = frozenset({"reasoning_effort", "reasoning"})
-"""Fields that set the effort of reasoning."""
 
 _SUSPENDED: Final = AccountStatus.SUSPENDED
 """Looked up once: Python is slow at looking up members of an enumeration."""

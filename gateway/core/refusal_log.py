@@ -113,7 +113,7 @@ class Refusals:
         note: Callable[[Record], None],
         bus: EventBus,
         clock: Clock,
-        later: Callable[[float, Callable[[], None]], None],
+        later: Callable[[float, Callable[[], None]], object],
         group_of: Callable[[Token], Group | None],
     ) -> None:
         """``note`` writes a record; ``later`` calls a function after so many seconds."""

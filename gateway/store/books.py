@@ -58,7 +58,6 @@ class Holds:
         self._held: dict[Scope, Amounts] = {}
         self.running: Mapping[CallId, Running] = MappingProxyType(self._running)
         self.nanos = 0
-        """The total of all holds."""
 
     def add(self, call: Running) -> None:
         self._running[call.id] = call

@@ -17,7 +17,6 @@ class DiskReserve:
     def __init__(self, path: Path, size: int = 1 << 20) -> None:
         self._path, self._size = path, size
         self.held = False
-        """Whether the space is reserved."""
 
     def acquire(self) -> None:
         """Reserve the space, or as much of it as possible. Raises OSError if that is less than 64 KiB."""

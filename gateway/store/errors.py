@@ -64,9 +64,7 @@ class Trouble:
 
     def __init__(self) -> None:
         self.write = ""
-        """Why writing fails."""
         self.sync = ""
-        """Why syncing fails."""
         self.on_change: Callable[[], None] = lambda: None
         """Called when an error appears and when it ends, from any thread."""
 

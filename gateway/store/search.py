@@ -153,7 +153,11 @@ class _LineFilter:
             "PartialCall",
             [(name, _FIELDS[name][1], _FIELDS[name][2]) for name in names],
             rename={name: _FIELDS[name][0] for name in names},
-            namespace={"state": "settled", "waits_for": "", "group": property(_group_name)},
+            namespace={
+                "state": "settled",
+                "waits_for": "",
+                "group": property(lambda call: call.group_name or call.group_id),
+            },
             frozen=True,
             gc=False,
         )
@@ -189,10 +193,6 @@ def _begins_below(block: bytes, number: int) -> bool:
     """Returns whether the oldest line of a block has an id below this number, or is damaged."""
     line = next(split_lines(block))
     return not is_intact(line) or id_of(line) < number
-
-
-def _group_name(call: Any) -> str:
-    return str(call.group_name or call.group_id)
 
 
 def _fields_of(condition: Condition) -> Collection[str]:

@@ -54,7 +54,6 @@ class Tail:
         self._unverified = True
         """Whether lines of an earlier process may not be synced."""
         self._failure: OSError | None = None
-        """The error of a failed sync."""
         self._torn = False
         """Whether the remains of a failed write follow the last line."""
 

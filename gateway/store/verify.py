@@ -24,7 +24,6 @@ class BooksSnapshot(NamedTuple):
 
     parts: list[SegmentView]
     backlog: list[Record]
-    """The records that are not in the log."""
     counters: list[tuple[Scope, Millis, Amounts]]
     """What each scope has spent since a moment."""
     granted: Nanos
@@ -126,7 +125,6 @@ class _Audit:
         yield from self._compare_sums(part, counted)
 
     def _compare_sums(self, part: SegmentView, counted: Rollup) -> Iterator[str]:
-        """Compare the sums of a segment with those of its calls, by every dimension."""
         name = part.segment.name
         for by in DIMENSIONS:
             yield from self._compare(f"{name}: totals by {by}", part.sums.totals(by), counted.totals(by))

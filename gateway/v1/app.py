@@ -125,8 +125,8 @@ class PublicApp:
         handler = handlers.get("GET" if request.method == "HEAD" else request.method)
         if handler is None or endpoint is None:
             raise self._no_handler_error(plain(request.method, 20), endpoint, path)
-        if request.method != "POST":
-            _reject_body(request)
+        if request.method != "POST" and (request.content_length or "Transfer-Encoding" in headers):
+            raise BadRequest("this path does not accept a body", code="unexpected_body")
         return _answer_ollama_probe if self._keyless and path == "/" else handler
 
     def _no_handler_error(self, method: str, endpoint: EndpointRow | None, path: str) -> GatewayError:
@@ -203,11 +203,6 @@ def _error_response(error: GatewayError, origin: CallOrigin) -> Response:
     if status in (408, 413, 417) or error.code in ("out_of_memory", "transfer_encoding"):
         response.keep_alive = False
     return response
-
-
-def _reject_body(request: web.BaseRequest) -> None:
-    if request.content_length or "Transfer-Encoding" in request.headers:
-        raise BadRequest("this path does not accept a body", code="unexpected_body")
 
 
 def _app_of(headers: Mapping[str, str]) -> tuple[str, bool]:

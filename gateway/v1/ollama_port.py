@@ -24,21 +24,18 @@ class OllamaPort:
     def __init__(self, engine: Engine, limits: ConnectionLimits) -> None:
         self._engine = engine
         self._limits = limits
-        self._settings_changed = asyncio.Event()
+        self.settings_changed = asyncio.Event()
+        """To be set when the settings may have changed; then the port is opened or closed soon."""
         self._tried_number = 0
         """The port that was tried last; 0 if it should be closed."""
         self._port: Port | None = None
-
-    def apply_settings(self) -> None:
-        """Open or close the port soon, because the settings may have changed."""
-        self._settings_changed.set()
 
     async def run(self) -> None:
         """Open and close the port as the settings say, until cancelled."""
         while True:
             await self._apply_settings()
-            await self._settings_changed.wait()
-            self._settings_changed.clear()
+            await self.settings_changed.wait()
+            self.settings_changed.clear()
 
     async def _apply_settings(self) -> None:
         """Open or close the port if the settings differ from its state."""
@@ -81,7 +78,7 @@ async def open_ollama_port(engine: Engine) -> AsyncIterator[OllamaPort]:
     """Run the port while the block runs."""
     limits = ConnectionLimits(lambda: engine.catalog.registry.settings, most=engine.files.clients)
     port = OllamaPort(engine, limits)
-    engine.on_settings = port.apply_settings
+    engine.on_settings = port.settings_changed.set
     task = engine.tasks.spawn(port.run(), "Ollama's port")
     try:
         yield port

@@ -222,7 +222,6 @@ class Acceptor:
 
 
 def _refusal_bytes(reason: str, call: CallId) -> bytes:
-    """Returns the whole response to a connection that is one too many."""
     _, headers, body = error_answer(Unavailable(reason, retry_after_s=1), call)
     fields = "".join(f"{name}: {value}\r\n" for name, value in {**headers, "x-request-id": call}.items())
     head = (

@@ -39,14 +39,9 @@ def check_host(header: str, bound: str, allowed: tuple[str, ...], port: int) -> 
     if not _names_gateway(header, bound, allowed, port):
         msg = (
             f"the Host header '{plain(header, 80)}' does not name this gateway; use http://127.0.0.1:{port}/v1, or "
-            f"accept the name with {command_for_host(header)}"
+            f"accept the name with 'tollkeeper settings set --add-host {_argument(header.strip().lower())}'"
         )
         raise RequestRefused(msg, code="wrong_host")
-
-
-def command_for_host(header: str) -> str:
-    """Returns the command that accepts this Host header."""
-    return f"'tollkeeper settings set --add-host {_argument(header.strip().lower())}'"
 
 
 def _names_gateway(header: str, bound: str, allowed: tuple[str, ...], port: int) -> bool:
