@@ -26,7 +26,6 @@ from gateway.core.quota import (
     largest_need,
     need_of,
     plan_hold,
-    recall_nothing,
 )
 from gateway.core.rate_scopes import ConcurrencyGate, RateScope
 from gateway.core.ratelimit import Limiter, Today, UsedToday
@@ -71,7 +70,7 @@ def group_of(token: Token, catalog: Catalog) -> Group:
     return group
 
 
-def admit(call: Call, limiter: Limiter, books: MoneyBooks, recall: Recall = recall_nothing) -> Admission:
+def admit(call: Call, limiter: Limiter, books: MoneyBooks, recall: Recall = lambda _: 0) -> Admission:
     """Returns what to commit. Raises GatewayError if visibility, price, rate limits or quota do not allow the call.
 
     Changes only the call's own need and output limit. Gates at which the call already has a place are skipped. If too
@@ -192,7 +191,7 @@ def _request_size(request: InboundRequest, need: CallNeed) -> RequestSize:
     return RequestSize(input=request.input_bound, max_output=output or None)
 
 
-def needs_by_model(call: Call, entry: ModelEntry, recall: Recall = recall_nothing) -> tuple[ModelNeed, ...]:
+def needs_by_model(call: Call, entry: ModelEntry, recall: Recall = lambda _: 0) -> tuple[ModelNeed, ...]:
     """Returns the most that a call may use at each model that may answer it. The requested one comes first."""
     if not entry.fallbacks:
         return (_need_at(call, entry, recall),)

@@ -87,11 +87,11 @@ class Catalog:
 
     def token(self, ref: str) -> Token:
         """Returns a token by id or name. Raises NotFound, naming those that exist."""
-        return _by_ref(_owner_id(ref, self.registry), self.registry.tokens, "token")
+        return _by_ref(ref, self.registry, self.registry.tokens, "token")
 
     def channel(self, ref: str) -> Channel:
         """Returns a channel by id or name. Raises NotFound, naming those that exist."""
-        return _by_ref(_owner_id(ref, self.registry), self.registry.channels, "channel")
+        return _by_ref(ref, self.registry, self.registry.channels, "channel")
 
     def group(self, name: str) -> Group:
         """Returns a group by name. Raises NotFound, naming those that exist."""
@@ -145,14 +145,10 @@ class Catalog:
         return narrowed
 
 
-def _owner_id(ref: str, registry: Registry) -> str:
-    """Returns the id of the token or channel that has or had this key; a text that is not a key is returned."""
-    owner = find_owner(registry, ref)
-    return ref if owner is None else owner.id
-
-
-def _by_ref(ref: str, table: Mapping[Key, Entity], noun: str) -> Entity:
-    """Returns the entity with this id or name. Raises NotFound, naming those that exist."""
+def _by_ref(ref: str, registry: Registry, table: Mapping[Key, Entity], noun: str) -> Entity:
+    """Returns the entity that has this id or name, or has or had this key. Raises NotFound, naming those that exist."""
+    if (owner := find_owner(registry, ref)) is not None:
+        ref = owner.id
     for key, entity in table.items():
         if ref in (key, entity.name):
             return entity

@@ -111,11 +111,6 @@ Recall = Callable[[Mapping[str, msgspec.Raw]], int]
 """Returns the most input tokens that a dialect may add to a request from memory."""
 
 
-def recall_nothing(_: Mapping[str, msgspec.Raw]) -> int:
-    """Returns 0, for a planned call."""
-    return 0
-
-
 class ChannelEffects(msgspec.Struct, frozen=True, kw_only=True):
     """What the channels of one model do to a call, as far as that follows from the configuration."""
 
@@ -183,7 +178,7 @@ def need_of(
     effects: ChannelEffects,
     price: Price | None,
     multiplier: int,
-    recall: Recall = recall_nothing,
+    recall: Recall = lambda _: 0,
     *,
     hold_output: int = 0,
     prices_of: Callable[[str], Iterable[Price]] = lambda _: (),

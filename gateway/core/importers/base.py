@@ -91,8 +91,6 @@ def _per_million(rate: object) -> str | None:
         dollars = Decimal(str(rate)) * 1_000_000
     except InvalidOperation:
         return None
-    return (
-        f"{dollars.quantize(Decimal('1e-9')).normalize():f}"
-        if dollars.is_finite() and 0 <= dollars < 1_000_000
-        else None
-    )
+    if not (dollars.is_finite() and 0 <= dollars < 1_000_000):
+        return None
+    return f"{dollars.quantize(Decimal('1e-9')).normalize():f}"
