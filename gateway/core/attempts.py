@@ -35,7 +35,7 @@ from gateway.domain.order import Order, PreparedRequest
 from gateway.domain.text import plain
 from gateway.domain.units import Millis
 from gateway.inbound.api import AttemptPlan, never_repaired
-from gateway.upstream.adapter import Adapter, AnswerStream, DialectAdapter, Reply, WholeAnswer
+from gateway.upstream.adapter import Adapter, Answer, AnswerStream, DialectAdapter, Reply, WholeAnswer
 from gateway.upstream.redaction.redaction import Redaction
 
 SLICE = 32 << 10
@@ -100,9 +100,7 @@ class Attempts:
         """Returns whether a channel speaks the call's API natively, as far as is known."""
         return self._preparer.is_native(call, self._adapter_of(channel.dialect), channel)
 
-    async def answer(
-        self, call: Call, entry: ModelEntry, order: Order, choice: RouteChoice
-    ) -> WholeAnswer | AnswerStream:
+    async def answer(self, call: Call, entry: ModelEntry, order: Order, choice: RouteChoice) -> Answer:
         """Returns the whole answer, or the stream whose content the client has and whose end is still to be sent.
 
         ``choice`` is the first channel. Raises UpstreamError when no channel could answer, and whatever the client's
@@ -144,7 +142,7 @@ class Attempts:
             await self._clock.sleep(wait_s)
         return not call.context.client.gone and await self.channel_limits.wait_for_room(call, step.route)
 
-    async def _attempt(self, call: Call, order: Order, route: Route) -> WholeAnswer | AnswerStream:
+    async def _attempt(self, call: Call, order: Order, route: Route) -> Answer:
         """Make one attempt, and report it to the channel's health and on the call. Raises UpstreamError."""
         began = self._clock.mono()
         self.channel_limits.enter(call, route)
@@ -174,7 +172,7 @@ class Attempts:
         self._note_attempt(call, route, began, status=200)
         return answer
 
-    async def _answer_of_channel(self, call: Call, order: Order, route: Route) -> WholeAnswer | AnswerStream:
+    async def _answer_of_channel(self, call: Call, order: Order, route: Route) -> Answer:
         """Returns the channel's answer. Raises AttemptFailed.
 
         The request is sent again without parameters that the channel rejects by name, translated if the channel lacks
@@ -197,9 +195,7 @@ class Attempts:
                     raise
         return await self._exchange(call, plan, route)
 
-    async def _translated(
-        self, call: Call, order: Order, route: Route, failed: AttemptFailed
-    ) -> WholeAnswer | AnswerStream:
+    async def _translated(self, call: Call, order: Order, route: Route, failed: AttemptFailed) -> Answer:
         """Returns the answer of a channel that lacks the client's API to the translated request.
 
         If the failure leaves it uncertain whether the channel lacks the API, that is remembered only if the upstream
@@ -218,7 +214,7 @@ class Attempts:
                 raise
             raise failed from None
 
-    async def _exchange(self, call: Call, plan: AttemptPlan, route: Route) -> WholeAnswer | AnswerStream:
+    async def _exchange(self, call: Call, plan: AttemptPlan, route: Route) -> Answer:
         """Prepare the request, send it once, and return the answer. Raises AttemptFailed."""
         channel, adapter, order = route.channel, plan.adapter, plan.order
         if plan.native is not call.attempt.native and call.context.origin.api.name != CHAT_API:
@@ -268,9 +264,7 @@ class Attempts:
         call.delivery.first_byte = self._clock.mono()
         return whole
 
-    async def _read(
-        self, call: Call, adapter: Adapter, order: Order, channel: Channel, reply: Reply
-    ) -> WholeAnswer | AnswerStream:
+    async def _read(self, call: Call, adapter: Adapter, order: Order, channel: Channel, reply: Reply) -> Answer:
         """Returns the whole answer in a reply, or its stream after it was relayed. Raises AttemptFailed."""
         order.screen = self.redaction.screen(channel)
         call.attempt.reply_headers = order.screen.headers(reply.headers)
@@ -412,13 +406,7 @@ def _most_informative(call: Call, failures: list[UpstreamError]) -> UpstreamErro
 
 
 def _note_latency(
-    latency: LatencyStats,
-    call: Call,
-    route: Route,
-    answer: WholeAnswer | AnswerStream,
-    *,
-    began: float,
-    ended: float,
+    latency: LatencyStats, call: Call, route: Route, answer: Answer, *, began: float, ended: float
 ) -> None:
     """Note how fast an answer came, for groups with the policy ``fastest``."""
     first_byte = call.delivery.first_byte

@@ -23,7 +23,7 @@ from gateway.domain.text import plain
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.usage import NOTHING, OTHER_PARTS, PICTURES, Usage, UsageSource, canonical
 from gateway.inbound.api import InboundRequest
-from gateway.upstream.adapter import AnswerStream, WholeAnswer
+from gateway.upstream.adapter import Answer
 from gateway.upstream.redaction import quotes
 from gateway.upstream.usage_extras import SUSPECT, without_charged
 
@@ -38,7 +38,7 @@ class Meter:
         self.calibration = Calibration()
         self._answered = 0
 
-    def usage(self, call: Call, answer: WholeAnswer | AnswerStream) -> Usage:
+    def usage(self, call: Call, answer: Answer) -> Usage:
         """Returns the usage of a complete answer. A reported output of zero counts as not reported if it has output."""
         reported = answer.reported
         if reported is not None and (reported.input or reported.output or answer.tally.empty):
@@ -54,7 +54,7 @@ class Meter:
         output = self._output_tokens(call, answer)
         return canonical(Usage(input=self.prompt_tokens(call), output=output, source=UsageSource.ESTIMATED))
 
-    def note_answer(self, call: Call, answer: WholeAnswer | AnswerStream) -> None:
+    def note_answer(self, call: Call, answer: Answer) -> None:
         result = call.result
         result.usage = self.usage(call, answer)
         result.finish, result.upstream_id, result.marks = answer.finish, answer.upstream_id, answer.marks
@@ -87,7 +87,7 @@ class Meter:
         estimated = call.context.origin.api.prompt_tokens(call.context.request)
         return min(call.need.input, self._calibrated(call, estimated))
 
-    def _output_tokens(self, call: Call, answer: WholeAnswer | AnswerStream) -> int:
+    def _output_tokens(self, call: Call, answer: Answer) -> int:
         """Returns the estimated output tokens, at most those that the request's caps allow."""
         tokens = self._calibrated(call, answer.tally.tokens())
         need = call.need
@@ -105,7 +105,7 @@ class Meter:
         return estimated if route is None else self.calibration.apply(route.channel.id, route.served.name, estimated)
 
 
-def had_output(call: Call, answer: WholeAnswer | AnswerStream) -> bool:
+def had_output(call: Call, answer: Answer) -> bool:
     """Returns whether the answer has output, other than a prompt that the client wanted repeated."""
     return not answer.tally.empty and "echo" not in call.context.request.fields
 

@@ -153,6 +153,9 @@ class WholeAnswer(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return memoryview(self.body)[:-1], b',"usage":' + msgspec.json.encode(self.counts(usage)) + b"}"
 
 
+Answer = WholeAnswer | AnswerStream
+
+
 def whole_answer(
     facts: AnswerFacts, body: bytes, *marks: str, render: Callable[[Usage], bytes] | None = None
 ) -> WholeAnswer:
