@@ -198,8 +198,7 @@ class ChannelHealth:
     def succeeded(self, channel: ChannelId, key: ChannelId | str = "") -> None:
         """Note that a call succeeded: its channel and key are healthy again."""
         self._recover(channel)
-        if key:
-            self._recover(ChannelId(key))
+        self._recover(ChannelId(key))
 
     def _recover(self, id: ChannelId) -> None:
         """Forget the failures, except for the recent outcomes."""

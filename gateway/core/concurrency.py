@@ -47,10 +47,7 @@ class ConcurrencyLimiter:
 
     def full(self, gates: Iterable[ConcurrencyGate], held: Collection[ConcurrencyGate] = ()) -> ConcurrencyGate | None:
         """Returns the first gate without a free place, except those ``held``."""
-        for gate in gates:
-            if not self.has_room(gate) and not _is_among(held, gate):
-                return gate
-        return None
+        return next((gate for gate in gates if not self.has_room(gate) and not _is_among(held, gate)), None)
 
     def has_room(self, gate: ConcurrencyGate) -> bool:
         line = self._lines.get(gate.key)

@@ -83,14 +83,6 @@ class Pressure:
         if self._too_large and len(self._calls):
             raise Unavailable(self._too_large, code="out_of_memory", retry_after_s=CHECK_S)
 
-    def too_large(self) -> Unavailable:
-        """Returns the error of a request whose body would make all bodies together too large."""
-        msg = (
-            f"the bodies of all requests together would be larger than {self.most_body_bytes // MIB} MiB; "
-            "try again when some have ended, or 'tollkeeper settings set --bodies-mib'"
-        )
-        return Unavailable(msg, code="out_of_memory", retry_after_s=CHECK_S)
-
     def relax(self) -> None:
         """Return free memory to the system if there is enough of it. Called when no call runs any more."""
         size = self._resident()
@@ -132,6 +124,10 @@ class BodyShare(msgspec.Struct, eq=False):
         """Count more of the body. Raises Unavailable when all bodies together are too large."""
         pressure = self._pressure
         if pressure.most_body_bytes and pressure.body_bytes + size > pressure.most_body_bytes:
-            raise pressure.too_large()
+            msg = (
+                f"the bodies of all requests together would be larger than {pressure.most_body_bytes // MIB} MiB; "
+                "try again when some have ended, or 'tollkeeper settings set --bodies-mib'"
+            )
+            raise Unavailable(msg, code="out_of_memory", retry_after_s=CHECK_S)
         pressure.body_bytes += size
         self._size += size

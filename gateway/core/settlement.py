@@ -238,10 +238,7 @@ def recorded_id(id: str, request: InboundRequest) -> str:
     else:
         half = quotes.LONG // 2
         blocks = [id[start : start + half] for start in range(0, size - half + 1, half)]
-    for block in blocks:
-        if block.encode() in body:
-            return ""
-    return id
+    return "" if any(block.encode() in body for block in blocks) else id
 
 
 def _request_marks(call: Call) -> tuple[str, ...]:
@@ -253,8 +250,7 @@ def _request_marks(call: Call) -> tuple[str, ...]:
     marks += attempt.repairs
     if call.result.after_break:
         marks += ("after_break",)
-    if call.limits.marks:
-        marks += call.limits.marks
+    marks += call.limits.marks
     if route is not None and route.served.name != call.context.request.model:
         marks += (f"fallback={plain(route.served.name, 80)}",)
     return marks

@@ -25,8 +25,8 @@ class Visibility(msgspec.Struct, frozen=True, kw_only=True):
 
 def visibility_of(model: str, token: Token, group: Group, catalog: Catalog) -> Visibility:
     """Returns whether a token sees a model, with the rule that shows it or the rules that hide it."""
-    entry = catalog.visible(token).get(model)
-    if entry is not None:
+    visible = catalog.visible(token)
+    if (entry := visible.get(model)) is not None:
         channels = [route.channel.name for route in entry.routes]
         return Visibility(visible=True, rule=_visible_text(model, token, group, channels))
     channels_of_group = [channel for channel in catalog.registry.channels.values() if group.name in channel.groups]
@@ -38,7 +38,6 @@ def visibility_of(model: str, token: Token, group: Group, catalog: Catalog) -> V
     offering = [c for c in catalog.registry.channels.values() if any(s.name == model for s in c.models)]
     if not offering and any(rule.model == model for rule in group.fallbacks):
         return _hidden_alias(plain(model, 80), token, group)
-    visible = catalog.visible(token)
     return _hidden_model(plain(model, 80), token, group, sorted(offering, key=lambda c: (-c.priority, c.name)), visible)
 
 

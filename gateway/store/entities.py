@@ -53,7 +53,8 @@ class Entities:
             raise _damaged_error(path, "it is empty" if path.exists() else "it is missing")
         if tables is not None:
             _check_format(path, tables)
-        self.applied = _applied_number(tables)
+        number = (tables or {}).get("meta", {}).get("1", {}).get("history", 0)
+        self.applied = number if isinstance(number, int) else 0
         """The number of the newest history entry that this configuration contains."""
         crc = tables["meta"]["1"].get("crc") if tables is not None else None
         self.edited = crc is not None and crc != _checksum(tables or {})
@@ -164,11 +165,6 @@ def _registry(rows: _Rows) -> Registry:
         },
         Registry,
     )
-
-
-def _applied_number(tables: Tables | None) -> int:
-    number = (tables or {}).get("meta", {}).get("1", {}).get("history", 0)
-    return number if isinstance(number, int) else 0
 
 
 def _documents(registry: Registry, ids: dict[Table, dict[str, int]], applied: int) -> dict[str, dict[int, object]]:

@@ -23,8 +23,7 @@ from gateway.domain.text import plain
 from gateway.inbound.api import InboundApi
 from gateway.v1.endpoints import EXACT, EndpointRow, Handler, api_of, documented_requests, find_endpoint, methods_of
 from gateway.web import error_responses
-from gateway.web.auth_throttle import AuthThrottle
-from gateway.web.connection_limits import is_own
+from gateway.web.connection_limits import AuthThrottle, is_own
 from gateway.web.origins import check_host, check_origin, preflight, readable_by
 from gateway.web.request import check_head, keys_of
 from gateway.web.response import Response

@@ -1,9 +1,12 @@
-"""ConnectionLimits: how many connections are open, in all and for each address of another machine."""
+"""ConnectionLimits and AuthThrottle: what other machines may do, counted by their addresses."""
 
+from collections import deque
 from collections.abc import Callable
 from functools import lru_cache
 from ipaddress import ip_address
+from math import ceil
 
+from gateway.domain.errors import RateLimited
 from gateway.domain.settings import Settings
 
 
@@ -18,7 +21,7 @@ def is_own(address: str) -> bool:
 
 
 class ConnectionLimits:
-    """Counts the open connections."""
+    """Counts the open connections, in all and for each address of another machine."""
 
     def __init__(
         self, settings: Callable[[], Settings], own: Callable[[str], bool] = is_own, most: Callable[[], int] = lambda: 0
@@ -53,3 +56,46 @@ class ConnectionLimits:
             self._by_address[address] -= 1
             if not self._by_address[address]:
                 del self._by_address[address]
+
+
+MOST = 10
+"""How many failures of one address within ``SPAN_S`` seconds make it wait."""
+SPAN_S = 60.0
+
+
+class AuthThrottle:
+    """Failures by address: other machines that send invalid tokens must wait. ``mono`` returns seconds.
+
+    A 256-bit token cannot be guessed; this only saves work and log entries. This machine's own programs are not
+    counted: one with an old token must not lock the others out.
+    """
+
+    def __init__(self, mono: Callable[[], float], own: Callable[[str], bool] = is_own) -> None:
+        self._mono = mono
+        self._own = own
+        self.failures: dict[str, deque[float]] = {}
+        """When each address failed recently; usually empty."""
+
+    def check(self, address: str) -> None:
+        """Raises RateLimited for an address that failed too often."""
+        failures, now = self.failures.get(address), self._mono()
+        if failures is None:
+            return
+        while failures and failures[0] <= now - SPAN_S:
+            failures.popleft()
+        if not failures:
+            del self.failures[address]
+        elif len(failures) >= MOST:
+            wait_s = ceil(failures[0] + SPAN_S - now)
+            msg = f"{MOST} requests of your address had no valid token; try again in {wait_s} s with a valid one"
+            raise RateLimited(msg, retry_after_s=float(wait_s))
+
+    def failed(self, address: str) -> None:
+        """Count a request of this address without a valid token."""
+        if self._own(address):
+            return
+        failures = self.failures.pop(address, None) or deque(maxlen=MOST)
+        failures.append(self._mono())
+        self.failures[address] = failures
+        if len(self.failures) > 1000:
+            del self.failures[next(iter(self.failures))]

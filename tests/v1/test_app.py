@@ -13,7 +13,7 @@ from gateway.domain.account import Account, AccountStatus
 from gateway.domain.errors import GatewayError
 from gateway.inbound.chat.api import ChatCompletions
 from gateway.v1 import app, endpoints
-from gateway.web.auth_throttle import MOST, AuthThrottle
+from gateway.web.connection_limits import MOST, AuthThrottle
 from tests.fakes.client import Answer, read_answer
 from tests.fakes.gateway import Gateway, running
 from tests.fakes.provider import Provider

@@ -3,7 +3,7 @@
 import pytest
 
 from gateway.domain.errors import RateLimited
-from gateway.web.auth_throttle import MOST, AuthThrottle
+from gateway.web.connection_limits import MOST, AuthThrottle
 
 NEAR, FAR = "127.0.0.1", "192.0.2.7"
 
