@@ -54,7 +54,10 @@ class ProgressReporter:
         context, delivery = call.context, call.delivery
         first_byte, delivery.reported_at = delivery.first_byte, delivery.last_write
         output = call.attempt.stream.tally.rough_tokens if call.attempt.stream is not None else 0
-        spent = self._spent(call, output)
+        price, spent = call.attempt.price, Nanos(0)
+        if price is not None:
+            usage = Usage(input=context.request.input_bound, output=output)
+            spent = cost(usage, rates(price, usage.input, context.group.multiplier))
         ttft = None if first_byte is None else Millis(round((first_byte - context.origin.began) * 1000))
         running = msgspec.structs.replace(
             call.running, ttft=ttft, input=context.request.input_bound, output=output, cost=spent
@@ -62,9 +65,3 @@ class ProgressReporter:
         self._books.update(running)
         self._bus.publish_progress(running)
         return spent
-
-    def _spent(self, call: Call, output: int) -> Nanos:
-        if call.attempt.price is None:
-            return Nanos(0)
-        usage = Usage(input=call.context.request.input_bound, output=output)
-        return cost(usage, rates(call.attempt.price, usage.input, call.context.group.multiplier))

@@ -174,7 +174,10 @@ class Refusals:
         """Write a record, without invented names."""
         flood.written += 1
         if kind != _MIXED:
-            self._note_written(kind, self._clock.mono())
+            self._written_at.pop(kind, None)
+            if len(self._written_at) >= KINDS_KEPT:
+                del self._written_at[next(iter(self._written_at))]
+            self._written_at[kind] = self._clock.mono()
         model = _limited_name(self._models, record.model) if record.code == "model_not_found" else record.model
         record = msgspec.structs.replace(record, model=model, app=_limited_name(self._apps, record.app))
         self._note(record)
@@ -214,12 +217,6 @@ class Refusals:
                 self._write_shared(self._floods.pop(next(iter(self._floods))))
             flood = self._floods[token, code] = _Flood(now)
         return flood
-
-    def _note_written(self, kind: _Kind, now: float) -> None:
-        self._written_at.pop(kind, None)
-        if len(self._written_at) >= KINDS_KEPT:
-            del self._written_at[next(iter(self._written_at))]
-        self._written_at[kind] = now
 
 
 def _marks(error: GatewayError, token: Token | None, group: Group | None) -> Iterator[str]:

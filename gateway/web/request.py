@@ -99,7 +99,8 @@ async def read_body(request: web.BaseRequest, share: BodyShare) -> bytes:
         share.grow(len(body))
         return body
     if expected is not None:
-        await _send_continue(request)
+        await request.writer.write(CONTINUE)
+        request.writer.output_size = 0  # the answer itself has not begun by that
     try:
         return await _gather(request, share)
     except TimeoutError as error:
@@ -129,12 +130,6 @@ async def _gather(request: web.BaseRequest, share: BodyShare) -> bytes:
 def _deadline(began: float, size: int) -> float:
     """Returns when the body is too slow: when its average rate falls below the least, or after ``BODY_S``."""
     return began + min(BODY_S, 5.0 + size / LEAST_RATE)
-
-
-async def _send_continue(request: web.BaseRequest) -> None:
-    """Send the interim answer. The answer itself has not begun by that."""
-    await request.writer.write(CONTINUE)
-    request.writer.output_size = 0
 
 
 def _too_large() -> TooLarge:
