@@ -98,7 +98,7 @@ class PublicApp:
         if len(keys) < 2 and not self._keyless:
             return keys[0] if keys else ""
         engine = self._engine
-        other = "" if self._keyless else keys[0]
+        other = "" if self._keyless else keys[0]  # programs send whatever their SDK insists on
         return next((key for key in keys if token_of(key, engine.catalog, engine.passes, engine.now())), other)
 
     def _keyless_token(self, request: web.BaseRequest, path: str) -> str:

@@ -48,7 +48,7 @@ async def answer_count_tokens(engine: Engine, request: web.BaseRequest, origin: 
         parsed = await _read_request(engine, request, share)
         name = visible_name(parsed.model, MESSAGES, token, engine.catalog)
         entry = visible_entry(name, token, engine.catalog)
-        # probably the one that a call would take: weights and limits are ignored
+        # the route that a call would probably take: weights and limits are ignored
         route = choose(entry.routes, NOTHING_TRIED, engine.health, lambda _: 0).route
         if route is not None and route.channel.dialect is Dialect.ANTHROPIC:
             answer = await _fetch_upstream_count(engine, route, parsed, origin)

@@ -31,11 +31,8 @@ PROVIDERS = {
 }
 """Our preset for each of LiteLLM's providers; empty for OpenAI's dialect at the address in the file."""
 
-_FAMILIES = {
-    **dict.fromkeys(("gpt-", "o1", "o3", "o4", "chatgpt"), "openai"),
-    "claude": "anthropic",
-    "gemini": "gemini",
-}
+_BARE = (("gpt-", "openai"), ("o1", "openai"), ("o3", "openai"), ("o4", "openai"), ("chatgpt", "openai"))
+_FAMILIES = (*_BARE, ("claude", "anthropic"), ("gemini", "gemini"))
 """Providers by how a model's name begins, for names without a provider."""
 
 DEFAULTS = frozenset(
@@ -206,7 +203,7 @@ def _provider_and_model(params: Mapping[str, Any]) -> tuple[str, str]:
         return named, model_part if slash and first == named else model
     if slash and (first in PROVIDERS or not params.get("api_base")):
         return first, model_part
-    family = next((provider for start, provider in _FAMILIES.items() if model.startswith(start)), "")
+    family = next((provider for start, provider in _FAMILIES if model.startswith(start)), "")
     return family or ("openai_like" if params.get("api_base") else ""), model
 
 
