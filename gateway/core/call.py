@@ -199,12 +199,13 @@ class Call:
     def answer_headers(self) -> dict[str, str]:
         """Returns the ``x-gateway-*`` headers of an answer or an error, as far as their values are known."""
         attempt, limits = self.attempt, self.limits
-        limits.read()
+        if limits.read_headers is not None:
+            limits.read()
         headers = {name: _header(value) for name, value in attempt.reply_headers.items()}
         headers |= limits.headers
         if attempt.route is not None:
             headers["x-gateway-channel"] = _header(attempt.route.channel.name)
-            headers["x-gateway-model"] = _header(attempt.route.served.upstream_name)
+            headers["x-gateway-model"] = _header(attempt.route.served.upstream or attempt.route.served.name)
             headers["x-gateway-route"] = _header(attempt.route_reason)
             if attempt.price is None:
                 headers["x-gateway-price"] = "unpriced"

@@ -47,7 +47,10 @@ class ConcurrencyLimiter:
 
     def full(self, gates: Iterable[ConcurrencyGate], held: Collection[ConcurrencyGate] = ()) -> ConcurrencyGate | None:
         """Returns the first gate without a free place, except those ``held``."""
-        return next((gate for gate in gates if not self.has_room(gate) and not _is_among(held, gate)), None)
+        for gate in gates:
+            if not self.has_room(gate) and not _is_among(held, gate):
+                return gate
+        return None
 
     def has_room(self, gate: ConcurrencyGate) -> bool:
         line = self._lines.get(gate.key)

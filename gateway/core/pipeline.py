@@ -356,8 +356,8 @@ def _order_of(call: Call, entry: ModelEntry, clock: Clock) -> Order:
 
 def _end_of_stream(call: Call, stream: AnswerStream) -> bytes:
     """Returns the end of a stream, with the facts that an early head left out and a note of omitted events."""
-    usage = call.result.usage
-    facts = {"x-gateway-lost-events": str(lost)} if (lost := lost_events(call.result.marks)) else {}
+    usage, marks = call.result.usage, call.result.marks
+    facts = {"x-gateway-lost-events": str(lost)} if marks and (lost := lost_events(marks)) else {}
     if usage.source in COUNTED_HERE:
         facts["x-gateway-usage"] = usage.source.value
     note = call.context.origin.api.comment(facts) if facts else b""
