@@ -67,7 +67,7 @@ class LiveCalls:
         """Start the timer if it is stopped. It ticks at least once, and while calls run."""
         if not self._ticking:
             self._ticking = True
-            self._schedule_tick()
+            asyncio.get_running_loop().call_later(self._deadlines.tick, self._tick)
 
     def leave(self, call: Call) -> None:
         """Remove a call that has ended, and free its memory and its places at the limits."""
@@ -83,9 +83,6 @@ class LiveCalls:
         for call in list(self.calls.values()):
             call.end(outcome)
 
-    def _schedule_tick(self) -> None:
-        asyncio.get_running_loop().call_later(self._deadlines.tick, self._tick)
-
     def _tick(self) -> None:
         """Check all calls, and schedule the next tick; stop the timer if no call has run since the last one."""
         is_empty = not self.calls
@@ -95,7 +92,7 @@ class LiveCalls:
         self.on_tick(at_rest)
         if at_rest:
             return
-        self._schedule_tick()
+        asyncio.get_running_loop().call_later(self._deadlines.tick, self._tick)
         now = self._mono()
         for call in list(self.calls.values()):
             self._check(call, now)
