@@ -64,10 +64,7 @@ class Client(Protocol):
         """Send the last bytes of a streamed answer, like ``write``."""
 
     async def fail(self, error: GatewayError, before: bytes = b"", stream: AnswerStream | None = None) -> None:
-        """End a begun stream with an error event, and without ``[DONE]``. ``before`` is sent before the event.
-
-        ``stream`` is the answer, if part of it arrived.
-        """
+        """End a begun stream with ``before`` and an error event, but no ``[DONE]``. ``stream`` is the begun answer."""
 
     def cut(self) -> None:
         """Close the connection immediately."""

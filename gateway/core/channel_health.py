@@ -101,10 +101,7 @@ class _Failures(msgspec.Struct, eq=False):
         self.pauses += 1
 
     def accept_key(self, now: float) -> bool:
-        """Note that its key was accepted. Returns whether that ends a refusal.
-
-        During the pause, the answer belongs to a call that began before the refusal.
-        """
+        """Note an accepted key. Returns whether a refusal ends: during its pause, answers belong to earlier calls."""
         if not self.attention or self.until > now:
             return False
         self.attention = False

@@ -114,11 +114,7 @@ def different_prices(prices: Iterable[Price], group: Group | None) -> list[Price
 
 
 class PricesNow:
-    """Caches the prices in force of one configuration.
-
-    Prices with rules, and the highest amounts of several prices, are computed once a minute: no rule begins or ends
-    within one.
-    """
+    """Caches the prices in force of one configuration for a minute each: no rule begins or ends within one."""
 
     def __init__(self) -> None:
         self._cached: dict[tuple[int, ...], tuple[int, Price]] = {}

@@ -26,10 +26,7 @@ MOST_BYTES = 1 << 20
 
 
 class History:
-    """The entries of the history, read on first use.
-
-    ``applied`` returns the number of the newest entry in the configuration; ``note`` reports a repair to the owner.
-    """
+    """The entries, read on first use. ``applied`` returns the configuration's newest; ``note`` reports a repair."""
 
     def __init__(
         self, home: Path, applied: Callable[[], int], now: Callable[[], Millis], note: Callable[[str], None]

@@ -56,9 +56,7 @@ class PublicPort:
         self._port = port
 
     async def drain(self, limit_s: float, at_once: asyncio.Event) -> None:
-        """Accept nothing new and let running calls end. After ``limit_s`` seconds, or ``at_once``, end those that are
-        left with an error. All of them are settled.
-        """
+        """Accept nothing new. After ``limit_s`` seconds, or ``at_once``, end calls with an error. All are settled."""
         engine = self._engine
         engine.refuse_calls()
         self._port.acceptor.close()
