@@ -23,7 +23,7 @@ class Lock:
     """Held from construction to ``close``. Raises StoreBusy, which names the holder, and OSError for other failures."""
 
     def __init__(self, path: Path, folder: int = -1) -> None:
-        """``folder``: the store's open folder, or -1. It is locked too, as the lock file could be made anew."""
+        """``folder``: the store's open folder, or -1. It is locked too, as its file could be replaced."""
         self._fd = open_file(path, os.O_RDWR | os.O_CREAT)
         try:
             _acquire(self._fd)
