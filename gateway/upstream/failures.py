@@ -34,7 +34,7 @@ _MONEY = lazy_pattern(
     r"|\b(?:balance|credits?|quota)\b[^.]{0,30}(?:insufficient|not enough|too low|exhausted|depleted|used up)"
     r"|spend(?:ing)?[_ ]limit|billing_(?:hard_limit_reached|not_active)|usage[_ ]limit|perday|exceeded_current_quota"
     r"|insufficientbalance|quota_exhausted|overdue|arrear|in good standing|payment[_ ]required"
-    r"|please (?:recharge|top up)"
+    r"|please (?:recharge|top up)|\b(?:no|any|not enough|needs? more) (?:\w+ )?(?:credits?|balance|funds)\b"
     r"|free ?(?:tier|trial)[^.]{0,60}(?:exhausted|used up)|exhausted[^.]{0,20}free|freetieronly|set inference limit"
     r"|(?:plan|subscription|package)[^.]{0,40}has expired|out of call volume"
     r"|余额(?:不足|已)|欠费|请充值|额度(?:不足|失败|已用|已耗)|配额(?:不足|已用)|资源包|使用上限|套餐已(?:过期|到期)"
@@ -66,7 +66,7 @@ _NO_MODEL = lazy_pattern(
     r"|not found the model|invalid_model\b|deploymentnotfound|deployment[^.]{0,60}not exist"
     r"|models?\b.{0,200}?(?:not found|not exist|is not available|not supported for generatecontent)"
     r"|model (?:id|identifier)[^.]{0,20} is invalid|on-demand throughput|no endpoints found (?:for|matching)"
-    r"|not (?:activated|opened) the model|模型.{0,40}(?:不存在|无可用|未开通)"
+    r"|not (?:activated|opened) the model|function '[^']*': not found for account|模型.{0,40}(?:不存在|无可用|未开通)"
 )
 _CERTAINLY_NO_MODEL = lazy_pattern(
     r"model_not_found|not_found_error model|unknown model|no such model|model not found|not support (?:the )?model\b"

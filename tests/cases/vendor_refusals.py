@@ -10,6 +10,7 @@ NO_SUCH_MODEL: list[Said] = [
     (404, openai("The model `x` does not exist or you do not have access to it.", "model_not_found")),
     (404, anthropic("not_found_error", "model: claude-none")),
     (404, google(404, "NOT_FOUND", "models/x is not found for API version v1beta")),
+    (404, {"status": 404, "title": "Not Found", "detail": "Function '76-7b': Not found for account 'x'"}),  # NVIDIA NIM
     (400, openai("x/y is not a valid model ID", 400)),
     (400, zhipu("1211", "模型不存在，请检查模型代码。")),
     (400, zhipu("1211", "Unknown Model, please check the model code.")),
