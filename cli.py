@@ -29,7 +29,7 @@ from gateway.commands.base import (
     address_options,
     home_option,
     no_such_command,
-    refuse_repeated,
+    refuse_repeated_options,
     show_help,
 )
 from gateway.commands.exit_codes import MEANINGS, PROGRAM, report
@@ -104,7 +104,7 @@ class LazyGroup(click.Group):
     """A group whose commands are imported when they are called. Its help needs none of them."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        refuse_repeated(self, ctx, args)
+        refuse_repeated_options(self, ctx, args)
         return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:

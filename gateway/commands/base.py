@@ -19,23 +19,23 @@ COMPLETE = "_TOLLKEEPER_COMPLETE"
 HOME = "tollkeeper.home"
 """The key in ``click.Context.meta`` of the value of ``--home``, wherever it is on the command line."""
 
+HOST = "tollkeeper.host"
+PORT = "tollkeeper.port"
+"""The keys in ``click.Context.meta`` of the values of ``--host`` and ``--port``."""
+
 CONSOLE = "tollkeeper.console"
 """The key in ``click.Context.meta`` of a function that draws the console once and returns it as text."""
 
 HANDLES = "tollkeeper.handles"
 """The key in ``click.Context.meta`` of the handles that replaced keys on the command line, to name their owners."""
 
-SEARCHED = frozenset(
+SEARCH_PARAMS = frozenset(
     {"app", "channel", "channels", "group", "model", "names", "ref", "refs", "search", "token", "words"}
 )
-"""Parameters that search for something. A key in one of them stands for its owner."""
+"""Parameters that name or search something. A key in one of them stands for its owner."""
 
-TAKE_KEYS = ("chat", "doctor", "env", "run")
-"""Commands that need the key itself, so it is not replaced by its handle."""
-
-HOST = "tollkeeper.host"
-PORT = "tollkeeper.port"
-"""The keys in ``click.Context.meta`` of the values of ``--host`` and ``--port``."""
+KEY_COMMANDS = ("chat", "doctor", "env", "run")
+"""Commands that need the key itself, which is therefore not replaced by its handle."""
 
 ALIASES: Mapping[str, str] = {
     "ls": "list",
@@ -72,9 +72,9 @@ SUGGESTIONS: Mapping[str, str] = {
     "price add": "price set",
     "price edit": "price set",
     **{f"{noun} pause": f"{noun} disable" for noun in ("token", "channel")},
-    **{f"token {word}": "token disable" for word in ("suspend", "block", "revoke")},
+    **{f"token {verb}": "token disable" for verb in ("suspend", "block", "revoke")},
     "token resume": "token enable",
-    **{f"{noun} {word}": f"{noun} edit" for noun in ("token", "group", "channel") for word in ("set", "update")},
+    **{f"{noun} {verb}": f"{noun} edit" for noun in ("token", "group", "channel") for verb in ("set", "update")},
     **{f"{noun} budget": f"{noun} edit NAME --budget month=50" for noun in ("token", "group")},
 }
 """The commands to suggest for words that are not commands, by noun and word."""
@@ -100,13 +100,13 @@ class Command(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         try:
-            refuse_repeated(self, ctx, args)
+            refuse_repeated_options(self, ctx, args)
             unparsed = super().parse_args(ctx, args)
         except click.NoSuchOption as error:
             if error.possibilities:
                 error.possibilities[:] = [name for name in error.possibilities if name not in DESTRUCTIVE_OPTIONS]
             raise
-        if not ctx.resilient_parsing and self.name not in TAKE_KEYS:
+        if not ctx.resilient_parsing and self.name not in KEY_COMMANDS:
             _replace_keys(ctx)
         return unparsed
 
@@ -117,8 +117,8 @@ class Command(click.Command):
 
 
 def _replace_keys(ctx: click.Context) -> None:
-    """Replace the keys in search parameters by their handles, and note the handles, to name the owners later."""
-    for name in SEARCHED & ctx.params.keys():
+    """Replace the keys in search parameters by their handles, and add these to HANDLES, to name the owners later."""
+    for name in SEARCH_PARAMS & ctx.params.keys():
         value = ctx.params[name]
         texts = value if isinstance(value, tuple) else (value,)
         hidden = tuple(without_keys(text) if isinstance(text, str) else text for text in texts)
@@ -127,7 +127,7 @@ def _replace_keys(ctx: click.Context) -> None:
             ctx.meta.setdefault(HANDLES, []).extend(handles_in(" ".join(map(str, hidden))))
 
 
-def refuse_repeated(command: click.Command, ctx: click.Context, args: Sequence[str]) -> None:
+def refuse_repeated_options(command: click.Command, ctx: click.Context, args: Sequence[str]) -> None:
     """Raise UsageError for a repeated option that takes one value. Click would silently use the last value."""
     if ctx.resilient_parsing:
         return
@@ -153,7 +153,7 @@ class Noun(click.Group):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if self.bare and not ctx.resilient_parsing and self._names_no_command(args):
             args = [self.bare, *args]
-        refuse_repeated(self, ctx, args)
+        refuse_repeated_options(self, ctx, args)
         return super().parse_args(ctx, args)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -165,23 +165,22 @@ class Noun(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
-            suggestion = SUGGESTIONS.get(f"{self.name} {args[0]}")
-            error = no_such_command(args[0], names := self.list_commands(ctx), ctx)
-            if not suggestion and len(args) == 1 and not get_close_matches(args[0], names) and self._shows(args[0]):
+            names, suggestion = self.list_commands(ctx), SUGGESTIONS.get(f"{self.name} {args[0]}")
+            if not suggestion and len(args) == 1 and not get_close_matches(args[0], names) and self._may_show(args[0]):
                 suggestion = f"{self.name} show {word(args[0])}"
             if suggestion:
                 raise click.UsageError(f"No such command '{args[0]}'. Did you mean 'tollkeeper {suggestion}'?", ctx)
-            raise error
+            raise no_such_command(args[0], names, ctx)
         return super().resolve_command(ctx, args)
 
-    def _shows(self, typed: str) -> bool:
-        """Returns whether this may be the name or number of something that ``show`` shows."""
+    def _may_show(self, typed: str) -> bool:
+        """Returns whether ``show`` could show something with this name or number."""
         show = self.commands.get("show")
         types = [param.type for param in show.params if isinstance(param, click.Argument)] if show is not None else []
         return any(type_ is click.STRING or typed.isdecimal() for type_ in types)
 
     def _names_no_command(self, args: Sequence[str]) -> bool:
-        """Returns whether no command is named and no help is requested."""
+        """Returns whether the arguments name no command and do not ask for help."""
         remaining = iter(args)
         for arg in remaining:
             if arg == "--home":

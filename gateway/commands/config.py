@@ -17,8 +17,8 @@ from gateway.domain.config_views import ConfigOrigin, Difference, ImportView
 from gateway.domain.human_values import count_text
 from gateway.domain.text import plain
 
-MARKS = {"added": "+", "changed": "~", "removed": "-"}
 OTHER_FORMATS = (".json", ".yaml", ".yml")
+MARKS = {"added": "+", "changed": "~", "removed": "-"}
 COLOURS = {"added": "green", "changed": "yellow", "removed": "red"}
 
 
@@ -55,7 +55,7 @@ def export(file: str | None, *, yes: bool, as_json: bool) -> None:
 
 
 def _write_file(path: Path, text: str, *, yes: bool) -> None:
-    """Write a file, and ask before replacing a different text. Devices and pipes are just written to."""
+    """Write a file. Ask before it replaces a file with other content, but not before writing to a device or pipe."""
     if path.is_file() and path.read_bytes() != text.encode():
         confirm(f"{path} exists and has other content. Replace it?", yes=yes)
     write_private(str(path), text)
@@ -95,7 +95,7 @@ def import_(file: str, origin: str, *, dry_run: bool, prune: bool, yes: bool, as
     if source is ConfigOrigin.LITELLM:
         text = _yaml_as_json(read_text(file, 1 << 20, "a configuration"))  # YAML is slow to read
     else:
-        text = read_text(file, 4 << 20, "a configuration")  # thousands of models and prices need a quarter of it
+        text = read_text(file, 4 << 20, "a configuration")  # four times what thousands of models and prices need
     result = run(
         lambda client: client.import_config(text, prune=prune, origin=source), create=not dry_run, needs_data=False
     )
@@ -128,24 +128,27 @@ def _yaml_as_json(text: str) -> str:
 
 def _check_size(events: Iterable[Any]) -> None:
     """Raise BadParameter for a file that is nested too deeply, or too large once its aliases are expanded."""
-    sizes: dict[str, int] = {}
-    containers: list[tuple[str | None, int]] = []
+    anchor_sizes: dict[str | None, int] = {}
+    containers: list[tuple[str | None, int]] = [(None, 0)]  # the anchor and size of the file and all that is open in it
     for event in events:
-        kind, anchor, size = type(event).__name__, getattr(event, "anchor", None), 1
-        if kind in ("MappingStartEvent", "SequenceStartEvent"):
-            containers.append((anchor, 1))
-            if len(containers) > 100:
+        match type(event).__name__:
+            case "ScalarEvent":
+                anchor, size = event.anchor, 1
+            case "AliasEvent":
+                anchor, size = None, anchor_sizes.get(event.anchor, 1)
+            case "MappingEndEvent" | "SequenceEndEvent":
+                anchor, size = containers.pop()
+            case "MappingStartEvent" | "SequenceStartEvent" if len(containers) <= 100:
+                containers.append((event.anchor, 1))
+                continue
+            case "MappingStartEvent" | "SequenceStartEvent":
                 raise click.BadParameter("the file is nested more than 100 levels deep")
-            continue
-        if kind in ("MappingEndEvent", "SequenceEndEvent"):
-            anchor, size = containers.pop()
-        if kind == "AliasEvent":
-            size = sizes.get(anchor or "", 1)
-        elif anchor:
-            sizes[anchor] = size
-        if containers:
-            containers[-1] = (containers[-1][0], containers[-1][1] + size)
-        if size > 200_000 or (containers and containers[-1][1] > 200_000):
+            case _:  # no value
+                continue
+        anchor_sizes[anchor] = size
+        parent, size_before = containers[-1]
+        containers[-1] = parent, size_before + size
+        if size_before + size > 200_000:
             raise click.BadParameter("the file contains more than 200,000 values")
 
 
@@ -168,14 +171,14 @@ def _print_differences(differences: Sequence[Difference]) -> None:
 
 
 def _report(result: ImportView, *, as_json: bool) -> None:
-    lost = "the new tokens were created, but their keys are lost; for new ones: tollkeeper token rotate NAME"
+    if_lost = "the new tokens were created, but their keys are lost; for new ones: tollkeeper token rotate NAME"
     if as_json and result.keys:
-        out_once(json_text(result), lost)
+        out_once(json_text(result), if_lost)
     elif as_json:
         out_json(result)
     elif result.keys:
         lines = "\n".join(f"{plain(name, 80)}  {key}" for name, key in result.keys.items())
-        out_once(lines, lost)
+        out_once(lines, if_lost)
         notify("Save these keys now: they are shown only this once.")
     for note in result.notes:
         notify(f"note: {note}")
