@@ -34,7 +34,7 @@ T = TypeVar("T")
 Work = Callable[[ControlClient], Awaitable[T]]
 
 BUSY_WAIT_S = 5.0
-"""The time that a command waits for a home that another process is using, in seconds."""
+"""How long a command waits for a home that another process is using."""
 
 NO_HOME = "no data in {home} yet; start with 'tollkeeper serve', or name the right folder with --home"
 NO_SERVER = "no server is running for {home}; start one with 'tollkeeper serve'"
@@ -61,7 +61,7 @@ async def reach(
 
 
 class CommandSession(msgspec.Struct, frozen=True, kw_only=True):
-    """How commands reach the gateway. Tests pass a session with a client of their own."""
+    """How commands reach the gateway. Tests replace it with one that gives them their own client."""
 
     reach: Callable[..., AbstractAsyncContextManager[ControlClient]] = reach
 
@@ -91,7 +91,7 @@ def run(
 
 
 async def _print_key_owners(client: ControlClient) -> None:
-    """Print, once per command, the owners of the keys that were typed in a search."""
+    """Print the owners of the keys that were typed in a search, once per command."""
     for handle in click.get_current_context().meta.pop(HANDLES, ()):
         try:
             notify(f"{(await client.key_owner(handle)).text(now())}.")
@@ -141,9 +141,9 @@ async def _endpoint(config: Config, stack: AsyncExitStack, *, listen: bool, runn
 def server_imports() -> Iterator[None]:
     """Speed up the import of the server in this block.
 
-    When aiohttp is imported, it loads the system's certificates twice for its client, which is not used here. That
-    takes 20% of the server's start and 2 MiB of memory, so it finds an empty file instead. Garbage collection, which
-    takes another 5%, is off, because imports leave no garbage.
+    On import, aiohttp loads the system's certificates twice, for its client, which is not used here. That takes 20% of
+    the server's start and 2 MiB of memory, so it is given an empty file instead. Garbage collection, which takes
+    another 5%, is off, because imports leave no garbage.
     """
     if "gateway.server" in sys.modules:
         yield
@@ -163,7 +163,7 @@ def server_imports() -> Iterator[None]:
 
 async def _start_embedded(config: Config, stack: AsyncExitStack, *, listen: bool) -> Endpoint:
     with server_imports():
-        # it loads the whole server, which commands need only without a running one
+        # late: a command needs the server's code only if no server is running
         from gateway.server import embedded_server
 
     return await stack.enter_async_context(embedded_server(config, listen=listen))
