@@ -1,9 +1,8 @@
-"""Events: the stream that a watcher receives as JSON lines: a snapshot, then events, and a new snapshot if it falls
-behind.
+"""Events: the JSON lines for a watcher. They begin with a snapshot; one that falls behind gets a new snapshot.
 
 The start and end of a call are reported at once, its progress at most five times a second (the bus ensures that),
 balances and changed tables at most four times a second, sums of tables every three seconds. Lines are written in
-batches. A slow or stuck reader does not slow down calls: its queue is bounded, and its connection is closed after
+batches. A slow or stuck watcher does not slow down calls: its queue is bounded, and its connection is closed after
 ``STUCK_S``.
 """
 
@@ -28,11 +27,13 @@ from gateway.domain.incidents import Incident
 from gateway.domain.views import AccountView, call_view
 
 STUCK_S = 30.0
-"""The time after which a client that reads nothing is disconnected, in seconds."""
+"""The time after which a watcher that reads nothing is disconnected."""
+HEARTBEAT_S = 15.0
+"""The longest time without a line."""
 
 
 class WatcherStream:
-    """Produces the lines for one watcher. ``clock`` returns monotonic seconds, a snapshot has ``recent`` calls."""
+    """Makes the lines for one watcher. ``clock`` returns monotonic seconds; a snapshot has ``recent`` ended calls."""
 
     def __init__(self, engine: Engine, recent: int, clock: Callable[[], float]) -> None:
         self._engine = engine
@@ -70,7 +71,7 @@ class WatcherStream:
         )
 
     async def _entities(self) -> dict[str, Any]:
-        """Returns the fields that a snapshot and a report of the tables share, and notes that they are being sent."""
+        """Returns the fields that a snapshot and a report of the tables share. From now on, they count as sent."""
         engine, began = self._engine, self._clock()
         sums = await tallies(engine)
         self._account = account_view(engine)
@@ -98,26 +99,26 @@ class WatcherStream:
         self._schedule_reports(batch, now)
         if self._tables_due is not None and now >= self._tables_due:
             entities = await self._entities()
-            lines.append(self._line(events.EntityChanged(seq=self._next(), **entities)))
+            lines.append(self._line(events.EntityChanged(seq=self._next_seq(), **entities)))
         elif self._balance_due is not None and now >= self._balance_due:
             lines.extend(self._balance_lines(now))
-        if not lines and now - self._last_sent >= 15.0:
-            lines.append(self._line(events.Heartbeat(seq=self._next(), time_ms=self._engine.now())))
+        if not lines and now - self._last_sent >= HEARTBEAT_S:
+            lines.append(self._line(events.Heartbeat(seq=self._next_seq(), time_ms=self._engine.now())))
         return b"".join(lines)
 
     def _incident_lines(self) -> list[bytes]:
         incidents = self._engine.incident_watch.refresh()
         if changed := incidents.changed_since(self._incidents):
             self._incidents = incidents.copies()
-        return [self._line(events.IncidentChanged(seq=self._next(), incident=incident)) for incident in changed]
+        return [self._line(events.IncidentChanged(seq=self._next_seq(), incident=incident)) for incident in changed]
 
     def next_due_s(self) -> float:
         """Returns the number of seconds until something must be sent, even without events."""
-        heartbeat = self._last_sent + 15.0
+        heartbeat = self._last_sent + HEARTBEAT_S
         return max(0.0, min(self._balance_due or heartbeat, self._tables_due or heartbeat, heartbeat) - self._clock())
 
     def _schedule_reports(self, batch: Batch, now: float) -> None:
-        """Schedule the next reports. Calls change the balance, and the sums in the tables, which can wait."""
+        """Schedule the next reports. A call changes the balance, which is due soon, and sums, which can wait."""
         sums_changed = any(isinstance(notice, events.CallStarted | Record) for notice in batch.notices)
         if sums_changed and self._balance_due is None:
             self._balance_due = max(now, self._balance_sent + 0.25)
@@ -129,19 +130,19 @@ class WatcherStream:
 
     def _event(self, notice: Notice) -> events.Event:
         if isinstance(notice, Record):
-            return events.CallSettled(seq=self._next(), call=call_view(notice))
-        return msgspec.structs.replace(notice, seq=self._next())
+            return events.CallSettled(seq=self._next_seq(), call=call_view(notice))
+        return msgspec.structs.replace(notice, seq=self._next_seq())
 
     def _balance_lines(self, now: float) -> list[bytes]:
-        """Returns the line for the account, if it differs from the last one sent."""
+        """Returns the account's line, or none if the account is as it was last sent."""
         self._balance_due, self._balance_sent = None, now
         account = account_view(self._engine)
         if account == self._account:
             return []
         self._account = account
-        return [self._line(events.Balance(seq=self._next(), account=account))]
+        return [self._line(events.Balance(seq=self._next_seq(), account=account))]
 
-    def _next(self) -> int:
+    def _next_seq(self) -> int:
         self._seq += 1
         return self._seq
 

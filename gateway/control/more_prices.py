@@ -1,8 +1,9 @@
 """More prices: prices that the price list lacks or has wrong, by vendor. They take precedence over its rows.
 
 Each line has the dollars for a million tokens of input, output and cached input (``-`` if there is no such price), then
-the vendor's names of the models. The prices of cache writes, and of those kept for an hour, follow cached input after
-``/``. At Bedrock, regions before a name say where the price applies; without them it applies in the USA.
+the vendor's names of the models. The price of cached input may be followed by ``/`` and that of cache writes, and again
+by ``/`` and that of writes kept for an hour. At Bedrock, regions before a name say where the price applies; without
+them it applies in the USA.
 
 The amounts are those of the public price files of LiteLLM (November 2026) and models.dev (October 2026); Azure's Retail
 Prices API confirms those for Azure. A model is left out if these sources differ on its price.
@@ -65,8 +66,8 @@ SAME_PRICE = {
         "grok-latest": "",
     },
 }
-"""Models that a vendor charges like another one or answers with it, and the name of that one, by vendor. The name is
-empty if the list has only the price of an older model by that name."""
+"""The models whose prices apply to others, by vendor and the other's name. Empty: none applies, because the price list
+has only an older model of that name."""
 
 _ROWS = {
     "fireworks": """
@@ -341,18 +342,18 @@ _FIELDS = ("input", "output", "cached_input", "cache_write", "cache_write_long")
 
 @lru_cache(maxsize=16)
 def more_prices(vendor: str) -> Mapping[str, dict[str, Nanos]]:
-    """Returns a vendor's prices by the lower-case name of the model, as nano-dollars by the fields of a price."""
+    """Returns a vendor's prices by the model's name in lower case. Each has nano-dollars by the field of ``Price``."""
     prices: dict[str, dict[str, Nanos]] = {}
     for line in _ROWS.get(vendor, "").splitlines():
         if line.strip():
             input_, output, cached, *names = line.split()
             columns = zip(_FIELDS, (input_, output, *cached.split("/")), strict=False)
             amounts = {name: Nanos(int(Decimal(amount) * DOLLAR)) for name, amount in columns if amount != "-"}
-            prices |= dict.fromkeys(chain(*map(_expand, names)), amounts)
+            prices |= dict.fromkeys(chain(*map(_expand_name, names)), amounts)
     return prices
 
 
-def _expand(name: str) -> list[str]:
+def _expand_name(name: str) -> list[str]:
     """Returns all names that ``eu-west-1,eu-west-2/model-a,model-b`` stands for."""
     prefixes, slash, models = name.partition("/")
     return [f"{prefix}{slash}{model}" for prefix in prefixes.split(",") for model in models.split(",")]
