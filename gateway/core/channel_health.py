@@ -1,12 +1,16 @@
-"""ChannelHealth: which channels and keys are paused, why, and until when.
+"""ChannelHealth: which channels and keys are paused, why, and until when. Times are monotonic seconds.
 
-A channel is ``ok``, or ``cooling`` (paused until a moment), or ``half_open`` (that moment has come, and one call may
-try it), or it needs ``attention`` (its key was refused: it is paused until the owner edits, tests or clears it, but one
-call may try it now and then), or it is ``off``, which is the owner's own switch and is never changed here. The pause
-grows with each failure (``STEPS_S``); the backoff of a single call is in ``retry``. ``docs/channels.md`` has the rules
-for users. Times are monotonic seconds.
+A channel is in one of these states:
 
-A key of several has a state like a channel. A failure of one key alone (refused, limited, out of credit) leaves its
+- ``ok``
+- ``cooling``: it is paused. The pause grows with each failure (``STEPS_S``).
+- ``half_open``: the pause is over, and one call may try the channel.
+- ``attention``: its key was refused. The pause lasts until the owner edits, tests or clears it; a rare call may try it.
+- ``off``: the owner has switched it off. That never changes here.
+
+``docs/channels.md`` has the rules for users; the backoff of a single call is in ``retry``.
+
+Each of several keys has a state like a channel. A failure of one key alone (refused, limited, out of credit) leaves its
 channel in use with the other keys. A channel without a usable key is paused until its first key is back.
 """
 
@@ -26,7 +30,7 @@ WINDOW_S = 60.0
 STEPS_S = (10.0, 30.0, 60.0, 120.0)
 """The seconds of the first, second, third pause, and of every later one."""
 REFUSED_S = (60.0, 300.0, 900.0, 3600.0)
-"""Seconds for which a refused key is not tried: the first, second, third time, and from then on. Vendors err too."""
+"""Like ``STEPS_S``, for a refused key. It is tried again at all because vendors err too."""
 OUT_OF_CREDIT_S = 3600.0
 LONGEST_S = 600.0
 """The longest Retry-After that is obeyed, in seconds."""
@@ -35,12 +39,12 @@ KEY_KINDS = frozenset({FailureKind.AUTH, FailureKind.UNSET, FailureKind.QUOTA, F
 """Failures of the key rather than of the channel, if the channel has other keys."""
 
 _QUICK_KINDS = frozenset({FailureKind.SERVER, FailureKind.NETWORK})
-"""Failures that show at once."""
+"""Failures that a call notices at once."""
 _BREAKER_KINDS = _QUICK_KINDS | {FailureKind.SLOW, FailureKind.CUT}
 _REFUSAL_KINDS = frozenset({FailureKind.AUTH, FailureKind.UNSET})
 
-_KEY_REFUSED = frozenset({401, 403})
-"""The HTTP statuses that may refuse the key. With any other, the upstream accepted it."""
+_REFUSAL_STATUSES = frozenset({401, 403})
+"""The HTTP statuses that may mean a refused key. With any other, the upstream accepted it."""
 
 
 class HealthState(msgspec.Struct, frozen=True):
@@ -58,6 +62,8 @@ _OFF = HealthState("off")
 
 
 class _Failures(msgspec.Struct, eq=False):
+    """The recent failures of a channel or key."""
+
     until: float = 0.0
     reason: str = ""
     """Why it was paused; empty if it was not, or has recovered."""
@@ -74,7 +80,10 @@ class _Failures(msgspec.Struct, eq=False):
     missing: dict[str, float] = {}
     """When each model that the upstream does not know may be requested again."""
 
-    def any_recent(self, now: float) -> bool:
+    def needs_trial(self, now: float) -> bool:
+        return bool(self.reason) and self.until <= now and not self.trial
+
+    def failed_recently(self, now: float) -> bool:
         return any(at > now - WINDOW_S and not succeeded for at, succeeded in self.outcomes)
 
     def add_failure(self, now: float) -> bool:
@@ -101,7 +110,7 @@ class _Failures(msgspec.Struct, eq=False):
         self.pauses += 1
 
     def accept_key(self, now: float) -> bool:
-        """Note an accepted key. Returns whether a refusal ends: during its pause, answers belong to earlier calls."""
+        """Note that its key was accepted. Returns whether a refusal ends: in its pause, answers belong to old calls."""
         if not self.attention or self.until > now:
             return False
         self.attention = False
@@ -179,11 +188,7 @@ class ChannelHealth:
     def trying(self, channel: ChannelId, key: ChannelId | str = "") -> Iterator[None]:
         """Make the call in the block the trial of its channel and key, if they are half-open and have none."""
         now, candidates = self._mono(), (self.failing.get(channel), self.failing.get(ChannelId(key)))
-        trials = [
-            failures
-            for failures in candidates
-            if failures is not None and failures.reason and failures.until <= now and not failures.trial
-        ]
+        trials = [failures for failures in candidates if failures is not None and failures.needs_trial(now)]
         for failures in trials:
             failures.trial = True
         try:
@@ -206,7 +211,7 @@ class ChannelHealth:
         failures.outcomes.append((self._mono(), True))
         failures.in_a_row = failures.pauses = 0
         failures.reason, failures.until, failures.attention = "", 0.0, False
-        if not failures.missing and not failures.any_recent(self._mono()):
+        if not failures.missing and not failures.failed_recently(self._mono()):
             del self.failing[id]
         if was_paused:
             self._changed()
@@ -228,13 +233,13 @@ class ChannelHealth:
             if kind is FailureKind.CUT:  # an answer had begun
                 failures.accept_key(now)
             pause_s = failures.next_pause_s()
-            # a failure that shows at once does no harm where calls can go elsewhere
+            # a failure that is noticed at once does no harm where calls can go elsewhere
             failures.pause(kind, reason, min(pause_s, 30.0) if kind in _QUICK_KINDS else pause_s, now)
         self._changed()
 
     def answered(self, channel: ChannelId, key: ChannelId | str, status: int) -> None:
         """Note that the upstream answered a call that then failed. Unless it refused the key, it accepted it."""
-        if status in _KEY_REFUSED:
+        if status in _REFUSAL_STATUSES:
             return
         for id in (channel, ChannelId(key)):
             failures = self.failing.get(id)
@@ -254,7 +259,7 @@ class ChannelHealth:
             self._changed()
 
     def renumber_keys(self, channel: ChannelId, before: Sequence[str], after: Sequence[str]) -> None:
-        """Move the states of the remaining keys to their new numbers. A single key's only own state is a refusal."""
+        """Move the states of the remaining keys to their new numbers. A single key owns only a refusal."""
         by_key = {
             key: self.failing[id]
             for key, id in zip(before, _key_ids(channel, len(before)), strict=True)
@@ -275,13 +280,13 @@ class ChannelHealth:
         With the id of one of several keys, only that key's failures are forgotten. ``models`` are the missing models to
         forget; None means all.
         """
-        cleared = [failing for failing in self.failing if failing == id or (keys and failing.startswith(f"{id}#"))]
-        for failing in cleared:
-            missing = self.failing.pop(failing).missing
-            still_missing = {} if models is None else {m: until for m, until in missing.items() if m not in models}
-            if still_missing:
-                self.failing[failing] = _Failures(missing=still_missing)
-        if cleared:
+        ids = [other for other in self.failing if other == id or (keys and other.startswith(f"{id}#"))]
+        for cleared_id in ids:
+            missing = self.failing.pop(cleared_id).missing
+            rest = {} if models is None else {model: until for model, until in missing.items() if model not in models}
+            if rest:
+                self.failing[cleared_id] = _Failures(missing=rest)
+        if ids:
             self._changed()
 
 
