@@ -1,4 +1,4 @@
-"""Admission: every check that a call must pass before anything is committed. Pure: it raises or returns what to commit.
+"""Admission: every check that a call must pass before anything is committed. It raises or returns what to commit.
 
 The order is part of the contract: a wrong model name never uses up a rate limit, and a call over its rate limit never
 holds money. A new rule is a check in ``admit`` or ``entry_for``, which the queue and ``dry_run`` call too. A new error
@@ -6,9 +6,7 @@ code also needs a row in ``docs/error_codes.py``.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
 from math import ceil
-from typing import Final
 
 import msgspec
 
@@ -42,8 +40,6 @@ from gateway.domain.token import Token
 from gateway.domain.units import Millis
 from gateway.inbound.api import InboundApi, InboundRequest
 
-_NONE_LEFT_OUT: Final[Mapping[str, QuotaExceeded]] = {}
-
 NAMED_MODELS = 12
 """How many visible models an error lists."""
 
@@ -58,7 +54,7 @@ class Admission(msgspec.Struct, frozen=True, gc=False):
     full: ConcurrencyGate | None
     """The first full gate: the call may wait there."""
     unaffordable: Mapping[str, QuotaExceeded] = {}
-    """The fallbacks left out of ``entry`` because what is left does not pay for them, with the error of each."""
+    """The fallbacks that are not in ``entry`` because what is left does not pay for them, with the error of each."""
 
 
 def group_of(token: Token, catalog: Catalog) -> Group:
@@ -73,8 +69,8 @@ def group_of(token: Token, catalog: Catalog) -> Group:
 def admit(call: Call, limiter: Limiter, books: MoneyBooks, recall: Recall = lambda _: 0) -> Admission:
     """Returns what to commit. Raises GatewayError if visibility, price, rate limits or quota do not allow the call.
 
-    Changes only the call's own need and output limit. Gates at which the call already has a place are skipped. If too
-    little is left for the call, its output limit is lowered if its token wants that.
+    Changes nothing but the call: its need, output limit and unaffordable fallbacks. Gates at which it already has a
+    place are skipped. If too little is left for the call, its output limit is lowered if its token wants that.
     """
     try:
         return _admit(call, limiter, books, recall)
@@ -141,15 +137,16 @@ def _no_price(model: str) -> BadRequest:
 def affordable_hold(
     call: Call, needs: Sequence[ModelNeed], books: MoneyBooks
 ) -> tuple[HoldPlan, Mapping[str, QuotaExceeded]]:
-    """Returns the hold for a call, and the fallbacks left out because what is left does not pay for them.
+    """Returns the hold for a call, and the fallbacks that what is left does not pay for, with the error of each.
 
-    ``call.need`` becomes what the call needs without these. Raises QuotaExceeded if too little is left for the
-    requested model, or for every model that answers for a name without channels of its own.
+    Sets ``call.need`` to the need without these. Raises QuotaExceeded if too little is left for the requested model, or
+    for each fallback of a name without channels of its own.
     """
-    if len(needs) == 1:
-        return _hold_for(call, needs[0], call.need, books), _NONE_LEFT_OUT
-    with suppress(QuotaExceeded):
-        return _hold_for(call, needs[0], call.need, books), _NONE_LEFT_OUT
+    try:
+        return _hold_for(call, needs[0], call.need, books), {}
+    except QuotaExceeded:
+        if len(needs) == 1:
+            raise
     hold: HoldPlan | None = None
     affordable: list[ModelNeed] = []
     left_out: dict[str, QuotaExceeded] = {}
@@ -269,7 +266,7 @@ def _model_not_found(model: str, token: Token, visible: Collection[str]) -> NotF
 
 
 def today_of(books: MoneyBooks, wall: Callable[[], Millis]) -> Today:
-    """Returns a function that returns what a party used today. Running calls count with what they hold."""
+    """Returns a function for what a scope used today. Running calls count with what they hold."""
     began, ends = Millis(0), Millis(0)
 
     def today(scope: Scope) -> UsedToday:

@@ -16,7 +16,7 @@ LEAST_RESERVE, MOST_RESERVE = 48, 128
 
 
 class FileShares(msgspec.Struct, frozen=True):
-    """How many connections may be open at once; 0 means any number."""
+    """How many connections of each side may be open at once; 0 means any number."""
 
     clients: int
     upstreams: int
@@ -26,13 +26,13 @@ class OpenFiles:
     """The limit of open files, raised as far as the settings need it and the system allows."""
 
     def __init__(self, settings: Callable[[], Settings], raise_limit: Callable[[int], int] | None = None) -> None:
-        """``raise_limit`` raises the limit towards a number, and returns the new limit; 0 means unlimited."""
+        """``raise_limit`` raises the limit towards a number and returns the new one; see ``raise_file_limit``."""
         self._settings = settings
         self._raise_limit = raise_limit or raise_file_limit
         self._connections_setting = -1
         self._shares = FileShares(0, 0)
         self.limit = 0
-        """How many open files the system allows; 0 if that is unknown, or any number."""
+        """How many open files the system allows; 0 for any number, or if that is unknown."""
 
     def _update_shares(self) -> FileShares:
         """Returns the shares that the settings and the system allow. Raises the limit if the setting has changed."""
@@ -56,12 +56,12 @@ class OpenFiles:
 
 
 def needed_files(connections: int) -> int:
-    """Returns how many open files are enough for so many connections of clients and their upstreams."""
+    """Returns how many open files are surely enough for the ``connections`` setting, where 0 means any number."""
     return 4 * connections + MOST_RESERVE if connections else 1 << 20
 
 
 def divide_files(limit: int, connections: int) -> FileShares:
-    """Returns the shares of clients and upstreams in ``limit`` open files. 0 means any number, for both parameters."""
+    """Returns how the open files are shared. ``connections`` is the setting; 0 means any number, also for ``limit``."""
     if not limit:
         return FileShares(connections, 0)
     free = max(2, limit - min(MOST_RESERVE, max(LEAST_RESERVE, limit // 4)))
