@@ -1,9 +1,9 @@
-"""Preparer: a client's request as one channel gets it: with the owner's overrides, in the channel's dialect, without
-parameters that the channel refused before.
+"""Preparer: writes a client's request as one channel gets it, with the owner's overrides, in the channel's dialect, and
+without parameters that the channel refused before.
 
-A small request is prepared at once. Large ones are prepared in the single worker thread, one after another. Python runs
-one thread at a time, and a call into C runs to its end: none takes longer than some 40 ms for the largest request, and
-between them ``share_fairly`` lets the event loop run at once.
+A small request is prepared at once, in the event loop. Large ones are prepared in a single worker thread, one after
+another. Python runs one thread at a time, so the loop waits while the worker is in a call into C: at most some 40 ms
+for the largest request. Otherwise ``share_fairly`` lets the loop run at once.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from gateway.domain.errors import BadRequest
 from gateway.domain.failure import Failure
 from gateway.domain.order import Order, PreparedRequest
 from gateway.domain.units import Millis
-from gateway.inbound.api import AttemptPlan
+from gateway.inbound.api import AttemptPlan, InboundApi
 from gateway.upstream.adapter import DialectAdapter, RequestWriter
 from gateway.upstream.learned_params import NOTHING, LearnedParams
 from gateway.upstream.translation import refusal_of
@@ -32,7 +32,7 @@ Result = TypeVar("Result")
 
 
 class Worker:
-    """The worker thread. It starts with its first work."""
+    """The worker thread for large requests. It starts with its first work."""
 
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(1, "tollkeeper-large")
@@ -51,7 +51,7 @@ def share_fairly() -> None:
 
 
 class Preparer:
-    """Prepares requests for channels."""
+    """Prepares requests, and remembers what channels refuse or lack."""
 
     def __init__(self, learned: LearnedParams, worker: Worker, wall: Callable[[], Millis]) -> None:
         self._learned = learned
@@ -61,7 +61,7 @@ class Preparer:
     async def plan(self, call: Call, adapter: DialectAdapter, order: Order, route: Route) -> AttemptPlan:
         """Returns how the client's API calls this channel. Raises AttemptFailed if the request cannot be translated."""
         api, channel = call.context.origin.api, route.channel
-        lacking = bool(self._learned.lacking) and self._learned.lacks(channel.id, api.ability or api.name, self._wall())
+        lacking = bool(self._learned.lacking) and self._learned.lacks(channel.id, _ability_of(api), self._wall())
         try:
             if call.context.request.input_estimate is None:
                 return api.plan(order, channel, adapter, lacking=lacking)
@@ -70,14 +70,14 @@ class Preparer:
             raise refusal_of(channel, error) from error
 
     def is_native(self, call: Call, adapter: DialectAdapter, channel: Channel) -> bool:
-        """Returns whether this channel speaks the client's API natively, as far as is known. Not for large requests."""
-        origin, request = call.context.origin, call.context.request
-        if origin.api.selects(request) and origin.api.obstacle(request, channel):
+        """Returns whether this channel is known to speak the client's API. It is too slow for large requests."""
+        origin, api, request = call.context.origin, call.context.origin.api, call.context.request
+        if api.selects(request) and api.obstacle(request, channel):
             return False
-        order = origin.api.order(request, origin.id, origin.ts)
-        lacking = self._learned.lacks(channel.id, origin.api.ability or origin.api.name, self._wall())
+        order = api.order(request, origin.id, origin.ts)
+        lacking = self._learned.lacks(channel.id, _ability_of(api), self._wall())
         try:
-            return origin.api.plan(order, channel, adapter, lacking=lacking).native
+            return api.plan(order, channel, adapter, lacking=lacking).native
         except BadRequest:
             return False
 
@@ -87,22 +87,21 @@ class Preparer:
 
     async def prepare(self, call: Call, adapter: RequestWriter, order: Order, route: Route) -> PreparedRequest:
         """Returns the request as this channel gets it. Raises AttemptFailed or BadRequest if it cannot be prepared."""
-        need, refused = call.need, NOTHING
-        if self._learned.known:
-            refused = self._learned.of(route.channel.id, route.served, self._wall())
+        need = call.need
+        refused = self._learned.of(route.channel.id, route.served, self._wall()) if self._learned.known else NOTHING
         if call.held < need.nanos or call.held_tokens < need.input + need.output:
             order = msgspec.structs.replace(order, output_budget=await self._output_budget(call, route))
         return await self.run(call, partial(adapter.prepare, order, route.channel, route.served, refused))
 
     async def _output_budget(self, call: Call, route: Route) -> int | None:
-        """Returns the output tokens that the hold pays for at this model; None if all that the call may need."""
+        """Returns how many output tokens the hold pays for at this model; None if it pays for all that are needed."""
         context, price = call.context, call.attempt.price
         multiplier, token = context.group.multiplier, context.token
         budget = affordable_output(call.need, call.held, call.held_tokens, price, multiplier)
         entry = context.catalog.visible(token).get(context.request.model)
         if budget is None or entry is None or not entry.fallbacks:
             return budget
-        # the hold is for the most expensive model: this one may need less
+        # the hold is for the most expensive of several models: this one may need less
         model = next((fallback for fallback in entry.fallbacks if fallback.name == route.served.name), entry)
         work = partial(need_of, context.request, model.effects, price, multiplier, hold_output=token.hold_output)
         need = await self.run(call, work)
@@ -114,10 +113,13 @@ class Preparer:
 
     def learn_lack(self, call: Call, route: Route) -> None:
         """Remember that the channel lacks the client's API, so that its calls are translated from now on."""
-        api = call.context.origin.api
-        self._learned.learn_lack(route.channel.id, api.ability or api.name, self._wall())
+        self._learned.learn_lack(route.channel.id, _ability_of(call.context.origin.api), self._wall())
 
     def unlearn_lack(self, call: Call, route: Route) -> None:
         """Forget that the channel lacks the client's API: it may have it after all."""
-        api = call.context.origin.api
-        self._learned.lacking.pop((route.channel.id, api.ability or api.name), None)
+        self._learned.lacking.pop((route.channel.id, _ability_of(call.context.origin.api)), None)
+
+
+def _ability_of(api: InboundApi) -> str:
+    """Returns the name of what a channel may lack: a part of the API, or all of it."""
+    return api.ability or api.name
