@@ -81,7 +81,7 @@ class Engine:
         self.files = files
         self.worker = worker
         self.running_counts: dict[TokenId, int] = {}
-        """How many requests to count tokens run, by token."""
+        """How many requests each token has running that only count input tokens."""
         self.connections: Callable[[], int] = int
         """Returns how many connections clients have open; 0 before the public port listens."""
         self.catalog = Catalog(store.entities.registry)
@@ -99,7 +99,7 @@ class Engine:
         """Why Ollama's port is closed although it should be open."""
         self.on_settings: Callable[[], None] = lambda: None
         self.on_stop: Callable[[bool], None] = lambda _now: None
-        """Called to stop the server, with True at once, else after its calls have ended."""
+        """Stops the server: at once if it is called with True, else when all calls have ended."""
         map_large_blocks()
         settings = partial(attrgetter("catalog.registry.settings"), self)
         self.pressure = Pressure(resident, settings, live.calls, trim)
@@ -124,11 +124,11 @@ class Engine:
 
     @property
     def uptime_s(self) -> int:
-        """Returns how long it has been running. Changes of the wall clock do not matter."""
+        """Returns how long the gateway has been running, by the monotonic clock."""
         return int(self.clock.mono() - self._started_at)
 
     def _on_tick(self, idle: bool) -> None:  # noqa: FBT001 - its only parameter
-        """Return free memory if no call runs, and update the incidents. See ``LiveCalls.on_tick``."""
+        """Give free memory back to the system if no call runs, and update the incidents. See ``LiveCalls.on_tick``."""
         if idle:
             self.pressure.relax()
         self.incident_watch.refresh()
@@ -154,7 +154,7 @@ class Engine:
         self.limiter.concurrency.apply_limits(catalog.gates)
         channel_ids = {ChannelId(change.key) for change in changes if change.table == "channels"}
         for channel_id in channel_ids:
-            self._follow_channel(channel_id, before.channels.get(channel_id), after.channels.get(channel_id))
+            self._forget_outdated(channel_id, before.channels.get(channel_id), after.channels.get(channel_id))
         if channel_ids:
             self.incident_watch.refresh()  # for the incidents that ended with the edit
         if any(change.table == "settings" for change in changes):
@@ -162,9 +162,9 @@ class Engine:
             self.on_settings()
         self.bus.publish_change()
 
-    def _follow_channel(self, channel_id: ChannelId, before: Channel | None, after: Channel | None) -> None:
-        """Forget what an edit outdates of the things that were learned of a channel."""
-        if before is None or after is None or _leads_elsewhere(before, after):
+    def _forget_outdated(self, channel_id: ChannelId, before: Channel | None, after: Channel | None) -> None:
+        """Forget what was learned of a channel and no longer holds after its edit."""
+        if before is None or after is None or _changes_upstream(before, after):
             self.health.clear(channel_id)
             self.learned.forget(channel_id)
             self.upstreams.forget(channel_id)
@@ -227,11 +227,10 @@ class Engine:
                 yield self.health.state_of(key_id(channel.id, number) if channel.keys else channel.id)
 
     def status(self) -> Status:
-        channels: dict[str, int] = {}
-        keys = Counter[str]()
+        channels, keys = Counter[str](), Counter[str]()
         for channel in self.catalog.registry.channels.values():
             state = self.channel_state(channel).name
-            channels[state] = channels.get(state, 0) + 1
+            channels[state] += 1
             if channel.keys and state != "off":
                 keys.update(key_state.name for key_state in self.key_states(channel))
         return Status(
@@ -251,7 +250,7 @@ class Engine:
             state=self._state(),
             store_error=self.store.books.trouble.text,
             durability=self.catalog.registry.settings.durability.value,
-            channels=channels,
+            channels=dict(channels),
             keys={state: count for state, count in keys.items() if state in ("attention", "unset")},
             records=self.store.calls.count,
             connections=self.connections(),
@@ -276,8 +275,8 @@ def _model_names(channel: Channel) -> object:
     return channel.patterns, [(served.name, served.upstream) for served in channel.models]
 
 
-def _leads_elsewhere(before: Channel, after: Channel) -> bool:
-    """Returns whether an edit outdates what was learned of the upstream. A new name or a test's result does not."""
+def _changes_upstream(before: Channel, after: Channel) -> bool:
+    """Returns whether an edit makes all that was learned of the upstream void, unlike a new name or a test's result."""
     if set(before.all_keys) & set(after.all_keys):  # keys have states of their own
         before = msgspec.structs.replace(before, key=after.key, keys=after.keys)
     ignored = {
