@@ -71,7 +71,7 @@ class PublicApp:
             response = await handler(engine, request, origin)
         except GatewayError as error:
             if isinstance(error, InvalidToken):
-                self._throttle.failed(request.remote or "")
+                self._throttle.count_failure(request.remote or "")
             if not error.recorded:
                 self._record(request, origin, error)
             response = _error_response(error, origin)

@@ -1,4 +1,4 @@
-"""ConnectionLimits and AuthThrottle: what other machines may do, counted by their addresses."""
+"""ConnectionLimits and AuthThrottle: how many connections may be open, and how often an address may send bad tokens."""
 
 from collections import deque
 from collections.abc import Callable
@@ -26,13 +26,13 @@ class ConnectionLimits:
     def __init__(
         self, settings: Callable[[], Settings], own: Callable[[str], bool] = is_own, most: Callable[[], int] = lambda: 0
     ) -> None:
-        """``own``: addresses that are not counted apart. ``most``: how many the system allows; 0 for any number."""
+        """``own``: whether an address has no limit of its own. ``most``: how many the system allows; 0 for all."""
         self._settings = settings
         self._own = own
         self._most = most
         self._by_address: dict[str, int] = {}
         self.open = 0
-        """How many are open."""
+        """How many connections are open."""
 
     def enter(self, address: str) -> str:
         """Count one more connection. Returns why it is one too many; empty if it is counted."""
@@ -42,9 +42,9 @@ class ConnectionLimits:
         if most and self.open >= most:
             return f"more than {most} connections are open, and the system's limit of open files allows no more"
         if not self._own(address):
-            count, most_of_address = self._by_address.get(address, 0), settings.address_connections
-            if most_of_address and count >= most_of_address:
-                return f"more than {most_of_address} connections of this address are open"
+            count, limit = self._by_address.get(address, 0), settings.address_connections
+            if limit and count >= limit:
+                return f"more than {limit} connections of this address are open"
             self._by_address[address] = count + 1
         self.open += 1
         return ""
@@ -58,13 +58,13 @@ class ConnectionLimits:
                 del self._by_address[address]
 
 
-MOST = 10
-"""How many failures of one address within ``SPAN_S`` seconds make it wait."""
-SPAN_S = 60.0
+MAX_FAILURES = 10
+"""After so many failures within ``FAILURE_SPAN_S``, an address must wait."""
+FAILURE_SPAN_S = 60.0
 
 
 class AuthThrottle:
-    """Failures by address: other machines that send invalid tokens must wait. ``mono`` returns seconds.
+    """Makes other machines wait that keep sending invalid tokens. ``mono`` returns monotonic seconds.
 
     A 256-bit token cannot be guessed; this only saves work and log entries. This machine's own programs are not
     counted: one with an old token must not lock the others out.
@@ -74,28 +74,28 @@ class AuthThrottle:
         self._mono = mono
         self._own = own
         self.failures: dict[str, deque[float]] = {}
-        """When each address failed recently; usually empty."""
+        """The times of recent failures, by address; usually empty."""
 
     def check(self, address: str) -> None:
         """Raises RateLimited for an address that failed too often."""
         failures, now = self.failures.get(address), self._mono()
         if failures is None:
             return
-        while failures and failures[0] <= now - SPAN_S:
+        while failures and failures[0] <= now - FAILURE_SPAN_S:
             failures.popleft()
         if not failures:
             del self.failures[address]
-        elif len(failures) >= MOST:
-            wait_s = ceil(failures[0] + SPAN_S - now)
-            msg = f"{MOST} requests of your address had no valid token; try again in {wait_s} s with a valid one"
-            raise RateLimited(msg, retry_after_s=float(wait_s))
+        elif len(failures) >= MAX_FAILURES:
+            wait = ceil(failures[0] + FAILURE_SPAN_S - now)
+            msg = f"{MAX_FAILURES} requests of your address had no valid token; try again in {wait} s with a valid one"
+            raise RateLimited(msg, retry_after_s=float(wait))
 
-    def failed(self, address: str) -> None:
-        """Count a request of this address without a valid token."""
+    def count_failure(self, address: str) -> None:
+        """Count a request without a valid token from this address."""
         if self._own(address):
             return
-        failures = self.failures.pop(address, None) or deque(maxlen=MOST)
+        failures = self.failures.pop(address, None) or deque(maxlen=MAX_FAILURES)
         failures.append(self._mono())
-        self.failures[address] = failures
+        self.failures[address] = failures  # the last one now: the first is the oldest
         if len(self.failures) > 1000:
             del self.failures[next(iter(self.failures))]

@@ -13,7 +13,7 @@ from gateway.domain.account import Account, AccountStatus
 from gateway.domain.errors import GatewayError
 from gateway.inbound.chat.api import ChatCompletions
 from gateway.v1 import app, endpoints
-from gateway.web.connection_limits import MOST, AuthThrottle
+from gateway.web.connection_limits import MAX_FAILURES, AuthThrottle
 from tests.fakes.client import Answer, read_answer
 from tests.fakes.gateway import Gateway, running
 from tests.fakes.provider import Provider
@@ -152,7 +152,7 @@ async def test_of_several_keys_that_of_a_token_counts(gateway: Gateway, headers:
 async def test_a_probe_without_a_key_is_not_a_failed_login(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(app, "AuthThrottle", partial(AuthThrottle, own=lambda _: False))
     async with running(tmp_path) as gateway:
-        for _ in range(MOST + 1):
+        for _ in range(MAX_FAILURES + 1):
             assert (await ask(gateway, "HEAD", "/", authorization=None)).status == 200
         assert (await ask(gateway, "GET", "/v1/models")).status == 200
         assert gateway.records == []
@@ -240,7 +240,7 @@ async def test_where_nothing_is_a_body_changes_nothing(
 async def test_another_machine_without_a_token_is_kept_waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(app, "AuthThrottle", partial(AuthThrottle, own=lambda _: False))
     async with running(tmp_path) as gateway:
-        for _ in range(MOST):
+        for _ in range(MAX_FAILURES):
             assert (await ask(gateway, "GET", "/v1/models", authorization="Bearer nothing")).status == 401
         answer = await ask(gateway, "GET", "/v1/models")
         assert answer.refusal == (429, "rate_limit_exceeded", None)

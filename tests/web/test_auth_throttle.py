@@ -3,7 +3,7 @@
 import pytest
 
 from gateway.domain.errors import RateLimited
-from gateway.web.connection_limits import MOST, AuthThrottle
+from gateway.web.connection_limits import MAX_FAILURES, AuthThrottle
 
 NEAR, FAR = "127.0.0.1", "192.0.2.7"
 
@@ -29,9 +29,9 @@ def knocks(time: Time) -> AuthThrottle:
 def test_an_address_waits_after_its_tenth_failure_until_a_minute_after_its_first(
     knocks: AuthThrottle, time: Time
 ) -> None:
-    for _ in range(MOST):
+    for _ in range(MAX_FAILURES):
         knocks.check(FAR)
-        knocks.failed(FAR)
+        knocks.count_failure(FAR)
         time.now += 2
     with pytest.raises(RateLimited) as caught:
         knocks.check(FAR)
@@ -39,13 +39,13 @@ def test_an_address_waits_after_its_tenth_failure_until_a_minute_after_its_first
     knocks.check("192.0.2.8")
     time.now += 40
     knocks.check(FAR)
-    knocks.failed(FAR)
+    knocks.count_failure(FAR)
     with pytest.raises(RateLimited):
         knocks.check(FAR)
 
 
 def test_what_is_long_ago_is_forgotten(knocks: AuthThrottle, time: Time) -> None:
-    knocks.failed(FAR)
+    knocks.count_failure(FAR)
     time.now += 60
     knocks.check(FAR)
     assert knocks.failures == {}
@@ -53,13 +53,13 @@ def test_what_is_long_ago_is_forgotten(knocks: AuthThrottle, time: Time) -> None
 
 @pytest.mark.parametrize("own", [NEAR, "127.8.8.8", "::1", "::ffff:127.0.0.1", ""])
 def test_this_machine_never_waits(knocks: AuthThrottle, own: str) -> None:
-    for _ in range(3 * MOST):
-        knocks.failed(own)
+    for _ in range(3 * MAX_FAILURES):
+        knocks.count_failure(own)
         knocks.check(own)
 
 
 def test_memory_is_bounded(knocks: AuthThrottle) -> None:
     for number in range(3 * 1000):
-        knocks.failed(f"2001:db8::{number:x}")
+        knocks.count_failure(f"2001:db8::{number:x}")
     assert len(knocks.failures) == 1000
-    assert all(failures.maxlen == MOST for failures in knocks.failures.values())
+    assert all(failures.maxlen == MAX_FAILURES for failures in knocks.failures.values())
