@@ -9,8 +9,8 @@ from gateway.domain.money import dollars
 from gateway.domain.text import plain
 from gateway.domain.units import Millis, Nanos
 
-NAMED = 3
-"""The maximum number of prices of each kind that get a line."""
+LINES_PER_KIND = 3
+"""How many prices of each kind get a line."""
 
 
 class PriceRise(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,11 +38,12 @@ class PublishedPrice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PriceHint(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a channel's model has no list price, and the closest names that have one."""
+    """Why a channel's model has no list price."""
 
     model: str
     channel: str
     text: str
+    """The reason, and the closest names that have a price."""
 
 
 class PriceNews(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,7 +64,7 @@ class PriceNews(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def news_lines(news: PriceNews) -> list[str]:
-    """Returns a line for each piece of news, with the command that helps."""
+    """Returns the news as lines, except for the hints. A line names the command that helps, if there is one."""
     lines = []
     if news.stale:
         lines.append(f"the price list of {news.as_of} is old; a newer tollkeeper has a newer one")
@@ -73,20 +74,20 @@ def news_lines(news: PriceNews) -> list[str]:
             f"an import would {first_of(changes, len(changes))}: 'tollkeeper price import --dry-run' shows them"
         )
     lines += [
-        f"'{plain(row.model)}' costs more from {row.day} on: {_pair(row.next_input_nanos, row.next_output_nanos)} "
-        f"instead of {_pair(row.input_nanos, row.output_nanos)}"
-        for row in news.rises[:NAMED]
+        f"'{plain(row.model)}' costs more from {row.day} on: {_amounts(row.next_input_nanos, row.next_output_nanos)} "
+        f"instead of {_amounts(row.input_nanos, row.output_nanos)}"
+        for row in news.rises[:LINES_PER_KIND]
     ]
     lines += [
-        f"channel '{plain(row.channel)}' publishes {_pair(row.published_input_nanos, row.published_output_nanos)} for "
-        f"'{plain(row.model)}'; in use is {_pair(row.input_nanos, row.output_nanos)}"
-        for row in news.published[:NAMED]
+        f"channel '{plain(row.channel)}' publishes {_amounts(row.published_input_nanos, row.published_output_nanos)} "
+        f"for '{plain(row.model)}'; in use is {_amounts(row.input_nanos, row.output_nanos)}"
+        for row in news.published[:LINES_PER_KIND]
     ]
-    for what, rows in (("rises", news.rises), ("published prices that differ", news.published)):
-        if len(rows) > NAMED:
-            lines.append(f"{len(rows) - NAMED:,} more {what}: 'tollkeeper price news'")
+    for kind, rows in (("rises", news.rises), ("published prices that differ", news.published)):
+        if len(rows) > LINES_PER_KIND:
+            lines.append(f"{len(rows) - LINES_PER_KIND:,} more {kind}: 'tollkeeper price news'")
     return lines
 
 
-def _pair(first: Nanos, second: Nanos) -> str:
-    return f"{dollars(first)} / {dollars(second)}"
+def _amounts(input_nanos: Nanos, output_nanos: Nanos) -> str:
+    return f"{dollars(input_nanos)} / {dollars(output_nanos)}"

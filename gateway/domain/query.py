@@ -9,8 +9,7 @@ an unknown one is an error:
 
 ======================================  ================================================================
 ``tok: grp: ch: model: app: api: id:``  a pattern with ``*`` and ``?``, compared without case; ``tok:`` and ``ch:`` also
-                                        accept an id; ``domain.present_names`` adds the calls of a token, channel or
-                                        group from when it had another name
+                                        accept an id; ``domain.present_names`` adds the calls from before a rename
 ``as:``                                 a pattern for the upstream model of the call
 ``st:``                                 ``err``, ``ok``, ``running``, an outcome, ``4xx``, ``429``, ``>=400``
 ``dur: ttft:``                          a span: ``>5s``, ``<=250ms``
@@ -22,7 +21,7 @@ an unknown one is an error:
 Several values separated by commas mean any of them: ``model:gpt-4o,o3``, ``st:429,5xx``. A comma inside double quotes
 is part of the value. ``cost>0.01``, ``status>=400``, ``model=gpt-4o`` and ``model!=gpt-4o`` may be written as well.
 
-A word is parsed to a condition, which is a value, so that the store can see which fields it needs.
+A word is parsed into a condition. This is a value, not a function, so that the store can see which fields it needs.
 """
 
 import re
@@ -45,7 +44,7 @@ TEXTS = ("id", "token", "group", "model", "upstream_model", "channel", "app", "o
 """The fields of a call in which a bare word is searched, in addition to the status."""
 
 INFINITE = 1 << 62
-"""A number above any number of a call."""
+"""More than any number of a call."""
 
 _WORD = re.compile(r'(?:[^\s"]|"[^"]*(?:"|$))+')
 _VALUES = re.compile(r'(?:[^,"]|"[^"]*(?:"|$))*')
@@ -70,7 +69,7 @@ _PATTERNS = {
     "id": "id",
 }
 _IDS = {"tok": (re.compile(r"tok_[0-9a-f]{16}"), "token_id"), "ch": (re.compile(r"ch_[0-9a-f]{16}"), "channel_id")}
-"""What matches the ids of tokens and channels, and the fields with such ids."""
+"""The form of the ids of tokens and channels, and the attribute of a call that has such an id."""
 _FULL_NAMES = {
     "token": "tok",
     "group": "grp",
@@ -320,7 +319,7 @@ def _condition(word: str) -> Condition:
 
 
 def _alternatives(word: str) -> list[str]:
-    """Returns a word for each of the values that commas separate."""
+    """Returns a word for each of a word's values, which commas separate."""
     field, _, quoted = word.partition(":")
     name = _FULL_NAMES.get(field, field)
     values = [value for value in _VALUES.findall(quoted) if value] if name in _PATTERNS or name == "st" else []
@@ -329,20 +328,20 @@ def _alternatives(word: str) -> list[str]:
 
 def _plain_condition(word: str) -> Condition:
     """Returns the condition of a word with one value and without negation. Raises BadRequest."""
-    field, colon, quoted = word.partition(":")
-    field, value = _FULL_NAMES.get(field, field), _unquote(quoted)
-    if colon and is_id(field, value):
+    name, colon, quoted = word.partition(":")
+    field, value = _FULL_NAMES.get(name, name) if colon else "", _unquote(quoted)
+    if is_id(field, value):
         return PatternCondition(_IDS[field][1], value)
-    if colon and field == "id" and not {"*", "?"} & set(value):
+    if field == "id" and not {"*", "?"} & set(value):
         return PatternCondition("id", f"*{value.casefold()}*")  # a part of an id is enough
-    if colon and field in _PATTERNS:
+    if field in _PATTERNS:
         return PatternCondition(_PATTERNS[field], value.casefold())
-    if colon and field == "st":
+    if field == "st":
         return _status_condition(value)
-    if colon and field in _NUMBERS:
-        name, number_of = _NUMBERS[field]
-        return _number_condition(name, value, number_of)
-    if colon and value and field.isascii() and field.isalpha() and not value.startswith("//"):
+    if field in _NUMBERS:
+        attribute, number_of = _NUMBERS[field]
+        return _number_condition(attribute, value, number_of)
+    if value and field.isascii() and field.isalpha() and not value.startswith("//"):
         raise BadRequest(_unknown_filter(field))
     return TextCondition(_unquote(word).casefold())
 
