@@ -1,7 +1,7 @@
-"""Reads Ollama's requests: their parameters by the names of chat completions, and their messages as a ``Conversation``.
+"""Reads Ollama's requests. Parameters get their names in chat completions; messages become a ``Conversation``.
 
 Parameters that only a model server can use (``num_ctx``, ``keep_alive``) are left out, and named in ``removed``.
-Clients may omit the ids of tool calls, so calls get ids here. A result belongs to the call that it names, else to the
+Clients may omit the ids of tool calls, so these get ids here. A result belongs to the call that it names, else to the
 first call of its tool without a result, else to the first call of any tool without one.
 """
 
@@ -44,7 +44,7 @@ _PARAM_NAMES = {
     **{name: f"options.{name}" for name in OPTIONS},
 }
 """The client's names of parameters, by those of chat completions."""
-_IMAGE_SIGNS = (
+_MAGIC_BYTES = (
     (b"\x89PNG", "image/png"),
     (b"\xff\xd8\xff", "image/jpeg"),
     (b"GIF8", "image/gif"),
@@ -119,12 +119,12 @@ def translate_ollama(order: Order) -> Order:
 
 
 def _read_as_chat(request: Fields, chat: Fields, read_names: frozenset[str]) -> InboundRequest:
-    """Returns the checked chat. ``read_names`` are the names of the request's fields that are read."""
+    """Returns the checked chat. Fields of the request that are not in ``read_names`` are reported as removed."""
     if "messages" in chat:
         _transcript_of(chat["messages"])  # raises BadRequest
-    lost_options = [f"options.{name}" for name in _options(request) if name not in OPTIONS and name != OUTPUT_LIMIT]
+    unread_options = [f"options.{name}" for name in _options(request) if name not in OPTIONS and name != OUTPUT_LIMIT]
     unread = [name for name, raw in request.items() if name not in read_names and not is_nothing(raw)]
-    return msgspec.structs.replace(read_chat(b"", chat), removed=(*unread, *lost_options))
+    return msgspec.structs.replace(read_chat(b"", chat), removed=(*unread, *unread_options))
 
 
 def _parameters(request: Fields) -> Fields:
@@ -206,9 +206,7 @@ def _thought_parts(message: _Message) -> list[ThoughtPart]:
 
 
 def _call_parts(message: _Message, transcript: Transcript, earlier_ids: Collection[str]) -> list[CallPart]:
-    """Returns the tool calls in a message. Calls without an id get one by their position among all calls,
-    which no client makes.
-    """
+    """Returns the tool calls in a message. One without an id, if it is the third of all, gets ``unnamed_call_3``."""
     ids = set(earlier_ids)
     parts: list[CallPart] = []
     for call in message.tool_calls or ():
@@ -228,12 +226,12 @@ def _content_parts(message: _Message) -> list[TextPart | MediaPart]:
 
 
 def _image(image: str) -> MediaPart:
-    """Returns the image at an address or in base64, where the first bytes show its format. Raises BadRequest."""
+    """Returns an image from its address, or from base64, whose first bytes show the format. Raises BadRequest."""
     if image.startswith(("data:", "http://", "https://")):
         return image_part(image, "images")
     try:
         first_bytes = base64.b64decode(image[:64], validate=True)
     except binascii.Error as error:
         raise BadRequest("images must be base64 texts", param="images") from error
-    media_type = next((type_ for sign, type_ in _IMAGE_SIGNS if first_bytes.startswith(sign)), "image/png")
+    media_type = next((type_ for magic, type_ in _MAGIC_BYTES if first_bytes.startswith(magic)), "image/png")
     return MediaPart(type=media_type, data=image, where="images")

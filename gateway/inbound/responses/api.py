@@ -1,11 +1,11 @@
 """Responses (``POST /v1/responses``): the API of Codex and of OpenAI's newer SDKs.
 
 A channel that speaks the API gets the request unchanged. For others it is read into a ``Conversation``, and the answer
-is rendered here. Reasoning that must come back is sealed in ``encrypted_content`` (``Seal``). What is remembered of
-responses is in ``recall``.
+is rendered here. Reasoning that must come back is sealed in ``encrypted_content`` (``Seal``). ``recall`` completes
+requests that continue a remembered response.
 
-Errors have the bodies of chat completions. Their statuses keep Codex from useless retries: the only 4xx after which it
-does not call again are 400, and 429 without ``retry-after``.
+Errors have the bodies of chat completions. Their statuses keep Codex from useless retries: it calls again after every
+4xx except 400, and a 429 without ``retry-after``.
 """
 
 import re
@@ -57,7 +57,7 @@ FAILED_CODES = {
     "context_length_exceeded": "context_length_exceeded",
     "insufficient_quota": "insufficient_quota",
 }
-"""The error codes of failed responses, by the codes that errors have otherwise."""
+"""The code of an error in ``response.failed``, by its code in an error body."""
 
 
 class Responses(InboundApi):
@@ -92,11 +92,11 @@ class Responses(InboundApi):
             return AttemptPlan(ResponsesRelay(chat), native, native=True, repaired=partial(without_seals, native))
         params = read_fields(order.fields)
         translated, tools = translate_responses(order, params)
-        adapter = RenderingAdapter(
-            chat,
-            lambda sent: ResponseRenderer(plan_of(order, params, tools, sent)),
-            lambda sent: WholeResponse(ResponseRenderer(plan_of(order, params, tools, sent))),
-        )
+
+        def make_response(sent: Order) -> ResponseRenderer:
+            return ResponseRenderer(plan_of(order, params, tools, sent))
+
+        adapter = RenderingAdapter(chat, make_response, lambda sent: WholeResponse(make_response(sent)))
         return AttemptPlan(adapter, finish_translation(translated, channel), native=False)
 
     def sign_of_life(self, stream: AnswerStream | None) -> bytes:
@@ -104,7 +104,7 @@ class Responses(InboundApi):
         return writer.sign_of_life() if isinstance(writer, ResponseRenderer) else self.keep_alive
 
     def status(self, error: GatewayError) -> int:
-        """Returns the status, which is 400 for all mistakes of the client: the code says what is wrong."""
+        """Returns the error's status, or 400 for what the client must change first. The code says what that is."""
         status = error.http_status
         if error.code == "model_not_found" or isinstance(error, TooLarge):
             return 400
@@ -155,7 +155,7 @@ class Compactions(Responses):
 
 
 def _writer_of(stream: AnswerStream | None) -> ResponseRenderer | ResponsesReader | None:
-    """Returns the object that knows which events of an answer the client has; None if the stream has no such one."""
+    """Returns the stream's renderer or reader, which knows what events the client has; None if it has neither."""
     if isinstance(stream, RenderedStream) and isinstance(stream.renderer, ResponseRenderer):
         return stream.renderer
     return stream.reader if isinstance(stream, NativeStream) and isinstance(stream.reader, ResponsesReader) else None
@@ -166,7 +166,7 @@ COMPACTIONS = Compactions()
 
 
 def error_fields(error: GatewayError, call: str) -> dict[str, Any]:
-    """Returns the error's body as JSON values."""
+    """Returns the error's body. Where this API has a code of its own, ``gateway.code`` is the gateway's code."""
     body: dict[str, Any] = error_object(error, call)
     code = error_code(error)
     if code != error.code:
@@ -194,11 +194,11 @@ def failed_code(error: GatewayError) -> str:
     return "invalid_prompt" if 400 <= error.http_status < 409 else "server_error"
 
 
-def plan_of(request: Order, params: ResponsesFields, tools: ToolTable, order: Order) -> ResponsePlan:
-    """Returns how a response is written. ``request`` is the client's order, ``order`` the one that was sent."""
+def plan_of(client_order: Order, params: ResponsesFields, tools: ToolTable, sent: Order) -> ResponsePlan:
+    """Returns how a response is written, from the client's order and the one that was sent to the upstream."""
     return ResponsePlan(
-        order=order,
-        echo=echo_of(request, params),
+        order=sent,
+        echo=echo_of(client_order, params),
         tool=tools.client_tool,
         summary=params.summarized,
         sealed=params.sealed,

@@ -1,7 +1,7 @@
 """Reads requests at ``/v1/chat/completions`` that have the form of the Responses API, or its form of tools.
 
-Cursor sends both there, and reads the answer as a chat completion. So the request is translated, and answered like all
-others on this path. Custom tools become functions with one string, ``input``.
+Cursor sends both there, and reads the answer as a chat completion. So the request is translated to a chat completion,
+and answered as one. Custom tools become functions with one string, ``input``.
 """
 
 from typing import Any
@@ -22,7 +22,7 @@ from gateway.upstream.openai.request import write_chat
 _CHAT_FIELDS = STANDARD_FIELDS - {"messages", "tools", "tool_choice", "functions", "function_call", "store"}
 """Fields of chat completions that such requests may have as well."""
 _FLAT_TYPES = ("function", "custom")
-"""The types of tools that may be flat: they have the name beside the type, as in the Responses API."""
+"""The types of tools that may be flat, with the name beside the type, as in the Responses API."""
 
 
 class ChatEndpoint(ChatCompletions):
@@ -32,9 +32,7 @@ class ChatEndpoint(ChatCompletions):
         try:
             parsed = super().parse(request)
         except BadRequest as error:
-            if error.param != "messages":
-                raise
-            fields = fields_of(request.body)
+            fields = fields_of(request.body) if error.param == "messages" else {}
             if rawjson.is_null(fields.get("input")):
                 raise
             body, removed = _translate_to_chat(fields)
@@ -63,13 +61,13 @@ def _translate_to_chat(request: Fields) -> tuple[bytes, tuple[str, ...]]:
 
 
 def _may_have_flat_tool(tools: msgspec.Raw) -> bool:
-    """Returns whether a tool may be flat. A tool of chat completions has the word ``function`` twice, once as a key."""
+    """Returns whether a tool may be flat, without parsing: a nested one has ``function`` twice, as type and as key."""
     text = bytes(tools)
     return text.count(b'"function"') != 2 * text.count(b'"function":')
 
 
 def _with_nested_tools(request: InboundRequest) -> InboundRequest:
-    """Returns the request with every tool in the form of chat completions. It is unchanged if all have that form."""
+    """Returns the request with all tools in the form of chat completions; unchanged if they have that form already."""
     tools = rawjson.items(request.fields["tools"])
     nested = [_as_chat_tool(tool) for tool in tools]
     if all(nested_tool is tool for nested_tool, tool in zip(nested, tools, strict=True)):

@@ -84,7 +84,7 @@ def _read_part(part: _InputPart, where: str) -> TextPart | MediaPart:
 
 _ROLES = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}
 """The roles of turns. OpenAI reads ``system`` as ``developer`` where needed; few others know the newer word."""
-_CALLS = {
+_TOOL_KINDS = {
     "function_call": ToolKind.FUNCTION,
     "custom_tool_call": ToolKind.CUSTOM,
     "tool_search_call": ToolKind.TOOL_SEARCH,
@@ -92,21 +92,21 @@ _CALLS = {
     "shell_call": ToolKind.SHELL,
     "apply_patch_call": ToolKind.APPLY_PATCH,
 }
-_OUTPUTS = frozenset(
+_OUTPUT_TYPES = frozenset(
     {
         *("function_call_output", "custom_tool_call_output", "tool_search_output", "local_shell_call_output"),
         *("shell_call_output", "apply_patch_call_output"),
     }
 )
 _SEARCH_TYPES = ("tool_search_call", "tool_search_output")
-_DESCRIBED = frozenset(
+_DESCRIBED_TYPES = frozenset(
     {
         *("web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call", "computer_call"),
         *("computer_call_output", "mcp_call", "mcp_list_tools", "mcp_approval_request", "mcp_approval_response"),
         *("program", "program_output", "agent_message"),
     }
 )
-"""Items of a vendor's own tools, and messages of Codex's agents. The model reads a description of them."""
+"""Items of a vendor's own tools, and messages of Codex's agents. The model gets a description of each as text."""
 
 
 class _InputItem(msgspec.Struct, frozen=True, gc=False):
@@ -131,7 +131,7 @@ class _InputItem(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def kind(self) -> str:
-        """Returns its type, which messages and references may omit."""
+        """Returns the item's type, which messages and references may omit."""
         return self.type or ("message" if self.role else "item_reference")
 
     @property
@@ -144,15 +144,15 @@ _ITEM = msgspec.json.Decoder(_InputItem)
 
 
 class InputReader:
-    """Reads the items of one request. The results are ``transcript`` and what the items add to ``tools``."""
+    """Reads the items of one request. The results are its attributes, and what the items add to ``tools``."""
 
     def __init__(self, tools: ToolTable) -> None:
         self.transcript = Transcript()
         self.tools = tools
         self.lost: dict[str, None] = {}
-        """The client's names of what is left out."""
+        """The names of the client's fields that are left out, in order."""
         self.updates: dict[str, msgspec.Raw] = {}
-        """The last values that items set for ``reasoning`` and ``text``."""
+        """The values that items set for the request's ``reasoning`` and ``text``; the last one of each counts."""
         self._signatures: dict[str, str] = {}
         """Gemini's signatures, by the ids of their calls."""
 
@@ -179,9 +179,9 @@ class InputReader:
         elif kind in _SEARCH_TYPES and item.call_id is None:  # OpenAI's servers made it
             self.tools.add(item.tools or (), f"{where}.tools")
             self._describe(kind, raw)
-        elif kind in _CALLS:
-            self.transcript.add("assistant", [self._call_part(item, _CALLS[kind], where)])
-        elif kind in _OUTPUTS:
+        elif kind in _TOOL_KINDS:
+            self.transcript.add("assistant", [self._call_part(item, _TOOL_KINDS[kind], where)])
+        elif kind in _OUTPUT_TYPES:
             parts = tuple(self._result_parts(item, where))
             self.transcript.add("tool", [ResultPart(call_id=item.any_call_id, parts=parts)])
         elif kind == "reasoning":
@@ -192,7 +192,7 @@ class InputReader:
             self.tools.add(item.tools or (), f"{where}.tools")
             settings = {"reasoning": item.reasoning, "text": item.text}
             self.updates |= {name: raw for name, raw in settings.items() if not rawjson.is_null(raw)}
-        elif kind in _DESCRIBED:
+        elif kind in _DESCRIBED_TYPES:
             self._describe(kind, raw)
         else:
             raise _unreadable_item(item, where)
@@ -206,8 +206,8 @@ class InputReader:
         self.transcript.add(role, read_content(item.content, f"{where}.content"))
 
     def _describe(self, kind: str, raw: msgspec.Raw) -> None:
-        """Add the description of an item, and name the field that is lost."""
-        name = _UNREADABLE.get(kind, "")
+        """Add the description of an item to the transcript, and the field that it cannot contain to ``lost``."""
+        name = _LOST_FIELDS.get(kind, "")
         if name and b'"%b"' % name.encode() in bytes(raw):
             self.lost[f"input[].{kind}.{name}"] = None
         role = "user" if kind == "agent_message" else "assistant"
@@ -224,7 +224,7 @@ class InputReader:
         )
 
     def _thought_part(self, item: _InputItem) -> ThoughtPart:
-        """Returns reasoning, and keeps the signatures of calls in it. What another vendor sealed is left out."""
+        """Returns reasoning without what another vendor sealed. Keeps Gemini's signatures for the calls that follow."""
         text = rawjson.maybe(item.encrypted_content)
         seal = unwrap(text) if isinstance(text, str) else PLAIN_SEAL
         if seal is None:
@@ -256,8 +256,8 @@ class InputReader:
 
 
 def _read_output(output: msgspec.Raw, where: str) -> list[TextPart | MediaPart]:
-    """Returns the parts of a result. Codex sends some images in a text with the JSON of the parts, and a model would
-    read the base64 as a million tokens of text.
+    """Returns the parts of a result. Codex sends some images in a text that is the JSON of the parts; left as it is, a
+    model would read the base64 as a million tokens.
     """
     if rawjson.is_text(output) and b"input_image" in bytes(output):
         parts = rawjson.text(output)
@@ -310,13 +310,13 @@ _INPUT_FIELDS = (
     *("author", "recipient", "server_label", "name", "query", "queries", "url", "pattern", "arguments", "code"),
     "revised_prompt",
 )
-_UNREADABLE = {
+_LOST_FIELDS = {
     "image_generation_call": "result",
     "agent_message": "encrypted_content",
     "computer_call": "action",
     "computer_call_output": "output",
 }
-"""The fields of items that a description cannot contain."""
+"""The field of an item that its description cannot contain."""
 _RESULT_FIELDS = ("filename", "title", "url", "text", "logs")
 
 
