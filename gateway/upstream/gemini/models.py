@@ -24,7 +24,7 @@ class GeminiThinking(StrEnum):
 
 
 class GeminiModel(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of some models. The defaults are right for the newest ones."""
+    """What the models of one row accept. The defaults are right for the newest models."""
 
     patterns: tuple[str, ...]
     """Patterns of upstream names, in lower case."""
@@ -32,26 +32,26 @@ class GeminiModel(msgspec.Struct, frozen=True, kw_only=True):
     """The highest ``maxOutputTokens`` that the API accepts for any of them. None: unknown."""
     thinking: GeminiThinking = GeminiThinking.LEVEL
     levels: tuple[str, ...] = LEVELS[1:]
-    """Values of ``thinkingLevel``, weakest first. None of them turns thinking off."""
+    """The values of ``thinkingLevel``, weakest first. None of them turns thinking off."""
     budget_off: int = 0
-    """The smallest budget in tokens; 0 turns thinking off."""
+    """The ``thinkingBudget`` for no thinking; the smallest one for models that always think."""
     budget_minimal: int = 128
-    """The smallest budget with thinking."""
+    """The smallest ``thinkingBudget`` with thinking."""
     sampling: bool = False
-    """Whether it accepts ``temperature``, ``topP`` and ``topK``; others ignore or refuse them."""
+    """Whether they accept ``temperature``, ``topP`` and ``topK``; others ignore or refuse them."""
     penalties: bool = False
-    """Whether it accepts ``presencePenalty`` and ``frequencyPenalty``; others refuse them."""
+    """Whether they accept ``presencePenalty`` and ``frequencyPenalty``; others refuse them."""
     logprobs: bool = False
     signatures: bool = True
     """Whether function calls must be sent back with their signatures."""
-    urls: bool = True
-    """Whether it fetches media from https addresses itself."""
+    fetches_urls: bool = True
+    """Whether they fetch media from https addresses themselves."""
     media_results: bool = True
     """Whether function responses may contain media."""
 
 
 def _older(*patterns: str, **facts: Any) -> GeminiModel:
-    """Returns models that accept sampling parameters and penalties, sign nothing, and want media beside results."""
+    """Returns a row of models that accept sampling and penalties, sign nothing, and want media beside results."""
     accepted = dict.fromkeys(("sampling", "penalties", "logprobs"), True)
     known: dict[str, Any] = {"thinking": GeminiThinking.BUDGET, **accepted, "signatures": False, "media_results": False}
     return GeminiModel(patterns=patterns, **known | facts)
@@ -69,13 +69,13 @@ ROWS = (
     _older("*gemini-2.5-pro*", budget_off=128),
     _older("*gemini-2.5-flash-lite*", budget_minimal=512),
     _older("*gemini-2.5-*"),
-    _older("*gemini-2.0-*", "*gemini-1*", thinking=GeminiThinking.NONE, urls=False),
+    _older("*gemini-2.0-*", "*gemini-1*", thinking=GeminiThinking.NONE, fetches_urls=False),
     GeminiModel(patterns=("*gemini-*",), max_output=None),
 )
-"""The first row that matches counts. An unknown Gemini counts as a new one."""
+"""The first row that matches applies. An unknown Gemini is taken for a new one."""
 
-UNKNOWN = _older(max_output=None, thinking=GeminiThinking.NONE, logprobs=False, urls=False)
-"""The row of models that are not Gemini. It has nothing that they may not accept."""
+UNKNOWN = _older(max_output=None, thinking=GeminiThinking.NONE, logprobs=False, fetches_urls=False)
+"""The row of models that are not Gemini: only what all of them accept."""
 
 
 @lru_cache(maxsize=1024)

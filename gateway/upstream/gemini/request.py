@@ -181,7 +181,7 @@ def result_parts(result: ResultPart, model: GeminiModel) -> list[Part]:
 def _media_part(media: MediaPart, model: GeminiModel) -> Part:
     if not media.url:
         return {"inlineData": {"mimeType": media.type, "data": media.data}}
-    if not model.urls:
+    if not model.fetches_urls:
         raise unsupported_param(media.where, "this model does not fetch URLs; send a base64 data: URL")
     check_address(media)
     mime_type = _TYPES.get(urlsplit(media.url).path.rpartition(".")[2].lower())

@@ -22,7 +22,7 @@ def test_what_a_model_takes(
 ) -> None:
     row = model_of(model)
     assert (row.thinking, row.sampling, row.penalties) == (thinking, sampling, penalties)
-    assert (row.signatures, row.urls) == (signatures, urls)
+    assert (row.signatures, row.fetches_urls) == (signatures, urls)
 
 
 @pytest.mark.parametrize(
