@@ -1,9 +1,9 @@
-"""POST /v1/messages/count_tokens: how many input tokens a Messages request would have.
+"""POST /v1/messages/count_tokens: how many input tokens a Messages request has.
 
-A channel that speaks Messages counts them. If another channel would answer, or if it cannot count, the count is an
-estimate. Counting is free: it is not a call, holds nothing and is not recorded, and an exhausted budget does not
-matter. A valid request always gets a number, because a program that gets an error here makes real calls to find out:
-Claude Code makes fourteen at once.
+If the call would go to a channel that speaks Messages, its upstream counts them. For any other channel, or if the
+upstream fails, the gateway estimates them. Counting is free: it is not a call, holds nothing and is not recorded, and
+an exhausted budget does not matter. A valid request always gets a number, because a program that gets an error here
+makes real calls to find out: Claude Code makes fourteen at once.
 """
 
 import asyncio
@@ -34,15 +34,15 @@ from gateway.web.request import check_json, read_body
 from gateway.web.response import Response
 
 MAX_RUNNING_COUNTS = 60
-"""The number of counts that may run at the same time for one token."""
-WAIT_S = 3.0
-"""The time to wait for the upstream's count; an estimate is better than a later one."""
+"""How many counts may run at the same time for one token."""
+UPSTREAM_WAIT_S = 3.0
+"""How long to wait for the upstream's count. After that, an estimate now is better than a count later."""
 ANSWER_LIMIT = 64 << 10
 """The most bytes that an upstream's answer may have."""
 
 
 async def answer_count_tokens(engine: Engine, request: web.BaseRequest, origin: CallOrigin) -> Response:
-    """Answer the request. Raises GatewayError."""
+    """Answer with the upstream's count, else with an estimate. Raises GatewayError."""
     token = engine.pipeline.identify(origin)
     with closing(BodyShare(engine.pressure)) as share, _count_slot(engine, token):
         parsed = await _read_request(engine, request, share)
@@ -92,12 +92,12 @@ def _estimate(engine: Engine, route: Route | None, parsed: InboundRequest) -> in
 async def _fetch_upstream_count(
     engine: Engine, route: Route, parsed: InboundRequest, origin: CallOrigin
 ) -> Response | None:
-    """Returns the upstream's count, or its error about the request; None if it cannot count now."""
+    """Returns the upstream's answer: a count, or what is wrong with the request. Returns None if it has neither."""
     channel = route.channel
     order = MESSAGES.order(parsed, origin.id, origin.ts)
     prepared = native_request(order, channel, route.served, COUNT_PATH)
     with suppress(AttemptFailed, TimeoutError, GatewayError):
-        async with asyncio.timeout(WAIT_S):
+        async with asyncio.timeout(UPSTREAM_WAIT_S):
             reply = await engine.upstreams.send(channel, prepared, stream=False)
             try:
                 body = await reply.read(ANSWER_LIMIT, UnlimitedMemory())

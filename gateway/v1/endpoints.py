@@ -27,7 +27,7 @@ from gateway.v1.count_tokens import answer_count_tokens
 from gateway.v1.health import answer_front_page, answer_health
 from gateway.v1.models import answer_model, answer_models
 from gateway.v1.ollama import answer_generation, answer_ps, answer_pull, answer_show, answer_tags, answer_version
-from gateway.v1.responses import answer_input_tokens, answer_kept, answer_response, cancel_kept, delete_kept
+from gateway.v1.responses import answer_input_tokens, answer_response, cancel_response, delete_response, get_response
 from gateway.v1.responses_socket import answer_socket
 from gateway.web.response import Response
 
@@ -68,7 +68,7 @@ ENDPOINTS: tuple[EndpointRow, ...] = (
     EndpointRow(path="/v1/responses/compact", handlers={"POST": answer_response}, api=COMPACTIONS),
     EndpointRow(
         path="/v1/responses/",
-        handlers={"GET": answer_kept, "DELETE": delete_kept, "POST": cancel_kept},
+        handlers={"GET": get_response, "DELETE": delete_response, "POST": cancel_response},
         api=RESPONSES,
         label="/v1/responses/{id}",
         hidden=frozenset({"POST"}),

@@ -1,4 +1,4 @@
-"""Remembered responses, at ``/v1/responses`` and below; and the number of a request's input tokens."""
+"""The paths of ``/v1/responses``: new responses, those remembered here, and an estimate of a request's input tokens."""
 
 from collections.abc import Mapping
 from contextlib import closing
@@ -33,13 +33,12 @@ async def answer_response(engine: Engine, request: web.BaseRequest, origin: Call
 
 
 async def _complete(engine: Engine, origin: CallOrigin, token: Token, body: bytes) -> CompletedBody:
-    """Returns the body with the remembered responses that it continues. The answer is remembered if it may be."""
+    """Returns the body with the remembered responses that it continues, and what will remember the answer."""
     recalled = await recall_request(engine, body, TokenMemory(token.id, engine.responses))
-    if not recalled.stored or len(recalled.body) > MOST_OBSERVED:
-        return CompletedBody(recalled.body, recalled.repeats)
-    return CompletedBody(
-        recalled.body, recalled.repeats, partial(_remember_answer, engine, token.id, recalled, origin.id[-24:])
-    )
+    on_answer = None
+    if recalled.stored and len(recalled.body) <= MOST_OBSERVED:
+        on_answer = partial(_remember_answer, engine, token.id, recalled, origin.id[-24:])
+    return CompletedBody(recalled.body, recalled.repeats, on_answer)
 
 
 async def recall_request(engine: Engine, body: bytes, memory: TokenMemory) -> RecalledRequest:
@@ -57,8 +56,8 @@ def _remember_answer(engine: Engine, token: TokenId, request: RecalledRequest, c
     engine.responses.keep_lazily(token, partial(kept_of, request, data, call), len(request.input) + len(data))
 
 
-async def answer_kept(engine: Engine, request: web.BaseRequest, origin: CallOrigin) -> Response:
-    """Answer GET /v1/responses/{id} and /v1/responses/{id}/input_items: a remembered response, and its input."""
+async def get_response(engine: Engine, request: web.BaseRequest, origin: CallOrigin) -> Response:
+    """Answer GET /v1/responses/{id} with a remembered response, and /v1/responses/{id}/input_items with its input."""
     token, id, subpath = _addressed_response(engine, origin)
     response = engine.responses.find(token, id)
     if response is None:
@@ -73,15 +72,15 @@ async def answer_kept(engine: Engine, request: web.BaseRequest, origin: CallOrig
     return Response(response.body)
 
 
-async def delete_kept(engine: Engine, _request: web.BaseRequest, origin: CallOrigin) -> Response:
-    """Answer DELETE /v1/responses/{id}."""
+async def delete_response(engine: Engine, _request: web.BaseRequest, origin: CallOrigin) -> Response:
+    """Answer DELETE /v1/responses/{id}, and forget the response."""
     token, id, subpath = _addressed_response(engine, origin)
     if subpath or not engine.responses.forget(token, id):
         raise _not_remembered(id)
     return Response(rawjson.encode({"id": id, "object": "response", "deleted": True}))
 
 
-async def cancel_kept(engine: Engine, _request: web.BaseRequest, origin: CallOrigin) -> Response:
+async def cancel_response(engine: Engine, _request: web.BaseRequest, origin: CallOrigin) -> Response:
     """Answer POST /v1/responses/{id}/cancel with an error: no response here runs in the background."""
     token, id, subpath = _addressed_response(engine, origin)
     if subpath != "cancel":
@@ -107,7 +106,7 @@ def _not_remembered(id: str) -> NotFound:
 
 
 def _page(items: list[dict[str, Any]], query: Mapping[str, str]) -> dict[str, Any]:
-    """Returns a page of a list, the newest item first unless ``order`` is ``asc``."""
+    """Returns a page of items, the newest first unless ``order`` is ``asc``. ``after`` is the last id already read."""
     ordered = items if query.get("order") == "asc" else items[::-1]
     ids = [rawjson.maybe(rawjson.raw(item["id"])) for item in ordered]
     start = ids.index(query["after"]) + 1 if query.get("after") in ids else 0
