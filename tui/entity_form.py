@@ -19,7 +19,7 @@ from tui.widgets.form import FormField, Values
 
 
 def known_names(board: Board, kind: str) -> list[str]:
-    """Returns the names of all ``groups``, ``models`` or ``tokens``; empty for anything else."""
+    """Returns the names of all ``groups``, ``models`` or ``tokens``; empty for any other ``kind``."""
     return [quote_name(entity.name) for entity in getattr(board, kind, ())] if kind else []
 
 
@@ -53,7 +53,7 @@ class EntityForm:
         copy: bool = False,
         source: msgspec.Struct | None = None,
     ) -> None:
-        """Edits ``entity``, or creates a ``copy`` of it. Without one, ``source`` fills the inputs."""
+        """Edits ``entity``, or creates a ``copy`` of it. If there is none, ``source`` fills the inputs."""
         self._noun = noun
         self._table = table
         self.session = session
@@ -71,7 +71,7 @@ class EntityForm:
         return self.inputs()
 
     def preview(self, values: Values) -> str:
-        """Returns a sentence about the current values, such as what they will do."""
+        """Returns a sentence about what the current values will do; empty if there is nothing to say."""
         return ""
 
     def inputs(self, **changes: Mapping[str, Any]) -> list[FormField]:
@@ -125,12 +125,11 @@ class EntityForm:
 
     def _entity(self, values: Values, excluded: Sequence[str] = ()) -> dict[str, Any]:
         """Returns the entity's attributes, by name, with the values of the inputs."""
-        entity: dict[str, Any] = {}
-        for field in self._table:
-            if field.name not in excluded:
-                value = entity.setdefault(field.name, getattr(self._source, field.name))
-                if self.edited is None or values[field.id] != field.kind.part(
-                    value
-                ):  # a view may hold more than is sent
-                    entity[field.name] = field.kind.put(value, values[field.id])
+        fields = [field for field in self._table if field.name not in excluded]
+        entity = {field.name: getattr(self._source, field.name) for field in fields}
+        for field in fields:
+            value = entity[field.name]
+            is_changed = values[field.id] != field.kind.part(value)
+            if is_changed or self.edited is None:  # what is unchanged stays whole: the input may show only a part of it
+                entity[field.name] = field.kind.put(value, values[field.id])
         return entity

@@ -1,4 +1,4 @@
-"""Format: amounts, counts, durations, ages and moments as text for narrow columns. Integers in, text out."""
+"""Format: amounts, counts, durations, ages and moments as text for narrow columns."""
 
 from datetime import datetime
 
@@ -9,34 +9,37 @@ from gateway.domain.money import brief_dollars, dollars
 from gateway.domain.units import DOLLAR
 
 NOTHING = "·"
+PRICE_CELLS = 7
+"""The width of a column of prices in cells."""
+CENT = DOLLAR // 100
 
 
 def cost(nanos: int) -> str:
-    """Returns an amount in at most nine cells up to a thousand dollars; instead of a rounded zero ``<$0.00001``."""
-    size = abs(nanos)
+    """Returns an amount, in at most nine cells up to a thousand dollars; ``<$0.00001`` if it would round to zero."""
+    amount = abs(nanos)
     sign = "-" if nanos < 0 else ""
-    if size == 0:
+    if amount == 0:
         return "$0"
-    if size >= 100 * DOLLAR:
-        return f"{sign}${_rounded_dollars(size, 2):,.2f}"
-    if size >= DOLLAR // 1000:
-        return f"{sign}${_rounded_dollars(size, 4):.4f}"
-    if size >= 500:
-        return f"{sign}${_rounded_dollars(size, 6):.6f}"
+    if amount >= 100 * DOLLAR:
+        return f"{sign}${_rounded_dollars(amount, 2):,.2f}"
+    if amount >= DOLLAR // 1000:
+        return f"{sign}${_rounded_dollars(amount, 4):.4f}"
+    if amount >= 500:
+        return f"{sign}${_rounded_dollars(amount, 6):.6f}"
     return f"{sign}<$0.00001"
 
 
 def dollar_amount(nanos: int) -> str:
-    """Returns an amount in whole cents, or exact if it is less than one."""
-    if abs(nanos) < DOLLAR // 100:
+    """Returns an amount rounded to whole cents, or the exact amount if it is less than a cent."""
+    if abs(nanos) < CENT:
         return brief_dollars(nanos)
-    cents = (2 * abs(nanos) + DOLLAR // 100) // (2 * (DOLLAR // 100))
-    return dollars((cents if nanos >= 0 else -cents) * (DOLLAR // 100))
+    cents = (2 * abs(nanos) + CENT) // (2 * CENT)
+    return dollars((cents if nanos >= 0 else -cents) * CENT)
 
 
 def short_cost(nanos: int) -> str:
-    """Returns an amount in a narrow column: whole cents, or at most nine cells if it is less than one."""
-    return dollar_amount(nanos) if not nanos or abs(nanos) >= DOLLAR // 100 else cost(nanos)
+    """Returns an amount for a narrow column: in whole cents, or like ``cost`` if it is less than a cent."""
+    return dollar_amount(nanos) if not nanos or abs(nanos) >= CENT else cost(nanos)
 
 
 def seconds(ms: int | None) -> str:
@@ -107,7 +110,7 @@ def clock(ms: int) -> str:
 
 
 def moment(ms: int, now: int) -> str:
-    """Returns a moment in at most 12 cells: ``09:30:15`` today, ``14 Sep 09:30``, of another year ``14 Sep 2025``."""
+    """Returns a moment in at most 12 cells: ``09:30:15`` today, ``14 Sep 09:30``, ``14 Sep 2025`` in another year."""
     time, today = local_time(ms), local_time(now)
     if time.date() == today.date():
         return time.strftime("%H:%M:%S")
@@ -115,13 +118,13 @@ def moment(ms: int, now: int) -> str:
 
 
 def brief_moment(ms: int, now: int) -> str:
-    """Returns a moment in 8 cells: ``09:30:15``, in a week ``Sa 14:03``, in four ``14 09:30``, else ``14 Aug``."""
+    """Returns a moment in 8 cells: ``09:30:15``, ``Sa 14:03`` in a week, ``14 09:30`` in four weeks, or ``14 Aug``."""
     time, today = local_time(ms), local_time(now)
     days_ago = (today.date() - time.date()).days
     if days_ago == 0:
         return f"{time:%H:%M:%S}"
     if 0 < days_ago < 7:  # the weekday is unambiguous
-        return f"{f'{time:%a}'[:2]} {time:%H:%M}"
+        return f"{time.strftime('%a')[:2]} {time:%H:%M}"
     if 0 < days_ago < 28:  # so is the day of the month
         return f"{time.day:2} {time:%H:%M}"
     return f"{time.day:2} {time:%b}" if time.year == today.year else f"{time:%b %Y}"
@@ -137,20 +140,15 @@ def price(nanos: int | None) -> str:
     """Returns dollars per million tokens without needless zeros: ``3``, ``0.25``, ``0.028``."""
     if nanos is None:
         return NOTHING
-    text = dollars(nanos).replace("$", "")
-    return text.removesuffix(".00")
+    return dollars(nanos).replace("$", "").removesuffix(".00")
 
 
 def aligned_price(nanos: int | None, places: int, nothing: str = NOTHING) -> str:
-    """Returns dollars per million tokens, right-aligned: with two decimals or more, and blanks up to ``places``."""
+    """Returns dollars per million tokens, with blanks for decimals up to ``places``, so that points are aligned."""
     if nanos is None:
         return nothing + " " * (places + 1)
     text = dollars(nanos).replace("$", "")
     return (text + " " * (places - decimals(nanos)))[: max(len(text), PRICE_CELLS)]
-
-
-PRICE_CELLS = 7
-"""The width of a column of prices in cells."""
 
 
 def decimals(nanos: int) -> int:
@@ -159,7 +157,7 @@ def decimals(nanos: int) -> int:
 
 
 def _rounded_dollars(nanos: int, digits: int) -> float:
-    """Returns dollars, rounded half up before they become a float, so that it is exact enough for formatting."""
+    """Returns dollars, rounded half up as an integer, because formatting a float would round some amounts down."""
     step: int = DOLLAR // 10**digits
     units: int = (2 * nanos + step) // (2 * step)
     return units / float(10**digits)
