@@ -1,4 +1,4 @@
-"""Events: the JSON lines for a watcher. They begin with a snapshot; one that falls behind gets a new snapshot.
+"""Events: the JSON lines for a watcher. They begin with a snapshot, which is sent again if the watcher falls behind.
 
 The start and end of a call are reported at once, its progress at most five times a second (the bus ensures that),
 balances and changed tables at most four times a second, sums of tables every three seconds. Lines are written in

@@ -256,8 +256,8 @@ class InputReader:
 
 
 def _read_output(output: msgspec.Raw, where: str) -> list[TextPart | MediaPart]:
-    """Returns the parts of a result. Codex sends some images in a text that is the JSON of the parts; left as it is, a
-    model would read the base64 as a million tokens.
+    """Returns the parts of a result. Codex sends some images in a text that is the JSON of the parts. A model that got
+    this text would read the base64 as a million tokens.
     """
     if rawjson.is_text(output) and b"input_image" in bytes(output):
         parts = rawjson.text(output)
