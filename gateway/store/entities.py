@@ -32,7 +32,7 @@ _KEYS: dict[Table, str] = {
     "lists": "channel",
     "retired": "digest",
 }
-"""The fields that are the keys of a table's entities; empty if the table holds only one."""
+"""The field that is the key of a table's entities; empty for a table with only one entity."""
 
 _Rows = dict[Table, dict[str, Entity]]
 """Entities by table and key."""
@@ -41,8 +41,8 @@ _Rows = dict[Table, dict[str, Entity]]
 class Entities:
     """Reads and changes the configuration. Every change replaces ``registry``.
 
-    Raises StoreDamaged for an invalid file, and for a missing one if it is ``expected`` because the store has calls.
-    Also raises StoreTooNew and OSError. ``moment`` becomes part of the name of the copy of an edited file.
+    A missing file is damage if it is ``expected``, because the store has calls. ``moment`` becomes part of the name of
+    the copy of an edited file. Raises StoreDamaged, StoreTooNew and OSError.
     """
 
     def __init__(self, path: Path, *, expected: bool = False, moment: int = 0) -> None:
@@ -51,12 +51,10 @@ class Entities:
         tables = self._storage.read()
         if tables is None and (expected or path.exists()):
             raise _damaged_error(path, "it is empty" if path.exists() else "it is missing")
-        if tables is not None:
-            _check_format(path, tables)
-        number = (tables or {}).get("meta", {}).get("1", {}).get("history", 0)
-        self.applied = number if isinstance(number, int) else 0
+        meta = {} if tables is None else _read_meta(path, tables)
+        history, crc = meta.get("history", 0), meta.get("crc")
+        self.applied = history if isinstance(history, int) else 0
         """The number of the newest history entry that this configuration contains."""
-        crc = tables["meta"]["1"].get("crc") if tables is not None else None
         self.edited = crc is not None and crc != _checksum(tables or {})
         """Whether a person or another program changed the file."""
         self.saved_copy: Path | None = None
@@ -120,8 +118,8 @@ def _open_storage(path: Path) -> AtomicStorage:
         raise _damaged_error(path, exc.message) from exc
 
 
-def _check_format(path: Path, tables: Tables) -> None:
-    """Raises StoreTooNew or StoreDamaged unless the file has the format of this program."""
+def _read_meta(path: Path, tables: Tables) -> dict[str, Any]:
+    """Returns what the file says about itself. Raises StoreTooNew or StoreDamaged for another format."""
     try:
         version = tables["meta"]["1"]["format"]
     except (KeyError, TypeError):
@@ -130,6 +128,7 @@ def _check_format(path: Path, tables: Tables) -> None:
         raise _damaged_error(path, f"its format number is not {FORMAT}")
     if version > FORMAT:
         raise too_new(path, version, FORMAT)
+    return dict(tables["meta"]["1"])
 
 
 def _decode_tables(path: Path, tables: Tables) -> tuple[_Rows, dict[Table, dict[str, int]]]:
@@ -156,7 +155,7 @@ def _decode_tables(path: Path, tables: Tables) -> tuple[_Rows, dict[Table, dict[
 
 
 def _registry(rows: _Rows) -> Registry:
-    """Returns the configuration in these tables, with defaults for what they lack."""
+    """Returns the configuration in these tables, with defaults for what is missing."""
     return msgspec.convert(
         {
             **{table: entities for table, entities in rows.items() if _KEYS[table]},
@@ -168,7 +167,7 @@ def _registry(rows: _Rows) -> Registry:
 
 
 def _documents(registry: Registry, ids: dict[Table, dict[str, int]], applied: int) -> dict[str, dict[int, object]]:
-    """Returns the file's tables, with entities by document id. They become JSON when they are written."""
+    """Returns the file's tables: entities by document id, which become JSON when they are written."""
     tables: dict[str, dict[int, object]] = {"meta": {}}
     for table, field in _KEYS.items():
         entities = getattr(registry, table) if field else {"": getattr(registry, table)}

@@ -30,7 +30,7 @@ from gateway.store.rollup import Dimension
 from gateway.store.segment import Segment, decode_entry
 from gateway.store.sums import FOREVER
 
-_FIELDS: dict[str, tuple[str, Any, object]] = {
+_STORED_FIELDS: dict[str, tuple[str, Any, object]] = {
     "id": ("id", str, ""),
     "time_ms": ("ts", int, 0),
     "token": ("token_name", str, ""),
@@ -53,12 +53,9 @@ _FIELDS: dict[str, tuple[str, Any, object]] = {
     "output_tokens": ("output", int, 0),
     "cost_nanos": ("cost", int, 0),
 }
-"""Maps each attribute of a call that conditions test to the stored field of the record, its type and its default.
+"""The stored field of each attribute that conditions test, with its type and its default, which is not stored."""
 
-A field with its default value is not stored.
-"""
-
-_SUMMED: dict[str, Dimension] = {
+_DIMENSIONS: dict[str, Dimension] = {
     "token_id": "token",
     "channel_id": "channel",
     "group_id": "group",
@@ -66,7 +63,7 @@ _SUMMED: dict[str, Dimension] = {
     "app": "app",
     "api": "api",
 }
-"""Maps attributes to the dimensions of a segment's sums that have all of their values."""
+"""The dimension of a segment's sums that has all values of an attribute."""
 
 
 class SearchDeadline:
@@ -74,7 +71,7 @@ class SearchDeadline:
 
     def __init__(self, seconds: float = float("inf")) -> None:
         self._end = time.perf_counter() + seconds
-        self._rested = time.perf_counter()
+        self._paused_at = time.perf_counter()
         self._cancelled = False
 
     def cancel(self) -> None:
@@ -82,11 +79,11 @@ class SearchDeadline:
         self._cancelled = True
 
     def passed(self) -> bool:
-        """Returns whether the search must stop. To be called after every line, because it also makes the pauses."""
+        """Returns whether the search must stop, perhaps after a pause, so it must be called after every line."""
         now = time.perf_counter()
-        if now - self._rested > 0.001:
+        if now - self._paused_at > 0.001:
             time.sleep(0.000_05)  # long enough for a waiting thread to run
-            self._rested = time.perf_counter()
+            self._paused_at = time.perf_counter()
         return self._cancelled or now > self._end
 
 
@@ -144,15 +141,15 @@ class _LineFilter:
     """Tests the lines of calls with conditions, decoding only the fields that these need."""
 
     def __init__(self, conditions: Sequence[Condition]) -> None:
-        self._conditions = [condition.matches for condition in conditions]
-        attributes = {name for condition in conditions for name in _fields_of(condition)}
+        self._tests = [condition.matches for condition in conditions]
+        attributes = {name for condition in conditions for name in _attributes_of(condition)}
         if "group" in attributes:
             attributes = attributes - {"group"} | {"group_id", "group_name"}
         names = sorted(attributes)
         partial = msgspec.defstruct(
             "PartialCall",
-            [(name, _FIELDS[name][1], _FIELDS[name][2]) for name in names],
-            rename={name: _FIELDS[name][0] for name in names},
+            [(name, _STORED_FIELDS[name][1], _STORED_FIELDS[name][2]) for name in names],
+            rename={name: _STORED_FIELDS[name][0] for name in names},
             namespace={
                 "state": "settled",
                 "waits_for": "",
@@ -165,9 +162,9 @@ class _LineFilter:
         self._decode_all = msgspec.json.Decoder(dict[str, partial]).decode  # type: ignore[valid-type]
 
     def matching_lines(self, block: bytes) -> list[bytes]:
-        """Returns the matching lines of a block, newest first. Undamaged ones are decoded together: thrice as fast."""
+        """Returns the matching lines of a block, newest first. Undamaged blocks are decoded at once, thrice as fast."""
         lines = [line for line in split_lines(block) if line]
-        if not self._conditions:
+        if not self._tests:
             return lines[::-1]
         try:
             calls: dict[str, Any] = self._decode_all(b"{%s}" % block.lstrip(b"\n,"))
@@ -176,8 +173,8 @@ class _LineFilter:
         if len(calls) != len(lines):  # damage: one line at a time
             return [line for line in reversed(lines) if self._matches(line)]
         matching: Iterable[tuple[bytes, Any]] = zip(lines, calls.values(), strict=True)
-        for holds in self._conditions:
-            matching = [(line, call) for line, call in matching if holds(call)]
+        for test in self._tests:
+            matching = [(line, call) for line, call in matching if test(call)]
         return [line for line, _ in matching][::-1]
 
     def _matches(self, line: bytes) -> bool:
@@ -186,7 +183,7 @@ class _LineFilter:
             call = self._decode(body_of(line))
         except (msgspec.DecodeError, ValueError):
             return False
-        return all(holds(call) for holds in self._conditions)
+        return all(test(call) for test in self._tests)
 
 
 def _begins_below(block: bytes, number: int) -> bool:
@@ -195,7 +192,8 @@ def _begins_below(block: bytes, number: int) -> bool:
     return not is_intact(line) or id_of(line) < number
 
 
-def _fields_of(condition: Condition) -> Collection[str]:
+def _attributes_of(condition: Condition) -> Collection[str]:
+    """Returns the attributes of a call that the condition tests."""
     match condition:
         case TextCondition():
             return (*TEXTS, "status")
@@ -204,9 +202,9 @@ def _fields_of(condition: Condition) -> Collection[str]:
         case FailureCondition():
             return ("status", "outcome")
         case AnyOf(parts):
-            return {name for part in parts for name in _fields_of(part)}
+            return {name for part in parts for name in _attributes_of(part)}
         case Negation(inner):
-            return _fields_of(inner)
+            return _attributes_of(inner)
     return (condition.field,)
 
 
@@ -214,7 +212,7 @@ def _may_satisfy(segment: Segment, condition: Condition) -> bool:
     """Returns whether a call of the segment may satisfy the condition, according to the segment's sums."""
     if isinstance(condition, AnyOf):
         return any(_may_satisfy(segment, part) for part in condition.conditions)
-    positive = condition.condition if isinstance(condition, Negation) else condition
-    if isinstance(positive, OneOf | PatternCondition) and (by := _SUMMED.get(positive.field)):
-        return any(positive.matches_text(value) is (positive is condition) for value in segment.sums.totals(by))
+    inner, wanted = (condition.condition, False) if isinstance(condition, Negation) else (condition, True)
+    if isinstance(inner, OneOf | PatternCondition) and (by := _DIMENSIONS.get(inner.field)):
+        return any(inner.matches_text(value) is wanted for value in segment.sums.totals(by))
     return True
