@@ -27,7 +27,7 @@ class Outcome(StrEnum):
     REFUSED = "refused"
     """The gateway refused the call before any upstream request."""
     ERROR = "error"
-    """An upstream failed before the client got a byte, or the answer was withheld without its record."""
+    """An upstream failed before the client got a byte, or the answer was withheld because it could not be recorded."""
     TIMEOUT = "timeout"
     UPSTREAM_CUT = "upstream_cut"
     """An upstream ended the answer in the middle."""
@@ -42,7 +42,7 @@ class Outcome(StrEnum):
 
 REFUSED: Final = Outcome.REFUSED
 LOST: Final = Outcome.LOST
-"""Constants, because every record is compared with them, and access to an enum member is slow."""
+"""Constants, because every record is compared with them and reading a member of an enum is slow."""
 
 NOT_UPSTREAM: Final = ("client_closed", "cancelled", "stopped")
 """Outcomes that are not the upstream's fault, even if its attempt failed."""
@@ -182,7 +182,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
 
 
 class Running(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """A call that is not settled yet, as the file of running calls and watchers have it."""
+    """A call that is not settled yet, as watchers see it and the file of running calls stores it."""
 
     id: CallId
     ts: Millis
@@ -212,24 +212,25 @@ class Running(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     waits_for: str = ""
     """What it waits for now, a free slot or its next attempt; empty if it does not wait."""
 
-    def shared(self) -> dict[str, Any]:
+    def shared_fields(self) -> dict[str, Any]:
         """Returns the fields that a ``Record`` has as well."""
-        return {name: getattr(self, name) for name in _SHARED}
+        return {name: getattr(self, name) for name in _SHARED_FIELDS}
 
 
-_SHARED = (
+_SHARED_FIELDS = (
     *("id", "ts", "token", "token_name", "group", "group_name", "model", "upstream_model"),
     *("channel", "channel_name", "app", "api", "native", "stream"),
 )
 
 
 _LOST_EVENTS_MARK = "bad_chunks="
+"""Prefix of a mark with the number of unreadable events."""
 REPEATED_MARK = "repeated="
 """Prefix of a mark with the number of further refusals that the record stands for."""
 BUDGET_MARK = "budget="
 """Prefix of a mark with a budget that was nearly spent when the call began."""
 SKIPPED_MARK = "skipped="
-"""Prefix of a refusal's mark with a channel that was paused or needed attention."""
+"""Prefix of a refusal's mark with a channel that could not serve it: paused, or in need of attention."""
 EXCEEDED_MARK = "exceeded="
 """Prefix of a refusal's mark with the id of the budget that was too small."""
 SIZE_MARK = "request="
@@ -239,7 +240,7 @@ WAITED_MARK = "waited="
 STAYED_MARK = "conversation_stayed"
 """The mark of a call that stayed at its conversation's channel although others rank higher."""
 PASSED_MARK = "passed="
-"""Prefix of a mark with a higher-ranked channel that was skipped, and the reason."""
+"""Prefix of a mark with a channel that ranks higher than the one that answered, and why it was passed over."""
 EXPLAINED_MARKS = (REPEATED_MARK, EXCEEDED_MARK, SIZE_MARK, WAITED_MARK, STAYED_MARK, PASSED_MARK)
 """Prefixes of marks that are shown as sentences."""
 
@@ -316,7 +317,7 @@ def skipped_channels(marks: Iterable[str]) -> list[str]:
 
 
 def passed_channels(marks: Iterable[str]) -> list[str]:
-    """Returns the higher-ranked channels that were skipped, and why: ``a: paused for 12s: rate limited``."""
+    """Returns the higher-ranked channels that were passed over, and why: ``a: paused for 12s: rate limited``."""
     return _mark_values(marks, PASSED_MARK)
 
 

@@ -47,8 +47,8 @@ class TokenFields(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     stop_when_empty: bool = False
     """Whether a running stream ends when the token's budget is used up."""
     hold_output: int = 0
-    """The most output tokens to hold for a call, and the number for a call without a limit; 0 for all that a request
-    allows. With it, calls may cost more than was held."""
+    """How many output tokens a call holds money for: at most so many, or exactly so many if it has no limit of its own;
+    0: as many as the request allows. An answer that is longer may cost more than was held."""
     fit_output: bool = False
     """Whether the output limit of a call is lowered to what is left of the money, instead of refusing the call."""
     color: Color = Color.NONE

@@ -33,6 +33,9 @@ class _Call:
         self.block = block
         self.result: ResultPart | None = None
 
+    def result_or_empty(self) -> ResultPart:
+        return self.result or ResultPart(call_id=self.block.id, name=self.block.name, parts=(NO_OUTPUT,))
+
 
 class Transcript:
     """Collects turns and repairs them."""
@@ -41,15 +44,15 @@ class Transcript:
         self._turns: list[tuple[Turn, list[_Call]]] = []
         """The turns, each with its calls."""
         self._by_id: dict[str, _Call] = {}
-        """The calls by id. If several have the same id, as with models that number them by turn, it is the last one."""
+        """The last call with each id: some models number their calls anew in every turn."""
         self._marks: dict[str, None] = {}
-        """The marks, in order and without duplicates."""
+        """The marks, in order and without duplicates. Calls without a result are added at the end."""
 
     def add(self, role: str, blocks: Iterable[Block]) -> None:
         """Add a turn. Results among its blocks are moved to their calls."""
         all_blocks, own_blocks = tuple(blocks), list[Block]()
         for block in all_blocks:
-            own_blocks += [block] if not isinstance(block, ResultPart) else self._attach_result(block)
+            own_blocks += self._attach_result(block) if isinstance(block, ResultPart) else [block]
         if all_blocks and not own_blocks:
             return
         role = "user" if role == "tool" else role
@@ -82,13 +85,14 @@ class Transcript:
         for turn, calls in self._turns:
             turns.append(turn)
             if calls:
-                turns.append(Turn(role="tool", blocks=tuple(self._result(call) for call in calls)))
+                turns.append(Turn(role="tool", blocks=tuple(call.result_or_empty() for call in calls)))
         return tuple(turns)
 
     @property
     def marks(self) -> tuple[str, ...]:
-        """Returns marks for the repairs, after ``turns`` was read."""
-        return tuple(self._marks)
+        """Returns the marks of the repairs."""
+        lacks_result = any(call.result is None for _, calls in self._turns for call in calls)
+        return tuple(self._marks | dict.fromkeys([RESULTS_REPAIRED] if lacks_result else []))
 
     def _joins_last_turn(self, blocks: list[Block]) -> bool:
         """Returns whether these blocks belong to the last turn. A signed thought never follows texts or calls."""
@@ -124,15 +128,9 @@ class Transcript:
             return next((call for call in waiting if call.block.name == block.name), None)
         return None if block.call_id else next(waiting, None)
 
-    def _result(self, call: _Call) -> ResultPart:
-        if call.result is not None:
-            return call.result
-        self._marks[RESULTS_REPAIRED] = None
-        return ResultPart(call_id=call.block.id, name=call.block.name, parts=(NO_OUTPUT,))
-
 
 def object_of(text: str) -> dict[str, object]:
-    """Returns the object in a text, which may be a string in JSON itself; or an object with the text in a field."""
+    """Returns the object that a JSON text has, even within a string; for other texts, an object with the text in it."""
     value: Any = text
     for _ in range(2):  # the second time decodes an object in a string
         try:

@@ -196,7 +196,7 @@ WITHHELD: Final = "store_failed"
 def lost_record(call: Running) -> Record:
     """Returns the record of a call that a crash interrupted. It charges nothing; its upstream may have billed it."""
     return Record(
-        **call.shared(),
+        **call.shared_fields(),
         outcome=Outcome.LOST,
         code="gateway_stopped",
         error="the gateway stopped while this call was running",
