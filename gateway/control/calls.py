@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping
-from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -13,7 +12,7 @@ from gateway.control.edits import ConfigEdits
 from gateway.control.request_bodies import query
 from gateway.core.engine import Engine
 from gateway.core.refusal_log import LONG_GAP_S
-from gateway.domain.call import Record, is_call_id, repeats
+from gateway.domain.call import Record, Running, is_call_id, repeats
 from gateway.domain.channel import Channel
 from gateway.domain.errors import BadRequest, NotFound
 from gateway.domain.group import Group
@@ -36,7 +35,7 @@ SEARCH_TURN = web.AppKey("search_turn", asyncio.Semaphore)
 
 _encode = msgspec.json.Encoder().encode
 
-_EXACT = {
+_CALL_FIELDS = {
     "token": "token_id",
     "group": "group_id",
     "channel": "channel_id",
@@ -44,12 +43,12 @@ _EXACT = {
     "app": "app",
     "api": "api",
 }
-"""Parameters that select calls by exact values, and the field of a call that each compares."""
+"""The field of a call that must equal a parameter's value, by parameter."""
 
 _PREFIXES = {"token": "tok", "channel": "ch", "group": "grp"}
 """The prefixes of ids. They are also the words that filter by an entity of that kind."""
 
-CALL_FILTERS: dict[str, type] = {**dict.fromkeys(_EXACT, tuple), "failed": bool, "words": str}
+CALL_FILTERS: dict[str, type] = {**dict.fromkeys(_CALL_FIELDS, tuple), "failed": bool, "words": str}
 
 _PARAMETERS: dict[str, type] = {
     **CALL_FILTERS,
@@ -72,18 +71,17 @@ async def list_calls(edits: ConfigEdits, request: web.Request) -> web.Response:
     first unless ``ascending``. The client gets the top calls overall by merging all pages.
     """
     params = query(request.query, _PARAMETERS)
-    limit, before, order = _pop_limit(params), params.pop("before", ""), _pop_order(params)
+    limit, before, order = _limit_of(params), params.get("before", ""), _order_of(params)
     selected, calls, deadline = calls_query(edits, params), edits.engine.store.calls, SearchDeadline(SEARCH_S)
-    running = [] if order else list(islice(_running(edits.engine, selected, before, edits.now), limit))
-    running_ids = {*edits.engine.store.books.running, *(call.id for call in edits.engine.pipeline.waiting.all())}
+    unsettled = {**edits.engine.store.books.running, **{call.id: call for call in edits.engine.pipeline.waiting.all()}}
+    running = [] if order else list(islice(_running_views(unsettled, selected, before, edits.now), limit))
 
     def search() -> bytes:
-        """Returns the page as JSON: encoding takes as long as the search, so it is done in the thread too."""
+        """Returns the page as JSON, because encoding takes as long as the search and belongs in the thread too."""
         if order:
-            return _page(
-                *calls.best(selected, order, limit=limit, below=_number_below(calls, before), deadline=deadline)
-            )
-        after = "" if before in running_ids else before  # ended calls follow after the last running one
+            below = _number_below(calls, before)
+            return _page(*calls.best(selected, order, limit=limit, below=below, deadline=deadline))
+        after = "" if before in unsettled else before  # ended calls follow after the last running one
         below = _number_below(calls, after)
         result = calls.search(selected, limit=limit - len(running), below=below, deadline=deadline)
         views = []
@@ -113,19 +111,19 @@ def _json(body: bytes) -> web.Response:
 async def list_numbered(edits: ConfigEdits, request: web.Request) -> web.Response:
     """GET /records: ended calls from number ``at`` down. The oldest is number 1, the newest ``status.records``."""
     params = query(request.query, {"at": int, "limit": int})
-    numbered = partial(edits.engine.store.calls.by_number, params.get("at", 0), _pop_limit(params))
-    return _json(await asyncio.to_thread(lambda: _encode([call_view(record) for record in numbered()])))
+    calls, at, limit = edits.engine.store.calls, params.get("at", 0), _limit_of(params)
+    return _json(await asyncio.to_thread(lambda: _encode([call_view(r) for r in calls.by_number(at, limit)])))
 
 
-def _pop_limit(params: dict[str, Any]) -> int:
-    limit: int = params.pop("limit", 100)
+def _limit_of(params: Mapping[str, Any]) -> int:
+    limit: int = params.get("limit", 100)
     if not 1 <= limit <= 5000:
         raise BadRequest("limit: must be from 1 to 5000", param="limit")
     return limit
 
 
-def _pop_order(params: dict[str, Any]) -> CallOrder | None:
-    key, ascending = params.pop("sort", ""), params.pop("ascending", False)
+def _order_of(params: Mapping[str, Any]) -> CallOrder | None:
+    key, ascending = params.get("sort", ""), params.get("ascending", False)
     if key and key not in SORT_KEYS:
         raise BadRequest(f"sort: must be one of {', '.join(SORT_KEYS)}", param="sort")
     return CallOrder(key, ascending) if key else None
@@ -156,7 +154,7 @@ async def show_call(edits: ConfigEdits, request: web.Request) -> CallView:
 
 
 def _repeat_hint(recent: Iterable[Record], call_id: CallId) -> str:
-    """Returns, for a message, where a call may be counted: of identical refusals, only the first has a record."""
+    """Returns where the call may be counted, for the error: of identical refusals, only the first has a record."""
     if not is_call_id(call_id):
         return ""
     began = int(call_id[4:16], 16)  # an id begins with the time of the call
@@ -199,7 +197,7 @@ def calls_query(edits: ConfigEdits, params: Mapping[str, Any]) -> Query:
     words = names.widened(parse(params.get("words", ""), edits.now))
     conditions: list[Condition] = [
         OneOf(field, frozenset(_field_value(edits, names, name, text) for text in params[name]))
-        for name, field in _EXACT.items()
+        for name, field in _CALL_FIELDS.items()
         if name in params
     ]
     if "failed" in params:
@@ -239,17 +237,16 @@ def _id_of(edits: ConfigEdits, names: PresentNames, kind: str, ref: str) -> str:
             return ref
         if (owner := find_owner(edits.registry, ref)) is not None and owner.id.startswith(prefix):
             return owner.id
-        removed: list[str] = [key for key, name in getattr(names, f"{kind}s").items() if name == ref]
-        if len(removed) == 1:
-            return removed[0]
-        earlier = f"to find calls under a former name, use the filter word {prefix}:{word(ref)} instead of the option"
-        raise NotFound(f"{error.message}; {earlier}", param=kind) from error
+        ids: list[str] = [key for key, name in getattr(names, f"{kind}s").items() if name == ref]
+        if len(ids) == 1:
+            return ids[0]
+        hint = f"to find calls under a former name, use the filter word {prefix}:{word(ref)} instead of the option"
+        raise NotFound(f"{error.message}; {hint}", param=kind) from error
     return entity.id
 
 
-def _running(engine: Engine, selected: Query, before: str, now: Millis) -> Iterator[CallView]:
-    """Yields running calls that match, newest first; none if the page continues from an ended call."""
-    calls = {**engine.store.books.running, **{call.id: call for call in engine.pipeline.waiting.all()}}
+def _running_views(calls: Mapping[CallId, Running], selected: Query, before: str, now: Millis) -> Iterator[CallView]:
+    """Yields the running calls that match, newest first; none if the page continues from an ended call."""
     if before and before not in calls:
         return
     for call_id in sorted(calls, reverse=True):
