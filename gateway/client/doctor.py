@@ -11,7 +11,7 @@ import msgspec
 
 from gateway.client.apps import last_used_token
 from gateway.client.control import ControlClient
-from gateway.client.doctor_rounds import START, check_everything
+from gateway.client.doctor_rounds import START_ADVICE, check_everything
 from gateway.client.test_call import (
     EMBEDDINGS,
     INPUT_BOUND,
@@ -126,7 +126,7 @@ def _fix(error: GatewayError, case: Case) -> str:
     names = {"token": case.token_ref, "model": case.model}
     if case.token is not None:
         names |= {"token": case.token.name, "group": case.token.group}
-    default = START if error.code == NO_SERVER else _show_call_advice(error)
+    default = START_ADVICE if error.code == NO_SERVER else _show_call_advice(error)
     return advice(error, **{noun: name for noun, name in names.items() if name}) or default
 
 
@@ -139,7 +139,7 @@ async def check_gateway(case: Case) -> str:
     """Check that the gateway answers at the address for clients."""
     status = require_serving(await case.client.status())
     if not status.address:
-        raise CheckFailed("no server is running", START, code=NO_SERVER, status=503)
+        raise CheckFailed("no server is running", START_ADVICE, code=NO_SERVER, status=503)
     case.public = public_api(status.address, app="tollkeeper-doctor")
     await case.public.send("GET", "/health")
     return f"{status.address} answers ({status.state}, version {status.version})"

@@ -24,7 +24,10 @@ from gateway.domain.text import plain
 from gateway.domain.units import Millis
 from gateway.domain.views import CallView, Step
 
-START = "start it with 'tollkeeper serve', or with 'tollkeeper' for the console as well"
+START_ADVICE = "start it with 'tollkeeper serve', or with 'tollkeeper' for the console as well"
+
+_PROXY_VARIABLES = frozenset({"http_proxy", "all_proxy"})
+"""Variables that make programs send requests to ``http://`` addresses to a proxy."""
 
 
 async def check_everything(client: ControlClient, environ: Mapping[str, str] = os.environ) -> AsyncIterator[Step]:
@@ -34,20 +37,20 @@ async def check_everything(client: ControlClient, environ: Mapping[str, str] = o
     except GatewayError as error:
         yield Step(name="channels and machine", result="skipped", text=plain(error.message, 500))
         return
-    ahead: dict[str, Millis] = {}
-    slots = asyncio.Semaphore(8)  # checks of channels at the same time
+    ahead_ms: dict[str, Millis] = {}
+    slots = asyncio.Semaphore(8)  # so many channels are checked at once
     async with asyncio.TaskGroup() as group:
         tasks = [(c.name, group.create_task(_check_channel(client, c.id, c.name, slots))) for c in channels]
         for name, task in tasks:
             checkup = await task
             if checkup.ahead_ms is not None:
-                ahead[name] = checkup.ahead_ms
+                ahead_ms[name] = checkup.ahead_ms
             yield checkup.step
     for step in await _steps_or_error("the machine", client.machine()):
         yield step
     for step in await _steps_or_error("the addresses", _address_steps(client, status.address)):
         yield step
-    yield check_clock(ahead)
+    yield check_clock(ahead_ms)
     for step in await _steps_or_error("the store", _store_steps(client, status.store_error)):
         yield step
     yield check_proxies(status.address, environ)
@@ -88,27 +91,21 @@ async def _address_steps(client: ControlClient, base: str) -> list[Step]:
 
 
 def check_addresses(calls: Sequence[CallView], base: str) -> list[Step]:
-    """Returns a Step for each request that reached no API, newest first, unless harmless. ``base`` is that of /v1."""
+    """Returns warnings of requests that reached no API, newest first. ``base`` is the base URL that programs need."""
     steps: dict[tuple[str, str, str], Step] = {}
     counts: Counter[tuple[str, str, str]] = Counter()
     for call in sorted(calls, key=lambda call: -call.time_ms):
-        method, _, path = call.request.partition(" ")
         key = (call.app, call.code, call.request if call.code not in ("origin_not_allowed", "wrong_host") else "")
         counts[key] += call.count
-        text, _, fix = call.error.partition("; permit it with ")
-        if call.code == "wrong_host":
-            text, _, fix = call.error.partition("; use ")
-        if call.code == "unknown_url":
-            fix, harmless = address_advice(path, base)
-            if harmless:
-                continue
-            text = "which does not exist here"
+        if (problem := _address_problem(call, base)) is None:
+            continue
+        text, fix = problem
         steps.setdefault(
             key,
             Step(
                 name="the addresses",
                 result="warning",
-                text=f"{program(call.app)} requested {method} {path}, {text}",
+                text=f"{program(call.app)} requested {call.request}, {text}",
                 fix=plain(fix, 500) or f"check the program's base URL: {base}",
                 code=call.code,
                 status=call.status,
@@ -120,6 +117,15 @@ def check_addresses(calls: Sequence[CallView], base: str) -> list[Step]:
         msgspec.structs.replace(step, text=plain(f"{step.text} ({_times(counts[key])} in a day)", 500))
         for key, step in list(steps.items())[:5]
     ]
+
+
+def _address_problem(call: CallView, base: str) -> tuple[str, str] | None:
+    """Returns what is wrong with a request that reached no API, and the fix; None if it is harmless."""
+    if call.code == "unknown_url":
+        fix, harmless = address_advice(call.request.partition(" ")[2], base)
+        return None if harmless else ("which does not exist here", fix)
+    text, _, fix = call.error.partition("; use " if call.code == "wrong_host" else "; permit it with ")
+    return text, fix
 
 
 def _times(count: int) -> str:
@@ -141,35 +147,28 @@ async def _store_steps(client: ControlClient, error: str) -> list[Step]:
     return [Step(name="the store", result="ok", text=text)]
 
 
-def check_clock(ahead: Mapping[str, int]) -> Step:
-    """Check this machine's clock by the nearest upstream's. ``ahead`` has the milliseconds it is ahead, by channel."""
-    if not ahead:
+def check_clock(ahead_ms: Mapping[str, int]) -> Step:
+    """Compare this machine's clock with the nearest of the channels' clocks, of which it is ahead by ``ahead_ms``."""
+    if not ahead_ms:
         return Step(name="the clock", result="skipped", text="no upstream sent its time")
-    name = min(ahead, key=lambda name: abs(ahead[name]))
-    off = abs(ahead[name]) / 1000
-    if abs(ahead[name]) <= 60_000:  # certificates and budgets tolerate this much
-        return Step(
-            name="the clock", result="ok", text=f"within {max(1, round(off))} s of the clock of channel {plain(name)}"
-        )
-    text = f"{off:,.0f} s {'ahead of' if ahead[name] > 0 else 'behind'} the clock of channel {plain(name)}"
+    name, ms = min(ahead_ms.items(), key=lambda item: abs(item[1]))
+    clock, difference_s = f"the clock of channel {plain(name)}", abs(ms) / 1000
+    if difference_s <= 60:  # certificates and budgets tolerate this much
+        return Step(name="the clock", result="ok", text=f"within {max(1, round(difference_s))} s of {clock}")
+    text = f"{difference_s:,.0f} s {'ahead of' if ms > 0 else 'behind'} {clock}"
     return Step(name="the clock", result="fail", text=text, fix="set this machine's clock, or turn on NTP")
 
 
 def check_proxies(address: str, environ: Mapping[str, str]) -> Step:
-    """Check that programs which are started here do not send calls for this machine to a proxy."""
-    set_proxies = {name: environ.get(name, "") for name in environ if name.lower() in _PROXIES and environ.get(name)}
+    """Check that programs started here do not send their calls for this machine to a proxy."""
+    names = ", ".join(sorted(name for name in environ if name.lower() in _PROXY_VARIABLES and environ[name]))
     host = urlsplit(address).hostname or "127.0.0.1"
-    if not set_proxies:
+    if not names:
         return Step(name="the proxy variables", result="ok", text="none are set")
-    names = ", ".join(sorted(set_proxies))
     if any(_matches_host(rule, host) for name in ("no_proxy", "NO_PROXY") for rule in environ.get(name, "").split(",")):
         return Step(name="the proxy variables", result="ok", text=f"{names} is set, and NO_PROXY excludes {host}")
     text = f"{names} is set, but NO_PROXY does not exclude {host}: programs may send calls and keys to the proxy"
     return Step(name="the proxy variables", result="fail", text=text, fix="export NO_PROXY=127.0.0.1,localhost")
-
-
-_PROXIES = frozenset({"http_proxy", "all_proxy"})
-"""Variables that make programs send requests to ``http://`` addresses to a proxy."""
 
 
 def _matches_host(rule: str, host: str) -> bool:
@@ -185,4 +184,4 @@ def _matches_host(rule: str, host: str) -> bool:
 
 def _error_step(name: str, error: GatewayError) -> Step:
     text, status = plain(error.message, 500), error.http_status
-    return Step(name=name, result="fail", text=text, fix=START, code=error.code, status=status)
+    return Step(name=name, result="fail", text=text, fix=START_ADVICE, code=error.code, status=status)
