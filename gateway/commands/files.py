@@ -11,25 +11,25 @@ from gateway.commands import stdin
 from gateway.commands.output import notify
 from gateway.runfile import replace_file
 
-_CODINGS = {codecs.BOM_UTF8: "UTF-8", codecs.BOM_UTF16_LE: "UTF-16-LE", codecs.BOM_UTF16_BE: "UTF-16-BE"}
+_ENCODINGS = {codecs.BOM_UTF8: "UTF-8", codecs.BOM_UTF16_LE: "UTF-16-LE", codecs.BOM_UTF16_BE: "UTF-16-BE"}
 """Byte order marks, which editors and shells of Windows write at the start of a file."""
 
 
 def read_text(file: str, limit: int, what: str) -> str:
     """Returns the text of a file, or of stdin for ``-``. ``what`` names the content in errors.
 
-    Raises BadParameter if there are more than ``limit`` bytes or no text, and OSError.
+    Raises OSError, and BadParameter if there are more than ``limit`` bytes or they are not text.
     """
     data = stdin.read_bytes(limit + 1) if file == "-" else _read_bytes(file, limit + 1)
     name = "stdin" if file == "-" else file
     if len(data) > limit:
         raise click.BadParameter(f"{name} is larger than {limit >> 20} MiB, too large for {what}")
-    mark = next((mark for mark in _CODINGS if data.startswith(mark)), b"")
-    coding = _CODINGS.get(mark, "UTF-8")
+    mark = next((mark for mark in _ENCODINGS if data.startswith(mark)), b"")
+    encoding = _ENCODINGS.get(mark, "UTF-8")
     try:
-        return data.removeprefix(mark).decode(coding)
-    except UnicodeDecodeError as exc:
-        raise click.BadParameter(f"{name} is not {coding} text ({exc.reason} at byte {exc.start})") from exc
+        return data.removeprefix(mark).decode(encoding)
+    except UnicodeDecodeError as error:
+        raise click.BadParameter(f"{name} is not {encoding} text ({error.reason} at byte {error.start})") from error
 
 
 def write_private(file: str, text: str) -> None:
@@ -52,6 +52,6 @@ def write_private(file: str, text: str) -> None:
 
 
 def _read_bytes(file: str, limit: int) -> bytes:
-    """Returns at most ``limit`` bytes: a device may never end."""
+    """Returns at most ``limit`` bytes, because a device may never end."""
     with open(file, "rb") as raw:  # noqa: PTH123 - also the number of an open file
         return raw.read(limit)

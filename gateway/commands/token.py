@@ -192,6 +192,8 @@ def remove_token(refs: tuple[str, ...], *, yes: bool) -> None:
 
 
 def _change(refs: tuple[str, ...], patch: Callable[[TokenView], options.Patch], *, as_json: bool) -> list[TokenView]:
+    """Edit the tokens in one step, print them, and return them."""
+
     async def work(client: ControlClient) -> tuple[list[TokenView], str]:
         patches = {view.id: patch(view) for view in await find_each(client.token, refs)}
         done = await change_together(client, "tokens", patches)
@@ -211,10 +213,10 @@ def _note_if_no_models(view: TokenView) -> None:
         notify(f"note: {run(lambda client: formatting.why_sees_none(client, view))}")
 
 
-def _print_key(created: NewToken, text: str, *, as_json: bool) -> None:
-    lost = f"{text}, but its key is lost; for a new one: tollkeeper token rotate {shlex.quote(created.token.name)}"
-    out_once(json_text(created) if as_json else created.key, lost)
-    notify(f"{text}. The key is shown only this once.")
+def _print_key(new: NewToken, done: str, *, as_json: bool) -> None:
+    lost_text = f"{done}, but its key is lost; for a new one: tollkeeper token rotate {shlex.quote(new.token.name)}"
+    out_once(json_text(new) if as_json else new.key, lost_text)
+    notify(f"{done}. The key is shown only this once.")
 
 
 def _pairs(view: TokenView) -> list[tuple[str, str]]:

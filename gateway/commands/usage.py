@@ -48,7 +48,7 @@ ANSWERED = "st:done"
 
 DEFAULT_LIMIT = 50
 SORTS = ("cost", "duration", "first", "speed", "input", "cached", "output", "tries")
-"""The numbers of a call by which a list may be sorted."""
+"""The numbers of a call that a list can be sorted by."""
 NO_CALLS = "no calls yet; try: tollkeeper chat hello"
 _PART_OF_ID = re.compile(r"[0-9a-z_]{4,}")
 LAST = "last"
@@ -114,7 +114,9 @@ def list_calls(limit: int, sort: str | None, *, as_json: bool, **values: Any) ->
                 calls = await first_calls(client, query, CallOrder(sort), limit, progress)
             else:
                 calls = await newest_calls(client, query, limit, progress)
-        return calls, NO_CALLS if query == CallQuery() else "" if calls else await no_match_note(client, query)
+        if query == CallQuery():
+            return calls, NO_CALLS
+        return calls, "" if calls else await no_match_note(client, query)
 
     calls, note = run(work)
     out_list(calls, _columns(calls), as_json=as_json, empty=note)
@@ -142,15 +144,15 @@ def show_call(call_id: str, *, as_json: bool) -> None:
         out_json(run(lambda client: _find_call(client, call_id)))
         return
 
-    async def work(client: ControlClient) -> tuple[CallView, str, SumRow | None, str]:
+    async def work(client: ControlClient) -> tuple[CallView, list[tuple[str, str]]]:
         call = await _find_call(client, call_id)
         typical, retry_text = await _fetch_typical(client, call), await _fetch_retry_text(client, call)
         outlook = await formatting.find_balance_outlook(client)
-        return call, retry_text, typical, outlook.text() if outlook else ""
+        money = _money_pairs(call, outlook.text() if outlook else "")
+        return call, [*_request_pairs(call, retry_text), *_time_pairs(call, typical), *money, *_record_pairs(call)]
 
-    call, retry_text, typical, balance_now = run(work)
-    pairs = [*_request_pairs(call, retry_text), *_time_pairs(call, typical)]
-    out_pairs([*pairs, *_money_pairs(call, balance_now), *_record_pairs(call)])
+    call, pairs = run(work)
+    out_pairs(pairs)
     for number, attempt in enumerate(call.attempts, start=1):
         out(plain(f"attempt {number}  {_attempt_text(call, attempt)}", limit=500))
 
@@ -184,6 +186,7 @@ async def _find_by_part(client: ControlClient, part: str) -> CallView | None:
 
 
 async def _fetch_retry_text(client: ControlClient, call: CallView) -> str:
+    """Returns which retry of the client it is, with the earlier attempts: ``1 of the same call; before it: ...``."""
     if not call.retry:
         return ""
     page = await client.calls(
