@@ -34,7 +34,7 @@ MAX_QUOTES = 4 * MAX_STRUCTURE + 4
 
 
 class BodyLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """How much of a body may be other than text."""
+    """How much a body may have outside of its strings."""
 
     structure: int = MAX_STRUCTURE
     bare: int = MAX_BARE
@@ -42,12 +42,12 @@ class BodyLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 DEFAULT_LIMITS = BodyLimits()
 TOKEN_LIMITS = BodyLimits(structure=1_000_000, bare=8 << 20)
-"""For texts that may be sent as their tokens: 300,000 numbers and more in one request."""
+"""For APIs whose texts may come as tokens: 300,000 numbers and more in one request."""
 
-PIECE = 4 << 10
+PIECE_SIZE = 4 << 10
 """How many bytes of a body are split at once."""
-SHORT = 512
-"""The size in bytes up to which a skeleton's result is cached, and the number of cached results."""
+SHORT_LENGTH = 512
+"""The length in bytes up to which a skeleton's result is cached."""
 
 _WHITESPACE = b" \t\r\n"
 _HUGE_NUMBER = re.compile(rb"[^\d.]\d{20,}+(?![.eE])|[^\d.]\d{300,}+|\d[eE]\+?+0*+(?:[3-9]\d\d|[1-9]\d{3})")
@@ -67,10 +67,10 @@ _decode = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 def fields_of(body: bytes, limits: BodyLimits = DEFAULT_LIMITS) -> Fields:
-    """Returns the top level, lone surrogates replaced. Raises BadRequest with the place where a parser would stop."""
+    """Returns the body's fields, with lone surrogates replaced. Raises BadRequest."""
     body = body.removeprefix(BOM)
     skeleton = _skeleton_of(body)
-    keys = _cached_key_count(skeleton) if len(skeleton) <= SHORT else _key_count(skeleton, limits)
+    keys = _cached_key_count(skeleton) if len(skeleton) <= SHORT_LENGTH else _key_count(skeleton, limits)
     try:
         fields = _parse(body)
     except BadRequest:
@@ -84,7 +84,7 @@ def fields_of(body: bytes, limits: BodyLimits = DEFAULT_LIMITS) -> Fields:
 
 
 def decode_body(decoder: "msgspec.json.Decoder[Value]", body: bytes, fields: Fields) -> Value:
-    """Returns the decoded body; its decoded ``fields`` if the body is empty, or not strict JSON. Raises BadRequest."""
+    """Returns the decoded body, or the decoded ``fields`` if it is empty or not strict JSON. Raises BadRequest."""
     try:
         return decoder.decode(body)
     except (msgspec.DecodeError, RecursionError):
@@ -92,7 +92,7 @@ def decode_body(decoder: "msgspec.json.Decoder[Value]", body: bytes, fields: Fie
 
 
 def unread_names(fields: Fields, name: str, read_names: Collection[str]) -> list[str]:
-    """Returns the names of the fields of an object that are not read, such as ``reasoning.context``."""
+    """Returns the members of an object that are set but not read, such as ``reasoning.context``."""
     value = rawjson.maybe(fields.get(name))
     members = value if isinstance(value, dict) else {}
     return [
@@ -137,18 +137,18 @@ def _parse(body: bytes) -> Fields:
 def _skeleton_of(body: bytes) -> bytes:
     """Returns the body with each string replaced by ``s``. Raises BadRequest if it has too many.
 
-    It is split piece by piece: finding the end of a string that is longer than a piece takes a fiftieth of the time
-    that splitting it takes.
+    It is split piece by piece. The rest of a string that is longer than a piece is skipped, in a fiftieth of the time
+    that splitting takes.
     """
     unescaped = body.replace(b"\\\\", b"__").replace(b'\\"', b"__") if b"\\" in body else body
-    if len(unescaped) <= PIECE:
+    if len(unescaped) <= PIECE_SIZE:
         return b"s".join(unescaped.split(b'"')[0::2])
     bare, quotes, start = list[bytes](), 0, 0
     while start < len(unescaped):
-        parts = unescaped[start : start + PIECE].split(b'"')
+        parts = unescaped[start : start + PIECE_SIZE].split(b'"')
         bare.append(b"s".join(parts[0::2]))
         quotes += len(parts) - 1
-        start += PIECE
+        start += PIECE_SIZE
         if len(parts) % 2 == 0:  # the piece ends within a string
             bare.append(b"s")
             quotes += 1
@@ -168,7 +168,7 @@ def _key_count(skeleton: bytes, limits: BodyLimits = DEFAULT_LIMITS) -> int:
     return keys
 
 
-_cached_key_count = lru_cache(maxsize=SHORT)(_key_count)
+_cached_key_count = lru_cache(maxsize=512)(_key_count)
 
 
 def _check_size(skeleton: bytes, limits: BodyLimits) -> None:
@@ -185,7 +185,7 @@ def _check_size(skeleton: bytes, limits: BodyLimits) -> None:
 
 
 def _find_huge_number(skeleton: bytes) -> "re.Match[bytes] | None":
-    """Returns the first match. The search goes in steps: each holds the interpreter's lock, also in a worker thread."""
+    """Returns the first match. The search goes in steps, because each one keeps all other threads from running."""
     start = 0
     while start < len(skeleton):
         gap = _BETWEEN_NUMBERS.search(skeleton, start + (64 << 10))

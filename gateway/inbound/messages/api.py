@@ -41,11 +41,11 @@ _SETTINGS = (
     *("temperature", "top_p", "top_k", "stop_sequences", "thinking", "metadata", "service_tier", "cache_control"),
     "tool_choice",
 )
-"""Fields that the model does not read, but that may be billed if they contain more than they should."""
+"""Fields that the model does not read. The input bound counts them, because a vendor may bill text in them."""
 _KNOWN_FIELDS = frozenset({"model", "messages", "system", "tools", "max_tokens", "stream", *_SETTINGS})
 _SCHEMA_SIGNS = (b'"format"', b'"schema"')
 _FORWARDED = re.compile("anthropic-(?!dangerous-direct-browser-access$).*")
-"""Headers for the vendor; the one that is left out is the client's own."""
+"""Headers that go to the vendor: all of Anthropic's, except one that a browser needs only to call it directly."""
 _SESSION = re.compile(r"_session_([0-9a-fA-F-]{8,64})\Z")
 
 
@@ -83,7 +83,7 @@ _CHECKED = CONTENT_FIELDS | {"max_tokens", "stream", "thinking"}
 
 
 def parse_messages_request(request: HttpRequest, *, counts: bool = False) -> InboundRequest:
-    """Returns a checked request. ``counts``: only its tokens are counted, without ``max_tokens``. Raises BadRequest."""
+    """Returns a checked request. One that only ``counts`` its tokens needs no ``max_tokens``. Raises BadRequest."""
     fields = fields_of(request.body)
     typed = decode_body(_FIELDS, request.body, fields)
     model = check_model(typed.model)
@@ -104,7 +104,7 @@ def parse_messages_request(request: HttpRequest, *, counts: bool = False) -> Inb
         plain=_thinks_within(typed.thinking, cap) and is_plain(fields, _CHECKED),
         input_bound=bound.tokens + MESSAGE_TOKENS * ("system" in fields),
         media=bound.media,
-        input_estimate=prompt_of(fields) if counts and len(request.body) > LARGE else None,
+        input_estimate=prompt_tokens_of(fields) if counts and len(request.body) > LARGE else None,
         output_rule=messages_limit,
         remote_input=bool(continued_id),
         continued_id=continued_id,
@@ -123,7 +123,7 @@ def _check_cap(cap: int | None) -> int:
 
 
 def _thinks_within(thinking: msgspec.Raw, cap: int) -> bool:
-    """Returns whether the thinking has no limit above the output limit."""
+    """Returns whether the thinking budget, if any, is within the output limit; False if its form is unknown."""
     try:
         options = None if rawjson.is_null(thinking) else _THINKING.decode(thinking)
     except msgspec.DecodeError:
@@ -132,7 +132,7 @@ def _thinks_within(thinking: msgspec.Raw, cap: int) -> bool:
 
 
 def messages_limit(fields: Fields, channel: Channel, served: ServedModel) -> OutputLimit:
-    """Returns the most output that a request allows at a channel, which has one limit if it is translated."""
+    """Returns the most output that a request allows at a channel; if translated, only ``max_tokens`` limits it."""
     if channel.dialect is not Dialect.ANTHROPIC:
         cap = rawjson.maybe(fields["max_tokens"])
         return chat_limit({"max_completion_tokens": rawjson.raw(max(1, cap))}, channel, served)
@@ -145,7 +145,7 @@ def messages_limit(fields: Fields, channel: Channel, served: ServedModel) -> Out
     )
 
 
-def prompt_of(fields: Fields) -> int:
+def prompt_tokens_of(fields: Fields) -> int:
     """Returns about how many tokens the input has."""
     texts, schemas, others = _prompt_parts(fields)
     return tokens_of([*texts, *others], schemas, len(_MESSAGES.decode(fields["messages"])))
@@ -158,13 +158,15 @@ def _input_bound(fields: Fields) -> InputBound:
 
 
 def _prompt_parts(fields: Fields) -> tuple[list[msgspec.Raw], list[msgspec.Raw], list[msgspec.Raw]]:
-    """Returns what the model reads: texts, schemas of tools and answers, and unknown fields, which it may read."""
+    """Returns what the model reads, as texts, schemas of tools and answers, and unknown fields, which it may read."""
     texts = [fields[name] for name in ("system", "messages") if name in fields]
     schemas = [fields["tools"]] if "tools" in fields else []
     others: list[msgspec.Raw] = []
     for name in fields.keys() - _KNOWN_FIELDS:
-        raw = fields[name]
-        (schemas if any(sign in bytes(raw) for sign in _SCHEMA_SIGNS) else others).append(raw)
+        if any(sign in bytes(fields[name]) for sign in _SCHEMA_SIGNS):
+            schemas.append(fields[name])
+        else:
+            others.append(fields[name])
     return texts, schemas, others
 
 
@@ -177,7 +179,7 @@ def session_of(headers: Mapping[str, str], fields: Fields) -> str:
 
 
 def _session_in(user: str) -> str:
-    """Returns the session in a ``user_id``, which is JSON text with a ``session_id``, or ends with the session."""
+    """Returns the session in a ``user_id``: the ``session_id`` of a JSON text, or the end of another text."""
     if user.startswith("{"):
         return rawjson.text_at(rawjson.maybe(user.encode("utf-8", "replace")), "session_id")
     match = _SESSION.search(user)
@@ -231,10 +233,10 @@ class Messages(InboundApi):
         return tuple(name for name in dict.fromkeys((without_suffix, without_prefix)) if name != model)
 
     def prompt_tokens(self, request: InboundRequest) -> int:
-        return prompt_of(request.fields) if request.input_estimate is None else request.input_estimate
+        return prompt_tokens_of(request.fields) if request.input_estimate is None else request.input_estimate
 
     def selects(self, request: InboundRequest) -> bool:
-        """Returns whether the upstream is asked to keep the conversation."""
+        """Returns whether the request has a thread: only some upstreams keep conversations."""
         return not rawjson.is_null(request.fields.get("thread"))
 
     def keeps_answer(self, request: InboundRequest) -> bool:

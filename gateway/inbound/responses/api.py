@@ -37,7 +37,7 @@ from gateway.inbound.responses.request import (
     ResponsesFields,
     echo_of,
     parse_responses_request,
-    prompt_of,
+    prompt_tokens_of,
     read_fields,
     translate_responses,
 )
@@ -74,7 +74,7 @@ class Responses(InboundApi):
         return parse_responses_request(request)
 
     def prompt_tokens(self, request: InboundRequest) -> int:
-        return prompt_of(request.fields) if request.input_estimate is None else request.input_estimate
+        return prompt_tokens_of(request.fields) if request.input_estimate is None else request.input_estimate
 
     def keeps_answer(self, request: InboundRequest) -> bool:
         return True

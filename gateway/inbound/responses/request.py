@@ -175,7 +175,7 @@ def parse_responses_request(request: HttpRequest) -> InboundRequest:
     )
 
 
-def prompt_of(fields: Fields) -> int:
+def prompt_tokens_of(fields: Fields) -> int:
     """Returns about how many input tokens a request has."""
     texts = _present_fields(fields, _INPUT)
     message_count = sum(bytes(raw).count(b'"role"') for raw in texts)
