@@ -61,7 +61,7 @@ class Preparer:
     async def plan(self, call: Call, adapter: DialectAdapter, order: Order, route: Route) -> AttemptPlan:
         """Returns how the client's API calls this channel. Raises AttemptFailed if the request cannot be translated."""
         api, channel = call.context.origin.api, route.channel
-        lacking = bool(self._learned.lacking) and self._learned.lacks(channel.id, _ability_of(api), self._wall())
+        lacking = bool(self._learned.missing_apis) and self._learned.lacks(channel.id, _ability_of(api), self._wall())
         try:
             if call.context.request.input_estimate is None:
                 return api.plan(order, channel, adapter, lacking=lacking)
@@ -88,7 +88,7 @@ class Preparer:
     async def prepare(self, call: Call, adapter: RequestWriter, order: Order, route: Route) -> PreparedRequest:
         """Returns the request as this channel gets it. Raises AttemptFailed or BadRequest if it cannot be prepared."""
         need = call.need
-        refused = self._learned.of(route.channel.id, route.served, self._wall()) if self._learned.known else NOTHING
+        refused = self._learned.of(route.channel.id, route.served, self._wall()) if self._learned.refusals else NOTHING
         if call.held < need.nanos or call.held_tokens < need.input + need.output:
             order = msgspec.structs.replace(order, output_budget=await self._output_budget(call, route))
         return await self.run(call, partial(adapter.prepare, order, route.channel, route.served, refused))
@@ -117,7 +117,7 @@ class Preparer:
 
     def unlearn_lack(self, call: Call, route: Route) -> None:
         """Forget that the channel lacks the client's API: it may have it after all."""
-        self._learned.lacking.pop((route.channel.id, _ability_of(call.context.origin.api)), None)
+        self._learned.missing_apis.pop((route.channel.id, _ability_of(call.context.origin.api)), None)
 
 
 def _ability_of(api: InboundApi) -> str:

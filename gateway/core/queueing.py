@@ -1,7 +1,7 @@
-"""CallQueue: a call that finds all places taken waits for a while instead of being refused.
+"""CallQueue: calls that find all places taken, and wait for a while instead of being refused.
 
-It waits before anything is held for it, and its admission is checked again after each wait, so waiting calls hold no
-money and count against no rate. A call that leaves, waits too long, or is cancelled by a stop has cost nothing.
+A call waits before anything is held for it, and its admission is checked again after each wait, so waiting calls hold
+no money and count against no rate. A call that leaves, waits too long, or is cancelled by a stop costs nothing.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ Commit = Callable[[Call, Admission, RouteChoice], None]
 
 @contextmanager
 def until_gone(client: Client) -> Iterator[None]:
-    """Cancel the block when the client leaves. Raises ConnectionResetError then."""
+    """Cancel the block when the client leaves, which raises ConnectionResetError."""
     task, previous = asyncio.current_task(), client.on_gone
 
     def cancel() -> None:
@@ -69,7 +69,7 @@ class WaitingCalls:
         return None if call is None else call.running
 
     def note(self, call: Call, gates: Iterable[ConcurrencyGate]) -> None:
-        """Note that the call, which runs in the current task, waits at these gates now."""
+        """Note that the call waits at these gates now, in the current task."""
         call.task = asyncio.current_task()
         call.running = msgspec.structs.replace(call.running, waits_for=wait_text(gates))
         self.calls[call.running.id] = call
@@ -77,7 +77,7 @@ class WaitingCalls:
 
     @contextmanager
     def until_admitted(self, call: Call) -> Iterator[None]:
-        """Let the call wait in the block. Raises Unavailable if the owner cancels it there."""
+        """Let the call wait in the block. Raises Unavailable if the owner cancels it."""
         try:
             yield
         except BaseException as error:
@@ -93,7 +93,7 @@ class WaitingCalls:
 
 
 class CallQueue:
-    """The queue. Nothing is awaited between a call's last check and its commit."""
+    """Lets calls wait for places. Nothing is awaited between a call's last check and its commit."""
 
     def __init__(
         self,
@@ -112,14 +112,14 @@ class CallQueue:
         self._clock = clock
 
     async def wait(self, call: Call, admission: Admission, commit: Commit) -> tuple[Admission, RouteChoice]:
-        """Wait for the places that a call needs, note them on it, and commit. Raises GatewayError, ConnectionError."""
+        """Wait for the places that a call needs, give them to it, and commit. Raises GatewayError, ConnectionError."""
         began = self._clock.mono()
         with self.calls.until_admitted(call), until_gone(call.context.client):
             try:
                 admission, first = await self._take_places(call, admission)
                 if (running := self.calls.get(call.context.origin.id)) is not None:
-                    ms = Millis(round((self._clock.mono() - began) * 1000))
-                    call.limits.marks += (Wait(ms, plain(running.waits_for, 160)).mark(),)
+                    waited_ms = Millis(round((self._clock.mono() - began) * 1000))
+                    call.limits.marks += (Wait(waited_ms, plain(running.waits_for, 160)).mark(),)
                 commit(call, admission, first)
             except BaseException:
                 self._release(call)
@@ -145,14 +145,15 @@ class CallQueue:
             admission = admit(call, self._limiter, self._books, self._attempts.recalled)
 
     async def _wait_at(self, call: Call, gates: tuple[ConcurrencyGate, ...], full: ConcurrencyGate) -> None:
-        """Wait at one gate, with places at all gates before it."""
+        """Wait at the first full gate, with places at all gates before it."""
         self._enter(call, gates[: gates.index(full)])
         self.calls.note(call, (full,))
         call.limits.gates += (await self._limiter.concurrency.wait((full,)),)
 
     def _enter(self, call: Call, gates: tuple[ConcurrencyGate, ...]) -> None:
+        """Take a place at each gate where the call has none."""
         self._limiter.concurrency.enter(gates, call.limits.gates)
-        call.limits.gates = (*call.limits.gates, *(gate for gate in gates if gate not in call.limits.gates))
+        call.limits.gates += tuple(gate for gate in gates if gate not in call.limits.gates)
 
     def _release(self, call: Call) -> None:
         self._attempts.channel_limits.release_slot(call)

@@ -39,7 +39,7 @@ class OutputCounter(msgspec.Struct, eq=False):
         """Add content, reasoning, a tool's name or arguments, or a refusal."""
         self.chars += len(text)
         self._pieces.append(text)
-        if len(self._pieces) >= 256 or self.chars > self._fold_at:  # a stream has thousands of a few letters each
+        if len(self._pieces) >= 256 or self.chars > self._fold_at:  # a stream has thousands, of a few letters each
             self._fold()
 
     def _fold(self) -> None:
@@ -71,12 +71,10 @@ class OutputCounter(msgspec.Struct, eq=False):
 
 
 class StreamProgress(Protocol):
-    """What the bytes of a stream were so far, for the idle deadlines."""
+    """How many data events and comments a stream has had so far, for the idle deadlines."""
 
     events: int
-    """The number of data events."""
     comments: int
-    """The number of comments."""
 
 
 class AnswerFacts(Protocol):
@@ -111,8 +109,8 @@ class AnswerStream(StreamProgress, AnswerFacts, Protocol):
     finished: bool
     """Whether the answer is complete: ``[DONE]`` came, or the stream ended with every choice finished."""
     failure: Failure | None
-    """Set when the upstream reported an error or sent something invalid. Nothing more is read. Its kind counts only
-    while not started."""
+    """The error that the upstream reported, or what is invalid in the stream, of which no more is read. Its kind counts
+    only before ``started``."""
     held: int
     """The number of bytes that are kept for later: of an incomplete event, or of a whole answer."""
 
@@ -199,11 +197,11 @@ class AnswerReader(Protocol):
     """Reads one answer as parts. Pure."""
 
     failure: Failure | None = None
-    """Set when the upstream reported a failure."""
+    """The failure that the upstream reported."""
     done: bool = False
     """Whether the last event came."""
     has_content: bool = False
-    """Whether a block of the answer has begun. If a native answer is only tapped, the tap sets it."""
+    """Whether a block of the answer has begun. For a native answer that is only tapped, the tap sets it."""
     ends_blocks: bool = False
     """Whether the upstream says when a block is complete."""
     watches: bool = False
@@ -228,7 +226,7 @@ class AnswerReader(Protocol):
         return ()
 
     def watch(self, event: AnswerEvent) -> None:
-        """Called with every event of the answer, for a vendor that wants something of its answers back."""
+        """Handle an event of the answer, for a vendor that wants something of its answers back."""
         return
 
 
@@ -240,7 +238,7 @@ class DialectAdapter(RequestWriter, Protocol):
 
 
 class ChannelDialect(DialectAdapter):
-    """The dialect of a channel: everything that depends on it."""
+    """A dialect as channels speak it: requests, answers, errors, limits and lists of models."""
 
     own_names: Mapping[str, str] = {}
     """The client's names of fields that the vendor calls something else, by the vendor's name."""
@@ -248,7 +246,7 @@ class ChannelDialect(DialectAdapter):
     """The address of the only vendor that speaks it; empty if there are many, or none."""
 
     def __init__(self, memory: CallMemory | None = None) -> None:
-        """``memory`` keeps what the vendor wants back with tool calls."""
+        """``memory`` keeps what vendors want back with tool calls."""
         self._memory = memory or CallMemory()
 
     def recalled(self, fields: Mapping[str, msgspec.Raw]) -> int:
@@ -272,7 +270,7 @@ class ChannelDialect(DialectAdapter):
         return True
 
     def models_request(self, channel: Channel, after: str) -> PreparedRequest | None:
-        """Returns the request for the first page of the list of models, or the one after ``after``; None without it."""
+        """Returns the request for the list of models, or for its page after ``after``; None if there is no list."""
         return None
 
 
@@ -288,10 +286,10 @@ class Memory(Protocol):
     """The memory that one answer may use while it is gathered."""
 
     def take(self, size: int) -> bool:
-        """Count more bytes if that is possible now. Returns whether it was."""
+        """Take so many more bytes if they are free now. Returns whether they were."""
 
     async def wait(self, size: int) -> None:
-        """Count them once others have ended. Raises AnswerMemoryFull when that takes too long."""
+        """Take them once other answers have ended. Raises AnswerMemoryFull when that takes too long."""
 
 
 class UnlimitedMemory:

@@ -22,14 +22,14 @@ NEVER_DROPPED = frozenset(
 )
 """Parameters without which the answer would be a different one."""
 
-ADDED = {Dialect.OPENAI: "stream_options", Dialect.ANTHROPIC: "cache_control"}
-"""The field that the gateway itself adds to requests, by the channel's dialect."""
+ADDED_FIELDS = {Dialect.OPENAI: "stream_options", Dialect.ANTHROPIC: "cache_control"}
+"""The field that the gateway adds to requests, by the channel's dialect."""
 
-_OTHER_LIMIT = {
+_OTHER_LIMIT_NAMES = {
     "max_tokens": TokenLimitField.MAX_COMPLETION_TOKENS,
     "max_completion_tokens": TokenLimitField.MAX_TOKENS,
 }
-
+"""The other name of an output limit, by its name."""
 
 NOTHING = LearnedRefusals()
 
@@ -38,19 +38,19 @@ class LearnedParams:
     """What was learned, by channel and upstream model."""
 
     def __init__(self) -> None:
-        self.known: dict[tuple[ChannelId, str], tuple[LearnedRefusals, Millis]] = {}
+        self.refusals: dict[tuple[ChannelId, str], tuple[LearnedRefusals, Millis]] = {}
         """The refusals by channel and upstream model, and until when they count. Usually empty."""
-        self.lacking: dict[tuple[ChannelId, str], Millis] = {}
-        """Until when a channel counts as lacking an API. Usually empty."""
+        self.missing_apis: dict[tuple[ChannelId, str], Millis] = {}
+        """Until when an API counts as missing, by channel and API. Usually empty."""
 
     def of(self, channel: ChannelId, served: ServedModel, now: Millis) -> LearnedRefusals:
         """Returns what a channel is known to refuse for a model."""
-        entry = self.known.get((channel, served.upstream_name))
+        entry = self.refusals.get((channel, served.upstream_name))
         if entry is None:
             return NOTHING
         learned, until = entry
         if until <= now:
-            del self.known[channel, served.upstream_name]
+            del self.refusals[channel, served.upstream_name]
             return NOTHING
         return learned
 
@@ -69,34 +69,34 @@ class LearnedParams:
             if _may_leave_out(name, channel, order):
                 after = _with_refused(after, name)
         refused = after.dropped[len(before.dropped) :]
-        for suspects in () if channel.strict else vendor.suspects:
-            for name in sorted(suspects) if suspects.intersection(refused) else ():
-                after = _with_refused(after, name)
+        suspects = [name for names in vendor.suspects if names.intersection(refused) for name in sorted(names)]
+        for name in () if channel.strict else suspects:
+            after = _with_refused(after, name)
         limit_is_fixed = channel.strict and _was_sent("max_tokens", order)
         if (limit := failure.max_output) is not None and not limit_is_fixed:
             after = msgspec.structs.replace(after, max_output=min(limit, after.max_output or limit))
         if after == before:
             return False
-        self.known[channel.id, served.upstream_name] = (after, Millis(now + 3_600_000))  # an hour
+        self.refusals[channel.id, served.upstream_name] = (after, Millis(now + 3_600_000))  # an hour
         return True
 
     def learn_lack(self, channel: ChannelId, api: str, now: Millis) -> None:
         """Remember that the channel lacks this API."""
-        self.lacking[channel, api] = Millis(now + 24 * 3_600_000)
+        self.missing_apis[channel, api] = Millis(now + 24 * 3_600_000)
 
     def lacks(self, channel: ChannelId, api: str, now: Millis) -> bool:
         """Returns whether the channel was found to lack this API in the last day."""
-        return self.lacking.get((channel, api), now) > now
+        return self.missing_apis.get((channel, api), now) > now
 
     def forget(self, channel: ChannelId) -> None:
         """Forget what was learned about a channel, because it was changed or removed."""
-        for key in [key for key in self.known if key[0] == channel]:
-            del self.known[key]
-        for key in [key for key in self.lacking if key[0] == channel]:
-            del self.lacking[key]
+        for key in [key for key in self.refusals if key[0] == channel]:
+            del self.refusals[key]
+        for key in [key for key in self.missing_apis if key[0] == channel]:
+            del self.missing_apis[key]
 
 
-def _is_anywhere(name: str, order: Order) -> bool:
+def _has_field_at_any_depth(name: str, order: Order) -> bool:
     """Returns whether the client's request has a field of this name at any depth."""
     key = f'"{name}"'.encode()
     marked = name == "cache_control" and order.conversation is not None and order.conversation.cached
@@ -109,8 +109,8 @@ def _may_leave_out(name: str, channel: Channel, order: Order) -> bool:
         return any(DEVELOPER in bytes(order.fields.get(turns, NULL)) for turns in ("messages", "input"))
     if name == NO_EFFORT:
         return "tools" in order.fields and (not channel.strict or EFFORT not in order.fields)
-    added = name == ADDED.get(channel.dialect) and (order.stream or name != "stream_options")
-    if channel.strict and (not added or _is_anywhere(name, order)):
+    added = name == ADDED_FIELDS.get(channel.dialect) and (order.stream or name != "stream_options")
+    if channel.strict and (not added or _has_field_at_any_depth(name, order)):
         return False
     return name not in NEVER_DROPPED and (added or _was_sent(name, order))
 
@@ -120,13 +120,13 @@ def _was_sent(name: str, order: Order) -> bool:
         return f'"{name.removeprefix(MESSAGES)}"'.encode() in bytes(order.fields.get("messages", NULL))
     if name == "tool_choice" and order.conversation is not None and order.conversation.choice.mode:
         return True
-    if name in _OTHER_LIMIT:
-        return any(field in order.fields for field in _OTHER_LIMIT)
+    if name in _OTHER_LIMIT_NAMES:
+        return any(field in order.fields for field in _OTHER_LIMIT_NAMES)
     return name in order.fields
 
 
 def _with_refused(learned: LearnedRefusals, name: str) -> LearnedRefusals:
-    """Returns the refusals with one more. An output limit gets its other name: without one, output is unlimited."""
-    if name in _OTHER_LIMIT:
-        return msgspec.structs.replace(learned, token_limit_field=learned.token_limit_field or _OTHER_LIMIT[name])
+    """Returns the refusals with one more. An output limit gets its other name, because it cannot be left out."""
+    if name in _OTHER_LIMIT_NAMES:
+        return msgspec.structs.replace(learned, token_limit_field=learned.token_limit_field or _OTHER_LIMIT_NAMES[name])
     return learned if name in learned.dropped else msgspec.structs.replace(learned, dropped=(*learned.dropped, name))
