@@ -35,7 +35,7 @@ def hide_secrets(channel: Channel) -> Channel:
     return msgspec.structs.replace(channel, key=keys[0] if keys else "", keys=keys[1:], headers=headers, proxy=proxy)
 
 
-def variables(channel: Channel) -> list[str]:
+def secret_variables(channel: Channel) -> list[str]:
     """Returns the environment variables that stand for a channel's secrets in a file."""
     before, after = list(_secrets(channel)), list(_secrets(hide_secrets(channel)))
     return [new.removeprefix(REFERENCE) for old, new in zip(before, after, strict=True) if old != new]
@@ -43,7 +43,7 @@ def variables(channel: Channel) -> list[str]:
 
 def restore_secrets(channel: Channel, old: Channel) -> Channel:
     """Returns a channel from a file, with the present channel's secrets where the file has references to them."""
-    secrets = {reference: secret for secret, reference in zip(_secrets(old), _secrets(hide_secrets(old)), strict=True)}
+    secrets = dict(zip(_secrets(hide_secrets(old)), _secrets(old), strict=True))
     keys = tuple(secrets.get(key, key) for key in channel.all_keys)
     headers = {name: secrets.get(value, value) for name, value in channel.headers.items()}
     proxy = secrets.get(channel.proxy, channel.proxy)
@@ -51,6 +51,7 @@ def restore_secrets(channel: Channel, old: Channel) -> Channel:
 
 
 def _secrets(channel: Channel) -> Iterator[str]:
+    """Yields all values that may be secret, always in the same order."""
     yield from channel.all_keys
     yield from (channel.headers[name] for name in sorted(channel.headers))
     yield channel.proxy
@@ -88,9 +89,9 @@ def export_text(registry: Registry) -> str:
 def notes(registry: Registry) -> list[str]:
     """Returns notes for the owner on what the text leaves out."""
     lines = [
-        f"channel '{plain(channel.name)}': set {', '.join(variables(channel))} where another home reads this file"
+        f"channel '{plain(channel.name)}': set {', '.join(names)} where another home reads this file"
         for channel in sorted(registry.channels.values(), key=lambda c: c.name)
-        if variables(channel)
+        if (names := secret_variables(channel))
     ]
     if any(not token.temporary for token in registry.tokens.values()):
         lines.append("tokens are without their keys: another home makes new ones")

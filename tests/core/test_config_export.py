@@ -3,7 +3,7 @@ import tomllib
 import msgspec
 import pytest
 
-from gateway.core.config_export import entity_table, export_text, hide_secrets, notes, restore_secrets, variables
+from gateway.core.config_export import entity_table, export_text, hide_secrets, notes, restore_secrets, secret_variables
 from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.config_codec import INNER, SECTIONS, Section
 from gateway.domain.settings import Settings
@@ -99,8 +99,8 @@ def test_a_proxy_without_a_password_is_not_a_secret() -> None:
 
 
 def test_the_variables_are_reported() -> None:
-    assert len(variables(with_secrets())) == 4
-    assert variables(channel("local", key="")) == []
+    assert len(secret_variables(with_secrets())) == 4
+    assert secret_variables(channel("local", key="")) == []
 
 
 def test_the_same_home_has_its_secrets_back() -> None:
@@ -120,6 +120,6 @@ def test_another_home_keeps_the_references() -> None:
     [("a b", "a-b"), ("a_b", "a-b"), ("a-2", "a"), ("A", "a"), ("ä", "ö"), ("a_2", "a"), ("a" * 50, "a" * 51)],
 )
 def test_no_two_secrets_have_the_same_variable(one: str, other: str) -> None:
-    names = [name for made in (one, other) for name in variables(channel(made, key="sk-1", keys=("sk-2", "sk-3")))]
+    names = [name for up in (one, other) for name in secret_variables(channel(up, key="sk-1", keys=("sk-2", "sk-3")))]
     assert len(set(names)) == 6
     assert all(name.replace("_", "").isalnum() and name.isascii() and name.isupper() for name in names)
