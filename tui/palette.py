@@ -26,7 +26,7 @@ from tui.columns import sortable_columns
 from tui.console_app import ConsoleApp, available_actions
 from tui.global_actions import apply_theme, go_to, theme_options
 from tui.pages.base import AnyPage, ConsolePage, page_class
-from tui.pages.list_page import ListPage, details, select_row, set_filter, sort_by_title
+from tui.pages.list_page import ListPage, select_row, set_filter, sort_by_title, toggle_detail
 from tui.pages.settings_table import setting_names
 from tui.text import safe
 
@@ -225,7 +225,7 @@ async def show_call(app: ConsoleApp, call: str) -> None:
     if page.source.index(call) is None:
         set_filter(page, f"id:{call}")
     if not page.view.detail:
-        details(page)
+        toggle_detail(page)
     select_row(page, call)
 
 

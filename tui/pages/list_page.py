@@ -30,7 +30,7 @@ from tui.widgets.text_block import Detail, LeadLine
 R = TypeVar("R")
 
 
-def details(page: AnyPage) -> None:
+def toggle_detail(page: AnyPage) -> None:
     """Open or close the detail pane."""
     pane = page.query_one(Detail)
     page.view.detail = pane.display = page.table.held = not pane.display
@@ -38,7 +38,7 @@ def details(page: AnyPage) -> None:
     page.draw_detail()
 
 
-def full_height(page: AnyPage) -> None:
+def toggle_full_height(page: AnyPage) -> None:
     """Expand the detail pane to the full height, or shrink it again."""
     pane = page.query_one(Detail)
     pane.display = page.view.detail = page.table.held = True
@@ -51,7 +51,7 @@ def edit_filter(page: AnyPage) -> None:
     page.query_one(FilterInput).open()
 
 
-def sort(page: AnyPage) -> None:
+def sort_by_next_column(page: AnyPage) -> None:
     """Sort by the next sortable column on the screen; after the last one, by none."""
     ids = ["", *(column.id for column in sortable_columns(shown_columns(page.table)))]
     current = ids.index(page.view.sort) if page.view.sort in ids else 0
@@ -72,7 +72,7 @@ def shown_columns(table: LiveTable[R]) -> list[Column[R]]:
     return [place.column for place in fit_columns(table.columns, table.line_width - 1, table.chosen_ids)]
 
 
-def reverse(page: AnyPage) -> None:
+def reverse_order(page: AnyPage) -> None:
     """Reverse the order."""
     _sort_from_top(page, page.view.sort, reverse=not page.view.reverse)
 
@@ -83,11 +83,10 @@ def _sort_from_top(page: AnyPage, column: str, *, reverse: bool) -> None:
     page.table.go(0)
 
 
-async def columns(page: AnyPage) -> None:
+async def choose_columns(page: AnyPage) -> None:
     """Choose which columns are shown."""
-    chosen = await page.ask(
-        choices.ChooseColumns(page.columns, page.table.chosen_ids, [column.id for column in shown_columns(page.table)])
-    )
+    shown_ids = [column.id for column in shown_columns(page.table)]
+    chosen = await page.ask(choices.ChooseColumns(page.columns, page.table.chosen_ids, shown_ids))
     if chosen is not None:
         page.table.chosen_ids = page.view.columns = chosen
         page.table.rearrange()
@@ -97,7 +96,7 @@ async def columns(page: AnyPage) -> None:
             toast(page, f"No room for {', '.join(hidden)}: shown with fewer other columns, or in a wider terminal.")
 
 
-def mark(page: AnyPage) -> None:
+def mark_row(page: AnyPage) -> None:
     """Mark the row, or unmark it, and go to the next."""
     table = page.table
     if table.source.count and not table.lost:
@@ -146,8 +145,8 @@ def copy_command(page: AnyPage) -> None:
         clipboard.copy_text(page, command, f"Copied:\n{command}")
 
 
-def back(page: AnyPage) -> None:
-    """Close the pane, else show all rows instead of marked ones, else clear the filter; from within it, at once."""
+def go_back(page: AnyPage) -> None:
+    """Close the pane, unless the filter has the focus; else clear the filter; if it is empty, show all rows again."""
     field, pane = page.query_one(FilterInput), page.query_one(Detail)
     if not field.has_focus and pane.display:
         pane.display = page.view.detail = page.table.held = False
@@ -159,18 +158,18 @@ def back(page: AnyPage) -> None:
 
 
 VERBS: Mapping[str, Verb] = {
-    "details": details,
-    "full": full_height,
+    "details": toggle_detail,
+    "full": toggle_full_height,
     "filter": edit_filter,
-    "sort": sort,
-    "reverse": reverse,
-    "columns": columns,
-    "mark": mark,
+    "sort": sort_by_next_column,
+    "reverse": reverse_order,
+    "columns": choose_columns,
+    "mark": mark_row,
     "marked": toggle_marked_only,
     "export": export_rows,
     "copy": copy_name,
     "twin": copy_command,
-    "back": back,
+    "back": go_back,
 }
 
 
@@ -206,7 +205,7 @@ class ListPage(ConsolePage, Generic[R]):
         self.wanted_row: Hashable = None
         """The key of a row to select as soon as the source has it; None if there is none."""
         self.wanted_verb = ""
-        """The verb to run on that row then; empty if there is none."""
+        """The verb to run on that row; empty if there is none."""
         self._applied_filter = ""
 
     def compose(self) -> ComposeResult:
@@ -303,7 +302,7 @@ class ListPage(ConsolePage, Generic[R]):
         self.table.focus()
 
     def on_live_table_opened(self) -> None:
-        details(self)
+        toggle_detail(self)
 
     def on_live_table_moved(self) -> None:
         self.table.held = self.table.held or (self.query_one(Detail).display and self.table.cursor > 0)
@@ -312,9 +311,9 @@ class ListPage(ConsolePage, Generic[R]):
 
 
 def _select_wanted_row(page: ListPage[R]) -> None:
-    """Select the row that is wanted and run the verb that is wanted on it, if the source has the row by now."""
+    """Select the wanted row and run the wanted verb on it, if the source has the row by now."""
     if page.wanted_row is not None and (index := page.source.index(page.wanted_row)) is not None:
-        page.wanted_row, verb, page.wanted_verb = None, page.wanted_verb, ""
+        verb, page.wanted_row, page.wanted_verb = page.wanted_verb, None, ""
         page.table.go(index)
         if verb:
             page.call_later(page.action_act, verb)
@@ -324,6 +323,7 @@ class TrendPage(ListPage[R], Generic[R]):
     """A list page that also fetches the sums of the last 30 days for each row."""
 
     by: ClassVar[str] = ""
+    """The dimension of the sums, such as ``token``."""
     hourly: ClassVar[bool] = False
     """Whether the sums are of the last 24 hours instead."""
 
@@ -352,7 +352,7 @@ class TrendPage(ListPage[R], Generic[R]):
 
 
 def _is_due(last_fetch: tuple[int, int, int] | None, now: int, calls: int, failures: int) -> bool:
-    """Returns whether to fetch again: a second after the last time if calls have failed, ten if others have ended."""
+    """Returns whether to fetch again: a second after the last time if calls have failed since, ten if any ended."""
     if last_fetch is None:
         return True
     fetched_ms, *counts = last_fetch
