@@ -190,7 +190,7 @@ class UsagePage(ConsolePage):
             return _no_calls_text(self.session, filtered=bool(sums.words))
         plan = ChartPlan(
             trends=sums.trends,
-            whole=sums.whole,
+            overall=sums.overall,
             measure=MEASURES[self.choice("value")],
             patterns=self.app.no_color,
             first_ms=sums.first_ms,

@@ -1,4 +1,4 @@
-"""Usage bars: what the usage chart shows: a measure, the largest series, and the sums of each bar."""
+"""Usage bars: the measure, the largest series and the sums of each bar that the usage chart shows."""
 
 import math
 from bisect import bisect_right
@@ -14,10 +14,10 @@ from tui import format as fmt
 from tui.trends import DAY_MS, HOUR_MS, Trends
 
 AXIS = 8
-"""The width of the numbers at the left."""
+"""The width of the axis with the numbers, at the left."""
 
 EDGE = 2
-"""The width between the numbers and the bars."""
+"""The width of the edge between the numbers and the bars."""
 
 END = 6
 """The width of the names at the right ends of lines."""
@@ -37,7 +37,7 @@ class Measure(msgspec.Struct, frozen=True):
     text: Callable[[float], str]
     lines: Mapping[str, Callable[[SumRow], float | None]] = {}
     """The average and the percentiles of a time, by name, which are drawn as lines; empty for sums, which are bars."""
-    whole: bool = False
+    integers: bool = False
     """Whether its values are whole numbers."""
     words: str = ""
     """The filter for the calls that it counts; empty if it counts all calls."""
@@ -59,9 +59,9 @@ def _time(ms: float) -> str:
 
 MEASURES: Mapping[str, Measure] = {
     "cost": Measure("cost", lambda row: row.cost_nanos, _money, unit=DOLLAR),
-    "calls": Measure("calls", lambda row: row.calls, _count, whole=True),
-    "tokens": Measure("tokens", lambda row: row.input_tokens + row.output_tokens, _count, whole=True),
-    "errors": Measure("errors", lambda row: row.errors, _count, whole=True, words="st:err"),
+    "calls": Measure("calls", lambda row: row.calls, _count, integers=True),
+    "tokens": Measure("tokens", lambda row: row.input_tokens + row.output_tokens, _count, integers=True),
+    "errors": Measure("errors", lambda row: row.errors, _count, integers=True, words="st:err"),
     "duration": Measure(
         "duration",
         lambda row: row.mean_duration_ms or 0,
@@ -89,7 +89,7 @@ class ChartPlan(msgspec.Struct, frozen=True, kw_only=True):
     """What the chart shows, and how."""
 
     trends: Trends
-    whole: Trends
+    overall: Trends
     """The sums of all keys together, under an empty key."""
     measure: Measure
     patterns: bool = False
@@ -98,14 +98,14 @@ class ChartPlan(msgspec.Struct, frozen=True, kw_only=True):
     """The time of the first call ever counted, before which nothing is known; None without calls."""
 
     @property
-    def named(self) -> list[SumRow]:
+    def largest(self) -> list[SumRow]:
         """Returns the series with a colour of their own, the largest first."""
         return [row for row in largest_first(self.trends, self.measure) if self.measure.number(row) > 0][:SERIES]
 
     @property
     def others(self) -> list[SumRow]:
-        named = {row.key for row in self.named}
-        return [row for row in self.trends.totals.values() if row.key not in named]
+        largest_keys = {row.key for row in self.largest}
+        return [row for row in self.trends.totals.values() if row.key not in largest_keys]
 
     def fill(self, series: int) -> str:
         return glyphs.FILLS[series] if self.patterns else glyphs.FILLS[0]
@@ -131,7 +131,7 @@ class Bars(msgspec.Struct, frozen=True):
     def hourly(self) -> bool:
         return bool(self.starts) and self.ends[0] - self.starts[0] <= HOUR_MS * self.chunk
 
-    def at(self, x: int) -> int | None:
+    def bar_at(self, x: int) -> int | None:
         """Returns the number of the bar at a cell, counted from the axis; None if there is none."""
         return next((i for i, span in enumerate(self.spans) if span.start <= x < span.start + span.whole), None)
 
@@ -149,7 +149,7 @@ def bars_of(plan: ChartPlan, width: int) -> Bars:
     sources: dict[str | None, list[Mapping[Millis, SumRow]]] = {
         key: [series.get(key, {})] for key in {**plan.trends.totals, **series}
     }
-    sources[None] = [plan.whole.series.get("", {})]
+    sources[None] = [plan.overall.series.get("", {})]
     sources[OTHERS] = [series.get(row.key, {}) for row in plan.others]
     rows = {key: _rows_by_bar(firsts, cells) for key, cells in sources.items()}
     return Bars(firsts, (*firsts[1:], end), chunk, charts.spread_bars(len(firsts), chart_width), rows)
@@ -180,6 +180,6 @@ def sum_rows(rows: Sequence[SumRow], *, slowest: bool = False) -> SumRow:
     return msgspec.structs.replace(rows[0], **sums, **times)
 
 
-def is_known(plan: ChartPlan, bars: Bars, number: int) -> bool:
-    """Returns whether something is known about a bar, because it does not end before the first call ever counted."""
-    return plan.first_ms is not None and bars.ends[number] > plan.first_ms
+def is_known(plan: ChartPlan, bars: Bars, bar: int) -> bool:
+    """Returns whether anything is known about a bar: it ends after the first call that was ever counted."""
+    return plan.first_ms is not None and bars.ends[bar] > plan.first_ms

@@ -30,7 +30,7 @@ def chart(plan: ChartPlan, bars: Bars, height: int, chosen: int | None, series: 
     else:
         columns = _columns(plan, bars)
         highest = max(map(sum, columns), default=0.0) or plan.measure.unit
-        ticks = charts.ticks(highest, height, whole=plan.measure.whole)
+        ticks = charts.ticks(highest, height, whole=plan.measure.integers)
         rows = list(_bar_rows(plan, bars, columns, ticks))
     return [*with_value_axis(plan, rows, ticks), *time_axis(plan, bars, chosen)]
 
@@ -38,7 +38,7 @@ def chart(plan: ChartPlan, bars: Bars, height: int, chosen: int | None, series: 
 def _columns(plan: ChartPlan, bars: Bars) -> list[list[float]]:
     """Returns the values of each bar: of the series with a colour of their own, and of all others together."""
     columns = [[0.0] * (SERIES + 1) for _ in bars.starts]
-    for number, key in [*enumerate(row.key for row in plan.named), (SERIES, OTHERS)]:
+    for number, key in [*enumerate(row.key for row in plan.largest), (SERIES, OTHERS)]:
         for bar, row in bars.rows[key].items():
             columns[bar][number] = plan.measure.number(row)
     return columns

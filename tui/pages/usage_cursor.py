@@ -126,7 +126,7 @@ async def click(page: AnyPage, layout: Layout, x: int, y: int) -> None:
     """Handle a click at a cell of the text: see ``UsagePage.on_click``."""
     previous = (page.bars_back, page.series)
     row = y - layout.table - 1
-    if y in layout.chart and (number := layout.bars.at(x - AXIS - EDGE)) is not None:
+    if y in layout.chart and (number := layout.bars.bar_at(x - AXIS - EDGE)) is not None:
         page.bars_back = len(layout.bars.starts) - 1 - number
     elif 0 <= row < len(layout.rows):
         page.series = layout.rows[row].key

@@ -215,7 +215,7 @@ def budget_chart(course: BudgetCourse, now: Millis, size: tuple[int, int], more:
     values = [course.at(min(at, now) if gone else at, now) for at, gone in zip(moments, past, strict=True)]
     has_forecast = course.pace(now) > 0
     highest = max(course.limit, course.spent, min(max(values), course.limit * 1.5) if has_forecast else 0)
-    ticks = charts.ticks(highest, height, whole=course.value.whole)
+    ticks = charts.ticks(highest, height, whole=course.value.integers)
     used = [[value] if gone else [0.0] for value, gone in zip(values, past, strict=True)]
     limit_row = ticks.row_of(course.limit)
     lines = [_budget_title(course, now, width)]

@@ -24,7 +24,7 @@ class UsageSums(msgspec.Struct, frozen=True):
     """The server's sums for one period and dimension."""
 
     trends: Trends
-    whole: Trends
+    overall: Trends
     """The sums of all keys together."""
     total: SumRow
     hours: Trends
@@ -47,13 +47,13 @@ async def fetch_sums(
     starts = hours(count, now) if step == "hour" else days(count, now)
     since, filter_words = starts[0], words or None
     main = await client.summary(by=by, since=since, step=step, percentiles=True, words=filter_words)
-    whole = await client.summary(since=since, step=step, percentiles=True, words=filter_words)
+    overall = await client.summary(since=since, step=step, percentiles=True, words=filter_words)
     heat_starts = hours((now - days(28, now)[0]) // HOUR_MS + 1, now)
     heat = await client.summary(since=heat_starts[0], step="hour", words=filter_words)
     return UsageSums(
         trends(main, starts),
-        trends(whole, starts),
-        whole.total,
+        trends(overall, starts),
+        overall.total,
         trends(heat, heat_starts),
         main.first_ms,
         await _course(client, budget, now),

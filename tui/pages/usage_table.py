@@ -61,9 +61,9 @@ SeriesColumns = Sequence[PlacedColumn[SeriesRow]]
 
 def series_rows(plan: ChartPlan, total: SumRow) -> list[SeriesRow]:
     """Returns the rows: all together, each series with a colour of its own, and all others."""
-    named, others = plan.named, plan.others
+    largest, others = plan.largest, plan.others
     rows = [SeriesRow(None, "all", total)]
-    rows += [SeriesRow(row.key, name_of(row), row, number) for number, row in enumerate(named)]
+    rows += [SeriesRow(row.key, name_of(row), row, number) for number, row in enumerate(largest)]
     if len(others) == 1:
         rows.append(SeriesRow(others[0].key, name_of(others[0]), others[0], SERIES))
     elif others:
@@ -115,7 +115,7 @@ def _over_time(plan: ChartPlan, row: SeriesRow, width: int) -> str:
     """Returns a sparkline of a series; nothing for all others together."""
     if row.key == OTHERS:
         return ""
-    source, key = (plan.whole, "") if row.key is None else (plan.trends, row.key)
+    source, key = (plan.overall, "") if row.key is None else (plan.trends, row.key)
     return f"  {charts.spark(source.values(key, plan.measure.number), min(width - 3, len(source.starts)))}"
 
 

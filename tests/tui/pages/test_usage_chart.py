@@ -40,9 +40,9 @@ def over(*cells: tuple[int, SumRow], starts: Sequence[Millis] = STARTS) -> Trend
     return Trends(starts=starts, totals=totals, series=series)
 
 
-def plan(trends: Trends, whole: Trends = EMPTY, value: str = "cost", **more: Any) -> ChartPlan:
+def plan(trends: Trends, overall: Trends = EMPTY, value: str = "cost", **more: Any) -> ChartPlan:
     fields = {"patterns": True, "first_ms": STARTS[0], **more}
-    return ChartPlan(trends=trends, whole=whole, measure=MEASURES[value], **fields)
+    return ChartPlan(trends=trends, overall=overall, measure=MEASURES[value], **fields)
 
 
 def some(keys: int = 2) -> Trends:
@@ -130,7 +130,7 @@ def test_the_newest_bar_is_whole_when_days_do_not_divide() -> None:
     drawing = plan(Trends(starts=starts))
     bars = bars_of(drawing, AXIS + EDGE + 3)
     assert list(bars.starts) == [starts[0], starts[1], starts[3]]
-    assert [bars.at(x) for x in (0, 1, 2, 3)] == [0, 1, 2, None]
+    assert [bars.bar_at(x) for x in (0, 1, 2, 3)] == [0, 1, 2, None]
 
 
 TIMES: dict[str, Any] = {"calls": 10, "duration_ms": 20_000, "duration_p50_ms": 1_000, "duration_p95_ms": 4_000}
@@ -171,7 +171,7 @@ def test_an_unknown_percentile_has_no_line() -> None:
 
 def test_series_without_value_have_no_colour_of_their_own() -> None:
     free = over((0, row("dear", 2)), *((0, row(f"free{i}", 0)) for i in range(4)))
-    assert [one.key for one in plan(free).named] == ["dear"]
+    assert [one.key for one in plan(free).largest] == ["dear"]
     assert [one.key for one in plan(free).others] == [f"free{i}" for i in range(4)]
     assert bars_of(plan(free), 60).rows[OTHERS][0].calls == 4
 
