@@ -1,4 +1,4 @@
-"""Console: the app, which connects the parts: the header, one page at a time, and the footer.
+"""Console: the app, with its header, one page at a time, and its footer.
 
 Events of the server are applied to the board as they arrive; the screen is redrawn from the board at most five times a
 second. A page is created when it is first opened.
@@ -44,7 +44,7 @@ from tui.widgets.search_input import open_palette
 
 
 def palette() -> type[Provider]:
-    """Returns the provider of the palette's entries. Its file needs the files of all pages, so it is loaded late."""
+    """Returns the provider of the palette's entries, imported late because it imports all pages."""
     provider: type[Provider] = importlib.import_module("tui.palette").Palette
     return provider
 
@@ -89,11 +89,11 @@ class Console(ConsoleApp):
         self.theme = global_actions.shown_theme(session, theme or session.state.theme, colour=colour)
         self.no_color = self.no_color or self.theme == themes.PLAIN
         self._initial_theme = self.theme
-        """The theme with which the stylesheet is loaded; empty afterwards."""
+        """The theme with which the stylesheet is loaded; empty after the first refresh."""
         self.stylesheet.set_variables(self.get_css_variables())
 
     def refresh_css(self, animate: bool = True) -> None:  # noqa: FBT001, FBT002 - Textual's
-        """Refresh the styles, unless Textual does so at the start, for the theme with which they are loaded anyway."""
+        """Refresh the styles, except for the first theme: the stylesheet was loaded with it."""
         initial, self._initial_theme = self._initial_theme, ""
         if initial != self.theme:
             super().refresh_css(animate)
@@ -106,7 +106,7 @@ class Console(ConsoleApp):
     async def on_mount(self) -> None:
         for toasts in self.screen.query(ToastRack):
             self.screen.move_child(toasts, after=self.query_one(Footer))  # the last one is drawn over the others
-            toasts.display = False  # as Textual sets it after the first frame, which would be laid out again
+            toasts.display = False  # Textual does so only after the first frame, and lays it out again
         self.set_keymap(self.session.keymap.bindings())
         page = self.session.state.page
         await self.action_page(page if page in PAGE_IDS else PAGE_IDS[0])
@@ -181,7 +181,7 @@ def _connect(app: Console) -> None:
 
 
 def run(config: Config, link: ServerLink | None = None) -> int:
-    """Run the console with the server of a home or a link. Returns the exit code. Raises GatewayError without one."""
+    """Run the console with a link or the home's server. Returns the exit code. Raises GatewayError if there is none."""
     state, note = saved_state.load(config.home)
     own_preferences = preferences.load(config.home, actions_by_page)
     note = "\n".join(filter(None, (note, preferences.note(own_preferences.problems))))
@@ -189,7 +189,7 @@ def run(config: Config, link: ServerLink | None = None) -> int:
     theme = themes.PLAIN if terminal.has_few_colours(os.environ) else ""
     link = link or ServerLauncher(config)
     app = Console(session, link, note=note, colour=not os.environ.get("NO_COLOR"), theme=theme)
-    gc.disable()  # until the first frame, because the start creates no garbage
+    gc.disable()  # until the first frame: the start creates no garbage
     status = app.run(mouse=state.mouse) or ExitStatus()
     global_actions.save_state(app)
     if app.failure is not None:

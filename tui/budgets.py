@@ -15,6 +15,8 @@ from tui.charts import gauge
 from tui.columns import Column
 from tui.format import percent
 
+CENT = DOLLAR // 100
+
 R = TypeVar("R")
 
 
@@ -55,12 +57,12 @@ def budget_column(budgets: Callable[[R], Sequence[BudgetView]], rank: int = 0) -
 
 
 def budget_tone(share: float) -> str:
-    """Returns the tone of a share of a budget."""
+    """Returns the tone of a budget of which this share is used."""
     return "bad" if share >= 1 else "warn" if share >= WARN_SHARE else ""
 
 
 def budget_line(budget: BudgetView, width: int) -> str:
-    """Returns gauge, percentage and amounts on one line. ``width`` is the gauge's."""
+    """Returns gauge, percentage and amounts on one line; ``width`` is the width of the gauge."""
     share = used_share(budget)
     return f"{gauge(share, width)} {percent(share):>4} {amounts(budget)}"
 
@@ -91,13 +93,10 @@ def _money_text(spent: int, limit: int) -> str:
     """Returns ``$12.44/20``, with as many decimals as fit. Zeros stay, so that the width rarely changes."""
     text = ""
     for places in (2, 1, 0):
-        text = f"${_spent_text(spent, places, limit)}/{_limit_text(limit)}"
+        text = f"${_spent_text(spent, places, limit)}/{_exact_text(limit)}"
         if len(text) <= 10:  # cells of a column
             break
     return text
-
-
-CENT = DOLLAR // 100
 
 
 def _spent_text(nanos: int, places: int, limit: int) -> str:
@@ -107,20 +106,23 @@ def _spent_text(nanos: int, places: int, limit: int) -> str:
     limit: ``0.053`` of ``0.055``.
     """
     if nanos < CENT:
-        return _limit_text(nanos)
-    places = max(2, _decimals(limit)) if limit < DOLLAR else 2 if nanos < DOLLAR else places
+        return _exact_text(nanos)
+    if limit < DOLLAR:
+        places = max(2, _decimals(limit))
+    elif nanos < DOLLAR:
+        places = 2
     step = DOLLAR // 10**places
     rounded = (2 * nanos + step) // (2 * step) * step
-    if nanos < limit <= rounded and limit < DOLLAR:  # a cent is a large part of such a limit
-        places = max(3, places)
-        rounded = nanos // (DOLLAR // 10**places) * (DOLLAR // 10**places)
-    elif nanos < limit <= rounded:
+    if nanos < limit <= rounded:
+        if limit < DOLLAR:  # a cent is a large part of such a limit
+            places = max(3, places)
+            step = DOLLAR // 10**places
         rounded = nanos // step * step
     return f"{rounded / DOLLAR:.{places}f}"
 
 
-def _limit_text(nanos: int) -> str:
-    """Returns a limit without trailing zeros: ``20``, ``2.5``, ``0.50``, ``0.055``, ``0.0004``."""
+def _exact_text(nanos: int) -> str:
+    """Returns an amount without trailing zeros: ``20``, ``2.5``, ``0.50``, ``0.055``, ``0.0004``."""
     if 0 < nanos < DOLLAR // 10_000:
         return "<0.0001"
     text = f"{nanos / DOLLAR:.{_decimals(nanos)}f}"

@@ -39,7 +39,7 @@ def receipt(call: CallView, session: ConsoleSession, width: int) -> Content:
     _add_route(card, call)
     if call.error:
         error = session.advice(f"{call.code}: {call.error}" if call.code else call.error)
-        card.row("error", (safe(error, 1_500), "bad"))  # so long because it ends with what to do
+        card.row("error", (safe(error, 1_500), "bad"))  # this long, because it ends with what to do
         if call.token:
             card.row("", (session.key("list.why"), "key"), (" what it would get now, and why", "dim"))
     _add_timing(card, call)
@@ -77,7 +77,7 @@ def duration_of(call: CallView) -> Millis | None:
 
 
 def mark_of(call: CallView) -> str:
-    """Returns the mark for how the call ended, or that it is running."""
+    """Returns the mark of the call's state: that it runs, or how it ended."""
     if call.state == "running":
         return glyphs.RUNNING
     if not is_failure(call):
@@ -101,10 +101,10 @@ _PART_SUFFIXES = {
     "cache write": " written to cache",
     "long cache write": " written to cache for long",
 }
-"""The words after the counts of billed parts. Other parts have their names after their counts."""
+"""The words after the count of a billed part; other parts have their names there."""
 
 
-def arithmetic(call: CallView, rates: Rates) -> str:
+def cost_formula(call: CallView, rates: Rates) -> str:
     """Returns how the cost was computed: ``529 x $3/M + 89 x $15/M, group x1.5 = $0.00438``."""
     parts = [
         f"{count:,}{_PART_SUFFIXES.get(part, f' {part}')} {glyphs.TIMES} "
@@ -139,10 +139,10 @@ def _add_timing(card: TextCard, call: CallView) -> None:
     if call.first_byte_ms is not None:
         first = f"first token after {fmt.seconds(call.first_byte_ms)}"
     text = f"  {first}, duration {fmt.seconds(call.duration_ms)}"
-    width = max(0, min(60, card.width - 13 - len(text) - 1)) if call.duration_ms else 0  # beside the label
-    waited = call.duration_ms if call.first_byte_ms is None else call.first_byte_ms
-    before_first = round(width * waited / call.duration_ms) if call.duration_ms else 0
-    bar = glyphs.WAIT * before_first + glyphs.FILLS[0] * (width - before_first)
+    width = max(0, min(60, card.width - card.label_width - len(text) - 1)) if call.duration_ms else 0
+    wait_ms = call.duration_ms if call.first_byte_ms is None else call.first_byte_ms
+    wait_width = round(width * wait_ms / call.duration_ms) if call.duration_ms else 0
+    bar = glyphs.WAIT * wait_width + glyphs.FILLS[0] * (width - wait_width)
     card.row("timing", (bar, "live"), text)
     if facts := list(_timing_facts(call)):
         card.row("", (f" {glyphs.DOT} ".join(facts), "dim"))
@@ -181,7 +181,7 @@ def _tokens(call: CallView) -> Iterator[Part]:
 
 
 def unpriced(call: CallView, board: Board) -> bool:
-    """Returns whether it costs nothing for lack of a price; a running call uses its model's current price."""
+    """Returns whether the call costs nothing because its model has no price: now if it runs, else when it ended."""
     if call.state == "running":
         return not call.cost_nanos and call.model in board.unpriced
     return call.rates is None and not call.cost_nanos and call.usage_source != "none"
@@ -193,7 +193,7 @@ def _add_cost(card: TextCard, call: CallView, session: ConsoleSession) -> None:
     elif call.state == "running":
         card.row("cost", f"at most {fmt.cost(call.cost_nanos)} so far, estimated")
     elif call.rates is not None:
-        card.row("cost", arithmetic(call, call.rates))
+        card.row("cost", cost_formula(call, call.rates))
     elif call.cost_nanos:
         card.row("cost", f"{dollars(call.cost_nanos)}: its rates were not recorded")
     elif is_lost(call):
@@ -218,8 +218,7 @@ def _add_attempts(card: TextCard, call: CallView) -> None:
     for skipped in passed_channels(call.marks):
         card.row("passed over", (safe(skipped), "dim"))
     for number, attempt in enumerate(call.attempts, 1):
-        succeeded = attempt.kind is None
-        mark, tone = (glyphs.OK, "ok") if succeeded else (glyphs.FAILED, "bad")
+        mark, tone = (glyphs.OK, "ok") if attempt.kind is None else (glyphs.FAILED, "bad")
         status = call.attempt_status(attempt)
         reason = "" if attempt.kind is None else f"   {attempt.kind.value}: {safe(attempt.reason)}"
         billed = "   may have been billed" if attempt.billed else ""

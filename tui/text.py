@@ -19,15 +19,14 @@ from gateway.domain.text import plain
 LIMIT = 300
 """The most characters of a text on the screen, unless more are asked for."""
 
-_SELECTORS = re.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef]")
-"""Variation selectors: terminals disagree about the width of the characters before them."""
+_VARIATION_SELECTORS = re.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef]")
+"""Terminals disagree about the width of the characters before them."""
 
 
 def safe(text: str, limit: int = LIMIT) -> str:
     """Returns the text on one line, made harmless, at most ``limit`` characters long."""
-    if text.isascii():
-        return plain(text, limit)
-    return _SELECTORS.sub("", plain(text, limit))
+    line = plain(text, limit)
+    return line if text.isascii() else _VARIATION_SELECTORS.sub("", line)
 
 
 def safe_lines(text: str, limit: int = LIMIT, lines: int = 40) -> str:
@@ -87,7 +86,7 @@ TONES = {
 """The styles of tones. ``chart7`` is for all other series; ``heat1`` to ``heat5`` are the shades of a heat map."""
 
 Part = tuple[str, str]
-"""A safe text and its tone; ``chart1 on chart2`` is a tone on the colour of another one as the background."""
+"""A safe text and its tone; ``chart1 on chart2`` is a tone with the colour of another one as its background."""
 
 
 def content(*parts: Part | str | Content) -> Content:
@@ -149,14 +148,14 @@ class TextCard:
     """The lines of a pane, which are added one by one."""
 
     def __init__(self, width: int, label: int = 9) -> None:
-        """``label``: the width of the labels with the blanks around them."""
+        """``label`` is the width of the labels, with the blanks around them."""
         self.width = width
-        self._label = label
+        self.label_width = label
         self._rows: list[Content] = []
 
     def row(self, label: str, *parts: Part | str | Content) -> None:
         """Add a line after a label; with an empty label, it belongs to the line above."""
-        self._add_wrapped(content((f" {label:<{self._label - 2}} ", "dim")), content(*parts), self._label)
+        self._add_wrapped(content((f" {label:<{self.label_width - 2}} ", "dim")), content(*parts), self.label_width)
 
     def line(self, *parts: Part | str | Content) -> None:
         self._add_wrapped(content(" "), content(*parts), 3)

@@ -9,7 +9,7 @@ from tests.tui.stage import DOLLAR, NOW, call, console, running
 from tui import glyphs
 from tui.calls import running_view
 from tui.pages.live import end_text
-from tui.receipt import arithmetic, mark_of, receipt, tone_of
+from tui.receipt import cost_formula, mark_of, receipt, tone_of
 
 
 def text(width: int = 100, **changes: Any) -> str:
@@ -20,13 +20,13 @@ def test_the_cost_is_reported_as_arithmetic() -> None:
     rates = Rates(3 * DOLLAR, 300_000_000, 3 * DOLLAR, 15 * DOLLAR, 0, 1_000_000)
     one = call(3, input_tokens=1_393, cached_tokens=864, output_tokens=89, cost_nanos=3_181_200)
     told = "529 * $3/M + 864 cached * $0.30/M + 89 * $15/M = $0.0031812".replace("*", glyphs.TIMES)
-    assert arithmetic(one, rates) == told
+    assert cost_formula(one, rates) == told
 
 
 def test_a_multiplier_and_a_price_a_call_are_reported() -> None:
     rates = Rates(0, 0, 0, 0, 5_000_000, 500_000)
     one = call(3, input_tokens=0, cached_tokens=0, output_tokens=0, cost_nanos=2_500_000)
-    assert arithmetic(one, rates) == "$0.005 a call, group x0.5 = $0.0025"
+    assert cost_formula(one, rates) == "$0.005 a call, group x0.5 = $0.0025"
 
 
 def test_the_numbers_of_the_arithmetic_add_up() -> None:
