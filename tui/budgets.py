@@ -13,9 +13,7 @@ from gateway.domain.units import DOLLAR
 from gateway.domain.views import BudgetView
 from tui.charts import gauge
 from tui.columns import Column
-from tui.format import percent
-
-CENT = DOLLAR // 100
+from tui.format import CENT, percent
 
 R = TypeVar("R")
 

@@ -259,7 +259,7 @@ def _time_pairs(call: CallView, typical: SumRow | None) -> list[tuple[str, str]]
         ("duration", f"{formatting.duration(call) or 'not known'}{first}{', streamed' if call.stream else ''}"),
         ("usual", _typical_times(typical)),
         ("waited", f"{formatting.span(wait.ms)} of it for {plain(wait.place)}" if wait else ""),
-        ("" if wait else "waited", _retry_wait_text(call)),
+        ("" if wait else "waited", _retry_wait_text(call)),  # may be a second line of "waited"
         ("stayed", call.stay),
         *(("passed over", plain(text)) for text in passed_channels(call.marks)),
         ("in the gateway", f"{overhead_ms:.2f}ms before the upstream request" if call.attempts else ""),

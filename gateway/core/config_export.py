@@ -64,7 +64,10 @@ def _reference_for(channel: str, value: str, which: int | str) -> str:
 
 
 def _variable(channel: str, which: int | str) -> str:
-    """Returns a variable's name: capital letters, digits and ``_``. No two secrets share one."""
+    """Returns the variable of a key, by its number, or of a header or the proxy, by its name. No two secrets share one.
+
+    It has capital letters, digits and ``_``.
+    """
     number = "" if which == 1 else f"__{which}"
     if re.fullmatch(r"(?=.{1,40}$)[a-z0-9]+(-[a-z0-9]+)*", channel) and isinstance(which, int):
         return channel.upper().replace("-", "_") + number

@@ -110,7 +110,7 @@ def parse_messages_request(request: HttpRequest, *, counts: bool = False) -> Inb
         continued_id=continued_id,
         session=session_of(request.headers, fields),
         forward=forwarded_headers(request.headers, _FORWARDED),
-        query=_query(request.target),
+        query=_beta_query(request.target),
     )
 
 
@@ -186,8 +186,8 @@ def _session_in(user: str) -> str:
     return match[1] if match else ""
 
 
-def _query(target: str) -> str:
-    """Returns only the part of the query that selects the beta API."""
+def _beta_query(target: str) -> str:
+    """Returns the part of the query that selects the beta API; empty if none does."""
     return "beta=true" if "?" in target and parse_qs(urlsplit(target).query).get("beta") == ["true"] else ""
 
 
