@@ -32,8 +32,6 @@ STEPS_S = (10.0, 30.0, 60.0, 120.0)
 REFUSED_S = (60.0, 300.0, 900.0, 3600.0)
 """Like ``STEPS_S``, for a refused key. It is tried again at all because vendors err too."""
 OUT_OF_CREDIT_S = 3600.0
-LONGEST_S = 600.0
-"""The longest Retry-After that is obeyed, in seconds."""
 
 KEY_KINDS = frozenset({FailureKind.AUTH, FailureKind.UNSET, FailureKind.QUOTA, FailureKind.RATE})
 """Failures of the key rather than of the channel, if the channel has other keys."""
@@ -118,8 +116,7 @@ class _Failures(msgspec.Struct, eq=False):
 
     def pause(self, kind: FailureKind, reason: str, seconds: float, now: float) -> None:
         """Pause it. A shorter pause never ends a longer one."""
-        longest = OUT_OF_CREDIT_S if seconds == OUT_OF_CREDIT_S else LONGEST_S
-        self.until = max(self.until, now + min(max(seconds, 0.0), longest))
+        self.until = max(self.until, now + seconds)
         self.reason = reason
         if not self.attention:
             self.kind = kind

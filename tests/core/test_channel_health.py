@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.core.channel_health import LONGEST_S, OUT_OF_CREDIT_S, STEPS_S, WINDOW_S, ChannelHealth, HealthState
+from gateway.core.channel_health import OUT_OF_CREDIT_S, STEPS_S, WINDOW_S, ChannelHealth, HealthState
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import key_id
 from tests.core.clocks import Mono
@@ -135,7 +135,7 @@ def test_a_success_forgets_everything(health: ChannelHealth, mono: Mono) -> None
 
 @pytest.mark.parametrize(
     ("asked", "rest"),
-    [(None, STEPS_S[0]), (5.0, 5.0), (0.0, 0.0), (-3.0, 0.0), (LONGEST_S, LONGEST_S), (10**9, LONGEST_S)],
+    [(None, STEPS_S[0]), (5.0, 5.0), (0.0, 0.0), (600.0, 600.0)],
 )
 def test_a_rate_limit_pauses_as_long_as_the_upstream_says(
     health: ChannelHealth, asked: float | None, rest: float
@@ -151,7 +151,7 @@ def test_rate_limits_without_a_time_rest_longer_each_time(health: ChannelHealth,
         mono.now += step
 
 
-@pytest.mark.parametrize(("asked", "rest"), [(None, OUT_OF_CREDIT_S), (30.0, 30.0), (10**9, LONGEST_S)])
+@pytest.mark.parametrize(("asked", "rest"), [(None, OUT_OF_CREDIT_S), (30.0, 30.0), (600.0, 600.0)])
 def test_out_of_credit_pauses_an_hour_or_as_long_as_reported(
     health: ChannelHealth, asked: float | None, rest: float
 ) -> None:

@@ -14,8 +14,8 @@ from tests.v1.test_messages import post
 
 PATH = "/v1/chat/completions"
 SCHEMA = {"type": "object", "properties": {"path": {"type": "string"}}}
-FLAT = {"type": "function", "name": "read", "description": "Reads.", "parameters": SCHEMA}
-NESTED = {"type": "function", "function": {"name": "read", "description": "Reads.", "parameters": SCHEMA}}
+FLAT: Doc = {"type": "function", "name": "read", "description": "Reads.", "parameters": SCHEMA}
+NESTED: Doc = {"type": "function", "function": {"name": "read", "description": "Reads.", "parameters": SCHEMA}}
 CURSOR: Doc = {
     "model": "m",
     "instructions": "Be brief.",
@@ -99,6 +99,10 @@ async def test_a_conversation_that_is_kept_elsewhere_is_refused(gateway: Gateway
     assert answer.refusal == (400, "previous_response_not_found", "previous_response_id")
 
 
+CALLING = {"type": "object", "properties": {"function": {"type": "string"}, "type": {"enum": ["function"]}}}
+"""The parameters of a tool that has the word for tools in its own schema."""
+
+
 @pytest.mark.parametrize(
     ("given", "sent"),
     [
@@ -106,6 +110,11 @@ async def test_a_conversation_that_is_kept_elsewhere_is_refused(gateway: Gateway
         ([NESTED, FLAT], [NESTED, NESTED]),
         ([{"type": "function", "name": "read", "description": "Reads.", "input_schema": SCHEMA}], [NESTED]),
         ([{"type": "custom", "name": "p"}, FLAT], [{"type": "custom", "custom": {"name": "p"}}, NESTED]),
+        ([{"type": "custom", "name": "p"}], [{"type": "custom", "custom": {"name": "p"}}]),
+        (
+            [{**FLAT, "parameters": CALLING}],
+            [{"type": "function", "function": {**NESTED["function"], "parameters": CALLING}}],
+        ),
         ([NESTED], [NESTED]),
     ],
 )

@@ -60,10 +60,20 @@ def _translate_to_chat(request: Fields) -> tuple[bytes, tuple[str, ...]]:
     return rawjson.encode({**chat_only, **chat.fields}), dropped
 
 
+class _ToolShape(msgspec.Struct, gc=False):
+    type: Any = None
+    name: msgspec.Raw | None = None
+
+
+_SHAPES = msgspec.json.Decoder(list[_ToolShape])
+
+
 def _may_have_flat_tool(tools: msgspec.Raw) -> bool:
-    """Returns whether a tool may be flat, without parsing: a nested one has ``function`` twice, as type and as key."""
-    text = bytes(tools)
-    return text.count(b'"function"') != 2 * text.count(b'"function":')
+    """Returns whether a tool may be flat. It does not parse more than is needed, because few requests have such."""
+    try:
+        return any(shape.name is not None and shape.type in _FLAT_TYPES for shape in _SHAPES.decode(tools))
+    except ValueError:
+        return True
 
 
 def _with_nested_tools(request: InboundRequest) -> InboundRequest:
