@@ -15,6 +15,7 @@ import msgspec
 
 from gateway.client.control import ControlClient
 from gateway.domain.addresses import CODES, address_advice, program
+from gateway.domain.advice import advice
 from gateway.domain.diagnosis import Checkup
 from gateway.domain.errors import GatewayError
 from gateway.domain.human_values import count_text
@@ -184,4 +185,5 @@ def _matches_host(rule: str, host: str) -> bool:
 
 def _error_step(name: str, error: GatewayError) -> Step:
     text, status = plain(error.message, 500), error.http_status
-    return Step(name=name, result="fail", text=text, fix=START_ADVICE, code=error.code, status=status)
+    fix = START_ADVICE if error.code == "server_gone" else advice(error)
+    return Step(name=name, result="fail", text=text, fix=fix, code=error.code, status=status)

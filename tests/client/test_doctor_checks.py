@@ -423,17 +423,21 @@ async def test_a_damaged_log(owner: ControlClient, monkeypatch: pytest.MonkeyPat
     assert (step.result, step.text) == ("fail", "one; another")
 
 
+@pytest.mark.parametrize(
+    ("code", "fix"), [("server_gone", "start it with 'tollkeeper serve'"), ("server_slow", "server.log")]
+)
 async def test_what_is_not_answered_is_a_failure_of_its_own(
-    owner: ControlClient, monkeypatch: pytest.MonkeyPatch
+    owner: ControlClient, monkeypatch: pytest.MonkeyPatch, code: str, fix: str
 ) -> None:
     async def broken(*_: object) -> None:
-        raise Unavailable("the server hangs")
+        raise Unavailable("the server hangs", code=code)
 
     for name in ("checkup", "machine", "verify"):
         monkeypatch.setattr(owner, name, broken)
     found = await made(owner)
     failed = [name for name, step in found.items() if step.result == "fail"]
     assert failed == ["channel up", "the machine", "the store"]
+    assert all(fix in found[name].fix for name in failed)
 
 
 async def test_without_a_server_there_is_nothing_to_look_at(owner: ControlClient, surface: Surface) -> None:
