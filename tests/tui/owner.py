@@ -34,7 +34,20 @@ from gateway.domain.views import (
     Step,
     TokenView,
 )
-from tests.tui.stage import ADDRESS, DOLLAR, NOW, FakeClient, budget, calls, channel, console, group, model, token
+from tests.tui.stage import (
+    ADDRESS,
+    DOLLAR,
+    NOW,
+    FakeClient,
+    budget,
+    calls,
+    channel,
+    console,
+    group,
+    model,
+    token,
+    words,
+)
 from tui.app import Console
 from tui.exit_status import ExitStatus
 from tui.keymap import Keymap
@@ -497,9 +510,9 @@ def doing(app: Console, *keys: str) -> Callable[[Pilot[ExitStatus]], Awaitable[N
 
 
 async def until(app: Console, pilot: Pilot[ExitStatus], text: str) -> None:
-    """Wait until a text is on the screen."""
-    async with asyncio.timeout(20):
-        while text not in screen(app):
+    """Wait until a text is on the screen, or in a message."""
+    async with asyncio.timeout(30):
+        while text not in "\n".join([screen(app), *words(app)]):
             await pilot.pause(0.02)
 
 
