@@ -44,7 +44,7 @@ class Transcript:
         self._turns: list[tuple[Turn, list[_Call]]] = []
         """The turns, each with its calls."""
         self._by_id: dict[str, _Call] = {}
-        """The last call with each id: some models number their calls anew in every turn."""
+        """The last call with each id: some models begin to number their calls in every turn."""
         self._marks: dict[str, None] = {}
         """The marks, in order and without duplicates. Calls without a result are added at the end."""
 
