@@ -181,7 +181,7 @@ def _connect(app: Console) -> None:
 
 
 def run(config: Config, link: ServerLink | None = None) -> int:
-    """Run the console with a link or the home's server. Returns the exit code. Raises GatewayError if there is none."""
+    """Run the console with a link or the home's server. Returns the exit code. Raises GatewayError without a server."""
     state, note = saved_state.load(config.home)
     own_preferences = preferences.load(config.home, actions_by_page)
     note = "\n".join(filter(None, (note, preferences.note(own_preferences.problems))))

@@ -53,7 +53,7 @@ class EntityForm:
         copy: bool = False,
         source: msgspec.Struct | None = None,
     ) -> None:
-        """Edits ``entity``, or creates a ``copy`` of it. If there is none, ``source`` fills the inputs."""
+        """Edits ``entity``, or creates a ``copy`` of it. Without an entity, ``source`` fills the inputs."""
         self._noun = noun
         self._table = table
         self.session = session

@@ -62,7 +62,7 @@ class ConsoleFeed:
         self._start_requested.set()
 
     async def run(self) -> None:
-        """Read the events of a server and attach again, without end. Returns only if there is no server at first."""
+        """Read the events of a server and attach again, without end. Returns only if no server runs at first."""
         try:
             attached = await self._link.find()
             if attached is None:

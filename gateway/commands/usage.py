@@ -200,7 +200,7 @@ async def _fetch_retry_text(client: ControlClient, call: CallView) -> str:
 
 
 async def _fetch_typical(client: ControlClient, call: CallView) -> SumRow | None:
-    """Returns the sums of the answered calls of its model in the week before it; None if there are none."""
+    """Returns the sums of the answered calls of its model in the week before it; None if none was answered."""
     if not call.model:
         return None
     since, until = call.time_ms - 7 * 86_400_000, call.time_ms

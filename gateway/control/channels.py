@@ -285,7 +285,7 @@ def _key_index(edits: ConfigEdits, request: web.Request) -> int:
 async def _commit_keys(
     edits: ConfigEdits, channel: Channel, keys: tuple[str, ...], done: str, new: int = 0
 ) -> ChannelView:
-    """Commit the keys. ``new`` is the number of a new key, which is then tried at the upstream; 0 if there is none."""
+    """Commit the keys. ``new`` is the number of a new key, which is then tried at the upstream; 0 if no key is new."""
     changed = msgspec.structs.replace(channel, key=keys[0] if keys else "", keys=keys[1:])
     validation.channel(changed, edits.registry)
     await edits.commit(

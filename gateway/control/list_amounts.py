@@ -223,7 +223,7 @@ def _starts(rates: "Iterable[Rate]") -> list[int]:
 
 
 def _nanos(rate: "Rate", input_tokens: int) -> Nanos | None:
-    """Returns the rate above this many input tokens, in nano-dollars per million; None if there is no rate."""
+    """Returns the rate above this many input tokens, in nano-dollars per million; None if the price has none."""
     if rate is None:
         return None
     dollars = rate if isinstance(rate, Decimal) else rate.base

@@ -195,7 +195,7 @@ class Engine:
             store_watch.close()
 
     def cancel(self, call: CallId) -> bool:
-        """End a running or waiting call. Returns False if there is none with this id."""
+        """End a running or waiting call. Returns False if no call has this id."""
         found = self.live.calls.get(call) or self.pipeline.waiting.calls.get(call)
         if found is not None:
             found.end(Outcome.CANCELLED)

@@ -23,7 +23,7 @@ class WindowInfo(msgspec.Struct, frozen=True, kw_only=True):
     first: Callable[[datetime], datetime] | None = None
     """Returns when the window that contains a moment began; None if it began at 0 and does not end."""
     following: Callable[[datetime], datetime] | None = None
-    """Returns when the next window begins, from the start of a window; None if there is none."""
+    """Returns when the next window begins, from the start of a window; None if no window follows."""
     adjective: str
     """The adjective before "budget", such as ``daily``; empty for a budget without an end."""
     current: str

@@ -270,7 +270,7 @@ def _without_none(hint: Any) -> Any:
 
 
 def _argument(hint: Any, number: int) -> Any:
-    """Returns a type argument, such as that of the items in ``tuple[X, ...]``; ``Any`` if there is none."""
+    """Returns a type argument, such as that of the items in ``tuple[X, ...]``; ``Any`` if the type has none."""
     args = get_args(_without_none(hint))
     return args[number] if len(args) > number else Any
 

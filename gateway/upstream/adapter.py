@@ -270,7 +270,7 @@ class ChannelDialect(DialectAdapter):
         return True
 
     def models_request(self, channel: Channel, after: str) -> PreparedRequest | None:
-        """Returns the request for the list of models, or for its page after ``after``; None if there is no list."""
+        """Returns the request for the list of models, or for its page after ``after``; None without a list."""
         return None
 
 

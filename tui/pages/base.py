@@ -41,7 +41,7 @@ def on_selected(action: Callable[[AnyPage, Any], Awaitable[None]]) -> Callable[[
 
 
 def selection(page: AnyPage) -> Any:
-    """Returns the selected entity of the board, as its row may be older; None, after a toast, if there is none."""
+    """Returns the selected entity of the board, as its row may be older; None, after a toast, if none is selected."""
     row = page.table.current
     if row is None:
         report_no_selection(page, f"No {page.listing.noun} selected. {page.listing.creation_hint}")

@@ -205,7 +205,7 @@ class ListPage(ConsolePage, Generic[R]):
         self.wanted_row: Hashable = None
         """The key of a row to select as soon as the source has it; None if there is none."""
         self.wanted_verb = ""
-        """The verb to run on that row; empty if there is none."""
+        """The verb to run on that row; empty if no verb is to run."""
         self._applied_filter = ""
 
     def compose(self) -> ComposeResult:

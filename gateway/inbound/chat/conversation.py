@@ -93,7 +93,7 @@ _MODES = {"auto": "auto", "none": "none", "required": "required", "any": "requir
 
 
 def read_tools(fields: Fields) -> tuple[tuple[ToolOffer, ...], ToolChoice]:
-    """Returns the offered functions and the choice, in the legacy spelling if there is no newer. Raises BadRequest."""
+    """Returns the offered functions and the choice, in the legacy spelling without a newer one. Raises BadRequest."""
     tools = read_typed(_TOOLS, fields.get("tools", NULL), "tools") or []
     raw_tools = rawjson.items(fields["tools"]) if tools else []
     offers = [_tool_offer(tool, raw, f"tools[{i}]") for i, (tool, raw) in enumerate(zip(tools, raw_tools, strict=True))]

@@ -362,7 +362,7 @@ def _effort(request: Fields) -> str | None:
 
 
 def _schema(request: Fields) -> Any:
-    """Returns the JSON schema of the answer; None if there is none."""
+    """Returns the JSON schema of the answer; None if the request has none."""
     form = rawjson.at(request.get("output_config"), "format") or rawjson.maybe(request.get("output_format"))
     return rawjson.at(form, "schema") if rawjson.at(form, "type") == "json_schema" else None
 

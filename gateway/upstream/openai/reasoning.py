@@ -28,7 +28,7 @@ _ASSISTANT = b'"assistant"'
 
 def put_back(fields: Fields, owner: str, memory: CallMemory) -> None:
     """Put the reasoning back into a request's assistant messages, if the conversation has tool calls."""
-    messages = rawjson.maybe_objects(fields.get("messages")) or []  # if there are none, the upstream will say so
+    messages = rawjson.maybe_objects(fields.get("messages")) or []  # without messages, the upstream will say so
     if not any(_keys(message) for message in messages):
         return
     for message in filter(_lacks_reasoning, messages):
