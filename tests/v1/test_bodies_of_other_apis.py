@@ -130,6 +130,15 @@ async def test_flat_tools_of_a_chat_are_sent_as_a_chat_has_them(
     assert (provider.last.json["tools"], provider.last.json["messages"]) == (sent, turns)
 
 
+@pytest.mark.parametrize("tools", [None, [], [5], [{"type": ["function"], "name": "f"}]])
+async def test_what_is_no_list_of_tools_passes_as_it_is(gateway: Gateway, provider: Provider, tools: Any) -> None:
+    gateway.channel(provider.base_url)
+    provider.on("m", speak("Hello"))
+    body = {"model": "m", "messages": [{"role": "user", "content": "Hi"}], "tools": tools}
+    assert (await post(gateway, body, path=PATH)).status == 200
+    assert provider.last.json["tools"] == tools
+
+
 async def test_so_is_a_flat_choice(gateway: Gateway, provider: Provider) -> None:
     gateway.channel(provider.base_url)
     provider.on("m", speak("Hello"))

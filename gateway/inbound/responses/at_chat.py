@@ -39,7 +39,7 @@ class ChatEndpoint(ChatCompletions):
             parsed = super().parse(msgspec.structs.replace(request, body=body))
             return msgspec.structs.replace(parsed, removed=removed)
         tools = parsed.fields.get("tools")
-        return _with_nested_tools(parsed) if tools is not None and _may_have_flat_tool(tools) else parsed
+        return _with_nested_tools(parsed) if tools is not None and _has_flat_tool(tools) else parsed
 
 
 CHAT_ENDPOINT = ChatEndpoint()
@@ -62,18 +62,18 @@ def _translate_to_chat(request: Fields) -> tuple[bytes, tuple[str, ...]]:
 
 class _ToolShape(msgspec.Struct, gc=False):
     type: Any = None
-    name: msgspec.Raw | None = None
+    name: Any = None
 
 
 _SHAPES = msgspec.json.Decoder(list[_ToolShape])
 
 
-def _may_have_flat_tool(tools: msgspec.Raw) -> bool:
-    """Returns whether a tool may be flat. It does not parse more than is needed, because few requests have such."""
+def _has_flat_tool(tools: msgspec.Raw) -> bool:
+    """Returns whether a tool is flat. It does not parse more than is needed, because few requests have such."""
     try:
-        return any(shape.name is not None and shape.type in _FLAT_TYPES for shape in _SHAPES.decode(tools))
-    except ValueError:
-        return True
+        return any(shape.type in _FLAT_TYPES and shape.name is not None for shape in _SHAPES.decode(tools))
+    except ValueError:  # no list of objects: the upstream says so
+        return False
 
 
 def _with_nested_tools(request: InboundRequest) -> InboundRequest:
