@@ -95,7 +95,7 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     files: Mapping[str, str] = {}
     """Our files, by their names in the temporary folder."""
     folder_variable: str = ""
-    """The variable with the program's settings folder, in whose place our files and links to the others are."""
+    """The variable that names the program's settings folder. It is set to ours, which links to the real files."""
     folder_default: str = ""
     """The name of the real folder in the user's settings folder, if the variable is not set."""
     warning: str = ""

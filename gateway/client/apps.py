@@ -1,4 +1,4 @@
-"""Apps: all apps by name, how to find the one that a name or a program means, and those that are no coding agents."""
+"""Apps: every app by name, the look-up by name or program, and the apps other than coding agents."""
 
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
@@ -240,7 +240,7 @@ def find_app(name: str) -> App:
     require_api(name)
     app = APPS.get(name.casefold()) or APPS.get(app_of_program(name))
     if app is None:
-        keys = {word: key for key, other in APPS.items() for word in (*other.programs, key)}
+        keys = {alias: key for key, other in APPS.items() for alias in (*other.programs, key)}
         near = get_close_matches(name.casefold(), keys, n=1)
         suggestion = f". Did you mean '{keys[near[0]]}'? The apps are" if near else "; the apps are"
         raise NotFound(f"unknown app '{plain(name)}'{suggestion}: {', '.join(APPS)}")

@@ -11,7 +11,7 @@ import msgspec
 
 from gateway.client.apps import last_used_token
 from gateway.client.control import ControlClient
-from gateway.client.doctor_rounds import START_ADVICE, check_everything
+from gateway.client.doctor_rounds import NO_SERVER, START_ADVICE, check_everything
 from gateway.client.test_call import (
     EMBEDDINGS,
     INPUT_BOUND,
@@ -34,9 +34,6 @@ from gateway.domain.price_view import PriceView
 from gateway.domain.text import plain, word
 from gateway.domain.units import MILLION, Nanos
 from gateway.domain.views import Step, TokenView
-
-NO_SERVER = "server_gone"
-"""The error code for a server that is not running."""
 
 
 class CheckFailed(Exception):

@@ -25,6 +25,8 @@ from gateway.domain.text import plain
 from gateway.domain.units import Millis
 from gateway.domain.views import CallView, Step
 
+NO_SERVER = "server_gone"
+"""The error code for a server that is not running."""
 START_ADVICE = "start it with 'tollkeeper serve', or with 'tollkeeper' for the console as well"
 
 _PROXY_VARIABLES = frozenset({"http_proxy", "all_proxy"})
@@ -64,7 +66,7 @@ async def _check_channel(client: ControlClient, ref: str, name: str, slots: asyn
         try:
             return await client.checkup(ref)
         except GatewayError as error:
-            return Checkup(step=_error_step(f"channel {plain(name)}", error))
+            return Checkup(step=_error_step(f"channel {plain(name)}", error, channel=name))
 
 
 async def _steps_or_error(name: str, steps: Awaitable[list[Step]]) -> list[Step]:
@@ -183,7 +185,7 @@ def _matches_host(rule: str, host: str) -> bool:
         return False
 
 
-def _error_step(name: str, error: GatewayError) -> Step:
+def _error_step(name: str, error: GatewayError, *, channel: str = "") -> Step:
     text, status = plain(error.message, 500), error.http_status
-    fix = START_ADVICE if error.code == "server_gone" else advice(error)
+    fix = START_ADVICE if error.code == NO_SERVER else advice(error, channel=channel)
     return Step(name=name, result="fail", text=text, fix=fix, code=error.code, status=status)

@@ -173,7 +173,7 @@ def _stream_error(line: bytes) -> GatewayError | None:
     """Returns the error in the last event of a stream; None if it has none."""
     event = rawjson.maybe(line.removeprefix(b"data: "))
     error = rawjson.at(event, "response", "error") or rawjson.at(event, "error")  # Responses has it in the response
-    return error_of(502, msgspec.json.encode({"error": error})) if isinstance(error, dict) else None
+    return error_of(502, rawjson.encode({"error": error})) if isinstance(error, dict) else None
 
 
 def _decode(body: bytes, kind: type[Value]) -> Value:

@@ -47,7 +47,7 @@ async def edit_group(edits: ConfigEdits, request: web.Request) -> GroupView:
 
 
 async def remove_group(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
-    """DELETE /groups/{name}[?move=OTHER]: remove a group, and move its users. Raises Conflict if it is in use."""
+    """DELETE /groups/{name}[?move=OTHER]: remove a group. Its users move to OTHER; without it, they cause Conflict."""
     group = _group_of(edits, request)
     target = query(request.query, {"move": str}).get("move", "")
     changes = _removal_changes(edits, group, target)
@@ -73,7 +73,7 @@ def _edit_changes(registry: Registry, old: Group, body: bytes) -> tuple[Group, l
 
 
 def _removal_changes(edits: ConfigEdits, group: Group, target: str) -> list[Change]:
-    """Returns the changes that remove a group, and move its users to ``target``; ended programs are no users."""
+    """Returns the changes that remove a group and move its users to ``target``, except for programs that ended."""
     registry = edits.registry
     ended = [token for token in registry.tokens.values() if token.group == group.name and token.outlived(edits.now)]
     users = _users(registry, group.name, {token.id for token in ended})

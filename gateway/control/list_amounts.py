@@ -58,7 +58,7 @@ class _TimedAmounts(msgspec.Struct, frozen=True):
 
 
 def list_price(model: str, row: "ModelInfo", source: str, now: Millis, upstream_model: str = "") -> Price | None:
-    """Returns the price of a row from now on; None without input and output prices, unless it says that it is free."""
+    """Returns the price of a row from now on; zero if it says that it is free; None if it lacks an amount."""
     comments = row.price_comments or ""
     is_free = row.id.endswith(":free") or "free of charge" in comments.lower()
     if is_free and not isinstance(row.prices, list) and not _amounts_in(row.prices):

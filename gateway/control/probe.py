@@ -115,7 +115,7 @@ async def _list(engine: Engine, channel: Channel, key: ChannelId) -> tuple[bool,
 
 
 def _has_key(engine: Engine, tested: Channel, key: ChannelId) -> bool:
-    """Returns whether the channel still has this key and address: it may have been edited. ``key`` is a state's id."""
+    """Returns whether the channel still has this key and address after edits. ``key`` is the id of the key's state."""
     current = engine.catalog.registry.channels.get(tested.id)
     if current is None or current.base_url != tested.base_url:
         return False

@@ -45,7 +45,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     origins: tuple[str, ...] = ()
     """The web origins that may call from a browser."""
     app_origins: bool = False
-    """Whether apps and browser extensions may call, from ``app://``, ``chrome-extension://``, ``null``."""
+    """Whether apps and browser extensions may call, with origins such as ``app://`` and ``null``."""
     loopback_origins: bool = False
     """Whether web pages that this machine serves may call."""
     ollama_token: str = ""

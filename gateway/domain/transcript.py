@@ -46,7 +46,7 @@ class Transcript:
         self._by_id: dict[str, _Call] = {}
         """The last call with each id: some models begin to number their calls in every turn."""
         self._marks: dict[str, None] = {}
-        """The marks, in order and without duplicates. Calls without a result are added at the end."""
+        """The marks, in order and without duplicates. ``marks`` adds the one for calls without a result."""
 
     def add(self, role: str, blocks: Iterable[Block]) -> None:
         """Add a turn. Results among its blocks are moved to their calls."""

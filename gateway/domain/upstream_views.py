@@ -47,7 +47,7 @@ class ListingView(msgspec.Struct, frozen=True, kw_only=True):
     channel: str
     patterns: list[str]
     time_ms: Millis | None
-    """When it was fetched; None if the upstream has no list."""
+    """When it was fetched; None until that succeeds."""
     stale: bool
     """Whether it is old, or could not be refreshed."""
     error: str

@@ -82,6 +82,12 @@ async def test_a_stream_without_its_end_is_not_an_answer() -> None:
     assert caught.value.code == "upstream_cut"
 
 
+async def test_half_a_character_in_an_error_of_a_stream_fails_like_any_other_error() -> None:
+    async with saying(b'HTTP/1.1 200 OK\r\n\r\ndata: {"error":{"message":"a\\ud83d"}}\n\n') as place:
+        with pytest.raises(UpstreamError):
+            await PublicApi(address=place, base_path="/v1").streamed_call("m")
+
+
 @pytest.mark.parametrize(
     ("running", "text"),
     [

@@ -113,7 +113,7 @@ class FormPlan(msgspec.Struct, frozen=True, kw_only=True):
     progress_text: str = ""
     """The text shown while ``save`` runs."""
     command: Callable[[Mapping[str, str]], str] = lambda _: ""
-    """Returns the command for the texts, without ``tollkeeper`` and secrets. Raises BadRequest if it is no command."""
+    """Returns the command for the texts, without ``tollkeeper`` and secrets. Raises BadRequest if they are invalid."""
     preview: Callable[[Values], str] = lambda _: ""
     """Returns a sentence about the current values, such as what they will do."""
     store_draft: Callable[[Mapping[str, str], bool], None] = lambda _texts, _saved: None

@@ -330,7 +330,7 @@ _CALL_FIELDS: Mapping[ToolKind, Callable[[dict[str, Any], str], dict[str, Any]]]
     ToolKind.APPLY_PATCH: _apply_patch_fields,
     ToolKind.TOOL_SEARCH: _tool_search_fields,
 }
-"""Return the fields of a call by its arguments: decoded, empty if they are no object, and as a text."""
+"""Return the fields of a call, given its arguments decoded (empty unless they are an object) and as a text."""
 
 ID_PREFIXES = {
     ToolKind.FUNCTION: "fc",
