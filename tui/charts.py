@@ -93,8 +93,8 @@ def gauge(share: float, width: int) -> str:
 
 def ticks(highest: float, height: int, *, whole: bool = False, times: bool = False) -> Ticks:
     """Returns ticks in steps of 1, 2 or 5 times a power of ten, up to the highest value or above: of the scales that
-    draw it nearly as high as possible, the one with the most ticks. ``height``: the most lines; ``times``: the values
-    are milliseconds.
+    draw it nearly as high as possible, the one with the most ticks. ``height``: the most lines; ``whole``: no steps
+    below 1; ``times``: the values are milliseconds.
     """
     highest = max(highest, 0)
     scales = []

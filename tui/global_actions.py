@@ -81,8 +81,8 @@ async def confirm_revival(app: ConsoleApp, reasons: Sequence[str]) -> bool:
 
 
 def warn_of_budget(app: ConsoleApp, incident: Incident) -> None:
-    """Show a message about a spent budget, unless the board, to which the incident is applied later, has it already: it
-    changes again with each call that is refused for it.
+    """Show a message about a spent budget. Must be called before the board applies the incident: one that is there
+    already was shown, and changes again with each call that is refused for it.
     """
     previous = [(other.id, other.reason, other.ended) for other in app.session.board.incidents.newest()]
     if (incident.id, incident.reason, None) not in previous:

@@ -173,7 +173,7 @@ def named_rows(board: Board) -> Iterator[NamedRow]:
 
 
 def match(query: str, entry: PaletteEntry) -> float:
-    """Returns a score, best for the whole text, then its start, its words, words of its help, its letters; or 0."""
+    """Returns a score, best for the whole text, then its start, its words, those of its help, its letters; else 0."""
     text, words = entry.text.casefold(), query.casefold().split()
     if not words:
         return 0

@@ -99,7 +99,7 @@ class CallRates:
 
     @property
     def failed(self) -> float | None:
-        """Returns the share of errors, without calls that clients or the owner ended, of the newest calls; or None."""
+        """Returns the share of errors among the newest calls; None without calls. A call ended by hand is no error."""
         return sum(self._failed) / len(self._failed) if self._failed else None
 
     @property

@@ -32,7 +32,7 @@ HANDLES = "tollkeeper.handles"
 SEARCH_PARAMS = frozenset(
     {"app", "channel", "channels", "group", "model", "names", "ref", "refs", "search", "token", "words"}
 )
-"""Parameters that name or search something. A key in one of them stands for its owner."""
+"""Parameters that name something or search for it. A key in one of them stands for its owner."""
 
 KEY_COMMANDS = ("chat", "doctor", "env", "run")
 """Commands that need the key itself, which is therefore not replaced by its handle."""

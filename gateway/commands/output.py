@@ -73,7 +73,7 @@ PROGRESS_AFTER_S = 1.0
 
 
 def out(text: str, *, end: str = "\n") -> None:
-    """Write a result to stdout. A closed pipe (``| head``) ends the command with success. Raises Quit if that fails."""
+    """Write a result to stdout. A closed pipe (``| head``) ends the command with success; other failures raise Quit."""
     try:
         _write(text + end)
     except BrokenPipeError:
@@ -326,7 +326,7 @@ def _line(value: object) -> str:
 
 
 def _write(text: str) -> None:
-    """Write to stdout. Raises BrokenPipeError if the reader has closed the pipe, and Quit if writing fails."""
+    """Write to stdout. Raises BrokenPipeError if the reader has closed the pipe, and Quit for other failures."""
     if not has_stdout():
         raise Quit("the output cannot be written: stdout is closed", Exit.FAILED)
     try:

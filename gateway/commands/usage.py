@@ -186,7 +186,7 @@ async def _find_by_part(client: ControlClient, part: str) -> CallView | None:
 
 
 async def _fetch_retry_text(client: ControlClient, call: CallView) -> str:
-    """Returns which retry of the client it is, with the earlier attempts: ``1 of the same call; before it: ...``."""
+    """Returns which retry of the client it is: ``1 of the same call; before it: ...``; empty if it is none."""
     if not call.retry:
         return ""
     page = await client.calls(

@@ -27,7 +27,7 @@ from gateway.upstream.answer_errors import failure_named
 from gateway.upstream.answer_state import AnswerState
 from gateway.upstream.error_body import tidy
 from gateway.upstream.failures import bad_response, truncation
-from gateway.upstream.framing import FramedStream, is_long, pieces
+from gateway.upstream.framing import LATE_LIMIT, FramedStream, is_long, pieces
 
 _CONTENT = (Medium, TextPiece, ToolCallBegan)
 _SLICE = 1 << 20
@@ -227,7 +227,7 @@ def take_late_usage(events: bytes, reader: AnswerReader, state: AnswerState) -> 
     """Take reports of usage that follow the end of an answer."""
     for event in map(parse, events.split(BLANK)):
         with suppress(ValueError):
-            for part in reader.read(event) if event is not None else ():
+            for part in reader.read(event) if event is not None and len(event.data) <= LATE_LIMIT else ():
                 if isinstance(part, UsageSeen):
                     state.add(part)
 

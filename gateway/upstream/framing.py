@@ -21,6 +21,9 @@ from gateway.upstream.failures import bad_response
 BODY_LIMIT = 64 * 1024 * 1024
 """The most bytes of a whole body."""
 
+LATE_LIMIT = 64 << 10
+"""The most bytes of an event after the end of the answer."""
+
 BODY_STARTS = frozenset({b"{", b"[", b"<"})
 """First bytes of a body. No line of an event stream begins with one of them."""
 
@@ -125,8 +128,8 @@ class FramedStream(ABC):
         return self._read_body(body)
 
     def _read_late(self, data: bytes) -> None:
-        """Read what follows the end of the answer, which may be its usage."""
-        if self.finished and self._body is None:
+        """Read what follows the end of the answer, which may be its usage, but nothing large."""
+        if self.finished and self._body is None and self._framer.held + len(data) <= LATE_LIMIT:
             with suppress(EventTooLong):
                 self._read_events(self._framer.feed(data))
 

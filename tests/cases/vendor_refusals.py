@@ -242,6 +242,9 @@ FILTERED: list[tuple[int, Any, str]] = [
 """With the code that the client gets."""
 
 BAD_REQUEST: list[Said] = [
+    (400, openai("This request did not use any credits: 'n' must be 1", "bad_request")),
+    (400, openai("Cannot find any balance sheet in the document", "bad_request")),
+    (422, openai("you do not need any credits for this model, but 'n' must be 1", "bad_request")),
     (400, openai("Invalid value for 'temperature': must be at most 2.")),
     (
         400,

@@ -198,3 +198,18 @@ async def test_a_connection_that_stays_open_without_usage_holds_up_no_answer(
     assert (answer.text, stream_faults(answer.body)) == ("Hello", [])
     assert time.monotonic() - began < 2
     assert (gateway.record.outcome, gateway.record.source) == (Outcome.DONE, UsageSource.ESTIMATED)
+
+
+async def test_what_is_large_after_the_end_is_not_read(gateway: Gateway, provider: Provider) -> None:
+    async def endless(exchange: Exchange) -> None:
+        await exchange.begin_stream()
+        await exchange.piece(b"".join(map(event, story("Hello"))) + DONE)
+        await exchange.piece(b'data: {"choices":[' + b",".join([b"{}"] * 400_000) + b"]}\n\n")
+        await exchange.piece(event(chunk(usage=usage(9, 2))))
+        await exchange.finish()
+
+    provider.on("m", endless)
+    busy = time.process_time()
+    answer = await gateway.client.chat(stream=True)
+    assert (answer.text, stream_faults(answer.body)) == ("Hello", [])
+    assert time.process_time() - busy < 1

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import pytest
 
 from gateway.core.quota import effects_of, need_of
@@ -182,7 +183,7 @@ def _try(api: InboundApi, body: bytes) -> None:
                 prepared = plan.adapter.prepare(plan.order, channel, served, NOTHING)
             except (GatewayError, AttemptFailed):
                 continue
-            json.loads(prepared.body)
+            msgspec.json.decode(prepared.body)
 
 
 @pytest.mark.parametrize(

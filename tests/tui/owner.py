@@ -34,20 +34,7 @@ from gateway.domain.views import (
     Step,
     TokenView,
 )
-from tests.tui.stage import (
-    ADDRESS,
-    DOLLAR,
-    NOW,
-    FakeClient,
-    budget,
-    calls,
-    channel,
-    console,
-    group,
-    model,
-    token,
-    words,
-)
+from tests.tui.stage import ADDRESS, DOLLAR, NOW, FakeClient, budget, calls, channel, console, group, model, token
 from tui.app import Console
 from tui.exit_status import ExitStatus
 from tui.keymap import Keymap
@@ -510,9 +497,9 @@ def doing(app: Console, *keys: str) -> Callable[[Pilot[ExitStatus]], Awaitable[N
 
 
 async def until(app: Console, pilot: Pilot[ExitStatus], text: str) -> None:
-    """Wait until a text is on the screen, or in a message."""
+    """Wait until a text is on the screen."""
     async with asyncio.timeout(30):
-        while text not in "\n".join([screen(app), *words(app)]):
+        while text not in screen(app):
             await pilot.pause(0.02)
 
 

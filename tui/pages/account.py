@@ -128,7 +128,7 @@ class AccountPage(ConsolePage):
         self.query_one(TextBlock).show(partial(self.draw, account))
 
     def _fetch_if_due(self, account: AccountView, now: Millis) -> None:
-        """Fetch grants and sums: at once after a grant, else at most every five seconds, also after errors."""
+        """Fetch grants and sums: at once after a grant, unless the last try failed; else every five seconds at most."""
         state = (account.granted_nanos, account.spent_nanos, now // HOUR_MS)
         fetched = self._fetched_state
         granted_more = fetched is not None and fetched[0] != state[0]

@@ -323,7 +323,7 @@ class CallHistory:
         return rows[offset]
 
     def next_request(self, count: int) -> tuple[int, int, int] | None:
-        """Returns the missing page, its newest record, at most ``count``, and its length; None if none is missing."""
+        """Returns the page to fetch, the number of its newest record, and how many to fetch; None if none is due."""
         page, self._missing = self._missing, None
         if page is None:
             return None

@@ -190,7 +190,7 @@ async def delete(page: AnyPage, model: ModelView) -> None:
 
 
 def _removable(prices: Sequence[PriceView], *, inherits: bool) -> list[str]:
-    """Returns the channels with a removable price; an empty text: a general one, or with ``inherits`` another's."""
+    """Returns the channels whose prices can be removed; an empty text is the price for all of them."""
     channels = [price.channel for price in prices if _is_for_channel(price)]
     has_general_price = len(prices) > len(channels) or (inherits and not channels)
     return ["", *channels] if has_general_price else channels

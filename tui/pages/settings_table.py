@@ -250,7 +250,7 @@ def _value_tone(row: SettingRow) -> str:
 
 
 def setting_names(session: ConsoleSession) -> Iterator[tuple[str, str, str, str]]:
-    """Yields the name, label, meaning of every setting, and the verb that changes it, for the palette."""
+    """Yields name, label and meaning of every setting for the palette, and the verb that changes it, or no text."""
     yield from ((field.name, field.label, field.help, "edit") for field in SETTINGS)
     yield from ((choice.name, choice.label, choice.meaning, "edit") for choice in CONSOLE)
     yield "file", "Keys and themes", "your own keys and themes, in a file", ""

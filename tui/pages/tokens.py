@@ -234,7 +234,7 @@ def visible_models(session: ConsoleSession, values: Mapping[str, Any]) -> str:
 
 
 def _is_empty_alias(session: ConsoleSession, group: GroupView, name: str, allowed: Sequence[str]) -> bool:
-    """Returns whether no channel of the group has a model of this name, and the token may use none instead."""
+    """Returns whether no channel of the group has a model of this name, and none that the token may use answers."""
     channels = [channel for channel in session.board.channels if channel.enabled and group.name in channel.groups]
     if any(model.name == name for channel in channels for model in channel.models):
         return False

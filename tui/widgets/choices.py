@@ -70,7 +70,7 @@ class Picker(Widget, can_focus=True):
         self._typed = ""
 
     def on_key(self, event: events.Key) -> None:
-        """Select the option that begins with the typed letters. A key that continues and starts none is left."""
+        """Select the option that begins with the typed letters. Another key is not handled here."""
         if not event.is_printable or event.character is None or event.character == " ":
             return
         for typed in (self._typed + event.character, event.character):
@@ -295,7 +295,7 @@ class ChooseOne(DialogScreen[str | None]):
         return rows
 
     def on_key(self, event: events.Key) -> None:
-        """Move to the option that begins with the typed letters; one that continues none searches from the cursor."""
+        """Move to the option that begins with the typed letters. A letter that continues none starts a new search."""
         if not event.is_printable or event.character is None:
             self._typed = ""
             return

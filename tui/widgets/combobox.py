@@ -39,7 +39,7 @@ class Suggestion(msgspec.Struct, frozen=True):
 
 
 def matching_suggestions(suggestions: Sequence[Suggestion], typed: str) -> list[Suggestion]:
-    """Returns the suggestions with all typed words, those that begin with or contain the text first."""
+    """Returns the suggestions with all typed words: those that begin with the text, that contain it, others."""
     matches = row_filter(typed)
     typed = typed.strip().casefold()
 

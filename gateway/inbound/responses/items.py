@@ -4,7 +4,6 @@ Items are smaller than messages: a text, reasoning and each call of a tool are i
 wrote and called becomes one turn; ``Transcript`` puts the results where they belong.
 """
 
-from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -245,7 +244,7 @@ class InputReader:
         if item.kind == "apply_patch_call_output":
             texts = [raw for raw in (item.status, item.output) if rawjson.is_text(raw)]
             return [TextPart(raw=join_texts(texts, rb"\n"))]
-        return _read_output(item.output, f"{where}.output")
+        return read_content(item.output, f"{where}.output")
 
     def _add_searched_tools(self, item: _InputItem, where: str) -> TextPart:
         """Add the tools in the result of a search, which can be called from now on. Returns their names as a text."""
@@ -253,18 +252,6 @@ class InputReader:
         self.tools.add(item.tools or (), where)
         names = [tool.name for tool in self.tools.offers[before:]]
         return TextPart(raw=rawjson.raw(rawjson.encode({"tools": names}).decode()))
-
-
-def _read_output(output: msgspec.Raw, where: str) -> list[TextPart | MediaPart]:
-    """Returns the parts of a result. Codex sends some images in a text that is the JSON of the parts. A model that got
-    this text would read the base64 as a million tokens.
-    """
-    if rawjson.is_text(output) and b"input_image" in bytes(output):
-        parts = rawjson.text(output)
-        if parts.startswith("["):
-            with suppress(ValueError, BadRequest):
-                return read_content(msgspec.Raw(parts.encode()), where)
-    return read_content(output, where)
 
 
 def _unreadable_item(item: _InputItem, where: str) -> BadRequest:

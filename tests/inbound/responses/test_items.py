@@ -114,18 +114,6 @@ def test_an_image_in_a_result_follows_as_what_the_user_shows() -> None:
     assert found[3]["content"] == [shown]
 
 
-def test_an_image_in_a_text_with_the_json_of_parts_is_an_image() -> None:
-    parts = [{"type": "input_text", "text": "see"}, {"type": "input_image", "image_url": "data:image/png;base64,AAAA"}]
-    found = messages(call("a"), output("a", json.dumps(parts)))
-    assert found[1]["content"] == "see\n\n[image of tool result a]"
-    assert found[2]["content"] == [{"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}]
-
-
-@pytest.mark.parametrize("text", ['[{"type": "input_image"}]', '["input_image"', '[{"input_image": 1}]', "input_image"])
-def test_other_texts_of_a_result_stay_as_they_are(text: str) -> None:
-    assert messages(call("a"), output("a", text))[1]["content"] == text
-
-
 def test_images_files_and_sounds_of_a_message() -> None:
     parts = [
         {"type": "input_image", "image_url": "https://x.test/a.png"},
