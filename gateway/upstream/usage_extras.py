@@ -129,7 +129,7 @@ OTHER_STEPS = ("advisor", "fallback")
 
 
 def other_model_tokens(report: Mapping[str, Any]) -> tuple[str, dict[str, int]]:
-    """Returns the other model of the answer, and its tokens by ``OTHER_PARTS``; empty unless one model has valid counts."""
+    """Returns the other model of an answer and its tokens by ``OTHER_PARTS``; empty without exactly one valid one."""
     others = [step for step in iterations(report) if text_at(step, "type").startswith(OTHER_STEPS)]
     models = {str(step.get("model") or "") for step in others}
     if len(models) != 1 or "" in models:
