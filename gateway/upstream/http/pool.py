@@ -26,7 +26,7 @@ from gateway.upstream import failures
 from gateway.upstream.http.connection import READ_SIZE, RequestHeads, Target, UpstreamConnection, target_of
 from gateway.upstream.http.dial import Dialer, text_of
 from gateway.upstream.http.parser import ConnectionBroken, WireAnswer
-from gateway.upstream.http.reply import DeadlineTimer, HttpReply
+from gateway.upstream.http.reply import HttpReply
 
 KEEP_ALIVE_S = 30.0
 """The seconds after which an idle connection is not used again."""
@@ -89,7 +89,6 @@ class Pool:
         self._closed = False
         self._buffer = memoryview(bytearray(READ_SIZE))
         self._loop = asyncio.get_running_loop()
-        self._deadlines = DeadlineTimer(self._loop, self._expire)
         self.head_s = {stream: channel.timeouts.head_s(stream=stream) for stream in (False, True)}
         """The seconds that the head of an answer may take, by whether it is streamed."""
         self.busy = 0
@@ -111,7 +110,6 @@ class Pool:
             if not self._open:
                 break
             await asyncio.sleep(0)
-        self._deadlines.close()
 
     def close_one(self) -> bool:
         """Close the connection that has been idle for longest. Returns False if none is idle."""
@@ -145,15 +143,18 @@ class Pool:
                         raise AttemptFailed(exchange_failure(self.channel, exc)) from exc
                     connection = None
                 else:
-                    return HttpReply(self, answer, began)
+                    return HttpReply(self.channel, answer, began, self._end_call)
         except BaseException:
-            self.busy -= 1
+            self._end_call()
             raise
+
+    def _end_call(self) -> None:
+        self.busy -= 1
 
     async def _exchange(self, connection: UpstreamConnection, head: bytes, body: bytes, head_s: float) -> WireAnswer:
         """Send a request. Returns the answer once its head has arrived."""
         answer = connection.send(head, body, soon=self.busy > 1)
-        self._deadlines.add(answer, head_s)
+        deadline = self._loop.call_later(head_s, self._expire, answer, head_s)
         try:
             while not answer.status:
                 await answer.wait()
@@ -161,7 +162,7 @@ class Pool:
             answer.abort()
             raise
         finally:
-            self._deadlines.due.pop(answer, None)
+            deadline.cancel()
         return answer
 
     def _expire(self, answer: WireAnswer, seconds: float) -> None:

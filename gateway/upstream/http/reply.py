@@ -10,7 +10,6 @@ the idle deadline, but not for ever. Fragments of an event that is never complet
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from io import BytesIO
-from typing import Generic, Protocol, TypeVar
 
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel
@@ -25,23 +24,17 @@ LINGER_S = 0.5
 """The seconds that the rest of a released answer may take before its connection is closed."""
 
 
-class ReplyPool(Protocol):
-    """The pool that an answer comes from."""
-
-    channel: Channel
-    busy: int
-    """The number of answers in progress."""
-
-
 class HttpReply:
     """An answer whose head has arrived. Implements ``adapter.Reply``."""
 
-    __slots__ = ("_answer", "_began", "_ended", "_inflater", "_pool", "_timer", "channel", "headers", "status")
+    __slots__ = ("_answer", "_began", "_ended", "_inflater", "_on_end", "_timer", "channel", "headers", "status")
 
-    def __init__(self, pool: ReplyPool, answer: WireAnswer, began: float) -> None:
-        """``began``: the loop's time of the request. Raises AttemptFailed for a compression that was not requested."""
-        self.channel = pool.channel
-        self._pool = pool
+    def __init__(self, channel: Channel, answer: WireAnswer, began: float, on_end: Callable[[], None]) -> None:
+        """``began``: the loop's time of the request. ``on_end`` is called once, when the reply ends. Raises
+        AttemptFailed for a compression that was not requested.
+        """
+        self.channel = channel
+        self._on_end = on_end
         self._ended = False
         self._answer = answer
         self._began = began
@@ -147,7 +140,7 @@ class HttpReply:
         self._disarm()
         if not self._ended:
             self._ended = True
-            self._pool.busy -= 1
+            self._on_end()
 
 
 class Incoming:
@@ -236,51 +229,3 @@ class Incoming:
     def _set_alarm(self, at: float) -> None:
         self._alarm_at = at
         self._reply.arm(at, self._check_deadline)
-
-
-Item = TypeVar("Item")
-
-
-class DeadlineTimer(Generic[Item]):
-    """Calls ``expire`` for items whose deadline has passed, at most a turn of the loop later.
-
-    One timer serves them all. Setting and cancelling one for each call would cost more than everything else that a
-    connection does for a call; noting a time costs nothing.
-    """
-
-    def __init__(self, loop: asyncio.AbstractEventLoop, expire: Callable[[Item, float], None]) -> None:
-        self._loop = loop
-        self._expire = expire
-        self.due: dict[Item, tuple[float, float]] = {}
-        """The deadline of each item: its time, and its length in seconds. Remove an item that is done."""
-        self._alarm_at = 0.0
-        """When the timer fires, if there is one."""
-        self._timer: asyncio.TimerHandle | None = None
-
-    def add(self, item: Item, seconds: float) -> None:
-        """Add an item, which must be removed from ``due`` within so many seconds."""
-        at = self._loop.time() + seconds
-        self.due[item] = at, seconds
-        if self._timer is None or at < self._alarm_at:
-            self._set_timer(at)
-
-    def close(self) -> None:
-        """Stop the timer."""
-        self.due.clear()
-        if self._timer is not None:
-            self._timer.cancel()
-
-    def _set_timer(self, at: float) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._alarm_at = at
-        self._timer = self._loop.call_at(at, self._expire_due)
-
-    def _expire_due(self) -> None:
-        self._timer = None
-        now = self._loop.time()
-        for item, (_, seconds) in [entry for entry in self.due.items() if entry[1][0] <= now]:
-            del self.due[item]
-            self._expire(item, seconds)
-        if self.due:
-            self._set_timer(min(at for at, _ in self.due.values()))

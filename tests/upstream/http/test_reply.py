@@ -13,8 +13,7 @@ import pytest
 from gateway.domain.call import FailureKind
 from gateway.domain.failure import AttemptFailed
 from gateway.upstream.adapter import UnlimitedMemory
-from gateway.upstream.http.reply import LINGER_S, DeadlineTimer, HttpReply
-from tests.fakes.clock import skip
+from gateway.upstream.http.reply import LINGER_S, HttpReply
 from tests.fakes.provider import Exchange, Provider, Script
 from tests.fakes.replies import chunk, cut, delta, event, reply, story, stream, stream_bytes
 from tests.upstream.http.makers import Asker, drain, pieces_of
@@ -387,68 +386,3 @@ def _broken(fault: str, data: bytes) -> Script:
             await exchange.write(b"no chunk at all\r\n")
 
     return script
-
-
-TICK_S = 0.02
-
-
-STANDING_STILL = pytest.mark.hasty(0.001)
-"""Time hardly passes by itself."""
-
-
-class Clerk:
-    """Deadlines, and which of them expired."""
-
-    def __init__(self) -> None:
-        self.expired: list[tuple[str, float]] = []
-        self.deadlines = DeadlineTimer[str](asyncio.get_running_loop(), lambda item, s: self.expired.append((item, s)))
-
-
-@STANDING_STILL
-async def test_what_is_not_struck_out_expires_with_its_seconds() -> None:
-    clerk = Clerk()
-    clerk.deadlines.add("kept", TICK_S)
-    clerk.deadlines.add("met", TICK_S)
-    del clerk.deadlines.due["met"]
-    await skip(3 * TICK_S)
-    assert clerk.expired == [("kept", TICK_S)]
-
-
-@STANDING_STILL
-async def test_a_sooner_one_goes_first_and_the_later_one_still_goes() -> None:
-    clerk = Clerk()
-    clerk.deadlines.add("late", 4 * TICK_S)
-    clerk.deadlines.add("soon", TICK_S)
-    await skip(2 * TICK_S)
-    assert clerk.expired == [("soon", TICK_S)]
-    await skip(4 * TICK_S)
-    assert clerk.expired == [("soon", TICK_S), ("late", 4 * TICK_S)]
-
-
-@STANDING_STILL
-async def test_nothing_is_left_to_wake_up_for_when_all_are_struck_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    clerk = Clerk()
-    clerk.deadlines.add("met", TICK_S)
-    del clerk.deadlines.due["met"]
-    await skip(2 * TICK_S)
-    monkeypatch.setattr(clerk.deadlines, "_expire_due", lambda: clerk.expired.append(("woken", 0.0)))
-    await skip(2 * TICK_S)
-    assert clerk.expired == []
-
-
-@STANDING_STILL
-async def test_one_that_is_noted_after_the_timer_paused_expires_too() -> None:
-    clerk = Clerk()
-    for item in ("first", "second"):
-        clerk.deadlines.add(item, TICK_S)
-        await skip(2 * TICK_S)
-    assert [item for item, _ in clerk.expired] == ["first", "second"]
-
-
-@STANDING_STILL
-async def test_nothing_expires_after_the_close() -> None:
-    clerk = Clerk()
-    clerk.deadlines.add("kept", TICK_S)
-    clerk.deadlines.close()
-    await skip(2 * TICK_S)
-    assert clerk.expired == []
