@@ -295,7 +295,7 @@ def join_strings(pieces: list[bytes]) -> bytes:
     """Returns one JSON string with the content of several; an empty string for no pieces."""
     if len(pieces) == 1:
         return pieces[0]
-    return b'"' + b"".join([piece[1:-1] for piece in pieces]) + b'"'
+    return b"".join([b'"', *[memoryview(piece)[1:-1] for piece in pieces], b'"'])
 
 
 def url_citation(annotation: Any) -> Citation | None:

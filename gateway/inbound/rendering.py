@@ -119,6 +119,7 @@ class RenderedStream(FramedStream):
             return b""
         if b"}\n" in event.data and len(parts := with_blank_lines(part).split(BLANK)) > 1:
             return b"".join([self._read_event(part) for part in parts])
+        del part  # it may be large, and its text is copied
         self.events += 1
         out = self._render_event(event, None)
         if not self.failure and self._reader.done:
@@ -283,4 +284,4 @@ class RenderingAdapter:
         if stream.failure is not None:
             raise AttemptFailed(stream.failure)
         render = partial(stream.renderer.tail, estimated=False)
-        return whole_answer(stream, body, *(("assembled",) if events else ()), render=render)
+        return whole_answer(stream, b"", *(("assembled",) if events else ()), render=render)

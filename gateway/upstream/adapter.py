@@ -131,7 +131,7 @@ class WholeAnswer(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One whole answer, normalised."""
 
     body: bytes
-    """The client's bytes, without usage if none was ``reported``. With ``render``, they are the upstream's bytes."""
+    """The client's bytes, without usage if none was ``reported``; empty if only ``render`` has them."""
     reported: Usage | None
     finish: str
     upstream_id: str
