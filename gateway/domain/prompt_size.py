@@ -25,19 +25,24 @@ SEAL_BYTES_PER_TOKEN = 8
 BOUND_BYTES_PER_TOKEN = 3
 BOUND_TOOLS_TOKENS = 600
 """The most tokens that vendors add about tools in general. Anthropic adds up to 530, also for structured answers."""
+_BOUND_DATED_TOOL = 1_300
+"""The most tokens that Anthropic adds for a tool of its own that clients run: the screen, with its system prompt."""
+_DATED_TYPE = b"_202"
+"""In the type of each such tool, as in ``bash_20250124``."""
 
 SCHEMAS = ("tools", "functions", "response_format")
 """Fields of a chat that the model reads in addition to the messages."""
 _INPUTS = ("input", "prompt", "suffix")
 """Fields that the model reads instead of messages, in other kinds of requests."""
-CHAT_MARKERS = (b"data:", b'"image_url"', b'"images"', b'"video_url"', b'"input_audio"', b'"file"', b"\\u00")
+CHAT_MARKERS = (b"data:", b'_url"', b'"images"', b'"image"', b'"source"', b'"input_audio"', b'"file"', b"\\u00")
 MESSAGES_MARKERS = (b"data:", b'"source"', b'"signature"', b'"redacted_thinking"', b"\\u00")
 RESPONSES_MARKERS = (
     b"data:",
-    b'"input_image"',
-    b'"input_file"',
-    b'"input_audio"',
     b'_url"',
+    b'"file_id"',
+    b'"file_data"',
+    b'"input_audio"',
+    b'"image_generation_call"',
     b'"encrypted_content"',
     b"\\u00",
 )
@@ -52,16 +57,26 @@ _SEALS = {
 """The fields with a seal, by the types of their objects."""
 _DATA = frozenset({"data", "file_data"})
 """Fields that may have base64 text without a ``data:`` prefix."""
-_PICTURES = frozenset({"image", "image_url", "input_image", "video_url"})
+_PICTURES = frozenset({"image", "image_url", "input_image", "image_generation_call"})
+_FETCHED = frozenset(
+    {
+        *("document", "file", "file_data", "input_file", "video", "video_url", "input_video"),
+        *("audio", "audio_url", "input_audio"),
+    }
+)
+"""Names and types of media other than pictures, which may have an address."""
+_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]{1,15}://", re.IGNORECASE)
 _CALLS = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
 _LABELS = frozenset(
     {"role", "type", "id", "tool_call_id", "tool_use_id", "call_id", "media_type", "status", "detail", "format"}
 )
 """Fields that no model reads as text."""
+_GENERATED = ("image_generation_call", "result")
+"""The type of the object with a picture that OpenAI generated, and the field with its base64 text."""
 _SHORT = 256
 """The length up to which a text in a field for data counts as text."""
 _NUMBERS = re.compile(rb"\[\s*-?[0-9]")
-_TOOL_CALLS = (b'"tool_calls"', b'"function_call"', b'"tool_use"')
+_TOOL_CALLS = (b'"tool_calls"', b'_call"', b'"tool_use"')
 _TOOL_RESULTS = (b'"tool_call_id"', b'"tool_use_id"', b'"call_id"')
 
 
@@ -91,6 +106,7 @@ def bound_of(
     contents, others, schemas = [*contents], [*others], [*schemas]
     size = sum([len(memoryview(value)) for value in contents + others + schemas])
     tokens = BOUND_TOOLS_TOKENS if schemas else 0
+    tokens += _BOUND_DATED_TOOL * sum([bytes(schema).count(_DATED_TYPE) for schema in schemas])
     marked_values = [value for value in contents if _has_marker(bytes(value), markers)]
     all_others = b"".join(others)
     if all_others and _NUMBERS.search(all_others):
@@ -233,17 +249,18 @@ class PromptParts(msgspec.Struct):
         return names
 
     def _add_address(self, name: str, text: str, key: str, kind: str) -> bool:
-        """Count a picture's or document's address in an object ``key`` of type ``kind``. Returns whether it is one."""
-        is_picture = not _PICTURES.isdisjoint((name, key, kind))
-        if name in ("file_id", "file_url"):
-            is_address = True
-        else:
-            is_address = text.startswith(("http://", "https://")) and (is_picture or (name == "url" and kind == "url"))
-        if is_address and (is_picture or (name == "url" and key != "document")):
+        """Count the address of a medium in an object ``key`` of type ``kind``. Returns whether it is one."""
+        words = (name, key, kind)
+        is_picture = not _PICTURES.isdisjoint(words)
+        if name not in ("file_id", "file_url"):
+            is_medium = is_picture or not _FETCHED.isdisjoint(words)
+            if not is_medium or _ADDRESS.match(text) is None:
+                return False
+        if is_picture:
             self.pictures += 1
-        elif is_address:
+        else:
             self.fetched += 1
-        return is_address
+        return True
 
     def _add_medium(self, text: str, media_type: str) -> bool:
         """Count a medium. Returns False for an unknown type, which may be a document that counts as text."""
@@ -280,13 +297,15 @@ def read_prompt(values: Iterable[msgspec.Raw]) -> PromptParts:
 
 
 def _is_data(name: str, text: str, kind: str) -> bool:
-    if text.startswith("data:") and ";base64," in text[:_SHORT]:
+    if (text.startswith("data:") and ";base64," in text[:_SHORT]) or (kind, name) == _GENERATED:
         return True
     return name in _DATA and (kind == "base64" or (len(text) > _SHORT and " " not in text and text.isascii()))
 
 
 def _media_type(text: str, item: dict[str, Any], key: str) -> str:
     """Returns the media type of base64 text in an object; empty if it is unknown."""
+    if item.get("type") == _GENERATED[0]:
+        return "image/"
     if text.startswith("data:"):
         return text[len("data:") : _SHORT].partition(";")[0].lower()
     if isinstance(media_type := item.get("media_type"), str):
@@ -301,10 +320,18 @@ def tool_calls_bound(fields: Mapping[str, msgspec.Raw]) -> int:
     messages = plain_escapes(fields.get("messages", b""))
     if not any(name in messages for name in _TOOL_CALLS):
         return 0
-    return BOUND_TOOLS_TOKENS + 60 * messages.count(b'"name"')  # each has a name and an empty schema
+    return BOUND_TOOLS_TOKENS + 60 * _call_count(messages)  # each has a name and an empty schema
 
 
 def result_names_bound(fields: Mapping[str, msgspec.Raw]) -> int:
-    """Returns the tokens to hold for function names that are sent with the results of their calls."""
+    """Returns the tokens to hold for what is sent with each call or its result: the function's name, and a result in
+    place of one that is missing.
+    """
     messages = plain_escapes(fields.get("messages", b""))
-    return 22 * sum(messages.count(name) for name in _TOOL_RESULTS)  # a name has at most 64 characters, three a token
+    results = sum(messages.count(name) for name in _TOOL_RESULTS)
+    return 30 * max(_call_count(messages), results)  # a name has at most 64 characters, three a token
+
+
+def _call_count(messages: bytes) -> int:
+    """Returns the most tool calls that these messages can have: each has a name, or is of a type that ends so."""
+    return max(messages.count(b'"name"'), messages.count(b'_call"'))

@@ -107,7 +107,7 @@ class Transcript:
         call = self._call_of(block)
         if call is None:
             self._marks[RESULTS_REPAIRED] = None
-            label = f"[result of tool call {block.call_id}]" if block.call_id else "[result of a tool call]"
+            label = f"[result of tool call {block.call_id}]" if block.call_id else "[tool result]"
             return [TextPart(raw=rawjson.raw(label)), *block.parts]
         earlier = call.result
         if earlier is not None:

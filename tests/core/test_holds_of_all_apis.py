@@ -49,6 +49,7 @@ CHAT_PARTS: list[Doc] = [
     {"type": "image_url", "image_url": {"url": PICTURE, "detail": "high"}},
     {"type": "image_url", "image_url": {"url": "https://h.example/a.png"}},
     {"type": "file", "file": {"file_data": BOOK, "filename": "a.pdf"}},
+    {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}},
 ]
 MESSAGE_PARTS: list[Doc] = [
     {"type": "text", "text": "What is this?"},
@@ -63,6 +64,25 @@ INPUT_PARTS: list[Doc] = [
     {"type": "input_text", "text": "What is this?"},
     {"type": "input_image", "image_url": PICTURE},
     {"type": "input_file", "file_data": BOOK, "filename": "a.pdf"},
+]
+TOOLS: list[Doc] = [
+    {"type": "function", "name": "look"},
+    {"type": "custom", "name": "patch"},
+    {"type": "shell"},
+    {
+        "type": "namespace",
+        "name": "n" * 50,
+        "description": "d" * 900,
+        "tools": [{"type": "function", "name": name} for name in "abcdefgh"],
+    },
+]
+ITEMS: list[Doc] = [
+    {"role": "user", "content": "Hi"},
+    {"type": "function_call", "call_id": "c1", "name": "look" * 15, "arguments": '{"x": "a'},
+    {"type": "function_call_output", "call_id": "c1", "output": "found"},
+    {"type": "custom_tool_call", "call_id": "c2", "name": "patch", "input": "text"},
+    {"type": "shell_call", "call_id": "c3", "action": {"commands": ["ls"]}},
+    {"type": "tool_search_output", "call_id": "c4", "tools": TOOLS},
 ]
 
 
@@ -81,7 +101,8 @@ BASES: dict[InboundApi, st.SearchStrategy[Doc]] = {
         {"messages": turns(MESSAGE_PARTS), "max_tokens": NUMBERS}, optional={"system": TEXTS}
     ),
     RESPONSES: st.fixed_dictionaries(
-        {"input": turns(INPUT_PARTS) | TEXTS}, optional={"max_output_tokens": NUMBERS, "instructions": TEXTS}
+        {"input": turns(INPUT_PARTS) | TEXTS | st.lists(st.sampled_from(ITEMS), min_size=1, max_size=4)},
+        optional={"max_output_tokens": NUMBERS, "instructions": TEXTS, "tools": st.just(TOOLS)},
     ),
     COMPLETIONS: st.fixed_dictionaries({"prompt": PROMPTS}, optional={"max_tokens": NUMBERS, "n": st.just(2)}),
     EMBEDDINGS: st.fixed_dictionaries({"input": PROMPTS}, optional={"title": TEXTS, "task_type": TEXTS}),
@@ -183,3 +204,27 @@ def test_no_call_of_any_api_costs_more_than_its_hold(
         return
     asked = middle.upstreams.asked[-1][1] if middle.upstreams.asked else None
     assert cost <= held or not middle.bounded, (asked, msgspec.json.encode(request))
+
+
+CLAUDE = (Dialect.ANTHROPIC, "", "claude-3-opus")
+GEMINI = (Dialect.GEMINI, "", "gemini-2.5-pro")
+GPT = (Dialect.OPENAI, "ollama", "llama")
+
+
+@pytest.mark.parametrize(
+    ("api", "place", "request_"),
+    [
+        (RESPONSES, CLAUDE, {"input": [ITEMS[3]]}),
+        (RESPONSES, CLAUDE, {"input": [ITEMS[4]]}),
+        (RESPONSES, CLAUDE, {"input": [ITEMS[5]]}),
+        (RESPONSES, CLAUDE, {"input": "Hi", "tools": [TOOLS[3]]}),
+        (CHAT, GPT, {"messages": [{"role": "user", "content": [CHAT_PARTS[4]]}]}),
+        (CHAT, GEMINI, {"messages": [{"role": "assistant", "function_call": {"name": "f" * 64, "arguments": "{}"}}]}),
+        (OLLAMA_CHAT, GPT, {"messages": [{"role": "tool", "content": "found" * 20}] * 9, "stream": False}),
+    ],
+)
+def test_what_a_translation_adds_is_held_for(api: InboundApi, place: tuple[Dialect, str, str], request_: Doc) -> None:
+    cap = {"max_output_tokens": 16} if api is RESPONSES else {"max_tokens": 16, "options": {"num_predict": 16}}
+    middle = ObedientGateway(configured([(place, None, None, None)], [PRICE, PRICE], MILLION), (0, 0))
+    held, cost = asyncio.run(middle.cost(api, {**request_, **cap}))
+    assert cost <= held

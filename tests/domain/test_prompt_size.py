@@ -96,6 +96,11 @@ def test_tools_cost_a_flat_amount_as_well() -> None:
     assert total([raw("x" * 300)], [tools]) - total([raw("x" * 300)]) > 600
 
 
+def test_a_tool_whose_description_the_vendor_adds_costs_more() -> None:
+    tools = raw([{"type": "computer_20250124", "name": "computer"}])
+    assert total([raw("Hi")], [tools]) > BOUND_TOOLS_TOKENS + 1_200
+
+
 def test_the_estimate_is_below_the_bound() -> None:
     values = [raw([{"type": "text", "text": "How far is the Moon from here? " * 40}, image()])]
     assert 0 < tokens_of(values, (), 1) < total(values)
@@ -219,6 +224,8 @@ def test_calls_of_tools_are_found_however_their_names_are_written() -> None:
         call,
         call.replace(b"tool_calls", rb"tool\u005Fcalls").replace(b"name", rb"n\u0061me"),
         rb'[{"role":"assistant","function_call":{"name":"f"}}]',
+        rb'[{"type":"custom_tool_call","name":"f"}]',
+        rb'[{"type":"shell_call","action":{}}]',
     ):
         assert tool_calls_bound({"messages": msgspec.Raw(messages)}) == BOUND_TOOLS_TOKENS + 60
     assert tool_calls_bound(fields_of(messages=user("Hi"))) == 0

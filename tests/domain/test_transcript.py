@@ -87,7 +87,7 @@ def test_a_result_is_found_by_the_name_of_its_tool_or_by_its_order() -> None:
     by_name = _turns(CALLS, ("tool", (_result("", "G", "g"),)), ("tool", (_result("x9", "F", "f"),)))
     assert by_name == (["assistant: a! b!", "tool: a=F b=G"], ())
     by_order = _turns(CALLS, ("tool", tuple(_result("", number) for number in "123")))
-    assert by_order[0] == ["assistant: a! b!", "tool: a=1 b=2", "user: [result of a tool call] 3"]
+    assert by_order[0] == ["assistant: a! b!", "tool: a=1 b=2", "user: [tool result] 3"]
 
 
 def test_the_same_id_in_two_turns_keeps_its_results_apart() -> None:

@@ -160,7 +160,8 @@ def _input_bound(fields: Fields) -> InputBound:
 def _prompt_parts(fields: Fields) -> tuple[list[msgspec.Raw], list[msgspec.Raw], list[msgspec.Raw]]:
     """Returns what the model reads, as texts, schemas of tools and answers, and unknown fields, which it may read."""
     texts = [fields[name] for name in ("system", "messages") if name in fields]
-    schemas = [fields["tools"]] if "tools" in fields else []
+    has_tools = "tools" in fields or b'"tool_addition"' in bytes(fields.get("messages", NULL))
+    schemas = [fields.get("tools", NULL)] if has_tools else []
     others: list[msgspec.Raw] = []
     for name in fields.keys() - _KNOWN_FIELDS:
         if any(sign in bytes(fields[name]) for sign in _SCHEMA_SIGNS):

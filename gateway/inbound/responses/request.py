@@ -28,7 +28,7 @@ from gateway.inbound.relay import forwarded_headers, lower_cap
 from gateway.inbound.responses.items import InputReader
 from gateway.inbound.responses.relay import CONTENT_FIELDS, LEAST_LIMIT, native_order, speaks_responses
 from gateway.inbound.responses.summary import PROMPT_BOUND, TRIGGER
-from gateway.inbound.responses.tools import ToolTable
+from gateway.inbound.responses.tools import ToolTable, written_tools_bound
 from gateway.upstream.dialects import chat_limit
 
 ENCRYPTED = "reasoning.encrypted_content"
@@ -155,6 +155,7 @@ def parse_responses_request(request: HttpRequest) -> InboundRequest:
     others = [fields[name] for name in fields.keys() - _COUNTED]
     texts = _present_fields(fields, _INPUT)
     bound = bound_of(texts, _present_fields(fields, _SCHEMAS), others, RESPONSES_MARKERS)
+    added = PROMPT_BOUND * compacts + written_tools_bound(fields.get("tools", NULL), b"".join(texts))
     return InboundRequest(
         body=body,
         fields=fields,
@@ -163,7 +164,7 @@ def parse_responses_request(request: HttpRequest) -> InboundRequest:
         output_cap=typed.max_output_tokens,
         plain=is_plain(fields, _CHECKED),
         least_cap=LEAST_LIMIT,
-        input_bound=bound.tokens + MESSAGE_TOKENS * len(texts) + PROMPT_BOUND * compacts,
+        input_bound=bound.tokens + MESSAGE_TOKENS * len(texts) + added,
         media=bound.media,
         remote_input=bool(typed.state_field),
         continued_id=typed.previous_response_id or "",

@@ -15,7 +15,8 @@ import msgspec
 from gateway.domain import rawjson
 from gateway.domain.conversation import ToolChoice, ToolOffer
 from gateway.domain.errors import BadRequest
-from gateway.domain.json_text import read_typed
+from gateway.domain.json_text import plain_escapes, read_typed
+from gateway.domain.prompt_size import BOUND_TOOLS_TOKENS
 from gateway.domain.rawjson import NULL
 from gateway.domain.text import plain
 from gateway.upstream.openai.request import OPENAI_TOOLS
@@ -36,6 +37,8 @@ class ToolKind(StrEnum):
 
 
 _KINDS = frozenset(ToolKind)
+_WRITTEN_KINDS = [f'"{kind}"'.encode() for kind in ToolKind if kind is not ToolKind.FUNCTION]
+"""Types of tools whose schemas a translation writes, as in JSON."""
 
 
 class ClientTool(msgspec.Struct, frozen=True):
@@ -199,11 +202,15 @@ class ToolTable:
         return self._names.get(tool) or (choice.name if kind is ToolKind.FUNCTION else None)
 
     def _add_namespace(self, namespace: _ToolFields, where: str) -> None:
+        """Add the functions of a namespace. Its own description goes with the first one, so that it is billed once."""
+        description = namespace.description
         for number, raw in enumerate(namespace.tools or ()):
             place = f"{where}.tools[{number}]"
             tool = read_typed(_TOOL, raw, place)
-            description = "\n\n".join(filter(None, (namespace.description, tool.description)))
-            self._add_tool(msgspec.structs.replace(tool, description=description or None), place, namespace.name)
+            if description:
+                texts = filter(None, (description, tool.description))
+                tool, description = msgspec.structs.replace(tool, description="\n\n".join(texts)), None
+            self._add_tool(tool, place, namespace.name)
 
     def _add_tool(self, tool: _ToolFields, where: str, namespace: str = "") -> None:
         """Offer a tool as a function, or omit it if it has no counterpart."""
@@ -222,6 +229,20 @@ class ToolTable:
         self._tools[name] = client_tool
         self._names[client_tool] = name
         self.offers.append(_tool_offer(tool, kind, name, where))
+
+
+def written_tools_bound(tools: msgspec.Raw, content: bytes) -> int:
+    """Returns the tokens to hold for what a translation adds to the tools of a request, which may be in its ``content``
+    too: schemas of tools that are not functions, and names of namespaces.
+    """
+    content = plain_escapes(content)
+    has_tools = b'"tools"' in content
+    definitions = plain_escapes(tools) + (content if has_tools else b"")
+    tokens = BOUND_TOOLS_TOKENS if has_tools else 0
+    tokens += 150 * sum(map(definitions.count, _WRITTEN_KINDS))  # the longest schema has 450 bytes
+    if b'"namespace"' in definitions:
+        tokens += 22 * definitions.count(b'"name"')  # a name has at most 64 characters, three a token
+    return tokens
 
 
 def _function_name(tool: ClientTool) -> str:
