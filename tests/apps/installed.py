@@ -88,7 +88,8 @@ async def drive(
     variables = {**launch.defaults, **(more or {}), KEY_VARIABLE: gateway.client.key, **launch.variables}
     if launch.folder_variable:
         variables[launch.folder_variable] = str(folder / "settings")
-    base = {"HOME": str(home), "PATH": os.environ["PATH"], "TERM": "dumb", "LANG": "C.UTF-8", "NO_COLOR": "1"}
+    path = os.pathsep.join((str(Path(command[0]).parent), os.environ["PATH"]))  # pi brings its own Node.js
+    base = {"HOME": str(home), "PATH": path, "TERM": "dumb", "LANG": "C.UTF-8", "NO_COLOR": "1"}
     base["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # else it tries to fetch one, several times
     process = await asyncio.create_subprocess_exec(
         command[0],

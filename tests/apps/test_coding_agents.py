@@ -111,6 +111,7 @@ AGENTS = [
         ("--auto", "-p", "Do it."),
         edits("Write", "Edit", "file_path", "old_string", "new_string", read="Read", other_path="filepath"),
     ),
+    Agent("pi", "pi", ("-p", "Do it."), edits("write", "edit", "path", "oldText", "newText")),
     Agent("mini-swe-agent", "mini", ("-t", "Do it.", "--yolo", "--exit-immediately"), bash_commands),
     Agent("copilot", "copilot", COPILOT, shell_commands),
     Agent("copilot", "copilot", COPILOT, shell_commands, name="copilot-responses", more=RESPONSES),
