@@ -17,9 +17,9 @@ from gateway.domain.settings import ExpiringRecords
 from gateway.domain.units import CallId, Millis
 from gateway.domain.views import CallView, call_view
 from gateway.store import sums
-from gateway.store.files import body_of, id_of, is_intact, pack
+from gateway.store.files import body_of, id_of, is_intact
 from gateway.store.latency import LatencyCache, LatencyTable, book_latency
-from gateway.store.log import Log, LogLine
+from gateway.store.log import Log
 from gateway.store.rollup import DAY, Counts, Dimension, Rollup, Table
 from gateway.store.search import LogSearch, SearchDeadline
 from gateway.store.segment import Segment, decode_entry
@@ -27,7 +27,6 @@ from gateway.store.sums import FOREVER, Bucket, Span, Step, Sums
 
 _ID_IN_LINE = re.compile(rb'"id":"(req_[0-9a-f]{26})"')
 
-_encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Record).decode
 
 
@@ -54,14 +53,6 @@ class CallLog:
     @property
     def count(self) -> int:
         return sum(segment.count for segment in self.log.segments if not segment.deleted)
-
-    def append(self, records: Iterable[Record], *, in_new_file: bool = False) -> None:
-        """Append all records or none, in one write. Raises OSError as ``Log.append`` does."""
-        lines: list[LogLine] = []
-        for number, record in enumerate(records, self.log.last + 1):
-            line = pack(number, _encode(record))
-            lines.append(LogLine(number, line, record))
-        self.log.append(lines, in_new_file=in_new_file)
 
     def get(self, call_id: CallId) -> Record | None:
         """Returns the record with this id; None if the id is unknown or not valid."""

@@ -59,16 +59,15 @@ class Entities:
         """Whether a person or another program changed the file."""
         self.saved_copy: Path | None = None
         """The path of the copy that was made of the edited file, if any."""
-        rows, self._ids = _decode_tables(path, tables or {})
-        self.registry = _registry(rows)
+        self.registry = _registry(_decode_tables(path, tables or {}))
         self.granted = self.registry.granted
         """The sum of the grants, cached because every call needs it."""
         if self.edited:
             with suppress(OSError):  # the next start tries again
                 self.saved_copy = files.save_copy(path, self._storage.raw, moment, "changed")
-                self._storage.write(_documents(self.registry, self._ids, self.applied))
+                self._storage.write(_documents(self.registry, self.applied))
         if tables is None:
-            self._storage.write(_documents(self.registry, self._ids, self.applied))
+            self._storage.write(_documents(self.registry, self.applied))
 
     def apply(self, changes: Sequence[Change], entry: int = 0) -> None:
         """Make all of the changes or none, in one atomic write.
@@ -78,16 +77,14 @@ class Entities:
         """
         for change in changes:
             _check_change(change)
-        registry, ids = with_changes(self.registry, changes), dict(self._ids)
-        for table in dict.fromkeys(change.table for change in changes if _KEYS[change.table]):
-            ids[table] = _with_new_ids(self._ids[table], [change.key for change in changes if change.table == table])
+        registry = with_changes(self.registry, changes)
         try:
             files.replace(self._path.with_name("config.old.json"), self._storage.raw, durable=False)
-            self._storage.write(_documents(registry, ids, entry or self.applied))
+            self._storage.write(_documents(registry, entry or self.applied))
         except OSError as exc:
             raise unavailable(exc) from exc
         self.applied = entry or self.applied
-        self.registry, self._ids = registry, ids
+        self.registry = registry
         self.granted = self.registry.granted
 
 
@@ -99,16 +96,6 @@ def _check_change(change: Change) -> None:
             raise InternalError(f"{change.table} cannot be deleted")
     elif not isinstance(change.value, kind) or (getattr(change.value, field) if field else "") != change.key:
         raise InternalError(f"{change.value!r} cannot be {change.key!r} of {change.table}")
-
-
-def _with_new_ids(ids: Mapping[str, int], keys: Sequence[str]) -> dict[str, int]:
-    """Returns the document ids, with a new one for each new key. An id in use is never assigned again."""
-    extended, newest = dict(ids), max(ids.values(), default=0)
-    for key in keys:
-        if key not in extended:
-            newest += 1
-            extended[key] = newest
-    return extended
 
 
 def _open_storage(path: Path) -> AtomicStorage:
@@ -131,27 +118,24 @@ def _read_meta(path: Path, tables: Tables) -> dict[str, Any]:
     return dict(tables["meta"]["1"])
 
 
-def _decode_tables(path: Path, tables: Tables) -> tuple[_Rows, dict[Table, dict[str, int]]]:
-    """Returns the entities, and their document ids, by table and key. Raises StoreDamaged."""
+def _decode_tables(path: Path, tables: Tables) -> _Rows:
+    """Returns the entities by table and key. Raises StoreDamaged."""
     rows: _Rows = {}
-    ids: dict[Table, dict[str, int]] = {}
     for name, documents in tables.items():
         if documents and name != "meta" and name not in KINDS:  # the next change would drop it, perhaps with all grants
             raise _damaged_error(path, f"its table {name!r} is unknown")
     for table, field in _KEYS.items():
-        rows[table], ids[table] = {}, {}
+        rows[table] = {}
         for number, document in tables.get(table, {}).items():
             try:
-                entity, doc_id = msgspec.convert(document, KINDS[table]), int(number)
+                entity = msgspec.convert(document, KINDS[table])
             except ValueError as exc:
                 raise _damaged_error(path, f"{table} {number}: {exc}") from exc
             key = getattr(entity, field) if field else ""
             if key in rows[table]:
                 raise _damaged_error(path, f"{table} has {key!r} twice")
-            rows[table][key], ids[table][key] = entity, doc_id
-        if not field:
-            ids[table].setdefault("", 1)
-    return rows, ids
+            rows[table][key] = entity
+    return rows
 
 
 def _registry(rows: _Rows) -> Registry:
@@ -166,12 +150,12 @@ def _registry(rows: _Rows) -> Registry:
     )
 
 
-def _documents(registry: Registry, ids: dict[Table, dict[str, int]], applied: int) -> dict[str, dict[int, object]]:
-    """Returns the file's tables: entities by document id, which become JSON when they are written."""
+def _documents(registry: Registry, applied: int) -> dict[str, dict[int, object]]:
+    """Returns the file's tables: entities by number, which become JSON when they are written."""
     tables: dict[str, dict[int, object]] = {"meta": {}}
     for table, field in _KEYS.items():
-        entities = getattr(registry, table) if field else {"": getattr(registry, table)}
-        tables[table] = {ids[table][key]: entity for key, entity in entities.items()}
+        entities = getattr(registry, table).values() if field else [getattr(registry, table)]
+        tables[table] = dict(enumerate(entities, start=1))
     tables["meta"][1] = {"format": FORMAT, "crc": _checksum(tables), "history": applied}
     return tables
 

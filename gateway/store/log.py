@@ -13,16 +13,19 @@ import calendar
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
+from gateway.domain.call import Record
 from gateway.store import files
+from gateway.store.files import pack
 from gateway.store.folder import ordinary
 from gateway.store.ledger import Ledger, check_complete
-from gateway.store.rollup import DAY, Countable, Rollup, SegmentSums
+from gateway.store.rollup import DAY, Rollup, SegmentSums
 from gateway.store.segment import EMPTY, Segment
 from gateway.store.tail import Mark, PartlyWritten, Tail, recheck_sealed, repair
 
@@ -54,15 +57,7 @@ LIMIT = 32 << 20
 _NAME = re.compile(r"calls-(\d{8})-(\d{4,9})\.json")
 
 
-class LogLine(NamedTuple):
-    """One call to be appended."""
-
-    doc_id: int
-    data: bytes
-    call: Countable
-
-
-_line_data = attrgetter("data")
+_encode = msgspec.json.Encoder().encode
 
 
 class SegmentView(NamedTuple):
@@ -122,26 +117,28 @@ class Log:
         files.make_folder(folder)
         self._load()
 
-    def append(self, lines: Sequence[LogLine], *, in_new_file: bool = False) -> None:
-        """Append calls with increasing ids, all or none, in one write.
+    def append(self, records: Iterable[Record], *, in_new_file: bool = False) -> None:
+        """Append the records of ended calls, all or none, in one write.
 
         Raises OSError, or PartlyWritten if the first of them were appended and the disk refuses to remove them.
         """
+        numbered = list(enumerate(records, self.last + 1))
+        lines = [pack(number, _encode(record)) for number, record in numbered]
         with self.lock:
-            tail, ts = self._tail, lines[0].call.ts
+            tail, ts = self._tail, numbered[0][1].ts
             if in_new_file or tail is None or ts >= self._day_end or tail.segment.end > self._limit:
                 tail = self._tail_for(ts, in_new_file=in_new_file)
             written = 0
             try:
-                tail.append(list(map(_line_data, lines)))
+                tail.append(lines)
                 written = len(lines)
             except PartlyWritten as exc:
                 written = exc.count
                 raise
             finally:
-                for line in lines[:written]:
-                    tail.segment.add_call(line.doc_id, line.call)
-                    self.last = line.doc_id
+                for number, record in numbered[:written]:
+                    tail.segment.add_call(number, record)
+                    self.last = number
 
     def views(self) -> list[SegmentView]:
         """Returns the segments as they are now. The caller holds the lock."""

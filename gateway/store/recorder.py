@@ -21,11 +21,11 @@ import msgspec
 
 from gateway.domain.call import Record, Running
 from gateway.domain.units import CallId, Nanos
-from gateway.store.calls import CallLog
 from gateway.store.disk_reserve import NO_SPACE, DiskReserve
 from gateway.store.errors import Trouble
 from gateway.store.files import reason
 from gateway.store.inflight import Inflight, withheld_record
+from gateway.store.log import Log
 from gateway.store.tail import PartlyWritten
 
 RETRY_S = 1.0
@@ -124,13 +124,13 @@ def _notify_waiter(waiting: "asyncio.Future[None]", error: Exception | None) -> 
 class Recorder:
     """Writes and syncs holds and records. Its methods belong to the event loop's thread."""
 
-    def __init__(self, calls: CallLog, inflight: Inflight, reserve: DiskReserve, *, sync_s: float) -> None:
+    def __init__(self, log: Log, inflight: Inflight, reserve: DiskReserve, *, sync_s: float) -> None:
         """``sync_s`` is the pause between two syncs in seconds. With 0 no thread is started; then call ``sync``."""
-        self._calls, self._inflight, self._reserve = calls, inflight, reserve
+        self._log, self._inflight, self._reserve = log, inflight, reserve
         self.lock = threading.Lock()
         """While it is held, no record moves from memory to the disk."""
         self.trouble = Trouble()
-        self._backlog = Backlog(calls, reserve, self.trouble)
+        self._backlog = Backlog(log, reserve, self.trouble)
         self.waiting = self._backlog.waiting
         self._synced_count = 0
         """The number of calls at the beginning of ``Backlog.written`` whose records are safe from a power cut."""
@@ -210,7 +210,7 @@ class Recorder:
         with self._sync_lock:
             count = len(self._backlog.written)
             try:
-                self._calls.log.sync()
+                self._log.sync()
             except OSError as exc:
                 self.trouble.set_errors(sync=f"the disk refuses to sync: {reason(exc)}")
                 raise
@@ -224,7 +224,7 @@ class Recorder:
         with self._sync_lock:
             self._end_holds()
             self.trouble.set_errors(sync="")
-            self._calls.log.seal()
+            self._log.seal()
             if not self.trouble.write:
                 return True
             with self.lock, suppress(OSError):
@@ -259,8 +259,8 @@ class Recorder:
 class Backlog:
     """Records that are not on the disk yet. Callers hold the recorder's lock."""
 
-    def __init__(self, calls: CallLog, reserve: DiskReserve, trouble: Trouble) -> None:
-        self._calls, self._reserve, self._trouble = calls, reserve, trouble
+    def __init__(self, log: Log, reserve: DiskReserve, trouble: Trouble) -> None:
+        self._log, self._reserve, self._trouble = log, reserve, trouble
         self.fresh: dict[CallId, Record] = {}
         """Records for the next ``write``, before which the end of their calls is not reported."""
         self._refused: dict[CallId, Record] = {}
@@ -309,7 +309,7 @@ class Backlog:
         if self._refused:
             with suppress(OSError):
                 self._append(in_new_file=True)
-                self._calls.log.report(f"a call file cannot be written ({reason(first)}); calls continue in a new one")
+                self._log.report(f"a call file cannot be written ({reason(first)}); calls continue in a new one")
         if self._refused:
             self._trouble.set_errors(write=f"the disk refuses to write: {reason(first)}")
             raise first
@@ -317,7 +317,7 @@ class Backlog:
     def _append(self, *, in_new_file: bool = False) -> None:
         """Write the refused records. Raises OSError; then those that are not on the disk are still refused."""
         try:
-            self._calls.append(self._refused.values(), in_new_file=in_new_file)
+            self._log.append(self._refused.values(), in_new_file=in_new_file)
         except PartlyWritten as exc:
             appended = list(islice(self._refused, exc.count))
             self.written += appended

@@ -135,14 +135,8 @@ class Segment:
     def lines_with(self, text: bytes) -> Iterator[bytes]:
         """Yields its intact lines that contain a text, newest first, without decoding them."""
         for block in self.blocks():
-            stop = len(block)
-            while (hit := block.rfind(text, 0, stop)) >= 0:
-                start = block.rfind(b"\n", 0, hit) + 1
-                end = block.find(b"\n", hit, stop)
-                line = block[start : stop if end < 0 else end].removeprefix(b",")
-                stop = start - 1 if start else 0
-                if is_intact(line):
-                    yield line
+            if text in block:
+                yield from (line for line in reversed([*split_lines(block)]) if text in line and is_intact(line))
 
     def newest_lines(self, skip: int, end: int) -> Iterator[bytes]:
         """Yields the intact lines before the offset ``end``, newest first, without the newest ``skip``."""

@@ -122,7 +122,7 @@ class Store:
             resources.callback(log.close)
             self.calls = CallLog(log)
             inflight = Inflight(self._home / "inflight.log", moment=now())
-            recorder = Recorder(self.calls, inflight, DiskReserve(log.folder / "reserve"), sync_s=sync_s)
+            recorder = Recorder(log, inflight, DiskReserve(log.folder / "reserve"), sync_s=sync_s)
             resources.callback(recorder.close)
             self.books = Books(self.entities, self.calls, recorder)
             self._add_opening_notes(inflight, self.books.recover(dict(inflight.running)))

@@ -186,7 +186,7 @@ def build(home: Path, count: int) -> None:
     for call in calls(count, start=start, days=59.9):
         batch.append(call)
         if len(batch) == 5_000:
-            log.append(batch)
+            log.log.append(batch)
             batch = []
             log.log.sync()
     log.log.close()

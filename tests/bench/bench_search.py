@@ -197,7 +197,7 @@ def build(home: Path, count: int) -> None:
         source = records(count, now - DAYS * DAY - HALF_AN_HOUR)
         while chunk := list(islice(source, 5_000)):
             for record in chunk:
-                store.calls.append([record])
+                store.calls.log.append([record])
             store.books.sync()
 
 

@@ -124,11 +124,11 @@ def build(folder: Path, count: int) -> None:
     source = calls(count - OPEN_CALLS)
     while chunk := list(islice(source, 20_000)):
         for call in chunk:
-            log.append([call])
+            log.log.append([call])
         log.log.sync()
         log.log.seal()
     for call in calls(OPEN_CALLS, start=T0 + DAYS * DAY, days=0.5):
-        log.append([call])
+        log.log.append([call])
     log.log.close()
 
 
@@ -149,7 +149,7 @@ def appends(root: Path, most: int) -> None:
 
 
 def _append(log: CallLog, call: Record) -> None:
-    log.append([call])
+    log.log.append([call])
 
 
 class RawFile:
@@ -363,7 +363,7 @@ def sealing(root: Path) -> float:
     longest = 0.0
     source = calls(80_000, days=12)
     while chunk := list(islice(source, 4000)):
-        longest = max(longest, *each(chunk, lambda call: store.calls.append([call])))
+        longest = max(longest, *each(chunk, lambda call: store.calls.log.append([call])))
         store.books.note(chunk[0])
         time.sleep(0.1)
     store.close()

@@ -94,7 +94,7 @@ async def test_records_that_are_deleted_are_announced(owner: ControlClient, gate
     """Undo asks before it deletes records, and does not claim that deleted ones are back."""
     now = gateway.engine.now()
     for number, age in enumerate((20, 20, 15, 0)):
-        gateway.engine.store.calls.append([record(number, ts=now - age * DAY, cost=0)], in_new_file=True)
+        gateway.engine.store.calls.log.append([record(number, ts=now - age * DAY, cost=0)], in_new_file=True)
     old = ExpiringRecords(records=3, days=2)
     assert await owner.expiring_records(30) == await owner.expiring_records(500) == ExpiringRecords()
     assert await owner.expiring_records(10) == old

@@ -61,7 +61,7 @@ class Specimen:
     def __init__(self, folder: Path) -> None:
         calls, self.spans, at = log_of(folder), [], len(HEAD)
         for i in range(CALLS):
-            calls.append([record(i)])
+            calls.log.append([record(i)])
             self.spans.append((at + (1 if not i else 2), calls.log.segments[0].end))
             at = calls.log.segments[0].end
         calls.log.close()

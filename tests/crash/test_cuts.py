@@ -25,7 +25,7 @@ def written(folder: Path) -> tuple[bytes, list[int]]:
     """A segment and the end of each of its calls."""
     calls, ends = log_of(folder), []
     for i in range(CALLS):
-        calls.append([record(i)])
+        calls.log.append([record(i)])
         ends.append(calls.log.segments[0].end)
     calls.log.close()
     return segments(folder)[0].read_bytes(), ends
@@ -51,7 +51,7 @@ def broken(folder: Path, expected: list[Record]) -> str:
         return f"{calls.count} calls in place of {len(expected)}"
     if sums_of(calls, "token").total.cost != sum(call.cost for call in expected):
         return "other sums"
-    calls.append([record(1000)])
+    calls.log.append([record(1000)])
     if calls.log.last != len(expected) + 1:
         return f"the next id is {calls.log.last}"
     calls.log.close()

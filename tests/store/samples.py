@@ -105,7 +105,7 @@ def log_of(folder: Path, count: int = 0, **options: Any) -> CallLog:
     """A log of the first calls."""
     calls = CallLog(Log(folder, **options))
     for i in range(count):
-        calls.append([record(i)])
+        calls.log.append([record(i)])
     return calls
 
 

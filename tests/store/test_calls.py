@@ -42,13 +42,13 @@ FULL = Record(
 def calls(tmp_path: Path) -> CallLog:
     found = log_of(tmp_path, limit=8000)
     for call in CALLS:
-        found.append([call])
+        found.log.append([call])
     return found
 
 
 def test_a_record_comes_back_as_it_went_in(tmp_path: Path) -> None:
     calls = log_of(tmp_path)
-    calls.append([FULL, msgspec.structs.replace(FULL, id=call_id(8), outcome=Outcome.DONE)])
+    calls.log.append([FULL, msgspec.structs.replace(FULL, id=call_id(8), outcome=Outcome.DONE)])
     assert calls.get(FULL.id) == FULL
     assert calls.find(limit=1)[0].outcome is Outcome.DONE
 
@@ -68,7 +68,7 @@ def test_what_is_not_an_id_is_not_searched(calls: CallLog, text: str) -> None:
 def test_a_record_is_found_even_if_its_id_tells_another_time(tmp_path: Path) -> None:
     calls = log_of(tmp_path, 30, limit=3000)
     odd = msgspec.structs.replace(record(30), id=call_id(30, 5))
-    calls.append([odd])
+    calls.log.append([odd])
     assert calls.get(odd.id) == odd
 
 
@@ -113,7 +113,7 @@ def test_pages_are_the_whole(calls: CallLog, values: dict[str, Any]) -> None:
 
 def test_a_page_does_not_shift_while_calls_come_in(calls: CallLog) -> None:
     first = calls.find(limit=5)
-    calls.append([record(1000 + i, ts=T0 + 4 * DAY) for i in range(3)])
+    calls.log.append([record(1000 + i, ts=T0 + 4 * DAY) for i in range(3)])
     assert earlier(calls, first[-1].id, 5) == CALLS[-6:-11:-1]
 
 
@@ -141,7 +141,7 @@ def test_a_failed_call_is_found_whatever_its_attempts_and_texts_say(tmp_path: Pa
         record(5, status=199),
         record(6, status=300),
     ]
-    calls.append([*failed, record(7, status=200, attempts=(bad,)), record(9, status=299)])
+    calls.log.append([*failed, record(7, status=200, attempts=(bad,)), record(9, status=299)])
     assert calls.find(where(failed=True), limit=99) == failed[::-1]
     assert [call.status for call in calls.find(where(failed=False), limit=99)] == [299, 200]
 
@@ -198,7 +198,7 @@ def test_months_are_exact_also_where_sums_are_by_day(tmp_path: Path, zone: str) 
     starts = [int(time.mktime(time.strptime(f"2025-{moment}", "%Y-%m-%d %H:%M")) * 1000) for moment in moments]
     calls = log_of(tmp_path, limit=300)
     for number, start in enumerate(starts):
-        calls.append([record(number, ts=start)])
+        calls.log.append([record(number, ts=start)])
     seal(calls)
     for segment in calls.log.segments:
         if isinstance(segment.sums, SealedSegment):
@@ -218,7 +218,7 @@ def test_what_earlier_tries_may_have_cost_is_of_their_channels(tmp_path: Path, s
     calls = log_of(tmp_path, limit=600)
     for number in range(4):
         elsewhere = {"ch_lost": Nanos(70), "ch_0": Nanos(5)} if number % 2 else {}
-        calls.append([record(number, channel="ch_1", model="m", possible=Nanos(1), possible_elsewhere=elsewhere)])
+        calls.log.append([record(number, channel="ch_1", model="m", possible=Nanos(1), possible_elsewhere=elsewhere)])
     if sealed:
         seal(calls)
     for since, lost in ((0, 140), (T0 + 2, 70)):

@@ -41,7 +41,7 @@ def test_later_answers_are_kept_up_by_the_start_of_the_call(tmp_path: Path) -> N
     moments = [Millis(since) for since in (0, T0 + 5, T0 + HOUR)]
     before = {(scope, since): counters.spent(scope, since) for scope in SCOPES for since in moments}
     for call in (record(10), record(11, ts=T0 + 2 * HOUR), record(12, ts=T0 - HOUR)):
-        calls.append([call])
+        calls.log.append([call])
         counters.add(call)
     for scope in SCOPES:
         assert [counters.spent(scope, since) for since in moments] == [added(calls, scope, since) for since in moments]
@@ -81,7 +81,7 @@ def test_any_order_of_questions_and_calls_is_right(seed: int, questions: list[tu
         for i, call in enumerate(busy(seed, 40, days=3)):
             if i < len(questions):
                 counters.spent(questions[i][0], Millis(T0 + questions[i][1] * HOUR))
-            calls.append([call])
+            calls.log.append([call])
             counters.add(call)
             if i % 13 == 0:
                 seal(calls)
@@ -97,6 +97,6 @@ def test_a_refused_call_is_not_a_call_of_a_daily_limit(tmp_path: Path) -> None:
     refused, asked = record(1, outcome=Outcome.REFUSED, cost=0), record(2)
     assert counters.spent(ACCOUNT, Millis(0)).calls == 0
     for call in (refused, asked):
-        calls.append([call])
+        calls.log.append([call])
         counters.add(call)
     assert [known.spent(ACCOUNT, Millis(0)).calls for known in (counters, counters_of(calls))] == [1, 1]

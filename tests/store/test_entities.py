@@ -1,6 +1,5 @@
 """The configuration changes as a whole or not at all, and is never made up."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -106,16 +105,6 @@ def test_the_last_of_several_changes_of_one_entity_counts(path: Path) -> None:
     entities.apply([Change("groups", "default", None), Change("groups", "default", Group(name="default", note="x"))])
     assert entities.registry.groups == {"default": Group(name="default", note="x")}
     assert Entities(path).registry == entities.registry
-
-
-def test_a_document_keeps_its_id(path: Path) -> None:
-    entities = Entities(path)
-    for name in ("a", "b", "c"):
-        entities.apply([Change("groups", name, Group(name=name))])
-    entities.apply([Change("groups", "a", None), Change("groups", "b", Group(name="b", note="new"))])
-    entities.apply([Change("groups", "d", Group(name="d"))])
-    documents = json.loads(path.read_bytes())["groups"]
-    assert {key: document["name"] for key, document in documents.items()} == {"2": "b", "3": "c", "4": "d"}
 
 
 @pytest.mark.parametrize(

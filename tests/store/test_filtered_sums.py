@@ -22,7 +22,7 @@ EVEN = CALLS[0].model
 def calls(tmp_path: Path) -> CallLog:
     found = log_of(tmp_path, limit=20_000)
     for i, call in enumerate(CALLS):
-        found.append([call])
+        found.log.append([call])
         if i == 450:
             seal(found)
     return found

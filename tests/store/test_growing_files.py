@@ -36,7 +36,7 @@ def test_lines_that_are_appended_while_others_are_read_are_not_among_them(tmp_pa
     calls = log_of(tmp_path, 40)
     lines = calls.log.segments[0].lines()
     found = [id_of(line) for line in islice(lines, 3)]
-    calls.append([record(i) for i in range(40, 80)])
+    calls.log.append([record(i) for i in range(40, 80)])
     found += [id_of(line) for line in lines]
     assert found == list(range(1, 41))
 
@@ -57,7 +57,7 @@ class _Appending(SearchDeadline):
         self._calls, self._next = calls, number
 
     def passed(self) -> bool:
-        self._calls.append([record(self._next)])
+        self._calls.log.append([record(self._next)])
         self._next += 1
         return False
 
@@ -75,7 +75,7 @@ def test_a_page_by_numbers_is_of_one_moment(tmp_path: Path) -> None:
     reader = threading.Thread(target=read)
     reader.start()
     for i in range(amount(1500, 10_000)):
-        calls.append([record(i)])
+        calls.log.append([record(i)])
     ended.set()
     reader.join()
     assert faults == []
@@ -101,14 +101,14 @@ def _rebuild(store: Store) -> None:
 
 
 def _seal(store: Store) -> None:
-    store.calls.append([record(21, ts=T0 + 100 * 86_400_000)], in_new_file=True)
+    store.calls.log.append([record(21, ts=T0 + 100 * 86_400_000)], in_new_file=True)
     seal(store.calls)
 
 
 def _expire(store: Store) -> None:
     _seal(store)
     store.calls.log._oldest = lambda: T0 + 50 * 86_400_000  # noqa: SLF001 - time goes on
-    store.calls.append([record(22, ts=T0 + 101 * 86_400_000)], in_new_file=True)
+    store.calls.log.append([record(22, ts=T0 + 101 * 86_400_000)], in_new_file=True)
     seal(store.calls)
     assert store.calls.log.segments[0].deleted
     assert not store.calls.log.segments[0].path.exists()

@@ -23,7 +23,7 @@ CALLS = list(busy(11, 600, days=4))
 def calls(tmp_path: Path) -> CallLog:
     found = log_of(tmp_path, limit=20_000)
     for i, call in enumerate(CALLS):
-        found.append([call])
+        found.log.append([call])
         if i == 450:
             seal(found)
     return found
@@ -85,7 +85,7 @@ def test_calls_that_come_later_are_added(calls: CallLog) -> None:
     before = calls.latency("token", Millis(0), Millis(FOREVER), "hour")
     more = [Record(id=f"req_{n:026x}", ts=Millis(T0 + 9 * DAY + n), token="late", ms=Millis(70)) for n in range(3)]  # type: ignore[arg-type]
     for record in more:
-        calls.append([record])
+        calls.log.append([record])
         calls.latency("token", Millis(0), Millis(FOREVER), "hour")
     after = calls.latency("token", Millis(0), Millis(FOREVER), "hour")
     assert _durations(after.pop("late").values()) == {bucket_of(70): 3}
@@ -105,7 +105,7 @@ def test_sealed_segments_are_read_once(calls: CallLog, monkeypatch: pytest.Monke
 def test_refused_and_lost_calls_have_no_latency(tmp_path: Path) -> None:
     calls = log_of(tmp_path)
     for n, outcome in enumerate((Outcome.DONE, Outcome.REFUSED, Outcome.LOST, Outcome.ERROR)):
-        calls.append([Record(id=f"req_{n:026x}", ts=Millis(T0), outcome=outcome, ms=Millis(10 * n))])  # type: ignore[arg-type]
+        calls.log.append([Record(id=f"req_{n:026x}", ts=Millis(T0), outcome=outcome, ms=Millis(10 * n))])  # type: ignore[arg-type]
     table = calls.latency("token", Millis(0), Millis(FOREVER), "")
     assert _durations(table[""].values()) == {0: 1, 30: 1}
 
@@ -119,7 +119,7 @@ def test_deleted_records_have_no_percentiles(calls: CallLog) -> None:
 def test_a_damaged_line_is_left_out(tmp_path: Path) -> None:
     calls = log_of(tmp_path)
     for n in range(3):
-        calls.append([Record(id=f"req_{n:026x}", ts=Millis(T0), ms=Millis(n))])  # type: ignore[arg-type]
+        calls.log.append([Record(id=f"req_{n:026x}", ts=Millis(T0), ms=Millis(n))])  # type: ignore[arg-type]
     path = calls.log.segments[0].path
     path.write_bytes(path.read_bytes().replace(b'"ms":1', b'"ms":x', 1))
     table = calls.latency("token", Millis(0), Millis(FOREVER), "")

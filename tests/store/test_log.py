@@ -40,7 +40,7 @@ def all_sums(calls: CallLog) -> list[Sums]:
 def test_a_new_day_begins_a_new_segment(tmp_path: Path) -> None:
     calls = log_of(tmp_path)
     for day in (0, 0, 1, 3):
-        calls.append([record(day, ts=T0 + day * DAY)])
+        calls.log.append([record(day, ts=T0 + day * DAY)])
     assert names(tmp_path) == [f"calls-202511{day}-0000.json" for day in (20, 21, 23)]
 
 
@@ -53,14 +53,14 @@ def test_a_full_segment_begins_a_new_one_of_the_same_day(tmp_path: Path) -> None
 def test_a_clock_set_back_does_not_reorder_the_files(tmp_path: Path) -> None:
     calls = log_of(tmp_path, limit=SMALL)
     for i in range(30):
-        calls.append([record(i, ts=T0 + DAY if i < 10 else 5 + i)])
+        calls.log.append([record(i, ts=T0 + DAY if i < 10 else 5 + i)])
     calls.log.close()
     assert names(tmp_path) == [f"calls-20251121-000{number}.json" for number in range(3)]
     assert [call.id for call in reopened(tmp_path).find(limit=1)] == [record(29, ts=34).id]
 
 
 def test_a_clock_set_far_ahead_ends_no_earlier_than_the_calendar(tmp_path: Path) -> None:
-    log_of(tmp_path).append([record(1, ts=1 << 60)])
+    log_of(tmp_path).log.append([record(1, ts=1 << 60)])
     assert names(tmp_path) == ["calls-99991231-0000.json"]
 
 
@@ -75,7 +75,7 @@ def test_syncing_seals_what_is_closed(tmp_path: Path) -> None:
 def test_sealing_changes_no_sum(tmp_path: Path) -> None:
     calls = log_of(tmp_path, limit=SMALL)
     for call in busy(3, 80, days=4):
-        calls.append([call])
+        calls.log.append([call])
     before = [sums_of(calls, by, "hour") for by in ("token", "token|model")]
     seal(calls)
     assert [sums_of(calls, by, "hour") for by in ("token", "token|model")] == before
@@ -84,7 +84,7 @@ def test_sealing_changes_no_sum(tmp_path: Path) -> None:
 def test_opening_gives_the_same_calls_and_sums(tmp_path: Path) -> None:
     calls = log_of(tmp_path, 45, limit=SMALL)
     seal(calls)
-    calls.append([record(45)])
+    calls.log.append([record(45)])
     calls.log.close()
     again = reopened(tmp_path)
     assert again.find(limit=99) == calls.find(limit=99)
@@ -104,7 +104,7 @@ def test_a_crash_before_the_seal_leaves_it_to_the_next_start(tmp_path: Path) -> 
     log_of(tmp_path, 25, limit=SMALL)  # never closed
     calls = reopened(tmp_path)
     assert (calls.count, len(Ledger(tmp_path).sealed)) == (25, 0)
-    calls.append([record(25)])
+    calls.log.append([record(25)])
     seal(calls)
     assert len(Ledger(tmp_path).sealed) == 2
     assert reopened(tmp_path).count == 26
@@ -117,8 +117,8 @@ def test_what_was_closed_while_a_sync_ran_is_sealed_by_the_next(
 
     def slow(fd: int) -> None:
         monkeypatch.setattr(os, "fdatasync", real)
-        calls.append([record(i) for i in range(11, 30)])
-        calls.append([record(30)])
+        calls.log.append([record(i) for i in range(11, 30)])
+        calls.log.append([record(30)])
         real(fd)
 
     monkeypatch.setattr(os, "fdatasync", slow)
@@ -147,7 +147,7 @@ def test_a_full_disk_keeps_the_open_segment_growing(tmp_path: Path, monkeypatch:
     calls = log_of(tmp_path, 12, limit=SMALL)
     monkeypatch.setattr(files, "create", lambda *_: (_ for _ in ()).throw(OSError(28, "full")))
     for i in range(12, 40):
-        calls.append([record(i)])
+        calls.log.append([record(i)])
     assert (len(names(tmp_path)), calls.count) == (1, 40)
 
 
@@ -166,7 +166,7 @@ def test_a_sync_that_fails_rewrites_the_segment(tmp_path: Path, monkeypatch: pyt
     with monkeypatch.context() as patch:
         patch.setattr(os, "fdatasync", lambda _: (_ for _ in ()).throw(OSError(5, "refused")))
         calls.log.sync()
-    calls.append([record(5)])
+    calls.log.append([record(5)])
     calls.log.sync()
     assert [call["cost"] for call in stock(segments(tmp_path)[0])] == [1000, 1001, 1002, 1003, 1004, 1005]
     assert "refused to sync" in calls.log.notes[0]
@@ -243,14 +243,14 @@ def test_a_sealed_segment_may_be_brought_back(tmp_path: Path) -> None:
 def test_a_lost_ledger_is_rebuilt_from_the_segments(tmp_path: Path, lost: str) -> None:
     calls = log_of(tmp_path, 25, limit=SMALL)
     seal(calls)
-    calls.append([record(i) for i in range(25, 40)])
-    calls.append([record(40)])
+    calls.log.append([record(i) for i in range(25, 40)])
+    calls.log.append([record(40)])
     calls.log.close()
     expected = sums_of(calls, "token")
     (tmp_path / lost).unlink()
     again = reopened(tmp_path)
     assert sums_of(again, "token") == expected
-    again.append([record(41)])
+    again.log.append([record(41)])
     again.log.close()
     assert reopened(tmp_path).count == 42
 
@@ -287,23 +287,23 @@ def test_a_segment_that_cannot_be_opened_is_not_begun(tmp_path: Path, monkeypatc
     calls = log_of(tmp_path, 12, limit=SMALL)
     with monkeypatch.context() as patch:
         patch.setattr("gateway.store.log.Tail", lambda _: (_ for _ in ()).throw(OSError(24, "too many files")))
-        calls.append([record(12)])
+        calls.log.append([record(12)])
     assert len(names(tmp_path)) == 1
-    calls.append([record(13)])
+    calls.log.append([record(13)])
     assert (len(names(tmp_path)), calls.count) == (2, 14)
 
 
 def test_a_segment_before_a_sealed_one_grows_no_more(tmp_path: Path) -> None:
     """Ids would no longer grow from one file to the next."""
     calls = log_of(tmp_path, 24, limit=SMALL)
-    calls.append([record(24)])
+    calls.log.append([record(24)])
     calls.log.close()
     ledger = Ledger(tmp_path)
     ledger.sealed = {name: one for name, one in ledger.sealed.items() if name != names(tmp_path)[0]}
     segments(tmp_path)[2].unlink()
     ledger.put()
     again = reopened(tmp_path)
-    again.append([record(25)])
+    again.log.append([record(25)])
     again.log.close()
     assert [len(stock(path)) for path in segments(tmp_path)] == [12, 12, 1]
     assert sums_of(reopened(tmp_path), "app").total.calls == 25

@@ -36,7 +36,7 @@ def test_members_that_a_newer_version_gives_attempts_are_not_those_of_the_call(t
     """What is in a nested object does not exclude its call."""
     log = log_of(tmp_path)
     calls = [record(i, status=200, attempts=(Attempt(channel="a", status=200),)) for i in range(1, 5)]
-    log.append(calls)
+    log.log.append(calls)
     log.log.close()
     tried = '{"channel":"a","status":500,"ms":9000,"trial":1,"model":"gpt","id":"req_f","code":"gone","error":"gone",'
     tried += '"token_name":"nobody","input":900,"output":9,"cost":9000000000}'

@@ -70,7 +70,7 @@ def recorder(tmp_path: Path, disk: Disk) -> Recorder:
 
 def recorder_of(home: Path) -> Recorder:
     inflight = Inflight(home / "inflight.log")
-    return Recorder(CallLog(Log(home / "usage")), inflight, DiskReserve(home / "reserve", 10_000), sync_s=0)
+    return Recorder(Log(home / "usage"), inflight, DiskReserve(home / "reserve", 10_000), sync_s=0)
 
 
 def end(recorder: Recorder, i: int) -> None:
@@ -312,7 +312,7 @@ def test_a_record_that_cannot_be_written_lets_no_call_begin(
         raise TypeError("a bug")
 
     with monkeypatch.context() as patch:
-        patch.setattr(CallLog, "append", fails)
+        patch.setattr(Log, "append", fails)
         end(recorder, 0)
         assert "a bug" in recorder.trouble.text
         with pytest.raises(OSError, match="a bug"):
@@ -397,7 +397,7 @@ async def test_waiting_without_a_thread_syncs_at_once(recorder: Recorder, disk: 
 async def test_with_a_thread_it_syncs_there(disk: Disk, tmp_path: Path) -> None:
     inflight = Inflight(tmp_path / "inflight.log")
     calls = CallLog(Log(tmp_path / "usage"))
-    recorder = Recorder(calls, inflight, DiskReserve(tmp_path / "reserve"), sync_s=60.0)
+    recorder = Recorder(calls.log, inflight, DiskReserve(tmp_path / "reserve"), sync_s=60.0)
     recorder.begin(running(0))
     end(recorder, 0)
     await recorder.synced()

@@ -156,7 +156,7 @@ def test_words_find_what_looking_at_every_call_finds(data: st.DataObject) -> Non
     ):
         log = log_of(Path(folder), limit=data.draw(st.sampled_from([500, 4000, 1 << 20])))
         for call in calls:
-            log.append([call])
+            log.log.append([call])
         if data.draw(st.booleans()):
             seal(log)
         expected = plainly(calls, query)
@@ -241,7 +241,7 @@ ODD = [
 )
 def test_odd_calls_are_neither_missed_nor_mistaken(tmp_path: Path, words: str) -> None:
     log = log_of(tmp_path)
-    log.append(ODD)
+    log.log.append(ODD)
     query = parse(words, NOW)
     assert log.search(query, limit=99, deadline=SearchDeadline()).records == plainly(ODD, query)
 
@@ -266,7 +266,7 @@ def test_calls_under_other_names_are_neither_missed_nor_mistaken(tmp_path: Path,
         groups={"VIP": "home", "vip": "house", "grp_4": "other"},
     )
     log = log_of(tmp_path)
-    log.append(
+    log.log.append(
         [
             record(1, ts=T0 + 1, group="VIP", token="tok_0000000000000001", token_name="notebook"),
             record(2, ts=T0 + 2, group="VIP", token="tok_2", token_name="Notebook"),
@@ -295,7 +295,7 @@ def test_a_search_without_patience_goes_on_where_it_ended(
     calls = list(busy(3, 200, days=2))
     log = log_of(tmp_path, limit=9_000)
     for call in calls:
-        log.append([call])
+        log.log.append([call])
     query = parse(words, NOW)
     pages = list(paged(log, query, 1_000, seconds=0))
     assert len(pages) > 20

@@ -32,7 +32,7 @@ SPANS = [
 def calls(tmp_path_factory: pytest.TempPathFactory) -> CallLog:
     found = log_of(tmp_path_factory.mktemp("log"), limit=20_000)
     for i, call in enumerate(CALLS):
-        found.append([call])
+        found.log.append([call])
         if i == 450:
             seal(found)
     return found

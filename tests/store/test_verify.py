@@ -166,7 +166,7 @@ def test_a_wrong_balance_is_found(store: Store) -> None:
 
 
 def test_a_call_that_is_recorded_twice_is_found(store: Store) -> None:
-    store.calls.append(store.calls.find(limit=1))
+    store.calls.log.append(store.calls.find(limit=1))
     assert "recorded twice" in verify(store).difference
 
 
