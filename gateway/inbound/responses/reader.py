@@ -1,7 +1,7 @@
 """Reads a native response, streamed or whole, while its bytes pass: usage, failures and output.
 
-It keeps only the response of the last event, without the items. From that it writes the end of a stream whose upstream
-sent none.
+It keeps only the response of the last event, without the items. With that it ends a stream that the upstream has not
+ended itself.
 """
 
 from collections.abc import Mapping
@@ -36,8 +36,6 @@ _CONTENT = frozenset(
 _CONTENT_OR_OUTPUT = _CONTENT | {"output"}
 _HOLDERS = frozenset({"response", "item", "part"})
 """Fields of events with an object that has content."""
-_NO_VALUE = msgspec.Raw(b"")
-"""Equals no JSON value."""
 _TERMINAL_EVENTS = {"response.completed": "completed", "response.incomplete": "incomplete", "response.failed": "failed"}
 
 
@@ -53,16 +51,14 @@ class ResponsesReader:
         self._reports = UsageReports(_limits(order.fields))
         self._response: Fields = {}
         """The response in the last event with one, without its items."""
-        self._response_bytes = _NO_VALUE
-        """The bytes of ``_response`` if it had no items: most streams send it twice."""
         self._begun = False
         self._next_number = 0
         self.reported_error: Failure | None = None
-        """The failure that an event of its own reported, which the client has."""
+        """The failure in an ``error`` event that the client has received."""
         self._cut_short = False
         self._has_call = False
         self._has_compaction = False
-        """Whether an item stands for the conversation."""
+        """Whether an item is a compacted conversation."""
         self._clean_ids: set[str] = set()
         """The item ids of the last pieces, which contain no secret."""
         self._has_secret = False
@@ -102,16 +98,15 @@ class ResponsesReader:
     def take(self, event: SSEEvent) -> bytes | None:
         fields = rawjson.fields(event.data)
         kind = rawjson.text(fields["type"]) if "type" in fields else event.name.decode("utf-8", "replace")
-        holders = _holders_of(fields, self._response_bytes, self._response)
-        if self._order.screen.any_has_secret(_values_around(fields, holders, kind, self._response)):
-            cleaned = cleaned_event(fields, holders, kind, self._order.screen)
-            if cleaned != fields:
-                data = rawjson.encode(cleaned)
-                changed = self._take(cleaned, _holders_of(cleaned, self._response_bytes, self._response), kind, data)
-                return changed or b"event: %b\ndata: %b\n\n" % (event.name or b"message", data)
-        return self._take(fields, holders, kind, event.data)
+        holders = _holders_of(fields)
+        if not self._order.screen.any_has_secret(_values_around(fields, holders, kind, self._response)):
+            return self._read_event(fields, holders, kind, event.data)
+        cleaned = _cleaned_event(fields, holders, kind, self._order.screen)
+        data = rawjson.encode(cleaned)
+        replaced = self._read_event(cleaned, _holders_of(cleaned), kind, data)
+        return replaced or b"event: %b\ndata: %b\n\n" % (event.name or b"message", data)
 
-    def _take(self, fields: Fields, holders: Mapping[str, Fields], kind: str, data: bytes) -> bytes | None:
+    def _read_event(self, fields: Fields, holders: Mapping[str, Fields], kind: str, data: bytes) -> bytes | None:
         """Read an event without secrets. Returns what the client gets instead; None if it passes unchanged."""
         number = bytes(fields.get("sequence_number", NULL))
         self._next_number = int(number[:18]) + 1 if number.isdigit() else self._next_number + 1
@@ -124,7 +119,7 @@ class ResponsesReader:
         elif kind == "error":  # as the first event, it means that there is no answer
             self.failure = reported_failure(self._channel, data)
         elif "response" in holders:
-            return self._take_response(fields, holders["response"], kind)
+            return self._read_response(fields, holders["response"], kind)
         elif not self._begun and (failure := answer_errors.failure_in(self._channel, fields)) is not None:
             self.failure = failure
         self._begun = True
@@ -164,10 +159,10 @@ class ResponsesReader:
         return self._write_event("failed", {"response": ended, "error": msgspec.Raw(detail)})
 
     def whole(self, body: bytes) -> bytes:
-        """Returns a whole response for the client. Raises AttemptFailed if it failed, ValueError if it is none."""
+        """Returns a response for the client. Raises AttemptFailed if it failed, and ValueError if it is not one."""
         fields = rawjson.fields(body)
         if self._order.screen.value_has_secret(msgspec.Raw(body)):
-            cleaned = cleaned_response(fields, self._order.screen)
+            cleaned = _cleaned_response(fields, self._order.screen)
             fields, body = (fields, body) if cleaned == fields else (cleaned, rawjson.encode(cleaned))
         if "output" not in fields:
             failure = answer_errors.failure_in(self._channel, fields)
@@ -183,7 +178,7 @@ class ResponsesReader:
         requested = _as_requested(fields, self._order)
         return body if requested is fields else rawjson.encode(requested)
 
-    def _take_response(self, fields: Fields, response: Fields, kind: str) -> bytes | None:
+    def _read_response(self, fields: Fields, response: Fields, kind: str) -> bytes | None:
         """Returns what the client gets instead of an event with a response; None if the event passes unchanged."""
         self._keep_response(response)
         is_renamed = kind == "response.done"  # Realtime's name of the last event, whatever the status
@@ -199,7 +194,6 @@ class ResponsesReader:
             self.done = True
             self._next_number -= 1  # this event waits, and may be replaced
         self._begun = True
-        self._response_bytes = fields["response"] if response is self._response else _NO_VALUE
         requested = _as_requested(response, self._order)
         if requested is response and not is_renamed:
             return None
@@ -233,27 +227,23 @@ class ResponsesReader:
         return b"event: %b\ndata: %b\n\n" % (kind.encode(), data)
 
 
-def _holders_of(fields: Fields, known_bytes: msgspec.Raw, known: Fields) -> dict[str, Fields]:
-    """Returns the objects with content in an event. The one that is known by its bytes is not decoded again."""
-    return {
-        name: known if fields[name] == known_bytes else rawjson.fields(fields[name])
-        for name in _HOLDERS
-        if name in fields
-    }
+def _holders_of(fields: Fields) -> dict[str, Fields]:
+    """Returns the objects with content in an event."""
+    return {name: rawjson.fields(fields[name]) for name in _HOLDERS if name in fields}
 
 
-def cleaned_event(fields: Fields, holders: Mapping[str, Fields], kind: str, screen: Screen) -> Fields:
+def _cleaned_event(fields: Fields, holders: Mapping[str, Fields], kind: str, screen: Screen) -> Fields:
     """Returns an event without the secrets around its content. All of an unknown event is searched."""
     if kind in TEXT_KINDS:
         return screen.cleaned(fields, _CONTENT)
     event = screen.cleaned(fields, _HOLDERS)
     for name, holder in holders.items():
-        cleaned = cleaned_response(holder, screen)
+        cleaned = _cleaned_response(holder, screen)
         event[name] = fields[name] if cleaned == holder else rawjson.raw(cleaned)
     return event
 
 
-def cleaned_response(fields: Fields, screen: Screen) -> Fields:
+def _cleaned_response(fields: Fields, screen: Screen) -> Fields:
     """Returns a response, an item or a part of an item without the secrets around its content."""
     response = screen.cleaned(fields, _CONTENT_OR_OUTPUT)
     if rawjson.is_list(fields.get("output", NULL)):
@@ -268,17 +258,16 @@ def _values_around(fields: Fields, holders: Mapping[str, Fields], kind: str, sea
 
     Values of the ``searched`` response are left out, because a stream sends its response three times.
     """
-    content = _CONTENT if kind in TEXT_KINDS else _HOLDERS
-    values = [value for name, value in fields.items() if name not in content]
-    for holder in () if kind in TEXT_KINDS else holders.values():
-        if holder is searched:
-            continue
+    if kind in TEXT_KINDS:
+        return [value for name, value in fields.items() if name not in _CONTENT]
+    values = [value for name, value in fields.items() if name not in _HOLDERS]
+    for holder in holders.values():
         values += [
             value for name, value in holder.items() if name not in _CONTENT_OR_OUTPUT and searched.get(name) != value
         ]
-        if holder.get("output", EMPTY_LIST) != EMPTY_LIST and rawjson.is_list(holder["output"]):
-            for item in rawjson.objects(holder["output"]):
-                values += [value for name, value in item.items() if name not in _CONTENT]
+        output = holder.get("output", EMPTY_LIST)
+        for item in rawjson.objects(output) if rawjson.is_list(output) else ():
+            values += [value for name, value in item.items() if name not in _CONTENT]
     return values
 
 
