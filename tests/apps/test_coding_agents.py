@@ -76,6 +76,11 @@ def shell_commands(_: Path) -> list[ToolUse]:
     return [ToolUse("bash", {"command": f"echo '{line}' >> notes.txt", "description": "Add a line"}) for line in LINES]
 
 
+def command_lists(_: Path) -> list[ToolUse]:
+    """Cline's tool."""
+    return [ToolUse("run_commands", {"commands": [f"echo '{line}' >> notes.txt"]}) for line in LINES]
+
+
 def bash_commands(_: Path) -> list[ToolUse]:
     """The tool of mini-swe-agent, which ends by a command."""
     lines = [f"echo '{line}' >> notes.txt" for line in LINES]
@@ -111,6 +116,7 @@ AGENTS = [
         ("--auto", "-p", "Do it."),
         edits("Write", "Edit", "file_path", "old_string", "new_string", read="Read", other_path="filepath"),
     ),
+    Agent("cline", "cline", ("Do it.",), command_lists),
     Agent("pi", "pi", ("-p", "Do it."), edits("write", "edit", "path", "oldText", "newText")),
     Agent("mini-swe-agent", "mini", ("-t", "Do it.", "--yolo", "--exit-immediately"), bash_commands),
     Agent("copilot", "copilot", COPILOT, shell_commands),
