@@ -215,12 +215,11 @@ class _Choice:
         self._tally.add(rawjson.text(part.piece))
 
     def _add_call(self, part: ToolCallPart) -> None:
-        update = self.tracker.add(part)
-        if update is None:
+        call = self.tracker.add(part)
+        if call is None:
             return
-        call, opened, piece = update
-        number = call.number
-        if opened:
+        number, piece = call.number, call.added_arguments
+        if call.is_new:
             self.announce_call()
             self.produced = True
             self._tally.add_call()

@@ -42,7 +42,7 @@ class Arguments:
         self._unread: list[str] = []
         """Pieces that have not been read: most arguments are never examined."""
         self._read_size = 0
-        """The number of characters that have been read."""
+        """The number of characters in the pieces that have been read."""
         self._end = ObjectEnd()
         self._digest = hashlib.blake2b(digest_size=16)
         self._last_text = ""
@@ -50,7 +50,7 @@ class Arguments:
         self._cumulative = False
         """Whether a piece repeated everything before it."""
         self.size = 0
-        """The number of characters."""
+        """The number of characters in all pieces."""
 
     def add(self, text: str) -> None:
         """Add a piece."""
@@ -72,10 +72,10 @@ class Arguments:
         self._read()
         return self._digest.digest() == _digest_of(text)
 
-    def new_in(self, text: str) -> str:
-        """Returns what a piece adds: some upstreams send all arguments again in every piece.
+    def without_repeated(self, text: str) -> str:
+        """Returns what a piece adds: some upstreams repeat all arguments so far in every piece.
 
-        Unless a value may begin here, a piece that begins like the arguments cannot continue them.
+        A piece that begins with these arguments cannot continue them, except where a JSON value may begin.
         """
         if not text.startswith("{") or not 0 < self.size <= len(text):
             return text
@@ -105,13 +105,17 @@ class TrackedCall(msgspec.Struct, eq=False):
 
     number: int
     id: str
-    """The client's id."""
+    """The id that the client gets."""
     name: str
     arguments: Arguments
     upstream_id: str
     """The upstream's id; empty if it has sent none yet."""
+    is_new: bool = True
+    """Whether the last piece opened it."""
     added_name: str = ""
-    """What the last piece added to the name."""
+    """What the last piece added to the name, unless it opened the call."""
+    added_arguments: bytes = b""
+    """What the last piece added to the arguments, as a JSON string; empty if nothing."""
 
 
 class NamelessCall(msgspec.Struct, eq=False):
@@ -147,55 +151,50 @@ class ToolCallTracker:
         call = self._by_index.get(index)
         return -1 if call is None else call.number
 
-    def add(self, part: ToolCallPart) -> tuple[TrackedCall, bool, bytes] | None:
-        """Returns a piece's call, whether the piece opened it, and what it adds to the arguments, as a JSON string.
-
-        None if the name has not come yet. Raises ValueError.
-        """
-        call = self.last = self._find_call(part)
+    def add(self, part: ToolCallPart) -> TrackedCall | None:
+        """Returns the call of a piece, after adding the piece; None if its name has not come yet. Raises ValueError."""
+        call = self._find_call(part)
         if call is not None:
-            return call, False, self._continue(call, part)
-        if part.name:
-            call, piece = self._open(part)
-            self.last = call
-            return call, True, piece
-        self._hold(part)
-        return None
+            self._continue(call, part)
+        elif part.name:
+            call = self._open(part)
+        else:
+            self._hold(part)
+        self.last = call
+        return call
 
     def _find_call(self, part: ToolCallPart) -> TrackedCall | None:
         """Returns the call that a piece continues; None if it opens one, or must be held."""
         text = _text_of(part.piece) if part.name else ""
         by_id = self._by_id.get(part.id) if part.id else None
         if by_id is not None:
-            again = part.name and is_object(text) and by_id.arguments.complete
-            moved = part.index is not None and self._by_index.get(part.index) is not by_id
-            renamed = moved and part.name not in ("", by_id.name)
-            return None if renamed or (again and not by_id.arguments.equals(text)) else by_id
+            is_whole = part.name and is_object(text) and by_id.arguments.complete
+            is_moved = part.index is not None and self._by_index.get(part.index) is not by_id
+            is_renamed = is_moved and part.name not in ("", by_id.name)
+            return None if is_renamed or (is_whole and not by_id.arguments.equals(text)) else by_id
         at_index = None if part.index is None else self._by_index.get(part.index)
+        newest = self.calls[-1] if self.calls else None
         if not part.name:
-            return at_index or self._last_call(part)
+            may_begin = part.id and part.piece in (b"", _EMPTY)  # an id and nothing else
+            return at_index or (None if may_begin else newest)
         if at_index is not None and part.id:
             return at_index if not at_index.upstream_id and at_index.name == part.name else None
-        call = at_index if part.index is not None else self.calls[-1] if self.calls and not part.id else None
+        call = at_index if part.id or part.index is not None else newest
         return None if call is None or _names_another(call, part, text) else call
 
-    def _last_call(self, part: ToolCallPart) -> TrackedCall | None:
-        """Returns the last call, for a piece without a known one. One with an id and nothing else may begin a call."""
-        begins = part.id and part.piece in (b"", _EMPTY)
-        return self.calls[-1] if self.calls and not begins else None
-
-    def _continue(self, call: TrackedCall, part: ToolCallPart) -> bytes:
+    def _continue(self, call: TrackedCall, part: ToolCallPart) -> None:
         """Add a piece to a call, which may get its id or more of its name from it."""
         if part.id and not call.upstream_id:
             call.upstream_id = part.id
             self._by_id.setdefault(part.id, call)
         if part.index is not None:
             self._by_index[part.index] = call
+        call.is_new = False
         call.added_name = "" if call.arguments.complete else part.name.removeprefix(call.name)
         call.name += call.added_name
-        return _add_arguments(call, part)
+        call.added_arguments = _add_arguments(call.arguments, part)
 
-    def _open(self, part: ToolCallPart) -> tuple[TrackedCall, bytes]:
+    def _open(self, part: ToolCallPart) -> TrackedCall:
         """Open a call, with the pieces that were held for it."""
         held = self._pop_nameless(part)
         part = part if held.pieces else _unwrap(part)
@@ -212,7 +211,8 @@ class ToolCallTracker:
         pieces = [piece for piece in (*held.pieces, part.piece) if piece not in (b"", _EMPTY)]
         for piece in pieces:
             call.arguments.add(rawjson.text(piece))
-        return call, join_strings(pieces) if pieces else b""
+        call.added_arguments = join_strings(pieces) if pieces else b""
+        return call
 
     def _pop_nameless(self, part: ToolCallPart) -> NamelessCall:
         """Returns the nameless call that this name belongs to, or an empty one."""
@@ -243,16 +243,16 @@ def _names_another(call: TrackedCall, part: ToolCallPart, text: str) -> bool:
     return is_object(text) and call.arguments.complete and not call.arguments.equals(text)
 
 
-def _add_arguments(call: TrackedCall, part: ToolCallPart) -> bytes:
+def _add_arguments(arguments: Arguments, part: ToolCallPart) -> bytes:
     """Add a piece to the arguments. Returns what is new in it, as a JSON string; empty if nothing is."""
-    if not call.arguments.size:
+    if not arguments.size:
         part = _unwrap(part)
     text = _text_of(part.piece)
-    if not text or (part.name and is_object(text) and call.arguments.equals(text)):
+    if not text or (part.name and is_object(text) and arguments.equals(text)):
         return b""
-    new = text if part.custom else call.arguments.new_in(text)
-    call.arguments.add(new)
-    return part.piece if new == text else rawjson.encode(new) if new else b""
+    new_text = text if part.custom else arguments.without_repeated(text)
+    arguments.add(new_text)
+    return part.piece if new_text == text else rawjson.encode(new_text) if new_text else b""
 
 
 def _unwrap(part: ToolCallPart) -> ToolCallPart:
