@@ -185,8 +185,6 @@ class NativeStream(FramedStream):
         self.tally = reader.tally
         self._terminal = b""
         """The upstream's terminal event, which waits for ``tail``."""
-        self._leading = b""
-        """Keep-alives before the first event. They wait for it, because until then another channel may answer."""
 
     def cut_short(self) -> bytes:
         self.finished = True
@@ -223,9 +221,6 @@ class NativeStream(FramedStream):
             else:
                 end = event_end(events, start, returns=returns)
                 replaced = self._read_event(events[start:end])
-            if self._leading and self.started:  # none of these events has passed yet
-                out.append(self._leading)
-                self._leading = b""
             if replaced is not None:
                 out += (events[passed:start], replaced)
                 passed = end
@@ -240,7 +235,7 @@ class NativeStream(FramedStream):
         if event is None or (event.name == PING and not self.started):
             self.events += event is not None
             self.comments += event is None and has_comment(text)
-            return self._pass_keep_alive(block)
+            return None if self.started else b""  # until the answer begins, another channel may answer
         self.events += 1
         if event.data.strip() == b"[DONE]":  # some relays send this end of another API
             return b""
@@ -258,14 +253,6 @@ class NativeStream(FramedStream):
             self._terminal, self.finished = block if replaced is None else replaced, True
             return b""
         return replaced
-
-    def _pass_keep_alive(self, block: bytes) -> bytes | None:
-        """Returns None if a keep-alive may pass. Before the answer has begun it is held back."""
-        if self.started:
-            return None
-        if len(self._leading) + len(block) <= 64 << 10:  # more are not needed: the gateway sends its own
-            self._leading += block
-        return b""
 
 
 class RenderableStream(NativeStream):

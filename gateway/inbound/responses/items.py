@@ -83,20 +83,9 @@ def _read_part(part: _InputPart, where: str) -> TextPart | MediaPart:
 
 _ROLES = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}
 """The roles of turns. OpenAI reads ``system`` as ``developer`` where needed; few others know the newer word."""
-_TOOL_KINDS = {
-    "function_call": ToolKind.FUNCTION,
-    "custom_tool_call": ToolKind.CUSTOM,
-    "tool_search_call": ToolKind.TOOL_SEARCH,
-    "local_shell_call": ToolKind.LOCAL_SHELL,
-    "shell_call": ToolKind.SHELL,
-    "apply_patch_call": ToolKind.APPLY_PATCH,
-}
-_OUTPUT_TYPES = frozenset(
-    {
-        *("function_call_output", "custom_tool_call_output", "tool_search_output", "local_shell_call_output"),
-        *("shell_call_output", "apply_patch_call_output"),
-    }
-)
+_CALL_KINDS = {"custom_tool_call" if kind is ToolKind.CUSTOM else f"{kind}_call": kind for kind in ToolKind}
+"""The kinds of tools by the types of items with their calls."""
+_OUTPUT_TYPES = frozenset({"tool_search_output", *(f"{call_type}_output" for call_type in _CALL_KINDS)})
 _SEARCH_TYPES = ("tool_search_call", "tool_search_output")
 _DESCRIBED_TYPES = frozenset(
     {
@@ -178,8 +167,8 @@ class InputReader:
         elif kind in _SEARCH_TYPES and item.call_id is None:  # OpenAI's servers made it
             self.tools.add(item.tools or (), f"{where}.tools")
             self._describe(kind, raw)
-        elif kind in _TOOL_KINDS:
-            self.transcript.add("assistant", [self._call_part(item, _TOOL_KINDS[kind], where)])
+        elif kind in _CALL_KINDS:
+            self.transcript.add("assistant", [self._call_part(item, _CALL_KINDS[kind], where)])
         elif kind in _OUTPUT_TYPES:
             parts = tuple(self._result_parts(item, where))
             self.transcript.add("tool", [ResultPart(call_id=item.any_call_id, parts=parts)])

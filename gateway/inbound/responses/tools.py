@@ -49,54 +49,50 @@ class ClientTool(msgspec.Struct, frozen=True):
     namespace: str = ""
 
 
+def _object(required: list[str], **properties: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Returns the JSON schema of an object with these properties."""
+    return {"type": "object", "properties": properties, "required": required}
+
+
 _TEXT: Mapping[str, Any] = {"type": "string"}
+_TEXTS: Mapping[str, Any] = {"type": "array", "items": _TEXT}
 _COUNT: Mapping[str, Any] = {"type": "integer"}
-
-_CUSTOM_PARAMETERS = {
-    "type": "object",
-    "properties": {"input": _TEXT},
-    "required": ["input"],
-    "additionalProperties": False,
+_CUSTOM_PARAMETERS = {**_object(["input"], input=_TEXT), "additionalProperties": False}
+_CLIENT_TOOLS: Mapping[ToolKind, tuple[str, Mapping[str, Any]]] = {
+    ToolKind.LOCAL_SHELL: (
+        "Runs a program on the user's computer and returns its output.",
+        _object(
+            ["command"],
+            command={**_TEXTS, "description": "The program and its arguments."},
+            working_directory=_TEXT,
+            timeout_ms=_COUNT,
+            env={"type": "object", "additionalProperties": _TEXT},
+        ),
+    ),
+    ToolKind.SHELL: (
+        "Runs shell commands and returns their output.",
+        _object(
+            ["commands"],
+            commands={**_TEXTS, "description": "Shell commands, run in this order."},
+            timeout_ms=_COUNT,
+            max_output_length=_COUNT,
+        ),
+    ),
+    ToolKind.APPLY_PATCH: (
+        "Creates, updates or deletes one file.",
+        _object(
+            ["type", "path"],
+            type={**_TEXT, "enum": ["create_file", "update_file", "delete_file"]},
+            path={**_TEXT, "description": "The path of the file, relative to the workspace."},
+            diff={**_TEXT, "description": "V4A diff of the file; omitted to delete it."},
+        ),
+    ),
+    ToolKind.TOOL_SEARCH: (
+        "Searches for further tools that can be called afterwards.",
+        _object(["query"], query=_TEXT),
+    ),
 }
-
-_CLIENT_PARAMETERS: Mapping[ToolKind, Mapping[str, Any]] = {
-    ToolKind.LOCAL_SHELL: {
-        "type": "object",
-        "properties": {
-            "command": {"type": "array", "items": _TEXT, "description": "The program and its arguments."},
-            "working_directory": _TEXT,
-            "timeout_ms": _COUNT,
-            "env": {"type": "object", "additionalProperties": _TEXT},
-        },
-        "required": ["command"],
-    },
-    ToolKind.SHELL: {
-        "type": "object",
-        "properties": {
-            "commands": {"type": "array", "items": _TEXT, "description": "Shell commands, run in this order."},
-            "timeout_ms": _COUNT,
-            "max_output_length": _COUNT,
-        },
-        "required": ["commands"],
-    },
-    ToolKind.APPLY_PATCH: {
-        "type": "object",
-        "properties": {
-            "type": {"type": "string", "enum": ["create_file", "update_file", "delete_file"]},
-            "path": {"type": "string", "description": "The path of the file, relative to the workspace."},
-            "diff": {"type": "string", "description": "V4A diff of the file; omitted to delete it."},
-        },
-        "required": ["type", "path"],
-    },
-    ToolKind.TOOL_SEARCH: {"type": "object", "properties": {"query": _TEXT}, "required": ["query"]},
-}
-"""The parameters of the tools that the client runs itself, as documented."""
-_CLIENT_DESCRIPTIONS: Mapping[ToolKind, str] = {
-    ToolKind.LOCAL_SHELL: "Runs a program on the user's computer and returns its output.",
-    ToolKind.SHELL: "Runs shell commands and returns their output.",
-    ToolKind.APPLY_PATCH: "Creates, updates or deletes one file.",
-    ToolKind.TOOL_SEARCH: "Searches for further tools that can be called afterwards.",
-}
+"""The description and the documented parameters of the tools that the client runs itself."""
 
 
 class _ToolFields(msgspec.Struct, frozen=True):
@@ -255,8 +251,9 @@ def _tool_offer(tool: _ToolFields, kind: ToolKind, name: str, where: str) -> Too
     if kind is ToolKind.CUSTOM:
         description, parameters = _custom_description(tool), rawjson.raw(_CUSTOM_PARAMETERS)
     elif kind is not ToolKind.FUNCTION:
-        description = description or _CLIENT_DESCRIPTIONS[kind]
-        parameters = rawjson.raw(_CLIENT_PARAMETERS[kind]) if rawjson.is_null(parameters) else parameters
+        own_description, own_parameters = _CLIENT_TOOLS[kind]
+        description = description or own_description
+        parameters = rawjson.raw(own_parameters) if rawjson.is_null(parameters) else parameters
     strict = tool.strict if kind is ToolKind.FUNCTION else None
     return ToolOffer(name=name, description=description, parameters=parameters, strict=strict, where=where)
 
