@@ -237,7 +237,8 @@ class NativeStream(FramedStream):
             self.comments += event is None and has_comment(text)
             return None if self.started else b""  # until the answer begins, another channel may answer
         self.events += 1
-        if event.data.strip() == b"[DONE]":  # some relays send this end of another API
+        if event.data.strip() == b"[DONE]":  # some relays send it in other APIs than OpenAI's older ones
+            self.finished = self.reader.complete
             return b""
         try:
             refuse_many_elements(event.data)

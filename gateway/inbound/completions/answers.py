@@ -24,7 +24,7 @@ from gateway.inbound.renderer import Renderer, WholeRenderer
 from gateway.inbound.rendering import NativeTap, RenderingAdapter
 from gateway.upstream.adapter import WholeAnswer, whole_answer
 from gateway.upstream.error_body import excerpt
-from gateway.upstream.failures import bad_response, truncation
+from gateway.upstream.failures import bad_response
 from gateway.upstream.openai.completions import CompletionsDialect
 from gateway.upstream.openai.reader import ChatReader, upstream_id
 
@@ -125,10 +125,8 @@ class CompletionTap(NativeTap):
 
     def take(self, event: SSEEvent) -> bytes | None:
         self.take_parts(self.reader.read(event))
-        if self.done and not self.complete:
-            self.failure = truncation(self._channel, "no finish_reason came")
-        if self.done or self.failure is not None:
-            return b""  # ``terminal_event`` writes the end, with the usage before it
+        if self.failure is not None:
+            return None
         chunk = rawjson.fields(event.data)
         self._head = self._head or _head_of(chunk, self.order)
         if not rawjson.items(chunk["choices"]):

@@ -204,27 +204,15 @@ class TurnEvents:
 
 
 def _split_events(blocks: bytes) -> tuple[list[bytes], list[bytes]]:
-    """Returns the first line and the data of each event. Nearly all events have a line with their name, one with an
-    object, and a blank one.
-    """
+    """Returns the first line and the data of each event. Nearly always, all events are of the same kind."""
     head = blocks[: blocks.find(b"{", 0, 128)]
     name, _, data_start = head.partition(b"\n")
-    if data_start == _DATA and name.startswith(_NAME):  # nearly always, all events are of the same kind
+    if data_start == _DATA and name.startswith(_NAME):
         texts = blocks[len(head) : -len(BLANK)].split(BLANK + head)
-        if b"\n" not in b"".join(texts) and _all_begin(texts, b"{"):
+        if b"\n" not in b"".join(texts) and all(text.startswith(b"{") for text in texts):
             return [name] * len(texts), texts
-    lines = blocks.split(b"\n")
-    names, texts, blanks = lines[:-1:3], lines[1::3], lines[2::3]
-    has_three_lines = names and len(names) == len(texts) == len(blanks) and not any(blanks)
-    if has_three_lines and _all_begin(names, _NAME) and _all_begin(texts, _DATA + b"{"):
-        return names, [text[len(_DATA) :] for text in texts]
     events = [event for event in map(_read_event, blocks.split(BLANK)) if event[1]]
     return [name for name, _ in events], [text for _, text in events]
-
-
-def _all_begin(lines: list[bytes], start: bytes) -> bool:
-    """Returns whether all lines begin with ``start``: if the first and last in sorted order do, all between them do."""
-    return min(lines).startswith(start) and max(lines).startswith(start)
 
 
 @lru_cache(maxsize=4096)

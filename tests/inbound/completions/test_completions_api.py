@@ -93,6 +93,12 @@ def test_a_stream_is_the_same_at_every_split(done: bytes) -> None:
     assert out.endswith(b"data: [DONE]\n\n")
 
 
+def test_a_stream_ends_with_its_last_event_even_if_the_upstream_keeps_the_connection_open() -> None:
+    stream = CompletionsRelay().stream(order({"model": "m", "prompt": "p", "stream": True}), channel())
+    stream.feed(STREAM + b"data: [DONE]\n\n")
+    assert (stream.finished, stream.reported) == (True, USAGE)
+
+
 def test_an_answer_that_is_cut_short_ends_at_its_limit() -> None:
     stream = CompletionsRelay().stream(order({"model": "m", "prompt": "p", "stream": True}), channel())
     stream.feed(STREAM.split(b"\n\n")[0] + b"\n\n")
