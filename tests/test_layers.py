@@ -18,7 +18,7 @@ LIBRARIES = {
     "httptools": ("gateway.upstream.http",),
     "msgspec": ("gateway", "tui"),
     "platformdirs": ("gateway.config", "gateway.client.launch"),
-    "rich": ("tui", "gateway.commands"),
+    "rich": ("tui", "gateway.commands", "gateway.client.cells"),
     "textual": ("tui",),
     "tinydb": ("gateway.store",),
     "uvloop": ("cli", "gateway.commands", "gateway.server"),

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 import msgspec
 from rich.cells import cell_len
 
+from gateway.client.cells import cell
 from gateway.domain.channel import Dialect, ServedModel
 from gateway.domain.errors import BadRequest, GatewayError
 from gateway.domain.money import dollars, number, parse_dollars
@@ -29,7 +30,7 @@ from tui.cli_commands import cli_command
 from tui.console_app import ConsoleApp
 from tui.pages.channel_actions import fetch_presets
 from tui.session import ConsoleSession
-from tui.text import cell, safe
+from tui.text import safe
 from tui.widgets.choices import MultiSelect
 from tui.widgets.combobox import Suggestion
 from tui.widgets.connect import Connect

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import click
 import msgspec
+from rich.cells import cell_len
 
 from gateway.client.control import ControlClient
 from gateway.commands.base import Command
@@ -11,7 +12,7 @@ from gateway.commands.completion import CHANNELS, MODELS
 from gateway.commands.exit_codes import Exit, Quit
 from gateway.commands.formatting import moment, price_notes, unpriced_notes
 from gateway.commands.options import Patch, json_option, now
-from gateway.commands.output import ListColumn, cells, fit, notify, out, out_json, out_list
+from gateway.commands.output import ListColumn, fit, notify, out, out_json, out_list
 from gateway.commands.session import run
 from gateway.domain.channel import Check, ServedModel
 from gateway.domain.human_values import brief_context, brief_span, count_text, first_of
@@ -129,7 +130,7 @@ def _test_all(*, as_json: bool) -> None:
 
     async def work(client: ControlClient) -> None:
         names = [channel.name for channel in await client.channels() if channel.enabled]
-        width = max(map(cells, names), default=0)
+        width = max(map(cell_len, names), default=0)
         for name in names:
             checks[name] = await client.test_channel(name, "")
             if not as_json:

@@ -9,13 +9,14 @@ import os
 import shutil
 import sys
 import time
-import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal, Self, TypeVar
 
 import click
 import msgspec
+from rich.cells import cell_len
 
+from gateway.client.cells import cut, cut_middle
 from gateway.commands.exit_codes import Exit, Quit
 from gateway.domain.field_kinds import json_value
 from gateway.domain.text import plain
@@ -195,7 +196,7 @@ class ProgressLine:
         if self._shown and time.monotonic() >= self._begin:
             line = plain(text, limit=shutil.get_terminal_size().columns - 1)
             click.echo(f"\r{fit(line, self._width)}", nl=False, err=True)
-            self._width = cells(line)
+            self._width = cell_len(line)
 
 
 def table(rows: Sequence[T], columns: Columns, width: int | None = None) -> str:
@@ -212,7 +213,7 @@ def _draw(rows: Sequence[T], columns: Columns, width: int | None) -> tuple[str, 
     """Returns the table, and the headings of the columns that were omitted although they are not empty."""
     texts = [[plain(column.cell(row)) or NOTHING for column in columns] for row in rows]
     lines = [[column.heading for column in columns], *texts]
-    widths = [max(cells(line[i]) for line in lines) for i in range(len(columns))]
+    widths = [max(cell_len(line[i]) for line in lines) for i in range(len(columns))]
     empty = {i for i, column in enumerate(columns) if column.drop and all(line[i] == NOTHING for line in lines[1:])}
     shown, under = list(range(len(columns))), list[int]()
     if width is not None:
@@ -261,25 +262,6 @@ def narrow_widths(widths: list[int], elastic: Sequence[int], excess: int, floors
         widths[widest] -= 1
 
 
-def cut(text: str, width: int) -> str:
-    """Returns the text in at most ``width`` places of a terminal, with an ellipsis if it is cut."""
-    if cells(text) <= width:
-        return text
-    while text and cells(text) >= width:
-        text = text[:-1]
-    return text + "…"
-
-
-def cut_middle(text: str, width: int) -> str:
-    """Does as ``cut``, but cuts in the middle, because similar names often differ at their ends."""
-    if cells(text) <= width or width < 3:
-        return cut(text, width)
-    tail = text[-((width - 1) // 2) :]
-    while cells(tail) > (width - 1) // 2:
-        tail = tail[1:]
-    return cut(text, width - cells(tail)) + tail
-
-
 def terminal_width() -> int | None:
     """Returns the width of stdout; None if it is not a terminal."""
     return shutil.get_terminal_size().columns if on_terminal() else None
@@ -294,15 +276,8 @@ def color_state(state: str) -> str:
 
 def fit(text: str, width: int) -> str:
     """Returns the text padded with spaces to ``width``, on its left if that is negative. Longer texts stay."""
-    blanks = " " * (abs(width) - cells(text))
+    blanks = " " * (abs(width) - cell_len(text))
     return blanks + text if width < 0 else text + blanks
-
-
-def cells(text: str) -> int:
-    """Returns the width of a text in places of a terminal: wide characters take two, combining ones none."""
-    if text.isascii():
-        return len(text)
-    return sum(0 if unicodedata.combining(c) else 1 + (unicodedata.east_asian_width(c) in "WF") for c in text)
 
 
 def plain_lines(text: str) -> str:

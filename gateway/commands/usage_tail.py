@@ -6,7 +6,9 @@ from contextlib import aclosing, suppress
 from typing import Any
 
 import click
+from rich.cells import cell_len
 
+from gateway.client.cells import cut
 from gateway.client.control import ControlClient
 from gateway.client.launch import find
 from gateway.commands import formatting
@@ -18,8 +20,6 @@ from gateway.commands.output import (
     MARGIN,
     NOTHING,
     ListColumn,
-    cells,
-    cut,
     narrow_widths,
     notify,
     out,
@@ -179,7 +179,7 @@ class EventFeed:
 def line_of(call: CallView, width: int | None = None) -> str:
     """Returns a call as a line. On a terminal with ``width`` places, the error may be on a second line."""
     texts, error = [plain(column.cell(call)) or NOTHING for column in COLUMNS], plain(call.error)
-    sizes = [max(column.least, cells(text)) for column, text in zip(COLUMNS, texts, strict=True)]
+    sizes = [max(column.least, cell_len(text)) for column, text in zip(COLUMNS, texts, strict=True)]
     if width is not None:
         elastic = [at for at, column in enumerate(COLUMNS) if column.elastic]
         for at in elastic:
@@ -191,8 +191,8 @@ def line_of(call: CallView, width: int | None = None) -> str:
     line = cut(line, width)
     if not error:
         return line.rstrip()
-    remaining = width - cells(line) - len(MARGIN)
-    if remaining >= min(30, cells(error)):  # else it is on a second line
+    remaining = width - cell_len(line) - len(MARGIN)
+    if remaining >= min(30, cell_len(error)):  # else it is on a second line
         return f"{line}{MARGIN}{cut(error, remaining)}"
     indent = " " * (COLUMNS[0].least + len(MARGIN))
     return f"{line}\n{indent}{cut(error, width - len(indent))}"

@@ -8,13 +8,11 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from rich.cells import cell_len
 
 from gateway.commands.output import (
     ListColumn,
-    cells,
     color_state,
-    cut,
-    cut_middle,
     out_json,
     out_json_list,
     out_pairs,
@@ -38,10 +36,6 @@ def test_columns_are_aligned() -> None:
 
 def test_an_empty_cell_keeps_its_place() -> None:
     assert table([("", "1")], COLUMNS).splitlines()[1] == "-         1"
-
-
-def test_wide_and_combining_characters_count_as_they_are_shown() -> None:
-    assert (cells("日本"), cells("e\u0301"), cells("ab")) == (4, 1, 2)
 
 
 def test_cells_and_pairs_are_harmless(capsys: pytest.CaptureFixture[str]) -> None:
@@ -97,9 +91,9 @@ def test_a_table_is_as_wide_as_the_terminal_and_numbers_stay_whole() -> None:
     rows = [("a" * 40, "1234567890"), ("b" * 20, "1")]
     lines = table(rows, COLUMNS, 30).splitlines()
     assert lines[1] == "a" * 9 + "…" + "a" * 8 + "  1234567890"
-    assert max(map(cells, lines)) == 30
-    assert max(map(cells, table(rows, COLUMNS).splitlines())) == 52
-    assert max(map(cells, table(rows, COLUMNS, 10).splitlines())) == 22  # nothing gets narrower than ten places
+    assert max(map(cell_len, lines)) == 30
+    assert max(map(cell_len, table(rows, COLUMNS).splitlines())) == 52
+    assert max(map(cell_len, table(rows, COLUMNS, 10).splitlines())) == 22  # nothing gets narrower than ten places
 
 
 def test_a_narrow_table_does_without_columns_and_cuts_no_id() -> None:
@@ -137,11 +131,6 @@ def test_names_that_begin_alike_stay_distinct() -> None:
     rows = ["claude-proj-a12b97", "claude-proj-76d973"]
     lines = table(rows, columns, 46).splitlines()
     assert [line.split()[2] for line in lines[1:]] == ["claud…12b97", "claud…6d973"]
-
-
-def test_wide_characters_are_cut_by_their_places() -> None:
-    assert (cut("日本語", 5), cut("日本語", 6), cut("abc", 2)) == ("日本…", "日本語", "a…")
-    assert [cut_middle("日本語の名前", width) for width in (12, 8, 7, 2)] == ["日本語の名前", "日本…前", "日本…前", "…"]
 
 
 def test_states_have_colours_and_keep_their_places() -> None:

@@ -7,6 +7,7 @@ from typing import ClassVar
 import msgspec
 from textual.content import Content
 
+from gateway.client.cells import cut
 from gateway.domain.channel import ChannelFields
 from gateway.domain.fields import CHANNEL, details
 from gateway.domain.human_values import first_of
@@ -23,7 +24,7 @@ from tui.pages import channel_actions, channel_fields, list_page
 from tui.pages.base import AnyPage, Verb, on_selected
 from tui.pages.list_page import TrendPage
 from tui.session import ConsoleSession
-from tui.text import TextCard, add_details, content, cut, lines, safe
+from tui.text import TextCard, add_details, content, lines, safe
 from tui.widgets.why import explain_for_groups
 
 DRAWN = ("name", "base_url", "groups", "priority", "weight")

@@ -13,6 +13,7 @@ from rich.cells import cell_len
 from textual.content import Content
 
 from gateway.client import connect_card
+from gateway.client.cells import cut, cut_middle, cut_pair
 from gateway.domain.call import budget_warnings, lost_events
 from gateway.domain.errors import GatewayError
 from gateway.domain.query import SORT_KEYS, parse, speed_of
@@ -30,7 +31,7 @@ from tui.pages.list_page import ListPage
 from tui.pages.live_source import FOUND_LIMIT, LiveSource, count_unseen, load_found, load_page, note_seen, progress_text
 from tui.receipt import duration_of, is_lost, mark_of, receipt, tone_of, unpriced
 from tui.session import ConsoleSession
-from tui.text import LIMIT, Part, content, cut, cut_middle, cut_pair, fit_groups, lines, safe
+from tui.text import LIMIT, Part, content, fit_groups, lines, safe
 from tui.widgets.text_block import LeadLine
 
 

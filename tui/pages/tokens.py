@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 import msgspec
 from textual.content import Content
 
+from gateway.client.cells import cut_middle
 from gateway.domain.fields import TOKEN, details
 from gateway.domain.forecast import forecast
 from gateway.domain.human_values import first_of, plural
@@ -27,7 +28,7 @@ from tui.pages.base import AnyPage, Verb, on_selected
 from tui.pages.entities import ask_changes, ask_new, creating_verbs, toggle_verb
 from tui.pages.list_page import TrendPage, select_row
 from tui.session import ConsoleSession
-from tui.text import TextCard, add_details, content, cut_middle, fit_groups, lines, safe
+from tui.text import TextCard, add_details, content, fit_groups, lines, safe
 from tui.widgets.connect import Connect
 from tui.widgets.dialogs import toast
 from tui.widgets.form import FormField, Values

@@ -12,6 +12,7 @@ from textual.content import Content
 from textual.timer import Timer
 from textual.widgets import Input, Static
 
+from gateway.client.cells import cut
 from gateway.domain.errors import BadRequest, GatewayError
 from gateway.domain.query import parse
 from gateway.domain.views import SumRow
@@ -26,7 +27,7 @@ from tui.pages.usage_panels import WEEKDAYS, budget_chart, budget_sources, heat_
 from tui.pages.usage_sums import SumsFetch, UsageSums, fetch_sums
 from tui.pages.usage_table import SeriesRow, series_columns, series_rows, series_table
 from tui.session import ConsoleSession
-from tui.text import Part, content, cut, lines, safe, side_by_side
+from tui.text import Part, content, lines, safe, side_by_side
 from tui.trends import HOUR_MS
 from tui.widgets.search_input import FilterInput
 from tui.widgets.text_block import LeadLine, TextBlock

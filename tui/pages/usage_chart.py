@@ -10,10 +10,11 @@ from collections.abc import Iterator, Sequence
 
 from textual.content import Content
 
+from gateway.client.cells import cell
 from tui import charts, glyphs
 from tui import format as fmt
 from tui.pages.usage_bars import AXIS, EDGE, END, OTHERS, SERIES, Bars, ChartPlan, Measure, is_known
-from tui.text import Part, cell, content, join_parts
+from tui.text import Part, content, join_parts
 
 LINE_TONES = ("chart1", "chart2", "chart3")
 """The tones of p50, p95 and the average."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 from textual.content import Content
 
+from gateway.client.cells import cell, cut
 from gateway.domain.budget import Window, window_end, window_start
 from gateway.domain.forecast import forecast, pace_span, used_share
 from gateway.domain.units import Millis
@@ -16,7 +17,7 @@ from tui.budgets import amounts, budget_line, budget_tone, by_unit
 from tui.pages.usage_bars import AXIS, EDGE, MEASURES, ChartPlan, Measure, sum_rows
 from tui.pages.usage_chart import tick_text
 from tui.session import ConsoleSession
-from tui.text import Part, cell, content, cut, fit_groups, join_parts, safe
+from tui.text import Part, content, fit_groups, join_parts, safe
 from tui.trends import DAY_MS, HOUR_MS, Trends
 
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")

@@ -6,12 +6,13 @@ from functools import partial
 import msgspec
 from textual.content import Content
 
+from gateway.client.cells import cell, cut_middle
 from gateway.domain.views import SumRow
 from tui import charts, glyphs
 from tui import format as fmt
 from tui.columns import Column, PlacedColumn, fit_columns
 from tui.pages.usage_bars import MEASURES, OTHERS, SERIES, ChartPlan, sum_rows
-from tui.text import Part, cell, content, cut_middle, safe
+from tui.text import Part, content, safe
 
 
 class SeriesNumber(msgspec.Struct, frozen=True):

@@ -18,8 +18,9 @@ from textual.message import Message
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
+from gateway.client.cells import cell
 from tui.listing import row_filter
-from tui.text import cell, content, safe
+from tui.text import content, safe
 from tui.widgets.choices import Picker
 from tui.widgets.dialogs import HintInput
 

@@ -20,11 +20,12 @@ from textual.widget import Widget
 from textual.widgets import Button, Input, Static
 from textual.widgets._toast import ToastRack
 
+from gateway.client.cells import cut
 from gateway.domain.errors import GatewayError
 from gateway.domain.units import Millis
 from tui import key_advice
 from tui.screens import DialogScreen
-from tui.text import content, cut, safe, safe_lines
+from tui.text import content, safe, safe_lines
 
 BACK = object()
 """The result of a step of the wizard that returns to the previous step."""

@@ -23,12 +23,13 @@ from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets import Button, Input, Static
 
+from gateway.client.cells import cell
 from gateway.domain.errors import BadRequest, GatewayError
 from gateway.domain.field_kinds import NONE_WORDS
 from tui.clipboard import copy_text
 from tui.key_advice import advice_in
 from tui.screens import DialogScreen
-from tui.text import cell, content, safe, safe_lines
+from tui.text import content, safe, safe_lines
 from tui.widgets.choices import Picker
 from tui.widgets.combobox import MAX_PICKER_OPTIONS, ChoiceInput, Combobox, Suggestion
 from tui.widgets.dialogs import BACK, Confirm, Dialog, HintInput

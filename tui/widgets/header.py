@@ -7,13 +7,14 @@ from rich.cells import cell_len
 from textual.content import Content
 from textual.widget import Widget
 
+from gateway.client.cells import cut
 from tui import format as fmt
 from tui import glyphs
 from tui.actions import PAGES
 from tui.alerts import Alert, alerts
 from tui.board import Board
 from tui.session import ConsoleSession
-from tui.text import Part, content, cut, lines, link, safe
+from tui.text import Part, content, lines, link, safe
 
 SHORT = {"account": "Acct"}
 """Shorter names, with which all pages fit in 80 columns."""

@@ -12,9 +12,10 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Static
 
+from gateway.client.cells import cut
 from tui.actions import Action, shown_key
 from tui.screens import DialogScreen
-from tui.text import content, cut, lines, side_by_side
+from tui.text import content, lines, side_by_side
 from tui.widgets.text_block import TextBlock
 
 MOVES = (

@@ -30,10 +30,10 @@ from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
 
+from gateway.client.cells import cell, cut
 from tui import glyphs
 from tui.columns import Column, PlacedColumn, fit_columns
 from tui.listing import RowSource
-from tui.text import cell, cut
 
 R = TypeVar("R")
 
