@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 from textual.theme import Theme
 
+from gateway.client.exports import create_private
 from gateway.domain.errors import BadRequest
 from gateway.domain.text import plain
 from tui import themes
@@ -67,11 +68,10 @@ def note(problems: Collection[str]) -> str:
 def create(home: Path) -> bool:
     """Write a file with every action as a comment. Returns False if the file exists already. Raises OSError."""
     try:
-        handle = os.open(home / NAME, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with create_private(home / NAME) as file:
+            file.write(example())
     except FileExistsError:
         return False
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        file.write(example())
     return True
 
 

@@ -122,6 +122,7 @@ class App(msgspec.Struct, frozen=True, kw_only=True):
         variables = {name: value for snippet in self.guide(target) for name, value in snippet.variables.items()}
         if self.programs:
             return Launch(variables=variables)
+        # a library, or an unknown program: it may use any SDK
         return Launch(variables={**generic_variables(target), **variables}, defaults=NO_TRACES)
 
 

@@ -15,7 +15,6 @@ from gateway.client.app import (
     Snippet,
     anthropic_variables,
     file_part,
-    generic_variables,
     json_text,
     openai_variables,
     sdk_variables,
@@ -218,6 +217,8 @@ _LIBRARIES: Mapping[str, App] = {
     "curl": App(title="curl", guide=_curl),
 }
 
+UNKNOWN_PROGRAM = App(title="an unknown program", guide=lambda _: ())
+
 APPS: Mapping[str, App] = {**CODING_AGENTS, **_CHAT_APPS, **_LIBRARIES}
 
 GEMINI = (
@@ -272,8 +273,3 @@ def key_in(environ: Mapping[str, str]) -> str:
     """Returns the key or name of a token in the environment; empty if there is none."""
     openai_key = environ.get("OPENAI_API_KEY", "")
     return environ.get(KEY_VARIABLE, "") or (openai_key if openai_key.startswith(PREFIX) else "")
-
-
-def generic_launch(target: AppTarget) -> Launch:
-    """Returns how to start an unknown program: with the variables that SDKs read."""
-    return Launch(variables=generic_variables(target), defaults=NO_TRACES)

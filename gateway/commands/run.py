@@ -19,8 +19,9 @@ import click
 import msgspec
 
 from gateway.client.app import KEY_VARIABLE, App, Launch
-from gateway.client.apps import app_of_program, find_app, generic_launch, require_api
+from gateway.client.apps import UNKNOWN_PROGRAM, app_of_program, find_app, require_api
 from gateway.client.control import ControlClient
+from gateway.client.exports import create_private
 from gateway.client.model_choice import FormerRuns, find_model
 from gateway.client.test_call import require_serving
 from gateway.commands import stdin
@@ -174,14 +175,14 @@ async def _prepare(
     """Returns how to start the program, with its environment. ``model``: the named one, or the former runs by which it
     is chosen. Raises Quit if the token does not see the model.
     """
-    models, app = await client.models(created.token.id), find_app(name) if name else None
+    models, app = await client.models(created.token.id), find_app(name) if name else UNKNOWN_PROGRAM
     if isinstance(model, FormerRuns):
         first, choice_text = await _choose_model(client, [view.name for view in models], model, app)
     else:
         first, choice_text = model, ""
     target = target_of(models, base_url=(await client.status()).address, key=created.key, model=first)
-    launch = app.launch_for(target, folder) if app else generic_launch(target)
-    is_model_used = app and launch != app.launch_for(msgspec.structs.replace(target, model=""), folder)
+    launch = app.launch_for(target, folder)
+    is_model_used = launch != app.launch_for(msgspec.structs.replace(target, model=""), folder)
     if is_model_used:
         if choice_text:
             notify(choice_text)
@@ -190,14 +191,12 @@ async def _prepare(
     return launch, _environment(launch, created.key, folder)
 
 
-async def _choose_model(
-    client: ControlClient, names: Sequence[str], runs: FormerRuns, app: App | None
-) -> tuple[str, str]:
+async def _choose_model(client: ControlClient, names: Sequence[str], runs: FormerRuns, app: App) -> tuple[str, str]:
     """Returns the model in the program's arguments, or the one to start with and a sentence about that choice."""
     models = [name for name in runs.model_arguments if name in names]
     if models:
         return models[0], ""
-    choice = await find_model(client, names, family=app.family if app else (), runs=runs)
+    choice = await find_model(client, names, family=app.family, runs=runs)
     text = f"{runs.program} starts with {plain(choice.model)}, {choice.reason}; --model chooses another one"
     return choice.model, text
 
@@ -214,9 +213,9 @@ def _environment(launch: Launch, key: str, folder: Path) -> Mapping[str, str]:
     return environment
 
 
-def _model_owner(app: App | None) -> str:
+def _model_owner(app: App) -> str:
     """Returns the words for a program whose model cannot be set from outside."""
-    if app is None:
+    if app is UNKNOWN_PROGRAM:
         return "an unknown program; --for APP says which app it is"
     return f"a program like this one ({app.title}), which decides itself which model it calls"
 
@@ -320,8 +319,7 @@ def private_files(launch: Launch, folder: Path) -> Iterator[None]:
     Our files may contain the key of the run, so they are never in the real folder.
     """
     for name, text in launch.files.items():
-        descriptor = os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        with create_private(folder / name) as file:
             file.write(text)
     if not launch.folder_variable:
         yield

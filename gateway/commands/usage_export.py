@@ -1,9 +1,6 @@
 """``usage export``: writes calls as CSV or JSON lines, for other programs."""
 
-import csv
-import io
 import json
-import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,6 +11,7 @@ from typing import Any
 import click
 
 from gateway.client.control import ControlClient
+from gateway.client.exports import create_private, csv_text
 from gateway.commands.base import Command
 from gateway.commands.call_filters import call_query, filter_options, find_calls
 from gateway.commands.exit_codes import Exit, Quit
@@ -22,7 +20,7 @@ from gateway.commands.session import run
 from gateway.domain.field_kinds import json_value
 from gateway.domain.human_values import count_text, local_time
 from gateway.domain.money import dollars, number
-from gateway.domain.text import spreadsheet_text, word
+from gateway.domain.text import word
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.views import CallView
 
@@ -112,26 +110,10 @@ def json_line(call: CallView) -> str:
 
 def csv_line(call: CallView) -> str:
     """Returns the view as a line of CSV: its fields in order, then the cost in dollars."""
-    return csv_text([*map(csv_cell, _values_of(call)), number(call.cost_nanos)])
+    return csv_text([*_values_of(call), number(call.cost_nanos)])
 
 
 _values_of = attrgetter(*FIELDS)
-
-
-def csv_cell(value: object) -> str:
-    """Returns the text of a cell: a harmless text, a number, nothing for None, else JSON."""
-    if isinstance(value, str):
-        return spreadsheet_text(value)
-    if value is None:
-        return ""
-    return str(value) if type(value) is int else json.dumps(json_value(value))
-
-
-def csv_text(cells: Any) -> str:
-    """Returns a line of CSV (RFC 4180)."""
-    line = io.StringIO()
-    csv.writer(line, lineterminator="\n").writerow(cells)
-    return line.getvalue()
 
 
 @contextmanager
@@ -141,8 +123,8 @@ def _open_output(output: Path | None) -> Iterator[Write]:
         yield lambda text: out(text, end="")
         return
     try:
-        handle = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        file = create_private(output)
     except FileExistsError:
         raise Quit(f"{output} exists; name another file, or remove it first", Exit.CONFLICT) from None
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
+    with file:
         yield file.write

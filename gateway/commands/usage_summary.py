@@ -8,6 +8,7 @@ import click
 import msgspec
 
 from gateway.client.control import ControlClient
+from gateway.client.exports import csv_text
 from gateway.commands import formatting
 from gateway.commands.base import Command
 from gateway.commands.call_filters import CallQuery, call_query, filter_options, no_match_note
@@ -15,7 +16,6 @@ from gateway.commands.completion import comma_separated
 from gateway.commands.options import ParsedText, json_option, now
 from gateway.commands.output import ListColumn, notify, out, out_json, out_list
 from gateway.commands.session import run
-from gateway.commands.usage_export import csv_cell, csv_text
 from gateway.domain.budget import Window, window_start
 from gateway.domain.errors import BadRequest
 from gateway.domain.human_values import brief_count, local_time, plural
@@ -181,8 +181,7 @@ def _csv(named: Sequence[NamedRow], grouping: Grouping) -> str:
     """Returns a line with the names of the columns, then one line for each row, without the total."""
     lines = [csv_text([*grouping.names, *CSV_FIELDS, "cost_dollars"])]
     for names, row in named:
-        cost = number(row.cost_nanos)
-        lines.append(csv_text([*map(csv_cell, names), *(csv_cell(getattr(row, name)) for name in CSV_FIELDS), cost]))
+        lines.append(csv_text([*names, *(getattr(row, name) for name in CSV_FIELDS), number(row.cost_nanos)]))
     return "".join(lines)
 
 

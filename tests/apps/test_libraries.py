@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.client.apps import APPS, generic_launch
+from gateway.client.apps import APPS, UNKNOWN_PROGRAM
 from gateway.domain.call import Outcome
 from gateway.domain.channel import Dialect
 from tests.apps.installed import RUN_S, Driven, drive, driven, node_folder, program, target
@@ -259,7 +259,7 @@ print(embed.get_text_embedding_batch(["a", "b"]))
 
 async def run_code(app: str, code: str, gateway: Gateway, folder: Path) -> Driven:
     """Run a program in the language of the app, beside its installed packages."""
-    work, more = folder / "work", generic_launch(target(gateway)).variables
+    work, more = folder / "work", UNKNOWN_PROGRAM.launch_for(target(gateway), folder).variables
     work.mkdir()
     if app in IN_NODE:
         (work / "node_modules").symlink_to(node_folder(app) / "node_modules")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.client.apps import generic_launch
+from gateway.client.apps import UNKNOWN_PROGRAM
 from gateway.domain.channel import Dialect
 from gateway.store.verify import verify
 from tests.apps.installed import RUN_S, Driven, drive, driven, node_folder, target
@@ -62,7 +62,11 @@ class Talker(ScriptedAgent):
 
 async def talk(gateway: Gateway, folder: Path, questions: int, store: str = "") -> Driven:
     (folder / "main.mjs").write_text(TALK)
-    more = {**generic_launch(target(gateway)).variables, "QUESTIONS": str(questions), "STORE": store}
+    more = {
+        **UNKNOWN_PROGRAM.launch_for(target(gateway), folder).variables,
+        "QUESTIONS": str(questions),
+        "STORE": store,
+    }
     return await drive("ai-sdk", gateway, ["node", "main.mjs"], folder.parent, more=more)
 
 

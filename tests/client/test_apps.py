@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from gateway.client.app import AppTarget, Launch, Snippet
-from gateway.client.apps import APPS, app_of_program, find_app, generic_launch, key_in, require_api
+from gateway.client.apps import APPS, UNKNOWN_PROGRAM, app_of_program, find_app, key_in, require_api
 from gateway.client.connect_card import Shell
 from gateway.domain.errors import NotFound
 from tests.house import ROOT
@@ -240,7 +240,7 @@ def test_programs_are_recognized_by_their_names(program: str, name: str) -> None
 
 
 def test_any_other_program_gets_what_sdks_read() -> None:
-    assert generic_launch(TARGET) == Launch(
+    assert UNKNOWN_PROGRAM.launch_for(TARGET, Path()) == Launch(
         variables={
             "OPENAI_BASE_URL": URL,
             "OPENAI_API_KEY": KEY,
@@ -255,7 +255,10 @@ def test_any_other_program_gets_what_sdks_read() -> None:
 
 @pytest.mark.parametrize("name", [name for name, app in APPS.items() if not app.programs])
 def test_a_program_of_any_sdk_gets_no_less_when_its_app_is_named(name: str) -> None:
-    assert generic_launch(TARGET).variables.keys() <= APPS[name].launch_for(TARGET, Path()).variables.keys()
+    assert (
+        UNKNOWN_PROGRAM.launch_for(TARGET, Path()).variables.keys()
+        <= APPS[name].launch_for(TARGET, Path()).variables.keys()
+    )
 
 
 @pytest.mark.parametrize("name", ["pydantic-ai", "langchain"])
