@@ -3,7 +3,7 @@
 Most methods are made by ``fetch``, ``change`` and their like; those with special parameters are written out.
 """
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import aclosing
 
 import msgspec
@@ -14,7 +14,7 @@ from gateway.domain.account import Grant
 from gateway.domain.channel import Check
 from gateway.domain.config_views import ConfigOrigin, ExportView, ImportView
 from gateway.domain.diagnosis import Checkup, Verdict, Why
-from gateway.domain.errors import InternalError
+from gateway.domain.errors import GatewayError, InternalError
 from gateway.domain.events import AnyEvent
 from gateway.domain.history import HistoryView, UndoView
 from gateway.domain.incidents import Incident
@@ -158,6 +158,19 @@ class ChannelRequests(Caller):
     offers = fetch("/offers", list[Offer])
     """Returns the local model servers and vendors' keys that could become channels. Searches only this machine."""
     presets = fetch("/presets", list[PresetView])
+
+    async def add_offers(self, offers: Iterable[Offer]) -> tuple[list[SavedChannel], dict[str, GatewayError]]:
+        """Add a channel for each offer, even if others fail. Returns the channels, and the errors by offer."""
+        used_names = {channel.name for channel in await self.channels()}
+        added, errors = list[SavedChannel](), dict[str, GatewayError]()
+        for offer in offers:
+            body = offer.channel_body(used_names)
+            used_names.add(body["name"])
+            try:
+                added.append(await self.add_channel(body))
+            except GatewayError as error:
+                errors[offer.name] = error
+        return added, errors
 
     async def remove_channel(self, ref: str) -> None:
         """Remove a channel with its keys and prices."""

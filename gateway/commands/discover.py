@@ -14,7 +14,6 @@ from gateway.commands.exit_codes import Exit, Quit
 from gateway.commands.options import json_option
 from gateway.commands.output import ListColumn, notify, out_json, out_list
 from gateway.commands.session import run
-from gateway.domain.errors import GatewayError
 from gateway.domain.human_values import count_text
 from gateway.domain.text import plain
 from gateway.domain.token import PREFIX
@@ -71,18 +70,15 @@ def discover(names: tuple[str, ...], *, add_all: bool, as_json: bool) -> None:
     if not as_json:
         out_list(offers, COLUMNS, as_json=False, empty="nothing found; see: tollkeeper channel add --help")
     chosen = _choose_offers(offers, names, add_all=add_all, ask=not as_json)
-    result = (
-        run(lambda client: _add(client, offers, chosen), create=True)
-        if chosen
-        else DiscoverResult(offers=offers, added=[], failed=[])
-    )
+    added, errors = run(lambda client: client.add_offers(chosen), create=True) if chosen else ([], {})
+    failed = [DiscoveryFailed(name=name, message=plain(error.message, 500)) for name, error in errors.items()]
     if as_json:
-        out_json(result)
-    for view in result.added:
+        out_json(DiscoverResult(offers=offers, added=added, failed=failed))
+    for view in added:
         created = f"Channel '{view.name}' created: {count_text(len(view.models), 'model')}"
         notify(created, *formatting.price_notes(view))
-    if result.failed:
-        failures = "; ".join(f"{failed.name}: {failed.message}" for failed in result.failed)
+    if failed:
+        failures = "; ".join(f"{failure.name}: {failure.message}" for failure in failed)
         raise Quit(f"not added: {failures}", Exit.UPSTREAM)
     if offers and not chosen and not as_json:
         notify("to add them: tollkeeper discover --add NAME, or --all")
@@ -113,17 +109,3 @@ def _choose_offers(offers: Sequence[Offer], names: Sequence[str], *, add_all: bo
     if names or not ask or not (sys.stdin and sys.stdin.isatty()):
         return [by_name[name] for name in dict.fromkeys(names)]
     return [offer for offer in offers if click.confirm(f"add {plain(offer.name)}?", default=False, err=True)]
-
-
-async def _add(client: ControlClient, offers: list[Offer], chosen: list[Offer]) -> DiscoverResult:
-    """Add the chosen offers one after the other. If one fails, the others are still added."""
-    result = DiscoverResult(offers=offers, added=[], failed=[])
-    used = {channel.name for channel in await client.channels()}
-    for offer in chosen:
-        body = offer.channel_body(used)
-        used.add(body["name"])
-        try:
-            result.added.append(await client.add_channel(body))
-        except GatewayError as error:
-            result.failed.append(DiscoveryFailed(name=offer.name, message=plain(error.message, 500)))
-    return result

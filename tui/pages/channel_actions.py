@@ -5,14 +5,14 @@ Discovery finds local model servers and API keys in the environment, and creates
 Long: the verbs of one page are found in one file.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 
 from gateway.domain.channel import Check
 from gateway.domain.errors import GatewayError
 from gateway.domain.human_values import first_of
 from gateway.domain.text import REFERENCE
-from gateway.domain.upstream_views import ListingView, PresetView, SavedChannel
+from gateway.domain.upstream_views import ListingView, PresetView
 from gateway.domain.views import ChannelView, KeyView, Offer
 from tui import format as fmt
 from tui.cli_commands import cli_command
@@ -142,7 +142,7 @@ async def discover(page: AnyPage) -> None:
     if not checked:
         return
     chosen = [offer for offer in offers if offer.name in checked]
-    created, failures = await page.wait("Fetching their models", lambda: add_discovered(session, chosen)) or ([], [])
+    created, errors = await page.wait("Fetching their models", lambda: session.client.add_offers(chosen)) or ([], {})
     if created:
         select_row(page, created[-1].id)
         names = ", ".join(safe(channel.name, 40) for channel in created)
@@ -150,7 +150,8 @@ async def discover(page: AnyPage) -> None:
         test_key, undo_key = session.key("channels.test"), session.key("app.undo")
         advice = f"Press {test_key} to test one, {undo_key} to undo the last."
         toast(page, f"Created {names}. {advice}{news}", change=True)
-    if failures:
+    if errors:
+        failures = [f"{safe(name)}: {safe(error.message, 500)}" for name, error in errors.items()]
         toast(page, "\n".join(failures), bad=True)
 
 
@@ -288,19 +289,6 @@ def _key_field(key: KeyView, session: ConsoleSession) -> FormField:
 
 def _field_id(key: KeyView) -> str:
     return f"key-{key.number}"
-
-
-async def add_discovered(session: ConsoleSession, offers: Sequence[Offer]) -> tuple[list[SavedChannel], list[str]]:
-    """Create a channel for each offer. Returns those that were created, and a sentence about each failure."""
-    used_names = {channel.name for channel in session.board.channels}
-    created, failures = [], []
-    for offer in offers:
-        try:
-            created.append(await session.client.add_channel(offer.channel_body(used_names)))
-            used_names.add(created[-1].name)
-        except GatewayError as error:
-            failures.append(f"{safe(offer.name)}: {safe(error.message, 500)}")
-    return created, failures
 
 
 def offer_text(offer: Offer) -> str:
