@@ -1,11 +1,12 @@
 """ConsoleApp: what the parts of the console know of it: its session, the open page, and opening another page."""
 
 from textual.widgets import ContentSwitcher
+from textual.worker import WorkerFailed
 
 from tui.actions import PAGE_IDS, Action
-from tui.exit_status import CrashReportingApp, ExitStatus
+from tui.exit_status import ExitStatus
 from tui.feed import ConsoleFeed
-from tui.key_queue import DIALOG_WORKERS
+from tui.key_queue import DIALOG_WORKERS, KeyQueueApp
 from tui.keymap import Keymap
 from tui.pages.base import AnyPage, ConsolePage, page_class
 from tui.session import ConsoleSession
@@ -13,7 +14,7 @@ from tui.widgets.footer import Footer
 from tui.widgets.header import Header
 
 
-class ConsoleApp(CrashReportingApp[ExitStatus]):
+class ConsoleApp(KeyQueueApp[ExitStatus]):
     """The console without its start, the events of its server and its global actions."""
 
     session: ConsoleSession
@@ -22,6 +23,8 @@ class ConsoleApp(CrashReportingApp[ExitStatus]):
     """Whether colours are used. False if NO_COLOR is set; then there is only one theme."""
     stored_state: bytes
     """The saved state, encoded, as it was last loaded or saved."""
+    crash: Exception | None = None
+    """The uncaught exception that ended the console, for its caller."""
     _drawn = _page_drawn = (-1, -1)
     """The board's version and the time when header and page were last drawn."""
 
@@ -66,6 +69,12 @@ class ConsoleApp(CrashReportingApp[ExitStatus]):
 
     def action_act(self, verb: str) -> None:
         raise NotImplementedError
+
+    def _fatal_error(self) -> None:
+        """Store the uncaught exception: Textual calls this, with it in ``_exception``."""
+        error = self._exception
+        self.crash = error.error if isinstance(error, WorkerFailed) and isinstance(error.error, Exception) else error
+        self._close_messages_no_wait()
 
 
 def available_actions(page: ConsolePage, keymap: Keymap) -> list[Action]:

@@ -6,12 +6,8 @@ print a traceback with all local variables, and forms contain keys.
 
 import traceback
 from pathlib import Path
-from typing import TypeVar
 
 import msgspec
-from textual.worker import WorkerFailed
-
-from tui.key_queue import KeyQueueApp
 
 
 class ExitStatus(msgspec.Struct, frozen=True):
@@ -33,20 +29,6 @@ def draining_status() -> ExitStatus:
 
 
 REPORT = "console-crash.log"
-
-Result = TypeVar("Result")
-
-
-class CrashReportingApp(KeyQueueApp[Result]):
-    """An app that keeps its uncaught exception for its caller."""
-
-    crash: Exception | None = None
-
-    def _fatal_error(self) -> None:
-        """Store the uncaught exception: Textual calls this, with it in ``_exception``."""
-        error = self._exception
-        self.crash = error.error if isinstance(error, WorkerFailed) and isinstance(error.error, Exception) else error
-        self._close_messages_no_wait()
 
 
 def write_report(home: Path, error: Exception) -> str:

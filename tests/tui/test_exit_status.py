@@ -4,7 +4,8 @@ from pathlib import Path
 import pytest
 
 from tui import exit_status
-from tui.exit_status import REPORT, CrashReportingApp, write_report
+from tui.console_app import ConsoleApp
+from tui.exit_status import REPORT, write_report
 
 
 def test_leaving_says_that_the_server_goes_on_and_how_to_end_it() -> None:
@@ -19,7 +20,7 @@ def test_each_way_of_leaving_says_what_happens_to_the_server() -> None:
     assert "the server keeps running" in exit_status.left_status("").sentence
 
 
-class Failing(CrashReportingApp[None]):
+class Failing(ConsoleApp):
     def on_mount(self) -> None:
         secret = "sk-tk-hidden"
         raise RuntimeError(f"a bug of length {len(secret)}")
