@@ -6,9 +6,7 @@ reaches it. Its messages go to the log in the home, but its results go nowhere, 
 """
 
 import asyncio
-import hashlib
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -36,7 +34,7 @@ class Child(subprocess.Popen[bytes]):
 
 def spawn(config: Config) -> Child:
     """Start a server in a process of its own. Raises Unavailable if the program cannot be started."""
-    cache = cache_folder(config)
+    cache = cache_folder()
     if is_frozen():
         cache.mkdir(mode=0o700, parents=True, exist_ok=True)
     log = os.open(config.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0), 0o600)
@@ -101,18 +99,9 @@ def is_one_file() -> bool:
     return not unpacked.is_relative_to(Path(sys.executable).parent)
 
 
-def cache_folder(config: Config) -> Path:
-    """Returns the folder into which the packaged server of this home unpacks itself."""
-    name = hashlib.sha256(os.fsencode(config.home)).hexdigest()[:16]
-    return Path(platformdirs.user_cache_dir("tollkeeper", appauthor=False)) / name
-
-
-def delete_old_folders(cache: Path, before_s: float) -> None:
-    """Delete folders that killed servers left behind. Our server holds the home's lock, so older ones are unused."""
-    for folder in cache.glob("_MEI*"):
-        with suppress(OSError):
-            if folder.stat().st_mtime < before_s:
-                shutil.rmtree(folder)
+def cache_folder() -> Path:
+    """Returns the folder into which packaged servers unpack themselves. ``frozen`` deletes what dead ones leave."""
+    return Path(platformdirs.user_cache_dir("tollkeeper", appauthor=False))
 
 
 def log_size(log: Path) -> int:
@@ -227,7 +216,7 @@ async def start(config: Config) -> Server:
         child = spawn(config)
         endpoint = await _first_answer(config, child, begin)
         if endpoint is not None:
-            return await _server(config, child, endpoint)
+            return Server(endpoint=endpoint, child=None if await _is_foreign(endpoint, child) else child)
         if child.returncode != STORE_FAILED or asyncio.get_running_loop().time() >= deadline:
             if (silent := (await check_server(config)).silent) is not None:
                 raise silent
@@ -267,15 +256,6 @@ async def _first_answer(config: Config, child: Child, begin: int) -> Endpoint | 
         kill(child)
         raise
     return await find(config)
-
-
-async def _server(config: Config, child: Child, endpoint: Endpoint) -> Server:
-    """Returns the server that answers, with the child if that is its process."""
-    if await _is_foreign(endpoint, child):
-        return Server(endpoint=endpoint)
-    if is_one_file():
-        await asyncio.to_thread(delete_old_folders, cache_folder(config), endpoint.started / 1000 - START_S)
-    return Server(endpoint=endpoint, child=child)
 
 
 async def _is_foreign(endpoint: Endpoint, child: Child) -> bool:

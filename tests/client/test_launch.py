@@ -73,20 +73,6 @@ def test_a_program_in_one_file_is_known_by_where_it_unpacked_itself(monkeypatch:
     assert launch.is_one_file()
 
 
-def test_what_killed_servers_left_is_swept(tmp_path: Path) -> None:
-    for name, age in (("_MEIold", 100.0), ("_MEInew", 200.0), ("other", 100.0)):
-        (tmp_path / name / "lib").mkdir(parents=True)
-        os.utime(tmp_path / name, (age, age))
-    launch.delete_old_folders(tmp_path, 150.0)
-    launch.delete_old_folders(tmp_path / "nothing", 150.0)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["_MEInew", "other"]
-
-
-def test_each_home_unpacks_into_a_folder_of_its_own(tmp_path: Path) -> None:
-    one, other = (launch.cache_folder(Config(home=tmp_path / name)) for name in "ab")
-    assert (one.parent, one != other) == (other.parent, True)
-
-
 def test_the_end_of_a_log_is_reported_harmlessly(tmp_path: Path) -> None:
     log = tmp_path / "server.log"
     log.write_bytes(b"old\n" + b"".join(b"line %d\n" % number for number in range(50)) + b"\x1b[2J\xff\n\n")
