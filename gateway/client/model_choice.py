@@ -25,29 +25,32 @@ class ModelChoice(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     """The name of the model; empty if the token sees none."""
     reason: str = ""
-    """Why, as the end of a sentence: ``which it called last``."""
+    """Why, as the end of a sentence: ``which it called last``. Empty if the user named the model."""
 
 
-class FormerRuns(msgspec.Struct, frozen=True, kw_only=True):
-    """The runs of a program. Their tokens are named after the program and the folder, with a random end."""
+class ProgramStart(msgspec.Struct, frozen=True, kw_only=True):
+    """The start of a program. The tokens of its runs are named after the program and the folder, with a random end."""
 
     program: str
     folder: str
+    model: str = ""
+    """The model that the user chose for it; empty if none."""
     arguments: Sequence[str] = ()
 
     @property
     def model_arguments(self) -> list[str]:
-        """Returns what may name the model: the values of ``--model``, then of ``-m``, which may mean another thing."""
+        """Returns the values of ``--model``, then those of ``-m``, which may have another meaning."""
         pairs = list(zip(self.arguments, [*self.arguments[1:], ""], strict=False))
         joined = [word.removeprefix("--model=") for word in self.arguments if word.startswith("--model=")]
         separate = [value for option in ("--model", "-m") for word, value in pairs if word == option]
         return [value for value in (*joined, *separate) if value]
 
-    def __contains__(self, token: str) -> bool:
-        return token == self.program or token.startswith(f"{self.program}-")
+    def is_own_token(self, name: str) -> bool:
+        """Returns whether a run of this program has had the token with this name."""
+        return name == self.program or name.startswith(f"{self.program}-")
 
-    def in_folder(self, token: str) -> bool:
-        return token.startswith(f"{self.program}-{self.folder}-")
+    def is_folder_token(self, name: str) -> bool:
+        return name.startswith(f"{self.program}-{self.folder}-")
 
 
 async def find_model(
@@ -56,10 +59,10 @@ async def find_model(
     *,
     family: Sequence[str] = (),
     token: str = "",
-    runs: FormerRuns | None = None,
+    start: ProgramStart | None = None,
 ) -> ModelChoice:
-    """Returns the model to start with. ``family`` is that of an ``App``, ``token`` and ``runs`` as in ``fetch``."""
-    return choose_model(names, await RecentCalls.fetch(client, token, runs), family)
+    """Returns the model to start with. ``family`` is that of an ``App``; for ``token`` and ``start`` see ``fetch``."""
+    return choose_model(names, await RecentCalls.fetch(client, token, start), family)
 
 
 class RecentCalls(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,20 +72,20 @@ class RecentCalls(msgspec.Struct, frozen=True, kw_only=True):
     all: Sequence[CallView] = ()
 
     @classmethod
-    async def fetch(cls, client: ControlClient, token: str = "", runs: FormerRuns | None = None) -> "RecentCalls":
-        """Returns the last 20 of each, those of runs in the same folder first. ``token`` is the program's, by id."""
+    async def fetch(cls, client: ControlClient, token: str = "", start: ProgramStart | None = None) -> "RecentCalls":
+        """Returns the last 20 of each: of the program's runs, those in the same folder first, or of the token's id."""
         own: list[CallView] = []
-        if runs is not None:
-            calls = (await client.calls(words=f'tok:"{runs.program}*"', limit=20)).calls
-            own = [call for call in calls if call.token in runs]
-            own.sort(key=lambda call: not runs.in_folder(call.token))
+        if start is not None:
+            calls = (await client.calls(words=f'tok:"{start.program}*"', limit=20)).calls
+            own = [call for call in calls if start.is_own_token(call.token)]
+            own.sort(key=lambda call: not start.is_folder_token(call.token))
         elif token:
             own = (await client.calls(token=token, limit=20)).calls
         return cls(own=own, all=(await client.calls(limit=20)).calls)
 
 
 def choose_model(names: Sequence[str], calls: RecentCalls, family: Sequence[str] = ()) -> ModelChoice:
-    """Returns the model to start with, by calls that have been fetched already."""
+    """Returns the model to start with, and why."""
     if last := _last_model(calls.own, names):
         return ModelChoice(model=last, reason="which it called last")
     chat_models = [name for name in names if not is_embedding_model(name)]
@@ -96,13 +99,12 @@ def choose_model(names: Sequence[str], calls: RecentCalls, family: Sequence[str]
 
 
 def best_model(names: Iterable[str]) -> str:
-    """Returns the first model, taking embedding models and those of the demo last; empty if there are none."""
-    ranked = sorted(names, key=lambda name: (is_embedding_model(name), name.startswith("demo-")))
-    return ranked[0] if ranked else ""
+    """Returns the first model, an embedding model or one of the demo only if all are; empty without any."""
+    return min(names, key=lambda name: (is_embedding_model(name), name.startswith("demo-")), default="")
 
 
 def _last_model(calls: Iterable[CallView], names: Sequence[str]) -> str:
-    """Returns the newest call's model that is among the names, of calls that were answered; empty if there is none."""
+    """Returns the model of the newest answered call whose model is among the names; empty if there is none."""
     called = (call.model for call in calls if call.outcome == "done" and not is_embedding_model(call.model))
     return next((model for model in called if model in names), "")
 

@@ -22,7 +22,7 @@ from gateway.client.app import KEY_VARIABLE, App, Launch
 from gateway.client.apps import UNKNOWN_PROGRAM, app_of_program, find_app, require_api
 from gateway.client.control import ControlClient
 from gateway.client.exports import create_private
-from gateway.client.model_choice import FormerRuns, find_model
+from gateway.client.model_choice import ModelChoice, ProgramStart, find_model
 from gateway.client.test_call import require_serving
 from gateway.commands import stdin
 from gateway.commands.base import Command
@@ -127,32 +127,30 @@ def run_program(
         find_app(app)
     else:
         require_api(program)
-    runs = FormerRuns(program=_label(program, command[1:]), folder=Path.cwd().name or "root", arguments=command[1:])
+    label, folder = _label(program, command[1:]), Path.cwd().name or "root"
+    start = ProgramStart(program=label, folder=folder, model=model or "", arguments=command[1:])
     body = {
-        "name": f"{runs.program}-{runs.folder}-{secrets.token_hex(3)}",
-        "note": _note(runs.program),
+        "name": f"{label}-{folder}-{secrets.token_hex(3)}",
+        "note": _note(label),
         "expires": expires or now() + LEASE_MS,
         "budgets": [Budget(window=Window.EVER, nanos=Nanos(budget))] if budget is not None else [],
         "fit_output": fit_output,
         **without_none(group=group, hold_output=hold_output),
     }
     with SignalRelay() as relay, _own_token(body, extended=expires is None) as created:
-        code = _supervise(relay, created, [program, *command[1:]], name, model or runs)
+        code = _supervise(relay, created, program, name, start)
     click.get_current_context().exit(code)
 
 
-def _supervise(
-    relay: SignalRelay, created: NewToken, command: Sequence[str], name: str, model: str | FormerRuns
-) -> int:
-    """Run a program, which may be the app ``name``, with the key of a token. Returns its exit code."""
-    program, *arguments = command
+def _supervise(relay: SignalRelay, created: NewToken, program: str, app: str, start: ProgramStart) -> int:
+    """Run a program, which may be a known app, with the key of a token. Returns its exit code."""
     with tempfile.TemporaryDirectory(prefix="tollkeeper-run-", ignore_cleanup_errors=True) as private:
         folder = Path(private)  # only this user can read it
-        launch, environment = run(lambda client: _prepare(client, created, name, model, folder), running=True)
+        launch, environment = run(lambda client: _prepare(client, created, app, start, folder), running=True)
         if launch.warning:
             notify(f"note: {launch.warning}")
         with private_files(launch, folder):
-            code = relay.supervise([program, *launch.arguments, *arguments], environment)
+            code = relay.supervise([program, *launch.arguments, *start.arguments], environment)
         if launch.note and stdin.on_terminal() and _has_called(created):
             notify(launch.note)
     return code
@@ -170,35 +168,29 @@ def _module(program: str, arguments: Sequence[str]) -> str:
 
 
 async def _prepare(
-    client: ControlClient, created: NewToken, name: str, model: str | FormerRuns, folder: Path
+    client: ControlClient, created: NewToken, app_name: str, start: ProgramStart, folder: Path
 ) -> tuple[Launch, Mapping[str, str]]:
-    """Returns how to start the program, with its environment. ``model``: the named one, or the former runs by which it
-    is chosen. Raises Quit if the token does not see the model.
-    """
-    models, app = await client.models(created.token.id), find_app(name) if name else UNKNOWN_PROGRAM
-    if isinstance(model, FormerRuns):
-        first, choice_text = await _choose_model(client, [view.name for view in models], model, app)
-    else:
-        first, choice_text = model, ""
-    target = target_of(models, base_url=(await client.status()).address, key=created.key, model=first)
+    """Returns how to start the program, with its environment. Raises Quit if the token does not see the model."""
+    models, app = await client.models(created.token.id), find_app(app_name) if app_name else UNKNOWN_PROGRAM
+    choice = await _choose_model(client, [view.name for view in models], start, app)
+    target = target_of(models, base_url=(await client.status()).address, key=created.key, model=choice.model)
     launch = app.launch_for(target, folder)
     is_model_used = launch != app.launch_for(msgspec.structs.replace(target, model=""), folder)
     if is_model_used:
-        if choice_text:
-            notify(choice_text)
-    elif not isinstance(model, FormerRuns):
+        if choice.reason:
+            chosen = f"{start.program} starts with {plain(choice.model)}, {choice.reason}"
+            notify(f"{chosen}; --model chooses another one")
+    elif start.model:
         notify(f"note: --model has no effect on {_model_owner(app)}")
     return launch, _environment(launch, created.key, folder)
 
 
-async def _choose_model(client: ControlClient, names: Sequence[str], runs: FormerRuns, app: App) -> tuple[str, str]:
-    """Returns the model in the program's arguments, or the one to start with and a sentence about that choice."""
-    models = [name for name in runs.model_arguments if name in names]
-    if models:
-        return models[0], ""
-    choice = await find_model(client, names, family=app.family, runs=runs)
-    text = f"{runs.program} starts with {plain(choice.model)}, {choice.reason}; --model chooses another one"
-    return choice.model, text
+async def _choose_model(client: ControlClient, names: Sequence[str], start: ProgramStart, app: App) -> ModelChoice:
+    """Returns the model that the user named, with ``--model`` or in the program's arguments; else the best one."""
+    named = start.model or next((name for name in start.model_arguments if name in names), "")
+    if named:
+        return ModelChoice(model=named)
+    return await find_model(client, names, family=app.family, start=start)
 
 
 def _environment(launch: Launch, key: str, folder: Path) -> Mapping[str, str]:

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from gateway.client.control import ControlClient
-from gateway.client.model_choice import FormerRuns, best_model, find_model
+from gateway.client.model_choice import ProgramStart, best_model, find_model
 from gateway.domain.views import CallPage, CallView
 from gateway.runfile import Endpoint
 from tests.commands.samples import CALL
@@ -23,7 +23,7 @@ MODELS = (
     "gpt-5-mini",
 )
 CLAUDE = ("sonnet", "claude")
-RUNS = FormerRuns(program="claude", folder="proj")
+START = ProgramStart(program="claude", folder="proj")
 
 
 def call(token: str, model: str, **fields: Any) -> CallView:
@@ -50,17 +50,17 @@ def chosen(*calls: CallView, names: Sequence[str] = MODELS, **options: Any) -> s
 
 def test_a_program_goes_on_with_the_model_of_its_own_runs() -> None:
     busy = [call("laptop", "gpt-5"), call("codex-proj-1a2b3c", "gpt-4.1")]
-    assert chosen(*busy, call("claude-proj-1a2b3c", "claude-opus-4-5"), runs=RUNS, family=CLAUDE) == "claude-opus-4-5"
+    assert chosen(*busy, call("claude-proj-1a2b3c", "claude-opus-4-5"), start=START, family=CLAUDE) == "claude-opus-4-5"
 
 
 def test_runs_in_the_same_folder_come_first() -> None:
     calls = [call("claude-other-1a2b3c", "claude-haiku-4-5"), call("claude-proj-1a2b3c", "claude-opus-4-5")]
-    assert chosen(*calls, runs=RUNS) == "claude-opus-4-5"
-    assert chosen(calls[0], runs=RUNS) == "claude-haiku-4-5"
+    assert chosen(*calls, start=START) == "claude-opus-4-5"
+    assert chosen(calls[0], start=START) == "claude-haiku-4-5"
 
 
 def test_programs_with_longer_names_are_others() -> None:
-    assert chosen(call("claudette-proj-1a2b3c", "gpt-4.1"), runs=RUNS, family=CLAUDE) == "claude-sonnet-4-5"
+    assert chosen(call("claudette-proj-1a2b3c", "gpt-4.1"), start=START, family=CLAUDE) == "claude-sonnet-4-5"
 
 
 def test_a_token_goes_on_with_its_own_model() -> None:
@@ -96,11 +96,11 @@ def test_before_its_first_call_a_program_begins_with_its_vendors_model(
     family: Sequence[str], names: Sequence[str], model: str
 ) -> None:
     busy = [call("bot", "gemini-2.5-flash"), call("bot", "qwen3-coder")]
-    assert chosen(*busy, names=names, runs=RUNS, family=family) == model
+    assert chosen(*busy, names=names, start=START, family=family) == model
 
 
 def test_among_the_models_of_its_vendor_the_one_called_last_comes_first() -> None:
-    assert chosen(call("laptop", "claude-haiku-4-5"), runs=RUNS, family=CLAUDE) == "claude-haiku-4-5"
+    assert chosen(call("laptop", "claude-haiku-4-5"), start=START, family=CLAUDE) == "claude-haiku-4-5"
 
 
 def test_the_first_model_is_one_that_chats_and_is_not_built_in() -> None:
@@ -126,4 +126,4 @@ def test_the_first_model_is_one_that_chats_and_is_not_built_in() -> None:
 def test_a_programs_own_option_names_its_model_and_no_other_argument_does(
     arguments: Sequence[str], models: list[str]
 ) -> None:
-    assert FormerRuns(program="p", folder="f", arguments=arguments).model_arguments == models
+    assert ProgramStart(program="p", folder="f", arguments=arguments).model_arguments == models
