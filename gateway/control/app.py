@@ -33,7 +33,7 @@ from gateway.control import (
 from gateway.control.edits import ConfigEdits
 from gateway.core.engine import Engine
 from gateway.domain.errors import BadRequest, GatewayError, InternalError, NotFound, TooLarge
-from gateway.domain.history import ACCEPT_HEADER, SOURCE_HEADER, source_of
+from gateway.domain.history import ACCEPT_HEADER, REVIVES_KEY, SOURCE_HEADER, source_of
 from gateway.domain.text import plain
 from gateway.web.error_responses import error_answer
 
@@ -154,7 +154,8 @@ def _bind(handler: Handler, edits: ConfigEdits) -> WebHandler:
 
     async def handle(request: web.Request) -> web.StreamResponse:
         source = source_of(request.headers.get(SOURCE_HEADER, ""))
-        result = await handler(edits.by(source, request.headers.get(ACCEPT_HEADER, "")), request)
+        may_revive_keys = request.headers.get(ACCEPT_HEADER) == REVIVES_KEY
+        result = await handler(edits.for_source(source, may_revive_keys=may_revive_keys), request)
         if isinstance(result, web.StreamResponse):
             return result
         return web.Response(body=msgspec.json.encode(result), content_type="application/json")

@@ -12,7 +12,6 @@ from gateway.control.edits import ConfigEdits
 from gateway.control.request_bodies import members, read_body
 from gateway.core.change_history import NOUNS
 from gateway.domain.errors import BadRequest, Conflict
-from gateway.domain.history import REVIVES_KEY
 from gateway.domain.human_values import count_text, first_of
 from gateway.domain.registry import Change
 from gateway.domain.text import plain
@@ -72,7 +71,7 @@ async def edit_many(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
         raise Conflict("the configuration has changed in the meantime; try again", code="changed_meanwhile")
     done, undone = _sentences(body, plan.names)
     if body.kind == "tokens":
-        edits.accepts = REVIVES_KEY  # enabling tokens is meant to make their keys work again
+        edits.may_revive_keys = True  # enabling tokens is meant to make their keys work again
     result = await edits.commit("; ".join([done, *filter(None, plan.notes)]), undone, *plan.changes.values())
     for id_ in plan.channels_with_new_keys:
         edits.engine.health.clear(id_)  # sending a key, even the same one, means that it is valid
@@ -92,7 +91,7 @@ async def _plan_edit(body: BatchBody, edit: BatchEdit, plan: BatchPlan) -> None:
         if change.table == body.kind and (change.table, change.key) in plan.changes:
             raise BadRequest(f"edits: '{plain(name)}' is edited twice", param="edits")
         plan.changes[change.table, change.key] = change
-    plan.edits = plan.edits.after(changes)
+    plan.edits = plan.edits.with_planned(changes)
 
 
 def _patch_of(edit: BatchEdit, *, alone: bool) -> bytes | None:

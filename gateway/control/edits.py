@@ -37,23 +37,23 @@ from gateway.store.rollup import DAY
 
 
 class ConfigEdits:
-    """Changes the configuration on behalf of one source, and adds the changes to the history."""
+    """Changes the configuration for one source, and adds the changes to the history."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self.source = ChangeSource()
-        self.accepts = ""
-        """The error code of the warning that the owner has accepted; empty if none."""
+        self.may_revive_keys = False
+        """Whether the owner accepts that a key or token works again."""
         self.planned: Registry | None = None
         """The configuration with the changes that are planned so far; None unless a batch is being planned."""
 
-    def by(self, source: ChangeSource, accepts: str = "") -> Self:
-        """Returns a copy for one request, whose changes ``source`` makes. For ``accepts``, see the attribute."""
+    def for_source(self, source: ChangeSource, *, may_revive_keys: bool = False) -> Self:
+        """Returns a copy for the changes of one source, such as a request."""
         edits = copy(self)
-        edits.source, edits.accepts = source, accepts
+        edits.source, edits.may_revive_keys = source, may_revive_keys
         return edits
 
-    def after(self, changes: Sequence[Change]) -> Self:
+    def with_planned(self, changes: Sequence[Change]) -> Self:
         """Returns a copy that sees the changes as if they had been made, to plan further ones. Nothing is committed."""
         edits = copy(self)
         edits.planned = with_changes(self.registry, changes)
@@ -66,7 +66,7 @@ class ConfigEdits:
 
     @property
     def now(self) -> Millis:
-        """Returns the wall clock's time."""
+        """Returns the time of the wall clock."""
         return self.engine.now()
 
     def expiring_records(self, keep_days: int) -> ExpiringRecords:
@@ -85,19 +85,18 @@ class ConfigEdits:
 
         ``done`` says what was changed, ``undone`` what is true once that is undone; ``undoes`` is the id of the entry
         that the changes undo, or 0. Raises Unavailable if the changes cannot be written, and Conflict ``revives_key``
-        if a key or token would work again and the owner has not accepted that. With many changes the slow parts run in
-        threads, so that calls can proceed; Conflict ``changed_meanwhile`` is raised if the configuration changes in
-        that time.
+        if a key or token would work again and the owner has not accepted that. Many changes are prepared in threads,
+        so that calls can proceed; raises Conflict ``changed_meanwhile`` if the configuration changes in that time.
 
-        What ``tollkeeper run`` does with the token of its program is not added to the history. If the changes make no
-        difference, nothing is written, so every entry has something to undo.
+        What ``tollkeeper run`` does with the token of its program is not added to the history. Changes that make no
+        difference are not written, so every entry has something to undo.
         """
         if self.source.runs_program:
             self.change(*changes)
             return {"done": done}
         before = self.registry
         after = with_changes(before, changes)
-        reasons = [] if self.accepts == REVIVES_KEY else list(revivals(changes, before, after, self.now))
+        reasons = [] if self.may_revive_keys else list(revivals(changes, before, after, self.now))
         if reasons:
             raise Conflict(" ".join(reasons), code=REVIVES_KEY, details={"reasons": reasons})
         entity_changes, catalog = await self._prepare(changes, before, after)
@@ -143,7 +142,7 @@ class ConfigEdits:
             raise _not_written(exc) from exc
 
     def find_entry(self, number: int = 0, *, redo: bool = False) -> HistoryEntry:
-        """Returns the entry with this number; for 0, the next to undo or redo. Raises NotFound or Conflict."""
+        """Returns the entry with this number; for 0, the next one to undo or redo. Raises NotFound or Conflict."""
         entries = self.history
         if number:
             entry = next((entry for entry in entries if entry.id == number), None)
@@ -161,7 +160,7 @@ class ConfigEdits:
 
     async def undo(self, entry: HistoryEntry, plan: UndoPlan) -> UndoView:
         """Undo an entry, as a change of its own."""
-        self.accepts = REVIVES_KEY  # the owner has been asked before
+        self.may_revive_keys = True  # the owner has been asked before
         kind: HistoryKind = "redo" if kind_of(entry, self.history) == "undo" else "undo"
         root, notes = root_of(entry, self.history), []
         keep_days = plan.registry.settings.keep_days
@@ -182,7 +181,7 @@ class ConfigEdits:
 
 
 def _entry_to_undo(entries: Sequence[HistoryEntry]) -> HistoryEntry | None:
-    """Returns the newest change that is not undone, or the one that was redone last; None if there is none."""
+    """Returns the newest change that is in force, or the one that was redone last; None if nothing can be undone."""
     undone = undone_entries(entries)
     for entry in reversed([entry for entry in entries if entry.id not in undone]):
         kind, root = kind_of(entry, entries), root_of(entry, entries)
@@ -194,7 +193,7 @@ def _entry_to_undo(entries: Sequence[HistoryEntry]) -> HistoryEntry | None:
 
 
 def _entry_to_redo(entries: Sequence[HistoryEntry]) -> HistoryEntry | None:
-    """Returns the newest undo that is not redone; None if there is none, or if a change was made since."""
+    """Returns the newest undo that was not redone; None if nothing can be redone, or a change was made since."""
     undone = undone_entries(entries)
     for entry in reversed([entry for entry in entries if entry.id not in undone]):
         kind = kind_of(entry, entries)

@@ -134,7 +134,7 @@ async def keep_fresh(engine: Engine) -> None:
 
 async def refresh_due(engine: Engine) -> None:
     """Fetch all lists that are due, concurrently."""
-    edits = ConfigEdits(engine).by(ChangeSource(via="gateway"))
+    edits = ConfigEdits(engine).for_source(ChangeSource(via="gateway"))
     async with asyncio.TaskGroup() as group:
         for channel in channels_due(engine.catalog.registry, engine.now()):
             group.create_task(_try_refresh(edits, channel))

@@ -14,7 +14,6 @@ from gateway.control.views import token_view, token_views
 from gateway.core.auth import new_id, new_key
 from gateway.core.engine import Engine
 from gateway.domain.errors import BadRequest, Conflict, NotFound, Unavailable
-from gateway.domain.history import REVIVES_KEY
 from gateway.domain.key_owners import KeyOwner, digest, find_owner, hint, shown_part
 from gateway.domain.registry import Change, Registry
 from gateway.domain.text import plain
@@ -60,7 +59,7 @@ async def edit_token(edits: ConfigEdits, request: web.Request) -> TokenView:
     """PATCH /tokens/{ref}: edit a token."""
     old, body = _token_of(edits, request), await request.read()
     token, changes = _edit_changes(edits, old, body)
-    edits.accepts = REVIVES_KEY  # enabling a token, or a later expiry, is meant to make its key work again
+    edits.may_revive_keys = True  # enabling a token, or a later expiry, is meant to make its key work again
     await edits.commit(edit_text("token", old, token), f"token '{old.name}' is as before", *changes)
     return token_view(edits.engine, edits.registry.tokens[old.id])
 
