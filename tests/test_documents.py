@@ -33,8 +33,11 @@ ONLY_FOR_THE_OWNER = {
 }
 """Codes of those packages that only commands and the console meet."""
 
-NOT_CODES = {"upstream_cut", "upstream_extra", "upstream_id", "upstream_model", "upstream_rejected"}
-"""Literals that look like codes: an outcome, two fields, and a marker that stands for the upstream's own code."""
+NOT_CODES = {
+    *("upstream_cut", "upstream_extra", "upstream_id", "upstream_inference_cost", "upstream_model"),
+    "upstream_rejected",
+}
+"""Literals that look like codes: an outcome, fields, and a marker that stands for the upstream's own code."""
 
 
 def commands_in(text: str) -> Iterator[list[str]]:

@@ -38,11 +38,16 @@ _NAMES: dict[str, tuple[str, ...]] = {
         "in.cache_write_tokens",
         "in.cache_creation_tokens",
         "in.created_cache_tokens",  # vLLM
+        "in.cache_creation_input_tokens",  # Qwen
         "cache_creation_input_tokens",  # Anthropic
         "cache_write_input_tokens",  # Bedrock
     ),
     # written to the cache for an hour or more; part of the count above
-    "long": ("in.cache_write_long_tokens", "cache_creation.ephemeral_1h_input_tokens"),
+    "long": (
+        "in.cache_write_long_tokens",
+        "cache_creation.ephemeral_1h_input_tokens",
+        "in.cache_creation_token_details.ephemeral_1h_input_tokens",  # LiteLLM
+    ),
     LONGEST_WRITE: ("in.cache_write_tokens_details.ttl_12h_tokens",),
     "reasoning": ("out.reasoning_tokens", "out.thinking_tokens", "thoughtsTokenCount"),
     "reasoning_apart": ("reasoning_tokens",),  # Perplexity

@@ -79,13 +79,20 @@ def _charged_as(extra: str) -> str:
 
 
 def reported_cost(report: Mapping[str, Any]) -> float | None:
-    """Returns the cost in dollars that OpenRouter, Perplexity or xAI reports; None without one."""
-    cost = at(report, "cost", "total_cost") if isinstance(report.get("cost"), dict) else report.get("cost")
-    ticks = report.get("cost_in_usd_ticks")
+    """Returns the cost in dollars that OpenRouter, Perplexity, DeepInfra or xAI reports; None without one.
+
+    With a key of the owner's at OpenRouter, the vendor's bill is added, which is not part of the cost.
+    """
+    cost, ticks = report.get("cost", report.get("estimated_cost")), report.get("cost_in_usd_ticks")
+    cost = cost.get("total_cost") if isinstance(cost, dict) else cost
     if cost is None and type(ticks) is int:
         cost = ticks / 10_000_000_000  # xAI's parts of a dollar
-    plausible = isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost < 1_000_000
-    return cost if plausible else None
+    billed_apart = at(report, "cost_details", "upstream_inference_cost") if report.get("is_byok") is True else 0
+    return cost + billed_apart if _is_cost(cost) and _is_cost(billed_apart) else None
+
+
+def _is_cost(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1_000_000
 
 
 def _other_prices(report: Mapping[str, Any]) -> Iterator[str]:

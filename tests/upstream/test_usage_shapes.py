@@ -56,6 +56,11 @@ SHAPES: list[tuple[str, Doc, Usage]] = [
         _openai(9, 2, 11, prompt_tokens_details={"cached_tokens": 3, "created_cache_tokens": 5}),
         _usage(9, 2, 3, 5),
     ),
+    (
+        "Qwen",
+        _openai(9, 2, 11, prompt_tokens_details={"cached_tokens": 3, "cache_creation_input_tokens": 5}),
+        _usage(9, 2, 3, 5),
+    ),
     ("details null", _openai(9, 2, 11, prompt_tokens_details=None, completion_tokens_details=None), _usage(9, 2)),
     ("thoughts left out", _openai(20, 151, 553), _usage(20, 533, reasoning=382)),
     (
