@@ -113,7 +113,10 @@ class Framer(RawFramer):
 
 
 def parse(block: bytes) -> SSEEvent | None:
-    """Returns the event in a block without its blank line; None if it has no data."""
+    """Returns the event in a block without its blank line; None if it has no data.
+
+    A block that is JSON by itself counts as data: some upstreams send an answer, or the failure of one, like this.
+    """
     if block.startswith(b"data: ") and b"\n" not in block:
         return SSEEvent(block[6:])
     if block.startswith(b"event: "):
@@ -121,8 +124,8 @@ def parse(block: bytes) -> SSEEvent | None:
         if separator and b"\n" not in title and b"\n" not in value:
             return SSEEvent(value, title)
     data: list[bytes] = []
-    name = b""
-    for line in block.split(b"\n"):
+    name, lines = b"", block.split(b"\n")
+    for line in lines:
         field, _, value = line.partition(b":")
         if field == b"data":
             data.append(value.removeprefix(b" "))
@@ -131,6 +134,8 @@ def parse(block: bytes) -> SSEEvent | None:
         elif field == b"error":  # llama.cpp reports errors like this
             data.append(value.removeprefix(b" "))
             name = field
+    if not data and block.startswith((b"{", b"[")):
+        data = lines
     return SSEEvent(data[0] if len(data) == 1 else _join_lines(data), name) if data else None
 
 

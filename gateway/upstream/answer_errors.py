@@ -31,6 +31,9 @@ _ERROR_HOLDERS = ("choices", "response")
 """Fields of answers that may contain an error object."""
 _ERROR = msgspec.Raw(b'"error"')
 _MESSAGES = frozenset({"message", "msg", "error_msg", "error_message", "errmsg", "detail", "Message"})
+_ERROR_TEXTS = ("detail", "error_message", "error_msg", "errmsg")
+"""Names of texts that only errors have."""
+_CODES = ("code", "Code", "error_code", "errcode", "statusCode")
 _SUCCESS_CODES = frozenset({"", "0", "200", "ok", "success", "none", "20000"})
 """In lower case."""
 
@@ -102,13 +105,13 @@ def _is_error(body: Mapping[str, Any]) -> bool:
         return True
     if any(body.get(name) and not (name == "message" and isinstance(body[name], str)) for name in _ANSWERS):
         return False
-    if body.get("success") is False:
+    if body.get("success") is False or body.get("status") in ("error", "failed"):
         return True
     has_message = any(isinstance(body.get(name), str | list) and body[name] for name in _MESSAGES)
-    codes = [body[name] for name in ("code", "error_code", "errcode", "statusCode") if body.get(name) is not None]
+    codes = [body[name] for name in _CODES if body.get(name) is not None]
     if codes:
         return has_message and str(codes[0]).lower() not in _SUCCESS_CODES
-    return bool(body.get("detail"))
+    return any(body.get(name) for name in _ERROR_TEXTS)
 
 
 def _classify(channel: Channel, error: ErrorBody) -> Failure:

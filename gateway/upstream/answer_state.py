@@ -340,7 +340,7 @@ class AnswerState:
             if part.began:
                 self._choice(part.choice)
         elif isinstance(part, AnswerMark):
-            self.add_mark(part.mark)
+            self._marks.update({} if self.native else {part.mark: None})  # native clients get what is left out here
         else:
             choice = self._choice(part.choice)
             meaning = meaning_of(part.word) if isinstance(part, StopWord) else "stop"

@@ -35,6 +35,8 @@ class Row:
     """Base64."""
     source: str = ""
     """The address of a citation."""
+    own_form: bool = False
+    """Whether native chats get the sources or images in fields of the vendor's."""
     error: str = ""
     """The code of the failure."""
 
@@ -183,6 +185,19 @@ LOCATION: Doc = {
     "encrypted_index": "x",
 }
 
+WHOLE: Doc = {"role": "assistant", "content": "Hi there", "reasoning_content": "Hm", "name": "MiniMax AI"}
+BARE_FAILURE = dumps({"error": {"message": "late", "code": 503}})
+PAGE: Doc = {"title": "A", "url": "https://a.example"}
+MAPPED: Doc = {"title": "A", "link": "https://a.example", "refer": "ref_1"}
+RAN: Doc = {"type": "search", "arguments": "{}", "output": "x", "search_results": {"results": [PAGE]}}
+SPOKEN: Doc = {"id": "audio_1", "data": "AAAA", "expires_at": 1, "transcript": "Hi"}
+
+
+def beside(message: Doc, **fields: Any) -> Doc:
+    """A whole completion without a text, with these fields beside the message or the choices."""
+    return {**completion({"role": "assistant", "content": "", **message}), **fields}
+
+
 USAGE = [
     Row(
         "zeros in the last report",
@@ -288,6 +303,24 @@ USAGE = [
         event(chunk(delta("Hi"))) + event({"error": {"message": "x", "code": 500}, "usage": usage(43, 10)}),
         used=(43, 10),
         error="upstream_error",
+    ),
+    *(
+        Row(
+            f"a cost called {name}",
+            OPENAI,
+            chat(delta("Hi"), spent={**usage(9, 2), **cost}),
+            completion(said("Hi"), spent={**usage(9, 2), **cost}),
+            text="Hi",
+            used=(9, 2),
+            marks=("upstream_cost=0.5",),
+        )
+        for name, cost in (
+            ("estimated_cost", {"estimated_cost": 0.5}),
+            (
+                "upstream_inference_cost",
+                {"cost": 0.1, "is_byok": True, "cost_details": {"upstream_inference_cost": 0.4}},
+            ),
+        )
     ),
     Row(
         "usage after the last event",
@@ -443,6 +476,58 @@ ENDS = [
         ),
         text="Hi",
         used=(9, 2),
+    ),
+    Row(
+        "the whole message after its deltas",
+        OPENAI,
+        chat(
+            {"index": 0, "delta": {"reasoning_content": "Hm"}}, delta("Hi"), delta(" there"), finish=None, spent={}
+        ).removesuffix(DONE)
+        + event(completion(WHOLE)),
+        text="Hi there",
+        reasoning="Hm",
+        used=(9, 2),
+    ),
+    Row(
+        "the whole message after its deltas, its calls and the finish reason",
+        OPENAI,
+        chat(delta("Hi"), piece(0, "c1", "f", ARGUMENTS), finish="tool_calls", spent={}).removesuffix(DONE)
+        + event(completion({**called(call("c1", "f", ARGUMENTS)), "content": "Hi"}, "tool_calls"))
+        + DONE,
+        text="Hi",
+        calls=[("f", ARGUMENTS)],
+        finish="tool_calls",
+        used=(9, 2),
+    ),
+    Row(
+        "messages instead of deltas",
+        OPENAI,
+        event(chunk({"index": 0, "message": said("H"), "finish_reason": None}))
+        + event(chunk({"index": 0, "message": said("i"), "finish_reason": "stop"}))
+        + DONE,
+        text="Hi",
+    ),
+    Row("comments before a whole answer", OPENAI, b": PROCESSING\n\n" + dumps(completion(said("Hi"))), text="Hi"),
+    *(
+        Row(f"a failure without {name}", dialect, came + failure, error="upstream_overloaded")
+        for name, failure in (("its data field", BARE_FAILURE), ("a line of its own", b"\n" + BARE_FAILURE))
+        for dialect, came in (
+            (OPENAI, event(chunk(delta("Hi")))),
+            (ANTHROPIC, began(**SPENT) + words("Hi")),
+            (GEMINI, gemini.event(gemini.response(gemini.say("Hi")))),
+        )
+    ),
+    *(
+        Row(f"an error {place}", OPENAI, plain=plain, error=code)
+        for place, plain, code in (
+            ("beside the choices", beside({}, error={"message": "gone", "code": 502}), "upstream_error"),
+            ("in the choice", beside({}, choices=[{**choice(""), "error": {"code": 429}}]), "upstream_rate_limited"),
+            (
+                "in base_resp",
+                beside({}, base_resp={"status_code": 1027, "status_msg": "new_sensitive"}),
+                "content_filter",
+            ),
+        )
     ),
     Row(
         "an answer in a result",
@@ -971,6 +1056,64 @@ PARTS = [
         text="Look",
         image="aW1n",
         source="https://a.example",
+    ),
+    *(
+        Row(
+            f"sources in {name}",
+            OPENAI,
+            chat(delta("It rains."), spent={}, last={**chunk(delta(finish="stop")), name: sources}, finish=None),
+            {**completion(said("It rains.")), name: sources},
+            text="It rains.",
+            source="https://a.example",
+            own_form=True,
+        )
+        for name, sources in (
+            ("search_results", [PAGE]),
+            ("references", [PAGE]),
+            ("web_search", [MAPPED]),
+            ("search_info", {"search_results": [PAGE]}),
+        )
+    ),
+    *(
+        Row(
+            f"sources in the message's {name}",
+            OPENAI,
+            chat({"index": 0, "delta": {name: sources}}, delta("It rains.")),
+            completion({**said("It rains."), name: sources}),
+            text="It rains.",
+            source="https://a.example",
+            own_form=True,
+        )
+        for name, sources in (("context", {"citations": [PAGE]}), ("executed_tools", [RAN]))
+    ),
+    Row(
+        "images of Anthropic's and Gemini's kind",
+        OPENAI,
+        chat(parts({**PICTURE, "source": {**PICTURE["source"], "data": "b3Ro"}}, {"inline_data": {"data": "aW1n"}})),
+        plain=completion({"role": "assistant", "content": [PICTURE]}),
+        image="aW1n",
+    ),
+    Row(
+        "images in multi_mod_content",
+        OPENAI,
+        plain=beside({"content": "Look", "multi_mod_content": [{"text": "Look"}, {"inline_data": {"data": "aW1n"}}]}),
+        text="Look",
+        image="aW1n",
+        own_form=True,
+    ),
+    Row(
+        "a refusal and a source among the parts",
+        OPENAI,
+        plain=completion(
+            {"role": "assistant", "content": [{"type": "refusal", "refusal": "No"}, {"type": "tool_reference", **PAGE}]}
+        ),
+        text="No",
+    ),
+    Row(
+        "speech beside its text",
+        OPENAI,
+        plain=completion({**said("Hi"), "audio": SPOKEN}),
+        text="Hi",
     ),
     Row(
         "reasoning in details alone",

@@ -33,6 +33,7 @@ from gateway.inbound.chat.edits import COMPLETION, CallDelta, ChunkEditor, JsonO
 from gateway.inbound.chat.render import ChatRenderer, WholeChatRenderer
 from gateway.inbound.rendering import RenderedStream, RenderingAdapter, take_late_usage
 from gateway.upstream.adapter import OutputCounter, WholeAnswer, whole_answer
+from gateway.upstream.answer_errors import reports_error
 from gateway.upstream.finish_words import REASONS
 from gateway.upstream.framing import FramedStream
 from gateway.upstream.openai.dialect import OpenAIDialect
@@ -263,7 +264,7 @@ def _read_regular(body: bytes, order: Order) -> WholeAnswer | None:
     except ValueError:
         return None
     finish = _read_choices(answer.get("choices", rawjson.NULL), tally, order.screen)
-    if not finish:
+    if not finish or reports_error(answer):
         return None
     original, reports = dict(answer), UsageReports(order.fields)
     reports.add(answer)

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from gateway.domain import rawjson
-from gateway.domain.answer import AnswerPart, Medium, TextPiece
+from gateway.domain.answer import AnswerMark, AnswerPart, Citation, Medium, TextPiece, url_citation
 from gateway.domain.rawjson import Fields
 
 
@@ -60,8 +60,8 @@ def _join_parts(holder: Fields, content: msgspec.Raw) -> None:
             thoughts.append(_reasoning_text(part))
         elif isinstance(part, dict) and part.get("type") in _CALL_TYPES:
             calls.append(_tool_call(part))
-        elif isinstance(part, dict) and not part.get("text") and _image_url(part):
-            images.append(part)
+        elif url := _part_image(part):
+            images.append({"type": "image_url", "image_url": {"url": url}})
         else:
             texts.append(_part_text(part))
     holder["content"] = rawjson.raw("".join(texts)) if texts or not (thoughts or calls) else rawjson.NULL
@@ -87,21 +87,33 @@ def _use_details(holder: Fields) -> None:
         holder["reasoning_content"] = rawjson.raw(text)
 
 
+def _part_image(part: object) -> str:
+    """Returns the address of an image in a part; empty if it is of another kind."""
+    is_image = isinstance(part, dict) and not part.get("text") and "image" in str(part.get("type", "image"))
+    return _image_url(part) if is_image else ""
+
+
 def _part_text(part: object) -> str:
     if isinstance(part, list):
         return "".join(_part_text(item) for item in part)
-    text = part.get("text") if isinstance(part, dict) else part
+    text = part.get("text") or part.get("refusal") if isinstance(part, dict) else part
     return text if isinstance(text, str) else ""
+
+
+_IMAGES = ("image_url", "url", "image", "source", "inline_data", "inlineData", "b64_json")
+"""Fields of an image with its address or content: OpenAI's, Anthropic's and Gemini's."""
+_MEDIA_TYPES = ("media_type", "mime_type", "mimeType")
 
 
 def _image_url(image: object) -> str:
     """Returns the address of an image, or a data URL; empty if it is not an image."""
     holder = image if isinstance(image, dict) else {"url": image}
-    inner = holder.get("image_url", holder.get("url"))
-    url = inner.get("url") if isinstance(inner, dict) else inner
-    if not url and isinstance(data := holder.get("b64_json"), str):
-        return f"data:image/png;base64,{data}"
-    return url if isinstance(url, str) else ""
+    name = next((name for name in _IMAGES if holder.get(name)), "")
+    inner = {"data": holder[name]} if name == "b64_json" else holder.get(name)
+    if data := rawjson.text_at(inner, "data"):
+        media_type = next(filter(None, (rawjson.text_at(inner, name) for name in _MEDIA_TYPES)), "image/png")
+        return f"data:{media_type};base64,{data}"
+    return rawjson.text_at(inner, "url") or rawjson.text_at(inner)
 
 
 def _is_empty(raw: msgspec.Raw | None) -> bool:
@@ -109,14 +121,47 @@ def _is_empty(raw: msgspec.Raw | None) -> bool:
 
 
 def media_in(message: Fields, choice: int) -> Iterator[AnswerPart]:
-    """Yields the images of a message in OpenRouter's form, ``{"type": "image_url", "image_url": {"url": ...}}``, and
-    the transcript of OpenAI's speech, because other APIs have no place for the speech itself.
+    """Yields the images of a message in OpenRouter's form, ``{"type": "image_url", "image_url": {"url": ...}}``, or
+    AiHubMix's, and the transcript of OpenAI's speech, because other APIs have no place for the speech itself.
     """
-    for image in rawjson.list_at(message.get("images")):
+    images = (image for name in ("images", "multi_mod_content") for image in rawjson.list_at(message.get(name)))
+    for image in images:
         if url := _image_url(image):
             yield image_at(url, choice)
-    if transcript := rawjson.text_at(message.get("audio"), "transcript"):
+    audio = message.get("audio")
+    if rawjson.text_at(audio, "data"):
+        yield AnswerMark("medium_dropped")
+    if _is_empty(message.get("content")) and (transcript := rawjson.text_at(audio, "transcript")):
         yield TextPiece(rawjson.encode(transcript), b"", choice)
+
+
+_SOURCES: dict[str, tuple[str, ...]] = {
+    "search_results": (),  # Perplexity
+    "citations": (),
+    "references": (),  # Doubao
+    "web_search": (),  # Zhipu
+    "search_info": ("search_results",),  # Hunyuan
+    "context": ("citations",),  # Azure
+    "executed_tools": ("search_results", "results"),  # Groq
+}
+"""Fields of an answer or a message with sources, and the path from each item to its own list."""
+
+
+def source_fields(holder: Fields) -> Fields:
+    """Returns the fields with sources."""
+    return {name: holder[name] for name in _SOURCES if not rawjson.is_null(holder.get(name))}
+
+
+def sources_in(fields: Fields) -> Iterator[Citation]:
+    """Yields the sources in such fields, each with an address: those of the first field with titles come first."""
+    for name, raw in fields.items():
+        value, path = rawjson.maybe(raw), _SOURCES[name]
+        holders = value if isinstance(value, list) else [value]
+        for item in [item for holder in holders for item in rawjson.list_at(holder, *path)] if path else holders:
+            source = item if isinstance(item, dict) else {"url": item}
+            citation = url_citation({**source, "url": source.get("url") or source.get("link")})
+            if citation is not None:
+                yield citation
 
 
 def image_at(url: str, choice: int = 0) -> Medium:

@@ -10,7 +10,9 @@ import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.answer import (
+    AnswerMark,
     AnswerPart,
+    Citation,
     ReasoningPiece,
     ReasoningSeal,
     RefusalPiece,
@@ -31,7 +33,7 @@ from gateway.domain.text import plain
 from gateway.upstream.adapter import AnswerReader, not_an_answer
 from gateway.upstream.answer_errors import failure_in, failure_named, reported_failure, reports_error
 from gateway.upstream.finish_words import finish_reason
-from gateway.upstream.openai.contents import media_in, normalize_texts
+from gateway.upstream.openai.contents import media_in, normalize_texts, source_fields, sources_in
 from gateway.upstream.openai.template import Template, learn
 from gateway.upstream.openai.tool_calls import TooManyCalls, call_objects, has_content, tool_call_part
 from gateway.upstream.tool_call_tracker import TOO_MANY
@@ -43,7 +45,6 @@ _REPORTS = ("usage", "x_groq", "timings", "service_tier")
 _REASONING = ("reasoning_content", "reasoning")
 _COMMON_FIELDS = frozenset({"role", "content", "refusal", "tool_calls", "function_call", *_REASONING})
 """Fields of a message that are read one by one."""
-_SOURCES = ("search_results", "citations")
 _SIGNED_FIELDS = ("type", "thinking", "signature", "data")
 """Fields of a thought that Anthropic takes back."""
 _NO_WORDS = frozenset({"", "none", "null"})
@@ -67,6 +68,8 @@ class ParsedChoice(msgspec.Struct, gc=False):
     """Its tool calls, or its old function call. Each of them is one part."""
     whole: bool
     """Whether it has a message, and not a delta."""
+    repeats: bool
+    """Whether it is a message in a chunk, which may have again what came in deltas."""
 
 
 class ChatReader(AnswerReader):
@@ -90,10 +93,14 @@ class ChatReader(AnswerReader):
         self._has_usage = False
         self._unsigned: dict[int, str] = {}
         """The text of a thought whose signature has not come yet, by choice."""
+        self._has_text: set[int] = set()
+        """Choices with text that came in deltas."""
+        self._has_reasoning: set[int] = set()
+        """Choices with reasoning that came in deltas."""
         self._shown_as_reasoning: set[int] = set()
         """Choices whose open thought came as reasoning too."""
-        self._sources: msgspec.Raw | None = None
-        """Sources that came beside the choices."""
+        self._sources: list[Fields] = []
+        """Fields with sources that came beside the text, each once."""
         self._cited = False
 
     def texts(self, events: bytes, start: int) -> tuple[list[bytes], int]:
@@ -151,12 +158,10 @@ class ChatReader(AnswerReader):
         except ValueError as error:
             raise not_an_answer(body, self._channel) from error
         self._add_reports(answer)
-        if self._add_choices(answer, "message"):
-            self.default_word = "stop"
-            return self._parts
         self.failure = failure_in(self._channel, answer)
-        if self.failure is None:
+        if self.failure is None and not self._add_choices(answer, "message"):
             raise not_an_answer(body, self._channel)
+        self.default_word = "stop"
         return self._parts
 
     def forget(self) -> None:
@@ -190,6 +195,8 @@ class ChatReader(AnswerReader):
             if choice.index not in self._begun:
                 self._begun.add(choice.index)
                 self._parts.append(UpstreamNamed(self._upstream_id, choice=choice.index))
+            if choice.repeats:
+                self._remove_repeated(choice)
             self._add_message(choice)
             self._add_finish(choice)
         return bool(choices)
@@ -213,11 +220,15 @@ class ChatReader(AnswerReader):
             if name in message and (piece := _text(message[name])):
                 add(ReasoningPiece(piece, index))
                 self._shown_as_reasoning.add(index)
+                if not choice.repeats:
+                    self._has_reasoning.add(index)
                 break
         if "thinking_blocks" in message:
             self._add_thoughts(rawjson.list_at(message["thinking_blocks"]), index)
         if "content" in message and (piece := _text(message["content"])):
             add(TextPiece(piece, _logprobs(choice.fields.get("logprobs", NULL)), index))
+            if not choice.repeats:
+                self._has_text.add(index)
         if "refusal" in message and (piece := _text(message["refusal"])):
             add(RefusalPiece(piece, index))
         if not message.keys() <= _COMMON_FIELDS:
@@ -225,6 +236,13 @@ class ChatReader(AnswerReader):
         numbered = choice.whole or len(choice.calls) > 1
         for place, call in enumerate(choice.calls):
             add(tool_call_part(call, index, place if numbered else None))
+
+    def _remove_repeated(self, choice: ParsedChoice) -> None:
+        """Remove texts that came in deltas before: MiniMax's streams end with the whole message."""
+        if choice.index in self._has_text:
+            choice.message.pop("content", None)
+        for name in _REASONING if choice.index in self._has_reasoning else ():
+            choice.message.pop(name, None)
 
     def _add_thoughts(self, blocks: list[Any], index: int) -> None:
         """Add Anthropic's thoughts, which LiteLLM passes on. A delta has a piece of one, the last its signature too."""
@@ -249,23 +267,28 @@ class ChatReader(AnswerReader):
         self._parts += media_in(message, index)
         self._keep_sources(message)
         for annotation in rawjson.list_at(message.get("annotations")):
-            if (citation := url_citation(annotation)) is not None:
+            citation = url_citation(annotation)
+            if citation is None:  # such as a file that OpenRouter read
+                self._parts.append(AnswerMark("citation_dropped"))
+            else:
                 self._cited = True
                 self._parts.append(msgspec.structs.replace(citation, choice=index))
 
     def _keep_sources(self, holder: Fields) -> None:
-        sources = (holder[name] for name in _SOURCES if not rawjson.is_null(holder.get(name)))
-        self._sources = next((raw.copy() for raw in sources), self._sources)
+        sources = source_fields(holder)
+        if sources and sources not in self._sources[-1:]:  # Perplexity repeats them in every chunk
+            self._sources.append({name: raw.copy() for name, raw in sources.items()})
 
     def _add_sources(self, index: int) -> None:
-        """Add the sources that came beside the choices, unless the text had citations of its own."""
-        if self._sources is None or self._cited:
+        """Add the sources that came beside the text, each once, unless the text had citations of its own."""
+        if not self._sources or self._cited:
             return
         self._cited = True
-        for source in rawjson.list_at(self._sources):
-            annotation = {"url": source} if isinstance(source, str) else source
-            if (citation := url_citation(annotation)) is not None:
-                self._parts.append(msgspec.structs.replace(citation, choice=index))
+        citations = (citation for fields in self._sources for citation in sources_in(fields))
+        by_url: dict[str, Citation] = {}
+        for citation in citations:
+            by_url.setdefault(citation.url, citation)
+        self._parts += [msgspec.structs.replace(citation, choice=index) for citation in by_url.values()]
 
 
 def _parse_chunk(data: bytes) -> Fields:
@@ -292,8 +315,9 @@ def _parse_choice(fields: Fields, position: int, holder: str, first_index: int) 
     """Returns a choice, whose content is in ``holder``. Raises ValueError."""
     whole, index = holder == "message", rawjson.value(fields.get("index"))
     raw = fields.get(holder, NULL)
-    if raw == NULL and not whole:
-        raw = fields.pop("message", NULL)
+    repeats = raw == NULL and not whole and "message" in fields
+    if repeats:
+        raw = fields.pop("message")
     message = {} if raw == NULL else rawjson.fields(raw)
     if raw == NULL and "text" in fields:  # as completions have it
         message["content"] = fields.pop("text")
@@ -305,7 +329,8 @@ def _parse_choice(fields: Fields, position: int, holder: str, first_index: int) 
         calls = call_objects(raw)
     elif (raw := message.get("function_call", NULL)) != NULL and has_content(raw):
         calls = [{"function": raw}]
-    return ParsedChoice(index - first_index if type(index) is int else position, fields, message, calls, whole)
+    index = index - first_index if type(index) is int else position
+    return ParsedChoice(index, fields, message, calls, whole, repeats)
 
 
 def _is_withheld(choice: Fields) -> bool:
