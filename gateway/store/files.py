@@ -104,6 +104,15 @@ def replace(path: Path, data: bytes, *, durable: bool = True) -> None:
         sync_folder(path.parent)
 
 
+def append(path: Path, data: bytes) -> None:
+    """Append to a file, which need not exist."""
+    fd = open_file(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    try:
+        write_all(fd, data)
+    finally:
+        os.close(fd)
+
+
 def write_new(path: Path, data: bytes, *, durable: bool = True) -> None:
     """Write a new file over whatever was there. If durable, its content is on the disk afterwards."""
     fd = open_file(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)

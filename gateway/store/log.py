@@ -5,8 +5,8 @@ a day (UTC) or when it is full, and the next one begins at once. Closed segments
 to the ledger. Calls are appended by one thread; ``sync`` and ``seal`` may run in another.
 
 Records are numbered without gaps, so a missing one in the middle is noticed. To notice a missing end, ``HighWater``
-stores the last number in a file of its own. The syncing thread writes it after each sync, never while a call waits. The
-file itself is not synced: after a power cut the number may be too small, but never too large.
+stores the last number in a file of its own. The syncing thread writes it after each sync. The file itself is not
+synced: after a power cut the number may be too small, but never too large.
 """
 
 import calendar
@@ -31,24 +31,35 @@ from gateway.store.tail import Mark, PartlyWritten, Tail, recheck_sealed, repair
 
 
 class HighWater:
-    """The file with the number of the newest record that is safe from a power cut."""
+    """The file with the number of the newest record that is safe from a power cut.
+
+    Numbers are appended, one a line, because some file systems wait for the disk when a file is replaced. Each line
+    begins and ends with a newline, so an incomplete number is at most too small, and damages no other.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         data = files.read(path)
-        self.last = int(data) if _NUMBER.fullmatch(data) else 0
-        """The number in the file; 0 if unknown."""
+        self._size = len(data)
+        self.last = max(map(int, _NUMBERS.findall(data)), default=0)
+        """The largest number in the file; 0 if unknown."""
 
     def put(self, last: int) -> None:
         """Store that all records up to this number are safe. If the disk refuses, the next call tries again."""
         if last <= self.last:
             return
+        line = b"\n%d\n" % last
         with suppress(OSError):
-            files.replace(self._path, b"%d\n" % last, durable=False)
+            if self._size < 4096:
+                files.append(self._path, line)
+            else:
+                files.replace(self._path, line, durable=False)
+                self._size = 0
+            self._size += len(line)
             self.last = last
 
 
-_NUMBER = re.compile(rb"\d{1,18}\n")
+_NUMBERS = re.compile(rb"^(\d{1,18})\n", re.MULTILINE)
 
 
 LIMIT = 32 << 20

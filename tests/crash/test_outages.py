@@ -57,7 +57,7 @@ PLACES = tuple(
         *("open ledger.json.tmp", "write ledger.json.tmp", "fsync ledger.json.tmp", "replace ledger.json"),
         *("open ledger.old.json.tmp", "write ledger.old.json.tmp", "fsync ledger.old.json.tmp"),
         *("replace ledger.old.json", "open usage", "fsync usage"),
-        *("open high-water.tmp", "write high-water.tmp", "replace high-water"),
+        *("open high-water", "write high-water"),
     )
 )
 """All that there are while calls run; ``test_every_operation_has_its_turn`` holds it so."""

@@ -151,6 +151,25 @@ def test_the_number_never_sinks_and_survives_what_the_disk_refuses(
     assert (number.last, HighWater(path).last) == (7, 7)
 
 
+def test_the_file_stays_small(tmp_path: Path) -> None:
+    path = tmp_path / "high-water"
+    number = HighWater(path)
+    for last in range(1, 3000):
+        number.put(last)
+        assert path.stat().st_size < 5_000
+    assert HighWater(path).last == 2999
+
+
+@pytest.mark.parametrize("data", [b"25\n", b"\n25\n\n3", b"\n25\n\n", b"\n25\n\0\0\0" + b"7\n", b"\n25\n\n-6\n"])
+def test_an_incomplete_number_damages_no_other(tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "high-water"
+    path.write_bytes(data)
+    number = HighWater(path)
+    assert number.last == 25
+    number.put(31)
+    assert HighWater(path).last == 31
+
+
 @pytest.mark.parametrize("data", [b"", b"x", b"\x00" * 64, b"9" * 64, b"12", b"-3\n"])
 def test_what_is_not_a_number_is_none(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "high-water"
