@@ -40,7 +40,6 @@ class WatcherStream:
         self._recent = recent
         self._clock = clock
         self._encoder = msgspec.json.Encoder()
-        self._seq = 0
         self._incidents: dict[int, Incident] = {}
         """The incidents as they were last reported."""
         self._account: AccountView | None = None
@@ -59,7 +58,6 @@ class WatcherStream:
         entities = await self._entities()
         return self._line(
             events.Snapshot(
-                seq=self._seq,
                 status=engine.status(),
                 running=list(engine.store.books.running.values()),
                 recent=[call_view(record) for record in recent],
@@ -94,23 +92,23 @@ class WatcherStream:
         if batch.behind:
             return await self.snapshot()
         now = self._clock()
-        lines = [self._line(self._event(notice)) for notice in batch.notices]
+        lines = [self._line(_event_of(notice)) for notice in batch.notices]
         lines += self._incident_lines()
         self._schedule_reports(batch, now)
         if self._tables_due is not None and now >= self._tables_due:
             entities = await self._entities()
-            lines.append(self._line(events.EntityChanged(seq=self._next_seq(), **entities)))
+            lines.append(self._line(events.EntityChanged(**entities)))
         elif self._balance_due is not None and now >= self._balance_due:
             lines.extend(self._balance_lines(now))
         if not lines and now - self._last_sent >= HEARTBEAT_S:
-            lines.append(self._line(events.Heartbeat(seq=self._next_seq(), time_ms=self._engine.now())))
+            lines.append(self._line(events.Heartbeat(time_ms=self._engine.now())))
         return b"".join(lines)
 
     def _incident_lines(self) -> list[bytes]:
         incidents = self._engine.incident_watch.refresh()
         if changed := incidents.changed_since(self._incidents):
             self._incidents = incidents.copies()
-        return [self._line(events.IncidentChanged(seq=self._next_seq(), incident=incident)) for incident in changed]
+        return [self._line(events.IncidentChanged(incident=incident)) for incident in changed]
 
     def next_due_s(self) -> float:
         """Returns the number of seconds until something must be sent, even without events."""
@@ -128,11 +126,6 @@ class WatcherStream:
             # sums may be three seconds old; reports of large tables may take 2% of the time
             self._tables_due = max(now, self._tables_sent) + max(3.0, 50 * self._tables_cost_s)
 
-    def _event(self, notice: Notice) -> events.Event:
-        if isinstance(notice, Record):
-            return events.CallSettled(seq=self._next_seq(), call=call_view(notice))
-        return msgspec.structs.replace(notice, seq=self._next_seq())
-
     def _balance_lines(self, now: float) -> list[bytes]:
         """Returns the account's line, or none if the account is as it was last sent."""
         self._balance_due, self._balance_sent = None, now
@@ -140,15 +133,15 @@ class WatcherStream:
         if account == self._account:
             return []
         self._account = account
-        return [self._line(events.Balance(seq=self._next_seq(), account=account))]
-
-    def _next_seq(self) -> int:
-        self._seq += 1
-        return self._seq
+        return [self._line(events.Balance(account=account))]
 
     def _line(self, event: events.Event) -> bytes:
         self._last_sent = self._clock()
         return self._encoder.encode(event) + b"\n"
+
+
+def _event_of(notice: Notice) -> events.Event:
+    return events.CallSettled(call=call_view(notice)) if isinstance(notice, Record) else notice
 
 
 async def stream(edits: ConfigEdits, request: web.Request) -> web.StreamResponse:

@@ -25,7 +25,7 @@ RECENT_LIMIT = 1000
 
 
 Notice = Event | Record
-"""An event without its number; of a call that ended or was refused, its record."""
+"""An event; of a call that ended or was refused, its record."""
 
 
 class Batch(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,10 +12,7 @@ from gateway.domain.views import AccountView, CallView, ChannelView, GroupView, 
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
-    """The base of all events. ``seq`` numbers the events of one stream; a snapshot has the number of the last one."""
-
-    seq: int = 0
-    """Its number; 0 before it is sent."""
+    """The base of all events."""
 
 
 class Tables(Event, frozen=True, kw_only=True):

@@ -127,7 +127,7 @@ async def test_nobody_there_is_reported() -> None:
 
 
 async def test_events_of_another_version_are_reported_as_such() -> None:
-    async with saying(b'HTTP/1.1 200 OK\r\n\r\n{"type":"novelty","seq":1}\n') as place:
+    async with saying(b'HTTP/1.1 200 OK\r\n\r\n{"type":"novelty"}\n') as place:
         with pytest.raises(InternalError) as caught:
             await anext(ControlClient(Endpoint(instance="x", secret="s", port=place.port)).events())
     assert caught.value.code == "version_mismatch"

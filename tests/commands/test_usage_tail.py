@@ -27,7 +27,6 @@ def call(number: int) -> CallView:
 
 def snapshot(*recent: CallView) -> Snapshot:
     return Snapshot(
-        seq=1,
         status=STATUS,
         account=ACCOUNT,
         tokens=[],
@@ -59,21 +58,21 @@ def test_names_find_the_calls_that_were_made_under_earlier_ones() -> None:
     feed = EventFeed(CallQuery(query=parse("tok:later", NOW)), 9)
     assert feed.calls_in(told) == []
     later = [replace(TOKEN, id=CALL.token_id, name="later")]
-    feed.calls_in(EntityChanged(seq=2, account=ACCOUNT, tokens=later, groups=[], channels=[], models=[]))
-    assert ids(feed.calls_in(CallSettled(seq=3, call=call(4)))) == ["req_4"]
+    feed.calls_in(EntityChanged(account=ACCOUNT, tokens=later, groups=[], channels=[], models=[]))
+    assert ids(feed.calls_in(CallSettled(call=call(4)))) == ["req_4"]
 
 
 def test_calls_follow_as_they_end() -> None:
     feed = EventFeed(CallQuery(), 0)
     feed.calls_in(snapshot(call(5)))
-    assert ids(feed.calls_in(CallSettled(seq=2, call=call(4)))) == ["req_4"]
-    assert feed.calls_in(Heartbeat(seq=3, time_ms=NOW)) == []
+    assert ids(feed.calls_in(CallSettled(call=call(4)))) == ["req_4"]
+    assert feed.calls_in(Heartbeat(time_ms=NOW)) == []
 
 
 def test_after_falling_behind_nothing_is_shown_twice() -> None:
     feed = EventFeed(CallQuery(), 0)
     feed.calls_in(snapshot(call(1)))
-    feed.calls_in(CallSettled(seq=2, call=call(2)))
+    feed.calls_in(CallSettled(call=call(2)))
     assert ids(feed.calls_in(snapshot(call(4), call(3), call(2), call(1)))) == ["req_3", "req_4"]
 
 
@@ -87,7 +86,7 @@ def test_only_a_snapshot_that_meets_nothing_shown_means_a_gap() -> None:
 
 async def test_a_reader_that_was_abandoned_asks_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(usage_tail, "RECONNECT_S", 0)
-    beat = msgspec.json.encode(Heartbeat(seq=1, time_ms=NOW))
+    beat = msgspec.json.encode(Heartbeat(time_ms=NOW))
     head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
     tries = iter([beat, beat, b""])
 
@@ -111,7 +110,7 @@ def test_only_what_was_requested_is_shown() -> None:
 def test_memory_is_bounded() -> None:
     feed = EventFeed(CallQuery(), 0)
     for number in range(5_000):
-        feed.calls_in(CallSettled(seq=number, call=call(number)))
+        feed.calls_in(CallSettled(call=call(number)))
     assert len(feed._seen) == 2_000  # noqa: SLF001 - its bound is what is tested
 
 

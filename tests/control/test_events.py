@@ -99,11 +99,11 @@ async def test_a_snapshot_is_the_whole_present_state(feed: WatcherStream, gatewa
     assert [channel.name for channel in snapshot.channels] == ["up"]
     assert [model.name for model in snapshot.models] == ["m"]
     assert [group.name for group in snapshot.groups] == ["default"]
-    assert (snapshot.seq, snapshot.running, snapshot.recent) == (0, [], [])
+    assert (snapshot.running, snapshot.recent) == ([], [])
     assert snapshot.status.instance == gateway.engine.instance
 
 
-async def test_calls_are_reported_at_once_in_order_and_numbered(feed: WatcherStream) -> None:
+async def test_calls_are_reported_at_once_in_order(feed: WatcherStream) -> None:
     reported: list[Notice] = [
         CallStarted(call=running(1)),
         CallProgress(call=running(1)),
@@ -114,10 +114,10 @@ async def test_calls_are_reported_at_once_in_order_and_numbered(feed: WatcherStr
         said(await feed.lines(Batch(notices=reported[:2])))[:2]
         + said(await feed.lines(Batch(notices=reported[2:])))[:2]
     )
-    assert (first, second) == (CallStarted(seq=1, call=running(1)), CallProgress(seq=2, call=running(1)))
+    assert (first, second) == (CallStarted(call=running(1)), CallProgress(call=running(1)))
     assert isinstance(third, CallSettled)
     assert third.call == call_view(record(1))
-    assert fourth == Stopping(seq=fourth.seq, until_ms=Millis(9), running=[])
+    assert fourth == Stopping(until_ms=Millis(9), running=[])
 
 
 async def test_a_store_that_fails_is_reported_with_the_reason(feed: WatcherStream, gateway: Gateway) -> None:
@@ -201,7 +201,6 @@ async def test_a_watcher_that_fell_behind_gets_everything_again(feed: WatcherStr
     await feed.lines(Batch(notices=[CallStarted(call=running())]))
     (snapshot,) = said(await feed.lines(Batch(behind=True)))
     assert isinstance(snapshot, Snapshot)
-    assert snapshot.seq == 1
 
 
 async def test_a_whole_call_is_watched(owner: ControlClient, gateway: Gateway) -> None:

@@ -100,7 +100,6 @@ class Owner(FakeClient):
         """Notify the tables."""
         self.tell(
             EntityChanged(
-                seq=0,
                 account=self.account_now,
                 tokens=list(self.tokens_now),
                 groups=list(self.groups_now),

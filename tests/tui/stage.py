@@ -437,14 +437,12 @@ class FakeClient(ControlClient):
         self.asked: list[str] = []
         """What was done, for tests."""
         self._told: asyncio.Queue[AnyEvent | None] = asyncio.Queue()
-        self._seq = 0
 
     async def status(self) -> Status:
         return status(len(self.records), instance=self.endpoint.instance, watchers=self.consoles)
 
     def snapshot(self) -> Snapshot:
         return Snapshot(
-            seq=self._seq,
             status=status(len(self.records), instance=self.endpoint.instance),
             account=self.account_now,
             tokens=self.tokens_now,

@@ -92,7 +92,7 @@ async def test_it_attaches_and_shows_what_is_there() -> None:
 async def test_what_was_spent_today_is_counted_on() -> None:
     client = FakeClient(calls(30))
     async with shown(console(client)) as (app, pilot):
-        client.tell(CallSettled(seq=1, call=call(99, NOW)))
+        client.tell(CallSettled(call=call(99, NOW)))
         total = sums("", client.records)
         spent = (total.cost_nanos, total.input_tokens + total.output_tokens)
         await until(app, pilot, lambda: app.session.board.today == spent)
@@ -138,7 +138,7 @@ async def test_two_consoles_show_the_same_call() -> None:
     one, two = FakeClient(calls(3)), FakeClient(calls(3))
     async with shown(console(one)) as (first, pilot), shown(console(two)) as (second, other):
         for client in (one, two):
-            client.tell(CallSettled(seq=1, call=call(99, NOW)))
+            client.tell(CallSettled(call=call(99, NOW)))
         newest = call(99, NOW).id
         await until(first, pilot, lambda: newest in first.session.board.calls.by_id)
         await until(second, other, lambda: newest in second.session.board.calls.by_id)
@@ -196,7 +196,7 @@ async def test_after_another_console_stopped_the_server_leaving_says_so() -> Non
     link = FakeLink(client)
     app.feed._link = link  # noqa: SLF001 - the fake is switched to hide
     async with shown(app) as (_, pilot):
-        client.tell(Stopping(seq=1, until_ms=Millis(NOW + 30_000), running=[]))
+        client.tell(Stopping(until_ms=Millis(NOW + 30_000), running=[]))
         await until(app, pilot, lambda: app.session.board.stopping is not None)
         link.findable = False
         client.end()
@@ -226,10 +226,10 @@ async def test_a_budget_that_is_nearly_spent_is_announced() -> None:
         assert isinstance(client, FakeClient)
         budget = "daily budget of token 'ci'"
         warning = Incident(id=1, channel="", budget=budget, reason="80% is spent", began=NOW, last=NOW)
-        client.tell(IncidentChanged(seq=1, incident=warning))
+        client.tell(IncidentChanged(incident=warning))
         await until(app, pilot, lambda: words(app))
         assert words(app) == ["Of the daily budget of token 'ci', 80% is spent."]
-        client.tell(IncidentChanged(seq=2, incident=msgspec.structs.replace(warning, ended=Millis(NOW + 1))))
+        client.tell(IncidentChanged(incident=msgspec.structs.replace(warning, ended=Millis(NOW + 1))))
         await until(app, pilot, lambda: not words(app))
 
 
@@ -240,10 +240,10 @@ async def test_calls_that_are_refused_for_a_budget_do_not_announce_it_again() ->
         spent = Incident(
             id=1, channel="", budget="daily budget of token 'ci'", reason="all is spent", began=NOW, last=NOW
         )
-        client.tell(IncidentChanged(seq=1, incident=spent))
+        client.tell(IncidentChanged(incident=spent))
         await until(app, pilot, lambda: words(app))
         app.clear_notifications()
-        client.tell(IncidentChanged(seq=2, incident=msgspec.structs.replace(spent, refused=1)))
+        client.tell(IncidentChanged(incident=msgspec.structs.replace(spent, refused=1)))
         await until(app, pilot, lambda: app.session.board.incidents.newest()[0].refused)
         await pilot.pause()
         assert words(app) == []
@@ -256,7 +256,7 @@ async def test_the_message_about_a_missing_server_goes_when_there_is_one() -> No
         app.page.report_error(Unavailable("The server is not running. Press r to start it.", code="server_gone"))
         await until(app, pilot, lambda: words(app))
         app.session.link = "attached"
-        client.tell(Stopping(seq=1, until_ms=Millis(NOW + 30_000), running=[]))
+        client.tell(Stopping(until_ms=Millis(NOW + 30_000), running=[]))
         await until(app, pilot, lambda: not words(app))
 
 
@@ -271,7 +271,7 @@ async def test_the_farewell_names_the_data_folder_if_it_is_not_the_usual_one(tmp
 async def test_leaving_a_draining_server_says_so() -> None:
     client = FakeClient(calls(3))
     async with shown(console(client)) as (app, pilot):
-        client.tell(Stopping(seq=1, until_ms=Millis(NOW + 30_000), running=[]))
+        client.tell(Stopping(until_ms=Millis(NOW + 30_000), running=[]))
         await until(app, pilot, lambda: app.session.board.stopping is not None)
         assert "stopping, 30s at most" in head(app)
         await pilot.press("q")

@@ -34,33 +34,33 @@ def test_a_snapshot_is_everything() -> None:
 
 def test_a_call_lives_from_start_to_end() -> None:
     made = board()
-    made.apply(CallStarted(seq=1, call=running(7, NOW)))
-    made.apply(CallProgress(seq=2, call=running(7, NOW, output=9)))
+    made.apply(CallStarted(call=running(7, NOW)))
+    made.apply(CallProgress(call=running(7, NOW, output=9)))
     assert made.calls.running[running(7, NOW).id].output == 9
-    made.apply(CallSettled(seq=3, call=call(7, NOW)))
+    made.apply(CallSettled(call=call(7, NOW)))
     assert running(7, NOW).id not in made.calls.running
 
 
 def test_settled_calls_are_added_to_what_was_spent_today() -> None:
     made = board()
-    made.apply(CallSettled(seq=1, call=call(7, NOW)))
+    made.apply(CallSettled(call=call(7, NOW)))
     assert made.today is None
     made.today = (100, 20)
-    made.apply(CallSettled(seq=2, call=call(8, NOW, cost_nanos=7, input_tokens=30, output_tokens=4)))
+    made.apply(CallSettled(call=call(8, NOW, cost_nanos=7, input_tokens=30, output_tokens=4)))
     assert made.today == (107, 54)
 
 
 def test_tables_are_replaced_whole() -> None:
     made = board()
     before = made.tables_version
-    made.apply(EntityChanged(seq=1, account=account(), tokens=[token("new")], groups=[], channels=[], models=[]))
+    made.apply(EntityChanged(account=account(), tokens=[token("new")], groups=[], channels=[], models=[]))
     assert [one.name for one in made.tokens] == ["new"]
     assert made.tables_version == before + 1
 
 
 def test_money_moves_alone() -> None:
     made = board()
-    made.apply(Balance(seq=1, account=account(status="suspended")))
+    made.apply(Balance(account=account(status="suspended")))
     assert made.account is not None
     assert made.account.status == "suspended"
 
@@ -68,19 +68,19 @@ def test_money_moves_alone() -> None:
 def test_a_beat_changes_nothing_but_the_version() -> None:
     made = board()
     before = made.version
-    made.apply(Heartbeat(seq=1, time_ms=NOW))
+    made.apply(Heartbeat(time_ms=NOW))
     assert made.version == before + 1
 
 
 def test_a_stopping_server_says_until_when() -> None:
     made = board()
-    made.apply(Stopping(seq=1, until_ms=Millis(NOW + 30_000), running=[]))
+    made.apply(Stopping(until_ms=Millis(NOW + 30_000), running=[]))
     assert made.stopping == NOW + 30_000
 
 
 def test_another_server_starts_over() -> None:
     made = board()
-    made.apply(Stopping(seq=1, until_ms=NOW, running=[]))
+    made.apply(Stopping(until_ms=NOW, running=[]))
     snapshot = FakeClient(calls(3)).snapshot()
     made.apply(msgspec.structs.replace(snapshot, status=status(3, instance="two")))
     assert made.stopping is None
@@ -100,7 +100,7 @@ def test_no_call_is_missing_after_a_second_snapshot_though_some_ended_while_the_
     first = FakeClient(every[3:], recent=20).snapshot()
     board.apply(msgspec.structs.replace(first, status=status(30), older=7))
     for one in reversed(every[:3]):
-        board.apply(CallSettled(seq=1, call=one))
+        board.apply(CallSettled(call=one))
     board.apply(msgspec.structs.replace(FakeClient(every, recent=10).snapshot(), status=status(30), older=20))
     assert board.calls.below == 7
     assert [one for one in board.calls.order if one not in board.calls.running] == [one.id for one in every[22::-1]]
@@ -108,15 +108,15 @@ def test_no_call_is_missing_after_a_second_snapshot_though_some_ended_while_the_
 
 def test_a_store_that_fails_is_an_alert_until_it_works_again() -> None:
     made = board()
-    made.apply(StoreChanged(seq=1, status=status(10, store_error="the disk is full")))
+    made.apply(StoreChanged(status=status(10, store_error="the disk is full")))
     assert [alert.text for alert in alerts(made, NOW) if "store" in alert.text] == ["store failed"]
-    made.apply(StoreChanged(seq=2, status=status(10)))
+    made.apply(StoreChanged(status=status(10)))
     assert [alert for alert in alerts(made, NOW) if "store" in alert.text] == []
 
 
 def test_incidents_are_those_of_the_server() -> None:
     made = board()
     first = Incident(id=900, channel="a", began=NOW, last=NOW)
-    made.apply(IncidentChanged(seq=1, incident=first))
-    made.apply(IncidentChanged(seq=2, incident=msgspec.structs.replace(first, failures=7)))
+    made.apply(IncidentChanged(incident=first))
+    made.apply(IncidentChanged(incident=msgspec.structs.replace(first, failures=7)))
     assert [(one.channel, one.failures) for one in made.incidents.newest("a")] == [("a", 7)]

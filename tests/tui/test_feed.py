@@ -58,7 +58,7 @@ async def test_many_events_are_one_message_until_they_are_taken() -> None:
     async with running(FakeLink(client)) as (feed, inbox):
         await inbox.next(ConsoleFeed.EventsReady)
         feed.take_events()
-        client.tell(*(CallSettled(seq=i, call=call(i)) for i in range(50)))
+        client.tell(*(CallSettled(call=call(i)) for i in range(50)))
         await inbox.next(ConsoleFeed.EventsReady)
         await asyncio.sleep(0)
         taken: list[AnyEvent] = feed.take_events()

@@ -60,7 +60,7 @@ def test_a_lost_server_cannot_be_asked_but_its_board_stays() -> None:
 def test_nothing_runs_at_a_server_that_is_gone() -> None:
     made = session()
     made.board.apply(msgspec.structs.replace(FakeClient().snapshot(), channels=[channel("up", in_flight=2, waiting=1)]))
-    made.board.apply(Stopping(seq=1, running=[], until_ms=NOW))
+    made.board.apply(Stopping(running=[], until_ms=NOW))
     made.mark_server_gone("it stopped")
     assert [(one.in_flight, one.waiting) for one in made.board.channels] == [(0, 0)]
     assert made.board.stopping is None

@@ -400,7 +400,7 @@ async def test_a_page_fetches_its_sums_soon_after_a_failure(failed: bool, fetche
         later = Millis(app.session.now() + 1_000)
         app.session.now = lambda: later
         attempt = Attempt(channel="anthropic", status=500, kind=FailureKind.SERVER)
-        owner.tell(CallSettled(seq=9, call=call(99, later, attempts=[attempt] if failed else [])))
+        owner.tell(CallSettled(call=call(99, later, attempts=[attempt] if failed else [])))
         await settle(app, pilot)
         await settle(app, pilot)
         assert owner.asked.count("summary channel hour") == fetches

@@ -193,11 +193,11 @@ def test_the_calls_of_a_minute_say_how_many_have_no_row_of_their_own() -> None:
     page = listing()
     page.session.board.calls.load_snapshot(0, [], [])
     page.session.board.call_rates = CallRates()
-    page.session.board.apply(CallSettled(seq=1, call=call(1, NOW, duration_ms=0)))
+    page.session.board.apply(CallSettled(call=call(1, NOW, duration_ms=0)))
     assert " 1" in page.lead(120).plain
     assert "repeated" not in page.lead(120).plain
     flood = call(2, NOW, status=429, duration_ms=0, marks=["repeated=8"])
-    page.session.board.apply(CallSettled(seq=2, call=flood))
+    page.session.board.apply(CallSettled(call=flood))
     assert page.session.board.calls.total == 2
     assert " 10 (8 repeated)" in page.lead(120).plain
     later = Millis(NOW + 61_000)
@@ -282,13 +282,13 @@ async def test_running_calls_are_marked_rows_among_the_others() -> None:
 
 async def test_a_call_changes_in_place_until_it_is_settled() -> None:
     async with shown() as (app, pilot, client):
-        client.tell(CallStarted(seq=1, call=running(9, NOW, ttft=None, output=0)))
+        client.tell(CallStarted(call=running(9, NOW, ttft=None, output=0)))
         await settle(app, pilot)
         assert "·" in lines(app)[0]
-        client.tell(CallProgress(seq=2, call=running(9, NOW, output=4_711)))
+        client.tell(CallProgress(call=running(9, NOW, output=4_711)))
         await settle(app, pilot)
         assert "4,711" in lines(app)[0]
-        client.tell(CallSettled(seq=3, call=call(9, NOW, status=200, model="m", output_tokens=5_000)))
+        client.tell(CallSettled(call=call(9, NOW, status=200, model="m", output_tokens=5_000)))
         await settle(app, pilot)
         assert "✓200" in lines(app)[0]
         assert live(app).calls.key(0) == call(9, NOW).id
@@ -381,13 +381,13 @@ async def test_details_stay_with_their_call_until_the_list_follows_again() -> No
         await pilot.press("enter")
         await settle(app, pilot)
         opened = current(app)
-        client.tell(CallSettled(seq=1, call=call(9, NOW + 9)))
+        client.tell(CallSettled(call=call(9, NOW + 9)))
         await settle(app, pilot)
         assert current(app) == opened
         assert "not following" in lead(app)
         await pilot.press("g")
         await settle(app, pilot)
-        client.tell(CallSettled(seq=2, call=call(10, NOW + 10)))
+        client.tell(CallSettled(call=call(10, NOW + 10)))
         await settle(app, pilot)
         assert current(app) == call(10, NOW + 10).id
         assert " following" in lead(app)
@@ -436,8 +436,8 @@ async def test_only_calls_that_came_meanwhile_are_new_after_a_filter_or_a_sort()
         await settle(app, pilot)
         page.table.go(3)
         assert "new" not in lead(app)
-        client.tell(CallSettled(seq=1, call=call(90, NOW + 1, status=200)))
-        client.tell(CallSettled(seq=2, call=call(91, NOW + 2, status=500)))
+        client.tell(CallSettled(call=call(90, NOW + 1, status=200)))
+        client.tell(CallSettled(call=call(91, NOW + 2, status=500)))
         await settle(app, pilot)
         assert "1 new" in lead(app)
         await pilot.press("s", "S")
@@ -472,18 +472,18 @@ async def test_waiting_calls_are_rows_that_say_for_what() -> None:
     async with shown() as (app, pilot, client):
         waits = "channel 'anthropic' (4 calls at once)"
         queued = running(90, NOW + 5, waits_for=waits, channel="", channel_name="", ttft=None, output=0)
-        client.tell(CallWaiting(seq=1, call=queued))
-        client.tell(CallProgress(seq=2, call=running(91, NOW + 6, waits_for="its next try at channel 'x'")))
+        client.tell(CallWaiting(call=queued))
+        client.tell(CallProgress(call=running(91, NOW + 6, waits_for="its next try at channel 'x'")))
         await settle(app, pilot)
         assert cells(running_view(queued, NOW))["status"] == "wait"
         assert fitted(running_view(queued, NOW), 60) == "claude-sonnet-4-5 · channel 'anthropic'"
         assert "2 running · 2 waiting: 1 for channel 'anthropic'" in str(LiveListing(app.session).lead(200))
         assert "2 running · 2 waiting" in lead(app)
         assert "running 2 · 2 waiting" in app.query_one(Header).render().plain
-        client.tell(CallLeft(seq=3, call_id=queued.id))
+        client.tell(CallLeft(call_id=queued.id))
         await settle(app, pilot)
         assert live(app).calls.index(queued.id) is None
-        client.tell(CallStarted(seq=4, call=running(91, NOW + 6)))
+        client.tell(CallStarted(call=running(91, NOW + 6)))
         await settle(app, pilot)
         assert "waiting" not in lead(app)
 

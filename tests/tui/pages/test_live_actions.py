@@ -26,7 +26,7 @@ def test_every_verb_has_its_line_in_the_table_of_actions() -> None:
 async def test_pausing_holds_the_rows_still_and_counts_what_comes() -> None:
     async with shown() as (app, pilot, client):
         await pilot.press("space")
-        client.tell(CallSettled(seq=1, call=call(9, NOW)))
+        client.tell(CallSettled(call=call(9, NOW)))
         await settle(app, pilot)
         assert lead(app).startswith("❚❚ paused  62 calls · 1 new (space shows them)")
         await pilot.press("space")
@@ -45,13 +45,13 @@ async def test_a_filter_holds_while_paused() -> None:
 async def test_while_paused_only_calls_that_are_not_in_the_list_are_new() -> None:
     async with shown() as (app, pilot, client):
         await pilot.press("s")
-        client.tell(CallSettled(seq=1, call=call(9, NOW)))
+        client.tell(CallSettled(call=call(9, NOW)))
         await settle(app, pilot)
         await pilot.press("space")
         await settle(app, pilot)
         assert live(app).calls.count == 63
         assert "new" not in lead(app)
-        client.tell(CallSettled(seq=2, call=call(10, NOW)))
+        client.tell(CallSettled(call=call(10, NOW)))
         await settle(app, pilot)
         assert "1 new (space shows them)" in lead(app)
 
@@ -139,7 +139,7 @@ async def test_a_selected_call_that_ends_stays_selected_though_the_filter_is_for
         selected = live(app).table.current
         assert selected is not None
         ended = next(one for one in (first, second) if one.id == selected.id)
-        client.tell(CallSettled(seq=2, call=replace(call(7), id=ended.id, time_ms=ended.ts)))
+        client.tell(CallSettled(call=replace(call(7), id=ended.id, time_ms=ended.ts)))
         await settle(app, pilot)
         current = live(app).table.current
         assert current is not None

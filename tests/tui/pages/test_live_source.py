@@ -38,7 +38,7 @@ def ids(source: LiveSource) -> list[str]:
 
 def settle(session: ConsoleSession, *settled: CallView) -> None:
     for one in settled:
-        session.board.apply(CallSettled(seq=1, call=one))
+        session.board.apply(CallSettled(call=one))
 
 
 def test_the_newest_comes_first() -> None:
@@ -279,7 +279,7 @@ async def test_a_name_finds_the_calls_of_what_has_it_since_it_got_it() -> None:
         owner.changed()
         await pages.settle(app, pilot)
         assert ids(app.page.calls) == wanted
-        owner.tell(CallStarted(seq=9, call=running(99, NOW, token="tok_ci", token_name="jupyter")))
+        owner.tell(CallStarted(call=running(99, NOW, token="tok_ci", token_name="jupyter")))
         await pages.settle(app, pilot)
         assert app.page.calls.count == len(wanted) + 1
 

@@ -40,7 +40,7 @@ async def test_incidents_are_reported_and_go_on_while_one_reads() -> None:
         assert "deepseek paused; retry in 12m00s" in screen(app)
         found = Incidents(app.session.board.incidents.newest()[::-1])
         found.add_failures(moved())
-        app.session.board.apply(IncidentChanged(seq=9, incident=found.newest()[0]))
+        app.session.board.apply(IncidentChanged(incident=found.newest()[0]))
         assert isinstance(app.screen, IncidentList)
         app.screen.draw()
         await pilot.pause()
