@@ -9,8 +9,6 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from functools import partial
-from operator import attrgetter
 from pathlib import Path
 
 import msgspec
@@ -159,7 +157,7 @@ async def open_engine(
     """Open all parts except for the two APIs, in order. They are closed in the reverse order."""
     clock, tasks = clock or Clock(), Tasks()
     store = Store.open(config, now=clock.wall)
-    files = OpenFiles(partial(attrgetter("entities.registry.settings"), store))
+    files = OpenFiles(lambda: store.entities.registry.settings)
     upstreams, worker = Upstreams(max_connections=files.upstreams), Worker()
     log_filter = LogFilter(upstreams.redaction)
     log_filter.install()
@@ -181,9 +179,8 @@ async def open_engine(
             upstreams=upstreams,
             files=files,
             worker=worker,
-            make_pipeline=_pipeline,
         )
-        engine.apis = APIS
+        engine.apis, engine.pipeline = APIS, _pipeline(engine)
         with engine.store_watched():
             yield engine
         engine.pipeline.refusals.close()
@@ -222,7 +219,7 @@ def _pipeline(engine: Engine) -> Pipeline:
     return Pipeline(
         Dependencies(
             books=engine.store.books,
-            catalog=partial(getattr, engine, "catalog"),
+            catalog=lambda: engine.catalog,
             passes=engine.passes,
             limiter=engine.limiter,
             attempts=attempts,

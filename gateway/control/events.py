@@ -81,7 +81,7 @@ class WatcherStream:
             "groups": group_views(engine),
             "channels": channel_views(engine, sums),
             "models": model_views(engine, sums),
-            "refuses_unpriced": engine.catalog.registry.settings.refuse_unpriced,
+            "refuses_unpriced": engine.settings().refuse_unpriced,
             "removed_names": names_of_removed(engine),
         }
         self._tables_cost_s = self._clock() - began

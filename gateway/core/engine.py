@@ -11,9 +11,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
-from operator import attrgetter
-
-import msgspec
 
 from gateway import __version__
 from gateway.config import Config
@@ -39,6 +36,7 @@ from gateway.domain.errors import Unavailable
 from gateway.domain.events import StoreChanged
 from gateway.domain.key_owners import retirements
 from gateway.domain.registry import Change, with_changes
+from gateway.domain.settings import Settings
 from gateway.domain.units import CallId, ChannelId, Millis, TokenId
 from gateway.domain.views import Status
 from gateway.inbound.api import InboundApi
@@ -50,6 +48,9 @@ from gateway.upstream.upstreams import Upstreams
 
 class Engine:
     """The parts, and the operations that need several of them."""
+
+    pipeline: Pipeline
+    """Set by the server, because it is made of the other parts."""
 
     def __init__(  # noqa: PLR0913 - the parts of the gateway, put together once
         self,
@@ -67,9 +68,10 @@ class Engine:
         upstreams: Upstreams,
         files: OpenFiles,
         worker: Worker,
-        make_pipeline: "Callable[[Engine], Pipeline]",
     ) -> None:
-        self.config, self.store, self.clock = config, store, clock
+        self.config = config
+        self.store = store
+        self.clock = clock
         self.tasks = tasks
         self.bus = bus
         self.passes = passes
@@ -82,8 +84,8 @@ class Engine:
         self.worker = worker
         self.running_counts: dict[TokenId, int] = {}
         """How many requests each token has running that only count input tokens."""
-        self.connections: Callable[[], int] = int
-        """Returns how many connections clients have open; 0 before the public port listens."""
+        self.open_connections: Callable[[], int] = lambda: 0
+        """Returns how many connections clients have open."""
         self.catalog = Catalog(store.entities.registry)
         upstreams.redaction.adopt(self.catalog.registry.channels)
         self.started = clock.wall()
@@ -97,16 +99,16 @@ class Engine:
         """The address of Ollama's port; empty while it is closed."""
         self.ollama_error = ""
         """Why Ollama's port is closed although it should be open."""
-        self.on_settings: Callable[[], None] = lambda: None
+        self.on_settings_change: Callable[[], None] = lambda: None
         self.on_stop: Callable[[bool], None] = lambda _now: None
         """Stops the server: at once if it is called with True, else when all calls have ended."""
         map_large_blocks()
-        settings = partial(attrgetter("catalog.registry.settings"), self)
-        self.pressure = Pressure(resident, settings, live.calls, trim)
-        self.responses = ResponseMemory(lambda: settings().responses_mib << 20, clock.mono)
-        self.answers = AnswerMemory(settings, live.calls)
+        self.pressure = Pressure(resident, self.settings, live.calls, trim)
+        self.responses = ResponseMemory(lambda: self.settings().responses_mib << 20, clock.mono)
+        self.answers = AnswerMemory(self.settings, live.calls)
         upstreams.share = partial(AnswerShare, self.answers)
-        live.on_tick, bus.on_noteworthy = self._on_tick, live.wake
+        live.on_tick = self._on_tick
+        bus.on_noteworthy = live.wake
         self.incident_watch = IncidentWatch(
             store=store.incidents,
             bus=bus,
@@ -117,10 +119,12 @@ class Engine:
             trouble=lambda: store.books.trouble.text,
             clock=clock,
         )
-        self.pipeline = make_pipeline(self)
 
     def now(self) -> Millis:
         return self.clock.wall()
+
+    def settings(self) -> Settings:
+        return self.catalog.registry.settings
 
     @property
     def uptime_s(self) -> int:
@@ -159,11 +163,11 @@ class Engine:
             self.incident_watch.refresh()  # for the incidents that ended with the edit
         if any(change.table == "settings" for change in changes):
             self.answers.serve_waiting()
-            self.on_settings()
+            self.on_settings_change()
         self.bus.publish_change()
 
     def _forget_outdated(self, channel_id: ChannelId, before: Channel | None, after: Channel | None) -> None:
-        """Forget what was learned of a channel and no longer holds after its edit."""
+        """Forget what was learned of a channel and may be wrong after its edit."""
         if before is None or after is None or _changes_upstream(before, after):
             self.health.clear(channel_id)
             self.learned.forget(channel_id)
@@ -196,10 +200,10 @@ class Engine:
 
     def cancel(self, call: CallId) -> bool:
         """End a running or waiting call. Returns False if no call has this id."""
-        found = self.live.calls.get(call) or self.pipeline.waiting.calls.get(call)
-        if found is not None:
-            found.end(Outcome.CANCELLED)
-        return found is not None
+        unfinished = self.live.calls.get(call) or self.pipeline.waiting.calls.get(call)
+        if unfinished is not None:
+            unfinished.end(Outcome.CANCELLED)
+        return unfinished is not None
 
     def refuse_calls(self) -> None:
         """Refuse new calls from now on. Running ones continue."""
@@ -208,7 +212,7 @@ class Engine:
         self.limiter.concurrency.close(self.pipeline.closed)
 
     def waits(self) -> Counter[str]:
-        """Returns what calls wait for, and how many: in the queue, and before their next attempt."""
+        """Returns how many calls wait for what: those in the queue, and those before their next attempt."""
         running = self.store.books.running.values()
         return Counter(call.waits_for for call in (*self.pipeline.waiting.all(), *running) if call.waits_for)
 
@@ -249,11 +253,11 @@ class Engine:
             watchers=self.bus.consoles,
             state=self._state(),
             store_error=self.store.books.trouble.text,
-            durability=self.catalog.registry.settings.durability.value,
+            durability=self.settings().durability.value,
             channels=dict(channels),
             keys={state: count for state, count in keys.items() if state in ("attention", "unset")},
             records=self.store.calls.count,
-            connections=self.connections(),
+            connections=self.open_connections(),
             most_connections=self.files.clients() if self.address else 0,
             open_files=self.files.limit if self.address and self.files.limited_by_system else 0,
         )
@@ -266,9 +270,9 @@ class Engine:
         return "serving" if self.address else "embedded"
 
 
-def _call_soon(loop: asyncio.AbstractEventLoop, do: Callable[[], None]) -> None:
+def _call_soon(loop: asyncio.AbstractEventLoop, callback: Callable[[], None]) -> None:
     with suppress(RuntimeError):  # the loop has ended
-        loop.call_soon_threadsafe(do)
+        loop.call_soon_threadsafe(callback)
 
 
 def _model_names(channel: Channel) -> object:
@@ -276,18 +280,9 @@ def _model_names(channel: Channel) -> object:
 
 
 def _changes_upstream(before: Channel, after: Channel) -> bool:
-    """Returns whether an edit makes all that was learned of the upstream void, unlike a new name or a test's result."""
+    """Returns whether an edit invalidates what was learned of the upstream, as a new URL does, but not a new name."""
+    ignored = {"last_check", "name", "note", "priority", "weight", "cost_factor", "groups", "models", "patterns"}
     if set(before.all_keys) & set(after.all_keys):  # keys have states of their own
-        before = msgspec.structs.replace(before, key=after.key, keys=after.keys)
-    ignored = {
-        "last_check": None,
-        "name": "",
-        "note": "",
-        "priority": 0,
-        "weight": 1,
-        "cost_factor": 0,
-        "groups": (),
-        "models": (),
-        "patterns": (),
-    }
-    return msgspec.structs.replace(before, **ignored) != msgspec.structs.replace(after, **ignored)
+        ignored |= {"key", "keys"}
+    names = Channel.__struct_fields__
+    return any(getattr(before, name) != getattr(after, name) for name in names if name not in ignored)

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -143,6 +143,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
     parts: Mapping[str, int] = {}
     variant: str = ""
     source: UsageSource = UsageSource.NONE
+    """The fields from ``input`` to this one are those of ``Usage``."""
     cost: Nanos = Nanos(0)
     rates: Rates | None = None
     """The rates of the charge; None if the model was unpriced or nothing was used."""
@@ -212,21 +213,11 @@ class Running(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     waits_for: str = ""
     """What it waits for now, a free slot or its next attempt; empty if it does not wait."""
 
-    def shared_fields(self) -> dict[str, Any]:
-        """Returns the fields that a ``Record`` has as well."""
-        return {name: getattr(self, name) for name in _SHARED_FIELDS}
 
-
-_SHARED_FIELDS = (
-    *("id", "ts", "token", "token_name", "group", "group_name", "model", "upstream_model"),
-    *("channel", "channel_name", "app", "api", "native", "stream"),
-)
-
-
-_LOST_EVENTS_MARK = "bad_chunks="
+LOST_EVENTS_MARK = "bad_chunks="
 """Prefix of a mark with the number of unreadable events."""
 REPEATED_MARK = "repeated="
-"""Prefix of a mark with the number of further refusals that the record stands for."""
+"""Prefix of a mark with how many more refusals the record stands for."""
 BUDGET_MARK = "budget="
 """Prefix of a mark with a budget that was nearly spent when the call began."""
 SKIPPED_MARK = "skipped="
@@ -249,6 +240,10 @@ def _mark_values(marks: Iterable[str], prefix: str) -> list[str]:
     return [mark.removeprefix(prefix) for mark in marks if mark.startswith(prefix)]
 
 
+def _mark_total(marks: Iterable[str], prefix: str) -> int:
+    return sum(int(number) for number in _mark_values(marks, prefix) if number.isdecimal())
+
+
 class Wait(msgspec.Struct, frozen=True):
     """How long a call waited before it was admitted, and for what."""
 
@@ -264,7 +259,7 @@ def wait_of(marks: Iterable[str]) -> Wait | None:
     """Returns the wait of a call; None if its record has none."""
     for value in _mark_values(marks, WAITED_MARK):
         ms, _, place = value.partition(":")
-        if ms.isascii() and ms.isdecimal():
+        if ms.isdecimal():
             return Wait(Millis(int(ms)), place)
     return None
 
@@ -298,12 +293,12 @@ def request_size(marks: Iterable[str]) -> RequestSize | None:
 
 def lost_events(marks: Iterable[str]) -> int:
     """Returns how many unreadable events of a stream were skipped. Its text may have gaps there."""
-    return sum(map(int, _mark_values(marks, _LOST_EVENTS_MARK)))
+    return _mark_total(marks, LOST_EVENTS_MARK)
 
 
 def repeats(marks: Iterable[str]) -> int:
-    """Returns how many further calls a record stands for: of many similar refusals, only one per second is recorded."""
-    return sum(int(number) for number in _mark_values(marks, REPEATED_MARK) if number.isascii() and number.isdecimal())
+    """Returns how many more calls a record stands for: of many similar refusals, only one a second is recorded."""
+    return _mark_total(marks, REPEATED_MARK)
 
 
 def budget_warnings(marks: Iterable[str]) -> list[str]:

@@ -193,10 +193,16 @@ WITHHELD: Final = "store_failed"
 """The error code of a call whose answer was withheld."""
 
 
+_RECORDED_FIELDS = (
+    *("id", "ts", "token", "token_name", "group", "group_name", "model", "upstream_model"),
+    *("channel", "channel_name", "app", "api", "native", "stream"),
+)
+
+
 def lost_record(call: Running) -> Record:
     """Returns the record of a call that a crash interrupted. It charges nothing; its upstream may have billed it."""
     return Record(
-        **call.shared_fields(),
+        **{name: getattr(call, name) for name in _RECORDED_FIELDS},
         outcome=Outcome.LOST,
         code="gateway_stopped",
         error="the gateway stopped while this call was running",

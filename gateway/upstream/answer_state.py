@@ -34,6 +34,7 @@ from gateway.domain.answer import (
     UpstreamNamed,
     UsageSeen,
 )
+from gateway.domain.call import LOST_EVENTS_MARK
 from gateway.domain.order import Order
 from gateway.domain.usage import Usage
 from gateway.upstream.adapter import OutputCounter
@@ -307,7 +308,7 @@ class AnswerState:
     @property
     def marks(self) -> tuple[str, ...]:
         """Returns the marks for the record."""
-        invalid = (f"bad_chunks={self.invalid_events}",) if self.invalid_events else ()
+        invalid = (f"{LOST_EVENTS_MARK}{self.invalid_events}",) if self.invalid_events else ()
         nameless = ("nameless_call",) if any(choice.tracker.nameless for choice in self._choices.values()) else ()
         return tuple(dict.fromkeys((*self._marks, *invalid, *nameless, *self.reports.marks)))
 

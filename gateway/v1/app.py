@@ -66,7 +66,7 @@ class PublicApp:
         try:
             handler = self._handler_of(request, endpoint, path)
             key = self._key(request) if endpoint is not None and endpoint.keyed else ""
-            keyless_token = self._keyless_token(request, path) if engine.catalog.registry.settings.ollama_token else ""
+            keyless_token = self._keyless_token(request, path) if engine.settings().ollama_token else ""
             origin = msgspec.structs.replace(origin, key=key, keyless_token=keyless_token)
             response = await handler(engine, request, origin)
         except GatewayError as error:
@@ -85,7 +85,7 @@ class PublicApp:
             for name in api.id_headers:
                 response.headers[name] = origin.id
             if hdrs.ORIGIN in request.headers:
-                _add_cors_headers(request.headers[hdrs.ORIGIN], response, engine.catalog.registry.settings)
+                _add_cors_headers(request.headers[hdrs.ORIGIN], response, engine.settings())
         return response
 
     def _key(self, request: web.BaseRequest) -> str:
@@ -107,14 +107,14 @@ class PublicApp:
         A request with the origin ``null`` always needs a key: that origin may be permitted for apps, but any web page
         can send it.
         """
-        token = self._engine.catalog.registry.settings.ollama_token
+        token = self._engine.settings().ollama_token
         exempt = (self._keyless or path.startswith("/api/")) and is_own(request.remote or "")
         return token if exempt and request.headers.get("Origin") != "null" else ""
 
     def _handler_of(self, request: web.BaseRequest, endpoint: EndpointRow | None, path: str) -> Handler:
         """Returns the handler of the request. Raises GatewayError without one, or for a forbidden host or origin."""
         check_head(request)
-        headers, settings = request.headers, self._engine.catalog.registry.settings
+        headers, settings = request.headers, self._engine.settings()
         check_host(headers.get(hdrs.HOST, ""), self._host, settings.hosts, self.port)
         if hdrs.ORIGIN in headers:
             check_origin(headers[hdrs.ORIGIN], settings)

@@ -96,7 +96,7 @@ async def answer_models(engine: Engine, request: web.BaseRequest, origin: CallOr
     """Answer GET /v1/models."""
     page, aliases = WHOLE_LIST, False
     if "anthropic-version" in request.headers:
-        query, aliases = request.query, engine.catalog.registry.settings.list_for_claude
+        query, aliases = request.query, engine.settings().list_for_claude
         page = ModelListPage(_page_limit(query.get("limit", "")), query.get("after_id", ""), query.get("before_id", ""))
     body = list_json(_token(engine, origin), engine.catalog, origin.ts, page, aliases=aliases)
     return Response(body, headers=_account_note(engine.catalog))
@@ -104,7 +104,7 @@ async def answer_models(engine: Engine, request: web.BaseRequest, origin: CallOr
 
 async def answer_model(engine: Engine, request: web.BaseRequest, origin: CallOrigin) -> Response:
     """Answer GET /v1/models/{id}; the id may have slashes."""
-    aliases = "anthropic-version" in request.headers and engine.catalog.registry.settings.list_for_claude
+    aliases = "anthropic-version" in request.headers and engine.settings().list_for_claude
     name = origin.path[len(PATH) + 1 :]
     return Response(model_json(name, _token(engine, origin), engine.catalog, origin.ts, aliases=aliases))
 

@@ -39,7 +39,7 @@ class OllamaPort:
 
     async def _apply_settings(self) -> None:
         """Open or close the port if the settings differ from its state."""
-        settings = self._engine.catalog.registry.settings
+        settings = self._engine.settings()
         number = settings.ollama_port if settings.ollama_token else 0
         if number == self._tried_number and (self._port is not None or not number):
             return
@@ -76,14 +76,14 @@ class OllamaPort:
 @asynccontextmanager
 async def open_ollama_port(engine: Engine) -> AsyncIterator[OllamaPort]:
     """Run the port while the block runs."""
-    limits = ConnectionLimits(lambda: engine.catalog.registry.settings, most=engine.files.clients)
+    limits = ConnectionLimits(engine.settings, most=engine.files.clients)
     port = OllamaPort(engine, limits)
-    engine.on_settings = port.settings_changed.set
+    engine.on_settings_change = port.settings_changed.set
     task = engine.tasks.spawn(port.run(), "Ollama's port")
     try:
         yield port
     finally:
-        engine.on_settings = lambda: None
+        engine.on_settings_change = lambda: None
         task.cancel()
         with suppress(asyncio.CancelledError):
             await task

@@ -8,8 +8,6 @@ import errno
 import socket
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager, suppress
-from functools import partial
-from operator import attrgetter
 from typing import NamedTuple
 
 from gateway.config import DEFAULT_HOST, Config
@@ -88,7 +86,7 @@ async def _wait_unless(event: asyncio.Event, work: Coroutine[object, object, Non
 @asynccontextmanager
 async def open_public_port(engine: Engine, config: Config) -> AsyncIterator[PublicPort]:
     """Open the public port for the block. Raises Conflict if it is in use, and BadRequest for an unknown host."""
-    limits = ConnectionLimits(partial(attrgetter("catalog.registry.settings"), engine), most=engine.files.clients)
+    limits = ConnectionLimits(engine.settings, most=engine.files.clients)
     try:
         port = open_port(engine, config.host, config.port, limits)
     except (UnicodeError, socket.gaierror) as error:
@@ -98,7 +96,7 @@ async def open_public_port(engine: Engine, config: Config) -> AsyncIterator[Publ
         raise _cannot_listen(config, error) from error
     engine.address = f"http://{_reachable(config.host)}:{port.acceptor.port}/v1"
     engine.incident_watch.serving = True
-    engine.connections = lambda: limits.open
+    engine.open_connections = lambda: limits.open
     public_port = PublicPort(engine, port)
     try:
         yield public_port
