@@ -384,14 +384,14 @@ class WizardSteps:
         fields = [_with_text(field, draft.get(field.id, field.value)) for field in plan.fields]
         self._saved.setdefault(plan.title, {field.id: field.value for field in plan.fields})
 
-        def store_draft(texts: Mapping[str, str], saved: bool) -> None:  # noqa: FBT001
-            self._drafts[plan.title] = texts
-            if saved:
-                self._saved[plan.title] = texts
-
         has_draft = any(texts != self._saved[title] for title, texts in self._drafts.items())
-        plan = msgspec.structs.replace(plan, fields=fields, store_draft=store_draft, has_draft=has_draft)
-        return await self._app.push_screen_wait(Form(plan))
+        form = Form(msgspec.structs.replace(plan, fields=fields, has_draft=has_draft))
+        result = await self._app.push_screen_wait(form)
+        if result is not None:
+            self._drafts[plan.title] = form.fields.texts()
+        if result not in (None, BACK):
+            self._saved[plan.title] = self._drafts[plan.title]
+        return result
 
     async def _create_channel(self, values: Values, body: Body | None) -> ChannelView:
         """Returns the channel for these values: a new one, unless they are the same as before. Raises GatewayError."""

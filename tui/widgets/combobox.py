@@ -40,7 +40,7 @@ class Suggestion(msgspec.Struct, frozen=True):
 
 
 def matching_suggestions(suggestions: Sequence[Suggestion], typed: str) -> list[Suggestion]:
-    """Returns the suggestions with all typed words: those that begin with the text, that contain it, others."""
+    """Returns the suggestions with all typed words. Those that begin with the text come first, then those with it."""
     matches = row_filter(typed)
     typed = typed.strip().casefold()
 
@@ -117,10 +117,10 @@ class ChoiceInput(HintInput):
         self._searched = False
         """Whether they are matches of a typed text."""
         self.choices = ChoiceList()
-        self.quiet = False
+        self.stays_closed = False
         """Whether the list stays closed when the line gets the focus the next time."""
-        self.alone = False
-        """Whether it is the only field, so that enter takes a choice and submits it at once."""
+        self.is_only_field = False
+        """Whether the form has no other field, so that enter takes a choice and submits it at once."""
 
     def open(self) -> None:
         """Open the list with the matches of the typed text; with all choices if nothing was typed."""
@@ -162,9 +162,9 @@ class ChoiceInput(HintInput):
             self.open()
 
     def on_focus(self) -> None:
-        if not self.value and not self.quiet:
+        if not self.value and not self.stays_closed:
             self.open()
-        self.quiet = False
+        self.stays_closed = False
 
     def on_blur(self) -> None:
         """With ``only``, replace a partly typed text by the highlighted choice."""
@@ -179,10 +179,9 @@ class ChoiceInput(HintInput):
 
     def action_walk(self, by: int) -> None:
         """Move to the next or previous choice. Past the ends, leave the key to the form."""
-        rows, current = self.choices, self.choices.highlighted
+        rows = self.choices
         last = min(len(self._matches), MAX_LISTED) - 1
-        start = current if current is not None else -1
-        target = start + by
+        target = by + (-1 if rows.highlighted is None else rows.highlighted)
         if self._searched and rows.display and self._matches:
             target = max(0, min(target, last))
         is_complete = self._many and [suggestion.text for suggestion in self._matches] == [self._word()]
@@ -202,7 +201,7 @@ class ChoiceInput(HintInput):
         highlighted = self.choices.highlighted
         if self.choices.display and highlighted is not None:
             self.take(highlighted)
-            if not self.alone:
+            if not self.is_only_field:
                 return
         self.close()
         await super().action_submit()

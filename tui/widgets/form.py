@@ -39,7 +39,6 @@ T = TypeVar("T")
 Values = Mapping[str, Any]
 """The parsed values, by field id."""
 
-
 LABEL_WIDTH = 27
 """The most cells of the labels."""
 
@@ -67,7 +66,7 @@ class FormField(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     """The server's name of it, which an error of the server has as its ``param``."""
     errors: Sequence[str] = ()
-    """Other names of the server whose errors are shown at this field."""
+    """Other names that the server uses. Errors about them are shown at this field too."""
     label: str
     value: str = ""
     hint: str = ""
@@ -117,8 +116,6 @@ class FormPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Returns the command for the texts, without ``tollkeeper`` and secrets. Raises BadRequest if they are invalid."""
     preview: Callable[[Values], str] = lambda _: ""
     """Returns a sentence about the current values, such as what they will do."""
-    store_draft: Callable[[Mapping[str, str], bool], None] = lambda _texts, _saved: None
-    """Called with the texts when the form is left for another step, and with whether they were saved."""
     has_draft: bool = False
     """Whether this or another step of the wizard has unsaved texts from before."""
     confirms: bool = True
@@ -182,7 +179,7 @@ class FormRow(Horizontal):
 
     @property
     def text(self) -> str:
-        """Returns the text; while it is unchanged the original one, which may not be shown in full."""
+        """Returns the text. While it is unchanged, it is the original one, which may not be shown in full."""
         is_shown = self.changed or isinstance(self.input, Picker)
         return self.input.value if is_shown else self.field.value
 
@@ -200,7 +197,7 @@ class FormRow(Horizontal):
 
     @property
     def choosing(self) -> bool:
-        """Returns whether the list of choices is open, so that the typed text only narrows it so far."""
+        """Returns whether the list of choices is open, so that the text may be only a part of a choice."""
         return isinstance(self.input, ChoiceInput) and self.input.choosing
 
     def complain(self, complaint: str) -> None:
@@ -278,9 +275,10 @@ class FormFields(VerticalScroll, inherit_bindings=False):
     def texts(self) -> dict[str, str]:
         """Returns all texts. A field that does not apply to them is hidden, and keeps its original text."""
         texts = {id_: row.text for id_, row in self.rows.items()}
-        for row in self.rows.values():
-            row.display = row.field.applies(texts)
-        return {id_: text if self.rows[id_].display else self.rows[id_].field.value for id_, text in texts.items()}
+        hidden = {id_: row.field.value for id_, row in self.rows.items() if not row.field.applies(texts)}
+        for id_, row in self.rows.items():
+            row.display = id_ not in hidden
+        return texts | hidden
 
     def unfold(self, *, is_open: bool) -> None:
         for fold in self.query(Fold):
@@ -303,7 +301,7 @@ NO_SERVER = (
     "There is no server, and nothing was saved. What you entered stays here: start the server in another terminal with "
     "'tollkeeper serve', then try again."
 )
-"""The message if there is no server. It names a command and no key, because in a form the key is typed as a letter."""
+"""The message if there is no server. It names a command instead of a key, because the key would be typed as text."""
 
 
 class CommandLine(Static):
@@ -358,9 +356,12 @@ class Form(DialogScreen[Any]):
     def on_mount(self) -> None:
         inputs = [row.input for row in self.fields.rows.values()]
         if len(inputs) == 1 and isinstance(inputs[0], ChoiceInput) and not self.plan.fields[0].many:
-            inputs[0].alone = True
+            inputs[0].is_only_field = True
         self.check()
 
+    @on(Input.Changed)
+    @on(Picker.Picked)
+    @on(ChoiceInput.Closed)
     def check(self) -> Values | None:
         """Parse every field, and show errors, preview and command. Returns the values; None if a field is wrong."""
         texts = self.fields.texts()
@@ -375,17 +376,11 @@ class Form(DialogScreen[Any]):
                 self._wrong.append(id_)
             row.edited = row.edited or row.changed
             row.complain(complaint if (row.edited or self._tried) and not row.choosing else "")
-        _show_preview(self, safe_lines(self.plan.preview(values)) if not self._wrong else "")
+        self._show_line(safe_lines(self.plan.preview(values)) if not self._wrong else "")
         command = self._command()
         self.query_one("#copy").set_class(not command, "-none")
         self.query_one(".command", Static).update(content((f"$ {safe(command)}" if command else "", "dim")))
         return None if self._wrong else values
-
-    @on(Input.Changed)
-    @on(Picker.Picked)
-    @on(ChoiceInput.Closed)
-    def revalidate(self) -> None:
-        self.check()
 
     async def on_button_pressed(self, event: Button.Pressed) -> None:
         if event.button.id == "copy":
@@ -418,7 +413,6 @@ class Form(DialogScreen[Any]):
 
     def action_back(self) -> None:
         if self.plan.back and not self._busy:
-            self.plan.store_draft(self.fields.texts(), False)
             self.dismiss(BACK)
 
     def action_fold(self) -> None:
@@ -450,24 +444,26 @@ class Form(DialogScreen[Any]):
         elif not self._busy:
             self._busy = True
             if self.plan.progress_text:
-                _show_preview(self, safe_lines(self.plan.progress_text))
+                self._show_line(safe_lines(self.plan.progress_text))
             self.run_worker(self._save(values), group="save", exit_on_error=True)
 
     async def _save(self, values: Values) -> None:
         try:
-            result = await self.plan.save(values)
-            self.plan.store_draft(self.fields.texts(), True)
-            self.dismiss(result)
+            self.dismiss(await self.plan.save(values))
         except GatewayError as error:
             self.check()
             if field := self.fields.find_field((error.param or "").partition("[")[0].partition(".")[0]):
                 self.fields.rows[field].complain(error.message)
                 self.fields.go_to(field)
             else:
-                gone = error.code == "server_gone"
-                _show_preview(self, NO_SERVER if gone else safe_lines(advice_in(self, error.message)), "bad")
+                is_gone = error.code == "server_gone"
+                self._show_line(NO_SERVER if is_gone else safe_lines(advice_in(self, error.message)), "bad")
         finally:
             self._busy = False
+
+    def _show_line(self, text: str, tone: str = "live") -> None:
+        """Show a text below the fields: the preview, progress, or an error."""
+        self.query_one(".preview", Static).update(content((text, tone)))
 
     def _command(self) -> str:
         """Returns the equivalent command; empty if there is none."""
@@ -480,12 +476,7 @@ class Form(DialogScreen[Any]):
         return f"tollkeeper {command}" if command else ""
 
 
-def _show_preview(form: Form, text: str, tone: str = "live") -> None:
-    """Show a sentence below the fields: the preview, progress, or an error."""
-    form.query_one(".preview", Static).update(content((text, tone)))
-
-
 def _keep_closed(field: Widget | None) -> None:
     """Keep the list of a field closed when it gets the focus: otherwise down and up would go through the list."""
     if isinstance(field, ChoiceInput):
-        field.quiet = True
+        field.stays_closed = True
