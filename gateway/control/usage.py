@@ -27,7 +27,7 @@ By = Literal["token", "model", "channel", "group", "app", "api", "token|model"]
 TOKEN_AND_MODEL: By = "token|model"
 
 SUM_TURN = web.AppKey("sum_turn", asyncio.Semaphore)
-"""Allows one sum of records at a time. Such sums read the whole log, so they do not make searches wait."""
+"""Allows one filtered sum at a time. Sums read the whole log, so they do not make searches wait."""
 
 _PARAMETERS: dict[str, type] = {"by": str, "since": int, "until": int, "step": str, "percentiles": bool}
 
@@ -58,16 +58,14 @@ async def summary(edits: ConfigEdits, request: web.Request) -> Summary:
     if by == TOKEN_AND_MODEL and step:
         raise BadRequest(f"step: there are no sums by {TOKEN_AND_MODEL} over time", param="step")
     since, until = Millis(params.get("since", 0)), Millis(params.get("until", FOREVER))
-    span = SummarySpan(since, until, step, edits.now)
+    span = SummarySpan(since, until, step, edits.now, params.get("percentiles", False))
     filters = {name: value for name, value in params.items() if name in CALL_FILTERS}
-    if not (filters or params.get("percentiles")):
+    if not filters:
         return await asyncio.to_thread(_summary, edits.engine.store.calls, edits.registry, by, span)
     selection = CallSelection(calls_query(edits, {**filters, "since": since, "until": until}), SearchDeadline())
     async with request.app[SUM_TURN]:
         try:
-            return await asyncio.to_thread(
-                _summary, edits.engine.store.calls, edits.registry, by, span, selection, filtered=bool(filters)
-            )
+            return await asyncio.to_thread(_summary, edits.engine.store.calls, edits.registry, by, span, selection)
         finally:
             selection.deadline.cancel()  # stops the search if the request is cancelled
 
@@ -79,6 +77,7 @@ class SummarySpan(msgspec.Struct, frozen=True):
     until: Millis
     step: Step
     now: Millis
+    percentiles: bool
 
 
 def _tallies(calls: CallLog, token: TokenId | None) -> Tallies:
@@ -97,15 +96,12 @@ def _summary(
     by: By | Literal[""],
     span: SummarySpan,
     selection: CallSelection | None = None,
-    *,
-    filtered: bool = False,
 ) -> Summary:
-    """Returns the summary. Records are only read with a ``selection``. Unless it is ``filtered``, it has all calls of
-    the span, and only percentiles are computed from it.
-    """
     dimension = by or "group"
-    sums, table = (None, {}) if selection is None else filtered_sums_of(calls, selection, dimension, span.step)
-    if sums is None or not filtered:
+    if selection is not None:
+        sums, table = filtered_sums_of(calls, selection, dimension, span.step)
+    else:
+        table = calls.latency(dimension, span.since, span.until, span.step) if span.percentiles else {}
         sums = calls.sums(dimension, span.since, span.until, span.step)
     names = _names(calls, registry, by, sums.rows)
     rows = []
@@ -120,7 +116,7 @@ def _summary(
         rows=sorted(rows, key=lambda row: (-row.cost_nanos, -row.calls, row.name)),
         series=_series(sums, names, table) if by else _whole_series(sums, table),
         first_ms=sums.first,
-        incomplete=filtered and selection is not None and has_deleted(calls, selection.query.since or 0),
+        incomplete=selection is not None and has_deleted(calls, selection.query.since or 0),
     )
 
 

@@ -18,7 +18,7 @@ from gateway.domain.units import CallId, Millis
 from gateway.domain.views import CallView, call_view
 from gateway.store import sums
 from gateway.store.files import body_of, id_of, is_intact
-from gateway.store.latency import LatencyTable, book_latency
+from gateway.store.latency import LatencyCache, LatencyTable, book_latency
 from gateway.store.log import Log
 from gateway.store.rollup import DAY, Counts, Dimension, Rollup, Table
 from gateway.store.search import LogSearch, SearchDeadline
@@ -48,6 +48,7 @@ class CallLog:
 
     def __init__(self, log: Log) -> None:
         self.log = log
+        self._latency = LatencyCache()
 
     @property
     def count(self) -> int:
@@ -140,6 +141,10 @@ class CallLog:
         rows = {value: sums.total(cells.values()) for value, cells in table.items()}
         return _sums_of(self.log.segments, rows, _series(table, _START_OF[step]))
 
+    def latency(self, by: Dimension, since: Millis, until: Millis, step: Step) -> LatencyTable:
+        """Returns latency histograms by value and over time, of those calls in ``sums`` whose records are kept."""
+        return self._latency.table(self.log.segments, by, Span(since, until), step, _START_OF[step])
+
     def recorded_ids(self, call_ids: set[CallId], since: Millis) -> set[CallId]:
         """Returns which of these calls have a record. All of them began at ``since`` or later."""
         recorded: set[CallId] = set()
@@ -201,7 +206,7 @@ class CallSelection(NamedTuple):
 
 
 def filtered_sums_of(calls: CallLog, selection: CallSelection, by: Dimension, step: Step) -> tuple[Sums, LatencyTable]:
-    """Returns what ``sums`` returns, and latency histograms, for the matching calls that are found before the deadline.
+    """Returns what ``sums`` and ``latency`` return, for the matching calls that are found before the deadline.
 
     The stored sums do not tell which calls match a query, so records are read, and calls without one are missing here.
     """

@@ -1,4 +1,4 @@
-"""Percentiles of any span are those of its calls, within the width of a bucket."""
+"""Percentiles of any span are those of its calls, within the width of a bucket; what was counted is kept."""
 
 import random
 from collections.abc import Iterable
@@ -8,17 +8,15 @@ from statistics import quantiles
 import pytest
 
 from gateway.domain.call import Outcome, Record
-from gateway.domain.query import Query
 from gateway.domain.units import Millis
-from gateway.store.calls import CallLog, CallSelection, filtered_sums_of
-from gateway.store.latency import Histogram, LatencyCounts, LatencyTable, bucket_of, percentile, time_of
-from gateway.store.rollup import DAY, HOUR, Dimension
-from gateway.store.search import SearchDeadline
-from gateway.store.sums import FOREVER, Span, Step
+from gateway.store.calls import CallLog
+from gateway.store.latency import CACHE_BYTES, Histogram, LatencyCache, LatencyCounts, bucket_of, percentile, time_of
+from gateway.store.rollup import DAY, HOUR
+from gateway.store.segment import Segment
+from gateway.store.sums import FOREVER, Span
 from tests.store.samples import T0, busy, log_of, seal
 
 CALLS = list(busy(11, 600, days=4))
-ALL = Span()
 
 
 @pytest.fixture
@@ -29,11 +27,6 @@ def calls(tmp_path: Path) -> CallLog:
         if i == 450:
             seal(found)
     return found
-
-
-def latency(calls: CallLog, by: Dimension, span: Span = ALL, step: Step = "") -> LatencyTable:
-    query = Query(since=Millis(span.since), until=Millis(span.until))
-    return filtered_sums_of(calls, CallSelection(query, SearchDeadline()), by, step)[1]
 
 
 @pytest.mark.parametrize("ms", [0, 1, 63, 64, 65, 127, 128, 999, 1_000, 59_999, 3_600_000, 1 << 40])
@@ -73,32 +66,54 @@ SPANS = [
 @pytest.mark.parametrize("by", ["token", "model", "group", "api"])
 @pytest.mark.parametrize("step", ["", "hour", "day", "month"])
 @pytest.mark.parametrize("span", SPANS, ids=repr)
-def test_every_call_of_the_span_is_counted_once(calls: CallLog, by: Dimension, step: Step, span: Span) -> None:
-    table = latency(calls, by, span, step)
-    found = {value: _durations(counts for counts in cells.values()) for value, cells in table.items()}
-    assert found == expected(by, span)
+def test_every_call_of_the_span_is_counted_once(calls: CallLog, by: str, step: str, span: Span) -> None:
+    for _ in range(2):  # the second time from what was kept
+        table = calls.latency(by, Millis(span.since), Millis(span.until), step)  # type: ignore[arg-type]
+        found = {value: _durations(counts for counts in cells.values()) for value, cells in table.items()}
+        assert found == expected(by, span)
 
 
 def test_steps_are_those_of_the_sums(calls: CallLog) -> None:
-    table = latency(calls, "model", step="day")
+    table = calls.latency("model", Millis(0), Millis(FOREVER), "day")
     sums = calls.sums("model", Millis(0), Millis(FOREVER), "day")
     assert {(start, key) for key, cells in table.items() for start in cells} <= {
         (bucket.start, bucket.key) for bucket in sums.series
     }
 
 
+def test_calls_that_come_later_are_added(calls: CallLog) -> None:
+    before = calls.latency("token", Millis(0), Millis(FOREVER), "hour")
+    more = [Record(id=f"req_{n:026x}", ts=Millis(T0 + 9 * DAY + n), token="late", ms=Millis(70)) for n in range(3)]  # type: ignore[arg-type]
+    for record in more:
+        calls.log.append([record])
+        calls.latency("token", Millis(0), Millis(FOREVER), "hour")
+    after = calls.latency("token", Millis(0), Millis(FOREVER), "hour")
+    assert _durations(after.pop("late").values()) == {bucket_of(70): 3}
+    assert after == before
+
+
+def test_sealed_segments_are_read_once(calls: CallLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls.latency("model", Millis(0), Millis(FOREVER), "day")
+
+    def unread(*_: object) -> None:
+        raise AssertionError("it was read again")
+
+    monkeypatch.setattr(Segment, "blocks", unread)
+    assert calls.latency("model", Millis(0), Millis(FOREVER), "day")
+
+
 def test_refused_and_lost_calls_have_no_latency(tmp_path: Path) -> None:
     calls = log_of(tmp_path)
     for n, outcome in enumerate((Outcome.DONE, Outcome.REFUSED, Outcome.LOST, Outcome.ERROR)):
         calls.log.append([Record(id=f"req_{n:026x}", ts=Millis(T0), outcome=outcome, ms=Millis(10 * n))])  # type: ignore[arg-type]
-    table = latency(calls, "token")
+    table = calls.latency("token", Millis(0), Millis(FOREVER), "")
     assert _durations(table[""].values()) == {0: 1, 30: 1}
 
 
 def test_deleted_records_have_no_percentiles(calls: CallLog) -> None:
     for segment in calls.log.segments:
         segment.deleted = True
-    assert latency(calls, "model") == {}
+    assert calls.latency("model", Millis(0), Millis(FOREVER), "") == {}
 
 
 def test_a_damaged_line_is_left_out(tmp_path: Path) -> None:
@@ -107,8 +122,17 @@ def test_a_damaged_line_is_left_out(tmp_path: Path) -> None:
         calls.log.append([Record(id=f"req_{n:026x}", ts=Millis(T0), ms=Millis(n))])  # type: ignore[arg-type]
     path = calls.log.segments[0].path
     path.write_bytes(path.read_bytes().replace(b'"ms":1', b'"ms":x', 1))
-    table = latency(calls, "token")
+    table = calls.latency("token", Millis(0), Millis(FOREVER), "")
     assert _durations(table[""].values()) == {0: 1, 2: 1}
+
+
+def test_what_is_kept_is_bounded(calls: CallLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert CACHE_BYTES == 16 << 20
+    monkeypatch.setattr("gateway.store.latency.CACHE_BYTES", 400)
+    cache = LatencyCache()
+    table = cache.table(calls.log.segments, "model", Span(), "", lambda _: 0)
+    assert len(cache._tables) < len(calls.log.segments)  # noqa: SLF001 - what is kept cannot be seen from outside
+    assert {value: _durations(cells.values()) for value, cells in table.items()} == expected("model", Span())
 
 
 def expected(by: str, span: Span) -> dict[str, Histogram]:
