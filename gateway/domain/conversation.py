@@ -160,7 +160,7 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def allowed_tools(self) -> tuple[ToolOffer, ...]:
         """Returns the tools that may be called, each name once, because some vendors reject duplicates."""
-        allowed = self.choice.allowed
+        allowed = None if self.choice.allowed is None else frozenset(self.choice.allowed)
         first_by_name = {tool.name: tool for tool in reversed(self.tools)}
         tools = [tool for tool in self.tools if first_by_name[tool.name] is tool]
         return tuple(tool for tool in tools if allowed is None or tool.name in allowed)

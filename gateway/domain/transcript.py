@@ -1,19 +1,21 @@
 """Transcript: repairs the turns that clients send back, so that every upstream accepts them.
 
-Vendors require one result for each call, directly after the calls and in their order, and arguments that are an object.
-But clients send results in another order, late, twice, or for calls that are not in the conversation; interruptions
-leave calls without a result; and models write arguments that are not JSON. Such turns are not refused, because the
-client would send them again with every later turn. No text is lost.
+Vendors require one result for each call, directly after the calls and in their order, arguments that are an object, and
+ids that no other call has. But clients send results in another order, late, twice, or for calls that are not in the
+conversation; interruptions leave calls without a result; models write arguments that are not JSON; and some upstreams
+number the calls of every answer alike, or not at all. Such turns are not refused, because the client would send them
+again with every later turn. No text is lost.
 """
 
 import json
+from collections import deque
 from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 
 from gateway.domain import rawjson
-from gateway.domain.conversation import Block, CallPart, ResultPart, TextPart, ThoughtPart, Turn
+from gateway.domain.conversation import Block, CallPart, MediaPart, ResultPart, TextPart, ThoughtPart, Turn
 
 RESULTS_REPAIRED = "tool_results_repaired"
 """The mark of a request with calls without a result, results without a call, or two results of a call."""
@@ -27,24 +29,75 @@ _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 class _Call:
-    """A call, and its result if there is one."""
+    """A call, and what its results contain."""
 
-    def __init__(self, block: CallPart) -> None:
+    def __init__(self, block: CallPart, turn: "_Turn") -> None:
         self.block = block
-        self.result: ResultPart | None = None
+        self.turn = turn
+        self.parts: list[TextPart | MediaPart] | None = None
+        """The parts of all its results; None if there are none."""
+        self.failed = False
 
-    def result_or_empty(self) -> ResultPart:
-        return self.result or ResultPart(call_id=self.block.id, name=self.block.name, parts=(NO_OUTPUT,))
+    @property
+    def result(self) -> ResultPart:
+        parts = (NO_OUTPUT,) if self.parts is None else tuple(self.parts)
+        return ResultPart(call_id=self.block.id, name=self.block.name, parts=parts, failed=self.failed)
+
+
+class _Turn:
+    """A turn that is being collected."""
+
+    def __init__(self, role: str) -> None:
+        self.role = role
+        self.blocks: list[Block] = []
+        self.calls: list[_Call] = []
+        self.answered = False
+        """Whether one of its calls has a result."""
+        self.thinks_only = True
+        """Whether it has no blocks other than thoughts."""
+
+
+class _OpenCalls:
+    """Calls of which some have no result yet."""
+
+    def __init__(self) -> None:
+        self._turns: list[deque[_Call]] = []
+        """The calls of each turn."""
+        self.last: _Call | None = None
+        self.renamed = 0
+        """The last number that was tried at the end of an id."""
+
+    def add(self, call: _Call) -> None:
+        """Add a call of the last turn."""
+        if not self._turns or self._turns[-1][0].turn is not call.turn:
+            self._turns.append(deque())
+        self._turns[-1].append(call)
+        self.last = call
+
+    def first(self) -> _Call | None:
+        """Returns the first call without a result in the last turn that has one; None if all have results."""
+        while self._turns:
+            calls = self._turns[-1]
+            while calls and calls[0].parts is not None:
+                calls.popleft()
+            if calls:
+                return calls[0]
+            self._turns.pop()
+        return None
 
 
 class Transcript:
-    """Collects turns and repairs them."""
+    """Collects turns and repairs them. It takes linear time, however many calls and results there are."""
 
     def __init__(self) -> None:
-        self._turns: list[tuple[Turn, list[_Call]]] = []
-        """The turns, each with its calls."""
-        self._by_id: dict[str, _Call] = {}
-        """The last call with each id: some models begin to number their calls in every turn."""
+        self._turns: list[_Turn] = []
+        self._by_id: dict[str, _OpenCalls] = {}
+        """The calls by the ids that the client knows."""
+        self._by_name: dict[str, _OpenCalls] = {}
+        self._open = _OpenCalls()
+        """All calls."""
+        self._ids: set[str] = set()
+        """The ids of all calls."""
         self._marks: dict[str, None] = {}
         """The marks, in order and without duplicates. ``marks`` adds the one for calls without a result."""
 
@@ -56,13 +109,12 @@ class Transcript:
         if all_blocks and not own_blocks:
             return
         role = "user" if role == "tool" else role
-        calls = [_Call(block) for block in own_blocks if isinstance(block, CallPart)]
-        self._by_id |= {call.block.id: call for call in calls}
-        if role == "assistant" and self._turns and self._joins_last_turn(own_blocks):
-            last_turn, earlier_calls = self._turns[-1]
-            self._turns[-1] = Turn(role=role, blocks=(*last_turn.blocks, *own_blocks)), [*earlier_calls, *calls]
-        else:
-            self._turns.append((Turn(role=role, blocks=tuple(own_blocks)), calls))
+        if role != "assistant" or not self._turns or not self._joins_last_turn(own_blocks):
+            self._turns.append(_Turn(role))
+        turn = self._turns[-1]
+        for block in own_blocks:
+            turn.blocks.append(self._add_call(block, turn) if isinstance(block, CallPart) else block)
+            turn.thinks_only = turn.thinks_only and isinstance(block, ThoughtPart)
 
     def arguments(self, text: bytes) -> msgspec.Raw:
         """Returns the arguments of a call as a JSON object, whatever the model wrote.
@@ -82,25 +134,39 @@ class Transcript:
     def turns(self) -> tuple[Turn, ...]:
         """Returns the turns. Each one with calls is followed by a turn with their results."""
         turns: list[Turn] = []
-        for turn, calls in self._turns:
-            turns.append(turn)
-            if calls:
-                turns.append(Turn(role="tool", blocks=tuple(call.result_or_empty() for call in calls)))
+        for turn in self._turns:
+            turns.append(Turn(role=turn.role, blocks=tuple(turn.blocks)))
+            if turn.calls:
+                turns.append(Turn(role="tool", blocks=tuple(call.result for call in turn.calls)))
         return tuple(turns)
 
     @property
     def marks(self) -> tuple[str, ...]:
         """Returns the marks of the repairs."""
-        lacks_result = any(call.result is None for _, calls in self._turns for call in calls)
+        lacks_result = any(call.parts is None for turn in self._turns for call in turn.calls)
         return tuple(self._marks | dict.fromkeys([RESULTS_REPAIRED] if lacks_result else []))
 
     def _joins_last_turn(self, blocks: list[Block]) -> bool:
         """Returns whether these blocks belong to the last turn. A signed thought never follows texts or calls."""
-        turn, calls = self._turns[-1]
-        if turn.role != "assistant" or any(call.result is not None for call in calls):
+        turn = self._turns[-1]
+        if turn.role != "assistant" or turn.answered:
             return False
         thinks = any(isinstance(block, ThoughtPart) and block.signed for block in blocks)
-        return not thinks or all(isinstance(block, ThoughtPart) for block in turn.blocks)
+        return not thinks or turn.thinks_only
+
+    def _add_call(self, block: CallPart, turn: _Turn) -> CallPart:
+        """Add a call to a turn. Returns it with another id if it has none, or that of an earlier call."""
+        call_id, same_id = block.id, self._by_id.setdefault(block.id, _OpenCalls())
+        while not call_id or call_id in self._ids:
+            same_id.renamed += 1
+            call_id = f"{block.id or 'unnamed_call'}_{same_id.renamed}"
+        self._ids.add(call_id)
+        call = _Call(block if call_id == block.id else msgspec.structs.replace(block, id=call_id), turn)
+        turn.calls.append(call)
+        self._open.add(call)
+        same_id.add(call)
+        self._by_name.setdefault(block.name, _OpenCalls()).add(call)
+        return call.block
 
     def _attach_result(self, block: ResultPart) -> list[Block]:
         """Attach a result to its call. If there is no call, return the result as texts of the user."""
@@ -109,24 +175,27 @@ class Transcript:
             self._marks[RESULTS_REPAIRED] = None
             label = f"[result of tool call {block.call_id}]" if block.call_id else "[tool result]"
             return [TextPart(raw=rawjson.raw(label)), *block.parts]
-        earlier = call.result
-        if earlier is not None:
+        if call.parts is None:
+            call.parts = []
+        else:
             self._marks[RESULTS_REPAIRED] = None
-            parts = earlier.parts if earlier.parts == block.parts else earlier.parts + block.parts
-            block = msgspec.structs.replace(block, parts=parts, failed=earlier.failed or block.failed)
-        call.result = msgspec.structs.replace(block, call_id=call.block.id, name=call.block.name)
+        if call.parts != list(block.parts):
+            call.parts += block.parts
+        call.failed = call.failed or block.failed
+        call.turn.answered = True
         return []
 
     def _call_of(self, block: ResultPart) -> _Call | None:
-        """Returns the call with the id of a result. If there is none, returns the first call without a result that has
-        the same name; if the result has neither id nor name, the first call without a result.
+        """Returns the call with the id of a result. If there is none, returns a call without a result that has the same
+        name; if the result has neither id nor name, any call without a result. Of several, the first one of the last
+        turn counts.
         """
-        if (call := self._by_id.get(block.call_id)) is not None:
-            return call
-        waiting = (call for _, calls in self._turns for call in calls if call.result is None)
+        if block.call_id in self._by_id and block.call_id:
+            calls = self._by_id[block.call_id]
+            return calls.first() or calls.last
         if block.name:
-            return next((call for call in waiting if call.block.name == block.name), None)
-        return None if block.call_id else next(waiting, None)
+            return self._by_name[block.name].first() if block.name in self._by_name else None
+        return None if block.call_id else self._open.first()
 
 
 def object_of(text: str) -> dict[str, object]:

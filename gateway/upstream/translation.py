@@ -125,7 +125,7 @@ class Parameters:
     def take_format(self) -> ResponseFormat:
         """Returns the form that the answer must have; that of text if the client does not set it."""
         form = self.take("response_format", ResponseFormat) or ResponseFormat()
-        if form.type == "json_schema" and rawjson.is_null(form.schema):
+        if form.type not in ("text", "json_object") and rawjson.is_null(form.schema):
             self.drop("response_format")
         return form
 

@@ -1,5 +1,6 @@
 """A history goes to every vendor: one result for each call, in order, behind it; arguments are an object."""
 
+import time
 from typing import Any
 
 import pytest
@@ -93,7 +94,39 @@ def test_a_result_is_found_by_the_name_of_its_tool_or_by_its_order() -> None:
 def test_the_same_id_in_two_turns_keeps_its_results_apart() -> None:
     again: list[_Said] = [("assistant", (_call("a"),)), ("tool", (_result("a", "2"),))]
     found, marks = _turns(("assistant", (_call("a"),)), ("tool", (_result("a", "1"),)), *again)
-    assert (found, marks) == (["assistant: a!", "tool: a=1", "assistant: a!", "tool: a=2"], ())
+    assert (found, marks) == (["assistant: a!", "tool: a=1", "assistant: a_1!", "tool: a_1=2"], ())
+
+
+@pytest.mark.parametrize("id", ["a", ""])
+def test_parallel_calls_with_one_id_or_none_get_the_results_in_their_order(id: str) -> None:
+    made: list[_Said] = [("assistant", (_call(id, "f"), _call(id, "g"), _call(id, "f")))]
+    found, marks = _turns(*made, ("tool", tuple(_result(id, number) for number in "123")))
+    ids = ["a", "a_1", "a_2"] if id else [f"unnamed_call_{number}" for number in (1, 2, 3)]
+    calls = " ".join(f"{call}!" for call in ids)
+    results = " ".join(f"{call}={number}" for call, number in zip(ids, "123", strict=True))
+    assert (found, marks) == ([f"assistant: {calls}", f"tool: {results}"], ())
+
+
+def test_a_result_without_an_id_belongs_to_the_last_turn_with_an_open_call() -> None:
+    interrupted: list[_Said] = [("assistant", (_call(""),)), ("user", (_said("go on"),)), ("assistant", (_call(""),))]
+    found, _ = _turns(*interrupted, ("tool", (_result("", "r"),)))
+    assert found[1] == "tool: unnamed_call_1=[no output]"
+    assert found[-1] == "tool: unnamed_call_2=r"
+
+
+def test_no_two_calls_get_one_id() -> None:
+    found, _ = _turns(("assistant", (_call("a_1"), _call("a"), _call("a"), _call("unnamed_call_1"), _call(""))))
+    assert found[0] == "assistant: a_1! a! a_2! unnamed_call_1! unnamed_call_2!"
+
+
+@pytest.mark.parametrize("id", ["a", ""])
+def test_many_calls_and_results_take_linear_time(id: str) -> None:
+    began, count = time.process_time(), 20_000
+    made: list[_Said] = [("assistant", (_call(id, f"f{number}"),)) for number in range(count)]
+    results: list[_Said] = [("tool", (_result(id, "x", f"f{number}"),)) for number in reversed(range(count))]
+    found, _ = _turns(*made, *results)
+    assert len(found) == 2
+    assert time.process_time() - began < 5
 
 
 def test_calls_in_two_messages_one_after_the_other_are_parallel() -> None:

@@ -73,12 +73,23 @@ SAMPLES: dict[str, tuple[str, Doc, Doc | None]] = {
         said({"type": "file", "file": {"file_data": f"data:application/pdf;base64,{PDF}"}}),
         said(source("document", "application/pdf", PDF)),
     ),
+    "PDF documents, as `https` addresses": (
+        "https://h/a.pdf",
+        said({"type": "file", "file": {"file_data": "https://h/a.pdf"}}),
+        said({"type": "document", "source": {"type": "url", "url": "https://h/a.pdf"}}),
+    ),
     "names of files": (
         "a.pdf",
         said({"type": "file", "file": {"filename": "a.pdf", "file_data": f"data:application/pdf;base64,{PDF}"}}),
         said({**source("document", "application/pdf", PDF), "title": "a.pdf"}),
     ),
+    "images of the assistant": (
+        PNG,
+        {"messages": [{"role": "assistant", "content": [image(f"data:image/png;base64,{PNG}")]}]},
+        {"messages": [{"role": "assistant", "content": [source("image", "image/png", PNG)]}]},
+    ),
     "sounds": (WAV, said({"type": "input_audio", "input_audio": {"data": WAV, "format": "wav"}}), None),
+    "films": ("h/a.mp4", said({"type": "video_url", "video_url": {"url": "https://h/a.mp4"}}), None),
     "function tools": ("look", {"tools": [FUNCTION]}, {"tools": [USE]}),
     "`tools[].strict`": ('"strict":true', {"tools": [STRICT]}, {"tools": [{**USE, "strict": True}]}),
     "tools that a vendor runs": (
@@ -212,3 +223,12 @@ def test_nothing_of_a_responses_request_is_lost_without_a_name(dialect: Dialect)
     assert [name for name in lost if not name.startswith(("reasoning.effort", "text.verbosity"))] == [
         *("max_tool_calls", "x4711", "truncation", "tools[].web_search", "reasoning.context", "text.x4712"),
     ]
+
+
+def test_penalties_of_a_responses_request_are_those_of_a_chat() -> None:
+    body = {"model": "m", "input": "Hi", "presence_penalty": 0.5, "frequency_penalty": 0.25}
+    request = RESPONSES.parse(HttpRequest(body=json.dumps(body).encode(), target="/", headers={}))
+    order = RESPONSES.order(request, CallId("req_0123456789abcdef01234567"), Millis(0))
+    sent = RESPONSES.plan(order, channel(), new_adapter(Dialect.OPENAI), lacking=True).order
+    assert (bytes(sent.fields["presence_penalty"]), bytes(sent.fields["frequency_penalty"])) == (b"0.5", b"0.25")
+    assert sent.removed == ()

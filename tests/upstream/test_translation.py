@@ -63,6 +63,7 @@ SCHEMA = {"type": "object", "title": "T"}
         ({"type": "json_object", "schema": SCHEMA}, SCHEMA, ()),
         ({"type": "json_object"}, None, ()),
         ({"type": "json_schema", "json_schema": SCHEMA}, None, ("response_format",)),
+        ({"type": "grammar", "grammar": "root ::= x"}, None, ("response_format",)),
         ({"type": "text"}, None, ()),
     ],
 )

@@ -30,7 +30,7 @@ from gateway.domain.rawjson import NULL, Fields, is_nothing
 from gateway.domain.text import plain
 from gateway.domain.transcript import Transcript
 from gateway.inbound.json_body import check_text
-from gateway.inbound.media import audio_part, document_part, image_part
+from gateway.inbound.media import FILM, audio_part, document_part, image_part
 from gateway.upstream.openai.request import write_chat
 from gateway.upstream.openai.tool_calls import thought_signature
 from gateway.upstream.overrides import apply_overrides
@@ -45,7 +45,7 @@ TOOL_FIELDS = ("tools", "functions", "tool_choice", "function_call")
 class ChatFunction(msgspec.Struct, frozen=True):
     """A function that is offered, or was called."""
 
-    name: str = ""
+    name: str | None = ""
     description: str | None = None
     parameters: msgspec.Raw = NULL
     strict: bool | None = None
@@ -64,7 +64,7 @@ class ChatTool(msgspec.Struct, frozen=True):
     """A tool that is offered, or a call of one."""
 
     type: str | None = None
-    id: str | None = None
+    id: str | int | None = None
     function: ChatFunction | None = None
     custom: ChatCustomCall | None = None
     cache_control: msgspec.Raw = NULL
@@ -80,7 +80,7 @@ class _AllowedTools(msgspec.Struct, frozen=True):
 class _Choice(msgspec.Struct, frozen=True):
     type: str = "function"
     name: str = ""
-    """The name in the legacy spelling."""
+    """The name in the legacy spelling, and in that of other APIs."""
     function: ChatFunction | None = None
     allowed_tools: _AllowedTools | None = None
 
@@ -131,7 +131,7 @@ def _tool_kind(tool: Any) -> str:
 
 def _function_offer(function: ChatFunction, cache: msgspec.Raw, where: str) -> ToolOffer:
     return ToolOffer(
-        name=function.name,
+        name=function.name or "",
         description=function.description or "",
         parameters=function.parameters,
         strict=function.strict,
@@ -145,12 +145,13 @@ def _read_choice(choice: _Choice | str | None, param: str) -> ToolChoice:
         return ToolChoice()
     if isinstance(choice, str):
         return ToolChoice(mode=_read_mode(choice, param), param=param)
-    if param == "function_call":
-        return ToolChoice(mode="named", name=choice.name, param=param)
-    if choice.type == "function" and choice.function is not None:
-        return ToolChoice(mode="named", name=choice.function.name)
+    name = choice.name if choice.function is None else choice.function.name
+    if choice.type in ("function", "tool") and name:
+        return ToolChoice(mode="named", name=name, param=param)
+    if choice.type in _MODES:
+        return ToolChoice(mode=_MODES[choice.type], param=param)
     if choice.type == "allowed_tools" and (allowed := choice.allowed_tools) is not None:
-        names = tuple(tool.function.name for tool in allowed.tools if tool.function is not None)
+        names = tuple(tool.function.name or "" for tool in allowed.tools if tool.function is not None)
         return ToolChoice(mode=_read_mode(allowed.mode, "tool_choice.allowed_tools.mode"), allowed=names)
     raise unsupported_param("tool_choice", f"a choice of type '{plain(choice.type, 40)}' has no counterpart there")
 
@@ -184,9 +185,15 @@ class _Part(msgspec.Struct, frozen=True):
     text: msgspec.Raw = NULL
     refusal: msgspec.Raw = NULL
     image_url: _Image | str | None = None
+    video_url: _Image | str | None = None
     input_audio: _Audio | None = None
     file: _File | None = None
     cache_control: msgspec.Raw = NULL
+
+    @property
+    def linked(self) -> _Image | str | None:
+        """Returns the image or the film."""
+        return self.video_url if self.image_url is None else self.image_url
 
 
 class _Message(msgspec.Struct, frozen=True, gc=False):
@@ -195,7 +202,7 @@ class _Message(msgspec.Struct, frozen=True, gc=False):
     name: str | None = None
     refusal: msgspec.Raw = NULL
     tool_calls: list[ChatTool] | None = None
-    tool_call_id: str | None = None
+    tool_call_id: str | int | None = None
     function_call: ChatFunction | None = None
     thinking_blocks: list[msgspec.Raw] | None = None
     """Anthropic's reasoning, as it was in an answer."""
@@ -281,16 +288,13 @@ class _MessageReader:
 
     def __init__(self) -> None:
         self.transcript = Transcript()
-        self._legacy_calls: dict[str, str] = {}
-        """The id of the last call in the legacy spelling, by the function's name."""
-        self._call_count = 0
 
     def read(self, message: _Message, where: str) -> None:
         """Read a message. Raises BadRequest naming the place of what has no counterpart anywhere."""
         role = message.role
         parts = _read_content(message.content, message.cache_control, f"{where}.content")
         if role in _RESULT_ROLES:
-            self.transcript.add("tool", (self._result_part(message, parts, where),))
+            self.transcript.add("tool", (_result_part(message, parts),))
         elif role == "assistant":
             self.transcript.add(role, self._assistant_blocks(message, parts, where))
         elif role in _ROLES:
@@ -311,38 +315,31 @@ class _MessageReader:
         for number, call in enumerate(message.tool_calls or ()):
             blocks.append(self._call_part(call, f"{where}.tool_calls[{number}]"))
         if (function := message.function_call) is not None:
-            call_id = self._legacy_calls[function.name] = f"call_legacy_{self._call_count}"
-            blocks.append(self._call_part(ChatTool(id=call_id, function=function), f"{where}.function_call"))
+            blocks.append(self._call_part(ChatTool(function=function), f"{where}.function_call"))
         return blocks
 
     def _call_part(self, call: ChatTool, where: str) -> CallPart:
         """Returns a call. The input of a custom tool becomes an argument of this name."""
-        function, custom = call.function, call.custom
-        if call.id and function is not None:
-            name, arguments = function.name, call_arguments(bytes(function.arguments))
-        elif call.id and custom is not None:
+        if (function := call.function) is not None:
+            name, arguments = function.name or "", call_arguments(bytes(function.arguments))
+        elif (custom := call.custom) is not None:
             name, arguments = custom.name, b'{"input":%b}' % bytes(custom.input)
         else:
-            raise BadRequest(f"{where}: only calls of functions, with an id, can be translated", param=where)
-        self._call_count += 1
+            raise BadRequest(f"{where}: only calls of functions can be translated", param=where)
         return CallPart(
-            id=call.id,
+            id=str(call.id or ""),
             name=name,
             arguments=self.transcript.arguments(arguments),
             signature="" if call.extra_content is NULL else thought_signature(call.extra_content),
         )
 
-    def _result_part(self, message: _Message, content: list[_ContentPart], where: str) -> ResultPart:
-        """Returns the result of a tool. In the legacy spelling it belongs to the last call of the function."""
-        parts = [part for part in content if not isinstance(part, ThoughtPart)]
-        name, call_id = message.name or "", message.tool_call_id or ""
-        if message.role == "function":
-            call_id = self._legacy_calls.get(name, "")
-        if not call_id:
-            field = "tool_call_id" if message.role == "tool" else "name"
-            raise BadRequest(f"{where}.{field}: names no earlier call", param=f"{where}.{field}")
-        failed = bytes(message.is_error) == b"true" or bytes(message.status) == b'"error"'
-        return ResultPart(call_id=call_id, name=name, parts=tuple(parts), failed=failed)
+
+def _result_part(message: _Message, content: list[_ContentPart]) -> ResultPart:
+    """Returns the result of a tool. In the legacy spelling it has no id, but the function's name."""
+    parts = [part for part in content if not isinstance(part, ThoughtPart)]
+    failed = bytes(message.is_error) == b"true" or bytes(message.status) == b'"error"'
+    call_id, name = str(message.tool_call_id or ""), message.name or ""
+    return ResultPart(call_id=call_id, name=name, parts=tuple(parts), failed=failed)
 
 
 def _read_content(content: msgspec.Raw, cache: msgspec.Raw, where: str) -> list[_ContentPart]:
@@ -356,13 +353,20 @@ def _read_content(content: msgspec.Raw, cache: msgspec.Raw, where: str) -> list[
 
 def _read_part(part: _Part, where: str) -> _ContentPart:
     match part.type:
-        case "text":
+        case "text" | "input_text" | "output_text":
             return TextPart(raw=check_text(part.text, f"{where}.text"), cache=part.cache_control)
         case "refusal":
             return TextPart(raw=check_text(part.refusal, f"{where}.refusal"), refusal=True)
-        case "image_url" if (image := part.image_url) is not None:
+        case "image_url" | "input_image" | "video_url" if (image := part.linked) is not None:
             image = _Image(image) if isinstance(image, str) else image
-            return image_part(image.url, f"{where}.image_url", detail=image.detail or "", cache=part.cache_control)
+            field, fetched_type = ("video_url", FILM) if part.type == "video_url" else ("image_url", "")
+            return image_part(
+                image.url,
+                f"{where}.{field}",
+                detail=image.detail or "",
+                cache=part.cache_control,
+                fetched_type=fetched_type,
+            )
         case "input_audio" if (audio := part.input_audio) is not None:
             return audio_part(audio.data, audio.format, f"{where}.input_audio")
         case "file" if (file := part.file) is not None:

@@ -28,8 +28,9 @@ from gateway.domain.order import Order
 from gateway.domain.rawjson import NULL, Fields, is_nothing
 from gateway.domain.transcript import Transcript
 from gateway.inbound.json_body import check_text, unread_names
+from gateway.inbound.media import document_part, image_part, media_type_of
 from gateway.inbound.messages.render import MessageStyle
-from gateway.inbound.messages.tools import TOOL_CHANGE_TYPES, changed_tools, read_tools, readable_texts
+from gateway.inbound.messages.tools import TOOL_CHANGE_TYPES, changed_tools, is_known_block, read_tools, readable_texts
 from gateway.upstream.anthropic.messages import TOOLS
 from gateway.upstream.openai.request import OPENAI_TOOLS
 
@@ -54,17 +55,17 @@ class _ContentBlock(msgspec.Struct, gc=False):
     context: msgspec.Raw = NULL
     citations: msgspec.Raw = NULL
     content: msgspec.Raw = NULL
-    id: str = ""
+    id: str | int | None = None
     name: str = ""
     input: msgspec.Raw = NULL
-    tool_use_id: str = ""
+    tool_use_id: str | int | None = None
     tool_name: str = ""
     server_name: str = ""
     tool: msgspec.Raw = NULL
     """A tool that is added or removed from here on."""
     is_error: bool | None = None
     thinking: msgspec.Raw = NULL
-    signature: str = ""
+    signature: str | None = None
     cache_control: msgspec.Raw = NULL
 
 
@@ -181,6 +182,8 @@ class _MessageReader:
                 blocks.append(block)
             if not is_nothing(block.citations):
                 self.lost["messages[].citations"] = None
+            if not (is_known_block(block.type) or _has_text(block)):
+                self.lost[f"messages[].{block.type}"] = None
         match message.role:
             case "user":
                 places = ((block, f"{where}.content.{i}") for i, block in enumerate(blocks))
@@ -199,9 +202,9 @@ class _MessageReader:
         signatures: dict[str, str] = {}
         for i, block in enumerate(blocks):
             if block.type == "tool_use":
-                parts.append(self._call_part(block, signatures.get(block.id, "")))
+                parts.append(self._call_part(block, signatures.get(str(block.id), "")))
             elif block.type in ("thinking", "redacted_thinking"):
-                seal = unwrap(block.signature) or (None if block.signature else PLAIN_SEAL)
+                seal = unwrap(block.signature or "") or (None if block.signature else PLAIN_SEAL)
                 parts.append(_thought_part(block, seal))
                 if seal is not None and seal.kind is SealKind.GEMINI:
                     signatures |= _signatures_in(seal.content)
@@ -214,7 +217,9 @@ class _MessageReader:
         if name != block.name:
             self.names[name] = block.name
         arguments = b"" if rawjson.is_null(block.input) else bytes(block.input)
-        return CallPart(id=block.id, name=name, arguments=self.transcript.arguments(arguments), signature=signature)
+        return CallPart(
+            id=str(block.id or ""), name=name, arguments=self.transcript.arguments(arguments), signature=signature
+        )
 
 
 def _read_blocks(content: msgspec.Raw, where: str) -> list[_ContentBlock]:
@@ -239,7 +244,7 @@ def _user_parts(block: _ContentBlock, where: str) -> list[Block]:
         return [*_content_parts(block, where)]
     blocks = enumerate(_read_blocks(block.content, f"{where}.content"))
     parts = [part for i, result_block in blocks for part in _content_parts(result_block, f"{where}.content.{i}")]
-    return [ResultPart(call_id=block.tool_use_id, parts=tuple(parts), failed=bool(block.is_error))]
+    return [ResultPart(call_id=str(block.tool_use_id or ""), parts=tuple(parts), failed=bool(block.is_error))]
 
 
 def _content_parts(block: _ContentBlock, where: str) -> list[TextPart | MediaPart]:
@@ -250,20 +255,21 @@ def _content_parts(block: _ContentBlock, where: str) -> list[TextPart | MediaPar
         case "image":
             return [_media_part(block, where)]
         case "document":
-            return [_document_part(block, where)]
+            return _document_parts(block, where)
         case "search_result":
-            texts = [_text_or_empty(block.title), _text_or_empty(block.source), *_texts_in(block.content, where)]
-            return [TextPart(raw=join_texts(texts), cache=block.cache_control)]
+            heading = [_text_or_empty(block.title), _text_or_empty(block.source)]
+            return _headed_parts(heading, _inner_parts(block.content, where), block.cache_control)
     return [_vendor_tool_part(block)]
 
 
 def _vendor_tool_part(block: _ContentBlock) -> TextPart:
-    """Returns as a text what a tool of the vendor was given or found, or a summary of the conversation."""
+    """Returns as a text what a tool of the vendor was given or found, a summary, or the text of another block."""
     label = " ".join(filter(None, (f"[{block.type}", block.server_name, block.name or block.tool_name))) + "]"
     given, content = rawjson.maybe(block.input), rawjson.maybe(block.content)
     input_texts = [rawjson.encode(given).decode()] if block.type == "mcp_tool_use" else readable_texts(given)
     content_texts = [content] if isinstance(content, str) else readable_texts(content)
-    return TextPart(raw=rawjson.raw("\n\n".join([label, *input_texts, *content_texts])))
+    texts = [rawjson.raw(text) for text in (label, *input_texts, *content_texts)]
+    return TextPart(raw=join_texts([*texts, _text_or_empty(block.text)]))
 
 
 def _thought_part(block: _ContentBlock, seal: Seal | None) -> ThoughtPart:
@@ -278,38 +284,46 @@ def _text_part(block: _ContentBlock) -> TextPart:
     return TextPart(raw=block.text, cache=block.cache_control)
 
 
-def _document_part(block: _ContentBlock, where: str) -> TextPart | MediaPart:
+def _document_parts(block: _ContentBlock, where: str) -> list[TextPart | MediaPart]:
     source = read_typed(_SOURCE, block.source, f"{where}.source")
-    title = _text_or_empty(block.title)
-    heading = [title, _text_or_empty(block.context)]
+    heading = [_text_or_empty(block.title), _text_or_empty(block.context)]
     if source.type == "text":
-        text = check_text(source.data, f"{where}.source.data")
-        return TextPart(raw=join_texts([*heading, text]), cache=block.cache_control)
+        text = TextPart(raw=check_text(source.data, f"{where}.source.data"))
+        return _headed_parts(heading, [text], block.cache_control)
     if source.type == "content":
-        return TextPart(raw=join_texts([*heading, *_texts_in(source.content, where)]), cache=block.cache_control)
-    if source.type != "base64":
-        raise unsupported_param(f"{where}.source", f"a document of type '{source.type}' has no counterpart there")
-    return _media_part(block, where, rawjson.text(title) or "document.pdf")
+        return _headed_parts(heading, _inner_parts(source.content, where), block.cache_control)
+    return [_media_part(block, where, rawjson.text(heading[0]) or "document.pdf")]
+
+
+def _headed_parts(
+    heading: list[msgspec.Raw], parts: list[TextPart | MediaPart], cache: msgspec.Raw
+) -> list[TextPart | MediaPart]:
+    """Returns the heading and the texts of a document as one text, and its images."""
+    texts = [part.raw for part in parts if isinstance(part, TextPart)]
+    text = TextPart(raw=join_texts([*heading, *texts]), cache=cache)
+    return [text, *(part for part in parts if isinstance(part, MediaPart))]
+
+
+def _inner_parts(content: msgspec.Raw, where: str) -> list[TextPart | MediaPart]:
+    return [part for block in _read_blocks(content, where) for part in _content_parts(block, where)]
 
 
 def _media_part(block: _ContentBlock, where: str, name: str = "") -> MediaPart:
     """Returns an image, or a document with a name. Raises BadRequest for what only the vendor can open."""
     source = read_typed(_SOURCE, block.source, f"{where}.source")
-    if source.type == "url" and not name:
-        url = rawjson.text(check_text(source.url, f"{where}.source.url"))
-        return MediaPart(url=url, cache=block.cache_control, where=where)
+    if source.type == "url":
+        place = f"{where}.source.url"
+        url, cache = rawjson.text(check_text(source.url, place)), block.cache_control
+        return document_part(url, name, place, cache) if name else image_part(url, place, cache=cache)
     if source.type != "base64":
-        raise unsupported_param(f"{where}.source", f"an image of type '{source.type}' has no counterpart there")
-    data = rawjson.text(check_text(source.data, f"{where}.source.data"))
-    return MediaPart(type=source.media_type.lower(), data=data, name=name, cache=block.cache_control, where=where)
-
-
-def _texts_in(content: msgspec.Raw, where: str) -> list[msgspec.Raw]:
-    return [block.text for block in _read_blocks(content, where) if _has_text(block)]
+        kind = "a document" if name else "an image"
+        raise unsupported_param(f"{where}.source", f"{kind} of type '{source.type}' has no counterpart there")
+    data, kind = rawjson.text(check_text(source.data, f"{where}.source.data")), media_type_of(source.media_type)
+    return MediaPart(type=kind, data=data, name=name, cache=block.cache_control, where=where)
 
 
 def _has_text(block: _ContentBlock) -> bool:
-    return block.type == "text" and rawjson.is_text(block.text) and bytes(block.text) != b'""'
+    return rawjson.is_text(block.text) and bytes(block.text) != b'""'
 
 
 def _text_or_empty(raw: msgspec.Raw) -> msgspec.Raw:

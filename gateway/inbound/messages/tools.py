@@ -21,11 +21,15 @@ from gateway.upstream.openai.request import OPENAI_TOOLS
 
 _READABLE = ("query", "command", "code", "url", "title", "text", "data", "stdout", "stderr", "error_code", "tool_name")
 """Fields of inputs and results of the vendor's tools that a model can read."""
-_SERVER_TOOLS = ("web_search", "web_fetch", "code_execution", "tool_search", "mcp_toolset", "advisor")
-"""The starts of the types of tools that the vendor runs."""
 _SCREEN_TOOLS = ("computer", "browser")
 TOOL_CHANGE_TYPES = frozenset({"tool_addition", "tool_removal"})
 """The types of blocks that change which tools are offered."""
+_KNOWN_BLOCKS = frozenset(
+    {
+        *("text", "image", "document", "search_result", "tool_use", "tool_result", "thinking", "redacted_thinking"),
+        *("compaction", "tool_reference", *TOOL_CHANGE_TYPES),
+    }
+)
 _NO_ARGUMENTS: dict[str, Any] = {"type": "object", "properties": {}}
 
 
@@ -73,7 +77,12 @@ class _Tool(msgspec.Struct, gc=False):
     cache_control: msgspec.Raw = NULL
     input_schema: msgspec.Raw = NULL
     input_examples: msgspec.Raw = NULL
+    allowed_callers: msgspec.Raw = NULL
     strict: bool | None = None
+
+
+_UNREAD = ("input_examples", "allowed_callers")
+"""Fields of tools that others do not have."""
 
 
 class _Choice(msgspec.Struct, gc=False):
@@ -105,7 +114,7 @@ class ReadTools(msgspec.Struct, frozen=True):
     names: dict[str, str] = {}
     """The client's names of tools, by the names that are sent if those differ."""
     dropped: tuple[str, ...] = ()
-    """The paths of what is left out: tools that the vendor runs, and examples."""
+    """The paths of what is left out: tools that the vendor runs, examples, and who may call."""
 
 
 def read_tools(fields: Fields) -> ReadTools:
@@ -130,8 +139,8 @@ def read_tools(fields: Fields) -> ReadTools:
             "tools", f"{tool_names}: the vendor's own servers run it; only a channel of dialect anthropic has it"
         )
     dropped = [f"tools.{tool.name or tool.type}" for tool in server_tools]
-    if any(not is_nothing(tool.input_examples) for tool in tools):
-        dropped.append("tools[].input_examples")
+    unread = [name for name in _UNREAD if any(not is_nothing(getattr(tool, name)) for tool in tools)]
+    dropped += [f"tools[].{name}" for name in unread]
     if not offers or choice is None:
         return ReadTools(tuple(offers), names=names, dropped=tuple(dropped))
     return ReadTools(
@@ -166,16 +175,20 @@ def _name_of(tool: msgspec.Raw) -> str:
 
 
 def _offer(tool: _Tool, where: str) -> ToolOffer | None:
-    """Returns the tool as others offer it; None if the vendor runs it. Raises BadRequest for screen control."""
+    """Returns the tool as others offer it; None if the vendor runs it. Raises BadRequest for screen control, and for a
+    function without a name.
+    """
     kind = tool.type or "custom"
     if kind.startswith(_SCREEN_TOOLS):
         raise unsupported_param(where, f"a tool of type '{plain(kind, 40)}' has no counterpart there")
-    if kind.startswith(_SERVER_TOOLS):
-        return None
     offer = ToolOffer(name=OPENAI_TOOLS.valid_name(tool.name), cache=tool.cache_control, where=where)
     for name, (description, schema) in _CLIENT_TOOLS.items():
         if kind.startswith(name + "_"):
             return msgspec.structs.replace(offer, description=description, parameters=rawjson.raw(schema))
+    if kind not in ("custom", "function"):
+        return None
+    if not tool.name:
+        raise BadRequest(f"{where}.name: Field required", code="missing_required_parameter", param=f"{where}.name")
     parameters = rawjson.raw(_NO_ARGUMENTS) if rawjson.is_null(tool.input_schema) else tool.input_schema
     return msgspec.structs.replace(offer, description=tool.description or "", parameters=parameters, strict=tool.strict)
 
@@ -190,6 +203,11 @@ def _translate_choice(choice: _Choice) -> ToolChoice:
         case "auto" | "none":
             return ToolChoice(mode=choice.type)
     raise BadRequest("tool_choice.type must be auto, any, tool or none", param="tool_choice.type")
+
+
+def is_known_block(kind: str) -> bool:
+    """Returns whether blocks of this type are translated, all those about tools of the vendor among them."""
+    return kind in _KNOWN_BLOCKS or kind.endswith(("_tool_use", "_tool_result"))
 
 
 def readable_texts(value: Any) -> Iterator[str]:

@@ -1,13 +1,12 @@
 """Reads Ollama's requests. Parameters get their names in chat completions; messages become a ``Conversation``.
 
 Parameters that only a model server can use (``num_ctx``, ``keep_alive``) are left out, and named in ``removed``.
-Clients may omit the ids of tool calls, so these get ids here. A result belongs to the call that it names, else to the
-first call of its tool without a result, else to the first call of any tool without one.
+Clients may omit the ids of tool calls. A result belongs to the call that it names, else to the first call of its tool
+without a result, else to the first call of any tool without one.
 """
 
 import base64
 import binascii
-from collections.abc import Collection
 from typing import Any
 
 import msgspec
@@ -178,7 +177,7 @@ def _text(raw: msgspec.Raw | None, name: str) -> msgspec.Raw:
 def _transcript_of(raw_messages: msgspec.Raw) -> Transcript:
     """Returns the turns of the messages. Raises BadRequest."""
     transcript = Transcript()
-    tool_names: dict[str, str] = {}  # of all calls, by the call's id
+    ids, names = set[str](), set[str]()  # of all calls
     messages = read_typed(_MESSAGES, raw_messages, "messages")
     for number, message in enumerate(messages):
         contents = _content_parts(message)
@@ -186,13 +185,14 @@ def _transcript_of(raw_messages: msgspec.Raw) -> Transcript:
             case "system" | "user":
                 transcript.add(message.role, contents)
             case "assistant":
-                calls = _call_parts(message, transcript, tool_names)
-                tool_names |= {call.id: call.name for call in calls}
+                calls = [_call_part(call, transcript) for call in message.tool_calls or ()]
+                ids.update(call.id for call in calls)
+                names.update(call.name for call in calls)
                 transcript.add("assistant", [*_thought_parts(message), *contents, *calls])
             case "tool":
                 call_id, name = str(message.tool_call_id or ""), message.tool_name or ""
-                call_id = call_id if call_id in tool_names else ""
-                name = name if name in tool_names.values() else ""
+                call_id = call_id if call_id in ids else ""
+                name = name if name in names else ""
                 transcript.add("tool", [ResultPart(call_id=call_id, name=name, parts=tuple(contents))])
             case _:
                 where = f"messages[{number}].role"
@@ -205,17 +205,10 @@ def _thought_parts(message: _Message) -> list[ThoughtPart]:
     return [] if is_nothing(text) else [ThoughtPart(text=text, maker=SealKind.PLAIN, name="messages[].thinking")]
 
 
-def _call_parts(message: _Message, transcript: Transcript, earlier_ids: Collection[str]) -> list[CallPart]:
-    """Returns the tool calls in a message. One without an id, if it is the third of all, gets ``unnamed_call_3``."""
-    ids = set(earlier_ids)
-    parts: list[CallPart] = []
-    for call in message.tool_calls or ():
-        function = call.function or ChatFunction()
-        call_id = call.id or f"unnamed_call_{len(ids) + 1}"
-        ids.add(call_id)
-        arguments = transcript.arguments(call_arguments(bytes(function.arguments)))
-        parts.append(CallPart(id=call_id, name=function.name, arguments=arguments))
-    return parts
+def _call_part(call: ChatTool, transcript: Transcript) -> CallPart:
+    function = call.function or ChatFunction()
+    arguments = transcript.arguments(call_arguments(bytes(function.arguments)))
+    return CallPart(id=str(call.id or ""), name=function.name or "", arguments=arguments)
 
 
 def _content_parts(message: _Message) -> list[TextPart | MediaPart]:

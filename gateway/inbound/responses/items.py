@@ -68,16 +68,17 @@ def _read_part(part: _InputPart, where: str) -> TextPart | MediaPart:
             place = f"{where}.image_url"
             detail = "high" if part.detail == "original" else part.detail or ""
             return image_part(rawjson.text(check_text(part.image_url, place)), place, detail=detail)
-        case "input_file" if not rawjson.is_null(part.file_data):
-            place, name = f"{where}.file_data", rawjson.maybe(part.filename)
-            data = rawjson.text(check_text(part.file_data, place))
+        case "input_file" if not (rawjson.is_null(part.file_data) and rawjson.is_null(part.file_url)):
+            field = "file_url" if rawjson.is_null(part.file_data) else "file_data"
+            place, name = f"{where}.{field}", rawjson.maybe(part.filename)
+            data = rawjson.text(check_text(getattr(part, field), place))
             return document_part(data, name if isinstance(name, str) else "", place)
         case "input_audio" if not rawjson.is_null(part.input_audio):
             audio = read_typed(_AUDIO, part.input_audio, f"{where}.input_audio")
             return audio_part(audio.data, audio.format, f"{where}.input_audio")
-    name = "file_id" if part.file_id else "file_url" if not rawjson.is_null(part.file_url) else ""
-    place = f"{where}.{name}" if name else where
-    why = "files are not kept here; send the data" if name else f"a part of type '{plain(part.type, 40)}' is unknown"
+    place = f"{where}.file_id" if part.file_id else where
+    unknown = f"a part of type '{plain(part.type, 40)}' is unknown"
+    why = "files are not kept here; send the data" if part.file_id else unknown
     raise BadRequest(f"{place}: {why}", code="unsupported_parameter", param=place)
 
 
@@ -101,7 +102,7 @@ class _InputItem(msgspec.Struct, frozen=True, gc=False):
     type: str | None = None
     role: str = ""
     id: str | None = None
-    call_id: str | None = None
+    call_id: str | int | None = None
     name: str = ""
     namespace: str | None = None
     content: msgspec.Raw = NULL
@@ -125,7 +126,7 @@ class _InputItem(msgspec.Struct, frozen=True, gc=False):
     @property
     def any_call_id(self) -> str:
         """Returns the id of a call, or of the call that a result belongs to."""
-        return self.call_id or self.id or ""
+        return str(self.call_id or self.id or "")
 
 
 _ITEM = msgspec.json.Decoder(_InputItem)
@@ -168,7 +169,7 @@ class InputReader:
             self.tools.add(item.tools or (), f"{where}.tools")
             self._describe(kind, raw)
         elif kind in _CALL_KINDS:
-            self.transcript.add("assistant", [self._call_part(item, _CALL_KINDS[kind], where)])
+            self.transcript.add("assistant", [self._call_part(item, _CALL_KINDS[kind])])
         elif kind in _OUTPUT_TYPES:
             parts = tuple(self._result_parts(item, where))
             self.transcript.add("tool", [ResultPart(call_id=item.any_call_id, parts=parts)])
@@ -201,9 +202,7 @@ class InputReader:
         role = "user" if kind == "agent_message" else "assistant"
         self.transcript.add(role, [TextPart(raw=rawjson.raw(_description(kind, rawjson.value(raw))))])
 
-    def _call_part(self, item: _InputItem, kind: ToolKind, where: str) -> CallPart:
-        if not item.any_call_id:
-            raise BadRequest(f"{where}.call_id: is required", code="missing_required_parameter", param=where)
+    def _call_part(self, item: _InputItem, kind: ToolKind) -> CallPart:
         return CallPart(
             id=item.any_call_id,
             name=self.tools.function_name(ClientTool(kind, item.name or kind.value, item.namespace or "")),
@@ -303,7 +302,7 @@ def _description(kind: str, item: Any) -> str:
     for holder in holders:
         for name in ("results", "outputs", "sources", "content"):
             lines += _texts(rawjson.list_at(holder, name), _RESULT_FIELDS)
-    lines += _texts([item], ("output", "result") if kind != "image_generation_call" else ())
+    lines += _texts([item], ("output", "result", "error", "reason") if kind != "image_generation_call" else ())
     return "\n".join(lines)
 
 

@@ -36,7 +36,7 @@ LOGPROBS = "message.output_text.logprobs"
 
 _SHARED_NAMES = (
     *("temperature", "top_p", "top_logprobs", "prompt_cache_key", "prompt_cache_retention", "safety_identifier"),
-    *("user", "metadata", "service_tier"),
+    *("user", "metadata", "service_tier", "presence_penalty", "frequency_penalty"),
 )
 """Fields that chat completions have under the same name."""
 _PARAM_NAMES = {

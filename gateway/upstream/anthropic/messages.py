@@ -45,6 +45,8 @@ from gateway.upstream.translation import (
 Block = dict[str, Any]
 
 IMAGES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
+_TEXTS = frozenset({"application/json", "application/xml", "application/yaml", "application/javascript"})
+"""Media types of texts, beside those that begin with ``text/``."""
 
 
 def blocks_of(parts: Iterable[TextPart | MediaPart]) -> list[Block]:
@@ -75,18 +77,18 @@ def result_block(result: ResultPart) -> Block:
 
 def _media_block(media: MediaPart) -> Block:
     """Returns an image or a document. Raises BadRequest for other media."""
+    is_image = media.type in IMAGES or (not media.type and bool(media.url))
+    is_text = media.type in _TEXTS or media.type.startswith("text/")
+    if not (is_image or is_text or media.type == "application/pdf") or (media.url and is_text):
+        raise unsupported_param(media.where, f"{media.type} is neither an image nor a document that Anthropic accepts")
+    source = {"type": "base64", "media_type": media.type, "data": media.data}
     if media.url:
         check_address(media)
-        return _mark_cached({"type": "image", "source": {"type": "url", "url": media.url}}, media.cache)
-    source = {"type": "base64", "media_type": media.type, "data": media.data}
-    if media.type == "text/plain":
-        source = {"type": "text", "media_type": media.type, "data": _plain_text(media)}
-    elif media.type not in IMAGES and media.type != "application/pdf":
-        raise unsupported_param(media.where, f"{media.type} is neither an image nor a document that Anthropic accepts")
-    if media.type in IMAGES:
-        return _mark_cached({"type": "image", "source": source}, media.cache)
-    title = {"title": media.name} if media.name else {}
-    return _mark_cached({"type": "document", "source": source, **title}, media.cache)
+        source = {"type": "url", "url": media.url}
+    elif is_text:
+        source = {"type": "text", "media_type": "text/plain", "data": _plain_text(media)}
+    title = {"title": media.name} if media.name and not is_image else {}
+    return _mark_cached({"type": "image" if is_image else "document", "source": source, **title}, media.cache)
 
 
 def _plain_text(media: MediaPart) -> str:
@@ -115,6 +117,8 @@ class Dialogue:
         self._system_inside = system_inside
         self._held_system: list[Block] = []
         """System texts for after the user's message."""
+        self._held_media: list[Block] = []
+        """Media of the assistant, for the user's next message: only the user may send them."""
         self._loop_begins_with_thought: bool | None = None
         """Whether the first assistant message of the running tool loop has a thought, as the API wants it; None before
         there is one."""
@@ -134,7 +138,7 @@ class Dialogue:
                 inside = self._system_inside and self.messages
                 (self._held_system if inside else self.system).extend(blocks_of(turn.parts))
             case "user":
-                self._content("user").extend(blocks_of(turn.parts))
+                self._content("user").extend([*self._take_media(), *blocks_of(turn.parts)])
             case "tool":
                 results = [result_block(block) for block in turn.blocks if isinstance(block, ResultPart)]
                 self._content("user").extend(results)
@@ -143,6 +147,8 @@ class Dialogue:
 
     def _finish(self) -> None:
         """Make the messages comply with the rules. One of the assistant at the end must not end in whitespace."""
+        if self._held_media:
+            self._content("user").extend(self._take_media())
         self._place_system()
         if not self.messages or self.messages[0]["role"] != "user":
             self.messages.insert(0, {"role": "user", "content": []})
@@ -151,6 +157,10 @@ class Dialogue:
         last = self.messages[-1]
         if last["role"] == "assistant" and last["content"][-1]["type"] == "text":
             last["content"][-1]["text"] = rawjson.text(last["content"][-1]["text"]).rstrip()
+
+    def _take_media(self) -> list[Block]:
+        media, self._held_media = self._held_media, []
+        return media
 
     def _content(self, role: str) -> list[Any]:
         """Returns the content of the last message, or of a new one if the last has another role."""
@@ -162,6 +172,7 @@ class Dialogue:
     def _add_assistant(self, turn: Turn, *, running: bool) -> None:
         """Add thoughts and texts in their order, then the calls, because results must follow these."""
         calls, blocks = turn.calls, list[Any]()
+        self._held_media += blocks_of([part for part in turn.parts if isinstance(part, MediaPart)])
         for part in turn.blocks:
             if isinstance(part, ThoughtPart):
                 blocks += part.signed

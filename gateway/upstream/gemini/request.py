@@ -147,6 +147,8 @@ _TYPES = {
     "webp": "image/webp",
     "gif": "image/gif",
     "pdf": "application/pdf",
+    "mp4": "video/mp4",
+    "webm": "video/webm",
 }
 """Maps the ending of a URL to its media type."""
 
@@ -184,7 +186,8 @@ def _media_part(media: MediaPart, model: GeminiModel) -> Part:
     if not model.fetches_urls:
         raise unsupported_param(media.where, "this model does not fetch URLs; send a base64 data: URL")
     check_address(media)
-    mime_type = _TYPES.get(urlsplit(media.url).path.rpartition(".")[2].lower())
+    given = "" if media.type.endswith("*") else media.type
+    mime_type = _TYPES.get(urlsplit(media.url).path.rpartition(".")[2].lower()) or given
     return {"fileData": {**({"mimeType": mime_type} if mime_type else {}), "fileUri": media.url}}
 
 

@@ -1,12 +1,12 @@
 """Chat completion requests written from conversations, for clients of other APIs.
 
-The texts of a message are joined with blank lines between them, because not every model server accepts parts. The
-result of a tool is text, so its media are put into the user's next message. Reasoning and signatures go to vendors that
-read them.
+The texts of a message are joined with blank lines between them, because not every model server accepts parts. What the
+assistant wrote and the result of a tool are texts, so their media are put into the user's next message. Reasoning and
+signatures go to vendors that read them.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -24,6 +24,7 @@ from gateway.domain.conversation import (
     Turn,
     join_texts,
 )
+from gateway.domain.errors import unsupported_param
 from gateway.domain.order import Order
 from gateway.domain.rawjson import NULL, Fields, is_nothing
 from gateway.upstream.translation import NameRules, conversation_of
@@ -81,8 +82,8 @@ class _MessageWriter:
         self._system_first = vendor.name in LOCAL
         """Whether there may be one system message only, at the beginning: templates of local servers want it so."""
         self._messages: list[Doc] = []
-        self._result_media: list[Doc] = []
-        """Media of tool results, for the user's next message."""
+        self._held_media: list[Doc] = []
+        """Media of tool results and of the assistant, for the user's next message."""
 
     def add(self, turn: Turn) -> None:
         """Add a turn."""
@@ -96,19 +97,19 @@ class _MessageWriter:
             case "assistant":
                 self._add_assistant(turn)
             case _:
-                media, self._result_media = self._result_media, []
+                media, self._held_media = self._held_media, []
                 self._messages.append({"role": "user", "content": self._content(turn.parts, media)})
 
     def finish(self) -> list[Doc]:
         """Returns all messages."""
-        self._add_result_media()
+        self._add_held_media()
         return self._messages
 
-    def _add_result_media(self) -> None:
-        """Add the media of tool results as a message of the user, because none of the user's own follows."""
-        if self._result_media:
-            self._messages.append({"role": "user", "content": self._result_media})
-            self._result_media = []
+    def _add_held_media(self) -> None:
+        """Add the held media as a message of the user, because none of the user's own follows."""
+        if self._held_media:
+            self._messages.append({"role": "user", "content": self._held_media})
+            self._held_media = []
 
     def _add_system(self, turn: Turn) -> None:
         content = self._content(turn.parts)
@@ -128,7 +129,7 @@ class _MessageWriter:
             else:
                 kind = _LABELS.get(part.type.partition("/")[0] or "image", "file")
                 texts.append(rawjson.raw(f"[{kind} of tool result {result.call_id}]"))
-                self._result_media.append(_media(part))
+                self._held_media.append(_media(part, self._vendor))
         content = join_texts(texts)
         if result.failed and not bytes(content).startswith(b'"Error'):
             content = msgspec.Raw(b'"Error: ' + bytes(content)[1:])
@@ -137,11 +138,14 @@ class _MessageWriter:
     def _add_assistant(self, turn: Turn) -> None:
         """Add a message of the assistant, unless it is empty."""
         calls = turn.calls
-        parts = [part for part in turn.parts if not _is_empty(part)]
-        if not (calls or parts):
+        texts = [part for part in turn.parts if isinstance(part, TextPart) and not _is_empty(part)]
+        media = [self._part(part) for part in turn.parts if isinstance(part, MediaPart)]
+        if not (calls or texts):
+            self._held_media += media
             return
-        self._add_result_media()
-        message: Doc = {"role": "assistant", "content": self._content(parts) if parts else None}
+        self._add_held_media()
+        self._held_media = media
+        message: Doc = {"role": "assistant", "content": self._content(texts) if texts else None}
         thoughts = [thought.text for thought in turn.thoughts if _accepts_thought(self._vendor, thought)]
         if any(bytes(thought) != b'""' for thought in thoughts):
             message["reasoning_content"] = join_texts(thoughts)
@@ -156,7 +160,7 @@ class _MessageWriter:
             written["extra_content"] = {"google": {"thought_signature": call.signature}}
         return written
 
-    def _content(self, parts: list[TextPart | MediaPart], media: Iterable[Doc] = ()) -> Any:
+    def _content(self, parts: Sequence[TextPart | MediaPart], media: Iterable[Doc] = ()) -> Any:
         """Returns the content of a message: one text, or parts if there are ``media`` or others. Media come first."""
         written = [*media, *(self._part(part) for part in parts if not _is_empty(part))]
         if all(part.keys() == {"type", "text"} for part in written):
@@ -167,7 +171,7 @@ class _MessageWriter:
         marked = self._vendor is OPENROUTER and not rawjson.is_null(part.cache)
         cache = {"cache_control": part.cache} if marked else {}
         if isinstance(part, MediaPart):
-            return {**_media(part), **cache}
+            return {**_media(part, self._vendor), **cache}
         if part.refusal:
             return {"type": "refusal", "refusal": part.raw}
         return {"type": "text", "text": part.raw, **cache}
@@ -183,14 +187,18 @@ def _is_empty(part: TextPart | MediaPart) -> bool:
     return isinstance(part, TextPart) and bytes(part.raw) == b'""'
 
 
-def _media(media: MediaPart) -> Doc:
-    if media.url or media.type.startswith("image/"):
+def _media(media: MediaPart, vendor: Vendor) -> Doc:
+    """Returns the part for a medium. Raises BadRequest for a document's address, unless the vendor fetches it."""
+    if not media.type or media.type.startswith("image/"):
         image = {"url": media.url or f"data:{media.type};base64,{media.data}"}
         return {"type": "image_url", "image_url": {**image, **({"detail": media.detail} if media.detail else {})}}
+    if media.url and vendor is not OPENROUTER:
+        raise unsupported_param(media.where, "this channel does not fetch files; send their data")
     if media.type.startswith("audio/"):
-        return {"type": "input_audio", "input_audio": {"data": media.data, "format": media.type.partition("/")[2]}}
+        data, kind = media.url or media.data, media.type.partition("/")[2]
+        return {"type": "input_audio", "input_audio": {"data": data, "format": kind}}
     name = {"filename": media.name} if media.name else {}
-    return {"type": "file", "file": {**name, "file_data": f"data:{media.type};base64,{media.data}"}}
+    return {"type": "file", "file": {**name, "file_data": media.url or f"data:{media.type};base64,{media.data}"}}
 
 
 def _tool(tool: ToolOffer) -> Doc:

@@ -100,27 +100,31 @@ def test_results_know_their_calls() -> None:
     assert [(one.call_id, one.name) for one in _results(turns[1])] == [("a", "f"), ("b", "g")]
 
 
-def test_the_legacy_spelling_means_the_last_call_of_that_name() -> None:
+def test_the_legacy_spelling_means_the_first_open_call_of_that_name() -> None:
     legacy = {"role": "assistant", "content": None, "function_call": {"name": "f", "arguments": "{}"}}
     made, results = _turns(legacy, legacy, {"role": "function", "name": "f", "content": "x"})
     assert made.calls[0].id != made.calls[1].id
     assert [one.parts[0].raw for one in _results(results) if isinstance(one.parts[0], TextPart)] == [
-        rawjson.raw("[no output]"),
         rawjson.raw("x"),
+        rawjson.raw("[no output]"),
     ]
 
 
-@pytest.mark.parametrize(
-    ("message", "param"),
-    [
-        ({"role": "tool", "content": "x"}, "messages[0].tool_call_id"),
-        ({"role": "function", "name": "f", "content": "x"}, "messages[0].name"),
-    ],
-)
-def test_results_of_nothing_are_refused(message: Any, param: str) -> None:
-    with pytest.raises(BadRequest) as caught:
-        _turns(message)
-    assert caught.value.param == param
+@pytest.mark.parametrize("id", [{}, {"id": None}, {"id": ""}, {"id": 7}])
+@pytest.mark.parametrize("named", [{}, {"name": "f"}])
+def test_calls_without_a_proper_id_have_their_results(id: dict[str, Any], named: dict[str, str]) -> None:
+    made = {"role": "assistant", "tool_calls": [{**id, "function": {"name": "f", "arguments": "{}"}}]}
+    result = {"role": "tool", **{f"tool_call_{name}": value for name, value in id.items()}, **named, "content": "x"}
+    turns = _turns(made, result)
+    (call,), (found,) = turns[0].calls, _results(turns[1])
+    assert (found.call_id, found.name, found.parts) == (call.id, "f", (TextPart(raw=rawjson.raw("x")),))
+    assert call.id
+
+
+@pytest.mark.parametrize("message", [{"role": "tool"}, {"role": "function", "name": "f"}])
+def test_results_of_nothing_are_texts(message: Any) -> None:
+    (turn,) = _turns({**message, "content": "x"})
+    assert (turn.role, _texts(turn)) == ("user", ["[tool result]", "x"])
 
 
 @pytest.mark.parametrize("arguments", ["{", "[1]", '"x"', "1"])
@@ -142,7 +146,7 @@ def test_a_custom_call_is_one_of_a_function_with_its_input() -> None:
     assert (turn.calls[0].name, rawjson.value(turn.calls[0].arguments)) == ("patch", {"input": '*** "x"'})
 
 
-@pytest.mark.parametrize("made", [{"type": "custom", "id": "a"}, {"function": {"name": "f"}}])
+@pytest.mark.parametrize("made", [{"type": "custom", "id": "a"}, {"id": "a", "name": "f"}])
 def test_other_calls_are_refused(made: Any) -> None:
     with pytest.raises(BadRequest) as caught:
         _turns({"role": "assistant", "tool_calls": [made]})
@@ -190,6 +194,32 @@ def test_other_images_are_refused(url: str) -> None:
 @pytest.mark.parametrize(("kind", "media"), [("wav", "audio/wav"), ("mp3", "audio/mp3"), ("ogg", "audio/ogg")])
 def test_sounds(kind: str, media: str) -> None:
     assert _media({"type": "input_audio", "input_audio": {"data": "AA", "format": kind}}).type == media
+
+
+@pytest.mark.parametrize("data", ["data:audio/wav;base64,AA", "data:;base64,AA", "AA"])
+def test_the_data_of_a_sound_may_be_a_url(data: str) -> None:
+    assert _media({"type": "input_audio", "input_audio": {"data": data, "format": "wav"}}).data == "AA"
+
+
+@pytest.mark.parametrize(
+    ("part", "media_type", "url"),
+    [
+        ({"type": "video_url", "video_url": {"url": "https://h/a.mp4"}}, "video/*", "https://h/a.mp4"),
+        ({"type": "video_url", "video_url": "data:video/mp4;base64,AA"}, "video/mp4", ""),
+        ({"type": "input_audio", "input_audio": {"data": "https://h/a", "format": "wav"}}, "audio/wav", "https://h/a"),
+        ({"type": "file", "file": {"file_data": "https://h/a.pdf"}}, "application/pdf", "https://h/a.pdf"),
+        ({"type": "input_image", "image_url": "https://h/a.png"}, "", "https://h/a.png"),
+    ],
+)
+def test_media_with_an_address(part: Any, media_type: str, url: str) -> None:
+    medium = _media(part)
+    assert (medium.type, medium.url) == (media_type, url)
+
+
+@pytest.mark.parametrize("kind", ["input_text", "output_text"])
+def test_texts_of_the_responses_api(kind: str) -> None:
+    (turn,) = _turns({"role": "user", "content": [{"type": kind, "text": "a"}]})
+    assert _texts(turn) == ["a"]
 
 
 def test_other_sounds_are_refused() -> None:
@@ -267,7 +297,11 @@ def test_tools_and_legacy_functions() -> None:
         ({"tool_choice": "auto"}, ToolChoice(mode="auto")),
         ({"tool_choice": "required"}, ToolChoice(mode="required")),
         ({"tool_choice": "any"}, ToolChoice(mode="required")),
+        ({"tool_choice": {"type": "auto"}}, ToolChoice(mode="auto")),
+        ({"tool_choice": {"type": "any"}}, ToolChoice(mode="required")),
         ({"tool_choice": NAMED}, ToolChoice(mode="named", name="f")),
+        ({"tool_choice": {"type": "function", "name": "f"}}, ToolChoice(mode="named", name="f")),
+        ({"tool_choice": {"type": "tool", "name": "f"}}, ToolChoice(mode="named", name="f")),
         ({"function_call": "none"}, ToolChoice(mode="none", param="function_call")),
         ({"function_call": {"name": "f"}}, ToolChoice(mode="named", name="f", param="function_call")),
         ({"function_call": "none", "tool_choice": "auto"}, ToolChoice(mode="auto")),

@@ -210,12 +210,50 @@ def test_documents_and_other_blocks_become_what_text_they_have() -> None:
     "block",
     [
         {"type": "image", "source": {"type": "file", "file_id": "f"}},
+        {"type": "document", "source": {"type": "file", "file_id": "f"}},
         {"type": "document", "source": {"type": "url", "url": "https://x"}},
     ],
 )
 def test_what_only_the_vendor_can_open_is_refused(block: Doc) -> None:
-    with pytest.raises(BadRequest, match="no counterpart"):
+    with pytest.raises(BadRequest, match=r"no counterpart|does not fetch"):
         turns(user(block))
+
+
+@pytest.mark.parametrize(
+    ("source", "url"),
+    [
+        ({"type": "url", "url": "data:image/png;base64,QQ=="}, "data:image/png;base64,QQ=="),
+        ({"type": "base64", "media_type": "image/jpg", "data": "QQ=="}, "data:image/jpeg;base64,QQ=="),
+    ],
+)
+def test_images_in_odd_spellings(source: Doc, url: str) -> None:
+    (turn,) = turns(user({"type": "image", "source": source}))
+    assert turn["content"] == [{"type": "image_url", "image_url": {"url": url}}]
+
+
+def test_images_in_documents_and_of_the_assistant_are_shown_by_the_user() -> None:
+    picture = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "QQ=="}}
+    shown = {"type": "image_url", "image_url": {"url": "data:image/png;base64,QQ=="}}
+    document = {"type": "document", "source": {"type": "content", "content": [text("in"), picture]}}
+    assert turns(assistant(text("a"), picture), user(document)) == [
+        {"role": "assistant", "content": "a"},
+        {"role": "user", "content": [shown, {"type": "text", "text": "in"}, shown]},
+    ]
+
+
+def test_a_block_of_another_kind_is_its_text_or_named() -> None:
+    (turn,) = turns(user({"type": "note", "text": "abc"}))
+    assert turn["content"] == "[note]\n\nabc"
+    order = translation(messages=[user({"type": "container_upload", "file_id": "f"})]).order
+    assert order.removed == ("messages[].container_upload",)
+
+
+@pytest.mark.parametrize("odd", [{"id": None}, {}, {"id": 7}, {"id": ""}])
+def test_calls_without_a_proper_id_have_their_results(odd: Doc) -> None:
+    made = {"type": "tool_use", "name": "f", "input": {}, **odd}
+    found = {"type": "tool_result", "content": "r", **{f"tool_use_{name}": value for name, value in odd.items()}}
+    calling, answer = turns(assistant(made), user(found))
+    assert answer == {"role": "tool", "tool_call_id": calling["tool_calls"][0]["id"], "content": "r"}
 
 
 SIGNED = {"type": "thinking", "thinking": "Hm", "signature": "EqQB"}
@@ -304,11 +342,17 @@ def test_citations_and_examples_are_named() -> None:
 
 def test_tools_that_the_vendor_runs() -> None:
     search = {"type": "web_search_20250305", "name": "web_search"}
-    found = translation(tools=[TOOL, search])
-    assert found.order.removed == ("tools.web_search",)
+    found = translation(tools=[{**TOOL, "allowed_callers": ["x"]}, search, {"type": "new_20300101", "name": "new"}])
+    assert found.order.removed == ("tools.web_search", "tools.new", "tools[].allowed_callers")
     for more in ({"tools": [search]}, {"tools": [TOOL, search], "tool_choice": {"type": "tool", "name": "web_search"}}):
         with pytest.raises(BadRequest, match="web_search"):
             translation(**more)
+
+
+def test_a_function_needs_a_name() -> None:
+    with pytest.raises(BadRequest) as caught:
+        translation(tools=[{"type": "function", "function": {"name": "f"}}])
+    assert caught.value.param == "tools.0.name"
 
 
 def test_tools_that_the_client_runs_get_their_schema() -> None:

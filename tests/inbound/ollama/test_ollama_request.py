@@ -82,12 +82,12 @@ def test_a_result_finds_its_call_by_id_by_name_or_by_order() -> None:
     order = translated(chat({"messages": messages}))
     assert order.conversation is not None
     turns = order.conversation.turns
-    assert [call.id for call in turns[0].calls] == ["a", "unnamed_call_2", "unnamed_call_3"]
+    assert [call.id for call in turns[0].calls] == ["a", "unnamed_call_1", "unnamed_call_2"]
     found = [block for block in turns[1].blocks if isinstance(block, ResultPart)]
     assert [(one.call_id, [bytes(part.raw) for part in one.parts if isinstance(part, TextPart)]) for one in found] == [
         ("a", [b'"1"']),
-        ("unnamed_call_2", [b'"0"']),
-        ("unnamed_call_3", [b'"2"']),
+        ("unnamed_call_1", [b'"0"']),
+        ("unnamed_call_2", [b'"2"']),
     ]
 
 

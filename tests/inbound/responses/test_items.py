@@ -140,7 +140,7 @@ def test_images_files_and_sounds_of_a_message() -> None:
             "unsupported_parameter",
         ),
         (
-            {"role": "user", "content": [{"type": "input_file", "file_url": "https://x.test"}]},
+            {"role": "user", "content": [{"type": "input_file", "file_url": "ftp://x.test"}]},
             "input[1].content[0].file_url",
             "unsupported_parameter",
         ),
@@ -153,6 +153,13 @@ def test_what_only_the_vendor_has_is_a_fault_with_its_place(item: Any, param: st
     with pytest.raises(BadRequest) as caught:
         read([USER, item])
     assert (caught.value.param, caught.value.code) == (param, code)
+
+
+@pytest.mark.parametrize("id", [None, "", 7])
+def test_calls_without_a_proper_id_have_their_results(id: Any) -> None:
+    made = {"type": "function_call", "call_id": id, "name": "f", "arguments": "{}"}
+    calling, answer = messages(made, {"type": "function_call_output", "call_id": id, "output": "r"})
+    assert answer == {"role": "tool", "tool_call_id": calling["tool_calls"][0]["id"], "content": "r"}
 
 
 def test_a_call_in_a_namespace_has_its_flat_name() -> None:
@@ -228,6 +235,10 @@ def test_the_clients_own_tools_and_their_outputs() -> None:
         (
             {"type": "mcp_call", "id": "mcp", "server_label": "s", "name": "f", "arguments": "{}", "output": "done"},
             "[mcp_call] s f {}\ndone",
+        ),
+        (
+            {"type": "mcp_call", "id": "mcp", "server_label": "s", "name": "f", "output": None, "error": "boom"},
+            "[mcp_call] s f\nboom",
         ),
         ({"type": "program_output", "id": "po", "call_id": "c", "result": "4"}, "[program_output]\n4"),
         (

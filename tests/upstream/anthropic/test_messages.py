@@ -209,11 +209,27 @@ def test_an_image_on_the_web_is_fetched_by_anthropic() -> None:
 
 def test_documents() -> None:
     pdf, text = MediaPart(type="application/pdf", data="AA", where="x"), base64.b64encode("né".encode()).decode()
-    found = _plain(blocks_of((pdf, MediaPart(type="text/plain", data=text, where="x"))))
+    link = MediaPart(type="application/pdf", url="https://h/a.pdf", where="x")
+    found = _plain(blocks_of((pdf, MediaPart(type="text/markdown", data=text, where="x"), link)))
     assert found == [
         {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "AA"}},
         {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "né"}},
+        {"type": "document", "source": {"type": "url", "url": "https://h/a.pdf"}},
     ]
+
+
+def test_what_the_assistant_showed_is_shown_by_the_user() -> None:
+    picture, source = MediaPart(type="image/png", data="AA", where="x"), {"type": "base64", "media_type": "image/png"}
+    shown = {"type": "image", "source": {**source, "data": "AA"}}
+    made = Turn(role="assistant", blocks=(_block_text("a"), picture))
+    asked = Turn(role="user", blocks=(_block_text("b"),))
+    for turns, roles in (
+        ([asked, made, asked], ["user", "assistant", "user"]),
+        ([made], ["user", "assistant", "user"]),
+    ):
+        found = json.loads(rawjson.encode(Dialogue(turns, recall_of(), system_inside=False).messages))
+        assert [message["role"] for message in found] == roles
+        assert found[2]["content"][0] == shown
 
 
 @pytest.mark.parametrize(
@@ -221,6 +237,7 @@ def test_documents() -> None:
     [
         (MediaPart(type="audio/wav", data="AA", where="messages[0].content[1]"), "unsupported_parameter"),
         (MediaPart(type="image/bmp", data="AA", where="messages[0].content[1]"), "unsupported_parameter"),
+        (MediaPart(type="video/*", url="https://h/a", where="messages[0].content[1]"), "unsupported_parameter"),
         (MediaPart(type="text/plain", data="/w==", where="messages[0].content[1]"), "invalid_value"),
     ],
 )

@@ -295,14 +295,18 @@ def test_texts_and_data() -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "data"),
+    ("url", "media_type", "mime"),
     [
-        ("https://h/a.PNG?x=1", {"mimeType": "image/png", "fileUri": "https://h/a.PNG?x=1"}),
-        ("https://h/a", {"fileUri": "https://h/a"}),
+        ("https://h/a.PNG?x=1", "", {"mimeType": "image/png"}),
+        ("https://h/a", "", {}),
+        ("https://h/a.mp4", "video/*", {"mimeType": "video/mp4"}),
+        ("https://h/watch?v=1", "video/*", {}),
+        ("https://h/a", "application/pdf", {"mimeType": "application/pdf"}),
     ],
 )
-def test_an_address_is_fetched_by_google(url: str, data: dict[str, str]) -> None:
-    assert parts_of((MediaPart(url=url, where="x"),), NEW_PARTS) == [{"fileData": data}]
+def test_an_address_is_fetched_by_google(url: str, media_type: str, mime: dict[str, str]) -> None:
+    found = parts_of((MediaPart(url=url, type=media_type, where="x"),), NEW_PARTS)
+    assert found == [{"fileData": {**mime, "fileUri": url}}]
 
 
 def test_but_not_for_older_models() -> None:

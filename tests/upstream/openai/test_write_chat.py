@@ -19,6 +19,7 @@ from gateway.domain.conversation import (
     ToolOffer,
     Turn,
 )
+from gateway.domain.errors import BadRequest
 from gateway.domain.order import Order
 from gateway.upstream.openai.request import write_chat
 from gateway.upstream.vendors import OPENAI, OPENROUTER, PLAIN, PRESETS, Vendor
@@ -147,3 +148,21 @@ def test_what_a_vendor_has_no_place_for_is_named_in_the_clients_words() -> None:
     assert (set(written.fields), written.removed) == ({"stop", "top_k", "messages"}, ("metadata", "thread"))
     strict = write_chat(_order(fields=fields, param_names=words), OPENAI)
     assert (json.loads(bytes(strict.fields["stop"])), strict.removed) == (list("abcd"), ("top_k", "stop_sequences"))
+
+
+def test_only_openrouter_fetches_documents() -> None:
+    document = MediaPart(type="application/pdf", url="https://h/a.pdf", where="here")
+    (turn,) = _messages(("user", (document,)), vendor=OPENROUTER)
+    assert turn["content"] == [{"type": "file", "file": {"file_data": "https://h/a.pdf"}}]
+    with pytest.raises(BadRequest) as caught:
+        _messages(("user", (document,)))
+    assert caught.value.param == "here"
+
+
+def test_a_picture_of_the_assistant_alone_is_shown_by_the_user() -> None:
+    picture = MediaPart(type="image/png", data="AA", where="x")
+    shown = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA"}}
+    assert _messages(("assistant", (picture,)), ("assistant", (_text("a"),))) == [
+        {"role": "user", "content": [shown]},
+        {"role": "assistant", "content": "a"},
+    ]
