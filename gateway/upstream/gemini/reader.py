@@ -106,7 +106,7 @@ class ResponseReader(AnswerReader):
             raise AttemptFailed(failure)
         raw = response.get("candidates", rawjson.NULL)
         candidates = [] if rawjson.is_null(raw) else rawjson.objects(raw)
-        if not (candidates or self._candidates) and rawjson.at(response.get("promptFeedback"), "blockReason"):
+        if not candidates and rawjson.at(response.get("promptFeedback"), "blockReason"):
             self._candidate(0).reason = "PROHIBITED_CONTENT"
         yield UpstreamNamed(rawjson.text_at(response.get("responseId")), began=False)
         for position, fields in enumerate(candidates):
@@ -115,19 +115,24 @@ class ResponseReader(AnswerReader):
             yield from self._searches(fields, rawjson.text_at(response.get("modelVersion")) or self._order.model)
 
     def _searches(self, fields: Fields, model: str) -> Iterator[AnswerPart]:
-        """Yields the vendor's web searches as a report of usage, because Gemini's own reports do not count them.
+        """Yields the vendor's searches as a report of usage, because Gemini's own reports do not count them.
 
-        Each query is billed once. Before Gemini 3, the whole answer is, however many queries there were.
+        Each query is billed once. Before Gemini 3, the whole answer is, however many queries there were. Google Maps is
+        billed by the answer.
         """
         if "groundingMetadata" not in fields:
             return
         grounding = rawjson.maybe(fields["groundingMetadata"])
         listed = [*rawjson.list_at(grounding, "webSearchQueries"), *rawjson.list_at(grounding, "imageSearchQueries")]
         queries = set(filter(None, map(rawjson.text_at, listed)))
+        used = {}
         if queries - self._queries:
             self._queries |= queries
-            count = 1 if _BILLED_BY_ANSWER.search(model) else len(self._queries)
-            yield UsageSeen({"usage": rawjson.raw({"server_tool_use": {"web_search_requests": count}})})
+            used["web_search_requests"] = 1 if _BILLED_BY_ANSWER.search(model) else len(self._queries)
+        if any(rawjson.at(chunk, "maps") for chunk in rawjson.list_at(grounding, "groundingChunks")):
+            used["maps_requests"] = 1
+        if used:
+            yield UsageSeen({"usage": rawjson.raw({"server_tool_use": used})})
 
     def _candidate_parts(self, candidate: _Candidate, fields: Fields) -> Iterator[AnswerPart]:
         reason = rawjson.value(fields.get("finishReason"))
@@ -215,7 +220,8 @@ def split(data: bytes) -> list[Fields]:
     data = data.strip().removeprefix(BOM)
     if any(name in data for name in _SNAKE_NAMES):
         data = rawjson.encode(_camel_names(rawjson.value(data)))
-    return rawjson.objects(data) if data[:1] == b"[" else [rawjson.fields(data)]
+    responses = rawjson.objects(data) if data[:1] == b"[" else [rawjson.fields(data)]
+    return [rawjson.maybe_fields(each.get("response")) or each for each in responses]  # Code Assist wraps each of them
 
 
 _SNAKE_NAMES = (
