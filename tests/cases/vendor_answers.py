@@ -156,6 +156,8 @@ READ["candidates"][0]["urlContextMetadata"] = {
         {"retrievedUrl": "https://b.example", "urlRetrievalStatus": "URL_RETRIEVAL_STATUS_ERROR"},
     ]
 }
+LOCATED = gemini.response({"text": "It rains."}, finish="STOP")
+LOCATED["candidates"][0]["groundingMetadata"] = {"groundingChunks": [{"maps": {"uri": "https://a.example"}}]}
 CAMELS: Doc = {"promptTokens": 9, "completionTokens": 2, "totalTokens": 11, "promptTokensDetails": {"cachedTokens": 4}}
 NUMBERED: Doc = {
     "candidates": [
@@ -186,6 +188,7 @@ LOCATION: Doc = {
 }
 
 WHOLE: Doc = {"role": "assistant", "content": "Hi there", "reasoning_content": "Hm", "name": "MiniMax AI"}
+FOUND: Doc = {"type": "search_result_location", "source": "https://a.example", "title": "A", "cited_text": "It rains."}
 BARE_FAILURE = dumps({"error": {"message": "late", "code": 503}})
 PAGE: Doc = {"title": "A", "url": "https://a.example"}
 MAPPED: Doc = {"title": "A", "link": "https://a.example", "refer": "ref_1"}
@@ -431,6 +434,23 @@ ENDS = [
         finish="length",
     ),
     Row(
+        "a prompt that is blocked after the first text",
+        GEMINI,
+        gemini.event(gemini.response(gemini.say("Hi")))
+        + gemini.event({"promptFeedback": {"blockReason": "OTHER"}, **gemini.spent(9, 2)}),
+        text="Hi",
+        finish="content_filter",
+        used=(9, 2),
+    ),
+    Row(
+        "an answer in a response",
+        GEMINI,
+        gemini.event({"response": gemini.response(gemini.say("Hi"), finish="STOP", **gemini.spent(9, 2))}),
+        {"response": gemini.response(gemini.say("Hi"), finish="STOP", **gemini.spent(9, 2)), "traceId": "1"},
+        text="Hi",
+        used=(9, 2),
+    ),
+    Row(
         "no message_stop",
         ANTHROPIC,
         began(**SPENT) + words("Hi") + ended(stop=False, output_tokens=2),
@@ -623,6 +643,60 @@ BLOCKS = [
         + ended(output_tokens=2),
         text="Hi",
         reasoning="Hm",
+    ),
+    Row(
+        "texts at the start of blocks, and once more",
+        ANTHROPIC,
+        began(**SPENT)
+        + block(0, {"type": "thinking", "thinking": "Hm"}, {"type": "thinking_delta", "thinking": "Hm"})
+        + block(
+            1,
+            {"type": "text", "text": "H"},
+            {"type": "text_delta", "text": "H"},
+            {"type": "text_delta", "text": "i"},
+        )
+        + ended(output_tokens=2),
+        text="Hi",
+        reasoning="Hm",
+    ),
+    Row(
+        "types in the names of events alone",
+        ANTHROPIC,
+        b"".join(
+            b"event: %b\ndata: %b\n\n" % (name, dumps(fields))
+            for name, fields in (
+                (b"message_start", {"message": {"id": "msg_1", "usage": SPENT}}),
+                (b"content_block_delta", {"index": 0, "delta": {"type": "text_delta", "text": "Hi"}}),
+                (b"message_delta", {"delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 2}}),
+                (b"message_stop", {}),
+            )
+        ),
+        text="Hi",
+        used=(9, 2),
+    ),
+    Row(
+        "comments before a whole message",
+        ANTHROPIC,
+        b": PROCESSING\n\n" + dumps({**MESSAGE, "content": "Hi", "stop_reason": "end_turn"}),
+        text="Hi",
+        used=(9, 1),
+    ),
+    Row(
+        "an error in base_resp beside a message",
+        ANTHROPIC,
+        plain={**MESSAGE, "content": [], "base_resp": {"status_code": 1008, "status_msg": "insufficient balance"}},
+        error="upstream_out_of_credit",
+    ),
+    Row(
+        "another message after the end",
+        ANTHROPIC,
+        began(**SPENT)
+        + words("Hi")
+        + ended(output_tokens=20)
+        + began(**SPENT).replace(b"msg_1", b"msg_2")
+        + words("there"),
+        text="Hi",
+        used=(9, 20),
     ),
     Row(
         "two blocks open at once",
@@ -1033,6 +1107,17 @@ PARTS = [
         source="https://a.example",
     ),
     Row(
+        "a source of a search result",
+        ANTHROPIC,
+        plain={
+            **MESSAGE,
+            "stop_reason": "end_turn",
+            "content": [{"type": "text", "text": "It rains.", "citations": [FOUND]}],
+        },
+        text="It rains.",
+        source="https://a.example",
+    ),
+    Row(
         "an annotation",
         OPENAI,
         chat(delta("It rains."), delta(annotations=[CITED])),
@@ -1122,6 +1207,15 @@ PARTS = [
         completion({**said("Hi"), "reasoning": None, "reasoning_details": DETAILS}),
         text="Hi",
         reasoning="Hm",
+    ),
+    Row(
+        "a place on a map",
+        GEMINI,
+        gemini.event(LOCATED),
+        LOCATED,
+        text="It rains.",
+        source="https://a.example",
+        marks=("upstream_extra=maps_requests:1",),
     ),
     Row(
         "a page that was read",

@@ -85,7 +85,7 @@ class Said:
             case "text":
                 self.text += block["text"]
                 for citation in block.get("citations") or ():
-                    self.source = citation["url"]
+                    self.source = citation.get("url") or citation["source"]
             case "thinking":
                 self.reasoning += block["thinking"]
             case "tool_use":

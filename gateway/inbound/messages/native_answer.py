@@ -152,13 +152,14 @@ class MessageTap(NativeTap):
             message = rawjson.fields(body.strip().removeprefix(BOM))
         except ValueError as error:
             raise not_an_answer(body, self._channel) from error
+        if (failure := failure_in(self._channel, message)) is not None:
+            raise AttemptFailed(failure)
         content = message.get("content", NULL)
         if rawjson.is_text(content):
             self._has_bare_text = True
             message["content"] = rawjson.raw([{"type": "text", "text": content}])
         elif not rawjson.is_list(content):
-            failure = failure_in(self._channel, message)
-            raise not_an_answer(body, self._channel) if failure is None else AttemptFailed(failure)
+            raise not_an_answer(body, self._channel)
         id, word = (rawjson.text_at(message.get(name)) for name in ("id", "stop_reason"))
         self._has_call = word == "tool_use"
         self.take_parts((UsageSeen(message), UpstreamNamed(id), StopWord(word or "end_turn")))

@@ -55,6 +55,8 @@ class _Block:
         self.is_answer = False
         """Whether the input of this tool call is the answer itself."""
         self.start_input = arguments_text(fields.get("input"))
+        self.start_text = b""
+        """The text in its start, until the first delta came."""
         self.has_deltas = False
         self.thought: dict[str, Any] = {}
         """The fields of a thinking block, as Anthropic wants them back."""
@@ -79,7 +81,7 @@ class MessageReader(AnswerReader):
         if event.data.strip() == b"[DONE]":  # some relays send it
             return
         fields = rawjson.fields(event.data)
-        match rawjson.value(fields.get("type")):
+        match rawjson.value(fields["type"]) if "type" in fields else event.name.decode("utf-8", "replace"):
             case "message_start":
                 yield from self._begin(_inner(fields, "message"))
             case "content_block_start":
@@ -93,6 +95,9 @@ class MessageReader(AnswerReader):
                 yield from _usage(delta, final=True)
                 yield from _usage(fields, final=True)
                 yield from self._finish(delta)
+            case "message":  # comments can come before a whole answer
+                yield from self._read_message(fields, _blocks(fields.get("content", NULL)))
+                self.done = True
             case "message_stop":
                 yield from _usage(fields, final=True)
                 yield from self.end()
@@ -107,11 +112,16 @@ class MessageReader(AnswerReader):
             message = rawjson.fields(body.strip().removeprefix(BOM))
         except ValueError as error:
             raise not_an_answer(body, self._channel) from error
+        if (failure := failure_in(self._channel, message)) is not None:
+            raise AttemptFailed(failure)
         try:
             blocks = _blocks(message.get("content", NULL))
         except ValueError as error:
-            failure = failure_in(self._channel, message)
-            raise not_an_answer(body, self._channel) if failure is None else AttemptFailed(failure) from error
+            raise not_an_answer(body, self._channel) from error
+        yield from self._read_message(message, blocks)
+
+    def _read_message(self, message: Fields, blocks: list[Fields]) -> Iterator[AnswerPart]:
+        """Yields the parts of a whole message."""
         yield from _usage(message, final=True)
         yield UpstreamNamed(rawjson.text_at(message.get("id")))
         for index, block in enumerate(blocks):
@@ -127,6 +137,8 @@ class MessageReader(AnswerReader):
 
     def _begin(self, message: Fields) -> Iterator[AnswerPart]:
         """Yields the beginning of a message. A second one after content of the first fails: both would be mixed."""
+        if self.done:  # what follows is another answer
+            return
         message_id = rawjson.text_at(message.get("id"))
         yield from _usage(message, final=False)
         if self.has_content and self._message_id not in ("", message_id):
@@ -142,9 +154,11 @@ class MessageReader(AnswerReader):
         elif kind in THOUGHTS:
             block.thought = {name: rawjson.value(value) for name, value in fields.items()}
             if "thinking" in fields and (piece := _text(fields, "thinking")):
+                block.start_text = piece
                 yield ReasoningPiece(piece, block=index)
         elif kind == "text":
             if "text" in fields and (piece := _text(fields, "text")):
+                block.start_text = piece
                 yield TextPiece(piece, block=index)
             for citation in rawjson.list_at(fields.get("citations")):
                 yield from _cite(citation, index)
@@ -166,6 +180,8 @@ class MessageReader(AnswerReader):
         block = self._blocks.get(index)
         if block is None:  # its start did not come
             block = self._blocks[index] = _Block(index, "", {})
+        if block.start_text and _repeats_start(block, delta):
+            return
         match rawjson.value(delta.get("type")):
             case "text_delta" if piece := _text(delta, "text"):
                 yield TextPiece(piece, block=index)
@@ -213,9 +229,16 @@ def _input(block: _Block, piece: bytes) -> Iterator[AnswerPart]:
         yield ToolCallPart(block.index, piece=piece)
 
 
+def _repeats_start(block: _Block, delta: Fields) -> bool:
+    """Returns whether the first delta of a block is the text in its start once more, as MiniMax sends it."""
+    start, block.start_text = block.start_text, b""
+    return start == bytes(delta.get("text", delta.get("thinking", NULL)))
+
+
 def _cite(citation: Any, index: int) -> Iterator[AnswerPart]:
     """Yields a source with an address; for another one, a mark for the record."""
-    url, title, cited = (rawjson.text_at(citation, name) for name in ("url", "title", "cited_text"))
+    url, source, title, cited = (rawjson.text_at(citation, name) for name in ("url", "source", "title", "cited_text"))
+    url = url or (source if source.startswith(("https://", "http://")) else "")
     if url:
         yield Citation(url, title, cited, block=index)
     elif citation:
