@@ -48,8 +48,10 @@ class Board:
         self.incidents = Incidents()
         self.failures = 0
         """The number of calls with a failed attempt since this console opened."""
-        self.today: tuple[int, int] | None = None
-        """Nano-dollars and tokens since local midnight, with every settled call added; None until they are fetched."""
+        self.today_nanos: int | None = None
+        """The cost of calls since local midnight, with every settled one added; None until it is fetched."""
+        self.today_tokens = 0
+        """The tokens of the same calls."""
         self.stopping: Millis | None = None
         """The latest time at which the server stops; None while it serves."""
         self.tables_version = 0
@@ -73,20 +75,18 @@ class Board:
             self.calls.settle(event.call)
             self.call_rates.add(event.call)
             self.failures += any(attempt.kind is not None for attempt in event.call.attempts)
-            if self.today is not None:
-                nanos, tokens = self.today
-                used = event.call.input_tokens + event.call.output_tokens
-                self.today = (nanos + event.call.cost_nanos, tokens + used)
+            if self.today_nanos is not None:
+                self.today_nanos += event.call.cost_nanos
+                self.today_tokens += event.call.input_tokens + event.call.output_tokens
         else:
             self._apply_other(event)
 
     def mark_server_gone(self) -> None:
-        """Note that the server is gone, and its running calls with it. Everything else keeps its last state."""
+        """Note that the server is gone, with its running calls. Everything else keeps its last state."""
         self.stopping = None
         self.channels = [msgspec.structs.replace(channel, in_flight=0, waiting=0) for channel in self.channels]
         if (account := self.account) is not None:
-            balance = account.balance_nanos
-            self.account = msgspec.structs.replace(account, held_nanos=Nanos(0), available_nanos=balance)
+            self.account = msgspec.structs.replace(account, held_nanos=Nanos(0), available_nanos=account.balance_nanos)
         self.calls.mark_running_lost()
         self.tables_version += 1
 
@@ -107,7 +107,7 @@ class Board:
 
     def _load_snapshot(self, event: Snapshot) -> None:
         if self.status is None or self.status.instance != event.status.instance:
-            self.calls, self.call_rates, self.today, self.stopping = CallRing(), CallRates(), None, None
+            self.calls, self.call_rates, self.today_nanos, self.stopping = CallRing(), CallRates(), None, None
         self.incidents = Incidents(event.incidents)
         self.status = event.status
         self._set_tables(event)

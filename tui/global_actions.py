@@ -210,7 +210,8 @@ async def fetch_today(app: ConsoleApp) -> None:
         summary = await app.session.client.summary(since=window_start(Window.DAY, now))
     except GatewayError:
         return
-    board.today = (summary.total.cost_nanos, summary.total.input_tokens + summary.total.output_tokens)
+    board.today_nanos = summary.total.cost_nanos
+    board.today_tokens = summary.total.input_tokens + summary.total.output_tokens
     board.tables_version += 1
 
 

@@ -15,13 +15,12 @@ from textual.screen import Screen
 
 Result = TypeVar("Result")
 
-
 DIALOG_WORKERS = "verbs"
 """The group of workers that may open dialogs."""
 
 
 class KeyHandled(Message):
-    """Posted after a key. When it arrives, the key has been handled."""
+    """Posted to the widget that got a key. When it arrives, the widget has handled the key."""
 
 
 class KeyQueueApp(App[Result]):
@@ -32,7 +31,7 @@ class KeyQueueApp(App[Result]):
         self._typed: deque[events.Key | events.Paste] = deque()
         self._is_busy = False
         self._closing_palette: Screen[Any] | None = None
-        """The palette in which enter was pressed last. It closes some messages later."""
+        """The palette in which enter was pressed last. It closes only after some messages."""
 
     async def on_event(self, event: events.Event) -> None:
         if not isinstance(event, events.Key | events.Paste) or event.is_forwarded:
@@ -43,7 +42,7 @@ class KeyQueueApp(App[Result]):
             await self._handle(event)
 
     def on_key_handled(self, event: KeyHandled) -> None:
-        """Handle the next key, once the callbacks of this one have run, which may move the focus."""
+        """Handle the next key after the callbacks of this one, which may move the focus."""
         event.stop()
         self.call_later(self._handle_next, 25)
 
@@ -59,7 +58,7 @@ class KeyQueueApp(App[Result]):
             await self._handle_next(0)
 
     async def _handle_next(self, checks: int) -> None:
-        """Handle the next key, after up to this many checks whether a dialog is still opening."""
+        """Handle the next key. While a dialog is opening, wait for it, but only for this many checks."""
         if not self._typed:
             self._is_busy = False
         elif checks and self._is_opening():

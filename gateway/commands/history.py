@@ -1,7 +1,5 @@
 """``history``, ``undo`` and ``redo``: shows what was changed, when and by whom, and undoes it."""
 
-from collections.abc import Iterator
-
 import click
 import msgspec
 
@@ -95,14 +93,14 @@ def show(*, number: int, as_json: bool) -> None:
         ("undoes", str(entry.undoes or "")),
     ]
     out_view(entry, pairs, as_json=as_json)
-    for line in () if as_json else (line for difference in entry.differences for line in _lines(difference)):
-        out(plain(line, 400))
+    for difference in () if as_json else entry.differences:
+        _print_difference(difference)
 
 
-def _lines(difference: Difference) -> Iterator[str]:
-    yield f"{difference.what} {difference.noun} {difference.name}".rstrip()
+def _print_difference(difference: Difference) -> None:
+    out(plain(f"{difference.what} {difference.noun} {difference.name}".rstrip(), 400))
     for field in difference.fields:
-        yield f"  {field.field}: {field.before or 'default'} -> {field.after or 'default'}"
+        out(plain(f"  {field.field}: {field.before or 'default'} -> {field.after or 'default'}", 400))
 
 
 @history.command(name="undo", examples=["tollkeeper history undo 12"])

@@ -44,10 +44,10 @@ def test_a_call_lives_from_start_to_end() -> None:
 def test_settled_calls_are_added_to_what_was_spent_today() -> None:
     made = board()
     made.apply(CallSettled(call=call(7, NOW)))
-    assert made.today is None
-    made.today = (100, 20)
+    assert made.today_nanos is None
+    made.today_nanos, made.today_tokens = 100, 20
     made.apply(CallSettled(call=call(8, NOW, cost_nanos=7, input_tokens=30, output_tokens=4)))
-    assert made.today == (107, 54)
+    assert (made.today_nanos, made.today_tokens) == (107, 54)
 
 
 def test_tables_are_replaced_whole() -> None:

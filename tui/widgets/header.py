@@ -145,8 +145,7 @@ def _server_parts(session: ConsoleSession, width: int, brevity: Brevity) -> list
 
 def _today_text(board: Board, *, with_tokens: bool) -> str:
     """Returns today's cost, and the number of tokens if there is space for it; empty until they are fetched."""
-    if board.today is None:
+    if board.today_nanos is None:
         return ""
-    nanos, tokens = board.today
-    cost = f"   today {fmt.dollar_amount(nanos)}"
-    return f"{cost} {glyphs.DOT} {fmt.brief_count(tokens)} tok" if with_tokens else cost
+    cost = f"   today {fmt.dollar_amount(board.today_nanos)}"
+    return f"{cost} {glyphs.DOT} {fmt.brief_count(board.today_tokens)} tok" if with_tokens else cost

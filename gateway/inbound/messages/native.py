@@ -88,7 +88,7 @@ def _with_stop_list(parameters: dict[str, Any]) -> dict[str, Any]:
 
 
 def _with_system(system: msgspec.Raw, overrides: Overrides) -> msgspec.Raw:
-    """Returns the system texts, the owner's last: Anthropic insists that Claude Code's first block stays the first."""
+    """Returns the system texts with the owner's at the end: Anthropic wants Claude Code's first block to stay first."""
     own_block = {"type": "text", "text": overrides.system}
     if overrides.replace_system or rawjson.is_null(system):
         return rawjson.raw([own_block])
@@ -104,10 +104,7 @@ def _without_foreign_thoughts(messages: msgspec.Raw) -> msgspec.Raw:
     for raw in rawjson.items(messages):
         message = rawjson.fields(raw)
         content = message.get("content", rawjson.NULL)
-        if not _FOREIGN_SEAL.search(memoryview(content)) or not rawjson.is_list(content):
-            clean_messages.append(raw)
-            continue
-        blocks = rawjson.items(content)
+        blocks = rawjson.items(content) if rawjson.is_list(content) else []
         own_blocks = [block for block in blocks if not _is_foreign_thought(block)]
         if len(own_blocks) == len(blocks):
             clean_messages.append(raw)
@@ -174,7 +171,7 @@ class MessagesRelay(Adapter):
         return self._tap(order, channel).read_whole(body)
 
     def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
-        """Returns the failure. The channel cannot lack the API, because its dialect has no other."""
+        """Returns the failure, which never means that the channel lacks Messages: its dialect has no other API."""
         failure = native_failure(self._dialect.failure(channel, status, headers, body), body)
         if status == HTTPStatus.NOT_FOUND and (message := _lost_state_message(body)) is not None:
             failure = msgspec.structs.replace(
@@ -212,8 +209,9 @@ _NATIVE_STYLE = MessageStyle(sign=_own_signature)
 
 
 def _lost_state_message(body: bytes) -> str | None:
-    """Returns the message of an error about something that the upstream no longer keeps, such as a thread; None for
-    other errors. Only such errors have a code in their details.
+    """Returns the message of an error about something that the upstream no longer keeps, such as a thread.
+
+    None for other errors, which have no code in their details.
     """
     value = rawjson.maybe(body)
     if not rawjson.at(value, "error", "details", "error_code"):

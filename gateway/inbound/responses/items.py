@@ -133,27 +133,27 @@ _ITEM = msgspec.json.Decoder(_InputItem)
 
 
 class InputReader:
-    """Reads the items of one request. The results are its attributes, and what the items add to ``tools``."""
+    """Reads the items of one request into its attributes. Some items add to ``tools``."""
 
     def __init__(self, tools: ToolTable) -> None:
         self.transcript = Transcript()
         self.tools = tools
         self.lost: dict[str, None] = {}
-        """The names of the client's fields that are left out, in order."""
+        """The names of the client's fields that are left out; a dict, to keep their order."""
         self.updates: dict[str, msgspec.Raw] = {}
         """The values that items set for the request's ``reasoning`` and ``text``; the last one of each counts."""
         self._signatures: dict[str, str] = {}
         """Gemini's signatures, by the ids of their calls."""
 
     def read_instructions(self, instructions: msgspec.Raw) -> None:
-        """Read the leading text, which may also be items. Raises BadRequest."""
+        """Read the instructions, a text or items. Raises BadRequest."""
         if rawjson.is_list(instructions):
             self.read(instructions, "instructions")
         elif not rawjson.is_null(instructions):
             self.transcript.add("system", [TextPart(raw=instructions)])
 
     def read(self, content: msgspec.Raw, where: str = "input") -> None:
-        """Read all items, or a single text. Raises BadRequest for what only the vendor can read."""
+        """Read all items, or a single text. Raises BadRequest for items that only the vendor can read."""
         if rawjson.is_text(content):
             self.transcript.add("user", [TextPart(raw=content)])
             return
@@ -195,7 +195,7 @@ class InputReader:
         self.transcript.add(role, read_content(item.content, f"{where}.content"))
 
     def _describe(self, kind: str, raw: msgspec.Raw) -> None:
-        """Add the description of an item to the transcript, and the field that it cannot contain to ``lost``."""
+        """Add the description of an item to the transcript, and the field that it leaves out to ``lost``."""
         name = _LOST_FIELDS.get(kind, "")
         if name and b'"%b"' % name.encode() in bytes(raw):
             self.lost[f"input[].{kind}.{name}"] = None
@@ -291,7 +291,7 @@ _LOST_FIELDS = {
     "computer_call": "action",
     "computer_call_output": "output",
 }
-"""The field of an item that its description cannot contain."""
+"""The field of an item that its description leaves out."""
 _RESULT_FIELDS = ("filename", "title", "url", "text", "logs")
 
 

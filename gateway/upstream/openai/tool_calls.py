@@ -13,8 +13,8 @@ class TooManyCalls(ValueError):
 
 
 def call_objects(raw: msgspec.Raw) -> list[rawjson.Fields]:
-    """Returns the tool calls in a field, which may be a single one. Raises TooManyCalls, and ValueError for none."""
-    if bytes(raw).count(b'"function"') > 2 * MOST_CALLS + 2:  # the field, and the value of the type
+    """Returns the tool calls in a field: a list, or one call. Raises TooManyCalls, and ValueError for anything else."""
+    if bytes(raw).count(b'"function"') > 2 * MOST_CALLS + 2:  # a call has it as a field and as its type
         raise TooManyCalls("too many tool calls")
     items = rawjson.items(raw) if bytes(memoryview(raw)[:1]) != b"{" else [raw]
     calls = [rawjson.fields(call) for call in items if not rawjson.is_null(call)]
@@ -24,7 +24,7 @@ def call_objects(raw: msgspec.Raw) -> list[rawjson.Fields]:
 
 
 def tool_call_part(call: rawjson.Fields, choice: int = 0, position: int | None = None) -> ToolCallPart:
-    """Returns a tool call as a part. ``position`` is the index of a call without one. Raises ValueError for no call."""
+    """Returns a tool call as a part. ``position`` is the index if it has none. Raises ValueError if it is malformed."""
     kind = tool_kind(call)
     inner = rawjson.fields(call[kind]) if not rawjson.is_null(call.get(kind)) else call
     arguments = inner.get("input") if kind == "custom" else inner.get("arguments", inner.get("parameters"))
@@ -64,13 +64,13 @@ def lenient_index(value: msgspec.Raw | None, default: int | None = None) -> int 
 
 
 def lenient_text(value: msgspec.Raw | None) -> str:
-    """Returns an id or a name: a number as its digits; empty for anything else but a string."""
+    """Returns an id or a name, which may be an integer; empty for anything else."""
     decoded = rawjson.maybe(value)
     return str(decoded) if type(decoded) is int else rawjson.text_at(decoded)
 
 
 def arguments_text(value: msgspec.Raw | None) -> bytes:
-    """Returns arguments as a JSON string; a JSON value becomes its text. Empty without arguments."""
+    """Returns arguments as a JSON string, which holds the text of any other JSON value; empty without arguments."""
     if value is None or rawjson.is_null(value):
         return b""
     data = bytes(value)

@@ -1,14 +1,14 @@
-"""Redaction: removes secrets from the errors of upstreams. It is the only way for their words out of this layer.
+"""Redaction: removes secrets from the errors of upstreams, whose words leave this layer in no other way.
 
 The secrets are the keys, header values and proxy passwords of all channels, the secret of the control API, and the
 token of the call. They are removed from every message, by their values (see ``secret_search``). Codes, parameters and
 ids pass only if they are identifiers. What is stored of a message (records, health, events, logs) has no quotes of the
-request either (see ``quotes``); the client may read these, because it sent them. Quotes of what the channel's owner
-added to the request are removed for everyone.
+request either (see ``quotes``). The client gets these, because it sent the request, but nobody gets quotes of what the
+channel's owner added.
 
-The secret values of a channel are its keys and the values of its own headers, with references resolved, and of its
-proxy the password, everything before the ``@``, and the Base64 of that. Public values are not secrets: the words that
-local servers want instead of a key, and headers with a version, a program or a format.
+The secret values of a channel are its keys and its own headers, with references resolved, and of its proxy the
+password, everything before the ``@``, and the Base64 of that. Public values are not secrets: the words that local
+servers want instead of a key, and headers with a version, a program or a format.
 """
 
 import logging
@@ -160,7 +160,7 @@ class Redaction:
 
     @contextmanager
     def errors_of(self, channel: Channel) -> Iterator[None]:
-        """Turn AttemptFailed of this channel within the block into UpstreamError."""
+        """Raise UpstreamError in place of an AttemptFailed of this channel in the block."""
         try:
             yield
         except AttemptFailed as failed:
@@ -177,8 +177,8 @@ class Redaction:
         return blank_spans(text, quotes.spans(text)) if quotes.comparable else type(error).__name__
 
     def models(self, models: Iterable[ServedModel], channel: Channel) -> list[ServedModel]:
-        """Returns a list of models without those whose names contain a key of the channel or a part of one, or the
-        whole of another secret, because a header may well have a model's name in it.
+        """Returns the models, except those whose name contains a key of the channel, a part of one, or a whole other
+        secret. A part of another secret is allowed, because a header may contain a model's name.
         """
         keys, secrets = needles(sorted(keys_of(channel, self._environ))), self.screen(channel).needles
         return [model for model in models if not keys.spans(model.name) and not secrets.has_value(model.name)]
@@ -204,7 +204,7 @@ class LogFilter(logging.Filter):
         self._redaction = redaction
 
     def install(self) -> None:
-        """Add it to the loggers."""
+        """Add this filter to the loggers."""
         for name in self.LOGGERS:
             logging.getLogger(name).addFilter(self)
 
@@ -267,14 +267,14 @@ def _redact(text: UpstreamText, channel: Channel, secrets: Sequence[Needles]) ->
 
 
 def _may_quote(failure: Failure) -> bool:
-    """Returns whether a failure's text may quote the request. If not, it has only our own words."""
+    """Returns whether a failure's text may quote the request, because it is the upstream's and not our own."""
     if failure.kind in (FailureKind.AUTH, FailureKind.QUOTA):
         return failure.for_owner is not None
     return bool(failure.status) or failure.code == BAD_RESPONSE
 
 
 def _without_quotes(message: str, quotes: Quotes, failure: Failure, channel: Channel) -> str:
-    """Returns a message without quotes of the request, or another one if the request is too long to find them."""
+    """Returns a message without quotes of the request, or another message if the request is too long to search for."""
     if not quotes.comparable:
         answered = f"HTTP {failure.status}" if failure.status else "a bad answer"
         why = "its text is not kept, because the request is too long to search for quotes of it"
@@ -283,7 +283,7 @@ def _without_quotes(message: str, quotes: Quotes, failure: Failure, channel: Cha
 
 
 def _identifiers(origin: OrderOrigin, secrets: Iterable[Needles], quotes: Quotes) -> dict[str, str | None]:
-    """Returns the upstream's identifiers. An invalid one, or with a secret or a part of the request, is None."""
+    """Returns the upstream's identifiers. One is None if it is invalid, or has a secret or a part of the request."""
 
     def identifier(text: UpstreamText, pattern: re.Pattern[str]) -> str | None:
         value = text.cleared(lambda raw: raw if pattern.fullmatch(raw) else "")

@@ -14,7 +14,7 @@ from tui.widgets.header import Header, state_line, tabs_line
 def session() -> ConsoleSession:
     made = console().session
     made.board.apply(FakeClient(calls(5)).snapshot())
-    made.board.today = (3_000_000, 45_000)
+    made.board.today_nanos, made.board.today_tokens = 3_000_000, 45_000
     made.link = "attached"
     return made
 
