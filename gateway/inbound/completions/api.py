@@ -35,7 +35,7 @@ from gateway.inbound.relay import edit_request
 from gateway.inbound.rendering import RenderingAdapter
 from gateway.upstream.adapter import DialectAdapter
 from gateway.upstream.dialects import chat_limit
-from gateway.upstream.openai.completions import DEFAULT_OUTPUT
+from gateway.upstream.openai.completions import DEFAULT_OUTPUT, with_limit
 
 _CHAT_FIELDS = frozenset(
     {
@@ -48,14 +48,14 @@ _PARAMETER_NAMES: dict[str, str | None] = {
     **dict.fromkeys(STANDARD_FIELDS - _CHAT_FIELDS - {"n", "safety_identifier", "top_k"}),
     "max_completion_tokens": "max_tokens",
 }
-"""The names here of the owner's parameters, see ``relay.ChatWords``. ``logprobs`` is a flag in chats, here a number."""
+"""The names of the owner's parameters in this API, see ``relay.ChatWords``. ``logprobs`` is a number here."""
 _REQUIRED_FIELDS = frozenset({"model", "prompt", "suffix", "stream"})
 _CHECKED_FOR_CHAT = frozenset({"n", "best_of", "echo", "logprobs", "suffix", "prompt"})
-"""Fields that ``_field_beyond_chat`` reads: in a request that may become a chat, they ask for nothing else."""
+"""Fields that ``_field_beyond_chat`` checks. A request that may become a chat loses nothing without them."""
 
 _CONTENT_FIELDS = frozenset({"model", "prompt", "suffix"})
 _CHECKED = _CONTENT_FIELDS | {"stream", "n", "best_of", "max_tokens"}
-"""Fields that are checked, or counted separately."""
+"""Fields that are checked, or counted in another way."""
 
 
 class _CompletionFields(msgspec.Struct, gc=False):
@@ -133,14 +133,12 @@ def _input_bound(fields: Fields) -> InputBound:
 
 
 def completions_limit(fields: Fields, channel: Channel, served: ServedModel) -> OutputLimit:
-    """Returns the most output that a request allows, natively and as a chat: some channels turn out to lack the API."""
-    order = Order(fields=fields, model="")
+    """Returns the most output that a request allows, natively or as a chat, because the channel may lack the API."""
     chat = chat_limit(_chat_fields(fields), channel, served)
     if channel.dialect is not Dialect.OPENAI:
         return chat
-    sent = edit_request(order, channel.overrides, _PARAMETER_NAMES, _REQUIRED_FIELDS).fields
-    if rawjson.is_null(sent.get("max_tokens")):
-        sent = {**sent, "max_tokens": rawjson.raw(DEFAULT_OUTPUT)}
+    order = edit_request(Order(fields=fields, model=""), channel.overrides, _PARAMETER_NAMES, _REQUIRED_FIELDS)
+    sent = with_limit(order.fields)
     native = read_limit(sent, content=_CONTENT_FIELDS, caps=("max_tokens",))
     choices = min(native.choices * text_count(sent.get("prompt")), MOST_TOKENS)
     return larger(chat, msgspec.structs.replace(native, choices=choices))
@@ -168,10 +166,7 @@ def _explain_obstacle(field: str) -> str:
 
 def _chat_fields(completion: Fields) -> Fields:
     """Returns the fields of the chat, without its messages."""
-    fields = {name: value for name, value in completion.items() if name in _CHAT_FIELDS}
-    if rawjson.is_null(fields.get("max_tokens")):
-        fields["max_tokens"] = rawjson.raw(DEFAULT_OUTPUT)
-    return fields
+    return with_limit({name: value for name, value in completion.items() if name in _CHAT_FIELDS})
 
 
 def _chat_order(order: Order) -> Order:

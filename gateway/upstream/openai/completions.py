@@ -8,6 +8,7 @@ from gateway.domain import rawjson
 from gateway.domain.channel import Channel, ServedModel, TokenLimitField
 from gateway.domain.failure import Failure
 from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
+from gateway.domain.rawjson import Fields
 from gateway.upstream.adapter import RequestWriter
 from gateway.upstream.error_body import read_error
 from gateway.upstream.failures import classify, lacks_path
@@ -26,9 +27,7 @@ class CompletionsDialect(RequestWriter):
         vendor = vendor_of(channel.preset, channel.base_url)
         fields = dict(order.fields)
         dropped = tuple(name for name in learned.dropped if fields.pop(name, None) is not None)
-        fields["model"] = rawjson.raw(served.upstream_name)
-        if rawjson.is_null(fields.get("max_tokens")):
-            fields["max_tokens"] = rawjson.raw(DEFAULT_OUTPUT)
+        fields = with_limit({**fields, "model": rawjson.raw(served.upstream_name)})
         lowered = limit_output(fields, TokenLimitField.KEEP, learned.max_output)
         if order.stream:
             request_usage(fields, requested=vendor.stream_options and "stream_options" not in learned.dropped)
@@ -46,6 +45,12 @@ class CompletionsDialect(RequestWriter):
     def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
         failure = classify(channel, status, read_error(body), headers)
         return msgspec.structs.replace(failure, lacks_api=True, parameters=()) if lacks_path(failure) else failure
+
+
+def with_limit(fields: Fields) -> Fields:
+    """Returns the fields with ``max_tokens``: the client's, else OpenAI's default."""
+    has_limit = not rawjson.is_null(fields.get("max_tokens"))
+    return fields if has_limit else {**fields, "max_tokens": rawjson.raw(DEFAULT_OUTPUT)}
 
 
 def _url(base_url: str, vendor: Vendor) -> str:
