@@ -34,7 +34,7 @@ T = TypeVar("T")
 Work = Callable[[ControlClient], Awaitable[T]]
 
 BUSY_WAIT_S = 5.0
-"""How long a command waits for a home that another process is using."""
+"""How long a command waits for a silent server, or for a home that another process is using."""
 
 NO_HOME = "no data in {home} yet; start with 'tollkeeper serve', or name the right folder with --home"
 NO_SERVER = "no server is running for {home}; start one with 'tollkeeper serve'"
@@ -46,9 +46,9 @@ async def reach(
 ) -> AsyncIterator[ControlClient]:
     """Open a client of the running server, or of a server in this process.
 
-    ``listen`` also opens /v1 in this process. ``running`` requires a running server. ``create`` creates a missing data
-    folder; if neither it nor ``needs_data`` is set, a missing folder is replaced by an empty temporary one. Raises Quit
-    if a required server or folder is missing, Unavailable if a server does not answer, and StoreBusy if another process
+    ``listen`` also opens /v1 in this process. ``running`` requires a running server. A missing data folder is created
+    with ``create``, is an error if ``needs_data``, and is otherwise replaced by an empty temporary one. Raises Quit if
+    a required server or folder is missing, Unavailable if a server does not answer, and StoreBusy if another process
     keeps the home locked.
     """
     async with AsyncExitStack() as stack:
@@ -61,7 +61,7 @@ async def reach(
 
 
 class CommandSession(msgspec.Struct, frozen=True, kw_only=True):
-    """How commands reach the gateway. Tests replace it with one that gives them their own client."""
+    """How commands reach the gateway. Tests have one with a client of their own."""
 
     reach: Callable[..., AbstractAsyncContextManager[ControlClient]] = reach
 
@@ -100,7 +100,7 @@ async def _print_key_owners(client: ControlClient) -> None:
 
 
 async def _confirm(reasons: Sequence[str]) -> bool:
-    """Ask whether a key or token may work again. Raises Quit unless the answer is yes."""
+    """Ask whether a key or token may work again. Returns True, or raises Quit."""
     for reason in reasons:
         notify(plain(reason, 400))
     context = click.get_current_context()
@@ -116,25 +116,32 @@ def _source() -> ChangeSource:
 
 
 async def _endpoint(config: Config, stack: AsyncExitStack, *, listen: bool, running: bool) -> Endpoint:
-    """Returns the endpoint of the running server, or of one started here; waits while another process has the home."""
+    """Returns the endpoint of the running server, or of one started here. Waits while a server does not answer, and
+    while another process has the home.
+    """
     deadline = asyncio.get_running_loop().time() + BUSY_WAIT_S
     while True:
-        server = await check_server(config)
-        late = asyncio.get_running_loop().time() >= deadline
-        if server.endpoint is not None:
-            return server.endpoint
-        if server.silent is not None:
-            if late:
-                raise server.silent
-        elif running:
-            raise Quit(NO_SERVER.format(home=config.home), Exit.UNREACHABLE)
-        else:
-            try:
-                return await _start_embedded(config, stack, listen=listen)
-            except GatewayError as error:
-                if error.code != "store_busy" or late:
-                    raise
+        try:
+            return await _find_or_start(config, stack, listen=listen, running=running)
+        except GatewayError as error:
+            if error.code not in ("server_slow", "store_busy") or asyncio.get_running_loop().time() >= deadline:
+                raise
         await asyncio.sleep(0.1)
+
+
+async def _find_or_start(config: Config, stack: AsyncExitStack, *, listen: bool, running: bool) -> Endpoint:
+    server = await check_server(config)
+    if server.endpoint is not None:
+        return server.endpoint
+    if server.silent is not None:
+        raise server.silent
+    if running:
+        raise Quit(NO_SERVER.format(home=config.home), Exit.UNREACHABLE)
+    with server_imports():
+        # late: a command needs the server's code only if no server is running
+        from gateway.server import embedded_server
+
+    return await stack.enter_async_context(embedded_server(config, listen=listen))
 
 
 @contextmanager
@@ -142,7 +149,7 @@ def server_imports() -> Iterator[None]:
     """Speed up the import of the server in this block.
 
     On import, aiohttp loads the system's certificates twice, for its client, which is not used here. That takes 20% of
-    the server's start and 2 MiB of memory, so it is given an empty file instead. Garbage collection, which takes
+    the server's start and 2 MiB of memory, so aiohttp gets an empty file instead. Garbage collection, which takes
     another 5%, is off, because imports leave no garbage.
     """
     if "gateway.server" in sys.modules:
@@ -159,11 +166,3 @@ def server_imports() -> Iterator[None]:
         del os.environ[name]
         if previous is not None:
             os.environ[name] = previous
-
-
-async def _start_embedded(config: Config, stack: AsyncExitStack, *, listen: bool) -> Endpoint:
-    with server_imports():
-        # late: a command needs the server's code only if no server is running
-        from gateway.server import embedded_server
-
-    return await stack.enter_async_context(embedded_server(config, listen=listen))
