@@ -68,7 +68,7 @@ class RenderedStream(FramedStream):
         self._order = order
         self._reader = reader
         self._source = self._state = AnswerState(
-            order, all_choices=renderer.all_choices, native=renderer.native, ends_blocks=reader.ends_blocks
+            order, reader, all_choices=renderer.all_choices, native=renderer.native
         )
         self._lost_medium = False
         """Whether the answer had a medium that this API has no place for."""

@@ -20,6 +20,7 @@ from gateway.domain.usage import Usage, as_object
 from gateway.upstream.call_memory import CallMemory
 from gateway.upstream.error_body import excerpt, read_error
 from gateway.upstream.failures import bad_response, classify
+from gateway.upstream.translation import NameRules
 
 
 class OutputCounter(msgspec.Struct, eq=False):
@@ -206,6 +207,8 @@ class AnswerReader(Protocol):
     """Whether the upstream says when a block is complete."""
     watches: bool = False
     """Whether ``watch`` must be called with every event."""
+    tool_rules: NameRules | None = None
+    """Which names of tools the vendor accepts, so that others were changed in the request; None: all."""
     default_word: str = ""
     """The finish word of a complete answer without one; empty: such an answer is not complete."""
 

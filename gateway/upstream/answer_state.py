@@ -37,9 +37,10 @@ from gateway.domain.answer import (
 from gateway.domain.call import LOST_EVENTS_MARK
 from gateway.domain.order import Order
 from gateway.domain.usage import Usage
-from gateway.upstream.adapter import OutputCounter
+from gateway.upstream.adapter import AnswerReader, OutputCounter
 from gateway.upstream.finish_words import REASONS, finish_reason, meaning_of
 from gateway.upstream.tool_call_tracker import TOO_MANY, Arguments, ToolCallTracker, TrackedCall
+from gateway.upstream.translation import ToolNames
 from gateway.upstream.usage_report import UsageReports
 
 BlockKey = tuple[BlockKind, int]
@@ -162,6 +163,7 @@ class _Choice:
         """Whether it produced something that a client can use."""
         self._native = state.native
         self._tally = state.tally
+        self._tool_names = state.tool_names
         self._unannounced: ToolCallBegan | None = None
         """The beginning of a call without arguments so far. It is held because its name may come in pieces."""
         self._names_grow = not (state.native or state.ends_blocks)
@@ -242,7 +244,8 @@ class _Choice:
         began, self._unannounced = self._unannounced, None
         if began is not None:
             call = self.tracker.calls[began.number]
-            began = msgspec.structs.replace(began, name=call.name)
+            name = call.name if self._tool_names is None else self._tool_names.client_name(call.name)
+            began = msgspec.structs.replace(began, name=name)
             self.blocks.add((BlockKind.TOOL_CALL, began.number), began, call.arguments)
 
     def _add_seal(self, part: ReasoningSeal) -> None:
@@ -257,13 +260,14 @@ class AnswerState:
     """The state of one answer. ``add`` returns the events for each part, ``conclude`` those at its end."""
 
     def __init__(
-        self, order: Order, *, all_choices: bool = False, native: bool = False, ends_blocks: bool = False
+        self, order: Order, reader: AnswerReader | None = None, *, all_choices: bool = False, native: bool = False
     ) -> None:
-        """``all_choices`` and ``native``: see ``Renderer``. ``ends_blocks``: see ``AnswerReader``."""
+        """``reader`` reads the parts. For ``all_choices`` and ``native`` see ``Renderer``."""
         self.order = order
+        self.tool_names = None if reader is None else ToolNames(order, reader.tool_rules)
         self.all_choices = all_choices
         self.native = native
-        self.ends_blocks = ends_blocks
+        self.ends_blocks = reader is not None and reader.ends_blocks
         self.events: list[AnswerEvent] = []
         """Events not returned yet. Choices append to this list and keep no reference to the state, because a cycle
         would keep the answer in memory until the garbage collector runs."""

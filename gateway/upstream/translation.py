@@ -212,7 +212,8 @@ class NameRules(msgspec.Struct, frozen=True):
 class ToolNames:
     """Turns the names of tools in an answer back into the client's. Reads the request only if a name may be changed."""
 
-    def __init__(self, order: Order, rules: NameRules) -> None:
+    def __init__(self, order: Order, rules: NameRules | None) -> None:
+        """``rules``: None if the vendor accepts all names."""
         self._order = order
         self._rules = rules
         self._client_names: dict[str, str] | None = None
@@ -220,7 +221,7 @@ class ToolNames:
 
     def client_name(self, name: str) -> str:
         """Returns the client's name for a valid one. A name that was not sent is returned unchanged."""
-        if not _CHANGED.fullmatch(name):
+        if self._rules is None or not _CHANGED.fullmatch(name):
             return name
         if self._client_names is None:
             conversation = conversation_of(self._order)

@@ -32,7 +32,6 @@ from gateway.inbound.media import document_part, image_part, media_type_of
 from gateway.inbound.messages.render import MessageStyle
 from gateway.inbound.messages.tools import TOOL_CHANGE_TYPES, changed_tools, is_known_block, read_tools, readable_texts
 from gateway.upstream.anthropic.messages import TOOLS
-from gateway.upstream.openai.request import OPENAI_TOOLS
 
 _BILLING = b'"x-anthropic-billing-header:'
 _BILLING_LINE = re.compile(rb'"x-anthropic-billing-header:(?:[^"\\]|\\[^n])*(?:\\n)*')
@@ -137,7 +136,7 @@ def translate_messages(order: Order) -> tuple[Order, MessageStyle]:
         order, fields=fields, body=b"", conversation=conversation, forward={}, query=""
     )
     muted = rawjson.maybe(request["max_tokens"]) == 0
-    return translated, MessageStyle(names=reader.names | tools.names, muted=muted)
+    return translated, MessageStyle(muted=muted)
 
 
 def _refuse_untranslatable(fields: Fields) -> None:
@@ -157,8 +156,6 @@ class _MessageReader:
 
     def __init__(self) -> None:
         self.transcript = Transcript()
-        self.names: dict[str, str] = {}
-        """The client's names of called tools by the sent ones, if they differ."""
         self.tool_changes: list[tuple[str, msgspec.Raw]] = []
         """Tools that are added and removed within the conversation: the type of the block, and the tool."""
         self.lost: dict[str, None] = {}
@@ -213,12 +210,9 @@ class _MessageReader:
         return parts
 
     def _call_part(self, block: _ContentBlock, signature: str) -> CallPart:
-        name = OPENAI_TOOLS.valid_name(block.name)
-        if name != block.name:
-            self.names[name] = block.name
         arguments = b"" if rawjson.is_null(block.input) else bytes(block.input)
         return CallPart(
-            id=str(block.id or ""), name=name, arguments=self.transcript.arguments(arguments), signature=signature
+            id=str(block.id or ""), name=block.name, arguments=self.transcript.arguments(arguments), signature=signature
         )
 
 

@@ -8,7 +8,7 @@ A thinking block of another vendor ends with a signature of the gateway's own (`
 not send it back.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -134,17 +134,14 @@ def _citation(citation: Citation) -> dict[str, Any]:
 class MessageStyle(msgspec.Struct, frozen=True, kw_only=True):
     """What a message takes from its request."""
 
-    names: Mapping[str, str] = {}
-    """The client's names of its tools by the sent ones, if they differ."""
     muted: bool = False
     """Whether the client wants no output. It gets none."""
     sign: Callable[[Seal], str] = wrap
     """Returns the signature of a thought."""
 
-    def tool_use(self, call: ToolCallBegan, arguments: Any) -> dict[str, Any]:
-        """Returns the block of a tool call."""
-        name = self.names.get(call.name, call.name)
-        return {"type": "tool_use", "id": TOOLS.valid_name(call.id), "name": name, "input": arguments}
+
+def _tool_use(call: ToolCallBegan, arguments: Any) -> dict[str, Any]:
+    return {"type": "tool_use", "id": TOOLS.valid_name(call.id), "name": call.name, "input": arguments}
 
 
 class MessagesRenderer(Renderer):
@@ -185,7 +182,7 @@ class MessagesRenderer(Renderer):
                 signature = rawjson.encode(self._style.sign(event.seal))
                 out = self._begin_unless_open("thinking") + self._delta("signature", signature)
             case ToolCallBegan():
-                out = self._begin("tool_use", rawjson.encode(self._style.tool_use(event, {})))
+                out = self._begin("tool_use", rawjson.encode(_tool_use(event, {})))
             case Medium():
                 out = self._begin("image", rawjson.encode(_image(event)))
             case Citation():
@@ -265,7 +262,7 @@ class WholeMessageRenderer(WholeRenderer):
         if block.media:
             return [_image(medium) for medium in block.media]
         if block.call is not None:
-            return [self._style.tool_use(block.call, block.arguments)]
+            return [_tool_use(block.call, block.arguments)]
         if block.kind is BlockKind.REASONING:
             signature = self._style.sign(block.seal or PLAIN_SEAL)
             return [{"type": "thinking", "thinking": block.text, "signature": signature}]

@@ -2,8 +2,7 @@
 
 Tools that the vendor runs on its own servers have no counterpart elsewhere: they are left out, or refused if the answer
 would be worth nothing without them. The schemas of the vendor's tools that clients run are not in the request, because
-its models know them; for other models they are written out. Names that are too long for OpenAI are sent shortened, and
-restored in answers.
+its models know them; for other models they are written out.
 """
 
 from collections.abc import Iterator
@@ -17,7 +16,6 @@ from gateway.domain.errors import BadRequest, unsupported_param
 from gateway.domain.json_text import read_typed
 from gateway.domain.rawjson import NULL, Fields, is_nothing
 from gateway.domain.text import plain
-from gateway.upstream.openai.request import OPENAI_TOOLS
 
 _READABLE = ("query", "command", "code", "url", "title", "text", "data", "stdout", "stderr", "error_code", "tool_name")
 """Fields of inputs and results of the vendor's tools that a model can read."""
@@ -111,8 +109,6 @@ class ReadTools(msgspec.Struct, frozen=True):
     choice: ToolChoice = ToolChoice()
     single: bool = False
     """Whether the client forbids parallel calls."""
-    names: dict[str, str] = {}
-    """The client's names of tools, by the names that are sent if those differ."""
     dropped: tuple[str, ...] = ()
     """The paths of what is left out: tools that the vendor runs, examples, and who may call."""
 
@@ -122,16 +118,13 @@ def read_tools(fields: Fields) -> ReadTools:
     tools = read_typed(_TOOLS, fields.get("tools", NULL), "tools") or []
     choice = read_typed(_CHOICE, fields.get("tool_choice", NULL), "tool_choice")
     offers: list[ToolOffer] = []
-    names: dict[str, str] = {}
     server_tools: list[_Tool] = []
     for position, tool in enumerate(tools):
         offer = _offer(tool, f"tools.{position}")
         if offer is None:
             server_tools.append(tool)
-            continue
-        offers.append(offer)
-        if offer.name != tool.name:
-            names[offer.name] = tool.name
+        else:
+            offers.append(offer)
     chosen = [tool for tool in server_tools if choice is not None and tool.name == choice.name]
     if server_tools and (chosen or not offers):
         tool_names = ", ".join(tool.name or tool.type or "" for tool in server_tools)
@@ -142,12 +135,11 @@ def read_tools(fields: Fields) -> ReadTools:
     unread = [name for name in _UNREAD if any(not is_nothing(getattr(tool, name)) for tool in tools)]
     dropped += [f"tools[].{name}" for name in unread]
     if not offers or choice is None:
-        return ReadTools(tuple(offers), names=names, dropped=tuple(dropped))
+        return ReadTools(tuple(offers), dropped=tuple(dropped))
     return ReadTools(
         tuple(offers),
         _translate_choice(choice),
         single=bool(choice.disable_parallel_tool_use),
-        names=names,
         dropped=tuple(dropped),
     )
 
@@ -181,7 +173,7 @@ def _offer(tool: _Tool, where: str) -> ToolOffer | None:
     kind = tool.type or "custom"
     if kind.startswith(_SCREEN_TOOLS):
         raise unsupported_param(where, f"a tool of type '{plain(kind, 40)}' has no counterpart there")
-    offer = ToolOffer(name=OPENAI_TOOLS.valid_name(tool.name), cache=tool.cache_control, where=where)
+    offer = ToolOffer(name=tool.name, cache=tool.cache_control, where=where)
     for name, (description, schema) in _CLIENT_TOOLS.items():
         if kind.startswith(name + "_"):
             return msgspec.structs.replace(offer, description=description, parameters=rawjson.raw(schema))
@@ -199,7 +191,7 @@ def _translate_choice(choice: _Choice) -> ToolChoice:
         case "any":
             return ToolChoice(mode="required")
         case "tool":
-            return ToolChoice(mode="named", name=OPENAI_TOOLS.valid_name(choice.name))
+            return ToolChoice(mode="named", name=choice.name)
         case "auto" | "none":
             return ToolChoice(mode=choice.type)
     raise BadRequest("tool_choice.type must be auto, any, tool or none", param="tool_choice.type")

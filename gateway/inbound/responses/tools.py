@@ -19,7 +19,6 @@ from gateway.domain.json_text import plain_escapes, read_typed
 from gateway.domain.prompt_size import BOUND_TOOLS_TOKENS
 from gateway.domain.rawjson import NULL
 from gateway.domain.text import plain
-from gateway.upstream.openai.request import OPENAI_TOOLS
 
 NAMESPACE_SEPARATOR = "__"
 """It stands between the name of a namespace and that of its function."""
@@ -221,7 +220,7 @@ class ToolTable:
             return
         name = _function_name(client_tool)
         if name in self._tools:  # it is of another kind or namespace
-            name = OPENAI_TOOLS.valid_name(f"{name}/{kind}/{namespace}")
+            name = f"{name}/{kind}/{namespace}"
         self._tools[name] = client_tool
         self._names[client_tool] = name
         self.offers.append(_tool_offer(tool, kind, name, where))
@@ -242,8 +241,7 @@ def written_tools_bound(tools: msgspec.Raw, content: bytes) -> int:
 
 
 def _function_name(tool: ClientTool) -> str:
-    """Returns the name of a tool's function. A plain function keeps its name: the upstream reports invalid ones."""
-    return OPENAI_TOOLS.valid_name(tool.namespace + NAMESPACE_SEPARATOR + tool.name) if tool.namespace else tool.name
+    return tool.namespace + NAMESPACE_SEPARATOR + tool.name if tool.namespace else tool.name
 
 
 def _tool_offer(tool: _ToolFields, kind: ToolKind, name: str, where: str) -> ToolOffer:

@@ -1,8 +1,8 @@
 """MessageReader: reads Anthropic's messages, the events of a stream or a whole one, as parts of an answer.
 
 Blocks are distinguished by their index, and end when the upstream says so. The text and thinking in a block's start
-count; the input of a tool in it counts unless deltas follow. Tools get the client's names again, and the thinking
-before each call is remembered. The input of the vendor's own tools is not passed on.
+count; the input of a tool in it counts unless deltas follow. The thinking before each call is remembered. The input of
+the vendor's own tools is not passed on.
 """
 
 from collections.abc import Iterator
@@ -40,7 +40,6 @@ from gateway.upstream.anthropic.messages import JSON_TOOL, TOOLS, answers_by_too
 from gateway.upstream.call_memory import CallMemory
 from gateway.upstream.failures import truncation
 from gateway.upstream.openai.tool_calls import arguments_text, lenient_index, lenient_text
-from gateway.upstream.translation import ToolNames
 
 THOUGHTS = frozenset({"thinking", "redacted_thinking"})
 """The types of blocks that are reasoning."""
@@ -66,11 +65,11 @@ class MessageReader(AnswerReader):
     """Reads one answer. Implements ``AnswerReader``."""
 
     ends_blocks = True
+    tool_rules = TOOLS
 
     def __init__(self, order: Order, channel: Channel, memory: CallMemory) -> None:
         self._order = order
         self._channel = channel
-        self._names = ToolNames(order, TOOLS)
         self._memory = memory
         self._thoughts: list[dict[str, Any]] = []
         """The thoughts since the last tool call."""
@@ -174,7 +173,7 @@ class MessageReader(AnswerReader):
         if self._thoughts:
             self._memory.remember(self._order.owner, call_id, rawjson.encode(self._thoughts))
             self._thoughts = []
-        yield ToolCallPart(block.index, call_id, self._names.client_name(name))
+        yield ToolCallPart(block.index, call_id, name)
 
     def _add(self, index: int, delta: Fields) -> Iterator[AnswerPart]:
         block = self._blocks.get(index)

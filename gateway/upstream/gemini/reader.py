@@ -34,7 +34,6 @@ from gateway.upstream.finish_words import meaning_of
 from gateway.upstream.gemini.partial_call import PartialCall
 from gateway.upstream.gemini.request import TOOLS, camel
 from gateway.upstream.tool_call_tracker import made_id
-from gateway.upstream.translation import ToolNames
 
 REASONS = ("", "STOP", "MAX_TOKENS", "SAFETY", "RECITATION", "OTHER", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII")
 """Finish reasons by their numbers, which some libraries write."""
@@ -59,10 +58,11 @@ class _Candidate:
 class ResponseReader(AnswerReader):
     """Reads one answer. Implements ``AnswerReader``."""
 
+    tool_rules = TOOLS
+
     def __init__(self, order: Order, channel: Channel, memory: CallMemory) -> None:
         self._order = order
         self._channel = channel
-        self._names = ToolNames(order, TOOLS)
         self._memory = memory
         self._candidates: dict[int, _Candidate] = {}
         self._queries: set[str] = set()
@@ -182,7 +182,7 @@ class ResponseReader(AnswerReader):
             yield from self._finish_call(candidate)
 
     def _finish_call(self, candidate: _Candidate) -> Iterator[AnswerPart]:
-        """Yields the open call under the client's name, and remembers its signature, because most clients drop it."""
+        """Yields the open call, and remembers its signature, because most clients drop it."""
         call, candidate.call = candidate.call, None
         if call is None:
             return
@@ -191,9 +191,8 @@ class ResponseReader(AnswerReader):
         if call.signature:
             self._memory.remember(self._order.owner, call_id, call.signature.encode())
         text = call.arguments if isinstance(call.arguments, str) else rawjson.encode(call.arguments).decode()
-        name = self._names.client_name(call.name)
         yield ToolCallPart(
-            number, call_id, name, rawjson.encode(text), signature=call.signature, choice=candidate.index
+            number, call_id, call.name, rawjson.encode(text), signature=call.signature, choice=candidate.index
         )
 
     def _finish_words(self) -> Iterator[AnswerPart]:

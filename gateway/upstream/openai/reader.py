@@ -34,6 +34,7 @@ from gateway.upstream.adapter import AnswerReader, not_an_answer
 from gateway.upstream.answer_errors import failure_in, failure_named, reported_failure, reports_error
 from gateway.upstream.finish_words import finish_reason
 from gateway.upstream.openai.contents import media_in, normalize_texts, source_fields, sources_in
+from gateway.upstream.openai.request import OPENAI_TOOLS
 from gateway.upstream.openai.template import Template, learn
 from gateway.upstream.openai.tool_calls import TooManyCalls, call_objects, has_content, tool_call_part
 from gateway.upstream.tool_call_tracker import TOO_MANY
@@ -74,6 +75,8 @@ class ParsedChoice(msgspec.Struct, gc=False):
 
 class ChatReader(AnswerReader):
     """Reads one answer. Implements ``AnswerReader``."""
+
+    tool_rules = OPENAI_TOOLS
 
     def __init__(self, order: Order, channel: Channel) -> None:
         self.chunk: dict[str, Any] = {}

@@ -19,6 +19,7 @@ from gateway.domain.order import Order
 from gateway.domain.rawjson import Fields
 from gateway.upstream.call_memory import CallMemory
 from gateway.upstream.openai.reader import ChatReader
+from gateway.upstream.openai.request import OPENAI_TOOLS
 
 SIZE = 4 << 20
 """The most characters of one answer's reasoning that are kept."""
@@ -50,11 +51,11 @@ def _keys(message: Fields) -> list[tuple[str, str]]:
 
 
 def _key(call_id: str, name: str, arguments: str) -> tuple[str, str]:
-    """Returns the id of a call, and a digest of its id, name and arguments, however the client writes their JSON."""
+    """Returns the id of a call, and a digest of its id, name and arguments, however both of these are written."""
     text = arguments or "{}"
     with suppress(msgspec.DecodeError, RecursionError, UnicodeEncodeError):
         text = msgspec.json.encode(msgspec.json.decode(text), order="deterministic").decode()
-    identity = f"{call_id}\0{name}\0{text}"
+    identity = f"{call_id}\0{OPENAI_TOOLS.valid_name(name)}\0{text}"
     return call_id, hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()
 
 

@@ -154,8 +154,8 @@ class _MessageWriter:
         self._messages.append(message)
 
     def _call(self, call: CallPart) -> Doc:
-        arguments = bytes(call.arguments).decode("utf-8", "surrogatepass")
-        written: Doc = {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
+        name, arguments = OPENAI_TOOLS.valid_name(call.name), bytes(call.arguments).decode("utf-8", "surrogatepass")
+        written: Doc = {"id": call.id, "type": "function", "function": {"name": name, "arguments": arguments}}
         if call.signature and self._vendor.reads_signatures:
             written["extra_content"] = {"google": {"thought_signature": call.signature}}
         return written
@@ -202,7 +202,7 @@ def _media(media: MediaPart, vendor: Vendor) -> Doc:
 
 
 def _tool(tool: ToolOffer) -> Doc:
-    function: Doc = {"name": tool.name}
+    function: Doc = {"name": OPENAI_TOOLS.valid_name(tool.name)}
     if tool.description:
         function["description"] = tool.description
     if not rawjson.is_null(tool.parameters):
@@ -220,4 +220,4 @@ def _choice(choice: ToolChoice) -> object:
 
 
 def _function_named(name: str) -> Doc:
-    return {"type": "function", "function": {"name": name}}
+    return {"type": "function", "function": {"name": OPENAI_TOOLS.valid_name(name)}}

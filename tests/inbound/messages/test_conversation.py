@@ -1,8 +1,7 @@
 """Translation: what a Messages request becomes for channels that speak something else."""
 
 import json
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import pytest
@@ -23,31 +22,24 @@ from tests.upstream.makers import channel
 HELLO = [{"role": "user", "content": "Hi"}]
 
 
-class Translation(NamedTuple):
-    """A translated request, and the client's names of its tools by the sent ones."""
-
-    order: Order
-    names: Mapping[str, str]
-
-
 def parsed(**fields: Any) -> InboundRequest:
     body = dumps({"model": "m", "max_tokens": 100, "messages": HELLO, **fields})
     return MESSAGES.parse(HttpRequest(body=body, target="/v1/messages", headers={}))
 
 
-def translation(*, preset: str = "", dialect: Dialect = Dialect.OPENAI, **fields: Any) -> Translation:
+def translation(*, preset: str = "", dialect: Dialect = Dialect.OPENAI, **fields: Any) -> Order:
     return put_to(parsed(**fields), preset=preset, dialect=dialect)
 
 
-def put_to(request: InboundRequest, **at: Any) -> Translation:
+def put_to(request: InboundRequest, **at: Any) -> Order:
     """The request as a channel gets it."""
-    order, style = translate_messages(MESSAGES.order(request, CallId("req_0123456789abcdef01234567"), Millis(0)))
-    return Translation(finish_translation(order, channel(**at)), style.names)
+    order, _ = translate_messages(MESSAGES.order(request, CallId("req_0123456789abcdef01234567"), Millis(0)))
+    return finish_translation(order, channel(**at))
 
 
 def translated(*, preset: str = "", dialect: Dialect = Dialect.OPENAI, **fields: Any) -> Doc:
     """The chat completion request."""
-    found = translation(preset=preset, dialect=dialect, **fields).order.fields
+    found = translation(preset=preset, dialect=dialect, **fields).fields
     doc = msgspec.json.decode(msgspec.json.encode(found))
     assert isinstance(doc, dict)
     return doc
@@ -133,8 +125,8 @@ def test_cache_marks_go_where_they_are_understood() -> None:
     marked = text("a", cache_control={"type": "ephemeral", "ttl": "1h"})
     assert turns(user(marked), preset="openrouter") == [user(marked)]
     plain = translation(messages=[user(marked)], cache_control={"type": "ephemeral"})
-    assert json.loads(bytes(plain.order.fields["messages"])) == [{"role": "user", "content": "a"}]
-    assert plain.order.removed == ("cache_control",)
+    assert json.loads(bytes(plain.fields["messages"])) == [{"role": "user", "content": "a"}]
+    assert plain.removed == ("cache_control",)
 
 
 def test_results_come_first_and_each_is_a_message() -> None:
@@ -160,7 +152,7 @@ def test_calls_keep_the_bytes_of_their_input() -> None:
     body = b'{"model":"m","max_tokens":9,"messages":[{"role":"assistant","content":[{"type":"tool_use","id":"t1",'
     body += b'"name":"f","input":{ "n": 1.0e2, "s":"\\u00e9" }}]}]}'
     request = MESSAGES.parse(HttpRequest(body=body, target="/", headers={}))
-    turn, _ = json.loads(bytes(put_to(request).order.fields["messages"]))
+    turn, _ = json.loads(bytes(put_to(request).fields["messages"]))
     function = {"name": "f", "arguments": '{ "n": 1.0e2, "s":"\\u00e9" }'}
     assert turn == {
         "role": "assistant",
@@ -244,7 +236,7 @@ def test_images_in_documents_and_of_the_assistant_are_shown_by_the_user() -> Non
 def test_a_block_of_another_kind_is_its_text_or_named() -> None:
     (turn,) = turns(user({"type": "note", "text": "abc"}))
     assert turn["content"] == "[note]\n\nabc"
-    order = translation(messages=[user({"type": "container_upload", "file_id": "f"})]).order
+    order = translation(messages=[user({"type": "container_upload", "file_id": "f"})])
     assert order.removed == ("messages[].container_upload",)
 
 
@@ -277,7 +269,7 @@ def test_thoughts_of_ours_go_back_as_reasoning_where_that_is_understood() -> Non
 
 def test_googles_signatures_go_back_to_google_alone() -> None:
     history = assistant(sealed(SealKind.GEMINI, b'{"t1":"sig"}'), use())
-    conversation = translation(messages=[history], dialect=Dialect.GEMINI).order.conversation
+    conversation = translation(messages=[history], dialect=Dialect.GEMINI).conversation
     assert conversation is not None
     assert [call.signature for call in conversation.turns[0].calls] == ["sig"]
     assert "extra_content" not in turns(history)[0]["tool_calls"][0]
@@ -309,11 +301,15 @@ def test_choices(choice: Doc, chat: object) -> None:
 
 def test_a_long_name_is_shortened_everywhere() -> None:
     name = "mcp__server__" + "x" * 100
-    found = translation(tools=[{**TOOL, "name": name}], messages=[*HELLO, assistant(use(name))])
-    (tool,) = json.loads(bytes(found.order.fields["tools"]))
-    sent = tool["function"]["name"]
-    assert (len(sent), found.names) == (64, {sent: name})
-    assert json.loads(bytes(found.order.fields["messages"]))[1]["tool_calls"][0]["function"]["name"] == sent
+    sent = translated(
+        tools=[{**TOOL, "name": name}],
+        tool_choice={"type": "tool", "name": name},
+        messages=[*HELLO, assistant(use(name))],
+    )
+    (tool,), turn = sent["tools"], sent["messages"][1]
+    short = tool["function"]["name"]
+    assert len(short) == 64
+    assert [turn["tool_calls"][0]["function"]["name"], sent["tool_choice"]["function"]["name"]] == [short, short]
 
 
 def change(kind: str, tool: Doc) -> Doc:
@@ -337,13 +333,13 @@ def test_tools_that_are_added_and_removed_on_the_way() -> None:
 def test_citations_and_examples_are_named() -> None:
     cited = text("a", citations=[{"type": "web_search_result_location", "url": "https://a.example"}])
     found = translation(messages=[*HELLO, assistant(cited)], tools=[{**TOOL, "input_examples": [{"x": 1}]}])
-    assert found.order.removed == ("tools[].input_examples", "messages[].citations")
+    assert found.removed == ("tools[].input_examples", "messages[].citations")
 
 
 def test_tools_that_the_vendor_runs() -> None:
     search = {"type": "web_search_20250305", "name": "web_search"}
     found = translation(tools=[{**TOOL, "allowed_callers": ["x"]}, search, {"type": "new_20300101", "name": "new"}])
-    assert found.order.removed == ("tools.web_search", "tools.new", "tools[].allowed_callers")
+    assert found.removed == ("tools.web_search", "tools.new", "tools[].allowed_callers")
     for more in ({"tools": [search]}, {"tools": [TOOL, search], "tool_choice": {"type": "tool", "name": "web_search"}}):
         with pytest.raises(BadRequest, match="web_search"):
             translation(**more)
@@ -367,7 +363,7 @@ def test_tools_that_the_client_runs_get_their_schema() -> None:
 def test_openai_takes_four_stop_sequences() -> None:
     stops = list("abcdef")
     found = translation(stop_sequences=stops, preset="openai")
-    assert (json.loads(bytes(found.order.fields["stop"])), found.order.removed) == (stops[:4], ("stop_sequences",))
+    assert (json.loads(bytes(found.fields["stop"])), found.removed) == (stops[:4], ("stop_sequences",))
     assert translated(stop_sequences=stops)["stop"] == stops
 
 
@@ -401,8 +397,8 @@ def test_openai_sees_a_digest_of_the_user() -> None:
     found = translated(metadata={"user_id": user_id}, service_tier="standard_only", top_k=1, preset="openai")
     assert (len(found["safety_identifier"]), found["service_tier"], "top_k" in found) == (32, "default", False)
     other = translation(metadata={"user_id": user_id}, service_tier="auto")
-    assert other.order.fields.keys() == {"model", "messages", "max_completion_tokens"}
-    assert other.order.removed == ("metadata", "service_tier")
+    assert other.fields.keys() == {"model", "messages", "max_completion_tokens"}
+    assert other.removed == ("metadata", "service_tier")
 
 
 @pytest.mark.parametrize(
@@ -421,7 +417,7 @@ def test_the_clients_name_of_a_conversation(headers: dict[str, str], user_id: st
 
 def test_what_is_lost_is_named_or_refused() -> None:
     found = translation(context_management={"edits": []}, betas=["x"], speed="fast", container=None, metadata={"a": 1})
-    assert found.order.removed == ("metadata", "context_management", "betas", "speed")
+    assert found.removed == ("metadata", "context_management", "betas", "speed")
     for more in (
         {"mcp_servers": [{"url": "x"}]},
         {"container": {"skills": [1]}},
@@ -434,7 +430,7 @@ def test_what_is_lost_is_named_or_refused() -> None:
 def test_a_lone_surrogate_is_translated() -> None:
     body = b'{"model":"m","max_tokens":9,"messages":[{"role":"user","content":[{"type":"text","text":"\\ud83d"}]}]}'
     request = MESSAGES.parse(HttpRequest(body=body, target="/", headers={}))
-    assert b"\\ufffd" in bytes(put_to(request).order.fields["messages"])
+    assert b"\\ufffd" in bytes(put_to(request).fields["messages"])
 
 
 @pytest.mark.parametrize(
@@ -474,7 +470,7 @@ def test_the_owners_parameters_tools_and_system_prompt_are_in_a_translated_reque
     tool = {"type": "function", "function": {"name": "own"}}
     edits = Overrides(system="Be brief.", set={"temperature": 0.5, "tools": [tool]}, remove=("top_p",))
     for dialect in (Dialect.OPENAI, Dialect.GEMINI):
-        order = put_to(parsed(system="S", top_p=0.1, tools=[TOOL]), dialect=dialect, overrides=edits).order
+        order = put_to(parsed(system="S", top_p=0.1, tools=[TOOL]), dialect=dialect, overrides=edits)
         conversation = order.conversation
         assert conversation is not None
         assert [bytes(part.raw) for part in conversation.turns[0].parts if isinstance(part, TextPart)] == [
@@ -487,7 +483,7 @@ def test_the_owners_parameters_tools_and_system_prompt_are_in_a_translated_reque
 
 def test_the_owners_system_prompt_may_replace_the_clients() -> None:
     edits = Overrides(system="Be brief.", replace_system=True)
-    found = put_to(parsed(system="S"), overrides=edits).order
+    found = put_to(parsed(system="S"), overrides=edits)
     assert json.loads(bytes(found.fields["messages"]))[0] == {"role": "system", "content": "Be brief."}
 
 
@@ -495,5 +491,5 @@ def test_the_owners_default_tools_are_for_clients_that_send_none() -> None:
     tool = {"type": "function", "function": {"name": "own"}}
     edits = Overrides(default={"tools": [tool], "tool_choice": "none"})
     for given, names in (([TOOL], ["f"]), ([], ["own"])):
-        found = json.loads(bytes(put_to(parsed(tools=given), overrides=edits).order.fields["tools"]))
+        found = json.loads(bytes(put_to(parsed(tools=given), overrides=edits).fields["tools"]))
         assert [tool["function"]["name"] for tool in found] == names

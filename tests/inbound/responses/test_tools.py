@@ -57,19 +57,9 @@ def test_functions_of_namespaces_stay_apart() -> None:
     assert found.function_name(ClientTool(ToolKind.FUNCTION, "get", "crm")) == "crm__get"
 
 
-def test_a_long_name_of_a_namespace_is_shortened_the_same_way_always() -> None:
-    space = {"type": "namespace", "name": "n" * 60, "description": "d", "tools": [function("get"), function("put")]}
-    found = table(space)
-    names = [one["name"] for one in functions(found)]
-    assert [len(name) for name in names] == [64, 64]
-    assert names[0] != names[1]
-    assert found.client_tool(names[1]).name == "put"
-    assert ToolTable().function_name(ClientTool(ToolKind.FUNCTION, "get", "n" * 60)) == names[0]
-
-
 def test_a_function_that_spells_like_one_of_a_namespace_gets_a_name_of_its_own() -> None:
     found = table(function("a__b"), {"type": "namespace", "name": "a", "description": "", "tools": [function("b")]})
-    first, second = (one["name"] for one in functions(found))
+    first, second = (offer.name for offer in found.offers)
     assert first == "a__b"
     assert second != first
     assert found.client_tool(second) == ClientTool(ToolKind.FUNCTION, "b", "a")

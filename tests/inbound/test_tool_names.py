@@ -1,0 +1,74 @@
+"""Names of tools that OpenAI's API refuses are sent in another form, and come back as the client wrote them."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from gateway.domain import rawjson
+from gateway.domain.channel import ServedModel
+from gateway.domain.order import Order
+from gateway.domain.units import CallId, Millis
+from gateway.inbound.api import HttpRequest, InboundApi
+from gateway.inbound.messages.api import MESSAGES
+from gateway.inbound.ollama.api import OLLAMA_CHAT
+from gateway.inbound.responses.api import RESPONSES
+from gateway.upstream.dialects import new_adapter
+from gateway.upstream.learned_params import NOTHING
+from tests.fakes.replies import Doc, dumps
+from tests.upstream.makers import channel
+
+NAMES = ["files.read", "mcp__server__" + "x" * 100]
+HELLO = [{"role": "user", "content": "Hi"}]
+FUNCTION = {"type": "function", "parameters": {"type": "object"}}
+
+
+def _messages(name: str) -> Doc:
+    return {"max_tokens": 9, "messages": HELLO, "tools": [{"name": name, "input_schema": {"type": "object"}}]}
+
+
+def _responses(name: str) -> Doc:
+    return {"input": "Hi", "tools": [{**FUNCTION, "name": name}]}
+
+
+def _namespace(name: str) -> Doc:
+    return {"input": "Hi", "tools": [{"type": "namespace", "name": "crm", "tools": [{**FUNCTION, "name": name}]}]}
+
+
+def _ollama(name: str) -> Doc:
+    tool = {"type": "function", "function": {"name": name, "parameters": {"type": "object"}}}
+    return {"messages": HELLO, "tools": [tool], "stream": False}
+
+
+def called(sent: str) -> bytes:
+    """The answer of a model that calls the tool of this name."""
+    call = {"id": "c1", "type": "function", "function": {"name": sent, "arguments": "{}"}}
+    message = {"role": "assistant", "content": None, "tool_calls": [call]}
+    usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
+    return dumps({"choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}], "usage": usage})
+
+
+def asked(api: InboundApi, fields: Doc) -> Order:
+    received = HttpRequest(body=dumps({"model": "m", **fields}), target="/", headers={})
+    order = api.order(api.parse(received), CallId("req_0123456789abcdef01234567"), Millis(0))
+    return msgspec.structs.replace(order, clock=lambda: 0)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    ("api", "fields_of"),
+    [(MESSAGES, _messages), (RESPONSES, _responses), (RESPONSES, _namespace), (OLLAMA_CHAT, _ollama)],
+)
+def test_a_name_that_is_refused_is_sent_in_another_form_and_comes_back(
+    api: InboundApi, fields_of: Any, name: str
+) -> None:
+    at = channel(base_url="https://api.example/v1", preset="plain")
+    plan = api.plan(asked(api, fields_of(name)), at, new_adapter(at.dialect), lacking=True)
+    request = plan.adapter.prepare(plan.order, at, ServedModel(name="m"), NOTHING)
+    sent = rawjson.value(request.body)["tools"][0]["function"]["name"]
+    assert len(sent) <= 64
+    assert sent.replace("_", "").isalnum()
+    answer = plan.adapter.whole(called(sent), plan.order, at)
+    assert answer.render is not None
+    assert answer.reported is not None
+    assert b'"name":"%b"' % name.encode() in answer.render(answer.reported)
