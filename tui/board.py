@@ -114,8 +114,7 @@ class Board:
         for call in reversed(event.recent):
             if not self.calls.holds_ended(call):
                 self.call_rates.add(call)
-        older = event.status.records - len(event.recent) if event.older is None else event.older
-        self.calls.load_snapshot(max(0, older), event.recent, [*event.running, *event.waiting])
+        self.calls.load_snapshot(event.older, event.recent, [*event.running, *event.waiting])
 
     def _set_tables(self, event: Snapshot | EntityChanged) -> None:
         self.account = event.account

@@ -1,7 +1,7 @@
 """Calls: lists them page by page, shows one in full, and cancels a running one."""
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any
 
@@ -12,7 +12,7 @@ from gateway.control.edits import ConfigEdits
 from gateway.control.request_bodies import query
 from gateway.core.engine import Engine
 from gateway.core.refusal_log import LONG_GAP_S
-from gateway.domain.call import Record, Running, is_call_id, repeats
+from gateway.domain.call import Running, is_call_id, repeats
 from gateway.domain.channel import Channel
 from gateway.domain.errors import BadRequest, NotFound
 from gateway.domain.group import Group
@@ -23,7 +23,7 @@ from gateway.domain.text import plain, word
 from gateway.domain.token import Token
 from gateway.domain.units import CallId, Millis
 from gateway.domain.views import CallPage, CallView, call_view, running_view
-from gateway.store.calls import CallLog, SearchResult, count_older
+from gateway.store.calls import CallLog, SearchResult
 from gateway.store.search import SearchDeadline
 from gateway.store.sums import FOREVER
 
@@ -142,26 +142,24 @@ async def show_call(edits: ConfigEdits, request: web.Request) -> CallView:
     running = edits.engine.store.books.running.get(call_id) or edits.engine.pipeline.waiting.get(call_id)
     if running is not None:
         return running_view(running, edits.now)
-    recent = next((record for record in edits.engine.bus.recent if record.id == call_id), None)
-    record = recent or await asyncio.to_thread(edits.engine.store.calls.get, call_id)
+    calls = edits.engine.store.calls
+    record = await asyncio.to_thread(calls.get, call_id)
     if record is None:
-        raise NotFound(
-            f"no call '{plain(call_id, 64)}'; 'tollkeeper usage list' lists the calls with their ids"
-            f"{_repeat_hint(edits.engine.bus.recent, call_id)}",
-            param="id",
-        )
+        message = f"no call '{plain(call_id, 64)}'; 'tollkeeper usage list' lists the calls with their ids"
+        raise NotFound(message + await asyncio.to_thread(_repeat_hint, calls, call_id), param="id")
     return call_view(record)
 
 
-def _repeat_hint(recent: Iterable[Record], call_id: CallId) -> str:
+def _repeat_hint(calls: CallLog, call_id: CallId) -> str:
     """Returns where the call may be counted, for the error: of identical refusals, only the first has a record."""
     if not is_call_id(call_id):
         return ""
     began = int(call_id[4:16], 16)  # an id begins with the time of the call
-    ids = [record.id for record in recent if 0 <= began - record.ts <= LONG_GAP_S * 1000 and repeats(record.marks)]
+    just_before = Query(since=Millis(began - round(LONG_GAP_S * 1000)), until=Millis(began + 1))
+    ids = [record.id for record in calls.find(just_before, limit=1000) if repeats(record.marks)]
     if not ids:
         return "; identical refusals within a second are counted with the first of them ('x3')"
-    return f"; if it was an identical refusal, it is counted with {' or '.join(ids[-3:])}"
+    return f"; if it was an identical refusal, it is counted with {' or '.join(ids[:3])}"
 
 
 async def cancel_call(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
@@ -170,20 +168,6 @@ async def cancel_call(edits: ConfigEdits, request: web.Request) -> dict[str, str
     if not edits.engine.cancel(call_id):
         raise NotFound(f"no running call '{plain(call_id, 64)}'", code="not_running", param="id")
     return {"done": f"cancelled call {call_id}"}
-
-
-def newest(engine: Engine, limit: int) -> tuple[list[Record], int]:
-    """Returns the calls that ended last, newest first, and the number of older ones.
-
-    They come from the recent calls of the event bus, and from the log if these are too few. Calls that are in the log,
-    but whose end has not been reported yet, are not counted as older.
-    """
-    calls, recent = engine.store.calls, list(reversed(engine.bus.recent))[:limit]
-    if len(recent) < limit:
-        recent_ids = {record.id for record in recent}
-        recent = (recent + [r for r in calls.find(limit=limit) if r.id not in recent_ids])[:limit]
-    older = count_older(calls, recent[-1].id) if recent else None
-    return recent, max(0, calls.count - len(recent)) if older is None else older
 
 
 def calls_query(edits: ConfigEdits, params: Mapping[str, Any]) -> Query:

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from gateway.control.calls import names_of_removed, newest
+from gateway.control.calls import names_of_removed
 from gateway.control.edits import ConfigEdits
 from gateway.control.request_bodies import query
 from gateway.control.usage import tallies
@@ -25,6 +25,7 @@ from gateway.domain.call import Record
 from gateway.domain.errors import BadRequest
 from gateway.domain.incidents import Incident
 from gateway.domain.views import AccountView, call_view
+from gateway.store.search import SearchDeadline
 
 STUCK_S = 30.0
 """The time after which a watcher that reads nothing is disconnected."""
@@ -54,14 +55,14 @@ class WatcherStream:
         engine = self._engine
         incidents = engine.incident_watch.refresh()
         self._incidents = incidents.copies()
-        recent, older = await asyncio.to_thread(newest, engine, self._recent)
+        newest = await asyncio.to_thread(engine.store.calls.search, limit=self._recent, deadline=SearchDeadline())
         entities = await self._entities()
         return self._line(
             events.Snapshot(
                 status=engine.status(),
                 running=list(engine.store.books.running.values()),
-                recent=[call_view(record) for record in recent],
-                older=older,
+                recent=[call_view(record) for record in newest.records],
+                older=newest.left,
                 waiting=engine.pipeline.waiting.all(),
                 incidents=incidents.newest()[::-1],
                 **entities,
@@ -147,8 +148,8 @@ def _event_of(notice: Notice) -> events.Event:
 async def stream(edits: ConfigEdits, request: web.Request) -> web.StreamResponse:
     """GET /events?recent=N: stream events, after a snapshot with the N most recent calls."""
     recent = query(request.query, {"recent": int}).get("recent", 200)
-    if not 0 <= recent <= 1000:
-        raise BadRequest("recent: must be from 0 to 1000", param="recent")
+    if not 1 <= recent <= 1000:
+        raise BadRequest("recent: must be from 1 to 1000", param="recent")
     response = web.StreamResponse(headers={"Content-Type": "application/x-ndjson", "Cache-Control": "no-store"})
     with edits.engine.bus.watch(console=edits.source.via == "console") as watcher:
         await response.prepare(request)

@@ -20,10 +20,6 @@ from gateway.domain.cost import price_gap
 from gateway.domain.events import CallProgress, Event
 from gateway.domain.units import CallId
 
-RECENT_LIMIT = 1000
-"""How many settled calls are kept for snapshots."""
-
-
 Notice = Event | Record
 """An event; of a call that ended or was refused, its record."""
 
@@ -106,8 +102,6 @@ class EventBus:
         self.consoles = 0
         """How many watchers are consoles. The others follow the log, or are other programs."""
         self._closed = False
-        self.recent: deque[Record] = deque(maxlen=RECENT_LIMIT)
-        """The newest settled calls, oldest first."""
         self.noteworthy: deque[Record] = deque(maxlen=5000)
         """The settled calls that ``IncidentWatch`` will examine: those that failed, needed several attempts, met only
         paused channels or too small a budget, or whose upstream reports another cost."""
@@ -123,7 +117,6 @@ class EventBus:
 
     def publish_record(self, record: Record) -> None:
         """Report that a call ended or was refused, and that its record is written."""
-        self.recent.append(record)
         failed = (record.status != 200 or len(record.attempts) > 1) and (
             record.attempts or has_incident_mark(record.marks)
         )

@@ -36,8 +36,8 @@ class Snapshot(Tables, frozen=True, kw_only=True, tag="snapshot"):
     running: list[Running]
     recent: list[CallView]
     """The newest settled calls, newest first."""
-    older: int | None = None
-    """How many records are older than these; None if all others are."""
+    older: int = 0
+    """How many records are older than these."""
     waiting: list[Running] = []
     """Calls that wait for a free slot. Nothing is held for them yet."""
     incidents: list[Incident] = []

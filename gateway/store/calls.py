@@ -166,21 +166,6 @@ class CallLog:
         return next((line for segment in (*likely, *unlikely) for line in segment.lines_with(text)), None)
 
 
-def count_older(calls: CallLog, call_id: CallId) -> int | None:
-    """Returns how many of the records kept are older than this one; None if the id is unknown."""
-    number, older = calls.number_of(call_id), 0
-    for segment in calls.log.segments:
-        if not segment.readable or segment.first > number:
-            continue
-        if segment.last < number:
-            older += segment.count
-        elif segment.last - segment.first + 1 == segment.count:
-            older += number - segment.first
-        else:  # some are missing from its file
-            older += sum(id_of(line) < number for line in segment.lines())
-    return older if number else None
-
-
 def expiring_records(calls: CallLog, before: int) -> ExpiringRecords:
     """Returns how many records are in files that may be deleted, because all their calls began before this moment."""
     old = [segment for segment in calls.log.segments if segment.readable and segment.latest < before]

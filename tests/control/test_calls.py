@@ -7,11 +7,9 @@ import asyncio
 from contextlib import aclosing
 from typing import Any
 
-import msgspec
 import pytest
 
 from gateway.client.control import ControlClient
-from gateway.control.calls import newest
 from gateway.domain.call import Outcome
 from gateway.domain.errors import BadRequest, NotFound
 from gateway.domain.events import Snapshot
@@ -274,7 +272,7 @@ async def test_an_unknown_call_is_reported_harmlessly(owner: ControlClient, call
 
 async def test_a_repeated_refusal_is_found_by_the_id_of_each(owner: ControlClient, gateway: Gateway) -> None:
     """Only the first of those that share a record has its id in the log."""
-    gateway.engine.bus.recent.append(row := record(1, marks=("repeated=2",)))
+    gateway.engine.store.calls.log.append([row := record(1, cost=0, marks=("repeated=2",))])
     with pytest.raises(NotFound, match=f"it is counted with {row.id}$"):
         await owner.call(call_id(2, row.ts + 700))
     with pytest.raises(NotFound, match="are counted with the first of them"):
@@ -318,25 +316,6 @@ async def test_what_does_not_run_cannot_be_cancelled(owner: ControlClient, past:
     assert (caught.value.code, caught.value.message) == ("not_running", f"no running call '{past[0]}'")
 
 
-async def test_the_newest_are_those_of_this_run_and_then_those_of_the_log(gateway: Gateway, past: list[str]) -> None:
-    engine = gateway.engine
-    first = engine.bus.recent.popleft()
-    assert [record.id for record in newest(engine, 10)[0]] == past[::-1]
-    assert [record.id for record in newest(engine, 2)[0]] == past[:1:-1]
-    unwritten = msgspec.structs.replace(first, id="req_unwritten")
-    engine.bus.recent.append(unwritten)
-    assert newest(engine, 10)[0][0] == unwritten
-
-
-async def test_records_that_are_not_reported_yet_do_not_count_as_older_than_the_newest(
-    gateway: Gateway, past: list[str]
-) -> None:
-    assert gateway.engine.store.calls.count == len(past)
-    assert newest(gateway.engine, 2)[1] == 2
-    gateway.engine.bus.recent.pop()  # as if its end was about to be reported
-    assert newest(gateway.engine, 2) == (gateway.records[2:0:-1], 1)
-
-
 async def test_ended_calls_are_reached_by_their_number(owner: ControlClient, past: list[str]) -> None:
     assert [view.id for view in await owner.numbered_calls(2, 5)] == past[1::-1]
     assert await owner.numbered_calls(0, 5) == []
@@ -376,7 +355,7 @@ async def test_a_waiting_call_is_listed_shown_counted_and_can_be_cancelled(
     assert (await owner.call(waiting.id)).waits_for == waiting.waits_for
     status = await owner.status()
     assert (status.in_flight, status.queued, status.waits) == (1, 1, {waiting.waits_for: 1})
-    async with aclosing(owner.events(0)) as events:
+    async with aclosing(owner.events(1)) as events:
         snapshot = await anext(events)
         assert isinstance(snapshot, Snapshot)
         assert [call.id for call in snapshot.waiting] == [waiting.id]

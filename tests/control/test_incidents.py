@@ -144,7 +144,7 @@ async def test_incidents_are_known_after_a_restart(tmp_path: Path, provider: Pro
 async def test_a_watcher_learns_of_an_incident(owner: ControlClient, gateway: Gateway, provider: Provider) -> None:
     provider.on("m", fail(500))
     seen: list[AnyEvent] = []
-    async with aclosing(owner.events(0)) as events, asyncio.timeout(20):
+    async with aclosing(owner.events(1)) as events, asyncio.timeout(20):
         await anext(events)
         call = asyncio.create_task(gateway.client.chat())
         async for event in events:

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from gateway.core.event_bus import RECENT_LIMIT, Batch, EventBus
+from gateway.core.event_bus import Batch, EventBus
 from gateway.domain.call import Record, Running
 from gateway.domain.events import CallProgress, CallStarted, Stopping
 from gateway.domain.units import CallId, Millis
@@ -133,10 +133,3 @@ def test_watching_ends_with_its_block(bus: EventBus) -> None:
     with bus.watch(), bus.watch():
         assert len(bus.watchers) == 2
     assert not bus.watchers
-
-
-def test_the_newest_settled_calls_are_kept(bus: EventBus) -> None:
-    for number in range(RECENT_LIMIT + 5):
-        bus.publish_record(record(number))
-    assert len(bus.recent) == RECENT_LIMIT
-    assert bus.recent[-1] == record(RECENT_LIMIT + 4)

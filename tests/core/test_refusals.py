@@ -74,8 +74,10 @@ def desk() -> Desk:
     return Desk()
 
 
-def test_a_refusal_is_recorded_and_told(desk: Desk) -> None:
-    desk.refuse(token=kit.token())
+async def test_a_refusal_is_recorded_and_told(desk: Desk) -> None:
+    with desk.bus.watch() as watcher:
+        desk.refuse(token=kit.token())
+        told = (await watcher.next_batch(0)).notices
     (record,) = desk.records
     assert (record.status, record.code, record.error, record.outcome) == (
         429,
@@ -85,7 +87,7 @@ def test_a_refusal_is_recorded_and_told(desk: Desk) -> None:
     )
     assert (record.token, record.token_name, record.group) == ("tok_laptop", "laptop", "home")
     assert (record.app, record.retry, record.ms, record.cost, record.held) == ("curl", 2, 250, 0, 0)
-    assert list(desk.bus.recent) == [record]
+    assert told == [record]
 
 
 def test_who_is_not_known_has_no_name(desk: Desk) -> None:

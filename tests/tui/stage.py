@@ -453,6 +453,7 @@ class FakeClient(ControlClient):
             waiting=self.now_waiting,
             incidents=self._incidents(),
             recent=self.records[: self.recent],
+            older=max(0, len(self.records) - self.recent),
             refuses_unpriced=self.refuses_unpriced,
         )
 
