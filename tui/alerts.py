@@ -21,7 +21,7 @@ LOW_BALANCE = DOLLAR // 2
 
 
 class Alert(msgspec.Struct, frozen=True):
-    """One problem. ``page`` shows more about it, and ``row`` is the key of its row there."""
+    """A problem. ``page`` is the page that shows more about it, and ``row`` the key of its row there."""
 
     level: Level
     text: str
@@ -103,7 +103,7 @@ def _budget_alerts(board: Board, refusing: Collection[str]) -> Iterator[Alert]:
 
 
 def _budget_alert(owner: _BudgetOwner, budgets: Sequence[BudgetView], refusing: Collection[str]) -> Iterator[Alert]:
-    """Yields an alert if the owner has nearly spent a budget or one refuses calls. ``refusing``: the ids of those."""
+    """Yields an alert if a budget of the owner is nearly spent, or refuses calls as those with ``refusing`` ids do."""
     share = max(map(spent_share, budgets), default=0.0)
     refuses = any(budget_id(budget.window, owner.kind, owner.id) in refusing for budget in budgets)
     if share < WARN_SHARE and not refuses:

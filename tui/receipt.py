@@ -39,7 +39,7 @@ def receipt(call: CallView, session: ConsoleSession, width: int) -> Content:
     _add_route(card, call)
     if call.error:
         error = session.advice(f"{call.code}: {call.error}" if call.code else call.error)
-        card.row("error", (safe(error, 1_500), "bad"))  # this long, because it ends with what to do
+        card.row("error", (safe(error, 1_500), "bad"))  # so long because it ends with what to do
         if call.token:
             card.row("", (session.key("list.why"), "key"), (" what it would get now, and why", "dim"))
     _add_timing(card, call)
@@ -77,7 +77,7 @@ def duration_of(call: CallView) -> Millis | None:
 
 
 def mark_of(call: CallView) -> str:
-    """Returns the mark of the call's state: that it runs, or how it ended."""
+    """Returns the mark that shows that the call runs, or how it ended."""
     if call.state == "running":
         return glyphs.RUNNING
     if not is_failure(call):
@@ -181,7 +181,7 @@ def _tokens(call: CallView) -> Iterator[Part]:
 
 
 def unpriced(call: CallView, board: Board) -> bool:
-    """Returns whether the call costs nothing because its model has no price: now if it runs, else when it ended."""
+    """Returns whether the call costs nothing because its model has no price, or had none when the call ended."""
     if call.state == "running":
         return not call.cost_nanos and call.model in board.unpriced
     return call.rates is None and not call.cost_nanos and call.usage_source != "none"

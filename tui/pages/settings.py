@@ -1,7 +1,7 @@
 """Settings page: every setting with its value, default and meaning; a setting is edited, switched or reset here.
 
-Settings of the gateway are changed through the server like everything else, so ``u`` undoes them. Those of this console
-are in the saved state. Those that only a restart can change are listed with how to change them.
+Settings of the gateway are changed through the server, like everything else, so ``u`` undoes a change. Those of this
+console are in the saved state. Those that need a restart are listed with the way to change them.
 """
 
 from collections.abc import Mapping
@@ -104,7 +104,7 @@ async def _save(page: AnyPage, field: Field, value: Any) -> None:
 
 
 async def _confirm_days(page: AnyPage, body: Mapping[str, Any]) -> bool:
-    """Ask for confirmation if the change deletes records. Returns False if it was refused."""
+    """Ask for confirmation if the change deletes records. Returns whether the change may be made."""
     if "keep_days" not in body:
         return True
     expiring: ExpiringRecords = await page.session.client.expiring_records(body["keep_days"])
@@ -183,5 +183,5 @@ class SettingsPage(ListPage[SettingRow]):
         try:
             self._settings.settings = await self.session.client.settings()
         except GatewayError:
-            return  # the header says that the server is gone
+            return  # the header shows that the server is gone
         super().renew()

@@ -54,11 +54,11 @@ def read_content(content: msgspec.Raw, where: str) -> list[TextPart | MediaPart]
         return []
     if not rawjson.is_list(content):
         raise BadRequest(f"{where}: must be a string or an array", code="invalid_type", param=where)
-    places = ((raw, f"{where}[{number}]") for number, raw in enumerate(rawjson.items(content)))
-    return [_read_part(read_typed(_PART, raw, place), place) for raw, place in places]
+    return [_read_part(raw, f"{where}[{number}]") for number, raw in enumerate(rawjson.items(content))]
 
 
-def _read_part(part: _InputPart, where: str) -> TextPart | MediaPart:
+def _read_part(raw: msgspec.Raw, where: str) -> TextPart | MediaPart:
+    part = read_typed(_PART, raw, where)
     match part.type:
         case "input_text" | "output_text" | "text" | "summary_text" | "reasoning_text":
             return TextPart(raw=check_text(part.text, f"{where}.text"))
@@ -70,15 +70,14 @@ def _read_part(part: _InputPart, where: str) -> TextPart | MediaPart:
             return image_part(rawjson.text(check_text(part.image_url, place)), place, detail=detail)
         case "input_file" if not (rawjson.is_null(part.file_data) and rawjson.is_null(part.file_url)):
             field = "file_url" if rawjson.is_null(part.file_data) else "file_data"
-            place, name = f"{where}.{field}", rawjson.maybe(part.filename)
-            data = rawjson.text(check_text(getattr(part, field), place))
-            return document_part(data, name if isinstance(name, str) else "", place)
+            data = rawjson.text(check_text(getattr(part, field), f"{where}.{field}"))
+            return document_part(data, rawjson.text_at(part.filename), f"{where}.{field}")
         case "input_audio" if not rawjson.is_null(part.input_audio):
             audio = read_typed(_AUDIO, part.input_audio, f"{where}.input_audio")
             return audio_part(audio.data, audio.format, f"{where}.input_audio")
-    place = f"{where}.file_id" if part.file_id else where
-    unknown = f"a part of type '{plain(part.type, 40)}' is unknown"
-    why = "files are not kept here; send the data" if part.file_id else unknown
+    place, why = where, f"a part of type '{plain(part.type, 40)}' is unknown"
+    if part.file_id:
+        place, why = f"{where}.file_id", "files are not kept here; send the data"
     raise BadRequest(f"{place}: {why}", code="unsupported_parameter", param=place)
 
 
@@ -254,9 +253,8 @@ def _unreadable_item(item: _InputItem, where: str) -> BadRequest:
 
 
 def _summary(item: _InputItem, where: str) -> msgspec.Raw:
-    """Returns the summary of a conversation that this gateway compacted. Raises BadRequest for others."""
-    text = rawjson.maybe(item.encrypted_content)
-    summary = summary_in(text) if isinstance(text, str) else None
+    """Returns the summary of a conversation that this gateway compacted. Raises BadRequest if a vendor did."""
+    summary = summary_in(rawjson.text_at(item.encrypted_content))
     if summary is None:
         msg = f"{where}: only its vendor can read this compacted conversation"
         raise BadRequest(msg, code="unsupported_parameter", param=where)

@@ -1,8 +1,8 @@
 """Gemini's requests: writes a conversation, its tools and its parameters as generateContent wants them.
 
 ``user`` and ``model`` take turns, and the system prompt is apart. Newer models refuse a function call that comes back
-without the thought signature that it was made with. The signature is taken from where Google's own compatible API puts
-it, else from ``call_memory``; a placeholder is the last resort.
+without its thought signature. That is in the field where Google's own compatible API puts it, else in ``call_memory``;
+a placeholder is the last resort.
 """
 
 import base64
@@ -43,7 +43,7 @@ _BUDGETS = {1: 1024, 2: 8192, 3: 24576}
 
 
 def config_of(parameters: Parameters, model: GeminiModel, cap: int | None, *, own_cap: bool = False) -> dict[str, Any]:
-    """Returns the ``generationConfig``. ``cap`` is the output limit; ``own_cap`` tells that the gateway chose it."""
+    """Returns the ``generationConfig``. ``cap`` is the output limit; ``own_cap`` says that the gateway chose it."""
     choices = parameters.take("n", int)
     config: dict[str, Any] = {
         "maxOutputTokens": cap,
@@ -68,7 +68,7 @@ def _limited_thinking(
     """Returns the thinking config, with a budget that is not above the output limit. If the gateway chose the limit,
     half of it is left to the answer.
 
-    The limit bounds thoughts and text together, but not every server knows that.
+    Thoughts and text share the limit, but not every server knows that.
     """
     effort = parameters.take("reasoning_effort", str)
     thinking = thinking_config(effort, model)
@@ -83,7 +83,7 @@ def _limited_thinking(
 
 
 def _take_renamed(parameters: Parameters, kinds: Mapping[str, type[float]], *, supported: bool) -> dict[str, Any]:
-    """Returns the parameters of these types under Google's names. If the model does not support them, drops them."""
+    """Returns these parameters, of these types, under Google's names. Drops them unless the model supports them."""
     values = {name: parameters.take(name, kind) for name, kind in kinds.items()}
     fields = {name: value for name, value in values.items() if value is not None}
     if supported:
@@ -140,7 +140,7 @@ def thinking_config(effort: str | None, model: GeminiModel) -> dict[str, Any] | 
 
 
 Part = dict[str, Any]
-_TYPES = {
+_MEDIA_TYPES = {
     "png": "image/png",
     "jpg": "image/jpeg",
     "jpeg": "image/jpeg",
@@ -150,7 +150,7 @@ _TYPES = {
     "mp4": "video/mp4",
     "webm": "video/webm",
 }
-"""Maps the ending of a URL to its media type."""
+"""The media types of URLs, by their endings."""
 
 
 def parts_of(parts: Iterable[TextPart | MediaPart], model: GeminiModel) -> list[Part]:
@@ -187,7 +187,7 @@ def _media_part(media: MediaPart, model: GeminiModel) -> Part:
         raise unsupported_param(media.where, "this model does not fetch URLs; send a base64 data: URL")
     check_address(media)
     given = "" if media.type.endswith("*") else media.type
-    mime_type = _TYPES.get(urlsplit(media.url).path.rpartition(".")[2].lower()) or given
+    mime_type = _MEDIA_TYPES.get(urlsplit(media.url).path.rpartition(".")[2].lower()) or given
     return {"fileData": {**({"mimeType": mime_type} if mime_type else {}), "fileUri": media.url}}
 
 
@@ -226,7 +226,7 @@ def _turn_parts(turn: Turn, recall: Recall, model: GeminiModel) -> list[Part]:
     """Returns the parts of a turn, which is not a system prompt."""
     if turn.role == "tool":
         parts = [part for block in turn.blocks if isinstance(block, ResultPart) for part in result_parts(block, model)]
-        return sorted(parts, key=lambda part: "functionResponse" not in part)  # results come first, without a gap
+        return sorted(parts, key=lambda part: "functionResponse" not in part)  # all results come before all media
     parts = parts_of(turn.parts, model)
     return parts + _call_parts(turn.calls, recall, model) if turn.role == "assistant" else parts
 
@@ -265,7 +265,7 @@ def tools_of(conversation: Conversation) -> dict[str, Any]:
 _KEYWORDS_WITHOUT_ARGUMENTS = frozenset(
     {"type", "title", "description", "required", "additionalProperties", "$schema", "$id"}
 )
-"""Keywords of a schema without arguments, beside missing or empty ``properties``."""
+"""Keywords that a schema without arguments may have, beside empty ``properties``."""
 
 
 def _declaration(offer: ToolOffer) -> dict[str, Any]:
