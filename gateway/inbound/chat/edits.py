@@ -85,7 +85,7 @@ class ChunkEditor(Renderer):
         """Edit a choice in place. Returns False if nothing of it is left for the client."""
         index, message, fields = choice.index, choice.message, choice.fields
         reason = self.state.reason(index)
-        if (choice.calls or "tool_calls" in message) and mend_calls(choice, calls):
+        if (choice.calls or "tool_calls" in message) and edit_calls(choice, calls):
             self.changed = True
         if index in self._ended and not has_content:
             return False
@@ -123,10 +123,10 @@ class ChunkEditor(Renderer):
         return self.write_event({**self._head, "choices": [], "usage": report}) + DONE
 
 
-def mend_message(choice: ParsedChoice, calls: Iterator[CallDelta], reason: str, order: Order) -> None:
+def edit_message(choice: ParsedChoice, calls: Iterator[CallDelta], reason: str, order: Order) -> None:
     """Edit a choice of a whole answer in place."""
     message, fields = choice.message, choice.fields
-    mend_calls(choice, calls)
+    edit_calls(choice, calls)
     message.setdefault("content", None)
     if not rawjson.maybe(message.get("role")):
         message["role"] = "assistant"
@@ -134,14 +134,14 @@ def mend_message(choice: ParsedChoice, calls: Iterator[CallDelta], reason: str, 
     order.screen.clean(fields)
 
 
-def mend_calls(choice: ParsedChoice, calls: Iterator[CallDelta]) -> bool:
+def edit_calls(choice: ParsedChoice, calls: Iterator[CallDelta]) -> bool:
     """Write the tool calls as clients rely on them, without empty ones. Returns whether one of them is new."""
     pairs = list(zip(choice.calls, calls, strict=False))
-    mended = [call for raw, read in pairs if (call := _mended_call(raw, read, whole=choice.whole)) is not None]
+    edited = [call for raw, read in pairs if (call := _edited_call(raw, read, whole=choice.whole)) is not None]
     if "tool_calls" in choice.message:
         del choice.message["tool_calls"]
-        if mended:
-            choice.message["tool_calls"] = mended
+        if edited:
+            choice.message["tool_calls"] = edited
     return any(isinstance(event, ToolCallBegan) for _, read in pairs for event in read.events)
 
 
@@ -149,7 +149,7 @@ _CALL_FIELDS = frozenset({"index", "id", "type", "function", "custom"})
 """The fields of a call itself."""
 
 
-def _mended_call(raw: Fields, read: CallDelta, *, whole: bool) -> JsonObject | None:
+def _edited_call(raw: Fields, read: CallDelta, *, whole: bool) -> JsonObject | None:
     """Returns what the client gets of a tool call or its delta; None if that is nothing."""
     call = read.call
     new_name, piece = _new_content(read.events)
@@ -161,16 +161,16 @@ def _mended_call(raw: Fields, read: CallDelta, *, whole: bool) -> JsonObject | N
     inner: JsonObject = {} if rawjson.is_null(raw.get(kind)) else rawjson.fields(raw[kind])
     inner.pop("name", None)
     inner.pop(text_field, None)
-    mended: JsonObject = extra_fields if whole else {"index": call.number, **extra_fields}
+    edited: JsonObject = extra_fields if whole else {"index": call.number, **extra_fields}
     if new_name:
-        mended |= {"id": call.id, "type": kind}
+        edited |= {"id": call.id, "type": kind}
         inner["name"] = new_name
     elif call.added_name:  # clients concatenate the pieces of a name
         inner["name"] = call.added_name
     if "name" in inner or piece:
         inner[text_field] = msgspec.Raw(piece or b'""')
-    mended[kind] = inner
-    return mended
+    edited[kind] = inner
+    return edited
 
 
 def _new_content(events: list[AnswerEvent]) -> tuple[str, bytes]:
@@ -184,7 +184,7 @@ def _new_content(events: list[AnswerEvent]) -> tuple[str, bytes]:
     return name, piece
 
 
-def mend_head(answer: JsonObject, reports: UsageReports, usage: Usage | None, head: Fields, order: Order) -> None:
+def edit_head(answer: JsonObject, reports: UsageReports, usage: Usage | None, head: Fields, order: Order) -> None:
     """Edit what a whole answer has beside its choices. ``usage`` is what was reported, ``head`` its ``identity``."""
     if usage is None:
         answer.pop("usage", None)

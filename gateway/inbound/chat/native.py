@@ -29,7 +29,7 @@ from gateway.domain.json_text import refuse_many_elements
 from gateway.domain.order import Order
 from gateway.domain.screen import Screen
 from gateway.domain.sse import BLANK, BOM, SSEEvent, stream_in
-from gateway.inbound.chat.edits import COMPLETION, CallDelta, ChunkEditor, JsonObject, identity, mend_head, mend_message
+from gateway.inbound.chat.edits import COMPLETION, CallDelta, ChunkEditor, JsonObject, edit_head, edit_message, identity
 from gateway.inbound.chat.render import ChatRenderer, WholeChatRenderer
 from gateway.inbound.rendering import RenderedStream, RenderingAdapter, take_late_usage
 from gateway.upstream.adapter import OutputCounter, WholeAnswer, whole_answer
@@ -89,11 +89,11 @@ class NativeChatStream(RenderedStream):
             return {}
         answer, calls = self._chat.chunk, iter(self._calls)
         for choice in self._chat.choices:
-            mend_message(choice, calls, self._state.reason(choice.index), self._order)
+            edit_message(choice, calls, self._state.reason(choice.index), self._order)
         answer["choices"] = [choice.fields for choice in self._chat.choices]
         self._forget()
         head = identity(answer, self.upstream_id, self._order, COMPLETION)
-        mend_head(answer, self._state.reports, self.reported, head, self._order)
+        edit_head(answer, self._state.reports, self.reported, head, self._order)
         return answer
 
     def _read_body(self, body: bytes) -> bytes:
@@ -269,7 +269,7 @@ def _read_regular(body: bytes, order: Order) -> WholeAnswer | None:
     original, reports = dict(answer), UsageReports(order.fields)
     reports.add(answer)
     reported, name = reports.usage(tally), upstream_id(answer, order.screen)
-    mend_head(answer, reports, reported, identity(answer, name, order, COMPLETION), order)
+    edit_head(answer, reports, reported, identity(answer, name, order, COMPLETION), order)
     return WholeAnswer(
         body=body if answer == original else rawjson.encode(answer),
         reported=reported,

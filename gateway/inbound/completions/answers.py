@@ -1,6 +1,6 @@
 """Answers of completions: a chat's answer is rendered, a completion passes nearly unchanged.
 
-Of a chat's answer only the text is shown. In a completion, the model's name is the requested one, ids and usage are
+Only the text of a chat's answer is rendered. In a completion, the model's name is the requested one, ids and usage are
 completed, and the chunk with the usage and ``[DONE]`` wait for the record.
 """
 
@@ -17,7 +17,7 @@ from gateway.domain.order import Order
 from gateway.domain.rawjson import Fields
 from gateway.domain.sse import BOM, SSEEvent, stream_in
 from gateway.domain.usage import Usage, as_object
-from gateway.inbound.chat.edits import identity, mend_head
+from gateway.inbound.chat.edits import edit_head, identity
 from gateway.inbound.chat.render import DONE
 from gateway.inbound.relay import RenderableStream
 from gateway.inbound.renderer import Renderer, WholeRenderer
@@ -120,7 +120,7 @@ class CompletionTap(NativeTap):
         """The head of every chunk, as the first one had it."""
 
     def take_pieces(self, events: bytes, start: int) -> tuple[int, int]:
-        """Returns no pieces: a chunk may belong to any choice, and may end it, so all chunks are decoded."""
+        """Returns that no event is a usual piece: a chunk may be of any choice, and may end it, so all are decoded."""
         return 0, start
 
     def take(self, event: SSEEvent) -> bytes | None:
@@ -165,5 +165,5 @@ class CompletionTap(NativeTap):
         if not self.began:
             raise AttemptFailed(bad_response(self._channel, f"it is not a completion: {excerpt(body)}"))
         edited = dict(answer)
-        mend_head(edited, self.reports, self.reported, _head_of(answer, self.order), self.order)
+        edit_head(edited, self.reports, self.reported, _head_of(answer, self.order), self.order)
         return whole_answer(self, body if edited == answer else rawjson.encode(edited))

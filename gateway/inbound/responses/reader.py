@@ -55,7 +55,6 @@ class ResponsesReader:
         self._next_number = 0
         self.reported_error: Failure | None = None
         """The failure in an ``error`` event that the client has received."""
-        self._cut_short = False
         self._has_call = False
         self._has_compaction = False
         """Whether an item is a compacted conversation."""
@@ -137,17 +136,17 @@ class ResponsesReader:
         return b"".join(events)
 
     def cut_short(self) -> bytes:
-        self.finish, self._cut_short = "length", True
+        self.finish = "length"
+        details = rawjson.raw({"reason": "max_output_tokens"})
+        ended: Fields = {"status": rawjson.raw("incomplete"), "incomplete_details": details, "usage": NULL}
+        self._response = {**self._response, **ended}
         return b""
 
     def terminal_event(self, usage: Usage, *, estimated: bool) -> bytes:
-        response: dict[str, Any] = {**self._response}
-        status = rawjson.maybe(self._response.get("status"))
-        if self._cut_short:
-            status = "incomplete"
-            response["status"], response["incomplete_details"] = status, {"reason": "max_output_tokens"}
-            response["usage"] = usage_object(usage)
-        name = "incomplete" if status == "incomplete" else "completed"
+        response = self._response
+        if rawjson.is_null(response.get("usage")):
+            response = {**response, "usage": rawjson.raw(usage_object(usage))}
+        name = "incomplete" if rawjson.text_at(response.get("status")) == "incomplete" else "completed"
         last = self._write_event(name, {"response": rawjson.raw(response)})
         self._next_number -= 1  # if the record cannot be written, ``failed`` replaces this event
         return last
