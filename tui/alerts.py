@@ -103,7 +103,7 @@ def _budget_alerts(board: Board, refusing: Collection[str]) -> Iterator[Alert]:
 
 
 def _budget_alert(owner: _BudgetOwner, budgets: Sequence[BudgetView], refusing: Collection[str]) -> Iterator[Alert]:
-    """Yields an alert if a budget of the owner is nearly spent, or refuses calls as those with ``refusing`` ids do."""
+    """Yields an alert if a budget is nearly spent or refuses calls. ``refusing``: the ids of the budgets that do."""
     share = max(map(spent_share, budgets), default=0.0)
     refuses = any(budget_id(budget.window, owner.kind, owner.id) in refusing for budget in budgets)
     if share < WARN_SHARE and not refuses:

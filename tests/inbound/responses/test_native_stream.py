@@ -10,7 +10,7 @@ import pytest
 
 from gateway.domain.screen import Screen
 from gateway.domain.secret_search import needles
-from gateway.domain.usage import NOTHING
+from gateway.domain.usage import NOTHING, Usage
 from gateway.inbound.responses.reader import ResponsesReader
 from gateway.inbound.responses.regular_events import PIECE_KINDS
 from gateway.inbound.responses.relay import ResponsesStream
@@ -150,6 +150,17 @@ def test_a_response_that_is_done_has_the_name_of_its_end(status: str, finish: st
     made.feed(b"".join(events[:-1]) + events[-1].replace(f"response.{status}".encode(), b"response.done"))
     assert (made.finished, made.finish) == (True, finish)
     assert made.tail(NOTHING, estimated=False) == events[-1]
+
+
+def test_a_stream_that_is_cut_short_ends_as_incomplete_with_what_was_used() -> None:
+    made = stream()
+    begun = {**response(message("Hello")), "status": "in_progress", "output": [], "usage": None}
+    made.feed(event("response.created", 0, response=begun) + delta(1))
+    last = json.loads((made.cut_short() + made.tail(Usage(input=3, output=2), estimated=True)).partition(b"data: ")[2])
+    ended = last["response"]
+    assert (last["type"], last["sequence_number"], made.finish) == ("response.incomplete", 2, "length")
+    assert (ended["status"], ended["incomplete_details"]) == ("incomplete", {"reason": "max_output_tokens"})
+    assert (ended["usage"]["input_tokens"], ended["usage"]["output_tokens"]) == (3, 2)
 
 
 @pytest.mark.parametrize("size", [7, 100_000])
