@@ -44,7 +44,7 @@ class KeyQueueApp(App[Result]):
     def on_key_handled(self, event: KeyHandled) -> None:
         """Handle the next key after the callbacks of this one, which may move the focus."""
         event.stop()
-        self.call_later(self._handle_next, 25)
+        self.call_later(self._handle_next, 25)  # a quarter of a second
 
     async def _handle(self, event: events.Key | events.Paste) -> None:
         target = self.focused or self.screen

@@ -142,7 +142,7 @@ def redo(*, yes: bool, as_json: bool) -> None:
 
 
 def _undo(number: int, *, redo: bool, yes: bool, as_json: bool) -> None:
-    """Undo or redo a change, after a confirmation if the server asks for one, and print what was done."""
+    """Undo or redo a change, 0 for the next one; confirm it first if the server asks. Print what was done."""
 
     def send(target: int, *, accept: bool) -> UndoView:
         return run(lambda client: (client.redo if redo else client.undo)(target, accept=accept))

@@ -154,7 +154,7 @@ class ResponsesReader:
     def failed(self, error: Mapping[str, Any], detail: bytes) -> bytes:
         """Returns the end of a broken stream that has none of its own, as ``ResponseRenderer.failed`` does."""
         response = {"id": self._order.answer_id, "object": "response", "output": [], **self._response}
-        ended = rawjson.raw({**response, "status": "failed", "error": error})
+        ended = rawjson.raw({**response, "status": "failed", "error": error, "incomplete_details": None})
         return self._write_event("failed", {"response": ended, "error": msgspec.Raw(detail)})
 
     def whole(self, body: bytes) -> bytes:
