@@ -182,8 +182,14 @@ def sum_iterations(report: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def iterations(report: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Returns the steps of an answer that Anthropic reports."""
-    return [step for step in list_at(report, "iterations") if isinstance(step, dict)]
+    """Returns the steps of an answer that Anthropic reports and bills.
+
+    A model that declined before it wrote anything, so that another one answered, is reported but costs nothing.
+    """
+    steps = [step for step in list_at(report, "iterations") if isinstance(step, dict)]
+    kinds = [str(step.get("type")) for step in steps]
+    declined = max((place for place, kind in enumerate(kinds) if kind.startswith("fallback")), default=0)
+    return [step for place, step in enumerate(steps) if place >= declined or step.get("output_tokens") != 0]
 
 
 def sum_counts(steps: list[dict[str, Any]]) -> dict[str, Any]:

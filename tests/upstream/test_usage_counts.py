@@ -166,6 +166,24 @@ def test_what_another_model_used_is_a_part_of_the_usage(steps: list[Any], model:
     assert (reading.usage.other_model, reading.usage.parts) == (model, parts)
 
 
+@pytest.mark.parametrize(
+    ("declined", "usage"),
+    [
+        ({"input_tokens": 408, "output_tokens": 0}, (412, 264)),
+        ({"input_tokens": 408, "output_tokens": 7}, (820, 271)),
+    ],
+)
+def test_a_model_that_declined_costs_something_only_if_it_wrote(
+    declined: dict[str, int], usage: tuple[int, int]
+) -> None:
+    answered = {"type": "fallback_message", "model": "claude-y", "input_tokens": 412, "output_tokens": 264}
+    steps = [{"type": "message", "model": "claude-x", **declined}, answered]
+    reading = read_report({"input_tokens": 412, "output_tokens": 264, "iterations": steps})
+    assert reading is not None
+    assert (reading.usage.input, reading.usage.output) == usage
+    assert reading.usage.parts == {"other_input": 412, "other_output": 264}
+
+
 def test_citations_and_thoughts_of_a_search_are_billed_beside_the_answer() -> None:
     report = {"prompt_tokens": 40, "completion_tokens": 900, "reasoning_tokens": 500, "citation_tokens": 300}
     reading = read_report(report)
