@@ -694,7 +694,8 @@ BLOCKS = [
         + words("Hi")
         + ended(output_tokens=20)
         + began(**SPENT).replace(b"msg_1", b"msg_2")
-        + words("there"),
+        + words("there")
+        + ended(output_tokens=30),
         text="Hi",
         used=(9, 20),
     ),

@@ -75,9 +75,11 @@ class MessageReader(AnswerReader):
         """The thoughts since the last tool call."""
         self._blocks: dict[int, _Block] = {}
         self._message_id = ""
+        self._is_over = False
+        """Whether another message began after the end of this one."""
 
     def read(self, event: SSEEvent) -> Iterator[AnswerPart]:
-        if event.data.strip() == b"[DONE]":  # some relays send it
+        if event.data.strip() == b"[DONE]" or self._is_over:  # some relays send it
             return
         fields = rawjson.fields(event.data)
         match rawjson.value(fields["type"]) if "type" in fields else event.name.decode("utf-8", "replace"):
@@ -136,7 +138,8 @@ class MessageReader(AnswerReader):
 
     def _begin(self, message: Fields) -> Iterator[AnswerPart]:
         """Yields the beginning of a message. A second one after content of the first fails: both would be mixed."""
-        if self.done:  # what follows is another answer
+        if self.done:
+            self._is_over = True
             return
         message_id = rawjson.text_at(message.get("id"))
         yield from _usage(message, final=False)
