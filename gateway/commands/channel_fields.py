@@ -19,7 +19,7 @@ from gateway.domain.channel import ChannelFields, Dialect, ServedModel
 from gateway.domain.fields import CHANNEL
 from gateway.domain.list_kinds import unique_pairs
 from gateway.domain.offering import Offering, offering_of, read_offering
-from gateway.domain.quoting import listed_names
+from gateway.domain.quoting import option_names
 from gateway.domain.text import REFERENCE, plain
 from gateway.domain.views import ChannelView
 
@@ -78,7 +78,7 @@ def changed_groups(before: Sequence[str], added: Sequence[str], removed: Sequenc
     """Returns the patch that adds and removes groups of a channel. Raises UsageError if another option ``replaces`` all
     groups, and for a group to remove that the channel does not serve.
     """
-    added, removed = listed_names(added), listed_names(removed)
+    added, removed = option_names(added), option_names(removed)
     if not (added or removed):
         return {}
     if replaces:

@@ -12,7 +12,7 @@ from gateway.commands.exit_codes import Exit, Quit
 from gateway.domain.errors import BadRequest
 from gateway.domain.human_values import parse_past
 from gateway.domain.money import parse_dollars
-from gateway.domain.quoting import listed_names, pair
+from gateway.domain.quoting import option_names, option_pair
 from gateway.domain.units import Millis
 
 T = TypeVar("T")
@@ -68,7 +68,7 @@ def now() -> Millis:
 
 def parse_renaming(text: str) -> tuple[str, str]:
     """Returns the two names in ``PUBLIC=UPSTREAM``. Raises BadRequest if the second is missing."""
-    public, upstream = pair(text)
+    public, upstream = option_pair(text)
     if not upstream.strip():
         raise BadRequest(f"{text!r} names no upstream model; write PUBLIC=UPSTREAM")
     return public, upstream
@@ -96,7 +96,7 @@ def names_type(otherwise: str) -> ParsedText[str]:
     """Returns the type of names, at least one: an empty list could mean all or none. ``otherwise`` ends the error."""
 
     def read(text: str) -> str:
-        if not listed_names([text]):
+        if not option_names([text]):
             raise BadRequest(f"{text!r} contains no names; {otherwise}")
         return text
 

@@ -20,7 +20,7 @@ from gateway.domain.price import MANUAL
 from gateway.domain.price_kinds import rule_text
 from gateway.domain.price_news import PriceNews, news_lines
 from gateway.domain.price_view import PriceView, draft_of, example_cost
-from gateway.domain.quoting import listed_names
+from gateway.domain.quoting import option_names
 from gateway.domain.text import plain, word
 from gateway.domain.upstream_views import ModelDetail, ModelRoute, PriceProposal
 from gateway.domain.views import ChannelView, ModelView
@@ -66,7 +66,7 @@ IMPORT_COLUMNS = [
 @json_option
 def import_prices(*, dry_run: bool, channel: str | None, models: tuple[str, ...], accept: bool, as_json: bool) -> None:
     """Import vendors' list prices for the offered models. Prices that you set stay. Nothing is downloaded."""
-    names = listed_names(models) if models else None
+    names = option_names(models) if models else None
     proposals = run(
         lambda client: client.import_prices(names, channel=channel or "", apply=not dry_run, accept=accept),
         create=not dry_run,

@@ -110,7 +110,7 @@ class Kind(Generic[T]):
     """Whether an empty text is refused."""
     unit: str = ""
     """What a number counts."""
-    none: str = ""
+    empty_word: str = ""
     """The word that an option needs in place of an empty text."""
     choices: tuple[str, ...] = ()
     """The texts from which a form lets one choose, if any."""
@@ -158,7 +158,7 @@ class Kind(Generic[T]):
 
     def arguments(self, field: Field, before: T, after: T) -> Sequence[str]:
         """Returns the arguments that change a value to another one. Raises BadRequest if no option can."""
-        return [field.flags, self.text(after) or self.none]
+        return [field.flags, self.text(after) or self.empty_word]
 
     def show(self, value: T) -> str:
         """Returns the value as details show it; empty if there is nothing to show."""
@@ -175,22 +175,22 @@ class Text(Kind[str]):
         metavar: str = "TEXT",
         completes: str = "",
         check: Callable[[str], str] | None = None,
-        none: bool = False,
+        none_word: bool = False,
     ) -> None:
-        """``check`` returns a text in its normal form, or raises BadRequest. ``none``: the word means an empty text."""
+        """``check`` returns a text in its normal form, or raises BadRequest. ``none_word``: ``none`` means no text."""
         self.metavar = metavar
         self.required = required
         self._check = check
         self.completes = completes
-        self._none = none
+        self._none_word = none_word
 
     def options(self, field: Field) -> Sequence[Option]:
-        return [self.option(field, read=self.read if self.required or self._none else None)]
+        return [self.option(field, read=self.read if self.required or self._none_word else None)]
 
     def read(self, text: str, now: Millis) -> str:
         if self.required and not text.strip():
             raise BadRequest("required")
-        if self._none and text.strip().lower() == NONE_WORD:
+        if self._none_word and text.strip().lower() == NONE_WORD:
             return ""
         if self._check is not None and text.strip():
             return self._check(text.strip())
@@ -207,7 +207,7 @@ class Secret(Text):
 
     def arguments(self, field: Field, before: str, after: str) -> Sequence[str]:
         """Returns the option with the value, or with ``-`` for stdin if the value contains a password."""
-        return [field.flags, "-" if "@" in after else after or "none"]
+        return [field.flags, "-" if "@" in after else after or NONE_WORD]
 
 
 class Choice(Kind[Any]):
@@ -303,7 +303,7 @@ class Moment(Kind[Millis | None]):
     """A future moment, or never."""
 
     metavar = "WHEN"
-    none = "never"
+    empty_word = "never"
 
     def text(self, value: Millis | None) -> str:
         """Returns a day if the moment is its end; otherwise the minute, although the moment is more exact."""

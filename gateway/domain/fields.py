@@ -99,7 +99,7 @@ TOKEN: Table = (
     ),
     Field(
         name="models",
-        kind=Patterns(none="all that the group shows"),
+        kind=Patterns(empty_text="all that the group shows"),
         help="Allow only these models of the group, also as fallbacks: 'gpt-*,claude-*'; '*' for all.",
         placeholder="all of the group's, or patterns: gpt-*, claude-*",
     ),
@@ -156,7 +156,7 @@ GROUP: Table = (
     ),
     Field(
         name="models",
-        kind=Patterns(none="all that its channels offer"),
+        kind=Patterns(empty_text="all that its channels offer"),
         help="Show only these models of its channels: 'gpt-*,demo-*'; '*' for all.",
         placeholder="all its channels offer, or patterns: gpt-*",
     ),
@@ -222,7 +222,7 @@ CHANNEL: Table = (
     Field(
         name="groups",
         kind=Names(
-            none="none: no token can use it",
+            empty_text="none: no token can use it",
             clear_option=("--no-groups", "Serve no group: no token can use it."),
             completes="groups",
         ),
@@ -406,13 +406,13 @@ SETTINGS: Table = (
     ),
     Field(
         name="hosts",
-        kind=Names(none="loopback names only", none_word=True),
+        kind=Names(empty_text="loopback names only", none_word=True),
         help="Additional host names that clients may use, or none.",
         section="Access",
     ),
     Field(
         name="origins",
-        kind=Names(none="none", none_word=True),
+        kind=Names(empty_text="none", none_word=True),
         help="Web pages that may call the gateway: https://app.example.com, or none.",
         section="Access",
     ),
@@ -432,7 +432,7 @@ SETTINGS: Table = (
     ),
     Field(
         name="ollama_token",
-        kind=Text(metavar="NAME", completes="tokens", none=True),
+        kind=Text(metavar="NAME", completes="tokens", none_word=True),
         label="Ollama's token",
         help="The token for programs on this machine that speak Ollama's API and send no key, or none.",
         section="Ollama",

@@ -22,8 +22,6 @@ Amounts = dict[Window, int]
 WindowAmount = tuple[Window | None, int | None]
 """A window and its amount. The amount None removes the budget; the window None removes all budgets."""
 
-ALL = "all"
-
 CHANNEL_LIMITS = ("rpm", "tpm", "rpd", "tpd", "concurrent", "queue", "queue_s")
 CLIENT_LIMITS = (*CHANNEL_LIMITS, "streams")
 """The limits of tokens and groups, which also limit streams."""
@@ -38,7 +36,7 @@ _OPTION_HELP = {
     "queue_s": "Seconds a call may wait for a free slot; 0: not at all. See 'settings show'.",
     "streams": "Streams running at once. See 'settings show'.",
 }
-_SHOWN = {
+_UNITS = {
     "rpm": "requests a minute",
     "tpm": "tokens a minute",
     "rpd": "requests a day",
@@ -56,7 +54,7 @@ _BETWEEN_AMOUNTS = re.compile(r"[\s,]+(?=[A-Za-z]+(?:=|[\s,]|$))")
 def budget_text(budget: Budget) -> str:
     """Returns ``$1.20 of $5.00 a day``, with tokens if they are limited too; or ``$5.00 a day`` if the use is unknown.
 
-    A used-up budget is called so, because the rounded amounts may not show it.
+    A budget that is used up is marked so, because the rounded amounts may not show it.
     """
     parts = []
     view = budget if isinstance(budget, BudgetView) else None
@@ -73,7 +71,7 @@ def budget_text(budget: Budget) -> str:
 def limits_text(limits: Limits) -> str:
     """Returns ``60 requests a minute, 4 calls at once``; empty if nothing is limited."""
     return ", ".join(
-        f"{exact_count(number)} {plural(number, _SHOWN[name])}" for name, number in _set_limits(limits).items()
+        f"{exact_count(number)} {plural(number, _UNITS[name])}" for name, number in _set_limits(limits).items()
     )
 
 
@@ -82,13 +80,14 @@ class Budgets(Pairs[tuple[Budget, ...]]):
 
     def __init__(self, unit: Literal["nanos", "tokens"]) -> None:
         self._unit = unit
-        self._read = parse_dollars if unit == "nanos" else parse_count
+        self._parse_amount = parse_dollars if unit == "nanos" else parse_count
+        self._amount_text = typed_dollars if unit == "nanos" else exact_count
         self.removal = NONE_WORD
         self.metavar = "WINDOW=DOLLARS" if unit == "nanos" else "WINDOW=COUNT"
 
     def read_option(self, text: str, now: Millis) -> Sequence[WindowAmount]:
         """Returns the amounts in an option. Raises BadRequest if there are none."""
-        return [_window_amount(word, self._read) for word in _amount_words(text) or [""]]
+        return [_window_amount(word, self._parse_amount) for word in _amount_words(text) or [""]]
 
     def gather(self, field: Field, values: Sequence[Any], before: tuple[Budget, ...]) -> tuple[Budget, ...]:
         """Returns the budgets with the amounts in options. ``none`` without a window removes all earlier ones."""
@@ -97,11 +96,10 @@ class Budgets(Pairs[tuple[Budget, ...]]):
         return self.put(before, amounts | {window: amount for window, amount in pairs.items() if window is not None})
 
     def pairs(self, value: tuple[Budget, ...]) -> Mapping[str, str]:
-        write = typed_dollars if self._unit == "nanos" else exact_count
-        return {window.value: write(amount) for window, amount in self.part(value).items()}
+        return {window.value: self._amount_text(amount) for window, amount in self.part(value).items()}
 
     def read(self, text: str, now: Millis) -> Amounts:
-        pairs = (_window_amount(word, self._read, NONE_WORDS) for word in _amount_words(text))
+        pairs = (_window_amount(word, self._parse_amount, NONE_WORDS) for word in _amount_words(text))
         return {window: amount for window, amount in pairs if window is not None and amount is not None}
 
     def part(self, value: tuple[Budget, ...]) -> Amounts:
@@ -132,16 +130,7 @@ class RateLimits(Pairs[Limits]):
         self._names = names
 
     def options(self, field: Field) -> Sequence[Option]:
-        return [
-            Option(
-                flags=_flag(name),
-                name=name,
-                help=_OPTION_HELP[name],
-                metavar="COUNT",
-                read=lambda text, _now, name=name: _limit(name, text),  # type: ignore[misc]  # the loop's value
-            )
-            for name in self._names
-        ]
+        return [_option(name) for name in self._names]
 
     def change(self, field: Field, options: Mapping[str, Any], before: Limits) -> Any:
         changes = {name: change[0] for name in self._names if (change := options.get(name)) is not None}
@@ -164,8 +153,7 @@ class RateLimits(Pairs[Limits]):
         return values
 
     def arguments(self, field: Field, before: Limits, after: Limits) -> Sequence[str]:
-        pairs = super().arguments(field, before, after)[1::2]
-        return [part for word in pairs for part in (_flag(word.partition("=")[0]), word.partition("=")[2])]
+        return [part for name, text in self.changed_pairs(before, after).items() for part in (_flag(name), text)]
 
     def show(self, value: Limits) -> str:
         return limits_text(value)
@@ -174,10 +162,10 @@ class RateLimits(Pairs[Limits]):
 class OutputHold(Number):
     """The most output tokens that a call holds; 0 for all that it may use."""
 
-    none = ALL
+    empty_word = "all"
 
     def read(self, text: str, now: Millis) -> int:
-        return 0 if text.strip().lower() in (ALL, *NONE_WORDS) else super().read(text, now)
+        return 0 if text.strip().lower() in (self.empty_word, *NONE_WORDS) else super().read(text, now)
 
     def text(self, value: int) -> str:
         return exact_count(value) if value else ""
@@ -195,7 +183,7 @@ def _amount_words(text: str) -> Sequence[str]:
     return _BETWEEN_AMOUNTS.split(text.strip(" ,")) if text.strip(" ,") else []
 
 
-def _window_amount(text: str, read: Callable[[str], int], none_words: Sequence[str] = (NONE_WORD,)) -> WindowAmount:
+def _window_amount(text: str, parse: Callable[[str], int], none_words: Sequence[str] = (NONE_WORD,)) -> WindowAmount:
     """Returns the window and amount of ``day=5``, ``month=none`` or ``none``. Raises BadRequest."""
     name, equals, amount = text.strip().rpartition("=")
     if amount in none_words and not equals:
@@ -212,14 +200,21 @@ def _window_amount(text: str, read: Callable[[str], int], none_words: Sequence[s
                 example = "day=5 or ever=5"
             raise BadRequest(f"a budget needs a window: {windows_text}, as in {example}") from None
         raise BadRequest(f"unknown budget window {name!r}; use {windows_text}, as in day=5") from None
-    return window, None if amount in none_words else read(amount)
+    return window, None if amount in none_words else parse(amount)
+
+
+def _option(name: str) -> Option:
+    def read(text: str, _now: Millis) -> int | None:
+        return _limit(name, text)
+
+    return Option(flags=_flag(name), name=name, help=_OPTION_HELP[name], metavar="COUNT", read=read)
 
 
 def _limit(name: str, text: str) -> int | None:
     """Returns a limit, or None to remove it. Raises BadRequest for one that would stop every call."""
     if text.strip().lower() in NONE_WORDS[1:]:
         return None
-    if (number := parse_count(text)) or name in ("queue", "queue_s"):  # 0 does not stop everything there
+    if (number := parse_count(text)) or name in ("queue", "queue_s"):  # 0 only means that no call waits
         return number
     raise BadRequest(f"{name} must be above 0; use '{NONE_WORD}' for no limit")
 

@@ -8,7 +8,7 @@ import msgspec
 
 from gateway.domain.errors import BadRequest
 from gateway.domain.field_kinds import NONE_WORD, Field, Kind, Option
-from gateway.domain.quoting import comma_list, listed_names, names_text, pair, pair_name, parse_names
+from gateway.domain.quoting import names_text, option_names, option_pair, option_text, parse_names
 from gateway.domain.units import Millis
 
 T = TypeVar("T")
@@ -49,22 +49,22 @@ class Names(ListKind[tuple[str, ...]]):
     many = True
 
     def __init__(
-        self, *, none: str, clear_option: tuple[str, str] = ("", ""), completes: str = "", none_word: bool = False
+        self, *, empty_text: str, clear_option: tuple[str, str] = ("", ""), completes: str = "", none_word: bool = False
     ) -> None:
-        """``none`` is the text of an empty list in details; ``none_word``: the word ``none`` may be typed for it."""
-        self._none = none
+        """``empty_text`` shows an empty list in details; ``none_word``: the word ``none`` may be typed for it."""
+        self._empty_text = empty_text
         self._none_word = none_word
         self.clear_option = clear_option
         self.completes = completes
 
     def read_option(self, text: str, now: Millis) -> str:
         """Returns the names in an option. Raises BadRequest for none, which may come from an unset variable."""
-        if self.clear_option[0] and not listed_names([text]):
+        if self.clear_option[0] and not option_names([text]):
             raise BadRequest(f"{text!r} contains no names; use {self.clear_option[0]} for none")
         return text
 
     def gather(self, field: Field, values: Sequence[str], before: tuple[str, ...]) -> tuple[str, ...]:
-        return self._without_none(tuple(listed_names(values)))
+        return self._without_none(tuple(option_names(values)))
 
     def text(self, value: tuple[str, ...]) -> str:
         return names_text(value)
@@ -76,10 +76,10 @@ class Names(ListKind[tuple[str, ...]]):
         return () if self._none_word and [name.lower() for name in names] == [NONE_WORD] else names
 
     def arguments(self, field: Field, before: tuple[str, ...], after: tuple[str, ...]) -> Sequence[str]:
-        return [self.clear_option[0]] if self.clear_option[0] and not after else [field.flags, comma_list(after)]
+        return [self.clear_option[0]] if self.clear_option[0] and not after else [field.flags, option_text(after)]
 
     def show(self, value: tuple[str, ...]) -> str:
-        return ", ".join(value) or self._none
+        return ", ".join(value) or self._empty_text
 
 
 class Patterns(Names):
@@ -87,25 +87,25 @@ class Patterns(Names):
 
     metavar = "PATTERNS"
 
-    def __init__(self, *, none: str) -> None:
-        super().__init__(none=none, completes="models")
+    def __init__(self, *, empty_text: str) -> None:
+        super().__init__(empty_text=empty_text, completes="models")
 
     def read_option(self, text: str, now: Millis) -> str:
-        if not listed_names([text]):
+        if not option_names([text]):
             raise BadRequest(f"{text!r} contains no names; leave the option out, or use '*' for all")
         if text.strip().lower() == NONE_WORD:  # it could mean no patterns or no models
             raise BadRequest("'none' is not clear: '*' is for all models, '!*' for no model")
         return text
 
     def gather(self, field: Field, values: Sequence[str], before: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(name for name in listed_names(values) if name != "*")
+        return tuple(name for name in option_names(values) if name != "*")
 
     def read(self, text: str, now: Millis) -> tuple[str, ...]:
         value = super().read(text, now)
         return () if value == ("*",) else value
 
     def arguments(self, field: Field, before: tuple[str, ...], after: tuple[str, ...]) -> Sequence[str]:
-        return [field.flags, comma_list(after) or "*"]
+        return [field.flags, option_text(after) or "*"]
 
 
 class Pairs(ListKind[T]):
@@ -116,7 +116,7 @@ class Pairs(ListKind[T]):
     """The value in an option that removes a pair; if empty, the pairs in options replace all."""
 
     def read_option(self, text: str, now: Millis) -> Any:
-        return pair(text)
+        return option_pair(text)
 
     def gather(self, field: Field, values: Sequence[Any], before: T) -> T:
         return self.value(unique_pairs(values, field.flags), before)
@@ -142,12 +142,19 @@ class Pairs(ListKind[T]):
         return self.value(unique_pairs(pairs, "the list"), None)
 
     def arguments(self, field: Field, before: T, after: T) -> Sequence[str]:
-        old, new = self.pairs(before), dict(self.pairs(after))
-        if self.removal:
-            removed = {name: self.removal for name in old if name not in new}
-            new = {name: text for name, text in new.items() if old.get(name) != text} | removed
-        arguments = [part for name, text in new.items() for part in (field.flags, f"{pair_name(name)}={text}")]
+        pairs = self.changed_pairs(before, after)
+        if misread := next((name for name in pairs if "=" in name), None):
+            raise BadRequest(f"'{misread}' contains '=', which ends a name in an option")
+        arguments = [part for name, text in pairs.items() for part in (field.flags, f"{name}={text}")]
         return arguments or [flag for flag in self.clear_option[:1] if flag]
+
+    def changed_pairs(self, before: T, after: T) -> dict[str, str]:
+        """Returns the pairs whose options change one value to the other."""
+        old, new = self.pairs(before), dict(self.pairs(after))
+        if not self.removal:
+            return new
+        removed = {name: self.removal for name in old if name not in new}
+        return {name: text for name, text in new.items() if old.get(name) != text} | removed
 
 
 def unique_pairs(pairs: Sequence[tuple[K, T]], option: str) -> dict[K, T]:

@@ -15,7 +15,7 @@ from gateway.domain.errors import BadRequest
 from gateway.domain.field_kinds import NONE_WORD, Field, Flag, Kind, Option, Text
 from gateway.domain.group import Fallback
 from gateway.domain.list_kinds import Pairs, shell_words, unique_pairs
-from gateway.domain.quoting import comma_list, listed_names, pair
+from gateway.domain.quoting import option_names, option_pair, option_text
 from gateway.domain.text import REFERENCE
 from gateway.domain.units import Millis
 
@@ -144,7 +144,7 @@ class Fallbacks(Pairs[tuple[Fallback, ...]]):
     clear_option = "--no-fallbacks", "No other model may answer."
 
     def value(self, pairs: Mapping[str, str], before: tuple[Fallback, ...] | None) -> tuple[Fallback, ...]:
-        rules = tuple(Fallback(model=model, to=tuple(listed_names([others]))) for model, others in pairs.items())
+        rules = tuple(Fallback(model=model, to=tuple(option_names([others]))) for model, others in pairs.items())
         if model := next((rule.model for rule in rules if not rule.to), None):
             raise BadRequest(f"{model!r} names no other model; write it as in gpt-*=claude-sonnet-4-5")
         return rules
@@ -154,7 +154,7 @@ class Fallbacks(Pairs[tuple[Fallback, ...]]):
 
     def arguments(self, field: Field, before: tuple[Fallback, ...], after: tuple[Fallback, ...]) -> Sequence[str]:
         for rule in after:
-            comma_list(rule.to)  # raises BadRequest for a name with a comma, which no option can contain
+            option_text(rule.to)  # raises BadRequest for a name with a comma, which no option can contain
         return super().arguments(field, before, after)
 
     def show(self, value: tuple[Fallback, ...]) -> str:
@@ -175,7 +175,7 @@ class RequestOverrides(Kind[Overrides | None]):
     """
 
     def options(self, field: Field) -> Sequence[Option]:
-        pairs: dict[str, Any] = {"metavar": "NAME=VALUE", "read": lambda text, _now: pair(text), "multiple": True}
+        pairs: dict[str, Any] = {"metavar": "NAME=VALUE", "read": lambda text, _: option_pair(text), "multiple": True}
         names: dict[str, Any] = {"metavar": "NAMES", "read": _read_removed_names, "multiple": True}
         none_help = "Remove the parameters and the system prompt set here."
         return [
@@ -193,7 +193,7 @@ class RequestOverrides(Kind[Overrides | None]):
                 pairs_by_name = unique_pairs(pairs, f"--{kind}-param")
                 changes[kind] = {name: json_or_text(text) for name, text in pairs_by_name.items()}
         if names := options.get("remove_params"):
-            changes["remove"] = tuple(listed_names(names))
+            changes["remove"] = tuple(option_names(names))
         if not changes:
             return None if options.get("no_overrides") else msgspec.UNSET
         base = Overrides() if before is None or options.get("no_overrides") else before
@@ -291,6 +291,6 @@ def _parse_parameters(text: str) -> Overrides:
 
 def _read_removed_names(text: str, _now: Millis) -> str:
     """Returns the text of names as it is. Raises BadRequest if it contains none."""
-    if not listed_names([text]):
+    if not option_names([text]):
         raise BadRequest(f"{text!r} contains no names; --no-overrides removes all that is set here")
     return text

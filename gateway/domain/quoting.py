@@ -1,7 +1,8 @@
 """Quoting: lists of names and of ``name=value`` as people type them on one line.
 
-Names are separated by commas or spaces. A name that contains one of these is quoted. A quotation mark has a meaning
-only at the start of a name, so ``bob's`` is a name; inside quotation marks it is doubled.
+In a form, names are separated by commas or spaces. A name that contains one of these is quoted. A quotation mark has a
+meaning only at the start of a name, so ``bob's`` is a name; inside quotation marks it is doubled. In an option of a
+command, names are separated by commas alone and never quoted, because shells take quotation marks away.
 """
 
 import re
@@ -12,7 +13,7 @@ from gateway.domain.errors import BadRequest
 _MARKS = "\"'"
 _QUOTED = r'"(?:[^"]|"")*"|' + r"'(?:[^']|'')*'"
 _WHOLE = re.compile(_QUOTED)
-_SIDES = re.compile(rf"({_QUOTED}|[^=]*)(?:(=)(.*))?", re.DOTALL)
+_MODEL = re.compile(rf"({_QUOTED}|[^=]*)(?:(=)(.*))?", re.DOTALL)
 _OPENS = r"(?<![^\s,=])"
 """Matches at the start and after a separator."""
 _WORDS = re.compile(rf"(?:{_OPENS}(?:{_QUOTED})|[^\s,])+")
@@ -21,12 +22,6 @@ _WORDS = re.compile(rf"(?:{_OPENS}(?:{_QUOTED})|[^\s,])+")
 def split_names(text: str) -> list[str]:
     """Returns the parts between commas and spaces, still quoted."""
     return _WORDS.findall(text)
-
-
-def split_pair(word: str) -> tuple[str, str, str]:
-    """Returns the text before the first ``=`` outside quotation marks, that sign, and the text after it."""
-    match = _SIDES.fullmatch(word)
-    return (match[1], match[2] or "", match[3] or "") if match else (word, "", "")
 
 
 def unquote(word: str) -> str:
@@ -39,43 +34,36 @@ def unquote(word: str) -> str:
 
 
 def parse_names(text: str) -> list[str]:
-    """Returns the names in a text, each once. Raises BadRequest."""
+    """Returns the names that were typed in a form, each once. Raises BadRequest."""
     return list(dict.fromkeys(map(unquote, split_names(text))))
 
 
 def quote_name(name: str, separators: str = "") -> str:
-    """Returns a name as it is typed. ``separators`` are further characters that would end it."""
+    """Returns a name as it is typed in a form. ``separators`` are more characters that would end it."""
     bare = name and not any(char.isspace() or char in f",{_MARKS}{separators}" for char in name)
     return name if bare else '"' + name.replace('"', '""') + '"'
 
 
 def names_text(names: Iterable[str]) -> str:
-    """Returns names as they are typed."""
+    """Returns names as they are typed in a form."""
     return ", ".join(map(quote_name, names))
 
 
-def comma_list(names: Iterable[str]) -> str:
-    """Returns names as they are written in one option. Raises BadRequest for a name with a comma."""
+def option_text(names: Iterable[str]) -> str:
+    """Returns names as they are typed in an option. Raises BadRequest for a name with a comma."""
     listed = list(names)
     if with_comma := next((name for name in listed if "," in name), None):
         raise BadRequest(f"'{with_comma}' contains a comma, which separates the names of an option")
     return ",".join(listed)
 
 
-def pair_name(name: str) -> str:
-    """Returns the name, for the left side of ``NAME=VALUE``. Raises BadRequest if it contains ``=``."""
-    if "=" in name:
-        raise BadRequest(f"'{name}' contains '=', which ends a name in an option")
-    return name
-
-
-def listed_names(texts: Iterable[str]) -> list[str]:
-    """Returns the names in the values of a repeated option, in which they are separated by commas."""
+def option_names(texts: Iterable[str]) -> list[str]:
+    """Returns the names in the values of a repeated option, each once."""
     return list(dict.fromkeys(name.strip() for text in texts for name in text.split(",") if name.strip()))
 
 
-def pair(text: str) -> tuple[str, str]:
-    """Returns the two sides of ``NAME=VALUE``. Raises BadRequest."""
+def option_pair(text: str) -> tuple[str, str]:
+    """Returns the name and the value in ``NAME=VALUE``. Raises BadRequest."""
     name, equals, value = text.partition("=")
     if not (name and equals):
         raise BadRequest(f"{text!r} is not of the form NAME=VALUE")
@@ -84,7 +72,8 @@ def pair(text: str) -> tuple[str, str]:
 
 def model_pair(word: str) -> tuple[str, str]:
     """Returns a model's name and, in ``name=upstream``, its upstream name. Both may be quoted. Raises BadRequest."""
-    before, equals, after = split_pair(word)
+    match = _MODEL.fullmatch(word)
+    before, equals, after = match.groups("") if match else (word, "", "")
     name, upstream = unquote(before.strip()), unquote(after.strip())
     if not name or (equals and not upstream):
         raise BadRequest(f"{word!r} is not a model name or name=upstream-name")

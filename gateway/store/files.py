@@ -21,7 +21,7 @@ import stat
 import sys
 import time
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -164,28 +164,27 @@ class ShortWrite(OSError):
 
 def write_all(fd: int, data: bytes) -> None:
     """Write all of the data at the file's position. Raises ShortWrite."""
-    written = 0
-    try:
-        while written < len(data):
-            count = os.write(fd, data[written:] if written else data)
-            if not count:
-                raise _full_disk_error()
-            written += count
-    except OSError as exc:
-        raise ShortWrite(exc, written) from exc
+    _write_parts(data, lambda rest, _written: os.write(fd, rest))
 
 
 def write_at(fd: int, data: bytes, offset: int) -> None:
     """Write at an offset: one system call, unless the disk accepts only a part. Raises ShortWrite."""
+
+    def write(rest: bytes, written: int) -> int:
+        if _HAS_PWRITE:
+            return os.pwrite(fd, rest, offset + written)
+        os.lseek(fd, offset + written, os.SEEK_SET)
+        return os.write(fd, rest)
+
+    _write_parts(data, write)
+
+
+def _write_parts(data: bytes, write: Callable[[bytes, int], int]) -> None:
+    """Call ``write`` with what is left of the data, and how much was written, until nothing is left."""
     written = 0
     try:
         while written < len(data):
-            rest = data[written:] if written else data
-            if _HAS_PWRITE:
-                count = os.pwrite(fd, rest, offset + written)
-            else:
-                os.lseek(fd, offset + written, os.SEEK_SET)
-                count = os.write(fd, rest)
+            count = write(data[written:] if written else data, written)
             if not count:
                 raise _full_disk_error()
             written += count

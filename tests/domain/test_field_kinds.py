@@ -53,6 +53,11 @@ def test_limits_that_are_not_named_are_none() -> None:
     assert read("limits", "queue=0 queue_s=0") == Limits(queue=0, queue_s=0)
 
 
+def test_a_name_with_an_equals_sign_cannot_be_in_an_option() -> None:
+    with pytest.raises(BadRequest, match="'a=b' contains '='"):
+        CHANNEL_FIELDS["headers"].arguments({}, {"a=b": "x"})
+
+
 @pytest.mark.parametrize("text", ["rps=3", "60", "rpm", "rpm=0", "rpm=many", "streams=3"])
 def test_wrong_limits_of_a_channel_are_refused(text: str) -> None:
     with pytest.raises(BadRequest):
