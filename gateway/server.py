@@ -85,7 +85,7 @@ def run(config: Config, ready: Callable[[Welcome], None]) -> int:
 
 async def serve(config: Config, *, ready: Callable[[Welcome], None]) -> int:
     """Serve until a signal or the owner's API says stop. Returns 0, or 1 if the store failed. Raises GatewayError."""
-    _make_files_private()
+    _protect_secrets()
     frozen.lock_own_folder()  # the lock ends with the process
     share_fairly()
     async with AsyncExitStack() as stack:
@@ -93,7 +93,7 @@ async def serve(config: Config, *, ready: Callable[[Welcome], None]) -> int:
         stop_requests = _StopRequests()
         public_port = await stack.enter_async_context(open_public_port(engine, config))
         await stack.enter_async_context(open_ollama_port(engine))
-        endpoint = await stack.enter_async_context(_control(engine, config, private=False))
+        endpoint = await stack.enter_async_context(_open_control(engine, config, private=False))
         folder = engine.store.folder.path
         runfile.write(folder / config.runfile.name, endpoint)
         stack.callback(runfile.remove, folder / config.runfile.name, engine.instance)
@@ -129,7 +129,7 @@ async def embedded_server(config: Config, *, listen: bool = False) -> AsyncItera
         if listen:
             local = msgspec.structs.replace(config, host="127.0.0.1", port=0)
             await stack.enter_async_context(open_public_port(engine, local))
-        yield await stack.enter_async_context(_control(engine, config, private=True))
+        yield await stack.enter_async_context(_open_control(engine, config, private=True))
 
 
 def machine_checks(config: Config) -> list[Step]:
@@ -152,7 +152,7 @@ def _fill_home(engine: Engine) -> str:
 
 @asynccontextmanager
 async def open_engine(
-    config: Config, *, clock: Clock | None = None, patience: CallDeadlines | None = None
+    config: Config, *, clock: Clock | None = None, deadlines: CallDeadlines | None = None
 ) -> AsyncIterator[Engine]:
     """Open all parts except for the two APIs, in order. They are closed in the reverse order."""
     clock, tasks = clock or Clock(), Tasks()
@@ -174,13 +174,14 @@ async def open_engine(
                 clock.mono, bus.publish_change, lambda channel: store.books.held(("channel", channel)).calls
             ),
             limiter=Limiter(clock.mono, today_of(store.books, clock.wall)),
-            live=LiveCalls(clock.mono, tasks, patience or CallDeadlines()),
+            live=LiveCalls(clock.mono, tasks, deadlines or CallDeadlines()),
             learned=LearnedParams(),
             upstreams=upstreams,
             files=files,
             worker=worker,
         )
-        engine.apis, engine.pipeline = APIS, _pipeline(engine)
+        engine.apis = APIS
+        engine.pipeline = _make_pipeline(engine)
         with engine.store_watched():
             yield engine
         engine.pipeline.refusals.close()
@@ -195,8 +196,7 @@ async def open_engine(
         log_filter.remove()
 
 
-def _pipeline(engine: Engine) -> Pipeline:
-    random_source = secrets.SystemRandom()
+def _make_pipeline(engine: Engine) -> Pipeline:
     channel_limits, adapter_of = ChannelLimits(engine.limiter), dialects.shared_adapters()
     progress = ProgressReporter(engine.bus, engine.store.books, engine.clock)
     engine.live.report = progress.report
@@ -209,7 +209,7 @@ def _pipeline(engine: Engine) -> Pipeline:
         progress=progress,
         chooser=Chooser(
             health=engine.health,
-            draw=random_source.randrange,
+            draw=secrets.SystemRandom().randrange,
             retries=RetryBudget(engine.clock.mono, engine.live.__len__),
             channel_limits=channel_limits,
             mono=engine.clock.mono,
@@ -234,8 +234,8 @@ def _pipeline(engine: Engine) -> Pipeline:
 
 
 @asynccontextmanager
-async def _control(engine: Engine, config: Config, *, private: bool) -> AsyncIterator[Endpoint]:
-    """Open the owner's API: at a Unix socket that only this user can reach, or at a loopback port if the system has no
+async def _open_control(engine: Engine, config: Config, *, private: bool) -> AsyncIterator[Endpoint]:
+    """Open the owner's API at a Unix socket that only this user can reach, or at a loopback port if the system has no
     Unix sockets. ``private``: at a path that no other program looks for.
     """
     secret = secrets.token_urlsafe(32)
@@ -288,7 +288,7 @@ class _StopRequests:
         self.requested = asyncio.Event()
         self.at_once = asyncio.Event()
 
-    def request(self, now: bool) -> None:  # noqa: FBT001 - the one question there is
+    def request(self, now: bool) -> None:  # noqa: FBT001 - its only parameter
         """Begin to stop. ``now``: without waiting for calls."""
         if now:
             self.at_once.set()
@@ -344,7 +344,7 @@ def _welcome(engine: Engine, config: Config, key: str) -> Welcome:
     )
 
 
-def _make_files_private() -> None:
+def _protect_secrets() -> None:
     """Make new files private, and switch off core dumps, which would contain keys."""
     os.umask(0o077)
     if sys.platform == "win32":

@@ -54,7 +54,7 @@ class Admission(msgspec.Struct, frozen=True, gc=False):
     full: ConcurrencyGate | None
     """The first full gate: the call may wait there."""
     unaffordable: Mapping[str, QuotaExceeded] = {}
-    """The fallbacks that are not in ``entry`` because what is left does not pay for them, with the error of each."""
+    """The fallbacks that are not in ``entry`` because they are too expensive for what is left, with their errors."""
 
 
 def group_of(token: Token, catalog: Catalog) -> Group:
@@ -87,7 +87,10 @@ def admit(call: Call, limiter: Limiter, books: MoneyBooks, recall: Recall = lamb
 
 
 def _lower_output(call: Call, error: QuotaExceeded) -> bool:
-    """Lower the call's output limit to what is left, if its token allows this and it leaves a useful answer."""
+    """Lower the call's output limit to what is left, if its token allows this and a useful answer still fits.
+
+    Returns whether it was lowered.
+    """
     context, request = call.context, call.context.request
     cap, choices = request.output_cap, request.choices
     if not context.token.fit_output or cap is None:
@@ -137,10 +140,10 @@ def _no_price(model: str) -> BadRequest:
 def affordable_hold(
     call: Call, needs: Sequence[ModelNeed], books: MoneyBooks
 ) -> tuple[HoldPlan, Mapping[str, QuotaExceeded]]:
-    """Returns the hold for a call, and the fallbacks that what is left does not pay for, with the error of each.
+    """Returns the hold for a call, and the fallbacks that are too expensive for what is left, with the error of each.
 
-    Sets ``call.need`` to the need without these. Raises QuotaExceeded if too little is left for the requested model, or
-    for each fallback of a name without channels of its own.
+    Sets ``call.need`` to the need without these fallbacks. Raises QuotaExceeded if too little is left for the requested
+    model, or, if it has no channels of its own, for every fallback.
     """
     try:
         return _hold_for(call, needs[0], call.need, books), {}
@@ -201,7 +204,7 @@ def _need_at(call: Call, model: ModelEntry, recall: Recall) -> ModelNeed:
     price = context.catalog.prices_at(effects.prices, context.origin.ts)
 
     def prices_of(name: str) -> list[Price]:
-        """Returns the prices of another model at these channels; without its own price, that of the requested one."""
+        """Returns the prices of another model at these channels: where it has none, that of the requested model."""
         registry, ts = context.catalog.registry, context.origin.ts
         prices = [upstream_model_price(channel, name, registry, ts) or price for channel, _ in effects.offers]
         return [other for other in prices if other is not None]
@@ -212,12 +215,8 @@ def _need_at(call: Call, model: ModelEntry, recall: Recall) -> ModelNeed:
 
 def entry_for(call: Call) -> ModelEntry:
     """Returns the model as the call's API reaches it. Raises NotFound, and BadRequest if no channel can answer."""
-    context = call.context
-    api, token = context.origin.api, context.token
-    visible = context.catalog.visible(token)
-    entry = visible.get(context.request.model)
-    if entry is None:
-        raise _model_not_found(context.request.model, token, visible)
+    context, api = call.context, call.context.origin.api
+    entry = visible_entry(context.request.model, context.token, context.catalog)
     if not api.selects(context.request):
         return entry
     obstacles = {route.channel.name: api.obstacle(context.request, route.channel) for route in entry.routes}

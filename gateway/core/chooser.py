@@ -36,7 +36,7 @@ class StickyRoute(msgspec.Struct, frozen=True):
 
 
 class StickyRoutes:
-    """Recent conversations, or answers of upstreams, and where they are."""
+    """The routes of recent conversations, or of recent answers, by the ids of these."""
 
     def __init__(self, mono: Callable[[], float] = lambda: 0.0, *, keep_s: float = 3600.0, most: int = 10_000) -> None:
         self._mono = mono
@@ -45,7 +45,7 @@ class StickyRoutes:
         self._routes: OrderedDict[bytes, tuple[StickyRoute, float]] = OrderedDict()
 
     def find(self, id: bytes) -> StickyRoute | None:
-        """Returns where the conversation or answer with this id is."""
+        """Returns the route of a conversation or answer; None if it is unknown or was noted too long ago."""
         entry = self._routes.get(id)
         return entry[0] if entry is not None and self._mono() - entry[1] <= self._keep_s else None
 
@@ -98,7 +98,7 @@ class Chooser:
         self._channel_limits = channel_limits
         self._conversations = StickyRoutes(mono)
         self._answers = StickyRoutes(keep_s=math.inf, most=4096)
-        """Where the answers are that requests may continue, by their ids."""
+        """The routes of answers that requests may continue."""
 
     def first(self, call: Call, entry: ModelEntry, *, waited: bool = False, dry: bool = False) -> RouteChoice:
         """Returns the first channel, or where a place may come free if the call has not ``waited`` for one.
@@ -109,8 +109,8 @@ class Chooser:
         self._retries.calls += not (waited or dry)
         if waited:  # the channel it waited for was skipped before, but not now
             call.limits.marks = tuple(mark for mark in call.limits.marks if not mark.startswith(PASSED_MARK))
-        kept_id = call.context.request.continued_id
-        if kept_id and (stored := self._answers.find(kept_id.encode())) is not None:
+        continued_id = call.context.request.continued_id
+        if continued_id and (stored := self._answers.find(continued_id.encode())) is not None:
             return self._choose_with_answer(call, entry, stored)
         sticky = call.context.group.sticky or call.context.origin.api.sticky
         if len(entry.routes) == 1 and not entry.routes[0].keys:
@@ -139,7 +139,7 @@ class Chooser:
         choice = self._choose(call, [route for route in entry.routes if route.channel.id == stored.channel])
         if choice.route is None:
             error = no_channel(call, choice)
-            error.message += f"; what the request goes on from is kept at channel '{name}'"
+            error.message += f"; only channel '{name}' has the answer that the request continues"
             raise error
         return msgspec.structs.replace(choice, reason=f"state lives at channel {name}", gates=())
 
@@ -164,7 +164,7 @@ class Chooser:
         return msgspec.structs.replace(choice, route=route, reason=f"where the conversation was, {route.rank.place}")
 
     def _choose_fallback(self, call: Call, entry: ModelEntry, choice: RouteChoice) -> RouteChoice:
-        """Returns a healthy channel of a fallback, else the first paused one, that of ``choice`` before all."""
+        """Returns a healthy channel of a fallback; without one, the paused channel of ``choice`` or of a fallback."""
         last_resort = choice if choice.route is not None else None
         skipped = list(choice.skipped)
         for other in entry.fallbacks:
@@ -177,9 +177,9 @@ class Chooser:
         return last_resort or msgspec.structs.replace(choice, skipped=tuple(skipped))
 
     async def next(self, call: Call, tries: RetryState) -> NextStep | None:
-        """Returns where a call goes after failed attempts; None if nowhere. It may have to wait for a place there."""
-        kept_id = call.context.request.continued_id
-        if kept_id and self._answers.find(kept_id.encode()) is not None:
+        """Returns where a call goes after failed attempts; None if nowhere. Waits for a place there if it has to."""
+        continued_id = call.context.request.continued_id
+        if continued_id and self._answers.find(continued_id.encode()) is not None:
             return None  # only that channel can continue the answer
         limits = self._channel_limits
         step = tries.next(self._health, self._draw, self._retries, limits.check_for(call))
@@ -196,7 +196,7 @@ class Chooser:
 
 
 def _skipped_marks(skipped: Sequence[SkippedRoute], route: Route, entry: ModelEntry) -> tuple[str, ...]:
-    """Returns marks that name the skipped channels before the chosen one, at most three, and why."""
+    """Returns marks that name up to three channels that rank above the chosen one, and why they were skipped."""
     preferred = {other.channel.name for other in entry.routes if other.rank.tier < route.rank.tier}
     if route.served.name != entry.name:  # all channels of the requested model come before those of a fallback
         preferred = {other.channel.name for other in entry.routes}
@@ -228,7 +228,7 @@ def no_channel(call: Call, choice: RouteChoice) -> GatewayError:
 
 
 def unaffordable_text(models: Sequence[str]) -> str:
-    """Returns a text that these fallbacks of a call are left out, and why."""
+    """Returns the text that says which fallbacks are left out of a call, and why."""
     return "; ".join(f"fallback {plain(model, 80)}: too little money or tokens left for it" for model in models)
 
 

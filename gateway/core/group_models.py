@@ -11,7 +11,7 @@ import msgspec
 from gateway.core.group_policy import Offer, Rank, fallback_models, rank_offers
 from gateway.core.model_entry import ModelEntry, Route, scopes_of_only_channel, weighted_first_tier
 from gateway.core.model_prices import channel_price
-from gateway.core.quota import NO_EFFECTS, effects_of, known_limit, with_limit
+from gateway.core.quota import NO_EFFECTS, effects_of, known_limit, with_output_bound
 from gateway.core.rate_scopes import RateScope, channel_scope
 from gateway.domain.channel import Channel, ServedModel, key_id, key_name
 from gateway.domain.group import Group, Policy
@@ -52,7 +52,7 @@ class _PricedOffer(NamedTuple):
 
 def _priced_offer(channel: Channel, served: ServedModel, registry: Registry) -> _PricedOffer:
     price = channel_price(channel, served, registry.prices)
-    bounded = with_limit(channel, served, price)
+    bounded = with_output_bound(channel, served, price)
     priced = bounded if price is bounded.price else msgspec.structs.replace(bounded, price=price)
     return _PricedOffer(channel, priced, known_limit(channel, served))
 

@@ -21,7 +21,7 @@ from gateway.domain.units import CallId
 
 
 class CallDeadlines(msgspec.Struct, frozen=True, kw_only=True):
-    """Deadlines in seconds."""
+    """The deadlines of all calls, in seconds."""
 
     first_event: float = 45.0
     """The time after which the head of a stream is sent even if the upstream has not begun."""
@@ -43,8 +43,8 @@ class LiveCalls:
         self._ticking = False
         self._was_empty = False
         """Whether no call ran at the last tick. Memory may become free a little later, so one more tick follows."""
-        self.on_tick: Callable[[bool], None] = lambda _at_rest: None
-        """Called at every tick. ``at_rest`` is True at the last tick before the timer stops."""
+        self.on_tick: Callable[[bool], None] = lambda _idle: None
+        """Called at every tick, with True at the last one before the timer stops."""
         self.report: Callable[[Call], object] = lambda _call: None
         """Reports how much of a call's answer has arrived."""
         self.empty = asyncio.Event()
@@ -85,12 +85,11 @@ class LiveCalls:
 
     def _tick(self) -> None:
         """Check all calls, and schedule the next tick; stop the timer if no call has run since the last one."""
-        is_empty = not self.calls
-        at_rest = is_empty and self._was_empty
-        self._was_empty = is_empty
-        self._ticking = not at_rest
-        self.on_tick(at_rest)
-        if at_rest:
+        idle = self._was_empty and not self.calls
+        self._was_empty = not self.calls
+        self._ticking = not idle
+        self.on_tick(idle)
+        if idle:
             return
         asyncio.get_running_loop().call_later(self._deadlines.tick, self._tick)
         now = self._mono()
@@ -100,7 +99,7 @@ class LiveCalls:
     def _check(self, call: Call, now: float) -> None:
         delivery = call.delivery
         if delivery.reported_at and delivery.last_write > delivery.reported_at and not call.result.settled:
-            self.report(call)  # the next piece, which would be reported with this one, may take long
+            self.report(call)  # otherwise this piece is reported with the next one, which may take long
         if delivery.deadline is not None and now >= delivery.deadline:
             call.end(Outcome.TIMEOUT)
         elif delivery.writing_since is not None:

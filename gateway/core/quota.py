@@ -167,7 +167,7 @@ def known_limit(channel: Channel, served: ServedModel) -> int | None:
     return served.max_output or DIALECTS[channel.dialect].model_limit(served.upstream_name)
 
 
-def with_limit(channel: Channel, served: ServedModel, price: Price | None) -> ServedModel:
+def with_output_bound(channel: Channel, served: ServedModel, price: Price | None) -> ServedModel:
     """Returns the model with a bound of its output: its own limit, else the context in the list or the price."""
     limit = known_limit(channel, served) or served.context or (price.context if price is not None else None)
     return served if limit == served.max_output else msgspec.structs.replace(served, max_output=limit)

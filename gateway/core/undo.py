@@ -6,6 +6,7 @@ overwritten without a question.
 """
 
 from collections.abc import Collection, Iterator, Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -30,10 +31,8 @@ def undo_plan(entry: HistoryEntry, entries: Sequence[HistoryEntry], registry: Re
     """Returns how to undo an entry. Raises Conflict if it cannot be undone, naming the newer change to undo first."""
     undone = undone_entries(entries)
     if entry.id in undone:
-        raise Conflict(
-            f"change {entry.id} ({plain(entry.done)}) is already undone, by change {undone[entry.id]}",
-            code="already_undone",
-        )
+        message = f"change {entry.id} ({plain(entry.done)}) is already undone, by change {undone[entry.id]}"
+        raise Conflict(message, code="already_undone")
     newer = [
         other
         for other in entries
@@ -55,11 +54,11 @@ def undo_plan(entry: HistoryEntry, entries: Sequence[HistoryEntry], registry: Re
 
 
 def _reject_new_problems(before: Registry, after: Registry, newer: Sequence[HistoryEntry]) -> None:
-    """Raises Conflict if a configuration contradicts itself, and the one before did not."""
-    problems_before = dict(_problems(before))
-    for problem, (table, key, field) in _problems(after):
-        if problem not in problems_before:
-            raise _conflict(problem, _newest(newer, table, key, [field]))
+    """Raises Conflict for a contradiction in a configuration that the one before did not have."""
+    known = {problem.text for problem in _problems(before)}
+    for problem in _problems(after):
+        if problem.text not in known:
+            raise _conflict(problem.text, _newest(newer, problem.table, problem.key, [problem.field]))
 
 
 def _entity_before(change: EntityChange, current: Entity | None) -> Entity | None:
@@ -70,34 +69,30 @@ def _entity_before(change: EntityChange, current: Entity | None) -> Entity | Non
     now = {} if change.after is None else to_fields(current) or {}
     fields = {name: value for name, value in now.items() if name not in after} | change.before
     if change.table == "channels" and "models" in after:
-        models_before, models_after = change.before.get("models", []), after["models"]
-        fields["models"] = _models_before(models_before, models_after, now.get("models", []))
+        fields["models"] = _models_before(change.before.get("models", []), after["models"], now.get("models", []))
     try:
         return msgspec.convert(fields, KINDS[change.table])
     except msgspec.ValidationError as exc:
-        message = f"another version of the program made this change; it cannot be undone ({exc})"
-        raise Conflict(message) from exc
+        raise Conflict(f"another version of the program made this change; it cannot be undone ({exc})") from exc
 
 
 def _overwritten_reasons(change: EntityChange, current: Entity | None, newer: Sequence[HistoryEntry]) -> Iterator[str]:
-    """Yields a sentence on the later change that would be overwritten. Raises Conflict if the entity is gone."""
+    """Yields a sentence about the later change that would be overwritten. Raises Conflict if the entity is gone."""
     subject = NOUNS[change.table]
     if change.table not in ("account", "settings"):
         subject = f"{subject} '{plain(change.name)}'"
     entry = _newest(newer, change.table, change.key, (change.before or {}).keys() | (change.after or {}).keys())
     if current is None and change.after is not None:
-        raise _conflict(f"{subject} is not there any more", entry)
+        raise _conflict(f"{subject} does not exist any more", entry)
     if current is not None and entry is not None:
-        what = "is there again" if change.after is None else "was changed since"
+        what = "exists again" if change.after is None else "was changed since"
         by = f"by change {entry.id} ({plain(entry.done)})"
         yield f"{subject[:1].upper()}{subject[1:]} {what}, {by}; that is overwritten."
 
 
 def _models_before(before: list[Fields], after: list[Fields], now: list[Fields]) -> list[Fields]:
-    """Returns a channel's models before the change, without those that its upstream has delisted since, and with those
+    """Returns a channel's models before a change, without those that its upstream has delisted since it, and with those
     that it has listed since.
-
-    ``before`` and ``after`` are its models before and after the change.
     """
     delisted = _model_names(after) - _model_names(now)
     former = [model for model in before if not (model.get("live") and model["name"] in delisted)]
@@ -111,43 +106,49 @@ def _model_names(models: list[Fields]) -> set[str]:
 
 
 def _conflict(problem: str, newer: HistoryEntry | None) -> Conflict:
-    """Returns the error that something contradicts the undo. ``newer`` is the change to undo first, if one is known."""
+    """Returns the error that a problem prevents the undo. ``newer`` is the change to undo first, if one is known."""
     if newer is None:
         return Conflict(f"{problem}; change that first", code="newer_change")
     by = f"since change {newer.id} ({plain(newer.done)}); undo that one first"
     return Conflict(f"{problem}, {by}", code="newer_change", details={"newer": newer.id})
 
 
-def _newest(newer: Sequence[HistoryEntry], table: Table, key: str, fields: Collection[str] = ()) -> HistoryEntry | None:
-    """Returns the newest change of an entity; with ``fields``, of one of these fields."""
+def _newest(newer: Sequence[HistoryEntry], table: Table, key: str, fields: Collection[str]) -> HistoryEntry | None:
+    """Returns the newest entry that changed one of an entity's fields, or created or deleted the entity."""
 
     def changes_field(change: EntityChange) -> bool:
         if (change.table, change.key) != (table, key):
             return False
-        if not fields or change.before is None or change.after is None:
+        if change.before is None or change.after is None:
             return True
         return any(name in change.before or name in change.after for name in fields)
 
     return next((entry for entry in reversed(newer) if any(map(changes_field, entry.changes))), None)
 
 
-_Problem = tuple[str, tuple[Table, str, str]]
-"""What contradicts itself, and the table, key and field of the entity at fault."""
+class _Problem(NamedTuple):
+    """A contradiction in a configuration, and the field at fault."""
+
+    text: str
+    table: Table
+    key: str
+    field: str
 
 
 def _problems(registry: Registry) -> Iterator[_Problem]:
     """Yields references to entities that do not exist, and names and ids that two entities have."""
     for token in registry.tokens.values():
         if token.group not in registry.groups:
-            yield f"token '{plain(token.name)}' is in group '{plain(token.group)}'", ("tokens", token.id, "group")
+            text = f"token '{plain(token.name)}' is in group '{plain(token.group)}'"
+            yield _Problem(text, "tokens", token.id, "group")
     for channel in registry.channels.values():
         for group in channel.groups:
             if group not in registry.groups:
                 text = f"channel '{plain(channel.name)}' serves group '{plain(group)}'"
-                yield text, ("channels", channel.id, "groups")
+                yield _Problem(text, "channels", channel.id, "groups")
     used = registry.settings.ollama_token
     if used and used not in {token.name for token in registry.tokens.values()}:
-        yield f"token '{plain(used)}' is the one that Ollama's port uses", ("settings", "", "ollama_token")
+        yield _Problem(f"token '{plain(used)}' is the one that Ollama's port uses", "settings", "", "ollama_token")
     yield from _duplicates("tokens", [(token.name, token.id) for token in registry.tokens.values()])
     yield from _duplicates("channels", [(channel.name, channel.id) for channel in registry.channels.values()])
     yield from _duplicates("groups", [(group.id, group.name) for group in registry.groups.values()])
@@ -158,5 +159,5 @@ def _duplicates(table: Table, names: Sequence[tuple[str, str]]) -> Iterator[_Pro
     ids: dict[str, str] = {}
     for name, key in names:
         if name in ids:
-            yield f"there is another {NOUNS[table]} '{plain(name)}'", (table, ids[name], "name")
+            yield _Problem(f"there is another {NOUNS[table]} '{plain(name)}'", table, ids[name], "name")
         ids[name] = key

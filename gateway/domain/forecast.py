@@ -10,11 +10,10 @@ from gateway.domain.incidents import spent_share
 from gateway.domain.units import Millis
 from gateway.domain.views import BudgetView
 
-FAR_MS = 366 * 86_400_000
-"""The span in milliseconds beyond which a forecast names no date."""
-
 DAY_MS = 86_400_000
-"""A day in milliseconds. With less than a day of calls, the balance has no forecast."""
+
+FAR_MS = 366 * DAY_MS
+"""The span in milliseconds beyond which a forecast names no date."""
 
 PACE_DAYS = 7
 """The number of days whose spending is the pace of the balance, including today."""
@@ -25,7 +24,8 @@ def used_share(budget: BudgetView) -> float:
 
     What running calls hold does not count, because most of it is returned. A budget of 0 is used up.
     """
-    return max(spent_share(budget), float(0 in (budget.nanos, budget.tokens)))
+    least = 1.0 if 0 in (budget.nanos, budget.tokens) else 0.0
+    return max(spent_share(budget), least)
 
 
 def forecast(budget: BudgetView, now: Millis, since: Millis) -> str:
@@ -47,11 +47,10 @@ def forecast(budget: BudgetView, now: Millis, since: Millis) -> str:
 
 
 def pace_span(budget: BudgetView, now: Millis, since: Millis) -> int:
-    """Returns the span of a budget's pace in milliseconds; 0 while it is too early to tell."""
+    """Returns the span of a budget's pace in milliseconds; 0 before 2% of the window has passed."""
     start = max(window_start(budget.window, now), since)
-    whole = (budget.resets_at_ms or now + 7 * DAY_MS) - start
-    # before that it is too early for a forecast
-    return now - start if now - start >= whole * 0.02 else 0
+    window_ms = (budget.resets_at_ms or now + 7 * DAY_MS) - start
+    return now - start if now - start >= window_ms * 0.02 else 0
 
 
 def pace_start(now: Millis) -> Millis:
@@ -65,28 +64,27 @@ def pace_start(now: Millis) -> Millis:
 def balance_forecast(left: int, spent: int, first: Millis | None, now: Millis) -> str:
     """Returns a forecast such as ``at the pace of the last 7 days used up on 3 Dec``; empty on the first day.
 
-    ``left`` is the balance, ``spent`` what was spent since ``pace_start``, and ``first`` when the first call of all
-    began.
+    ``left`` is the balance, ``spent`` what was spent since ``pace_start``, ``first`` when the first of all calls began.
     """
     if left <= 0:
         return "empty"
     empties_at = balance_end(left, spent, first, now)
     if empties_at is None:
         return ""
-    days = -(-_span(first, now) // DAY_MS)
+    days = -(-_balance_span(first, now) // DAY_MS)
     pace = f"at the pace of the last {f'{days} days' if days > 1 else 'day'}"
     return f"lasts over a year {pace}" if empties_at - now > FAR_MS else f"{pace} used up on {_moment(empties_at, now)}"
 
 
 def balance_end(left: int, spent: int, first: Millis | None, now: Millis) -> Millis | None:
-    """Returns when a balance is used up at that pace, however far away; None while it is too early to tell."""
-    span = _span(first, now)
+    """Returns when a balance is used up at that pace, however far away; None before there was a day of calls."""
+    span = _balance_span(first, now)
     if left <= 0:
         return now
     return None if spent <= 0 or span < DAY_MS else Millis(now + left * span // spent)
 
 
-def _span(first: Millis | None, now: Millis) -> int:
+def _balance_span(first: Millis | None, now: Millis) -> int:
     """Returns the span of the balance's pace in milliseconds."""
     return now - max(pace_start(now), now if first is None else first)
 

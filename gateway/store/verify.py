@@ -1,4 +1,4 @@
-"""Verify: computes every balance and sum again from the call log, and compares them with the gateway's.
+"""Verify: computes every balance and sum again from the call log, and compares it with the gateway's own.
 
 ``take_snapshot`` is quick and must run in the thread of the books. ``check`` reads every file and may run in another.
 """
@@ -22,7 +22,7 @@ from gateway.store.sums import total
 class BooksSnapshot(NamedTuple):
     """The gateway's own numbers at one moment."""
 
-    parts: list[SegmentView]
+    segments: list[SegmentView]
     backlog: list[Record]
     counters: list[tuple[Scope, Millis, Amounts]]
     """What each scope has spent since a moment."""
@@ -44,14 +44,14 @@ def take_snapshot(store: Store) -> BooksSnapshot:
     books = store.books
     balance = books.balance()
     with books.counters.lock, store.calls.log.lock:
-        parts = store.calls.log.views()
+        segments = store.calls.log.views()
         backlog, last = books.counters.backlog(), store.calls.log.last
-    damage = list(store.calls.log.damage)
-    return BooksSnapshot(parts, backlog, books.counters.cached_totals(), store.entities.granted, balance, damage, last)
+    counters, damage = books.counters.cached_totals(), list(store.calls.log.damage)
+    return BooksSnapshot(segments, backlog, counters, store.entities.granted, balance, damage, last)
 
 
 def check(snapshot: BooksSnapshot) -> Verdict:
-    """Compare everything. The result has the first difference, and all damage."""
+    """Compare everything. The verdict names the first difference and all damage."""
     audit = _Audit(snapshot)
     difference = ""
     for text in audit.differences():  # all of them, because the audit also counts
@@ -69,9 +69,10 @@ def check(snapshot: BooksSnapshot) -> Verdict:
 
 
 class _Audit:
+    """The recomputation of a snapshot's numbers from the call log."""
+
     def __init__(self, snapshot: BooksSnapshot) -> None:
         self.checks, self.calls, self.cost = 0, 0, 0
-        """The numbers of comparisons and calls, and the cost of all calls."""
         self.damage = list(snapshot.damage)
         self._snapshot = snapshot
         self._next = 1
@@ -79,13 +80,12 @@ class _Audit:
         self._spent: dict[Scope, dict[Millis, Counts]] = {}
         for scope, since, _ in snapshot.counters:
             self._spent.setdefault(scope, {})[since] = Counts()
-        self._ids: set[int] = set()
-        """Hashes of all ids of calls."""
+        self._hashed_ids: set[int] = set()
 
     def differences(self) -> Iterator[str]:
         """Yields a text for each difference, and collects the damage."""
-        for part in self._snapshot.parts:
-            yield from self._check_segment(part)
+        for view in self._snapshot.segments:
+            yield from self._check_segment(view)
         self._check_end()
         for record in self._snapshot.backlog:
             yield from self._check_call(record, record.id)
@@ -96,13 +96,13 @@ class _Audit:
         balance = self._snapshot.granted - self.cost
         yield from self._compare("the balance", self._snapshot.balance, balance)
 
-    def _check_segment(self, part: SegmentView) -> Iterator[str]:
-        """Compare the sums of a segment with its calls. Accept them if the file was deleted or is incomplete."""
-        lines = _lines(part)
+    def _check_segment(self, view: SegmentView) -> Iterator[str]:
+        """Compare the sums of a segment with its calls. Accept the sums if the file was deleted or is incomplete."""
+        lines = _lines(view)
         if lines is None:
-            self._add_sums(part)
+            self._add_sums(view)
             return
-        name, damaged = part.segment.name, False
+        name, damaged = view.segment.name, False
         counted, count, last, gaps = Rollup(), 0, 0, list[str]()
         for line in lines:
             if not is_intact(line):
@@ -116,29 +116,29 @@ class _Audit:
                 yield f"{name}: document {doc_id} follows {last}"
             gaps += self._gap_before(name, doc_id, doc_id)
             last = doc_id
-        if count == part.calls:  # otherwise the missing calls are in the sums
+        if count == view.calls:  # otherwise the missing calls are in the sums
             self.damage += gaps
-        self._next = max(self._next, part.last + 1)
+        self._next = max(self._next, view.last + 1)
         if damaged:
             yield f"{name}: its content differs from what was written; its sums stay as they were"
-        yield from self._compare(f"{name}: number of calls", part.calls, count)
-        yield from self._compare_sums(part, counted)
+        yield from self._compare(f"{name}: number of calls", view.calls, count)
+        yield from self._compare_sums(view, counted)
 
-    def _compare_sums(self, part: SegmentView, counted: Rollup) -> Iterator[str]:
-        name = part.segment.name
+    def _compare_sums(self, view: SegmentView, counted: Rollup) -> Iterator[str]:
+        name = view.segment.name
         for by in DIMENSIONS:
-            yield from self._compare(f"{name}: totals by {by}", part.sums.totals(by), counted.totals(by))
-            table = counted.table(by) if part.sums.step(by) == counted.step(by) else daily_table(counted.table(by))
-            yield from self._compare(f"{name}: table by {by}", part.sums.table(by), table)
+            yield from self._compare(f"{name}: totals by {by}", view.sums.totals(by), counted.totals(by))
+            table = counted.table(by) if view.sums.step(by) == counted.step(by) else daily_table(counted.table(by))
+            yield from self._compare(f"{name}: table by {by}", view.sums.table(by), table)
 
     def _check_call(self, call: Countable, call_id: str) -> Iterator[str]:
         """Check that the id of a call is unique, and charge the call to its scopes."""
         self.calls += 1
         self.cost += call.cost
         hashed_id = hash(call_id)
-        if hashed_id in self._ids:
+        if hashed_id in self._hashed_ids:
             yield f"call {call_id} is recorded twice"
-        self._ids.add(hashed_id)
+        self._hashed_ids.add(hashed_id)
         charged: tuple[Scope, ...] = (ACCOUNT, ("token", call.token), ("group", call.group), ("channel", call.channel))
         for scope in charged:
             for since, spent in self._spent.get(scope, {}).items():
@@ -156,20 +156,20 @@ class _Audit:
         if begin <= end:
             self.damage.append(f"{_numbers(begin, end)} missing from the end, and what they cost is in no sum")
 
-    def _add_sums(self, part: SegmentView) -> None:
+    def _add_sums(self, view: SegmentView) -> None:
         """Add the sums of a segment whose calls cannot be read."""
-        segment = part.segment
+        segment = view.segment
         self.damage += self._gap_before(segment.name, segment.first, segment.last)
         if segment.incomplete and not segment.deleted:
             self.damage.append(
-                f"{segment.name}: damage left it {part.calls} of its calls, and its sums stay as they were; "
+                f"{segment.name}: damage left it {view.calls} of its calls, and its sums stay as they were; "
                 "restore it from a backup, or delete it"
             )
-        groups = total(part.sums.totals("group").values())
+        groups = total(view.sums.totals("group").values())
         self.calls += groups.calls
         self.cost += groups.cost
         for scope, moments in self._spent.items():
-            for value, rows in part.sums.table(DIMENSION[scope[0]]).items():
+            for value, rows in view.sums.table(DIMENSION[scope[0]]).items():
                 if scope == ACCOUNT or scope[1] == value:
                     for since, spent in moments.items():
                         whole = since <= segment.earliest
@@ -185,14 +185,14 @@ def _numbers(begin: int, end: int) -> str:
     return f"document {begin} is" if begin == end else f"documents {begin} to {end} are"
 
 
-def _lines(part: SegmentView) -> Iterator[bytes] | None:
+def _lines(view: SegmentView) -> Iterator[bytes] | None:
     """Returns the lines to check; None for a segment that is incomplete, or whose file was deleted."""
-    if part.segment.incomplete:
+    if view.segment.incomplete:
         return None
     try:
-        return part.segment.all_lines(part.end)
+        return view.segment.all_lines(view.end)
     except FileNotFoundError:
-        return None if part.segment.deleted else iter(())
+        return None if view.segment.deleted else iter(())
 
 
 def _difference(stored: object, counted: object) -> str:

@@ -266,7 +266,7 @@ async def test_undoing_a_removal_asks_before_it_overwrites_what_has_its_name_now
     await console.set_price("m", {"input": 3, "output": 4})
     newest, removed, _ = await console.history()
     assert (await refused(console.undo(removed.id))).details["reasons"] == [
-        f"Price 'm' is there again, by change {newest.id} (set the price of 'm'); that is overwritten."
+        f"Price 'm' exists again, by change {newest.id} (set the price of 'm'); that is overwritten."
     ]
     await console.undo(removed.id, accept=True)
     assert [price.input_nanos for price in await console.prices() if price.model == "m"] == [1]
@@ -279,7 +279,7 @@ async def test_what_was_removed_since_is_not_edited_back(console: ControlClient)
     removed, edited, _ = await console.history()
     error = await refused(console.undo(edited.id, accept=True))
     assert error.message == (
-        f"token 'ci' is not there any more, since change {removed.id} (removed token 'ci'); undo that one first"
+        f"token 'ci' does not exist any more, since change {removed.id} (removed token 'ci'); undo that one first"
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from gateway.core.quota import CallNeed, effects_of, need_of, with_limit
+from gateway.core.quota import CallNeed, effects_of, need_of, with_output_bound
 from gateway.domain.budget import Budget
 from gateway.domain.channel import Channel, Dialect, Overrides, ServedModel
 from gateway.domain.errors import BadRequest, QuotaExceeded
@@ -245,7 +245,7 @@ def test_a_limit_bounds_nothing_that_goes_out_beside_it() -> None:
 def test_where_a_limit_comes_from(
     dialect: Dialect, served: ServedModel, price: Price | None, limit: int | None
 ) -> None:
-    assert with_limit(kit.channel(dialect=dialect), served, price).max_output == limit
+    assert with_output_bound(kit.channel(dialect=dialect), served, price).max_output == limit
 
 
 def test_a_request_with_no_end_of_caps_is_refused() -> None:

@@ -138,7 +138,7 @@ async def running(
         stack.enter_context(patch("gateway.core.engine.resident", lambda: max(0, resident() - before + OWN)))
         clock = Clock(mono=asyncio.get_running_loop().time, sleep=lambda s: asyncio.sleep(s / haste))
         clock = clock if wall is None else msgspec.structs.replace(clock, wall=wall)
-        engine = await stack.enter_async_context(open_engine(config, clock=clock, patience=patience))
+        engine = await stack.enter_async_context(open_engine(config, clock=clock, deadlines=patience))
         await stack.enter_async_context(open_public_port(engine, config))
         port = int(engine.address.rpartition(":")[2].partition("/")[0])
         gateway = Gateway(engine, port, Client(port))
