@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
 from email.utils import formatdate
-from typing import Protocol
+from typing import NoReturn, Protocol
 
 import msgspec
 
@@ -39,8 +39,7 @@ from gateway.upstream.adapter import Adapter, Answer, AnswerStream, DialectAdapt
 from gateway.upstream.redaction.redaction import Redaction
 
 SLICE = 32 << 10
-"""The most bytes that are written at once. A larger piece would have to be counted (``UNCOUNTED``), and a client needs
-several reads for it."""
+"""The most bytes that are written at once. A larger piece would have to be counted; see ``UNCOUNTED``."""
 LATE_USAGE_S = 0.25
 
 _MOST_INFORMATIVE_FIRST = (
@@ -143,7 +142,7 @@ class Attempts:
         return not call.context.client.gone and await self.channel_limits.wait_for_room(call, step.route)
 
     async def _attempt(self, call: Call, order: Order, route: Route) -> Answer:
-        """Make one attempt, and report it to the channel's health and on the call. Raises UpstreamError."""
+        """Make one attempt, report it to the channel's health, and add it to the call. Raises UpstreamError."""
         began = self._clock.mono()
         self.channel_limits.enter(call, route)
         health = self._health
@@ -153,7 +152,7 @@ class Attempts:
                     answer = await self._answer_of_channel(call, order, route)
                 except AttemptFailed as failed:
                     raise await self._note_failure(call, route, failed, began) from failed
-            except UpstreamError:
+            except UpstreamError:  # already noted
                 raise
             except BaseException as error:
                 unsent = isinstance(error, BadRequest | Unavailable) and not isinstance(error, AnswerMemoryFull)
@@ -221,7 +220,7 @@ class Attempts:
             call.note_native(native=plan.native)
             self._progress.routed(call)
         prepared = await self._preparer.prepare(call, adapter, order, route)
-        call.attempt.dropped = (*order.removed, *prepared.dropped) if order.removed else prepared.dropped
+        call.attempt.dropped = order.removed + prepared.dropped
         call.attempt.lowered = prepared.lowered or call.context.request.lowered_cap
         call.attempt.repairs = () if order.conversation is None else order.conversation.marks
         if not call.result.overhead_us:
@@ -234,26 +233,29 @@ class Attempts:
         except BaseException as error:
             if isinstance(error, AttemptFailed):
                 error.accepted = 200 <= reply.status < 300
-            self._health.answered(channel.id, route.key_id, reply.status)
-            reply.abort()
-            call.share.set_size(0)
+            self._abort(call, route, reply)
             raise
+
+    def _abort(self, call: Call, route: Route, reply: Reply) -> None:
+        """Close a reply that cannot be used. Its status still says how the key is."""
+        self._health.answered(route.channel.id, route.key_id, reply.status)
+        reply.abort()
+        call.share.set_size(0)
 
     async def _gather(
         self, call: Call, adapter: Adapter, order: Order, route: Route, prepared: PreparedRequest
     ) -> WholeAnswer:
-        """Returns the answer to a request in parts. One failure fails the attempt; its other parts may be billed."""
+        """Returns the answer to a request in parts. If one fails, the attempt fails, though others may be billed."""
         bytes_left, channel, bodies = call.context.origin.api.answer_limit, route.channel, list[bytes]()
         order.screen = self.redaction.screen(channel)
         for part in (prepared, *prepared.more):
             reply = await self._sender.send(channel, part, stream=False)
             try:
-                await _check_status(call, adapter, channel, reply, self._clock.wall())
+                if not 200 <= reply.status < 300:
+                    await self._raise_failure(call, adapter, channel, reply)
                 bodies.append(await reply.read(bytes_left, call.share))
             except BaseException:
-                self._health.answered(channel.id, route.key_id, reply.status)
-                reply.abort()
-                call.share.set_size(0)
+                self._abort(call, route, reply)
                 raise
             bytes_left -= len(bodies[-1])
             call.attempt.parts += 1
@@ -269,7 +271,7 @@ class Attempts:
         order.screen = self.redaction.screen(channel)
         call.attempt.reply_headers = order.screen.headers(reply.headers)
         if not 200 <= reply.status < 300:
-            await _check_status(call, adapter, channel, reply, self._clock.wall())
+            await self._raise_failure(call, adapter, channel, reply)
         if not order.stream:
             limit = call.context.origin.api.answer_limit
             whole = adapter.whole(await reply.read(limit, call.share), order, channel)
@@ -281,6 +283,12 @@ class Attempts:
         await self._relay(call, reply, stream)
         reply.release()
         return stream
+
+    async def _raise_failure(self, call: Call, adapter: Adapter, channel: Channel, reply: Reply) -> NoReturn:
+        """Raises AttemptFailed with the error that an upstream sent instead of an answer."""
+        body = await reply.read(1 << 20, call.share)
+        headers = {"date": formatdate(self._clock.wall() / 1000, usegmt=True), **reply.headers}
+        raise AttemptFailed(adapter.failure(channel, reply.status, headers, body))
 
     async def _relay(self, call: Call, reply: Reply, stream: AnswerStream) -> None:
         """Send what the stream makes of the upstream's bytes, until the answer is complete. Raises AttemptFailed."""
@@ -305,7 +313,7 @@ class Attempts:
             await _read_late_usage(chunks, stream)
 
     async def _send_content(self, call: Call, content: bytes, held: int) -> None:
-        """Send part of a stream, a large one in slices: never buffered whole, and each shows that the client reads."""
+        """Send part of a stream. A large one is sent in slices, each of which shows that the client still reads."""
         now, delivery = self._clock.mono(), call.delivery
         if delivery.first_byte is None:
             delivery.first_byte = now
@@ -320,7 +328,7 @@ class Attempts:
         call.share.set_size(held)
 
     async def _note_failure(self, call: Call, route: Route, failed: AttemptFailed, began: float) -> UpstreamError:
-        """Report a failed attempt to its channel's health and on the call. Returns its error, without secrets."""
+        """Report a failed attempt to its channel's health, add it to the call, and return its error without secrets."""
         request, key = call.context.request, call.context.origin.key
         redact = self.redaction.error_maker(failed.failure, route.channel, request.fields, key)
         error = await self._preparer.run(call, redact)
@@ -373,16 +381,8 @@ async def _read_late_usage(chunks: AsyncIterator[bytes], stream: AnswerStream) -
             stream.end()
 
 
-async def _check_status(call: Call, adapter: Adapter, channel: Channel, reply: Reply, now: Millis) -> None:
-    """Raises AttemptFailed if the answer is an error."""
-    if not 200 <= reply.status < 300:
-        body = await reply.read(1 << 20, call.share)
-        headers = {"date": formatdate(now / 1000, usegmt=True), **reply.headers}
-        raise AttemptFailed(adapter.failure(channel, reply.status, headers, body))
-
-
 def _order_of(entry: ModelEntry, order: Order) -> Order:
-    """Returns the order for another model, whose body is made again."""
+    """Returns the order for another model. Its body has to be made again."""
     return msgspec.structs.replace(order, model=entry.name, body=b"")
 
 

@@ -126,7 +126,7 @@ class ChannelEffects(msgspec.Struct, frozen=True, kw_only=True):
     uncapped_output: int = 0
     """The output tokens to hold for each choice of a request without a cap."""
     uncapped_minimum: int = 0
-    """The tokens of each of these choices that must be affordable."""
+    """The output tokens of each of these choices that must be affordable."""
     effort_counts: bool = False
     """Whether ``reasoning_effort`` limits the output at some channel, as Gemini's dialect has it."""
     adds_tools: bool = False
@@ -247,7 +247,7 @@ def _priced_need(tokens: int, output: OutputNeed, price: Price | None, multiplie
 
 
 def _limit_to_hold(output: OutputNeed, hold_output: int, choices: int, effects: ChannelEffects) -> OutputNeed:
-    """Returns the output to hold for if the token's owner wants so much held.
+    """Returns the output to hold for, limited to what the token's owner chose.
 
     Without a cap it is never less than the smallest cap that the gateway chooses, nor more than the model can answer.
     """
@@ -314,12 +314,12 @@ def _keeps_output_length(overrides: Overrides) -> bool:
 
 
 def _has_fields(value: object) -> bool:
-    """Returns whether a JSON value has an object in it, whose fields might change the output's length."""
+    """Returns whether a JSON value contains an object, whose fields might change the output's length."""
     return isinstance(value, dict) or (isinstance(value, list) and any(map(_has_fields, value)))
 
 
 def _added_input(overrides: Overrides) -> int:
-    """Returns the most tokens of what an owner adds to the input. Numbers and flags count as none."""
+    """Returns the most input tokens that an owner's overrides add. Numbers and flags add none."""
     parameters = {**overrides.default, **overrides.set}
     texts = {
         name: msgspec.Raw(msgspec.json.encode(value))

@@ -27,15 +27,16 @@ def visibility_of(model: str, token: Token, group: Group, catalog: Catalog) -> V
     """Returns whether a token sees a model, with the rule that shows it or the rules that hide it."""
     visible = catalog.visible(token)
     if (entry := visible.get(model)) is not None:
-        channels = [route.channel.name for route in entry.routes]
-        return Visibility(visible=True, rule=_visible_text(model, token, group, channels))
-    channels_of_group = [channel for channel in catalog.registry.channels.values() if group.name in channel.groups]
+        names = [route.channel.name for route in entry.routes]
+        return Visibility(visible=True, rule=_visible_text(model, token, group, names))
+    channels = catalog.registry.channels.values()
+    channels_of_group = [channel for channel in channels if group.name in channel.groups]
     if channels_of_group and not any(channel.enabled for channel in channels_of_group):
-        names = ", ".join(plain(channel.name) for channel in channels_of_group)
-        rule = f"every channel of group '{plain(group.name)}' is switched off: {names}"
+        all_names = ", ".join(plain(channel.name) for channel in channels_of_group)
+        rule = f"every channel of group '{plain(group.name)}' is switched off: {all_names}"
         fix = f"'tollkeeper channel enable {word(channels_of_group[0].name)}'"
         return Visibility(visible=False, rule=rule, fix=fix)
-    offering = [c for c in catalog.registry.channels.values() if any(s.name == model for s in c.models)]
+    offering = [channel for channel in channels if any(served.name == model for served in channel.models)]
     if not offering and any(rule.model == model for rule in group.fallbacks):
         return _hidden_alias(plain(model, 80), token, group)
     return _hidden_model(plain(model, 80), token, group, sorted(offering, key=lambda c: (-c.priority, c.name)), visible)
@@ -64,26 +65,25 @@ def _visible_text(model: str, token: Token, group: Group, channels: list[str]) -
         else "no channel has it, others answer for it"
     ]
     if group.models:
-        rules.append(f"the group shows {_pattern(model, group.models)}")
+        rules.append(f"the group shows {_matching_pattern(model, group.models)}")
     if token.models:
-        rules.append(f"the token may use {_pattern(model, token.models)}")
+        rules.append(f"the token may use {_matching_pattern(model, token.models)}")
     return "; ".join(rules)
 
 
-def _pattern(model: str, patterns: tuple[str, ...]) -> str:
+def _matching_pattern(model: str, patterns: tuple[str, ...]) -> str:
     return next(f"'{plain(pattern)}'" for pattern in patterns if matches(model, (pattern,)))
 
 
 def _hidden_alias(model: str, token: Token, group: Group) -> Visibility:
     """Returns why a name that exists only in the group's fallbacks is hidden. It too must match all patterns."""
     alias = f"'{model}' is another name for its fallbacks"
-    if excluding := _excluding_patterns(model, token, group):
-        rules = " and ".join(rule for rule, _ in excluding)
-        return Visibility(
-            visible=False, rule=f"{alias}, and {rules}, which it does not fit", fix=_join_fixes(excluding)
-        )
-    rule = f"{alias}, and none of them may answer this token"
-    return Visibility(visible=False, rule=rule, fix="see the fallbacks below")
+    excluding = _excluding_patterns(model, token, group)
+    if not excluding:
+        rule = f"{alias}, and none of them may answer this token"
+        return Visibility(visible=False, rule=rule, fix="see the fallbacks below")
+    rules = " and ".join(rule for rule, _ in excluding)
+    return Visibility(visible=False, rule=f"{alias}, and {rules}, which it does not fit", fix=_join_fixes(excluding))
 
 
 def _hidden_model(

@@ -67,14 +67,14 @@ PLAIN_SEAL = Seal(SealKind.PLAIN)
 SEAL_PREFIX = "tk1."
 
 
-def wrap(seal: Seal) -> str:
+def seal_text(seal: Seal) -> str:
     """Returns the text that a client keeps for a seal."""
     if not seal.content:
         return SEAL_PREFIX + seal.kind
     return f"{SEAL_PREFIX}{seal.kind}.{base64.b64encode(seal.content).decode()}"
 
 
-def unwrap(text: str) -> Seal | None:
+def parse_seal(text: str) -> Seal | None:
     """Returns the seal in a text; None if it was not made by this program, or is damaged."""
     if not text.startswith(SEAL_PREFIX):
         return None
@@ -186,7 +186,7 @@ class UsageSeen(msgspec.Struct, frozen=True, gc=False):
     """Whether its output tokens count; False if a later report has the right ones."""
 
 
-class UpstreamNamed(msgspec.Struct, frozen=True, gc=False):
+class AnswerId(msgspec.Struct, frozen=True, gc=False):
     """The upstream's id of the answer."""
 
     id: str
@@ -260,7 +260,7 @@ class AnswerFinished(msgspec.Struct, frozen=True, gc=False):
 
 
 AnswerPart = (
-    UpstreamNamed
+    AnswerId
     | TextPiece
     | RefusalPiece
     | ReasoningPiece

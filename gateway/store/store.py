@@ -4,7 +4,8 @@ lock                 held by the writer while it lives; contains its process id
 config.json          TinyDB: meta, account, settings, tokens, groups, channels, prices, grants   replaced atomically
 history.json         TinyDB: the owner's changes of it                                           replaced atomically
 inflight.log         the calls that are running                                                  appended, emptied
-high-water           the number of the newest record that is safe                                replaced atomically
+incidents.json       the incidents, for the next start                                           replaced atomically
+high-water           the number of the newest record that is safe                                appended, emptied
 usage/calls-*.json   TinyDB: one segment of the call log each                                    appended, then sealed
 usage/ledger.json    TinyDB: one document of sums per sealed segment                             replaced atomically
 usage/reserve        space kept back for the records of running calls
@@ -37,8 +38,8 @@ from gateway.store.rollup import DAY
 class IncidentFile:
     """The file with the incidents, which keeps them across restarts. It is read once and written after each change.
 
-    It is small, replaced as a whole and not synced: a power cut loses the last seconds. If it cannot be read, it counts
-    as empty, because no money is computed from incidents.
+    It is not synced: a power cut loses the last seconds. A file that cannot be read counts as empty, because no money
+    is computed from incidents.
     """
 
     def __init__(self, path: Path) -> None:
@@ -70,6 +71,7 @@ class Store:
         self.on_note: Callable[[str], None] = lambda _text: None
         """Called with each later repair, from any thread."""
         self.entities: Entities
+        self.incidents: IncidentFile
         self.history: History
         self.folder: Folder
         self.calls: CallLog
@@ -147,15 +149,12 @@ class Store:
             self.notes.append(text)
 
 
-OWN_FILES = (
-    *("config.json", "config.old.json", "high-water", "history.json"),
-    *("incidents.json", "inflight.log", "lock"),
-)
+OWN_FILES = ["config.json", "config.old.json", "high-water", "history.json", "incidents.json", "inflight.log", "lock"]
 """The files of the store, apart from the call log."""
 
 
 def _check_files(home: Path) -> None:
-    """Make all files private. Raises StoreError if there is a link, or anything else, in place of a file."""
+    """Make all files private. Raises StoreError if a link, or anything else, is in place of a file."""
     usage = home / "usage"
     calls = list(usage.glob("*.json")) if usage.is_dir() else []
     for path in (*(home / name for name in OWN_FILES), *calls):
@@ -166,6 +165,6 @@ def _check_files(home: Path) -> None:
 
 
 def _has_been_used(home: Path) -> bool:
-    """Returns whether a configuration must exist, because there are calls or a former configuration."""
+    """Returns whether a configuration must exist, because the home has calls or a former configuration."""
     usage = home / "usage"
     return (home / "config.old.json").exists() or (usage.is_dir() and any(usage.glob("*.json")))

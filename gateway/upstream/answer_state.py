@@ -14,6 +14,7 @@ from gateway.domain.answer import (
     AnswerBegan,
     AnswerEvent,
     AnswerFinished,
+    AnswerId,
     AnswerMark,
     AnswerPart,
     ArgumentsPiece,
@@ -31,7 +32,6 @@ from gateway.domain.answer import (
     TextPiece,
     ToolCallBegan,
     ToolCallPart,
-    UpstreamNamed,
     UsageSeen,
 )
 from gateway.domain.call import LOST_EVENTS_MARK
@@ -339,7 +339,7 @@ class AnswerState:
         """Returns the events for a part. Raises ValueError if it is invalid."""
         if isinstance(part, UsageSeen):
             self.reports.add(part.fields, final=part.final)
-        elif isinstance(part, UpstreamNamed):
+        elif isinstance(part, AnswerId):
             if not self.upstream_id and not self.order.screen.has_secret(part.id):
                 self.upstream_id = part.id
             if part.began:

@@ -21,7 +21,7 @@ from gateway.domain.errors import BadRequest, GatewayError, InternalError, Inval
 from gateway.domain.settings import Settings
 from gateway.domain.text import plain
 from gateway.inbound.api import InboundApi
-from gateway.v1.endpoints import EXACT, EndpointRow, Handler, api_of, documented_requests, find_endpoint, methods_of
+from gateway.v1.endpoints import EndpointRow, Handler, api_of, documented_requests, find_endpoint, methods_of
 from gateway.web import error_responses
 from gateway.web.connection_limits import AuthThrottle, is_own
 from gateway.web.origins import check_host, check_origin, preflight, readable_by
@@ -57,10 +57,7 @@ class PublicApp:
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse | Response:
         """Returns the answer to any request. Errors become error responses."""
         engine = self._engine
-        path, model = request.path, ""
-        endpoint = EXACT.get(path)
-        if endpoint is None:
-            endpoint, path, model = find_endpoint(_without_key(path))
+        endpoint, path, model = find_endpoint(_without_key(request.path))
         api = (endpoint and endpoint.api) or api_of(request.headers)
         origin = _origin(request, engine.clock, api, path=path, model=model)
         try:

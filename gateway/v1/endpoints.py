@@ -48,7 +48,7 @@ class EndpointRow(msgspec.Struct, frozen=True, kw_only=True):
     keyed: bool = True
     """Whether the client's key is read."""
     hidden: frozenset[str] = frozenset()
-    """Methods whose handler only explains why there is nothing, and which error messages do not list."""
+    """Methods that error messages do not list, because their handler only explains why they are not supported."""
     label: str = ""
     """The path in error messages, if it differs from ``path``."""
 
@@ -95,7 +95,7 @@ ENDPOINTS: tuple[EndpointRow, ...] = (
 HEADER_APIS: tuple[tuple[str, InboundApi], ...] = (("anthropic-version", MESSAGES),)
 """If the path does not decide the API, it is that of the first of these headers that is sent, else ``CHAT``."""
 
-PREFIXES: tuple[EndpointRow, ...] = tuple(
+PREFIX_ROWS: tuple[EndpointRow, ...] = tuple(
     sorted((row for row in ENDPOINTS if row.path.endswith("/") and row.path != "/"), key=lambda row: -len(row.path))
 )
 """Prefix rows, the longest first."""
@@ -103,21 +103,21 @@ APIS: dict[str, InboundApi] = {
     row.api.name: row.api for row in ENDPOINTS if row.api is not None and not row.api.ability
 }
 """All APIs by name, chat completions first."""
-EXACT: dict[str, EndpointRow] = {row.path: row for row in ENDPOINTS if row not in PREFIXES}
+EXACT_ROWS: dict[str, EndpointRow] = {row.path: row for row in ENDPOINTS if row not in PREFIX_ROWS}
 
 
 def find_endpoint(path: str) -> tuple[EndpointRow | None, str, str]:
-    """Returns the endpoint or None, the path as ``EndpointRow.path`` spells it, and the model in it, as in Azure's."""
-    endpoint = EXACT.get(path)
+    """Returns the endpoint of a path or None, the path as the table spells it, and the model in a path of Azure's."""
+    endpoint = EXACT_ROWS.get(path)
     if endpoint is not None:
         return endpoint, path, ""
     standard, model = standard_path(path)
     spellings = tuple(_spellings(standard))
     for spelling in spellings:
-        if (endpoint := EXACT.get(spelling)) is not None:
+        if (endpoint := EXACT_ROWS.get(spelling)) is not None:
             return endpoint, spelling, model
     for spelling in spellings:
-        for row in PREFIXES:
+        for row in PREFIX_ROWS:
             if spelling.startswith(row.path):
                 return row, spelling, model
     return None, path, ""
@@ -129,7 +129,7 @@ def methods_of(endpoint: EndpointRow) -> tuple[str, ...]:
 
 
 def api_of(headers: Mapping[str, str]) -> InboundApi:
-    """Returns the API whose errors a request gets if its path does not decide that."""
+    """Returns the API whose errors a request gets if its path does not decide it."""
     return next((api for name, api in HEADER_APIS if name in headers), CHAT)
 
 

@@ -11,7 +11,7 @@ import pytest
 from openai import APIError
 
 from gateway.domain.account import Account
-from gateway.domain.answer import PLAIN_SEAL, wrap
+from gateway.domain.answer import PLAIN_SEAL, seal_text
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Dialect, Overrides, ServedModel
 from gateway.domain.units import MILLION, Nanos
@@ -222,7 +222,7 @@ async def test_where_little_is_left_a_call_without_a_limit_gets_the_one_that_is_
 
 async def test_seals_of_the_gateway_never_reach_a_vendor(gateway: Gateway, provider: Provider) -> None:
     provider.on("m", respond())
-    ours = {"type": "reasoning", "summary": [], "encrypted_content": wrap(PLAIN_SEAL)}
+    ours = {"type": "reasoning", "summary": [], "encrypted_content": seal_text(PLAIN_SEAL)}
     theirs = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAAA"}
     answer = await call(gateway, input=[{"role": "user", "content": 'say "tk1.p"'}, ours, theirs])
     assert answer.head.get("x-gateway-dropped-params") == "input[].reasoning"

@@ -2,24 +2,24 @@
 
 import pytest
 
-from gateway.domain.answer import PLAIN_SEAL, Seal, SealKind, unwrap, wrap
+from gateway.domain.answer import PLAIN_SEAL, Seal, SealKind, parse_seal, seal_text
 
 
 @pytest.mark.parametrize("kind", list(SealKind))
 def test_a_seal_comes_back_as_it_was(kind: SealKind) -> None:
     seal = Seal(kind, '{"c1":"ü"}'.encode())
-    assert unwrap(wrap(seal)) == seal
+    assert parse_seal(seal_text(seal)) == seal
 
 
 def test_a_plain_seal_is_its_letter() -> None:
-    assert (wrap(PLAIN_SEAL), unwrap("tk1.p")) == ("tk1.p", PLAIN_SEAL)
+    assert (seal_text(PLAIN_SEAL), parse_seal("tk1.p")) == ("tk1.p", PLAIN_SEAL)
 
 
 @pytest.mark.parametrize("text", ["", "EqQBCkYIAxgCKkA", "tk", "TK1.p"])
 def test_what_was_not_made_here_is_foreign(text: str) -> None:
-    assert unwrap(text) is None
+    assert parse_seal(text) is None
 
 
 @pytest.mark.parametrize("text", ["tk1.", "tk1.x.e30=", "tk1.g.%%%", "tk1.g.e30"])
 def test_a_damaged_seal_is_worth_nothing(text: str) -> None:
-    assert unwrap(text) is None
+    assert parse_seal(text) is None

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gateway.domain import rawjson
-from gateway.domain.answer import AnswerPart, Medium, StopWord, TextPiece, UpstreamNamed
+from gateway.domain.answer import AnswerId, AnswerPart, Medium, StopWord, TextPiece
 from gateway.domain.channel import Channel
 from gateway.domain.failure import AttemptFailed
 from gateway.domain.order import Order
@@ -41,7 +41,7 @@ class Sayings(AnswerReader):
         elif word == "*":
             yield Medium("image/png", "aQ==")
         elif word != ".":
-            yield UpstreamNamed("s1")
+            yield AnswerId("s1")
             yield TextPiece(rawjson.encode(word))
         elif not self._late:
             yield StopWord("stop")

@@ -179,7 +179,7 @@ async def test_an_error_has_the_form_of_its_path(
     gateway: Gateway, monkeypatch: pytest.MonkeyPatch, path: str, status: int, enveloped: bool
 ) -> None:
     row = endpoints.EndpointRow(path="/v1/letters/", api=Envelope())
-    monkeypatch.setattr(endpoints, "PREFIXES", (row, *endpoints.PREFIXES))
+    monkeypatch.setattr(endpoints, "PREFIX_ROWS", (row, *endpoints.PREFIX_ROWS))
     answer = await ask(gateway, "GET", path)
     assert (answer.status, answer.json.get("type") == "error") == (status, enveloped)
 

@@ -64,7 +64,7 @@ async def shout(gateway: Gateway, headers: Mapping[str, str | None]) -> Answer:
 
 
 async def test_a_call_of_another_api(gateway: Gateway, provider: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(endpoints.EXACT, PATH, SHOUT)
+    monkeypatch.setitem(endpoints.EXACT_ROWS, PATH, SHOUT)
     provider.on("m", speak("well"))
     answer = await shout(gateway, {})
     assert (answer.status, answer.body) == (200, b'{"shout": "WELL"}')
@@ -77,7 +77,7 @@ async def test_a_call_of_another_api(gateway: Gateway, provider: Provider, monke
 async def test_a_running_call_has_its_api(
     gateway: Gateway, provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(endpoints.EXACT, PATH, SHOUT)
+    monkeypatch.setitem(endpoints.EXACT_ROWS, PATH, SHOUT)
     begun, gate = asyncio.Event(), asyncio.Event()
 
     async def may_wait(exchange: Exchange) -> None:
@@ -107,7 +107,7 @@ async def test_a_chat_completion_makes_no_line_longer(gateway: Gateway, provider
 
 
 async def test_an_error_of_another_api(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(endpoints.EXACT, PATH, SHOUT)
+    monkeypatch.setitem(endpoints.EXACT_ROWS, PATH, SHOUT)
     answer = await shout(gateway, {"shout-model": "none"})
     assert (answer.status, answer.body) == (418, b'{"oh": "model_not_found"}')
     assert (gateway.record.status, gateway.record.code) == (418, "model_not_found")

@@ -7,7 +7,7 @@ import pytest
 
 from gateway.core.live_calls import CallDeadlines
 from gateway.domain.account import Account
-from gateway.domain.answer import SealKind, unwrap
+from gateway.domain.answer import SealKind, parse_seal
 from gateway.domain.channel import Dialect
 from gateway.domain.usage import UsageSource
 from tests.fakes.gateway import GRANTED, Gateway, running
@@ -81,7 +81,7 @@ async def test_gemini(gateway: Gateway, provider: Provider) -> None:
     events = await streamed(gateway)
     kinds = [block["type"] for block in blocks(events)]
     assert kinds == ["thinking", "text", "thinking", "tool_use"]
-    seal = unwrap(blocks(events)[2]["signature"])
+    seal = parse_seal(blocks(events)[2]["signature"])
     assert seal is not None
     assert (seal.kind, b"sig" in seal.content) == (SealKind.GEMINI, True)
     assert last(events)["usage"]["output_tokens"] == gateway.record.output == 12

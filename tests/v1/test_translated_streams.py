@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gateway.core.live_calls import CallDeadlines
-from gateway.domain.answer import SealKind, unwrap
+from gateway.domain.answer import SealKind, parse_seal
 from gateway.domain.channel import Dialect
 from tests.fakes.gateway import Gateway, running
 from tests.fakes.messages import grammar_faults, joined_blocks, read_events
@@ -161,7 +161,7 @@ async def test_a_thought_that_comes_again_with_its_seal_is_shown_once(gateway: G
     events = read_events((await post(gateway, {**HELLO, "stream": True})).body)
     assert grammar_faults(events) == []
     thought, text = joined_blocks(events)
-    seal = unwrap(thought["signature"])
+    seal = parse_seal(thought["signature"])
     assert (thought["thinking"], text["text"]) == ("Let me see.", "So")
     assert seal is not None
     assert (seal.kind, json.loads(seal.content)) == (SealKind.ANTHROPIC, [BLOCK])

@@ -13,6 +13,7 @@ import msgspec
 from gateway.domain import rawjson
 from gateway.domain.answer import (
     AnswerEvent,
+    AnswerId,
     AnswerMark,
     AnswerPart,
     ArgumentsPiece,
@@ -20,7 +21,6 @@ from gateway.domain.answer import (
     RefusalPiece,
     TextPiece,
     ToolCallPart,
-    UpstreamNamed,
     UsageSeen,
 )
 from gateway.domain.channel import Channel
@@ -46,7 +46,7 @@ LESSONS = 12
 """How many templates may be learned in a row without a match before no more are learned."""
 PATTERN_LIMIT = 256 << 10
 """The size in bytes of the longest text from which a template is learned."""
-_CONTENTLESS = (UpstreamNamed, UsageSeen, AnswerMark)
+_CONTENTLESS = (AnswerId, UsageSeen, AnswerMark)
 """The parts without content for the client."""
 _TEXTS = (TextPiece, ReasoningPiece, RefusalPiece, ArgumentsPiece)
 _USAGE_FIELDS = frozenset({"timings", "x_groq"})

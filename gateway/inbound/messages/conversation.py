@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from gateway.domain import rawjson
-from gateway.domain.answer import PLAIN_SEAL, Seal, SealKind, unwrap
+from gateway.domain.answer import PLAIN_SEAL, Seal, SealKind, parse_seal
 from gateway.domain.conversation import (
     Block,
     CallPart,
@@ -201,7 +201,7 @@ class _MessageReader:
             if block.type == "tool_use":
                 parts.append(self._call_part(block, signatures.get(str(block.id), "")))
             elif block.type in ("thinking", "redacted_thinking"):
-                seal = unwrap(block.signature or "") or (None if block.signature else PLAIN_SEAL)
+                seal = parse_seal(block.signature or "") or (None if block.signature else PLAIN_SEAL)
                 parts.append(_thought_part(block, seal))
                 if seal is not None and seal.kind is SealKind.GEMINI:
                     signatures |= _signatures_in(seal.content)

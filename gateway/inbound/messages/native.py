@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from gateway.domain import rawjson
-from gateway.domain.answer import SEAL_PREFIX, Seal, SealKind, wrap
+from gateway.domain.answer import SEAL_PREFIX, Seal, SealKind, seal_text
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, Overrides, ServedModel
 from gateway.domain.failure import Failure, UpstreamText
@@ -202,7 +202,7 @@ class MessagesRelay(Adapter):
 def _own_signature(seal: Seal) -> str:
     """Returns Anthropic's signature of a thought that it made; for other thoughts the gateway's seal."""
     thoughts = rawjson.maybe(seal.content) if seal.kind is SealKind.ANTHROPIC else None
-    return rawjson.text_at(thoughts[0], "signature") if thoughts else wrap(seal)
+    return rawjson.text_at(thoughts[0], "signature") if thoughts else seal_text(seal)
 
 
 _NATIVE_STYLE = MessageStyle(sign=_own_signature)

@@ -10,7 +10,7 @@ from typing import Literal
 import msgspec
 
 from gateway.domain import rawjson
-from gateway.domain.answer import StopWord, UpstreamNamed, UsageSeen
+from gateway.domain.answer import AnswerId, StopWord, UsageSeen
 from gateway.domain.channel import Channel
 from gateway.domain.failure import AttemptFailed
 from gateway.domain.order import Order
@@ -162,7 +162,7 @@ class MessageTap(NativeTap):
             raise not_an_answer(body, self._channel)
         id, word = (rawjson.text_at(message.get(name)) for name in ("id", "stop_reason"))
         self._has_call = word == "tool_use"
-        self.take_parts((UsageSeen(message), UpstreamNamed(id), StopWord(word or "end_turn")))
+        self.take_parts((UsageSeen(message), AnswerId(id), StopWord(word or "end_turn")))
         if self.failure is not None:
             raise AttemptFailed(self.failure)
         return message

@@ -30,7 +30,7 @@ from gateway.domain.answer import (
     Seal,
     TextPiece,
     ToolCallBegan,
-    wrap,
+    seal_text,
 )
 from gateway.domain.order import Order
 from gateway.domain.usage import Usage
@@ -136,7 +136,7 @@ class MessageStyle(msgspec.Struct, frozen=True, kw_only=True):
 
     muted: bool = False
     """Whether the client wants no output. It gets none."""
-    sign: Callable[[Seal], str] = wrap
+    sign: Callable[[Seal], str] = seal_text
     """Returns the signature of a thought."""
 
 

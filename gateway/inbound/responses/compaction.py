@@ -15,11 +15,11 @@ from gateway.domain.answer import (
     AnswerBegan,
     AnswerEvent,
     AnswerFinished,
+    AnswerId,
     AnswerMark,
     AnswerPart,
     StopWord,
     TextPiece,
-    UpstreamNamed,
     UsageSeen,
     join_strings,
 )
@@ -119,7 +119,7 @@ class ResponseTexts(AnswerReader):
         yield from self._last_parts(rawjson.fields(body))
 
     def _last_parts(self, response: Fields) -> Iterable[AnswerPart]:
-        yield UpstreamNamed(self._reader.upstream_id)
+        yield AnswerId(self._reader.upstream_id)
         if not self._has_text:
             for item in rawjson.objects(response.get("output", NULL)):
                 if rawjson.maybe(item.get("type")) == "message":

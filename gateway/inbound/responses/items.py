@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from gateway.domain import rawjson
-from gateway.domain.answer import PLAIN_SEAL, SealKind, unwrap
+from gateway.domain.answer import PLAIN_SEAL, SealKind, parse_seal
 from gateway.domain.conversation import CallPart, MediaPart, ResultPart, TextPart, ThoughtPart, join_texts
 from gateway.domain.errors import BadRequest
 from gateway.domain.json_text import read_typed
@@ -212,7 +212,7 @@ class InputReader:
     def _thought_part(self, item: _InputItem) -> ThoughtPart:
         """Returns reasoning without what another vendor sealed. Keeps Gemini's signatures for the calls that follow."""
         text = rawjson.maybe(item.encrypted_content)
-        seal = unwrap(text) if isinstance(text, str) else PLAIN_SEAL
+        seal = parse_seal(text) if isinstance(text, str) else PLAIN_SEAL
         if seal is None:
             return ThoughtPart(name=REASONING)
         content = rawjson.maybe(seal.content)

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from gateway.domain import rawjson
-from gateway.domain.answer import PLAIN_SEAL, Citation, Medium, Seal, join_strings, wrap
+from gateway.domain.answer import PLAIN_SEAL, Citation, Medium, Seal, join_strings, seal_text
 from gateway.inbound.responses.tools import ClientTool, ToolKind
 
 Event = tuple[bytes, bytes]
@@ -193,7 +193,7 @@ class ReasoningItem(PartItem):
         if not self._summary and self._pieces:
             self._head["content"] = [{"type": "reasoning_text", "text": msgspec.Raw(self.text)}]
         if self._sealed:
-            self._head["encrypted_content"] = wrap(self._seal)
+            self._head["encrypted_content"] = seal_text(self._seal)
         return super().finished_item(status)
 
 

@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 
 from gateway.domain import rawjson
-from gateway.domain.answer import PLAIN_SEAL, wrap
+from gateway.domain.answer import PLAIN_SEAL, seal_text
 from gateway.domain.conversation import KeptResponse
 from gateway.domain.errors import BadRequest
 from gateway.domain.rawjson import NULL
@@ -179,7 +179,7 @@ def _items_by_id(answer: _Answer, *, seals: bool) -> dict[str, msgspec.Raw]:
         id = f"{answer.id}/{number}" if item.id is None or item.id in items else item.id
         items[id] = raw
         if seals and item.is_unsealed_reasoning:
-            items[id] = rawjson.raw({**rawjson.fields(raw), "encrypted_content": wrap(PLAIN_SEAL)})
+            items[id] = rawjson.raw({**rawjson.fields(raw), "encrypted_content": seal_text(PLAIN_SEAL)})
     return items
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from gateway.domain import rawjson
-from gateway.domain.answer import Seal, SealKind, unwrap, wrap
+from gateway.domain.answer import Seal, SealKind, parse_seal, seal_text
 from gateway.domain.order import Order
 from gateway.domain.rawjson import NULL
 
@@ -43,12 +43,12 @@ _KEPT_FIELDS = frozenset(
 
 def seal_summary(text: str) -> str:
     """Returns the content of a ``compaction`` item."""
-    return wrap(Seal(SealKind.COMPACTION, rawjson.encode(text)))
+    return seal_text(Seal(SealKind.COMPACTION, rawjson.encode(text)))
 
 
 def summary_in(sealed: str) -> str | None:
     """Returns the summary in a ``compaction`` item's content, for the model; None if it was not sealed here."""
-    seal = unwrap(sealed)
+    seal = parse_seal(sealed)
     text = rawjson.maybe(seal.content) if seal is not None and seal.kind is SealKind.COMPACTION else None
     return _INTRODUCTION + text if isinstance(text, str) else None
 

@@ -12,6 +12,7 @@ import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.answer import (
+    AnswerId,
     AnswerMark,
     AnswerPart,
     BlockKind,
@@ -26,7 +27,6 @@ from gateway.domain.answer import (
     StopWord,
     TextPiece,
     ToolCallPart,
-    UpstreamNamed,
     UsageSeen,
 )
 from gateway.domain.channel import Channel
@@ -124,7 +124,7 @@ class MessageReader(AnswerReader):
     def _read_message(self, message: Fields, blocks: list[Fields]) -> Iterator[AnswerPart]:
         """Yields the parts of a whole message."""
         yield from _usage(message, final=True)
-        yield UpstreamNamed(rawjson.text_at(message.get("id")))
+        yield AnswerId(rawjson.text_at(message.get("id")))
         for index, block in enumerate(blocks):
             yield from self._open(index, block)
             yield from self._close(index)
@@ -146,7 +146,7 @@ class MessageReader(AnswerReader):
         if self.has_content and self._message_id not in ("", message_id):
             self.failure = truncation(self._channel, "another one began")
         self._message_id = message_id
-        yield UpstreamNamed(message_id)
+        yield AnswerId(message_id)
 
     def _open(self, index: int, fields: Fields) -> Iterator[AnswerPart]:
         kind, self.has_content = rawjson.text_at(fields.get("type")), True

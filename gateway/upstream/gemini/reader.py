@@ -10,6 +10,7 @@ from typing import Any
 
 from gateway.domain import rawjson
 from gateway.domain.answer import (
+    AnswerId,
     AnswerMark,
     AnswerPart,
     Citation,
@@ -18,7 +19,6 @@ from gateway.domain.answer import (
     StopWord,
     TextPiece,
     ToolCallPart,
-    UpstreamNamed,
     UsageSeen,
 )
 from gateway.domain.channel import Channel
@@ -108,7 +108,7 @@ class ResponseReader(AnswerReader):
         candidates = [] if rawjson.is_null(raw) else rawjson.objects(raw)
         if not candidates and rawjson.at(response.get("promptFeedback"), "blockReason"):
             self._candidate(0).reason = "PROHIBITED_CONTENT"
-        yield UpstreamNamed(rawjson.text_at(response.get("responseId")), began=False)
+        yield AnswerId(rawjson.text_at(response.get("responseId")), began=False)
         for position, fields in enumerate(candidates):
             index = rawjson.value(fields.get("index"))
             yield from self._candidate_parts(self._candidate(index if type(index) is int else position), fields)

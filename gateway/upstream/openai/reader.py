@@ -10,6 +10,7 @@ import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.answer import (
+    AnswerId,
     AnswerMark,
     AnswerPart,
     Citation,
@@ -20,7 +21,6 @@ from gateway.domain.answer import (
     SealKind,
     StopWord,
     TextPiece,
-    UpstreamNamed,
     UsageSeen,
     url_citation,
 )
@@ -197,7 +197,7 @@ class ChatReader(AnswerReader):
             self.choices.append(choice)
             if choice.index not in self._begun:
                 self._begun.add(choice.index)
-                self._parts.append(UpstreamNamed(self._upstream_id, choice=choice.index))
+                self._parts.append(AnswerId(self._upstream_id, choice=choice.index))
             if choice.repeats:
                 self._remove_repeated(choice)
             self._add_message(choice)

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from gateway.domain.answer import Seal, SealKind, wrap
+from gateway.domain.answer import Seal, SealKind, seal_text
 from gateway.domain.channel import Dialect, Overrides
 from gateway.domain.conversation import TextPart
 from gateway.domain.errors import BadRequest
@@ -252,7 +252,7 @@ SIGNED = {"type": "thinking", "thinking": "Hm", "signature": "EqQB"}
 
 
 def sealed(kind: SealKind, content: bytes = b"") -> Doc:
-    return {**SIGNED, "signature": wrap(Seal(kind, content))}
+    return {**SIGNED, "signature": seal_text(Seal(kind, content))}
 
 
 def test_a_vendors_thoughts_go_to_no_other() -> None:

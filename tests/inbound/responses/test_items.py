@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from gateway.domain.answer import Seal, SealKind, wrap
+from gateway.domain.answer import Seal, SealKind, seal_text
 from gateway.domain.conversation import Conversation, ThoughtPart
 from gateway.domain.errors import BadRequest
 from gateway.domain.order import Order
@@ -289,7 +289,7 @@ def test_what_cannot_be_sent_back_is_named() -> None:
 
 def reasoning(seal: Seal | None = None, text: str = "") -> dict[str, Any]:
     summary = [{"type": "summary_text", "text": text}] if text else []
-    sealed = "gAAAA-from-openai" if seal is None else wrap(seal)
+    sealed = "gAAAA-from-openai" if seal is None else seal_text(seal)
     return {"type": "reasoning", "id": "rs", "summary": summary, "encrypted_content": sealed}
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from openai.types.responses import Response
 
-from gateway.domain.answer import SealKind, unwrap
+from gateway.domain.answer import SealKind, parse_seal
 from gateway.domain.channel import Dialect, ServedModel
 from gateway.inbound.chat.render import DONE
 from gateway.upstream.dialects import new_adapter
@@ -111,7 +111,7 @@ def test_thinking_of_anthropic_is_sealed_in_its_item() -> None:
         + anthropic.end("tool_use")
     )
     found = checked(rendered(data, made=of_dialect(Dialect.ANTHROPIC), **ENCRYPTED).ended)
-    seal = unwrap(found.items[0]["encrypted_content"])
+    seal = parse_seal(found.items[0]["encrypted_content"])
     assert seal is not None
     assert seal.kind is SealKind.ANTHROPIC
     assert json.loads(seal.content) == [{"type": "thinking", "thinking": "Hm", "signature": "SIG=="}]
