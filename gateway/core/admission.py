@@ -72,18 +72,15 @@ def admit(call: Call, limiter: Limiter, books: MoneyBooks, recall: Recall = lamb
     Changes nothing but the call: its need, output limit and unaffordable fallbacks. Gates at which it already has a
     place are skipped. If too little is left for the call, its output limit is lowered if its token wants that.
     """
-    try:
-        return _admit(call, limiter, books, recall)
-    except QuotaExceeded as error:
-        first = last = error.with_traceback(None)  # its frames refer to the call
-    for _ in range(2):  # the second time for output that the limit did not bound, such as thinking
-        if not _lower_output(call, last):
-            break
+    errors: list[QuotaExceeded] = []
+    while True:
         try:
             return _admit(call, limiter, books, recall)
         except QuotaExceeded as error:
-            last = error.with_traceback(None)
-    raise first
+            errors.append(error.with_traceback(None))  # its frames refer to the call
+        # lowered twice at most, the second time for output that the limit did not bound, such as thinking
+        if len(errors) > 2 or not _lower_output(call, errors[-1]):
+            raise errors[0]
 
 
 def _lower_output(call: Call, error: QuotaExceeded) -> bool:

@@ -34,7 +34,7 @@ class AttemptState(msgspec.Struct):
     reply_headers: Mapping[str, str] = {}
     """Headers of the upstream's answer that may be passed on; see ``Screen.headers``."""
     channel_ticket: Ticket | None = None
-    """What the attempt counts for in its channel's rates."""
+    """What the attempt adds to its channel's rates."""
     dropped: tuple[str, ...] = ()
     native: bool = False
     """Whether request and answer pass unchanged, except for the model's name, because the channel speaks the client's
@@ -59,7 +59,7 @@ class CallLimits(msgspec.Struct):
     gates: tuple[ConcurrencyGate, ...] = ()
     """The gates at which the call already has a place, because it had to wait."""
     ticket: Ticket | None = None
-    """What the call counts for in the rates and places of its token and group; None if these have no limits."""
+    """What the call adds to the rates and places of its token and group; None if these have no limits."""
     channel_slot: ConcurrencyGate | None = None
     """The gate of the channel at which the call waited for a place and has one, until its attempt begins."""
     budget_warning: str = ""
@@ -88,7 +88,7 @@ class Delivery(msgspec.Struct):
     """When the upstream's answer began to arrive, or a whole one had arrived."""
     content_sent: bool = False
     facts_due: bool = False
-    """Whether the head was sent before the facts of the answer were known, so that they are still to be sent."""
+    """Whether the head was sent before the facts of the answer were known, so that they must still be sent."""
     reported_at: float = 0.0
     """When watchers last got a report on the call."""
 

@@ -24,9 +24,6 @@ from gateway.domain.rawjson import Fields
 from gateway.domain.text import plain, word
 from gateway.domain.units import ChannelId
 
-PAUSED_RULES = frozenset({"attention", "cooling", "trial"})
-"""Rules that skip a channel for its earlier failures."""
-
 
 class StickyRoute(msgspec.Struct, frozen=True):
     """The channel and key that answered a conversation."""
@@ -38,7 +35,7 @@ class StickyRoute(msgspec.Struct, frozen=True):
 class StickyRoutes:
     """The routes of recent conversations, or of recent answers, by the ids of these."""
 
-    def __init__(self, mono: Callable[[], float] = lambda: 0.0, *, keep_s: float = 3600.0, most: int = 10_000) -> None:
+    def __init__(self, mono: Callable[[], float], *, keep_s: float = 3600.0, most: int = 10_000) -> None:
         self._mono = mono
         self._keep_s = keep_s
         self._most = most
@@ -97,7 +94,7 @@ class Chooser:
         self._retries = retries
         self._channel_limits = channel_limits
         self._conversations = StickyRoutes(mono)
-        self._answers = StickyRoutes(keep_s=math.inf, most=4096)
+        self._answers = StickyRoutes(mono, keep_s=math.inf, most=4096)
         """The routes of answers that requests may continue."""
 
     def first(self, call: Call, entry: ModelEntry, *, waited: bool = False, dry: bool = False) -> RouteChoice:
@@ -106,8 +103,9 @@ class Chooser:
         ``dry``: nothing is counted or noted. Raises NoChannel if no channel can answer, and RateLimited or Unavailable
         if that is because of the channels' own limits.
         """
-        self._retries.calls += not (waited or dry)
-        if waited:  # the channel it waited for was skipped before, but not now
+        if not (waited or dry):
+            self._retries.calls += 1
+        if waited:  # the channel that it waited for was skipped before, but not now
             call.limits.marks = tuple(mark for mark in call.limits.marks if not mark.startswith(PASSED_MARK))
         continued_id = call.context.request.continued_id
         if continued_id and (stored := self._answers.find(continued_id.encode())) is not None:
@@ -215,7 +213,7 @@ def no_channel(call: Call, choice: RouteChoice) -> GatewayError:
         f"'tollkeeper why {word(token.name)} {word(model)}' explains it"
     )
     rules = {skip.rule for skip in choice.skipped}
-    if rules & {"full", "limit"} == {"full"}:
+    if "full" in rules and "limit" not in rules:
         return Unavailable(msg, retry_after_s=choice.retry_s)
     if "limit" in rules:
         code = "" if choice.retry_s else "request_too_large_for_limit"
@@ -223,7 +221,8 @@ def no_channel(call: Call, choice: RouteChoice) -> GatewayError:
     if rules == {"missing"}:
         return NotFound(msg, code="model_not_found", param="model")
     error = NoChannel(msg, retry_after_s=choice.retry_s)
-    error.skipped = tuple(dict.fromkeys(skip.channel for skip in choice.skipped if skip.rule in PAUSED_RULES))
+    failing = [skip.channel for skip in choice.skipped if skip.rule in ("attention", "cooling", "trial")]
+    error.skipped = tuple(dict.fromkeys(failing))
     return error
 
 

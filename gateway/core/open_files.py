@@ -56,12 +56,12 @@ class OpenFiles:
 
 
 def needed_files(connections: int) -> int:
-    """Returns how many open files are surely enough for the ``connections`` setting, where 0 means any number."""
+    """Returns how many open files are enough for the ``connections`` setting, of which 0 means any number."""
     return 4 * connections + MOST_RESERVE if connections else 1 << 20
 
 
 def divide_files(limit: int, connections: int) -> FileShares:
-    """Returns how the open files are shared. ``connections`` is the setting; 0 means any number, also for ``limit``."""
+    """Returns the shares of the open files. ``connections`` is the setting; it and ``limit`` are 0 for any number."""
     if not limit:
         return FileShares(connections, 0)
     free = max(2, limit - min(MOST_RESERVE, max(LEAST_RESERVE, limit // 4)))

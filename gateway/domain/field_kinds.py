@@ -44,7 +44,7 @@ class Option(msgspec.Struct, frozen=True, kw_only=True):
     metavar: str = ""
     """The name of the value in help texts; empty for a switch."""
     read: Reader | None = None
-    """Returns the value of a text; None if the value is the text itself."""
+    """Parses the option's text; None if the value is the text itself."""
     choices: tuple[str, ...] = ()
     multiple: bool = False
     completes: str = ""
@@ -66,7 +66,7 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
     placeholder: str = ""
     """An example that a form shows while the input is empty."""
     part: str = ""
-    """The id of the input and the name of the option, if the attribute has several inputs and this is not the first."""
+    """The id of the input and the name of the option, for all but the first of an attribute's inputs."""
     advanced: bool = False
     """Whether a form hides it until it is needed."""
     section: Section = ""
@@ -124,7 +124,7 @@ class Kind(Generic[T]):
         return [self.option(field)]
 
     def option(self, field: Field, **changes: Any) -> Option:
-        """Returns the option with the field's flags, with these attributes changed."""
+        """Returns an option with the field's flags. ``changes`` replace its other attributes."""
         defaults: dict[str, Any] = {
             "name": field.id,
             "metavar": self.metavar,

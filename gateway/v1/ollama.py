@@ -1,4 +1,4 @@
-"""Ollama's API: its models in the form that its clients expect, which is free, and the start of its calls."""
+"""Ollama's API: the models in the form that its clients expect, which is free, and the start of its calls."""
 
 import hashlib
 import re
@@ -112,7 +112,7 @@ def _visible_model(name: str, token: Token, catalog: Catalog) -> ModelEntry:
 
 
 def capabilities(model: str) -> list[str]:
-    """Returns what a model can do, guessed from its name. Each has ``tools``, because clients hide models without."""
+    """Returns what a model can do, guessed from its name. All have ``tools``, because clients hide models without."""
     if is_embedding_model(model):
         return ["embedding"]
     lowered = model.lower()
@@ -162,7 +162,7 @@ async def _read_fields(engine: Engine, request: web.BaseRequest) -> dict[str, An
 
 
 def _model_name(body: dict[str, Any]) -> str:
-    """Returns the name in a request. Raises NotFound if there is none."""
+    """Returns the name of the model in a request. Raises NotFound for a request without one."""
     name = body.get("model") or body.get("name")
     if not isinstance(name, str):
         raise NotFound("the request names no model", code="model_not_found", param="model")

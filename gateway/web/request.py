@@ -20,7 +20,7 @@ _API_KEY, _X_API_KEY = map(type(hdrs.HOST), ("api-key", "x-api-key"))
 
 
 def check_head(request: web.BaseRequest) -> None:
-    """Raises BadRequest or RequestRefused for a head that the parser accepts, but RFC 9112 or safety forbids."""
+    """Raises BadRequest or RequestRefused for a head that the parser accepts, but that RFC 9112 or safety forbids."""
     if request.version not in ((1, 0), (1, 1)):
         raise BadRequest("only HTTP/1.0 and HTTP/1.1 are supported", code="http_version")
     if request._message.url.absolute:  # noqa: SLF001 - the target as it came; the public URL is completed from Host
@@ -38,8 +38,8 @@ def check_head(request: web.BaseRequest) -> None:
 def keys_of(request: web.BaseRequest) -> list[str]:
     """Returns the client's keys, each once, from ``Authorization: Bearer``, ``api-key`` and ``x-api-key``.
 
-    Programs may send several, of which some belong to another service. Raises InvalidToken for several Authorization
-    headers, and for a malformed one if there is no other key.
+    Programs may send several, some of which belong to another service. Raises InvalidToken for several Authorization
+    headers, and for a malformed one without another key.
     """
     headers = request.headers
     authorization = headers.getall(hdrs.AUTHORIZATION, [])
@@ -60,8 +60,8 @@ def keys_of(request: web.BaseRequest) -> list[str]:
 def check_json(request: web.BaseRequest) -> None:
     """Raises RequestRefused (``unsupported_media_type``) unless the body is plain JSON.
 
-    Tools sometimes omit the content type. A browser's simple request, which needs no permission of ours, never has that
-    of JSON. So a missing content type is accepted only without an Origin.
+    Some tools omit the content type. So do the requests that a browser sends for any web page without asking first.
+    Therefore a missing content type is accepted only without an Origin.
     """
     headers = request.headers
     if hdrs.CONTENT_ENCODING in headers:
@@ -81,7 +81,7 @@ def check_json(request: web.BaseRequest) -> None:
 
 
 async def read_body(request: web.BaseRequest, share: BodyShare) -> bytes:
-    """Returns the whole body, which is counted into its share of the memory while it arrives.
+    """Returns the whole body. It counts towards the memory of all bodies while it arrives.
 
     Raises TooLarge, before anything is read if the declared length is too large; BadRequest (408) if the body comes too
     slowly; and Unavailable if all bodies together are too large.

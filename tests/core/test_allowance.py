@@ -314,7 +314,7 @@ def test_names_that_a_dialect_puts_beside_results_are_held_for() -> None:
     """A long name stands once in the request, at the call, and then goes out with every result."""
     turns = [*kit.MESSAGES, *[{"role": "tool", "tool_call_id": "c", "content": ""}] * 9]
     offer = (kit.channel(dialect=Dialect.GEMINI), ServedModel(name="m"))
-    assert needed(offer, messages=turns).input == needed(messages=turns).input + 9 * 22
+    assert needed(offer, messages=turns).input == needed(messages=turns).input + 9 * 30
     assert needed(offer).input == needed().input
 
 
