@@ -59,7 +59,7 @@ class Welcome(msgspec.Struct, frozen=True, kw_only=True):
     """The base URL of the public port."""
     home: str
     key: str
-    """The key of the first token, if that was just made; empty if there were tokens."""
+    """The key of the first token, if that was just made; empty if the home had tokens."""
     token: str
     """The name of the first token."""
     models: list[str]
@@ -77,7 +77,7 @@ def run(config: Config, ready: Callable[[Welcome], None]) -> int:
     logging.getLogger().addHandler(log)
     if sys.platform == "win32":
         return asyncio.run(serve(config, ready=ready))
-    import uvloop  # noqa: PLC0415 - there is none on Windows
+    import uvloop  # noqa: PLC0415 - Windows lacks it
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(serve(config, ready=ready))
@@ -349,7 +349,7 @@ def _protect_secrets() -> None:
     os.umask(0o077)
     if sys.platform == "win32":
         return
-    import resource  # noqa: PLC0415 - there is none on Windows
+    import resource  # noqa: PLC0415 - Windows lacks it
 
     with suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

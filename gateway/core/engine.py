@@ -280,7 +280,7 @@ def _model_names(channel: Channel) -> object:
 
 
 def _changes_upstream(before: Channel, after: Channel) -> bool:
-    """Returns whether an edit invalidates what was learned of the upstream, as a new URL does, but not a new name."""
+    """Returns whether an edit makes what was learned of the upstream wrong: a new URL does, a new name does not."""
     ignored = {"last_check", "name", "note", "priority", "weight", "cost_factor", "groups", "models", "patterns"}
     if set(before.all_keys) & set(after.all_keys):  # keys have states of their own
         ignored |= {"key", "keys"}

@@ -56,7 +56,7 @@ class OpenFiles:
 
 
 def needed_files(connections: int) -> int:
-    """Returns how many open files are enough for the ``connections`` setting, of which 0 means any number."""
+    """Returns how many open files are certainly enough for so many connections, where 0 means any number."""
     return 4 * connections + MOST_RESERVE if connections else 1 << 20
 
 
@@ -73,7 +73,7 @@ def raise_file_limit(goal: int) -> int:
     """Raise this process's soft limit of open files towards the goal. Returns the new limit; 0 means unlimited."""
     if sys.platform == "win32":
         return 0
-    import resource  # noqa: PLC0415 - there is none on Windows
+    import resource  # noqa: PLC0415 - Windows lacks it
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY:

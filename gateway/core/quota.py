@@ -72,9 +72,9 @@ class CallNeed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     least: Nanos
     """The most that ``input`` and ``minimum`` can cost."""
     free: bool = False
-    """Whether nothing is charged, whatever is used."""
+    """Whether nothing is charged, however much is used."""
     extras: CallExtras = PLAIN
-    """What the call may be billed for beside text."""
+    """What the call may be billed for besides text."""
     owner_limit: bool = False
     """Whether ``output`` is what the token's owner chose for calls without a cap. A cap that the gateway chooses is at
     most that."""
@@ -262,7 +262,7 @@ def _limit_to_hold(output: OutputNeed, hold_output: int, choices: int, effects: 
 def affordable_output(
     need: CallNeed, held_nanos: int, held_tokens: int, price: Price | None, multiplier: int
 ) -> int | None:
-    """Returns the output tokens that a hold pays for at a model of this price; None if all that the call may need."""
+    """Returns the output tokens that a hold pays for at a model of this price; None for all that the call may need."""
     if held_nanos >= need.nanos and held_tokens >= need.input + need.output and not need.owner_limit:
         return None
     most = max(0, min(need.output, held_tokens - need.input))

@@ -123,9 +123,9 @@ class Medium(msgspec.Struct, frozen=True, gc=False):
     """A whole image or sound that the model made."""
 
     type: str
-    """The media type, such as ``image/png``; ``image`` or ``audio`` if there is only a URL."""
+    """The media type, such as ``image/png``; ``image`` or ``audio`` if only its URL is known."""
     data: str = ""
-    """The content as base64; empty if there is only a URL."""
+    """The content as base64; empty if only its URL is known."""
     url: str = ""
     """The URL of the content, if the answer does not contain it."""
     choice: int = 0
@@ -317,7 +317,7 @@ def url_citation(annotation: Any) -> Citation | None:
 
 
 class AnswerForm(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What the form of a client's answer depends on, beside the fields that go to upstreams."""
+    """What a request says about the form of its answer, apart from the fields that go to upstreams."""
 
     compacts: bool = False
     """Whether the answer is a summary that replaces the conversation."""

@@ -86,7 +86,7 @@ class Budgets(Pairs[tuple[Budget, ...]]):
         self.metavar = "WINDOW=DOLLARS" if unit == "nanos" else "WINDOW=COUNT"
 
     def read_option(self, text: str, now: Millis) -> Sequence[WindowAmount]:
-        """Returns the amounts in an option. Raises BadRequest if there are none."""
+        """Returns the amounts in an option. Raises BadRequest for an option without any."""
         return [_window_amount(word, self._parse_amount) for word in _amount_words(text) or [""]]
 
     def gather(self, field: Field, values: Sequence[Any], before: tuple[Budget, ...]) -> tuple[Budget, ...]:

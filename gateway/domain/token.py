@@ -47,10 +47,10 @@ class TokenFields(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     stop_when_empty: bool = False
     """Whether a running stream ends when the token's budget is used up."""
     hold_output: int = 0
-    """How many output tokens a call holds money for: at most so many, or exactly so many if it has no limit of its own;
-    0: as many as the request allows. An answer that is longer may cost more than was held."""
+    """The output tokens for which a call holds money if it asks for more or sets no limit; 0 for all that it may use.
+    An answer that is longer may cost more than was held."""
     fit_output: bool = False
-    """Whether the output limit of a call is lowered to what is left of the money, instead of refusing the call."""
+    """Whether the output limit of a call is lowered to what the money left pays for. Otherwise the call is refused."""
     color: Color = Color.NONE
     note: str = ""
 

@@ -84,7 +84,7 @@ def program_of(process: Path) -> str:
 
 def _user(number: int) -> str:
     with suppress(ImportError, KeyError):
-        import pwd  # noqa: PLC0415 - there is none on Windows
+        import pwd  # noqa: PLC0415 - Windows lacks it
 
         return plain(pwd.getpwuid(number).pw_name, _NAME_LIMIT)
     return str(number)

@@ -32,7 +32,7 @@ def check_head(request: web.BaseRequest) -> None:
     if coding is not None and request.version < (1, 1):  # a proxy may see the end of an HTTP/1.0 body elsewhere
         raise BadRequest("HTTP/1.0 has no Transfer-Encoding: send a Content-Length", code="transfer_encoding")
     if len(headers.getall(hdrs.HOST, ())) > 1:
-        raise BadRequest("there is more than one Host header", code="wrong_host")
+        raise BadRequest("the request has more than one Host header", code="wrong_host")
 
 
 def keys_of(request: web.BaseRequest) -> list[str]:
@@ -44,7 +44,7 @@ def keys_of(request: web.BaseRequest) -> list[str]:
     headers = request.headers
     authorization = headers.getall(hdrs.AUTHORIZATION, [])
     if len(authorization) > 1:
-        raise InvalidToken("there is more than one Authorization header; send one")
+        raise InvalidToken("the request has more than one Authorization header; send one")
     scheme, _, bearer = authorization[0].partition(" ") if authorization else ("bearer", "", "")
     malformed = scheme.lower() != "bearer"
     bearer = "" if malformed else bearer.strip()
