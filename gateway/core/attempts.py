@@ -40,7 +40,6 @@ from gateway.upstream.redaction.redaction import Redaction
 
 SLICE = 32 << 10
 """The most bytes that are written at once. A larger piece would have to be counted; see ``UNCOUNTED``."""
-LATE_USAGE_S = 0.25
 
 _MOST_INFORMATIVE_FIRST = (
     FailureKind.CLIENT,
@@ -233,14 +232,8 @@ class Attempts:
         except BaseException as error:
             if isinstance(error, AttemptFailed):
                 error.accepted = 200 <= reply.status < 300
-            self._abort(call, route, reply)
+            _abort(reply, call, route, self._health)
             raise
-
-    def _abort(self, call: Call, route: Route, reply: Reply) -> None:
-        """Close a reply that cannot be used. Its status still says how the key is."""
-        self._health.answered(route.channel.id, route.key_id, reply.status)
-        reply.abort()
-        call.share.set_size(0)
 
     async def _gather(
         self, call: Call, adapter: Adapter, order: Order, route: Route, prepared: PreparedRequest
@@ -252,10 +245,10 @@ class Attempts:
             reply = await self._sender.send(channel, part, stream=False)
             try:
                 if not 200 <= reply.status < 300:
-                    await self._raise_failure(call, adapter, channel, reply)
+                    await _raise_failure(call, adapter, channel, reply, self._clock.wall())
                 bodies.append(await reply.read(bytes_left, call.share))
             except BaseException:
-                self._abort(call, route, reply)
+                _abort(reply, call, route, self._health)
                 raise
             bytes_left -= len(bodies[-1])
             call.attempt.parts += 1
@@ -271,7 +264,7 @@ class Attempts:
         order.screen = self.redaction.screen(channel)
         call.attempt.reply_headers = order.screen.headers(reply.headers)
         if not 200 <= reply.status < 300:
-            await self._raise_failure(call, adapter, channel, reply)
+            await _raise_failure(call, adapter, channel, reply, self._clock.wall())
         if not order.stream:
             limit = call.context.origin.api.answer_limit
             whole = adapter.whole(await reply.read(limit, call.share), order, channel)
@@ -283,12 +276,6 @@ class Attempts:
         await self._relay(call, reply, stream)
         reply.release()
         return stream
-
-    async def _raise_failure(self, call: Call, adapter: Adapter, channel: Channel, reply: Reply) -> NoReturn:
-        """Raises AttemptFailed with the error that an upstream sent instead of an answer."""
-        body = await reply.read(1 << 20, call.share)
-        headers = {"date": formatdate(self._clock.wall() / 1000, usegmt=True), **reply.headers}
-        raise AttemptFailed(adapter.failure(channel, reply.status, headers, body))
 
     async def _relay(self, call: Call, reply: Reply, stream: AnswerStream) -> None:
         """Send what the stream makes of the upstream's bytes, until the answer is complete. Raises AttemptFailed."""
@@ -332,9 +319,8 @@ class Attempts:
         request, key = call.context.request, call.context.origin.key
         redact = self.redaction.error_maker(failed.failure, route.channel, request.fields, key)
         error = await self._preparer.run(call, redact)
-        kind, reason = error.kind, plain(error.record_message, 160)
-        if call.delivery.content_sent:
-            kind = FailureKind.CUT
+        kind = FailureKind.CUT if call.delivery.content_sent else error.kind
+        reason = plain(error.record_message, 160)
         if kind is FailureKind.MISSING:
             self._health.lacks(route.channel.id, route.subject)
         self._health.failed(fault_of(route, kind), kind, reason, error.retry_after_s)
@@ -371,14 +357,28 @@ class Attempts:
 
 
 async def _read_late_usage(chunks: AsyncIterator[bytes], stream: AnswerStream) -> None:
-    """Read usage that an upstream sends after the end of its answer, and wait for it briefly."""
+    """Read usage that an upstream sends after the end of its answer, within a quarter of a second."""
     with suppress(TimeoutError, AttemptFailed):
-        async with asyncio.timeout(LATE_USAGE_S):
+        async with asyncio.timeout(0.25):
             async for data in chunks:
                 stream.feed(data)
                 if stream.reported is not None:
                     return
             stream.end()
+
+
+async def _raise_failure(call: Call, adapter: Adapter, channel: Channel, reply: Reply, now: Millis) -> NoReturn:
+    """Raises AttemptFailed with the error that an upstream sent instead of an answer."""
+    body = await reply.read(1 << 20, call.share)
+    headers = {"date": formatdate(now / 1000, usegmt=True), **reply.headers}
+    raise AttemptFailed(adapter.failure(channel, reply.status, headers, body))
+
+
+def _abort(reply: Reply, call: Call, route: Route, health: ChannelHealth) -> None:
+    """Close a reply that cannot be used. Its status still says how the key is."""
+    health.answered(route.channel.id, route.key_id, reply.status)
+    reply.abort()
+    call.share.set_size(0)
 
 
 def _order_of(entry: ModelEntry, order: Order) -> Order:
