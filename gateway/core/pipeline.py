@@ -216,7 +216,7 @@ class Pipeline:
             if isinstance(error, ConnectionError) and context.request.stream:
                 result.ended_by = result.ended_by or Outcome.CLIENT_CLOSED
                 raise
-            trace = self._deps.attempts.redaction.trace(error, context.request.fields)
+            trace = self._deps.attempts.redaction.safe_traceback(error, context.request.fields)
             _log.error("call %s failed by a bug\n%s", context.origin.id, trace)
             result.error = InternalError(f"the gateway failed because of a bug; the call is {context.origin.id}")
             result.error.__cause__ = error.with_traceback(None)

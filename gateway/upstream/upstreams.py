@@ -95,7 +95,7 @@ class Upstreams:
             result = await check_reachability(
                 channel.base_url, channel.timeouts.connect, proxy_to(channel, self._environ)
             )
-        return msgspec.structs.replace(result, text=self.redaction.text(result.text, channel))
+        return msgspec.structs.replace(result, text=self.redaction.without_secrets(result.text, channel))
 
     async def fetch_models(self, channel: Channel) -> list[ServedModel]:
         """Returns the models that the upstream lists now. Raises UpstreamError."""
@@ -170,7 +170,7 @@ class Upstreams:
             models_have = "model has" if unnamed_count == 1 else "models have"
             reason = "no name, or one that is too long or has control characters"
             _log.warning("channel '%s': %d %s %s; left out", plain(channel.name), unnamed_count, models_have, reason)
-        return self.redaction.models(models.values(), channel)
+        return self.redaction.models_without_secrets(models.values(), channel)
 
     async def _fetch_page(self, channel: Channel, request: PreparedRequest) -> ModelPage:
         """Returns a page of the list of models, and keeps the upstream's time in ``dates``."""

@@ -105,7 +105,7 @@ async def _fetch_upstream_count(
                 reply.abort()
         is_client_error = reply.status in CLIENT_STATUSES and isinstance(rawjson.maybe(body), dict)
         if is_client_error or (reply.status == 200 and _is_count(body)):
-            text = engine.upstreams.redaction.text(body.decode("utf-8", "replace"), channel)
+            text = engine.upstreams.redaction.without_secrets(body.decode("utf-8", "replace"), channel)
             return Response(text.encode(), status=reply.status)
     return None
 

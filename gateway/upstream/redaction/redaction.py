@@ -166,17 +166,17 @@ class Redaction:
         except AttemptFailed as failed:
             raise self.error(failed.failure, channel) from failed
 
-    def text(self, text: str, channel: Channel | None = None) -> str:
-        """Returns a text without secrets."""
+    def without_secrets(self, text: str, channel: Channel | None = None) -> str:
+        """Returns the text, with its secrets blanked."""
         return _remove_secrets(self._needles_for(channel, ""), text)
 
-    def trace(self, error: BaseException, fields: Fields) -> str:
+    def safe_traceback(self, error: BaseException, fields: Fields) -> str:
         """Returns an exception's traceback for the log, without secrets and without quotes of the client's request."""
         text = _remove_secrets(self._needles_for(None, ""), "".join(traceback.format_exception(error)))
         quotes = Quotes(fields)
         return blank_spans(text, quotes.spans(text)) if quotes.comparable else type(error).__name__
 
-    def models(self, models: Iterable[ServedModel], channel: Channel) -> list[ServedModel]:
+    def models_without_secrets(self, models: Iterable[ServedModel], channel: Channel) -> list[ServedModel]:
         """Returns the models, except those whose name contains a key of the channel, a part of one, or a whole other
         secret. A part of another secret is allowed, because a header may contain a model's name.
         """
@@ -213,10 +213,10 @@ class LogFilter(logging.Filter):
             logging.getLogger(name).removeFilter(self)
 
     def filter(self, record: logging.LogRecord) -> bool:
-        record.msg, record.args = self._redaction.text(record.getMessage()), None
+        record.msg, record.args = self._redaction.without_secrets(record.getMessage()), None
         if record.exc_info:
             trace = logging.Formatter().formatException(record.exc_info)
-            record.exc_text, record.exc_info = self._redaction.text(trace), None
+            record.exc_text, record.exc_info = self._redaction.without_secrets(trace), None
         return True
 
 

@@ -116,22 +116,22 @@ def test_secrets_of_all_channels_and_of_the_gateway_are_known() -> None:
     redaction.adopt(others)
     redaction.protect("the-secret-of-the-runfile")
     text = "key-of-another-channel further-key-1234 the-secret-of-the-runfile"
-    assert redaction.text(text) == "… … …"
+    assert redaction.without_secrets(text) == "… … …"
     redaction.adopt({})
-    assert redaction.text(text) == "key-of-another-channel further-key-1234 …"
+    assert redaction.without_secrets(text) == "key-of-another-channel further-key-1234 …"
 
 
 def test_a_channel_that_is_not_saved_or_was_changed_has_secrets_too() -> None:
     redaction = Redaction({})
     redaction.adopt({UP.id: channel(key="another-key-of-it")})
-    assert redaction.text(f"{KEY} another-key-of-it", UP) == "… …"
-    assert redaction.text("new-header-value-1", channel(key=KEY, headers={"x": "new-header-value-1"})) == "…"
+    assert redaction.without_secrets(f"{KEY} another-key-of-it", UP) == "… …"
+    assert redaction.without_secrets("new-header-value-1", channel(key=KEY, headers={"x": "new-header-value-1"})) == "…"
 
 
 def test_models_named_like_a_secret_are_left_out() -> None:
     at = channel(key=KEY, headers={"x-model": "gpt-4o-mini-2024", "x-pass": "header-secret-4711"})
     names = ["gpt-4o", KEY, f"x-{KEY[3:15]}", "header-secret-4711", "gpt-4o-mini", "models/gpt-5"]
-    left = Redaction({}).models([ServedModel(name=name) for name in names], at)
+    left = Redaction({}).models_without_secrets([ServedModel(name=name) for name in names], at)
     assert [model.name for model in left] == ["gpt-4o", "gpt-4o-mini", "models/gpt-5"]
 
 
@@ -150,7 +150,7 @@ def test_the_log_is_cleared(caplog: pytest.LogCaptureFixture) -> None:
 def test_a_bugs_traceback_has_neither_secrets_nor_prompts() -> None:
     redaction = Redaction({})
     redaction.adopt({UP.id: UP})
-    trace = redaction.trace(ValueError(f"{KEY}: {PROMPT}"), FIELDS)
+    trace = redaction.safe_traceback(ValueError(f"{KEY}: {PROMPT}"), FIELDS)
     assert trace == "ValueError: …: …\n"
 
 
