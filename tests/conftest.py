@@ -5,7 +5,7 @@ import gc
 import os
 import shutil
 import signal
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from zlib import crc32
@@ -65,12 +65,9 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Of each test marked ``sampled(count)`` keep so many cases, evenly spread; all with TOLLKEEPER_FULL=1.
-
-    Those marked ``long`` go first: one that begins last keeps a core idle until its end. For the same reason the files
-    are in no order where there are several workers: tests that wait, such as those of screens, run beside others.
-    """
+    """Of each test marked ``sampled(count)`` keep so many cases, evenly spread; all with TOLLKEEPER_FULL=1."""
     if os.environ.get("TOLLKEEPER_FULL"):
         return
     cases: dict[str, list[pytest.Item]] = {}
@@ -86,13 +83,32 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         dropped |= {item for number, item in enumerate(same) if number not in kept}
     config.hook.pytest_deselected(items=list(dropped))
     kept_items = [item for item in items if item not in dropped]
-    scattered = "PYTEST_XDIST_WORKER" in os.environ
-    items[:] = sorted(kept_items, key=lambda item: _turn(item, scattered))
+    items[:] = _ordered(kept_items, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
 
 
-def _turn(item: pytest.Item, scattered: bool) -> tuple[bool, int]:
-    """The long ones first; the tests of a file stay together."""
-    return item.get_closest_marker("long") is None, crc32(item.location[0].encode()) if scattered else 0
+def _ordered(items: Iterable[pytest.Item], workers: int) -> list[pytest.Item]:
+    """The order in which tests run: those marked ``long`` first, for one that begins last keeps a core idle.
+
+    xdist gives each of several workers an equal part of the list, so each part begins with its share of the long ones.
+    The files are in no order then: tests that wait, such as those of screens, run beside others.
+    """
+    every = sorted(items, key=_place) if workers > 1 else [*items]
+    long = [item for item in every if item.get_closest_marker("long")]
+    others = [item for item in every if not item.get_closest_marker("long")]
+    ordered: list[pytest.Item] = []
+    for number in range(workers):
+        size = (len(every) - len(ordered)) // (workers - number)
+        share = long[number::workers]
+        count = max(0, size - len(share))
+        ordered += share + others[:count]
+        others = others[count:]
+    return ordered + others
+
+
+def _place(item: pytest.Item) -> int:
+    """The tests of a file stay together, and all that need the libraries of vendors, whose import takes seconds."""
+    name = item.location[0]
+    return crc32(b"conformance" if name.startswith("tests/conformance/") else name.encode())
 
 
 def pytest_asyncio_loop_factories(

@@ -5,6 +5,9 @@ import builtins
 import re
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
 
 from tests.house import sources
 
@@ -17,35 +20,40 @@ SINGLE_WORD = re.compile(r"_?[A-Za-z][a-z0-9]*")
 Named = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
-def test_class_names_are_unique() -> None:
-    names = Counter(node.name for source in sources() for node in source.tree.body if isinstance(node, ast.ClassDef))
+@pytest.fixture(scope="module")
+def trees() -> dict[Path, ast.Module]:
+    """Every source file, parsed once for the tests of this file."""
+    return {source.path: source.tree for source in sources()}
+
+
+def test_class_names_are_unique(trees: dict[Path, ast.Module]) -> None:
+    names = Counter(node.name for tree in trees.values() for node in tree.body if isinstance(node, ast.ClassDef))
     assert [name for name, count in names.items() if count > 1 and not name.startswith("_")] == []
 
 
-def test_no_class_or_function_is_a_past_participle_alone() -> None:
+def test_no_class_or_function_is_a_past_participle_alone(trees: dict[Path, ast.Module]) -> None:
     """What answers with a bool may be: ``closed``. So may a message inside a widget, as Textual's own are."""
     found = [
-        f"{source.path}:{node.lineno} {node.name}"
-        for source in sources()
-        for node in source.tree.body
+        f"{path}:{node.lineno} {node.name}"
+        for path, tree in trees.items()
+        for node in tree.body
         if isinstance(node, Named) and _is_participle(node.name) and not _is_question(node)
     ]
     assert found == []
 
 
-def test_nothing_is_called_by_an_underscore_alone() -> None:
+def test_nothing_is_called_by_an_underscore_alone(trees: dict[Path, ast.Module]) -> None:
     found = [
-        f"{source.path}:{node.lineno}"
-        for source in sources()
-        for node in ast.walk(source.tree)
+        f"{path}:{node.lineno}"
+        for path, tree in trees.items()
+        for node in ast.walk(tree)
         if isinstance(node, ast.Attribute) and node.attr == "_"
     ]
     assert found == []
 
 
-def test_classes_and_errors_that_docstrings_name_exist() -> None:
+def test_classes_and_errors_that_docstrings_name_exist(trees: dict[Path, ast.Module]) -> None:
     """``Content-Type`` and the like are headers, not classes."""
-    trees = {source.path: source.tree for source in sources()}
     there = (
         {name for tree in trees.values() for name in _names_in(tree)} | set(dir(builtins)) | {"Date", "Host", "Origin"}
     )

@@ -115,18 +115,6 @@ async def test_a_host_that_is_none_is_reported(home: Path, host: str) -> None:
             await open_public_port(engine, engine.config).__aenter__()
 
 
-async def test_a_stopping_server_lets_a_running_stream_end(home: Path) -> None:
-    async with serving(home) as server:
-        words = [{"role": "user", "content": "!speed=40 " + "word " * 40}]
-        async with server.client.streaming("demo-echo", messages=words) as answer:
-            await answer.event()
-            server.signal()
-            await refused(server.client)
-            assert (await answer.rest()).endswith(DONE)
-        assert await server.ended() == 0
-    assert [record.outcome for record in records(home)] == [Outcome.DONE]
-
-
 async def refused(client: Client) -> None:
     """Wait until nobody new is let in."""
     async with asyncio.timeout(10):
@@ -140,23 +128,6 @@ async def refused(client: Client) -> None:
 
 
 SILENT = [{"role": "user", "content": "!silence=3 one two three four five"}]
-
-
-@pytest.mark.parametrize("how", ["patience", "second signal"])
-async def test_a_stream_that_does_not_end_is_cut_with_an_error(home: Path, how: str) -> None:
-    async with serving(home, drain_s=0.3 if how == "patience" else 60) as server:
-        async with server.client.streaming("demo-echo", messages=SILENT) as answer:
-            await answer.event()
-            server.signal()
-            if how == "second signal":
-                await refused(server.client)
-                server.signal(signal.SIGINT)
-            body = await answer.rest()
-            assert b'"code":"gateway_stopping"' in body
-            assert DONE not in body
-        assert await server.ended() == 0
-    (record,) = records(home)
-    assert (record.outcome, record.status, record.output > 0) == (Outcome.STOPPED, 503, True)
 
 
 @pytest.mark.parametrize("asked", [False, True], ids=["nothing asked yet", "kept alive"])

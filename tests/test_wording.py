@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 
 import pytest
 
@@ -84,11 +85,21 @@ def _is_command(node: ast.FunctionDef) -> bool:
     return any(re.search(r"\b(?:command|group)\(", ast.unparse(decorator)) for decorator in node.decorator_list)
 
 
-def _comments(source: Source) -> Iterator[str]:
+@cache
+def _comments(source: Source) -> tuple[str, ...]:
     """Docstrings, each on one line, and comments."""
-    docstrings = [node.value for node in ast.walk(source.tree) if isinstance(node, ast.Expr)]
-    yield from (" ".join(str(node.value).split()) for node in docstrings if isinstance(node, ast.Constant))
-    yield from re.findall(r"(?:^|  )# .*$", source.text, re.MULTILINE)
+    docstrings = [node.value for node in _statements(source.tree) if isinstance(node, ast.Expr)]
+    texts = [" ".join(str(node.value).split()) for node in docstrings if isinstance(node, ast.Constant)]
+    return (*texts, *re.findall(r"(?:^|  )# .*$", source.text, re.MULTILINE))
+
+
+def _statements(node: ast.AST) -> Iterator[ast.stmt]:
+    """All statements below a node. A statement is never inside an expression."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.stmt):
+            yield child
+        if not isinstance(child, ast.expr):
+            yield from _statements(child)
 
 
 def _tests(source: Source) -> Iterator[str]:

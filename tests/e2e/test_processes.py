@@ -155,7 +155,7 @@ def test_a_stream_longer_than_the_drain_ends_in_an_error(tmp_path: Path) -> None
     assert time.monotonic() - began < 10  # a second and the way out; the machine may be busy
     assert (b"gateway_stopping" in told, b"[DONE]" in told) == (True, False)
     (record,) = settled(tmp_path / "home")
-    assert (record["outcome"], record["usage_source"]) == ("stopped", "estimated")
+    assert (record["outcome"], record["status"], record["usage_source"]) == ("stopped", 503, "estimated")
     assert int(str(record["cost_nanos"])) > 0
 
 
