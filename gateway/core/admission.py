@@ -234,9 +234,11 @@ def _for_api(entry: ModelEntry, call: Call) -> ModelEntry:
 
 
 def visible_name(model: str, api: InboundApi, token: Token, catalog: Catalog) -> str:
-    """Returns the model's name in this gateway's spelling, for APIs with other spellings (``respells``)."""
+    """Returns the model's name in this gateway's spelling, for APIs whose programs have other spellings."""
+    if not (others := api.other_names(model)):
+        return model
     visible = catalog.visible(token)
-    return next((name for name in (model, *api.other_names(model)) if name in visible), model)
+    return next((name for name in (model, *others) if name in visible), model)
 
 
 def visible_entry(model: str, token: Token, catalog: Catalog) -> ModelEntry:

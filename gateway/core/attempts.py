@@ -35,7 +35,7 @@ from gateway.domain.order import Order, PreparedRequest
 from gateway.domain.text import plain
 from gateway.domain.units import Millis
 from gateway.inbound.api import AttemptPlan, never_repaired
-from gateway.upstream.adapter import Adapter, Answer, AnswerStream, DialectAdapter, Reply, WholeAnswer
+from gateway.upstream.adapter import Adapter, Answer, AnswerStream, ChannelDialect, Reply, WholeAnswer
 from gateway.upstream.redaction.redaction import Redaction
 
 SLICE = 32 << 10
@@ -71,7 +71,7 @@ class Attempts:
         self,
         *,
         sender: AnswerSender,
-        adapter_of: Callable[[Dialect], DialectAdapter],
+        adapter_of: Callable[[Dialect], ChannelDialect],
         preparer: Preparer,
         health: ChannelHealth,
         clock: Clock,

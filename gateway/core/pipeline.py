@@ -137,10 +137,7 @@ class Pipeline:
                 self._failures.check(token.id, received.body)
             catalog = deps.catalog()
             token = current_token(token, catalog, origin.ts)
-            if (
-                origin.api.respells
-                and (name := visible_name(request.model, origin.api, token, catalog)) != request.model
-            ):
+            if (name := visible_name(request.model, origin.api, token, catalog)) != request.model:
                 request = msgspec.structs.replace(request, model=name)
             call = Call(CallContext(origin, request, client, catalog, token, group_of(token, catalog)))
             admission, first = await self._admit(call, large=large)

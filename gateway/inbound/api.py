@@ -145,8 +145,6 @@ class InboundApi(Protocol):
     """The code of the error if no channel can answer."""
     obstacle_param: str = "model"
     """The field that this error names."""
-    respells: bool = False
-    """Whether programs spell names of models in their own way; see ``other_names``."""
     falls_back: bool = True
     """Whether another model may answer when no channel can serve the requested one."""
     answer_limit: int = ANSWER_LIMIT
@@ -168,7 +166,7 @@ class InboundApi(Protocol):
         """
 
     def other_names(self, model: str) -> tuple[str, ...]:
-        """Returns other names to try if the token sees no model of this name. Only called if the API ``respells``."""
+        """Returns other names to try if the token sees no model of this name: some programs spell names differently."""
         return ()
 
     def prompt_tokens(self, request: InboundRequest) -> int:

@@ -260,7 +260,6 @@ class RenderingAdapter:
         self._renderer = renderer
         self._whole = whole
         self.prepare = dialect.prepare
-        self.recalled = dialect.recalled
         self.failure = dialect.failure
 
     def stream(self, order: Order, channel: Channel) -> AnswerStream:

@@ -176,10 +176,6 @@ class RequestWriter(Protocol):
     def prepare(self, order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> PreparedRequest:
         """Returns the request for this channel. Raises AttemptFailed (``client``, not sent) if it cannot be written."""
 
-    def recalled(self, fields: Mapping[str, msgspec.Raw]) -> int:
-        """Returns the most input tokens that ``prepare`` may add from memory. Most dialects remember nothing."""
-        return 0
-
     def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
         """Returns what an answer with an error status means. Header names are lower-case."""
 
@@ -253,6 +249,7 @@ class ChannelDialect(DialectAdapter):
         self._memory = memory or CallMemory()
 
     def recalled(self, fields: Mapping[str, msgspec.Raw]) -> int:
+        """Returns the most input tokens that ``prepare`` may add from memory."""
         return self._memory.tokens_for(fields)
 
     def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:

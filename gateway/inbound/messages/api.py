@@ -215,7 +215,6 @@ class Messages(InboundApi):
     """The Messages API as an ``InboundApi``."""
 
     name = "messages"
-    respells = True
     keep_alive = b'event: ping\ndata: {"type": "ping"}\n\n'
     id_headers: tuple[str, ...] = ("x-request-id", "request-id")
     id_prefix = "msg_"

@@ -42,7 +42,6 @@ LATEST = ":latest"
 
 class _OllamaApi(InboundApi):
     name = "ollama"
-    respells = True
     stream_type = "application/x-ndjson"
     keep_alive = b""
     timed = True

@@ -125,7 +125,6 @@ class EmbeddingLines:
         self._inner = inner
         self._single = single
         self.prepare = inner.prepare
-        self.recalled = inner.recalled
         self.failure = inner.failure
         self.stream = inner.stream
 
