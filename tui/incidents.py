@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from textual.content import Content
 
 from gateway.domain.call import CHAT_API, FailureKind
-from gateway.domain.incidents import ALL_SPENT, STORE, Incident, cause_text, reason_text
+from gateway.domain.incidents import ALL_SPENT, STORE, Incident, cause_text, effects_text, reason_text
 from tui import format as fmt
 from tui import glyphs
 from tui.text import Part, TextCard, safe
@@ -52,7 +52,8 @@ def what_failed(incident: Incident, now: int) -> str:
     if incident.failures > 1:
         text += f", {incident.failures:,} failures, the last at {fmt.moment(incident.last, now).strip()}"
     if set(incident.apis) - {CHAT_API}:
-        text += f" (API: {', '.join(f'{safe(api)} {count:,}' for api, count in _largest_first(incident.apis))})"
+        apis = sorted(incident.apis.items(), key=lambda item: -item[1])
+        text += f" (API: {', '.join(f'{safe(api)} {count:,}' for api, count in apis)})"
     if not incident.paused and incident.lasts(now):
         return f"{text}; no success since"
     if not incident.paused or incident.kind is FailureKind.UNSET:
@@ -75,18 +76,6 @@ def _budget_text(incident: Incident, now: int) -> str:
 
 def where_calls_went(incident: Incident) -> Part | None:
     """Returns ``→ 12 calls retried at b, 3 at c; 1 failed; 7 refused``; None if no call was affected."""
-    parts = []
-    if incident.moved:
-        (first, count), *other_places = _largest_first(incident.moved)
-        next_places = "".join(f", {number:,} at {safe(name, 40)}" for name, number in other_places[:3])
-        parts.append(f"{fmt.count_text(count, 'call')} retried at {safe(first, 40)}{next_places}")
-    for count, result in ((incident.unanswered, "failed"), (incident.refused, "refused")):
-        if count:
-            parts.append(f"{count:,} {result}" if parts else f"{fmt.count_text(count, 'call')} {result}")
-    if not parts:
+    if not (text := effects_text(incident)):
         return None
-    return f"{glyphs.RIGHT} {'; '.join(parts)}", "warn" if incident.unanswered or incident.refused else "ok"
-
-
-def _largest_first(counts: dict[str, int]) -> list[tuple[str, int]]:
-    return sorted(counts.items(), key=lambda item: -item[1])
+    return f"{glyphs.RIGHT} {safe(text)}", "warn" if incident.unanswered or incident.refused else "ok"

@@ -10,7 +10,7 @@ from gateway.commands.output import ListColumn, out_list
 from gateway.commands.session import run
 from gateway.domain.budget import BALANCE_ID
 from gateway.domain.call import FailureKind
-from gateway.domain.incidents import STORE, Incident, cause_text, reason_text
+from gateway.domain.incidents import STORE, Incident, cause_text, effects_text, reason_text
 from gateway.domain.text import plain
 from gateway.domain.units import Millis
 
@@ -78,15 +78,6 @@ def _state(incident: Incident) -> str:
     return f"retry at {formatting.moment(incident.until)[11:]}" if incident.until > now() else "retry now"
 
 
-def _calls(incident: Incident) -> str:
-    """Returns ``3 retried at groq, 1 at openai; 2 failed; 1 refused``."""
-    ranked = sorted(incident.moved.items(), key=lambda item: -item[1])
-    moved = ", ".join(f"{count:,} {'at' if i else 'retried at'} {name}" for i, (name, count) in enumerate(ranked))
-    failed = f"{incident.unanswered:,} failed" if incident.unanswered else ""
-    refused = f"{incident.refused:,} refused" if incident.refused else ""
-    return "; ".join(filter(None, (moved, failed, refused)))
-
-
 def _cause(incident: Incident) -> str:
     if incident.subject_id == BALANCE_ID:
         return "balance used up"
@@ -102,6 +93,6 @@ COLUMNS = [
     ListColumn("Cause", _cause, "whole"),
     ListColumn("Failures", lambda i: f"{i.failures:,}" if i.failures else "", "number", drop=2),
     ListColumn("State", _state, "state", drop=5),
-    ListColumn("Calls", _calls, drop=3, below=True),
+    ListColumn("Calls", effects_text, drop=3, below=True),
     ListColumn("Message", lambda i: plain(reason_text(i.reason), 200), below=True),
 ]

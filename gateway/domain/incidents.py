@@ -12,7 +12,7 @@ import msgspec
 
 from gateway.domain.budget import WARN_SHARE, share_of
 from gateway.domain.call import NOT_UPSTREAM, Attempt, FailureKind, exceeded_budget, skipped_channels
-from gateway.domain.human_values import percent_text
+from gateway.domain.human_values import count_text, percent_text
 from gateway.domain.text import plain
 from gateway.domain.units import Millis
 from gateway.domain.views import BudgetView, CallView
@@ -351,6 +351,19 @@ def cause_text(incident: Incident) -> str:
     if incident.key:
         return f"key {incident.key} {text.removeprefix('key ')}"
     return f"{text} ({incident.status})" if incident.kind is FailureKind.SERVER and incident.status else text
+
+
+def effects_text(incident: Incident) -> str:
+    """Returns where its calls went: ``12 calls retried at b, 3 at c; 1 failed; 7 refused``; empty without any."""
+    parts = []
+    if incident.moved:
+        (first, count), *others = sorted(incident.moved.items(), key=lambda item: -item[1])
+        others_text = "".join(f", {number:,} at {plain(name, 40)}" for name, number in others[:3])
+        parts.append(f"{count_text(count, 'call')} retried at {plain(first, 40)}{others_text}")
+    for count, result in ((incident.unanswered, "failed"), (incident.refused, "refused")):
+        if count:
+            parts.append(f"{count:,} {result}" if parts else f"{count_text(count, 'call')} {result}")
+    return "; ".join(parts)
 
 
 def spent_share(budget: BudgetView) -> float:

@@ -29,12 +29,6 @@ class PresentNames(msgspec.Struct, frozen=True, kw_only=True):
         conditions = tuple(map(self._widened, query.conditions))
         return query if conditions == query.conditions else msgspec.structs.replace(query, conditions=conditions)
 
-    def without_new(self, before: "PresentNames") -> "PresentNames":
-        """Returns only the names of tokens and channels that existed before."""
-        tokens = {key: name for key, name in self.tokens.items() if key in before.tokens}
-        channels = {key: name for key, name in self.channels.items() if key in before.channels}
-        return PresentNames(tokens=tokens, channels=channels, groups=self.groups)
-
     def _widened(self, condition: Condition) -> Condition:
         if isinstance(condition, Negation):
             return Negation(self._widened(condition.condition))

@@ -39,7 +39,7 @@ def test_incidents_are_listed_with_cause_state_and_where_calls_went() -> None:
         "errors (503)",
         "4",
         "paused until resumed",
-        "3 retried at other; 1 failed",
+        "3 calls retried at other; 1 failed",
     ):
         assert text in first
     assert ("token 'ci'" in second, "daily budget" in second) == (True, True)
@@ -54,7 +54,7 @@ def test_a_budget_of_which_more_than_all_is_spent_is_not_called_nearly_spent() -
 def test_a_balance_that_is_used_up_lasts_until_money_is_added() -> None:
     empty = replace(BUDGET, subject_id=BALANCE_ID, budget=BALANCE_NAME, reason="all is spent", refused=3)
     line = run("incident", "list", control=Control({"GET /incidents": [empty]})).out.splitlines()[1]
-    for text in ("balance used up", "until money is added", "3 refused"):
+    for text in ("balance used up", "until money is added", "3 calls refused"):
         assert text in line
 
 
@@ -95,7 +95,10 @@ def test_eighty_places_have_the_message_in_a_line_of_its_own(monkeypatch: pytest
     key = replace(FAILED, key="2 …2222", kind=FailureKind.AUTH, reason="Incorrect API key")
     out = run("incident", "list", control=Control({"GET /incidents": [key, BUDGET]})).out
     _, first, message, second, spent = out.splitlines()
-    assert ("key 2 …2222 rejected" in first, message) == (True, "  3 retried at other; 1 failed  Incorrect API key")
+    assert ("key 2 …2222 rejected" in first, message) == (
+        True,
+        "  3 calls retried at other; 1 failed  Incorrect API key",
+    )
     assert ("token 'ci'" in second, "daily budget" in second, spent) == (True, True, "  80% is spent")
 
 
@@ -124,7 +127,7 @@ def test_a_failure_that_did_not_pause_its_channel_is_not_over_at_once() -> None:
 
 def test_calls_that_were_refused_are_counted() -> None:
     line = run("incident", "list", control=Control({"GET /incidents": [replace(FAILED, refused=1_000)]})).out
-    assert "3 retried at other; 1 failed; 1,000 refused" in line
+    assert "3 calls retried at other; 1 failed; 1,000 refused" in line
 
 
 def test_the_message_does_not_repeat_the_channel() -> None:

@@ -18,7 +18,6 @@ from collections.abc import Collection, Hashable, Sequence
 
 import msgspec
 
-from gateway.domain.errors import GatewayError
 from gateway.domain.query import CallOrder, Query
 from gateway.domain.units import CallId, Millis
 from gateway.domain.views import CallView
@@ -213,15 +212,13 @@ class LiveSource:
 
 
 def _apply_names(source: LiveSource) -> None:
-    """Widen the query by the present names again, and search again if a thing that had calls was renamed."""
+    """Search again if the query means other tokens, channels or groups by their present names."""
     names = source.session.board.names
     if names is source.names:
         return
-    previous, source.names = source.names, names
+    source.names = names
     if source.query is not None and names.widened(source.query) != source.widened_query:
-        if names.without_new(previous).widened(source.query) != source.widened_query:
-            source.narrow(source.query)
-        source.widened_query = names.widened(source.query)  # what is new has no older calls
+        source.narrow(source.query)
 
 
 def note_seen(source: LiveSource) -> None:
@@ -242,11 +239,7 @@ async def load_page(source: LiveSource) -> None:
     if request is None:
         return
     page, newest, limit = request
-    try:
-        history.store(page, await client.numbered_calls(newest, limit))
-    except GatewayError:
-        history.fail(page)
-        raise
+    history.store(page, await client.numbered_calls(newest, limit))
 
 
 async def load_found(source: LiveSource) -> None:
@@ -296,7 +289,7 @@ def _show_or_hide(view: list[CallId], call_id: CallId, *, shown: bool) -> None:
 
 
 class CallHistory:
-    """The older records that were fetched, in pages, and which page to fetch next."""
+    """The older records that were fetched, in pages, and which page to fetch next: one at a time."""
 
     def __init__(self, page_size: int = 200, max_pages: int = 60) -> None:
         """``page_size``: the records of a page, which fill a few screens."""
@@ -305,7 +298,6 @@ class CallHistory:
         self._pages: OrderedDict[int, Sequence[CallView]] = OrderedDict()
         self._missing: int | None = None
         """The page that was needed last and is not here."""
-        self._requested: set[int] = set()
 
     @property
     def waiting(self) -> bool:
@@ -316,8 +308,7 @@ class CallHistory:
         page, offset = divmod(number - 1, self._page_size)
         rows = self._pages.get(page)
         if rows is None or offset >= len(rows):
-            if page not in self._requested:
-                self._missing = page  # rows scrolled past are not needed; the next paint requests those on screen
+            self._missing = page  # rows scrolled past are not needed; the next paint requests those on screen
             return None
         self._pages.move_to_end(page)
         return rows[offset]
@@ -327,23 +318,17 @@ class CallHistory:
         page, self._missing = self._missing, None
         if page is None:
             return None
-        self._requested.add(page)
         newest = min((page + 1) * self._page_size, count)
         return page, newest, max(1, newest - page * self._page_size)
 
     def store(self, page: int, calls: Sequence[CallView]) -> None:
         """Store the response to a request: the calls of its page, newest first."""
-        self._requested.discard(page)
         self._pages[page] = list(reversed(calls))
+        self._missing = None if self._missing == page else self._missing
         while len(self._pages) > self._max_pages:
             self._pages.popitem(last=False)
-
-    def fail(self, page: int) -> None:
-        """Note that a request failed, so that its page may be requested again."""
-        self._requested.discard(page)
 
     def clear(self) -> None:
         """Remove everything, because the records are those of another server now."""
         self._pages.clear()
         self._missing = None
-        self._requested.clear()

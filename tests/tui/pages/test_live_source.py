@@ -200,14 +200,6 @@ def test_what_is_missing_is_fetched_a_page_at_a_time() -> None:
     assert history.next_request(1_000) is None
 
 
-def test_a_page_that_is_being_fetched_is_not_fetched_again() -> None:
-    history = CallHistory(page_size=10)
-    history.row(25)
-    history.next_request(1_000)
-    history.row(24)
-    assert history.next_request(1_000) is None
-
-
 def test_rows_are_found_by_their_numbers() -> None:
     history = CallHistory(page_size=10)
     history.row(25)
@@ -249,14 +241,16 @@ def test_pages_looked_at_long_ago_are_forgotten() -> None:
     assert history.row(25) is not None
 
 
-def test_a_failed_request_may_be_made_again() -> None:
+def test_a_request_is_made_again_until_its_page_is_there() -> None:
     history = CallHistory(page_size=10)
     history.row(5)
     ask = history.next_request(1_000)
     assert ask is not None
-    history.fail(ask[0])
     history.row(5)
     assert history.next_request(1_000) == ask
+    history.row(5)
+    history.store(ask[0], calls(10))
+    assert not history.waiting
 
 
 def test_everything_can_be_forgotten() -> None:
@@ -284,19 +278,17 @@ async def test_a_name_finds_the_calls_of_what_has_it_since_it_got_it() -> None:
         assert app.page.calls.count == len(wanted) + 1
 
 
-async def test_a_new_token_whose_name_fits_leaves_what_was_found() -> None:
+def test_a_name_that_fits_now_starts_the_search_again() -> None:
     session, source = made(40, 10)
     snapshot = FakeClient(calls(40), recent=10).snapshot()
     source.narrow(parse("tok:c*", NOW))
-    source.extend([call(1), call(2)], SearchProgress(done=True))
-    new = msgspec.structs.replace(snapshot.tokens[0], id="tok_claude", name="claude")
-    session.board.apply(msgspec.structs.replace(snapshot, tokens=[*snapshot.tokens, new]))
-    source.renew()
-    assert (len(source.search_results), source.search.done) == (2, True)
-    renamed = [msgspec.structs.replace(one, name="clerk") if one.name == "editor" else one for one in snapshot.tokens]
-    session.board.apply(msgspec.structs.replace(snapshot, tokens=[*renamed, new]))
-    source.renew()
-    assert (source.search_results, source.search.done) == ([], False)
+    for old, new, searches_again in (("phone", "tablet", False), ("editor", "clerk", True)):
+        source.extend([call(1), call(2)], SearchProgress(done=True))
+        tokens = [msgspec.structs.replace(one, name=new) if one.name == old else one for one in snapshot.tokens]
+        session.board.apply(msgspec.structs.replace(snapshot, tokens=tokens))
+        source.renew()
+        assert source.search.done != searches_again
+        assert bool(source.search_results) != searches_again
 
 
 async def test_the_last_name_of_a_removed_token_finds_its_calls() -> None:
