@@ -9,14 +9,10 @@ from bisect import bisect_left
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
 
-import msgspec
-
-from gateway.domain import views
 from gateway.domain.budget import BALANCE_ID
-from gateway.domain.call import Outcome, Running, exceeded_budget
-from gateway.domain.units import CallId, Millis, Nanos
-from gateway.domain.usage import UsageSource
-from gateway.domain.views import CallView
+from gateway.domain.call import Running, exceeded_budget, lost_record
+from gateway.domain.units import CallId, Millis
+from gateway.domain.views import CallView, call_view, running_view
 
 LIMIT = 20_000
 """The number of ended calls kept in memory."""
@@ -98,7 +94,7 @@ class CallRing:
         waiting_ids = [call.id for call in self.running.values() if call.waits_for and not call.attempt]
         for call_id in waiting_ids:
             self.remove_waiting(call_id)
-        self.by_id |= {call.id: lost_view(call) for call in self.running.values()}
+        self.by_id |= {call.id: call_view(lost_record(call)) for call in self.running.values()}
         self.running = {}
         self._note_change(None)
 
@@ -144,44 +140,9 @@ class CallRing:
                 self._changed = None
 
 
-class RunningView(CallView, frozen=True, kw_only=True):
-    """A call that is not settled yet. Its duration, counts and cost are current estimates."""
-
-    attempt: int
-    """The number of the current attempt; 0 before the first."""
-    instead: str
-    """The model that is requested instead of the one the client named."""
-
-    @property
-    def fallback(self) -> str:
-        return self.instead
-
-
 def as_view(call: AnyCall, now: Millis) -> CallView:
     """Returns the call as a row of the Live page."""
     return call if isinstance(call, CallView) else running_view(call, now)
-
-
-def running_view(call: Running, now: Millis) -> RunningView:
-    """Returns a running call as a row of the Live page."""
-    view = msgspec.structs.asdict(views.running_view(call, now))
-    return RunningView(**view, attempt=call.attempt, instead=call.fallback)
-
-
-def lost_view(call: Running) -> CallView:
-    """Returns a call that was running when the server stopped. Its duration and usage are unknown."""
-    return msgspec.structs.replace(
-        views.running_view(call, call.ts),
-        state="settled",
-        outcome=Outcome.LOST.value,
-        code="gateway_stopped",
-        error="the gateway stopped while this call was running",
-        input_tokens=0,
-        output_tokens=0,
-        usage_source=UsageSource.NONE.value,
-        cost_nanos=Nanos(0),
-        possible_nanos=call.held,
-    )
 
 
 def is_failure(call: CallView) -> bool:

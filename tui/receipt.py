@@ -23,11 +23,11 @@ from gateway.domain.price import Rates
 from gateway.domain.query import speed_of
 from gateway.domain.units import MILLION, Millis
 from gateway.domain.usage import PART_WORDS
-from gateway.domain.views import CallView
+from gateway.domain.views import CallView, RunningView
 from tui import format as fmt
 from tui import glyphs
 from tui.board import Board
-from tui.calls import RunningView, is_failure
+from tui.calls import is_failure
 from tui.session import ConsoleSession
 from tui.text import Part, TextCard, safe
 

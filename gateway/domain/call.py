@@ -214,6 +214,24 @@ class Running(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     """What it waits for now, a free slot or its next attempt; empty if it does not wait."""
 
 
+_RECORDED_FIELDS = (
+    *("id", "ts", "token", "token_name", "group", "group_name", "model", "upstream_model"),
+    *("channel", "channel_name", "app", "api", "native", "stream", "ttft"),
+)
+
+
+def lost_record(call: Running) -> Record:
+    """Returns the record of a call that a crash interrupted. It charges nothing; its upstream may have billed it."""
+    return Record(
+        **{name: getattr(call, name) for name in _RECORDED_FIELDS},
+        outcome=Outcome.LOST,
+        code="gateway_stopped",
+        error="the gateway stopped while this call was running",
+        held=call.held,
+        possible=call.held,
+    )
+
+
 LOST_EVENTS_MARK = "bad_chunks="
 """Prefix of a mark with the number of unreadable events."""
 REPEATED_MARK = "repeated="

@@ -529,9 +529,22 @@ def call_view(record: Record) -> CallView:
     )
 
 
-def running_view(call: Running, now: Millis) -> CallView:
-    """Returns a running call as front ends see it. Input and cost are upper bounds, the output is an estimate."""
-    return CallView(
+class RunningView(CallView, frozen=True, kw_only=True):
+    """A call that is not settled yet. Its input and cost are upper bounds, its output is an estimate."""
+
+    attempt: int
+    """The number of the current attempt; 0 before the first."""
+    substitute: str
+    """The model that is called instead of the one that the client named; else empty."""
+
+    @property
+    def fallback(self) -> str:
+        return self.substitute
+
+
+def running_view(call: Running, now: Millis) -> RunningView:
+    """Returns a running call as front ends see it."""
+    return RunningView(
         id=call.id,
         time=iso(call.ts),
         time_ms=call.ts,
@@ -556,4 +569,6 @@ def running_view(call: Running, now: Millis) -> CallView:
         api=call.api,
         native=call.native,
         waits_for=call.waits_for,
+        attempt=call.attempt,
+        substitute=call.fallback,
     )

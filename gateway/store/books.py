@@ -27,14 +27,13 @@ from types import MappingProxyType
 import msgspec
 
 from gateway.domain.budget import Amounts, Window
-from gateway.domain.call import ACCOUNT, REFUSED, Record, Running, Scope, is_call_id
+from gateway.domain.call import ACCOUNT, REFUSED, Record, Running, Scope, is_call_id, lost_record
 from gateway.domain.errors import InternalError
 from gateway.domain.units import CallId, Millis, Nanos, TokenId
 from gateway.store import sums
 from gateway.store.calls import CallLog
 from gateway.store.entities import Entities
 from gateway.store.errors import unavailable
-from gateway.store.inflight import lost_record
 from gateway.store.recorder import Recorder
 from gateway.store.rollup import Counts, Dimension
 from gateway.store.sums import Span

@@ -1,12 +1,11 @@
-"""Inflight: the file of running calls, which survives a crash, and the records of calls that ended abnormally.
+"""Inflight: the file of running calls, which survives a crash, and the records of answers that are withheld.
 
 A call gets one line when it begins, with all that is known of it, and one when it ends, with its id. The second is
 written only when its record is safe from a power cut, so at any moment the call is in this file or in the log. The file
 is emptied when no call runs, and rewritten when it has grown too large.
 
 An answer is released after its record is written. If the disk refuses the record, the answer is withheld: the client
-gets an error, and the record, if it is written later, has the same error and charges nothing. The record of a call that
-was interrupted by a crash charges nothing either.
+gets an error, and the record, if it is written later, has the same error and charges nothing.
 """
 
 import errno
@@ -191,24 +190,6 @@ class Inflight:
 
 WITHHELD: Final = "store_failed"
 """The error code of a call whose answer was withheld."""
-
-
-_RECORDED_FIELDS = (
-    *("id", "ts", "token", "token_name", "group", "group_name", "model", "upstream_model"),
-    *("channel", "channel_name", "app", "api", "native", "stream"),
-)
-
-
-def lost_record(call: Running) -> Record:
-    """Returns the record of a call that a crash interrupted. It charges nothing; its upstream may have billed it."""
-    return Record(
-        **{name: getattr(call, name) for name in _RECORDED_FIELDS},
-        outcome=Outcome.LOST,
-        code="gateway_stopped",
-        error="the gateway stopped while this call was running",
-        held=call.held,
-        possible=call.held,
-    )
 
 
 def withheld_record(record: Record, reason: str) -> Record:

@@ -11,11 +11,11 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from gateway.domain.budget import Amounts
-from gateway.domain.call import ACCOUNT, Outcome
+from gateway.domain.call import ACCOUNT, Outcome, lost_record
 from gateway.domain.errors import InternalError, Unavailable
 from gateway.domain.units import DOLLAR, CallId, Millis, Nanos
 from gateway.store import files
-from gateway.store.inflight import lost_record, withheld_error, withheld_record
+from gateway.store.inflight import withheld_error, withheld_record
 from gateway.store.store import Store
 from gateway.store.verify import verify
 from tests.store.samples import T0, grant, record, running, settle, store_of, token

@@ -4,9 +4,9 @@ from gateway.domain.budget import BALANCE_ID
 from gateway.domain.call import EXCEEDED_MARK
 from gateway.domain.query import speed_of
 from gateway.domain.units import Millis
-from gateway.domain.views import CallView
+from gateway.domain.views import CallView, RunningView, running_view
 from tests.tui.stage import NOW, call, call_id, calls, running
-from tui.calls import CallRing, RunningView, as_view, channel_text, is_failure, running_view
+from tui.calls import CallRing, as_view, channel_text, is_failure
 
 
 def snapshot(count: int = 5, records: int = 5) -> CallRing:

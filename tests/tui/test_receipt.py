@@ -5,9 +5,9 @@ import pytest
 from gateway.domain.call import STAYED_MARK, Attempt, FailureKind
 from gateway.domain.price import Rates
 from gateway.domain.units import Millis
+from gateway.domain.views import running_view
 from tests.tui.stage import DOLLAR, NOW, call, console, running
 from tui import glyphs
-from tui.calls import running_view
 from tui.pages.live import end_text
 from tui.receipt import cost_formula, mark_of, receipt, tone_of
 

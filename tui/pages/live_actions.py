@@ -9,7 +9,7 @@ from gateway.domain.errors import NotFound
 from gateway.domain.human_values import parse_past
 from gateway.domain.query import FailureCondition
 from gateway.domain.units import Millis
-from tui.calls import RunningView, running_view
+from gateway.domain.views import RunningView, running_view
 from tui.console_app import ConsoleApp
 from tui.format import cost, count_text, seconds
 from tui.pages.base import AnyPage, Verb, report_no_selection, unmark

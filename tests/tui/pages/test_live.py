@@ -18,11 +18,10 @@ from gateway.domain.call import REPEATED_MARK, Attempt
 from gateway.domain.errors import Unavailable
 from gateway.domain.events import CallLeft, CallProgress, CallSettled, CallStarted, CallWaiting
 from gateway.domain.units import Millis, Nanos
-from gateway.domain.views import CallPage, CallView
+from gateway.domain.views import CallPage, CallView, running_view
 from tests.tui import owner as stage
 from tests.tui.stage import NOW, FakeClient, call, calls, console, running
 from tui.app import Console
-from tui.calls import running_view
 from tui.exit_status import ExitStatus
 from tui.pages.live import LiveListing, LivePage, columns
 from tui.receipt import receipt
