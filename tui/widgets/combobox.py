@@ -110,12 +110,12 @@ class ChoiceInput(HintInput):
         self._many = many
         self._literal = literal
         """If the text contains this, no choice replaces it, even with ``only``."""
-        self._taken = value
+        self._chosen_text = value
         """The initial text, or the choice that was taken last. While the line has this text, all choices are listed."""
         self._matches: list[Suggestion] = []
         """The suggestions that are listed, and those beyond the list's end."""
-        self._searched = False
-        """Whether they are matches of a typed text."""
+        self._is_search = False
+        """Whether they match a typed text, so that they are not all of the suggestions."""
         self.choices = ChoiceList()
         self.stays_closed = False
         """Whether the list stays closed when the line gets the focus the next time."""
@@ -124,9 +124,9 @@ class ChoiceInput(HintInput):
 
     def open(self) -> None:
         """Open the list with the matches of the typed text; with all choices if nothing was typed."""
-        typed = "" if self.value == self._taken and not self._many else self._word()
+        typed = "" if self.value == self._chosen_text and not self._many else self._word()
         self._matches = matching_suggestions(self._suggestions, typed)
-        self._searched = bool(typed)
+        self._is_search = bool(typed)
         is_literal = bool(self._literal) and self._literal in typed
         self.choices.show(self._matches, first=self._only and bool(typed) and not is_literal)
 
@@ -152,13 +152,13 @@ class ChoiceInput(HintInput):
         """Replace the text, or the name under the cursor, by the choice in this row of the list."""
         before, _, after = self._parts()
         text = self._matches[index].text
-        self._taken = f"{before}{text}{after}" if self._many else text
-        self.value = self._taken
+        self._chosen_text = f"{before}{text}{after}" if self._many else text
+        self.value = self._chosen_text
         self.cursor_position = len(before) + len(text)
         self.close()
 
     def on_input_changed(self) -> None:
-        if self.has_focus and self.value != self._taken:
+        if self.has_focus and self.value != self._chosen_text:
             self.open()
 
     def on_focus(self) -> None:
@@ -182,7 +182,7 @@ class ChoiceInput(HintInput):
         rows = self.choices
         last = min(len(self._matches), MAX_LISTED) - 1
         target = by + (-1 if rows.highlighted is None else rows.highlighted)
-        if self._searched and rows.display and self._matches:
+        if self._is_search and rows.display and self._matches:
             target = max(0, min(target, last))
         is_complete = self._many and [suggestion.text for suggestion in self._matches] == [self._word()]
         if not rows.display or is_complete or not -1 <= target <= last:

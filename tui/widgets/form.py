@@ -180,8 +180,8 @@ class FormRow(Horizontal):
     @property
     def text(self) -> str:
         """Returns the text. While it is unchanged, it is the original one, which may not be shown in full."""
-        is_shown = self.changed or isinstance(self.input, Picker)
-        return self.input.value if is_shown else self.field.value
+        is_original = not self.changed and not isinstance(self.input, Picker)
+        return self.field.value if is_original else self.input.value
 
     @property
     def changed(self) -> bool:
@@ -332,11 +332,11 @@ class Form(DialogScreen[Any]):
         self.plan = plan
         self.needs_server = plan.needs_server
         self.fields = FormFields(plan.fields)
-        self._tried = False
-        """Whether saving was attempted: from then on all errors are shown."""
-        self._wrong: list[str] = []
+        self._shows_all_errors = False
+        """Set by the first attempt to save."""
+        self._wrong_ids: list[str] = []
         """The ids of the fields that are not valid."""
-        self._busy = False
+        self._is_saving = False
 
     def compose(self) -> ComposeResult:
         with Dialog(classes="dialog big form"):
@@ -366,21 +366,21 @@ class Form(DialogScreen[Any]):
         """Parse every field, and show errors, preview and command. Returns the values; None if a field is wrong."""
         texts = self.fields.texts()
         values: dict[str, Any] = {}
-        self._wrong = []
+        self._wrong_ids = []
         for id_, row in self.fields.rows.items():
             complaint = ""
             try:
                 values[id_] = row.field.read(texts[id_])
             except BadRequest as error:
                 complaint = error.message
-                self._wrong.append(id_)
+                self._wrong_ids.append(id_)
             row.edited = row.edited or row.changed
-            row.complain(complaint if (row.edited or self._tried) and not row.choosing else "")
-        self._show_line(safe_lines(self.plan.preview(values)) if not self._wrong else "")
+            row.complain(complaint if (row.edited or self._shows_all_errors) and not row.choosing else "")
+        self._show_line(safe_lines(self.plan.preview(values)) if not self._wrong_ids else "")
         command = self._command()
         self.query_one("#copy").set_class(not command, "-none")
         self.query_one(".command", Static).update(content((f"$ {safe(command)}" if command else "", "dim")))
-        return None if self._wrong else values
+        return None if self._wrong_ids else values
 
     async def on_button_pressed(self, event: Button.Pressed) -> None:
         if event.button.id == "copy":
@@ -412,7 +412,7 @@ class Form(DialogScreen[Any]):
         await self.action_leave(quitting=True)
 
     def action_back(self) -> None:
-        if self.plan.back and not self._busy:
+        if self.plan.back and not self._is_saving:
             self.dismiss(BACK)
 
     def action_fold(self) -> None:
@@ -437,12 +437,12 @@ class Form(DialogScreen[Any]):
 
     @on(Input.Submitted)
     def action_save(self) -> None:
-        self._tried = True
+        self._shows_all_errors = True
         values = self.check()
         if values is None:
-            self.fields.go_to(self._wrong[0])
-        elif not self._busy:
-            self._busy = True
+            self.fields.go_to(self._wrong_ids[0])
+        elif not self._is_saving:
+            self._is_saving = True
             if self.plan.progress_text:
                 self._show_line(safe_lines(self.plan.progress_text))
             self.run_worker(self._save(values), group="save", exit_on_error=True)
@@ -459,7 +459,7 @@ class Form(DialogScreen[Any]):
                 is_gone = error.code == "server_gone"
                 self._show_line(NO_SERVER if is_gone else safe_lines(advice_in(self, error.message)), "bad")
         finally:
-            self._busy = False
+            self._is_saving = False
 
     def _show_line(self, text: str, tone: str = "live") -> None:
         """Show a text below the fields: the preview, progress, or an error."""
