@@ -30,6 +30,8 @@ PAGE_BYTES = 2_000
 """The bytes per page of a document whose pages cannot be counted. Hardly any page has fewer."""
 _PAGE = re.compile(rb"/Type\s*/Page\b")
 _COMPRESSED_PART = b"/ObjStm"
+_PIECE = 4 << 10
+"""How many bytes are decompressed at once. The decompressor copies what it is given and does not need."""
 _HEADER_BYTES = 400
 """The most bytes between the name of a compressed part and its content."""
 
@@ -84,11 +86,14 @@ def _pages_in(text: bytes) -> int:
 
 
 def _inflate(document: bytes, start: int, most: int) -> bytes:
-    """Returns at most ``most`` bytes of the part whose name is at ``start``; empty if it cannot be decompressed."""
+    """Returns about ``most`` bytes, or all, of the part whose name is at ``start``, as far as it can be decompressed."""
     keyword = document.find(b"stream", start + len(_COMPRESSED_PART), start + _HEADER_BYTES)
     if keyword < 0:
         return b""
     content = document.find(b"\n", keyword, keyword + 10) + 1
+    inflated, decompressor = bytearray(), zlib.decompressobj()
     with suppress(zlib.error):
-        return zlib.decompressobj().decompress(memoryview(document)[content:], most)
-    return b""
+        while not decompressor.eof and content < len(document) and len(inflated) < most:
+            inflated += decompressor.decompress(memoryview(document)[content : content + _PIECE])
+            content += _PIECE
+    return bytes(inflated)

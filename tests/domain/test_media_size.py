@@ -2,6 +2,7 @@
 
 import base64
 import json
+import time
 import zlib
 from typing import Any
 
@@ -77,6 +78,12 @@ def test_the_pages_of_a_document_are_counted(count: int) -> None:
 )
 def test_pages_that_cannot_be_counted_are_guessed_by_the_size(hidden: bytes) -> None:
     assert count_pages(pdf(hidden)) >= 20
+
+
+def test_a_document_of_nothing_but_broken_parts_is_examined_quickly() -> None:
+    document, began = pdf(b"/ObjStm stream\n" * 400_000), time.process_time()
+    assert count_pages(document) > 2_000
+    assert time.process_time() - began < 5
 
 
 def test_pages_of_a_broken_document_are_guessed_by_its_size() -> None:
