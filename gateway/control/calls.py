@@ -133,7 +133,8 @@ def _number_below(calls: CallLog, after: str) -> int:
     """Returns the number below which a search continues after a cursor or a call's id."""
     if not after:
         return FOREVER
-    return int(after) if after.isascii() and after.isdecimal() else calls.number_of(CallId(after))
+    is_number = after.isascii() and after.isdecimal() and len(after) < 20
+    return int(after) if is_number else calls.number_of(CallId(after))
 
 
 async def show_call(edits: ConfigEdits, request: web.Request) -> CallView:

@@ -230,6 +230,10 @@ async def test_a_search_that_takes_long_is_given_page_by_page(
     assert lefts == [3, 2, 1, 0, 0]
 
 
+async def test_a_cursor_of_too_many_digits_finds_nothing(owner: ControlClient) -> None:
+    assert (await owner.calls(limit=1, before="9" * 5000)).calls == []
+
+
 async def test_a_search_holds_nothing_up_and_ends_when_its_client_leaves(
     owner: ControlClient, past: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
