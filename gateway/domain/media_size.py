@@ -86,7 +86,7 @@ def _pages_in(text: bytes) -> int:
 
 
 def _inflate(document: bytes, start: int, most: int) -> bytes:
-    """Returns about ``most`` bytes, or all, of the part whose name is at ``start``, as far as it can be decompressed."""
+    """Returns the part whose name is at ``start``, or about ``most`` bytes of it, as far as it can be decompressed."""
     keyword = document.find(b"stream", start + len(_COMPRESSED_PART), start + _HEADER_BYTES)
     if keyword < 0:
         return b""

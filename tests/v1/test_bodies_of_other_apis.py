@@ -109,6 +109,11 @@ CALLING = {"type": "object", "properties": {"function": {"type": "string"}, "typ
         ([FLAT], [NESTED]),
         ([NESTED, FLAT], [NESTED, NESTED]),
         ([{"type": "function", "name": "read", "description": "Reads.", "input_schema": SCHEMA}], [NESTED]),
+        ([{"name": "read", "description": "Reads.", "input_schema": SCHEMA}], [NESTED]),
+        (
+            [{"type": "custom", "name": "read", "description": "Reads.", "input_schema": SCHEMA, "cache_control": {}}],
+            [{**NESTED, "cache_control": {}}],
+        ),
         ([{"type": "custom", "name": "p"}, FLAT], [{"type": "custom", "custom": {"name": "p"}}, NESTED]),
         ([{"type": "custom", "name": "p"}], [{"type": "custom", "custom": {"name": "p"}}]),
         (
@@ -172,3 +177,53 @@ async def test_other_mistakes_name_the_right_path(gateway: Gateway, path: str, b
     answer = await post(gateway, {"model": "m", **body}, path=path)
     assert (answer.status, answer.error["code"]) == (400, "missing_required_parameter")
     assert words in answer.error["message"]
+
+
+MARK = {"cache_control": {"type": "ephemeral"}}
+PICTURE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "QQ=="}}
+BLOCKS: Doc = {
+    "model": "m",
+    "messages": [
+        {"role": "user", "content": [{"type": "text", "text": "Read a.txt", **MARK}, PICTURE]},
+        {"role": "assistant", "content": [{"type": "tool_use", "id": "t1", "name": "read", "input": {"path": "a"}}]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "abc"}]},
+    ],
+    "tools": [{"name": "read", "input_schema": SCHEMA}],
+}
+"""What Cursor sends for models of Claude."""
+
+
+@pytest.mark.parametrize(
+    ("choice", "sent_choice"),
+    [({"type": "auto"}, "auto"), ({"type": "any"}, "required"), ({"type": "tool", "name": "read"}, "named")],
+)
+async def test_blocks_of_anthropic_become_messages_of_a_chat(
+    gateway: Gateway, provider: Provider, choice: Doc, sent_choice: str
+) -> None:
+    gateway.channel(provider.base_url)
+    provider.on("m", speak("Hello"))
+    assert (await post(gateway, {**BLOCKS, "tool_choice": choice}, path=PATH)).status == 200
+    sent, named = provider.last.json, {"type": "function", "function": {"name": "read"}}
+    function = {"name": "read", "arguments": '{"path":"a"}'}
+    assert sent["messages"] == [
+        {
+            "role": "user",
+            "content": [
+                {"type": "text", "text": "Read a.txt", **MARK},
+                {"type": "image_url", "image_url": {"url": "data:image/png;base64,QQ=="}},
+            ],
+        },
+        {"role": "assistant", "content": None, "tool_calls": [{"id": "t1", "type": "function", "function": function}]},
+        {"role": "tool", "tool_call_id": "t1", "content": "abc"},
+    ]
+    assert sent["tool_choice"] == (named if sent_choice == "named" else sent_choice)
+
+
+async def test_a_call_that_is_among_the_blocks_and_beside_them_is_one(gateway: Gateway, provider: Provider) -> None:
+    gateway.channel(provider.base_url)
+    provider.on("m", speak("Hello"))
+    asked, made, answered = BLOCKS["messages"]
+    call = {"id": "t1", "type": "function", "function": {"name": "read", "arguments": "{}"}}
+    body = {**BLOCKS, "messages": [asked, {**made, "tool_calls": [call]}, answered]}
+    assert (await post(gateway, body, path=PATH)).status == 200
+    assert [len(turn.get("tool_calls", ())) for turn in provider.last.json["messages"]] == [0, 1, 0]

@@ -29,8 +29,8 @@ from gateway.domain.order import Order
 from gateway.domain.rawjson import NULL, Fields, is_nothing
 from gateway.domain.text import plain
 from gateway.domain.transcript import Transcript
+from gateway.inbound.chat.contents import call_arguments, read_content
 from gateway.inbound.json_body import check_text
-from gateway.inbound.media import FILM, audio_part, document_part, image_part
 from gateway.upstream.openai.request import write_chat
 from gateway.upstream.openai.tool_calls import thought_signature
 from gateway.upstream.overrides import apply_overrides
@@ -104,13 +104,6 @@ def read_tools(fields: Fields) -> tuple[tuple[ToolOffer, ...], ToolChoice]:
     return tuple(offers), _read_choice(read_typed(_CHOICE, fields.get(param, NULL), param), param)
 
 
-def call_arguments(raw: bytes) -> bytes:
-    """Returns the arguments of a call as JSON. They come in a string, or from some clients as the object itself."""
-    if raw[:1] == b'"':
-        return rawjson.text(raw).encode("utf-8", "surrogatepass")
-    return b"" if raw == b"null" else raw
-
-
 def _tool_offer(tool: ChatTool | None, raw: msgspec.Raw, where: str) -> ToolOffer:
     if tool is not None and tool.function is not None and tool.type in (None, "function"):
         return _function_offer(tool.function, tool.cache_control, where)
@@ -165,37 +158,6 @@ def _read_mode(word: str, param: str) -> str:
 _ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
 
 
-class _Image(msgspec.Struct, frozen=True):
-    url: str
-    detail: str | None = None
-
-
-class _Audio(msgspec.Struct, frozen=True):
-    data: str
-    format: str
-
-
-class _File(msgspec.Struct, frozen=True):
-    file_data: str | None = None
-    filename: str | None = None
-
-
-class _Part(msgspec.Struct, frozen=True):
-    type: str
-    text: msgspec.Raw = NULL
-    refusal: msgspec.Raw = NULL
-    image_url: _Image | str | None = None
-    video_url: _Image | str | None = None
-    input_audio: _Audio | None = None
-    file: _File | None = None
-    cache_control: msgspec.Raw = NULL
-
-    @property
-    def linked(self) -> _Image | str | None:
-        """Returns the image or the film."""
-        return self.video_url if self.image_url is None else self.image_url
-
-
 class _Message(msgspec.Struct, frozen=True, gc=False):
     role: str
     content: msgspec.Raw = NULL
@@ -213,12 +175,10 @@ class _Message(msgspec.Struct, frozen=True, gc=False):
     """Whether a tool failed, as LangChain marks its result."""
 
 
-_ContentPart = TextPart | MediaPart | ThoughtPart
 _MESSAGE_FIELDS = frozenset(_Message.__struct_fields__)
 _RESULT_ROLES = ("tool", "function")
 """Roles whose ``name`` is that of a tool. In other roles it is that of a person, and has no counterpart."""
 
-_PARTS = msgspec.json.Decoder(list[_Part])
 _MESSAGES = msgspec.json.Decoder(list[_Message])
 
 
@@ -292,7 +252,7 @@ class _MessageReader:
     def read(self, message: _Message, where: str) -> None:
         """Read a message. Raises BadRequest naming the place of what has no counterpart anywhere."""
         role = message.role
-        parts = _read_content(message.content, message.cache_control, f"{where}.content")
+        parts = read_content(message.content, f"{where}.content", self.transcript, message.cache_control)
         if role in _RESULT_ROLES:
             self.transcript.add("tool", (_result_part(message, parts),))
         elif role == "assistant":
@@ -302,7 +262,7 @@ class _MessageReader:
         else:
             raise BadRequest(f"{where}.role: '{plain(role, 40)}' is not a role", param=f"{where}.role")
 
-    def _assistant_blocks(self, message: _Message, parts: list[_ContentPart], where: str) -> list[Block]:
+    def _assistant_blocks(self, message: _Message, parts: list[Block], where: str) -> list[Block]:
         """Returns the thoughts, the content and the calls of a message, in this order."""
         blocks: list[Block] = []
         if message.thinking_blocks:
@@ -312,8 +272,10 @@ class _MessageReader:
         if not parts and not rawjson.is_null(message.refusal):
             parts = [TextPart(raw=check_text(message.refusal, f"{where}.refusal"), refusal=True)]
         blocks += parts
+        made = {part.id for part in parts if isinstance(part, CallPart)}
         for number, call in enumerate(message.tool_calls or ()):
-            blocks.append(self._call_part(call, f"{where}.tool_calls[{number}]"))
+            if call.id not in made:
+                blocks.append(self._call_part(call, f"{where}.tool_calls[{number}]"))
         if (function := message.function_call) is not None:
             blocks.append(self._call_part(ChatTool(function=function), f"{where}.function_call"))
         return blocks
@@ -334,43 +296,9 @@ class _MessageReader:
         )
 
 
-def _result_part(message: _Message, content: list[_ContentPart]) -> ResultPart:
+def _result_part(message: _Message, content: list[Block]) -> ResultPart:
     """Returns the result of a tool. In the legacy spelling it has no id, but the function's name."""
-    parts = [part for part in content if not isinstance(part, ThoughtPart)]
+    parts = [part for part in content if isinstance(part, TextPart | MediaPart)]
     failed = bytes(message.is_error) == b"true" or bytes(message.status) == b'"error"'
     call_id, name = str(message.tool_call_id or ""), message.name or ""
     return ResultPart(call_id=call_id, name=name, parts=tuple(parts), failed=failed)
-
-
-def _read_content(content: msgspec.Raw, cache: msgspec.Raw, where: str) -> list[_ContentPart]:
-    if rawjson.is_text(content):
-        return [TextPart(raw=content, cache=cache)]
-    if rawjson.is_null(content):
-        return []
-    parts = read_typed(_PARTS, content, where)
-    return [_read_part(part, f"{where}[{i}]") for i, part in enumerate(parts)]
-
-
-def _read_part(part: _Part, where: str) -> _ContentPart:
-    match part.type:
-        case "text" | "input_text" | "output_text":
-            return TextPart(raw=check_text(part.text, f"{where}.text"), cache=part.cache_control)
-        case "refusal":
-            return TextPart(raw=check_text(part.refusal, f"{where}.refusal"), refusal=True)
-        case "image_url" | "input_image" | "video_url" if (image := part.linked) is not None:
-            image = _Image(image) if isinstance(image, str) else image
-            field, fetched_type = ("video_url", FILM) if part.type == "video_url" else ("image_url", "")
-            return image_part(
-                image.url,
-                f"{where}.{field}",
-                detail=image.detail or "",
-                cache=part.cache_control,
-                fetched_type=fetched_type,
-            )
-        case "input_audio" if (audio := part.input_audio) is not None:
-            return audio_part(audio.data, audio.format, f"{where}.input_audio")
-        case "file" if (file := part.file) is not None:
-            return document_part(file.file_data or "", file.filename or "", f"{where}.file", part.cache_control)
-        case "thinking" | "redacted_thinking" | "reasoning":
-            return ThoughtPart(name=f"messages[].content[].{part.type}")
-    raise BadRequest(f"{where}: a part of type '{plain(part.type, 40)}' cannot be translated", param=where)

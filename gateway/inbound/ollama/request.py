@@ -22,7 +22,8 @@ from gateway.domain.text import plain
 from gateway.domain.transcript import Transcript
 from gateway.inbound.api import InboundRequest
 from gateway.inbound.chat.api import read_chat
-from gateway.inbound.chat.conversation import ChatFunction, ChatTool, call_arguments, read_tools
+from gateway.inbound.chat.contents import call_arguments
+from gateway.inbound.chat.conversation import ChatFunction, ChatTool, read_tools
 from gateway.inbound.json_body import check_text
 from gateway.inbound.media import image_part
 

@@ -1,7 +1,8 @@
-"""Reads requests at ``/v1/chat/completions`` that have the form of the Responses API, or its form of tools.
+"""Reads requests at ``/v1/chat/completions`` that have the form of the Responses API, or tools in another API's form.
 
-Cursor sends both there, and reads the answer as a chat completion. So the request is translated to a chat completion,
-and answered as one. Custom tools become functions with one string, ``input``.
+Cursor sends both there, with Anthropic's blocks in the messages for models of Claude, and reads the answer as a chat
+completion. So the request is translated to a chat completion, and answered as one. Custom tools become functions with
+one string, ``input``.
 """
 
 from typing import Any
@@ -15,14 +16,20 @@ from gateway.domain.output_limit import STANDARD_FIELDS
 from gateway.domain.rawjson import Fields
 from gateway.inbound.api import HttpRequest, InboundRequest
 from gateway.inbound.chat.api import ChatCompletions
+from gateway.inbound.chat.conversation import translate_chat
 from gateway.inbound.json_body import fields_of
 from gateway.inbound.responses.request import read_fields, translate_responses
 from gateway.upstream.openai.request import write_chat
+from gateway.upstream.vendors import OPENROUTER
 
 _CHAT_FIELDS = STANDARD_FIELDS - {"messages", "tools", "tool_choice", "functions", "function_call", "store"}
 """Fields of chat completions that such requests may have as well."""
-_FLAT_TYPES = ("function", "custom")
-"""The types of tools that may be flat, with the name beside the type, as in the Responses API."""
+_FLAT_TYPES = ("function", "custom", None)
+"""The types of tools that may be flat, with the name beside the type, as in the Responses API, or without a type, as in
+Anthropic's.
+"""
+_BLOCKS = (b'"tool_use"', b'"tool_result"')
+"""The types of Anthropic's blocks that a chat has no parts for."""
 
 
 class ChatEndpoint(ChatCompletions):
@@ -84,9 +91,23 @@ def _with_nested_tools(request: InboundRequest) -> InboundRequest:
         return request
     fields: Fields = {**request.fields, "tools": rawjson.raw(nested)}
     choice = rawjson.maybe(fields.get("tool_choice"))
-    if isinstance(choice, dict) and choice.get("type") in _FLAT_TYPES and "name" in choice:
-        fields["tool_choice"] = rawjson.raw({"type": choice["type"], choice["type"]: {"name": choice["name"]}})
+    if isinstance(choice, dict) and (word := _as_chat_choice(choice)) is not None:
+        fields["tool_choice"] = rawjson.raw(word)
+    if any(kind in bytes(fields["messages"]) for kind in _BLOCKS):
+        chat = write_chat(translate_chat(Order(fields=fields, model="")), OPENROUTER)  # which has cache marks
+        fields["messages"] = chat.fields["messages"]
+        request = msgspec.structs.replace(request, removed=chat.removed)
     return msgspec.structs.replace(request, fields=fields, body=b"")
+
+
+def _as_chat_choice(choice: dict[str, Any]) -> Any:
+    """Returns the choice of a flat tool, or one in Anthropic's form, as in chat completions; None for others."""
+    kind = choice.get("type")
+    if kind in ("auto", "none", "any"):
+        return "required" if kind == "any" else kind
+    kind = "function" if kind == "tool" else kind
+    is_flat = kind in ("function", "custom") and "name" in choice
+    return {"type": kind, kind: {"name": choice["name"]}} if is_flat else None
 
 
 def _as_responses_tool(tool: msgspec.Raw) -> Any:
@@ -99,7 +120,8 @@ def _as_chat_tool(tool: msgspec.Raw) -> Any:
     kind = rawjson.maybe(fields.get("type"))
     if kind not in _FLAT_TYPES or kind in fields or "name" not in fields:
         return tool
-    definition = {name: raw for name, raw in fields.items() if name != "type"}
+    outer = {name: fields[name] for name in ("cache_control",) if name in fields}
+    definition = {name: raw for name, raw in fields.items() if name not in ("type", *outer)}
     if "input_schema" in definition:  # Anthropic's name
-        definition["parameters"] = definition.pop("input_schema")
-    return {"type": kind, kind: definition}
+        definition["parameters"], kind = definition.pop("input_schema"), "function"
+    return {"type": kind or "function", kind or "function": definition, **outer}

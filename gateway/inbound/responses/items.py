@@ -16,7 +16,7 @@ from gateway.domain.json_text import read_typed
 from gateway.domain.rawjson import NULL
 from gateway.domain.text import plain
 from gateway.domain.transcript import Transcript
-from gateway.inbound.chat.conversation import call_arguments
+from gateway.inbound.chat.contents import call_arguments
 from gateway.inbound.json_body import check_text
 from gateway.inbound.media import audio_part, document_part, image_part
 from gateway.inbound.responses.relay import REASONING

@@ -1,0 +1,129 @@
+"""Reads the contents of a chat's messages as blocks of a conversation.
+
+Parts of the Responses API and blocks of Anthropic's API are read as well: Cursor sends those for models of Claude.
+"""
+
+import msgspec
+
+from gateway.domain import rawjson
+from gateway.domain.conversation import Block, CallPart, MediaPart, ResultPart, TextPart, ThoughtPart
+from gateway.domain.errors import BadRequest
+from gateway.domain.json_text import read_typed
+from gateway.domain.rawjson import NULL
+from gateway.domain.text import plain
+from gateway.domain.transcript import Transcript
+from gateway.inbound.json_body import check_text
+from gateway.inbound.media import FILM, audio_part, document_part, image_part
+
+
+class _Image(msgspec.Struct, frozen=True):
+    url: str
+    detail: str | None = None
+
+
+class _Audio(msgspec.Struct, frozen=True):
+    data: str
+    format: str
+
+
+class _File(msgspec.Struct, frozen=True):
+    file_data: str | None = None
+    filename: str | None = None
+
+
+class _Source(msgspec.Struct, frozen=True):
+    """Where Anthropic's API has the data of an image or a document, or its address."""
+
+    media_type: str = ""
+    data: str = ""
+    url: str = ""
+
+    @property
+    def address(self) -> str:
+        return self.url or f"data:{self.media_type};base64,{self.data}"
+
+
+class _Part(msgspec.Struct, frozen=True):
+    """A part of a content. The last fields are those of Anthropic's blocks."""
+
+    type: str
+    text: msgspec.Raw = NULL
+    refusal: msgspec.Raw = NULL
+    image_url: _Image | str | None = None
+    video_url: _Image | str | None = None
+    input_audio: _Audio | None = None
+    file: _File | None = None
+    cache_control: msgspec.Raw = NULL
+    source: _Source | None = None
+    title: str | None = None
+    id: str | None = None
+    name: str | None = None
+    input: msgspec.Raw = NULL
+    tool_use_id: str | None = None
+    content: msgspec.Raw = NULL
+    is_error: bool | None = None
+
+    @property
+    def linked(self) -> _Image | str | None:
+        """Returns the image or the film."""
+        return self.video_url if self.image_url is None else self.image_url
+
+
+_PARTS = msgspec.json.Decoder(list[_Part])
+
+
+def read_content(content: msgspec.Raw, where: str, transcript: Transcript, cache: msgspec.Raw = NULL) -> list[Block]:
+    """Returns the blocks of a content, which may be one text. Raises BadRequest. ``transcript`` repairs arguments."""
+    if rawjson.is_text(content):
+        return [TextPart(raw=content, cache=cache)]
+    if rawjson.is_null(content):
+        return []
+    parts = read_typed(_PARTS, content, where)
+    return [_read_block(part, f"{where}[{i}]", transcript) for i, part in enumerate(parts)]
+
+
+def call_arguments(raw: bytes) -> bytes:
+    """Returns the arguments of a call as JSON. They come in a string, or from some clients as the object itself."""
+    if raw[:1] == b'"':
+        return rawjson.text(raw).encode("utf-8", "surrogatepass")
+    return b"" if raw == b"null" else raw
+
+
+def _read_block(part: _Part, where: str, transcript: Transcript) -> Block:
+    if part.type == "tool_use":
+        arguments = transcript.arguments(call_arguments(bytes(part.input)))
+        return CallPart(id=part.id or "", name=part.name or "", arguments=arguments)
+    if part.type == "tool_result":
+        inner = read_content(part.content, f"{where}.content", transcript)
+        parts = tuple(block for block in inner if isinstance(block, TextPart | MediaPart))
+        return ResultPart(call_id=part.tool_use_id or "", parts=parts, failed=bool(part.is_error))
+    if part.type in ("thinking", "redacted_thinking", "reasoning"):
+        return ThoughtPart(name=f"messages[].content[].{part.type}")
+    return _read_part(part, where)
+
+
+def _read_part(part: _Part, where: str) -> TextPart | MediaPart:
+    match part.type:
+        case "text" | "input_text" | "output_text" | "refusal":
+            refuses = part.type == "refusal"
+            raw, name = (part.refusal, "refusal") if refuses else (part.text, "text")
+            return TextPart(raw=check_text(raw, f"{where}.{name}"), cache=part.cache_control, refusal=refuses)
+        case "image_url" | "input_image" | "video_url" if (image := part.linked) is not None:
+            image = _Image(image) if isinstance(image, str) else image
+            field, fetched_type = ("video_url", FILM) if part.type == "video_url" else ("image_url", "")
+            return image_part(
+                image.url,
+                f"{where}.{field}",
+                detail=image.detail or "",
+                cache=part.cache_control,
+                fetched_type=fetched_type,
+            )
+        case "input_audio" if (audio := part.input_audio) is not None:
+            return audio_part(audio.data, audio.format, f"{where}.input_audio")
+        case "file" if (file := part.file) is not None:
+            return document_part(file.file_data or "", file.filename or "", f"{where}.file", part.cache_control)
+        case "image" | "document" if (source := part.source) is not None:
+            if part.type == "image":
+                return image_part(source.address, f"{where}.source", cache=part.cache_control)
+            return document_part(source.address, part.title or "", f"{where}.source", part.cache_control)
+    raise BadRequest(f"{where}: a part of type '{plain(part.type, 40)}' cannot be translated", param=where)
