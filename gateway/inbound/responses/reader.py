@@ -36,6 +36,7 @@ _CONTENT = frozenset(
 _CONTENT_OR_OUTPUT = _CONTENT | {"output"}
 _HOLDERS = frozenset({"response", "item", "part"})
 """Fields of events with an object that has content."""
+_ERROR_EVENTS = ("error", "response.error")
 _TERMINAL_EVENTS = {"response.completed": "completed", "response.incomplete": "incomplete", "response.failed": "failed"}
 
 
@@ -113,14 +114,14 @@ class ResponsesReader:
             self.tally.add(rawjson.text(fields["delta"]))
         elif kind == "response.output_item.added":
             self._count_item(holders["item"])
-        elif kind == "error" and self._begun:
+        elif kind in _ERROR_EVENTS and self._begun:
             self.reported_error = reported_failure(self._channel, data)
-        elif kind == "error":  # as the first event, it means that there is no answer
+        elif kind in _ERROR_EVENTS:  # as the first event, it means that there is no answer
             self.failure = reported_failure(self._channel, data)
         elif "response" in holders:
             return self._read_response(fields, holders["response"], kind)
-        elif not self._begun and (failure := answer_errors.failure_in(self._channel, fields)) is not None:
-            self.failure = failure
+        elif not (self._begun and kind.startswith("response.")):
+            self.failure = answer_errors.failure_in(self._channel, fields)
         self._begun = True
         return None
 
@@ -168,7 +169,7 @@ class ResponsesReader:
             raise ValueError("not a response") if failure is None else AttemptFailed(failure)
         self._keep_response(fields)
         status = rawjson.text_at(fields.get("status"))
-        if status == "failed":
+        if status == "failed" or not rawjson.is_null(fields.get("error")):
             raise AttemptFailed(_failure_of(fields, {}, self._order.model, self._channel))
         for item in rawjson.objects(fields["output"]):
             self._count_item(item)
@@ -189,7 +190,8 @@ class ResponsesReader:
             self.failure = _failure_of(response, fields, self._order.model, self._channel)
             return None
         if kind in _TERMINAL_EVENTS:
-            self.finish = _finish_reason(response, _TERMINAL_EVENTS[kind], has_call=self._has_call)
+            status = rawjson.text_at(response.get("status")) or _TERMINAL_EVENTS[kind]
+            self.finish = _finish_reason(response, status, has_call=self._has_call)
             self.done = True
             self._next_number -= 1  # this event waits, and may be replaced
         self._begun = True

@@ -7,6 +7,7 @@ the name of the model changes, if the client knows it by another one.
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from operator import itemgetter
 from typing import Any
 
 import msgspec
@@ -214,19 +215,21 @@ class ResponsesStream(NativeStream):
 
 
 def _response_in(body: bytes, stream: NativeStream) -> bytes:
-    """Returns the whole response in a stream that was not requested. If its last event lists no items, those of the
-    preceding events are its output. Raises AttemptFailed if the stream is incomplete.
+    """Returns the whole response in a stream that was not requested. If its last event lists fewer items than the
+    preceding events, theirs are its output. Raises AttemptFailed if the stream is incomplete.
     """
     events = stream.feed(body) + stream.end()
     if stream.failure is not None:
         raise AttemptFailed(stream.failure)
     events += stream.tail(stream.reported or NOTHING, estimated=stream.reported is None)
-    items: list[Any] = []
+    items: list[tuple[int, Any]] = []
     response: dict[str, Any] = {}
     for part in events.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(BLANK):
         event = parse(part)
         decoded = {} if event is None or event.data == b"[DONE]" else rawjson.value(event.data)
         response = decoded.get("response", response)
         if decoded.get("type") == "response.output_item.done":
-            items.append(decoded["item"])
-    return rawjson.encode({**response, "output": response.get("output") or items})
+            place = decoded.get("output_index")
+            items.append((place if type(place) is int else len(items), decoded["item"]))
+    ordered = [item for _, item in sorted(items, key=itemgetter(0))]
+    return rawjson.encode({**response, "output": max(response.get("output") or [], ordered, key=len)})

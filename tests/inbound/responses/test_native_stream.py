@@ -8,15 +8,17 @@ from typing import Any
 import msgspec
 import pytest
 
+from gateway.domain.failure import AttemptFailed
 from gateway.domain.screen import Screen
 from gateway.domain.secret_search import needles
 from gateway.domain.usage import NOTHING, Usage
 from gateway.inbound.responses.reader import ResponsesReader
 from gateway.inbound.responses.regular_events import PIECE_KINDS
-from gateway.inbound.responses.relay import ResponsesStream
+from gateway.inbound.responses.relay import ResponsesRelay, ResponsesStream
+from gateway.upstream.openai.dialect import OpenAIDialect
 from tests.fakes.responses import event, events_of, function_call, message, response
 from tests.inbound.responses.rendering import order_of
-from tests.upstream.makers import channel
+from tests.upstream.makers import body_of, channel, error_of
 
 KEY = "sk-upstream-canary-0123456789"
 TEXT = "response.output_text.delta"
@@ -169,3 +171,42 @@ def test_events_without_blank_lines_between_them_get_these(size: int) -> None:
     came = data.replace(b"\n\n", b"\n")
     out, facts = fed(came, [*range(size, len(came), size)])
     assert (out, facts) == (data, fed(data, [])[1])
+
+
+BEGUN = event("response.created", 0, response={**response(), "status": "in_progress", "output": []}) + delta(1)
+LATE = {"code": "rate_limit_exceeded", "message": "Slow down."}
+
+
+@pytest.mark.parametrize(
+    "failure", [event("response.error", 2, error=LATE), event("error", 2, **LATE), json.dumps({"error": LATE}).encode()]
+)
+def test_a_failure_in_the_middle_keeps_its_words(failure: bytes) -> None:
+    made = stream()
+    made.feed(BEGUN + failure)
+    made.end()
+    assert made.failure is not None
+    assert error_of(made.failure).code == "upstream_rate_limited"
+
+
+def test_an_error_beside_an_empty_output_is_a_failure() -> None:
+    reader = ResponsesReader(order_of(), channel())
+    with pytest.raises(AttemptFailed) as raised:
+        reader.whole(json.dumps({**response(), "error": LATE}).encode())
+    assert error_of(raised.value.failure).code == "upstream_rate_limited"
+
+
+@pytest.mark.parametrize("listed", [[], [message("Hello")]])
+@pytest.mark.parametrize("places", [(1, 0), (0, 0), (None, None)])
+def test_a_whole_response_has_all_items_of_its_stream(listed: list[Any], places: tuple[int | None, ...]) -> None:
+    items = (
+        [function_call("f", "{}"), message("Hello")]
+        if places == (1, 0)
+        else [message("Hello"), function_call("f", "{}")]
+    )
+    ends = [
+        event("response.output_item.done", 2 + number, item=item, output_index=place)
+        for number, (item, place) in enumerate(zip(items, places, strict=True))
+    ]
+    last = event("response.completed", 4, response={**response(), "output": listed})
+    answer = ResponsesRelay(OpenAIDialect()).whole(BEGUN + b"".join(ends) + last, order_of(), channel())
+    assert [item["type"] for item in json.loads(body_of(answer))["output"]] == ["message", "function_call"]
