@@ -1127,6 +1127,14 @@ PARTS = [
         source="https://a.example",
     ),
     Row(
+        "two annotations and two images",
+        OPENAI,
+        chat(delta("Look", annotations=[CITED], images=[IMAGE]), delta(annotations=[CITED], images=[IMAGE])),
+        text="Look",
+        image="aW1n",
+        source="https://a.example",
+    ),
+    Row(
         "citations inside of a message",
         OPENAI,
         chat(delta("It rains.", citations=["https://a.example"])),

@@ -316,9 +316,10 @@ def test_what_a_translation_leaves_out_is_marked(mark: str, message: Doc) -> Non
         assert answer.marks == marks
 
 
-def test_lists_of_a_chat_stream_are_numbered() -> None:
+@pytest.mark.parametrize("row_name", ["two sources and two images", "two annotations and two images"])
+def test_lists_of_a_chat_stream_are_numbered(row_name: str) -> None:
     """OpenAI's SDK puts lists together by index, and fails at the second item that has none."""
-    row = next(row for row in ROWS if row.name == "two sources and two images")
+    row = next(row for row in ROWS if row.name == row_name)
     deltas = [doc["choices"][0]["delta"] for doc in chunks_in(fed(row, "chat")[1])]
     for name in ("annotations", "images"):
         assert [item["index"] for delta in deltas for item in delta.get(name, ())] == [0, 1]

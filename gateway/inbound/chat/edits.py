@@ -26,6 +26,8 @@ from gateway.upstream.usage_report import UsageReports
 
 CHUNK = msgspec.Raw(b'"chat.completion.chunk"')
 COMPLETION = msgspec.Raw(b'"chat.completion"')
+_LISTS = frozenset({"annotations", "images"})
+"""Lists in deltas that clients put together."""
 _ZERO = msgspec.Raw(b"0")
 JsonObject = dict[str, Any]
 """A JSON object with some raw values."""
@@ -66,6 +68,8 @@ class ChunkEditor(Renderer):
         """The client's id, object, created and model, fixed by the client's first chunk."""
         self._begun: set[int] = set()
         self._ended: set[int] = set()
+        self._list_sizes: dict[tuple[int, str], int] = {}
+        """How many items each list has so far, by the choice and the name of the list."""
         self.changed = False
         """Whether a chunk changed how later ones are handled."""
 
@@ -89,6 +93,8 @@ class ChunkEditor(Renderer):
             self.changed = True
         if index in self._ended and not has_content:
             return False
+        if not _LISTS.isdisjoint(message):
+            self._number_items(index, message)
         message.pop("role", None)
         if index not in self._begun:
             self._begun.add(index)
@@ -104,6 +110,15 @@ class ChunkEditor(Renderer):
         fields.pop("usage", None)
         self._order.screen.clean(fields)
         return True
+
+    def _number_items(self, index: int, message: JsonObject) -> None:
+        """Number the items of lists in a delta: OpenAI's SDK puts them together by index, and fails without one."""
+        for name in _LISTS & message.keys():
+            start = self._list_sizes.get((index, name), 0)
+            items = rawjson.list_at(message[name])
+            if items and all(isinstance(item, dict) for item in items):
+                self._list_sizes[index, name] = start + len(items)
+                message[name] = [{"index": place, **item} for place, item in enumerate(items, start)]
 
     def write_event(self, chunk: JsonObject) -> bytes:
         """Returns a chunk as the client's event, with the head that all chunks have."""
