@@ -91,9 +91,7 @@ def _overwritten_reasons(change: EntityChange, current: Entity | None, newer: Se
 
 
 def _models_before(before: list[Fields], after: list[Fields], now: list[Fields]) -> list[Fields]:
-    """Returns a channel's models before a change, without those that its upstream has delisted since it, and with those
-    that it has listed since.
-    """
+    """Returns a channel's models before a change, apart from what its upstream has delisted and listed since then."""
     delisted = _model_names(after) - _model_names(now)
     former = [model for model in before if not (model.get("live") and model["name"] in delisted)]
     former_names = _model_names(before) | _model_names(after)

@@ -77,7 +77,7 @@ def balance_forecast(left: int, spent: int, first: Millis | None, now: Millis) -
 
 
 def balance_end(left: int, spent: int, first: Millis | None, now: Millis) -> Millis | None:
-    """Returns when a balance is used up at that pace, however far away; None with less than a day of calls."""
+    """Returns when a balance is used up at that pace, however far away; None before a day of calls."""
     span = _balance_span(first, now)
     if left <= 0:
         return now
