@@ -191,16 +191,21 @@ def _window_amount(text: str, parse: Callable[[str], int], none_words: Sequence[
     try:
         window = Window(name)
     except ValueError:
-        windows = [*Window]
-        windows_text = f"{', '.join(windows[:-1])} or {windows[-1]}"
-        if not equals:
-            number, _, window_name = amount.partition("/")  # as in 5/day
-            example = f"{window_name}={number}" if window_name in windows else f"day={amount} or ever={amount}"
-            if window_name not in windows and not amount.replace(".", "").isdecimal():
-                example = "day=5 or ever=5"
-            raise BadRequest(f"a budget needs a window: {windows_text}, as in {example}") from None
-        raise BadRequest(f"unknown budget window {name!r}; use {windows_text}, as in day=5") from None
+        *others, last = Window
+        windows = f"{', '.join(others)} or {last}"
+        if equals:
+            raise BadRequest(f"unknown budget window {name!r}; use {windows}, as in day=5") from None
+        raise BadRequest(f"a budget needs a window: {windows}, as in {_example(amount)}") from None
     return window, None if amount in none_words else parse(amount)
+
+
+def _example(amount: str) -> str:
+    """Returns how a budget that was typed without a window is typed with one."""
+    number, _, window = amount.partition("/")  # as in 5/day
+    if window in [*Window]:
+        return f"{window}={number}"
+    number = amount if amount.replace(".", "").isdecimal() else "5"
+    return f"day={number} or ever={number}"
 
 
 def _option(name: str) -> Option:
