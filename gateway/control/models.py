@@ -11,9 +11,9 @@ from gateway.control.usage import tallies
 from gateway.control.views import model_views, price_view
 from gateway.core.channel_health import HealthState
 from gateway.core.engine import Engine
+from gateway.core.group_models import known_limit
 from gateway.core.model_entry import ModelEntry, answering_model
 from gateway.core.model_prices import channel_price, in_order
-from gateway.core.quota import known_limit
 from gateway.core.routing import place_text
 from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.errors import NotFound

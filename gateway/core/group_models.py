@@ -8,17 +8,19 @@ from typing import NamedTuple
 
 import msgspec
 
+from gateway.core.channel_effects import NO_EFFECTS, effects_of
 from gateway.core.group_policy import Offer, Rank, fallback_models, rank_offers
 from gateway.core.model_entry import ModelEntry, Route, scopes_of_only_channel, weighted_first_tier
 from gateway.core.model_prices import channel_price
-from gateway.core.quota import NO_EFFECTS, effects_of, known_limit, with_output_bound
 from gateway.core.rate_scopes import RateScope, channel_scope
 from gateway.domain.channel import Channel, ServedModel, key_id, key_name
 from gateway.domain.group import Group, Policy
 from gateway.domain.patterns import matches
+from gateway.domain.price import Price
 from gateway.domain.registry import Registry
 from gateway.domain.settings import Settings
 from gateway.domain.units import ChannelId, Millis
+from gateway.upstream.dialects import DIALECTS
 
 
 def models_of(
@@ -48,6 +50,17 @@ class _PricedOffer(NamedTuple):
     """The model with its price and a bound of its output."""
     limit: int | None
     """Its own output limit, if that is known."""
+
+
+def known_limit(channel: Channel, served: ServedModel) -> int | None:
+    """Returns the model's own output limit, if the upstream's list or a vendor's table has it."""
+    return served.max_output or DIALECTS[channel.dialect].model_limit(served.upstream_name)
+
+
+def with_output_bound(channel: Channel, served: ServedModel, price: Price | None) -> ServedModel:
+    """Returns the model with a bound of its output: its own limit, else the context in the list or the price."""
+    limit = known_limit(channel, served) or served.context or (price.context if price is not None else None)
+    return served if limit == served.max_output else msgspec.structs.replace(served, max_output=limit)
 
 
 def _priced_offer(channel: Channel, served: ServedModel, registry: Registry) -> _PricedOffer:

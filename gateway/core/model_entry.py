@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import msgspec
 
+from gateway.core.channel_effects import NO_EFFECTS, ChannelEffects, effects_of
 from gateway.core.group_policy import Rank
-from gateway.core.quota import NO_EFFECTS, ChannelEffects, effects_of
 from gateway.core.rate_scopes import RateScope
 from gateway.domain.channel import Channel, ServedModel, UpstreamPrices
 from gateway.domain.units import ChannelId, Millis

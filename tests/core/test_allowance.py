@@ -9,7 +9,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from gateway.core.quota import CallNeed, effects_of, need_of, with_output_bound
+from gateway.core.channel_effects import effects_of
+from gateway.core.group_models import with_output_bound
+from gateway.core.quota import CallNeed, need_of
 from gateway.domain.budget import Budget
 from gateway.domain.channel import Channel, Dialect, Overrides, ServedModel
 from gateway.domain.errors import BadRequest, QuotaExceeded

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.core.quota import CallNeed, HoldPlan, affordable_output, effects_of, left_to_stop, need_of, plan_hold
+from gateway.core.channel_effects import effects_of
+from gateway.core.quota import CallNeed, HoldPlan, affordable_output, left_to_stop, need_of, plan_hold
 from gateway.domain.account import Account, AccountStatus
 from gateway.domain.budget import Amounts, Budget, Window, window_start
 from gateway.domain.call import ACCOUNT, Running, Scope

@@ -6,7 +6,8 @@ import msgspec
 import pytest
 
 from gateway.core.call import Call, CallContext, CallOrigin
-from gateway.core.quota import CallNeed, effects_of, need_of
+from gateway.core.channel_effects import effects_of
+from gateway.core.quota import CallNeed, need_of
 from gateway.core.settlement import Meter, billed_unseen, outcome_of, record_of, recorded_id
 from gateway.domain.call import Attempt, FailureKind, Outcome
 from gateway.domain.channel import Channel

@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from gateway.core.quota import effects_of, need_of
+from gateway.core.channel_effects import effects_of
+from gateway.core.quota import need_of
 from gateway.domain.channel import Channel, Dialect, Overrides, ServedModel
 from gateway.domain.errors import GatewayError
 from gateway.domain.failure import AttemptFailed
