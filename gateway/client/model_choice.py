@@ -49,9 +49,6 @@ class ProgramStart(msgspec.Struct, frozen=True, kw_only=True):
         """Returns whether a run of this program has had the token with this name."""
         return name == self.program or name.startswith(f"{self.program}-")
 
-    def is_folder_token(self, name: str) -> bool:
-        return name.startswith(f"{self.program}-{self.folder}-")
-
 
 async def find_model(
     client: ControlClient,
@@ -73,12 +70,13 @@ class RecentCalls(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     async def fetch(cls, client: ControlClient, token: str = "", start: ProgramStart | None = None) -> "RecentCalls":
-        """Returns the last 20 of each: of the program's runs, those in the same folder first, or of the token's id."""
+        """Returns the last 20 of each. The program's own are those of its former runs, or of the token with this id."""
         own: list[CallView] = []
         if start is not None:
             calls = (await client.calls(words=f'tok:"{start.program}*"', limit=20)).calls
             own = [call for call in calls if start.is_own_token(call.token)]
-            own.sort(key=lambda call: not start.is_folder_token(call.token))
+            prefix = f"{start.program}-{start.folder}-"
+            own.sort(key=lambda call: not call.token.startswith(prefix))  # runs in the same folder come first
         elif token:
             own = (await client.calls(token=token, limit=20)).calls
         return cls(own=own, all=(await client.calls(limit=20)).calls)
