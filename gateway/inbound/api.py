@@ -242,12 +242,8 @@ class InboundApi(Protocol):
     def error_body(self, error: GatewayError, call: str) -> bytes:
         """Returns the body of an error that is sent instead of an answer. ``call`` is the call's id, or empty."""
 
-    def error_event(self, error: GatewayError, call: str) -> bytes:
-        """Returns the last bytes of a stream that broke."""
-
-    def broken_end(self, error: GatewayError, call: str, stream: AnswerStream | None) -> bytes:
+    def broken_end(self, error: GatewayError, call: str, stream: AnswerStream | None = None) -> bytes:
         """Returns the last bytes of a broken stream. They may depend on ``stream``, which is None if nothing came."""
-        return self.error_event(error, call)
 
 
 def parse_large(api: InboundApi, request: HttpRequest) -> InboundRequest:

@@ -24,7 +24,7 @@ from gateway.inbound.chat.native import NativeChat
 from gateway.inbound.chat.render import ChatRenderer, WholeChatRenderer
 from gateway.inbound.json_body import decode_body, fields_of
 from gateway.inbound.rendering import RenderingAdapter
-from gateway.upstream.adapter import DialectAdapter
+from gateway.upstream.adapter import AnswerStream, DialectAdapter
 from gateway.upstream.openai.dialect import OpenAIDialect
 from gateway.upstream.overrides import apply_overrides
 
@@ -183,7 +183,7 @@ class ChatCompletions(InboundApi):
     def error_body(self, error: GatewayError, call: str) -> bytes:
         return msgspec.json.encode(error_object(error, call))
 
-    def error_event(self, error: GatewayError, call: str) -> bytes:
+    def broken_end(self, error: GatewayError, call: str, stream: AnswerStream | None = None) -> bytes:
         """Returns the error event. No ``[DONE]`` follows, because it would end the stream as if it were complete.
 
         The status has been sent already, so it cannot say whether to send the request again. The type says it, which

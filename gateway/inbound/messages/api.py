@@ -33,7 +33,7 @@ from gateway.inbound.messages.native import CONTENT_FIELDS, MessagesRelay, nativ
 from gateway.inbound.messages.render import MessagesRenderer, WholeMessageRenderer, write_event
 from gateway.inbound.relay import forwarded_headers, lower_cap
 from gateway.inbound.rendering import RenderingAdapter
-from gateway.upstream.adapter import DialectAdapter
+from gateway.upstream.adapter import AnswerStream, DialectAdapter
 from gateway.upstream.dialects import chat_limit
 from gateway.upstream.vendors import LOCAL, vendor_of
 
@@ -272,7 +272,7 @@ class Messages(InboundApi):
             return error.verbatim.encode("utf-8", "replace")
         return msgspec.json.encode(self._error(error, call))
 
-    def error_event(self, error: GatewayError, call: str) -> bytes:
+    def broken_end(self, error: GatewayError, call: str, stream: AnswerStream | None = None) -> bytes:
         """Returns the error event. An open block is not closed, so that Claude Code makes the call again."""
         return write_event(b"error", msgspec.json.encode(self._error(error, call)))
 

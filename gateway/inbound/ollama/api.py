@@ -33,7 +33,7 @@ from gateway.inbound.ollama.request import (
     translate_ollama,
 )
 from gateway.inbound.rendering import RenderingAdapter
-from gateway.upstream.adapter import DialectAdapter
+from gateway.upstream.adapter import AnswerStream, DialectAdapter
 from gateway.upstream.openai.completions import CompletionsDialect
 
 LATEST = ":latest"
@@ -57,7 +57,7 @@ class _OllamaApi(InboundApi):
     def error_body(self, error: GatewayError, call: str) -> bytes:
         return msgspec.json.encode({"error": error.message + (f" [call {call}]" if call else "")})
 
-    def error_event(self, error: GatewayError, call: str) -> bytes:
+    def broken_end(self, error: GatewayError, call: str, stream: AnswerStream | None = None) -> bytes:
         """Returns the line that ends a stream with this error."""
         return self.error_body(error, call) + b"\n"
 

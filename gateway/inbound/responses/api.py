@@ -119,10 +119,7 @@ class Responses(InboundApi):
                 return rawjson.encode({"error": {"param": None, "type": error.http_type, **response["error"]}})
         return rawjson.encode(error_fields(error, call))
 
-    def error_event(self, error: GatewayError, call: str) -> bytes:
-        return self.broken_end(error, call, None)
-
-    def broken_end(self, error: GatewayError, call: str, stream: AnswerStream | None) -> bytes:
+    def broken_end(self, error: GatewayError, call: str, stream: AnswerStream | None = None) -> bytes:
         """Returns ``response.failed``, with the response as far as the client has it."""
         if isinstance(error, UpstreamError) and error.verbatim and is_failed_event(error.verbatim):
             return b"event: response.failed\ndata: %b\n\n" % error.verbatim.encode("utf-8", "replace")

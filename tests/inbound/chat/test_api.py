@@ -113,14 +113,14 @@ def test_own_errors_in_a_stream_say_the_same(error: GatewayError, *, retry: bool
 
 
 def _asks_for_retry(error: GatewayError) -> bool:
-    found = json.loads(CHAT.error_event(error, "req_1").removeprefix(b"data: "))["error"]
+    found = json.loads(CHAT.broken_end(error, "req_1").removeprefix(b"data: "))["error"]
     assert set(found) >= {"message", "type", "param", "code"}
     assert (found["type"] == "server_error") is (re.search("server error|server_error", found["message"]) is not None)
     return bool(found["type"] == "server_error")
 
 
 def test_an_event_ends_a_stream_without_done() -> None:
-    found = CHAT.error_event(UpstreamError("cut", code="upstream_cut"), "req_1")
+    found = CHAT.broken_end(UpstreamError("cut", code="upstream_cut"), "req_1")
     assert found.startswith(b'data: {"error":{"message":"cut [call req_1] (server error: please retry your request)"')
     assert found.endswith(b"}\n\n")
     assert found.count(b"\n") == 2

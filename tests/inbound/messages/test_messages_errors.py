@@ -46,6 +46,6 @@ def test_every_row_of_the_table(error: GatewayError, status: int, kind: str) -> 
     assert MESSAGES.status(error) == status
     body = json.loads(MESSAGES.error_body(error, "req_1"))
     assert (body["type"], body["request_id"], body["error"]["type"]) == ("error", "req_1", kind)
-    event = MESSAGES.error_event(error, "req_1")
+    event = MESSAGES.broken_end(error, "req_1")
     assert event.startswith(b"event: error\ndata: {")
     assert json.loads(event.partition(b"data: ")[2])["error"]["type"] == kind
