@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import cast
 
-import msgspec
 import yarl
 
 from gateway.domain.order import PreparedRequest
@@ -22,12 +21,11 @@ from gateway.upstream.http.dial import DialTarget, text_of
 from gateway.upstream.http.parser import ConnectionBroken, Parser, WireAnswer
 
 
-class Target(msgspec.Struct, frozen=True):
-    """A URL as it is sent."""
+class Target(DialTarget, frozen=True):
+    """A URL: where to connect to, and how it is sent."""
 
     line: bytes
     """The request line after the method, and the Host header."""
-    place: DialTarget
 
 
 class RequestHeads:
@@ -68,7 +66,7 @@ def target_of(text: str) -> Target:
     if not url.is_default_port():
         authority += f":{port}"
     line = f"{url.raw_path_qs} HTTP/1.1\r\nHost: {authority}".encode()
-    return Target(line, DialTarget(host, port, tls_context() if url.scheme == "https" else None))
+    return Target(host, port, tls_context() if url.scheme == "https" else None, line)
 
 
 @lru_cache(maxsize=1)

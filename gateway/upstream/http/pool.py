@@ -186,7 +186,7 @@ class Pool:
         except OSError as exc:
             if exc.errno in (errno.EMFILE, errno.ENFILE):
                 raise self._total.used_up(f"the system gives no more open files: {exc.strerror}") from exc
-            address = f"{target.place.host}:{target.place.port}"
+            address = f"{target.host}:{target.port}"
             raise AttemptFailed(connect_failure(self.channel, exc, seconds, address)) from exc
 
     async def _connect(self, target: Target) -> UpstreamConnection:
@@ -198,7 +198,7 @@ class Pool:
         try:
             if closed_another:  # its file is free in the loop's next turn
                 await asyncio.sleep(0)
-            connection = await self._dialer.dial(target.place, make)
+            connection = await self._dialer.dial(target, make)
         except BaseException:
             self._total.count -= 1
             raise

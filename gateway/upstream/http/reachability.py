@@ -53,7 +53,7 @@ async def check_reachability(base_url: str, seconds: float, proxy: Proxy | None 
 
     With a proxy, the host's name is not looked up, because the proxy does that.
     """
-    target, limit_s = target_of(base_url).place, min(seconds, 5.0)
+    target, limit_s = target_of(base_url), min(seconds, 5.0)
     result = Reachability(host=target.host, port=target.port)
     dialer = Dialer(proxy)
     try:

@@ -18,8 +18,8 @@ CASES = {
 @pytest.mark.parametrize("url", CASES, ids=range(len(CASES)))
 def test_targets(url: str) -> None:
     target = target_of(url)
-    assert (target.line, target.place.host, target.place.port) == CASES[url]
-    assert target.place.tls is (tls_context() if url.startswith("https") else None)
+    assert (target.line, target.host, target.port) == CASES[url]
+    assert target.tls is (tls_context() if url.startswith("https") else None)
 
 
 def _prepared(headers: dict[str, str] | None = None, body: bytes = b"{}") -> PreparedRequest:
