@@ -86,13 +86,11 @@ class Caller:
             ) from exc
 
 
-def fetch(
-    path: str, kind: type[Value], *, method: str = "GET", timeout_s: float = 0
-) -> Callable[[Caller], Coroutine[Any, Any, Value]]:
-    """Returns a method that sends a request without parameters."""
+def fetch(path: str, kind: type[Value], *, timeout_s: float = 0) -> Callable[[Caller], Coroutine[Any, Any, Value]]:
+    """Returns a method that sends a GET request without parameters."""
 
     async def send(self: Caller) -> Value:
-        return await self.change(method, path, kind, timeout_s=timeout_s)
+        return await self.change("GET", path, kind, timeout_s=timeout_s)
 
     return send
 

@@ -53,10 +53,6 @@ COLUMNS = [
 ]
 
 
-KEY_HEADERS = ("authorization", "api-key", "x-api-key", "x-goog-api-key")
-"""Headers that may carry the API key if the channel's ``key`` is empty."""
-
-
 @click.group(cls=Noun, bare="list")
 def channel() -> None:
     """The upstream accounts that answer calls."""
@@ -151,7 +147,7 @@ async def _add_with_all_models(client: ControlClient, body: options.Patch) -> tu
 
 async def _keyless_note(client: ControlClient, view: SavedChannel) -> str:
     """Returns a note if the channel has no key but its vendor requires one; else an empty text."""
-    if view.key or not view.preset or any(name.lower() in KEY_HEADERS for name in view.headers):
+    if view.key or not view.preset:
         return ""
     variable = next((preset.key_variable for preset in await client.presets() if preset.name == view.preset), "")
     command = f"tollkeeper channel edit {word(view.name)} --key env:{variable}"

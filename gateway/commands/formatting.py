@@ -56,10 +56,10 @@ def files_note(view: Status) -> str:
     return f"; the system allows this server {view.open_files} open files" if view.open_files else ""
 
 
-def some(names: Sequence[str], limit: int = 3) -> str:
-    """Returns the first names and the number of the others, for a cell of a table: ``a, b, c +2``."""
-    shown = ", ".join(names[:limit])
-    return f"{shown} +{len(names) - limit}" if len(names) > limit else shown
+def some(names: Sequence[str]) -> str:
+    """Returns the first three names and the number of the others, for a cell of a table: ``a, b, c +2``."""
+    shown = ", ".join(names[:3])
+    return f"{shown} +{len(names) - 3}" if len(names) > 3 else shown
 
 
 def budgets(views: Sequence[BudgetView]) -> str:
