@@ -31,7 +31,7 @@ _ERROR_HOLDERS = ("choices", "response")
 """Fields of answers that may contain an error object."""
 _ERROR = msgspec.Raw(b'"error"')
 _MESSAGES = frozenset({"message", "msg", "error_msg", "error_message", "errmsg", "detail", "Message"})
-_ERROR_TEXTS = ("detail", "error_message", "error_msg", "errmsg")
+_ERROR_TEXTS = ("detail", "error_message", "error_msg", "errmsg", "errorMessage")
 """Names of texts that only errors have."""
 _CODES = ("code", "Code", "error_code", "errcode", "statusCode")
 _SUCCESS_CODES = frozenset({"", "0", "200", "ok", "success", "none", "20000"})

@@ -23,7 +23,10 @@ _QUOTED = re.compile(r"['\"]input['\"]: .*?(?=, ['\"](?:ctx|url|type)['\"]: |\},
 """Matches the refused value that pydantic repeats."""
 _DELAY = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)s?")
 
-_MESSAGES = ("message", "detail", "msg", "error_msg", "error_message", "status_msg", "Message", "title", "reason")
+_MESSAGES = (
+    *("message", "detail", "msg", "error_msg", "error_message", "errmsg", "errorMessage", "status_msg", "Message"),
+    *("title", "reason"),
+)
 _CODES = ("code", "Code", "error_code", "status_code", "errcode")
 _STATUSES = ("http_code", "statusCode", "status_code", "status")
 _DELAYS = ("retryDelay", "retry_after", "retryAfter", "retry_after_seconds", "estimated_time")

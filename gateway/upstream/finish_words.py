@@ -15,7 +15,7 @@ _WORDS = {
     "length": (
         "length max_tokens max_token max_length model_length max_output_tokens max_completion_tokens token_limit"
         " max_new_tokens max_output_reached model_context_window_exceeded context_window_exceeded"
-        " context_length_exceeded pause_turn compaction continuation limit incomplete cutoff"
+        " context_length_exceeded pause_turn compaction continuation limit incomplete cutoff time_limit"
     ),
     "tool_calls": "tool_calls tool_call tool_use tooluse tools function_call function_calls function",
     "content_filter": (
@@ -27,7 +27,7 @@ _WORDS = {
         "error abort aborted cancelled canceled failed failure exception timeout insufficient_system_resource"
         " network_error engine_error internal_error server_error model_error model_failure upstream_error unknown_error"
         " eos_error malformed_function_call malformed_response malformed_model_output malformed_tool_use"
-        " unexpected_tool_call too_many_tool_calls missing_thought_signature"
+        " user_cancel unexpected_tool_call too_many_tool_calls missing_thought_signature"
     ),
 }
 REASONS = frozenset({"stop", "length", "tool_calls", "content_filter", "function_call"})

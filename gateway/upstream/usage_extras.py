@@ -28,7 +28,10 @@ _LISTS = {
     "responseTokensDetails": "output",
 }
 """Gemini's lists of ``{"modality": "AUDIO", "tokenCount": 9}``."""
-_TOOLS = ("server_tool_use", "tool_usage", "server_side_tool_usage_details", "tool_calls_details")
+_TOOLS = (
+    *("server_tool_use", "tool_usage", "server_side_tool_usage_details", "tool_calls_details"),
+    "server_tool_use_details",
+)
 """Objects that count uses of tools that the vendor runs."""
 SEARCH_COUNTS = ("num_search_queries", "num_sources_used")
 """Perplexity's and xAI's counts of searches, at the top of a report."""

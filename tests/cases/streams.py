@@ -136,6 +136,7 @@ FINISHES = [
         ("max_tokens", "length"),
         ("MAX_TOKENS", "length"),
         ("model_length", "length"),
+        ("time_limit", "length"),
         ("content_filter", "content_filter"),
         ("SAFETY", "content_filter"),
         ("refusal", "content_filter"),
@@ -146,6 +147,12 @@ FINISHES = [
         ROLE + HI + THERE + event(chunk(delta(finish="whatever"))) + DONE,
         _says("Hi there", "stop"),
         marks=("unknown_finish_reason",),
+    ),
+    Case(
+        "USER_CANCEL",
+        ROLE + HI + event(chunk(delta(finish="USER_CANCEL"))) + DONE,
+        _says("Hi", None),
+        error="upstream_error",
     ),
     Case("abort", ROLE + HI + event(chunk(delta(finish="abort"))) + DONE, _says("Hi", None), error="upstream_error"),
     Case(

@@ -333,6 +333,15 @@ USAGE = [
         used=(9, 2),
     ),
     Row(
+        "no counts yet, and a search at last",
+        OPENAI,
+        event(chunk(delta("Hi"), usage={"total_tokens": 0, "total_characters": 0}))
+        + chat(finish="stop", spent={**usage(9, 2), "server_tool_use_details": {"web_search_requests": 2}}),
+        text="Hi",
+        used=(9, 2),
+        marks=("upstream_extra=web_search_requests:2",),
+    ),
+    Row(
         "names in camel case",
         OPENAI,
         chat(delta("Hi"), spent=CAMELS),

@@ -284,6 +284,7 @@ OWN_FAILURE: list[Said] = [
     (500, {"detail": "Internal Server Error"}),
     (200, {"status": "error", "message": "It failed."}),
     (200, {"error_message": "It failed."}),
+    (200, {"errorMessage": "Task timed out after 30 seconds", "errorType": "Sandbox.Timedout"}),
     (200, {"Code": "InternalError", "Message": "It failed."}),
     (502, "<html><head><title>502 Bad Gateway</title></head><body>nginx</body></html>"),
     (520, "error code: 520"),
