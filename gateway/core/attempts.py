@@ -34,7 +34,7 @@ from gateway.domain.failure import AttemptFailed
 from gateway.domain.order import Order, PreparedRequest
 from gateway.domain.text import plain
 from gateway.domain.units import Millis
-from gateway.inbound.api import AttemptPlan, never_repaired
+from gateway.inbound.api import AttemptPlan
 from gateway.upstream.adapter import Adapter, Answer, AnswerStream, ChannelDialect, Reply, WholeAnswer
 from gateway.upstream.redaction.redaction import Redaction
 
@@ -187,8 +187,8 @@ class Attempts:
                     raise
                 if failure.lacks_api or failure.may_lack_api:
                     return await self._translated(call, order, route, failed)
-                if (repaired := plan.repaired(failure)) is not None:
-                    plan = msgspec.structs.replace(plan, order=repaired, repaired=never_repaired)
+                if plan.repaired is not None and (repaired := plan.repaired(failure)) is not None:
+                    plan = msgspec.structs.replace(plan, order=repaired, repaired=None)
                 elif not plan.learns or not self._preparer.learn(plan.order, route, failure):
                     raise
         return await self._exchange(call, plan, route)

@@ -102,11 +102,6 @@ class InboundRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return {"messages": self.fields.get(self.conversation_field, rawjson.EMPTY_LIST)}
 
 
-def never_repaired(_: Failure) -> Order | None:
-    """Returns None: no other request would help. The default of ``AttemptPlan.repaired``."""
-    return None
-
-
 class AttemptPlan(msgspec.Struct, frozen=True, gc=False):
     """How one attempt is made."""
 
@@ -117,8 +112,9 @@ class AttemptPlan(msgspec.Struct, frozen=True, gc=False):
     """Whether the channel speaks the API."""
     learns: bool = True
     """Whether parameters that the upstream rejects by name are left out from then on, and not by the client."""
-    repaired: Callable[[Failure], Order | None] = never_repaired
-    """Returns the order for a second call of the same channel after a failure; None if it would not help."""
+    repaired: Callable[[Failure], Order | None] | None = None
+    """Returns the order for a second call of the same channel after a failure; None if it would not help. Without it,
+    there is no second call."""
 
 
 def _is_above(value: Any, limit: int) -> bool:
