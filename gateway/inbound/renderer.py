@@ -42,9 +42,9 @@ class Renderer(Protocol):
         """Returns why a complete answer is worth nothing to the client; empty if it is good."""
         return ""
 
-    def shows(self, medium: Medium) -> bool:
-        """Returns whether clients can get this medium."""
-        return medium.is_image
+    def shows(self, event: Medium | Citation) -> bool:
+        """Returns whether clients can get this medium or citation."""
+        return isinstance(event, Citation) or event.is_image
 
     def take(self, event: AnswerEvent) -> bytes:
         """Returns what the client gets at once for an event. The end of the answer is ``tail``."""

@@ -14,7 +14,16 @@ from itertools import chain
 import msgspec
 
 from gateway.domain import rawjson
-from gateway.domain.answer import AnswerEvent, AnswerPart, Medium, ReasoningPiece, TextPiece, ToolCallBegan, UsageSeen
+from gateway.domain.answer import (
+    AnswerEvent,
+    AnswerPart,
+    Citation,
+    Medium,
+    ReasoningPiece,
+    TextPiece,
+    ToolCallBegan,
+    UsageSeen,
+)
 from gateway.domain.channel import Channel
 from gateway.domain.failure import AttemptFailed, Failure
 from gateway.domain.json_text import refuse_many_elements
@@ -30,6 +39,8 @@ from gateway.upstream.failures import bad_response, truncation
 from gateway.upstream.framing import LATE_LIMIT, FramedStream, is_long, pieces
 
 _CONTENT = (Medium, TextPiece, ToolCallBegan)
+_PLACED = (Medium, Citation)
+"""Events that not every API has a place for."""
 _SLICE = 1 << 20
 """How many bytes of a streamed answer to a plain request are read at once."""
 
@@ -177,9 +188,7 @@ class RenderedStream(FramedStream):
         for event in events:
             if self._reader.watches:
                 self._reader.watch(event)
-            if isinstance(event, Medium) and not self.renderer.shows(event):
-                self._lost_medium = True
-                self._state.add_mark("medium_dropped")
+            if isinstance(event, _PLACED) and self._drops(event):
                 continue
             self._has_content = self._has_content or isinstance(event, _CONTENT)
             out.append(self.renderer.take(event))
@@ -188,6 +197,15 @@ class RenderedStream(FramedStream):
             self._reader.failure = failure_named(self._channel, self._state.broken)
         self.failure = self.failure or self._reader.failure
         return b"".join(out)
+
+    def _drops(self, event: Medium | Citation) -> bool:
+        """Returns whether the API has no place for a medium or a citation, which is marked then."""
+        if self.renderer.shows(event):
+            return False
+        is_medium = isinstance(event, Medium)
+        self._lost_medium = self._lost_medium or is_medium
+        self._state.add_mark("medium_dropped" if is_medium else "citation_dropped")
+        return True
 
     def _skip(self, event: SSEEvent) -> None:
         """Leave out one unreadable event. The stream fails if its answer has not begun, at a second such event, and if

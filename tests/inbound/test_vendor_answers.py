@@ -44,7 +44,7 @@ FINISH = {
 }
 
 
-UNTOLD = ("no_done", "assembled", "block_dropped", "medium_dropped")
+UNTOLD = ("no_done", "assembled", "block_dropped", "medium_dropped", "citation_dropped")
 """Marks that rows do not name, because they depend on the API."""
 
 
@@ -314,6 +314,17 @@ def test_what_a_translation_leaves_out_is_marked(mark: str, message: Doc) -> Non
         plan = planned(api, Dialect.OPENAI, stream=False)
         answer = plan.adapter.whole(dumps(completion(message)), plan.order, channel(dialect=Dialect.OPENAI))
         assert answer.marks == marks
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_a_source_is_marked_as_left_out_where_an_api_has_no_place_for_it(*, streamed: bool) -> None:
+    row = next(row for row in ROWS if row.name == "an annotation")
+    if streamed:
+        marks = fed(row, "ollama")[0].marks
+    else:
+        plan = planned("ollama", row.dialect, stream=False)
+        marks = plan.adapter.whole(dumps(row.plain), plan.order, channel(dialect=row.dialect)).marks
+    assert marks == ("citation_dropped",)
 
 
 @pytest.mark.parametrize("row_name", ["two sources and two images", "two annotations and two images"])

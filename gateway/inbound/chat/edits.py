@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from gateway.domain import rawjson
-from gateway.domain.answer import AnswerEvent, AnswerFinished, ArgumentsPiece, Medium, ToolCallBegan
+from gateway.domain.answer import AnswerEvent, AnswerFinished, ArgumentsPiece, Citation, Medium, ToolCallBegan
 from gateway.domain.order import Order
 from gateway.domain.rawjson import Fields
 from gateway.domain.sse import BLANK
@@ -73,8 +73,8 @@ class ChunkEditor(Renderer):
         self.changed = False
         """Whether a chunk changed how later ones are handled."""
 
-    def shows(self, medium: Medium) -> bool:
-        """Returns True: media are in the chunks."""
+    def shows(self, event: Medium | Citation) -> bool:
+        """Returns True: media and citations are in the chunks."""
         return True
 
     def take(self, event: AnswerEvent) -> bytes:

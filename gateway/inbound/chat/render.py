@@ -96,8 +96,8 @@ class ChatRenderer(Renderer):
         self._text_head = b""
         """The bytes of a chunk before a piece of text of the first choice."""
 
-    def shows(self, medium: Medium) -> bool:
-        return _is_shown(medium)
+    def shows(self, event: Medium | Citation) -> bool:
+        return isinstance(event, Citation) or _is_shown(event)
 
     def take(self, event: AnswerEvent) -> bytes:
         if isinstance(event, AnswerBegan):
@@ -147,8 +147,8 @@ class WholeChatRenderer(WholeRenderer):
 
     all_choices = True
 
-    def shows(self, medium: Medium) -> bool:
-        return _is_shown(medium)
+    def shows(self, event: Medium | Citation) -> bool:
+        return isinstance(event, Citation) or _is_shown(event)
 
     def tail(self, usage: Usage, *, estimated: bool) -> bytes:
         choices = [self._choice(self.finishes[index]) for index in sorted(self.finishes)]

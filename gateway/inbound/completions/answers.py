@@ -9,7 +9,7 @@ from functools import partial
 import msgspec
 
 from gateway.domain import rawjson
-from gateway.domain.answer import AnswerEvent, AnswerFinished, BlockKind, Medium, RefusalPiece, TextPiece
+from gateway.domain.answer import AnswerEvent, AnswerFinished, BlockKind, Citation, Medium, RefusalPiece, TextPiece
 from gateway.domain.channel import Channel
 from gateway.domain.failure import AttemptFailed
 from gateway.domain.json_text import TooManyElements, refuse_many_elements
@@ -59,7 +59,7 @@ class CompletionRenderer(Renderer):
         self._order = order
         self._head = _head_of({}, order)
 
-    def shows(self, medium: Medium) -> bool:
+    def shows(self, event: Medium | Citation) -> bool:
         return False
 
     def take(self, event: AnswerEvent) -> bytes:
@@ -81,7 +81,7 @@ class WholeCompletionRenderer(WholeRenderer):
 
     all_choices = True
 
-    def shows(self, medium: Medium) -> bool:
+    def shows(self, event: Medium | Citation) -> bool:
         return False
 
     def tail(self, usage: Usage, *, estimated: bool) -> bytes:

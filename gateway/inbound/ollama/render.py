@@ -11,7 +11,16 @@ from typing import Any
 import msgspec
 
 from gateway.domain import rawjson
-from gateway.domain.answer import AnswerEvent, BlockEnded, BlockKind, Medium, ReasoningPiece, RefusalPiece, TextPiece
+from gateway.domain.answer import (
+    AnswerEvent,
+    BlockEnded,
+    BlockKind,
+    Citation,
+    Medium,
+    ReasoningPiece,
+    RefusalPiece,
+    TextPiece,
+)
 from gateway.domain.channel import Channel
 from gateway.domain.order import Order
 from gateway.domain.usage import Usage
@@ -37,8 +46,8 @@ class WholeLineRenderer(WholeRenderer):
         self._first = 0
         """When the first part of the answer came, by the order's clock; 0 before that."""
 
-    def shows(self, medium: Medium) -> bool:
-        return medium.is_image and bool(medium.data)
+    def shows(self, event: Medium | Citation) -> bool:
+        return isinstance(event, Medium) and event.is_image and bool(event.data)
 
     def tail(self, usage: Usage, *, estimated: bool) -> bytes:
         thinking = self.text(BlockKind.REASONING)
