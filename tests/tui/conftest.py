@@ -1,7 +1,8 @@
 """Local time is UTC, nothing of the environment reaches the console, and what no test can see is not done again.
 
 Frames that a headless console would draw and throw away are not drawn: a test that looks at the screen draws it then
-(``owner.screen``), and ``owner.shown`` draws it at its end. All are with the marker ``every_frame``.
+(``owner.screen``), and with TOLLKEEPER_FULL=1 ``owner.shown`` draws it at its end. All are with the marker
+``every_frame``.
 Stylesheets that consoles have in common are parsed once. Pauses of Textual's pilot take no time (``clock``).
 """
 

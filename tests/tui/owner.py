@@ -34,6 +34,7 @@ from gateway.domain.views import (
     Step,
     TokenView,
 )
+from tests.house import FULL
 from tests.tui.stage import ADDRESS, DOLLAR, NOW, FakeClient, budget, calls, channel, console, group, model, token
 from tui.app import Console
 from tui.exit_status import ExitStatus
@@ -458,8 +459,8 @@ async def shown(
                 await pilot.pause(0.01)
         await settle(app, pilot)
         yield app, pilot, owner
-        if app.is_running and app.screen_stack:
-            screen(app)  # it can be drawn as it is now
+        if FULL and app.is_running and app.screen_stack:
+            screen(app)  # it can be drawn as it is now; that takes a third of the time of a short test
 
 
 async def settle(app: Console, pilot: Pilot[ExitStatus]) -> None:
