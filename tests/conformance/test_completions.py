@@ -238,7 +238,7 @@ async def test_the_answer_names_the_requested_model(gateway: Gateway, provider: 
     assert provider.last.json["model"] == "m"
 
 
-async def test_the_end_of_a_stream_waits_for_its_record(gateway: Gateway, provider: Provider) -> None:
+async def test_a_stream_that_is_cut_off_ends_in_an_error(gateway: Gateway, provider: Provider) -> None:
     cut = b"".join(map(event, [answered(said("a", finish=None))]))
     provider.on("m", stream_bytes(cut))
     answer = await complete(gateway.client, {"model": "m", "prompt": "p", "stream": True})

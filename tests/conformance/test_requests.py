@@ -130,17 +130,6 @@ async def test_stream_options_need_a_stream(gateway: Gateway, provider: Provider
     assert completion_faults(answer.json) == []
 
 
-async def test_a_parameter_the_upstream_refuses_is_left_out_once_and_remembered(
-    gateway: Gateway, provider: Provider
-) -> None:
-    provider.on("m", fail(400, "Unsupported parameter: 'temperature'", code="unsupported_parameter"), speak())
-    first = await gateway.client.chat(temperature=0.5)
-    assert (first.status, first.head.get("x-gateway-dropped-params")) == (200, "temperature")
-    second = await gateway.client.chat(temperature=0.5)
-    assert (second.status, second.head.get("x-gateway-dropped-params")) == (200, "temperature")
-    assert ["temperature" in exchange.json for exchange in provider.exchanges] == [True, False, False]
-
-
 TOOLS_WITHOUT_EFFORT = (
     "Function tools with reasoning_effort are not supported for gpt-5.6-luna in /v1/chat/completions. To use function "
     "tools, use /v1/responses or set reasoning_effort to 'none'."
@@ -177,11 +166,3 @@ async def test_an_output_limit_above_the_models_own_is_lowered_once_the_upstream
     assert [exchange.json["max_tokens"] for exchange in provider.exchanges] == [32_000, 16_384, 16_384]
     lower = await gateway.client.chat(max_tokens=100)
     assert (provider.last.json["max_tokens"], lower.head.get("x-gateway-output-limit")) == (100, "")
-
-
-async def test_a_strict_channel_drops_nothing(gateway: Gateway, provider: Provider) -> None:
-    gateway.channel(provider.base_url, strict=True)
-    provider.on("m", fail(400, "Unsupported parameter: 'temperature'", code="unsupported_parameter"))
-    answer = await gateway.client.chat(temperature=0.5)
-    assert (answer.status, answer.error["code"]) == (400, "unsupported_parameter")
-    assert len(provider.exchanges) == 1

@@ -11,7 +11,6 @@ import pytest
 
 from gateway.core.answer_memory import UNCOUNTED
 from gateway.core.attempts import SLICE
-from gateway.core.retry import MOST_TRIES
 from gateway.domain.answer import Buffer
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, Timeouts
@@ -137,13 +136,6 @@ async def test_a_slow_attempt_that_was_saved_elsewhere_is_marked_as_perhaps_bill
     await rig.call()
     assert [attempt.billed for attempt in rig.record.attempts] == [True, False]
     assert rig.record.cost > 0
-
-
-async def test_attempts_are_bounded(rig: Rig) -> None:
-    channels(rig, *[status(500)] * 5)
-    await failure(rig)
-    assert len(rig.upstreams.order) == MOST_TRIES
-    assert rig.record.cost == 0
 
 
 async def test_of_several_channels_none_is_tried_twice(rig: Rig) -> None:

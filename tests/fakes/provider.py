@@ -118,8 +118,6 @@ class Provider:
         self.exchanges: list[Exchange] = []
         self.other: Script | None = None
         """Answers what no script was set for; None: 404."""
-        self.hasty: Script | None = None
-        """Answers as soon as the head of a request has come, and then closes."""
         self.faults: list[BaseException] = []
         """What went wrong in scripts: a test must not pass over it."""
         self._scripts: dict[str, list[Script]] = {}
@@ -185,9 +183,6 @@ class Provider:
         while not socket.buffer:
             await socket.more(3600)
         head = await socket.read_head()
-        if self.hasty is not None:
-            await self.hasty(Exchange(0, head, b"", socket, 0.0, reused))
-            raise Gone
         body = await socket.read_body(head)
         now = asyncio.get_running_loop().time()
         exchange = Exchange(len(self.exchanges) + 1, head, body, socket, now, reused)

@@ -85,11 +85,6 @@ def test_only_changed_timeouts_are_typed_and_one_left_out_is_the_default_again()
     assert form(view, timeouts="idle=30")[1] == "channel edit x --timeout idle=30 --timeout head=default"
 
 
-def test_half_a_mapping_is_refused() -> None:
-    with pytest.raises(BadRequest):
-        form(None, models="=x")
-
-
 def test_an_address_without_encryption_gets_a_warning() -> None:
     assert "is not encrypted" in warn(base_url="http://example.com/v1", name="x")
     assert warn(base_url="https://example.com/v1", name="x", models="a") == ""
