@@ -197,13 +197,12 @@ async def open_engine(
 
 
 def _make_pipeline(engine: Engine) -> Pipeline:
-    channel_limits, adapter_of = ChannelLimits(engine.limiter), dialects.shared_adapters()
+    channel_limits = ChannelLimits(engine.limiter)
     progress = ProgressReporter(engine.bus, engine.store.books, engine.clock)
     engine.live.report = progress.report
     attempts = Attempts(
         sender=engine.upstreams,
-        adapter_of=adapter_of,
-        preparer=Preparer(engine.learned, engine.worker, engine.clock.wall),
+        preparer=Preparer(dialects.shared_adapters(), engine.learned, engine.worker, engine.clock.wall),
         health=engine.health,
         clock=engine.clock,
         progress=progress,

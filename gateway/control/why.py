@@ -252,7 +252,7 @@ def _all_routes(engine: Engine, call: PlannedCall, entry: ModelEntry | None, out
     """Returns the channels of the model, if it is visible, and of its fallbacks, then the unused ones."""
     routes = list(_routes(engine, entry, outcome)) if entry is not None else []
     routes += _unused_routes(engine, call, {route.channel for route in routes})
-    native = native_channels(call, engine.catalog, engine.now(), engine.pipeline.attempts.is_native)
+    native = native_channels(call, engine.catalog, engine.now(), engine.pipeline.attempts.preparer.is_native)
     api = call.api.name
     return [
         msgspec.structs.replace(route, conversion=conversion(api, native=route.channel in native)) for route in routes

@@ -2,12 +2,10 @@
 
 ``retry`` decides where it goes after a failure. Once the client has a byte of the answer, no other channel is tried.
 When all channels fail, the client gets the most informative failure, with every attempt listed.
-
-Long: one call's attempts share its state, its deadlines and its cleaning up.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from email.utils import formatdate
 from typing import NoReturn, Protocol
@@ -28,14 +26,14 @@ from gateway.core.retry import NextStep, RetryState, fault_of, is_refused, is_to
 from gateway.core.routing import RouteChoice
 from gateway.core.settlement import billed_unseen
 from gateway.domain.call import CHAT_API, Attempt, FailureKind
-from gateway.domain.channel import Channel, Dialect
+from gateway.domain.channel import Channel
 from gateway.domain.errors import AnswerMemoryFull, BadRequest, Unavailable, UpstreamError
 from gateway.domain.failure import AttemptFailed
 from gateway.domain.order import Order, PreparedRequest
 from gateway.domain.text import plain
 from gateway.domain.units import Millis
 from gateway.inbound.api import AttemptPlan
-from gateway.upstream.adapter import Adapter, Answer, AnswerStream, ChannelDialect, Reply, WholeAnswer
+from gateway.upstream.adapter import Adapter, Answer, AnswerStream, Reply, WholeAnswer
 from gateway.upstream.redaction.redaction import Redaction
 
 SLICE = 32 << 10
@@ -71,7 +69,6 @@ class Attempts:
         self,
         *,
         sender: AnswerSender,
-        adapter_of: Callable[[Dialect], ChannelDialect],
         preparer: Preparer,
         health: ChannelHealth,
         clock: Clock,
@@ -81,22 +78,13 @@ class Attempts:
     ) -> None:
         self._sender = sender
         self.redaction = sender.redaction
-        self._adapter_of = adapter_of
-        self._preparer = preparer
+        self.preparer = preparer
         self._health = health
         self._clock = clock
         self._progress = progress
         self.chooser = chooser
         self.channel_limits = channel_limits
         channel_limits.on_wait = progress.waits
-
-    def recalled(self, fields: Mapping[str, msgspec.Raw]) -> int:
-        """Returns the most input tokens that a dialect may add to a request from memory."""
-        return max(self._adapter_of(dialect).recalled(fields) for dialect in Dialect)
-
-    def is_native(self, call: Call, channel: Channel) -> bool:
-        """Returns whether a channel speaks the call's API natively, as far as is known."""
-        return self._preparer.is_native(call, self._adapter_of(channel.dialect), channel)
 
     async def answer(self, call: Call, entry: ModelEntry, order: Order, choice: RouteChoice) -> Answer:
         """Returns the whole answer, or the stream whose content the client has and whose end is still to be sent.
@@ -162,7 +150,7 @@ class Attempts:
             if health.failing:
                 health.succeeded(route.channel.id, route.key_id)
         if route.rank.by_latency:
-            _note_latency(health.latency, call, route, answer, began=began, ended=self._clock.mono())
+            _note_latency(health.latency, call, route, answer, began, self._clock.mono())
         if call.conversation:
             self.chooser.note_conversation(call.conversation, route)
         if call.attempt.native and call.context.origin.api.keeps_answer(call.context.request):
@@ -176,8 +164,7 @@ class Attempts:
         The request is sent again without parameters that the channel rejects by name, translated if the channel lacks
         the client's API, or as the API repairs it.
         """
-        adapter = self._adapter_of(route.channel.dialect)
-        plan = await self._preparer.plan(call, adapter, order, route)
+        plan = await self.preparer.plan(call, order, route)
         for _ in range(8):  # some upstreams name one parameter at a time
             try:
                 return await self._exchange(call, plan, route)
@@ -189,7 +176,7 @@ class Attempts:
                     return await self._translated(call, order, route, failed)
                 if plan.repaired is not None and (repaired := plan.repaired(failure)) is not None:
                     plan = msgspec.structs.replace(plan, order=repaired, repaired=None)
-                elif not plan.learns or not self._preparer.learn(plan.order, route, failure):
+                elif not plan.learns or not self.preparer.learn(plan.order, route, failure):
                     raise
         return await self._exchange(call, plan, route)
 
@@ -199,15 +186,14 @@ class Attempts:
         If the failure leaves it uncertain whether the channel lacks the API, that is remembered only if the upstream
         accepts the translated request. If the upstream's server fails at that too, the first failure is raised.
         """
-        adapter = self._adapter_of(route.channel.dialect)
-        self._preparer.learn_lack(call, route)
+        self.preparer.learn_lack(call, route)
         try:
-            return await self._exchange(call, await self._preparer.plan(call, adapter, order, route), route)
+            return await self._exchange(call, await self.preparer.plan(call, order, route), route)
         except AttemptFailed as translated:
             untranslatable = not translated.failure.sent
             certain = failed.failure.lacks_api or translated.accepted
             if untranslatable or not certain:
-                self._preparer.unlearn_lack(call, route)
+                self.preparer.unlearn_lack(call, route)
             if untranslatable or certain or translated.failure.kind is not FailureKind.SERVER:
                 raise
             raise failed from None
@@ -218,7 +204,7 @@ class Attempts:
         if plan.native is not call.attempt.native and call.context.origin.api.name != CHAT_API:
             call.note_native(native=plan.native)
             self._progress.routed(call)
-        prepared = await self._preparer.prepare(call, adapter, order, route)
+        prepared = await self.preparer.prepare(call, adapter, order, route)
         call.attempt.dropped = order.removed + prepared.dropped
         call.attempt.lowered = prepared.lowered or call.context.request.lowered_cap
         call.attempt.repairs = () if order.conversation is None else order.conversation.marks
@@ -318,7 +304,7 @@ class Attempts:
         """Report a failed attempt to its channel's health, add it to the call, and return its error without secrets."""
         request, key = call.context.request, call.context.origin.key
         redact = self.redaction.error_maker(failed.failure, route.channel, request.fields, key)
-        error = await self._preparer.run(call, redact)
+        error = await self.preparer.run(call, redact)
         kind = FailureKind.CUT if call.delivery.content_sent else error.kind
         reason = plain(error.record_message, 160)
         if kind is FailureKind.MISSING:
@@ -405,9 +391,7 @@ def _most_informative(call: Call, failures: list[UpstreamError]) -> UpstreamErro
     return error
 
 
-def _note_latency(
-    latency: LatencyStats, call: Call, route: Route, answer: Answer, *, began: float, ended: float
-) -> None:
+def _note_latency(latency: LatencyStats, call: Call, route: Route, answer: Answer, began: float, ended: float) -> None:
     """Note how fast an answer came, for groups with the policy ``fastest``."""
     first_byte = call.delivery.first_byte
     first_s = first_byte - began if call.context.request.stream and first_byte is not None else None

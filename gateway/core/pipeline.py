@@ -162,12 +162,12 @@ class Pipeline:
         """Admit and commit a call, after a wait if all places are taken. Raises GatewayError and ConnectionError."""
         deps, context = self._deps, call.context
         if large:
-            needs = partial(needs_by_model, call, entry_for(call), deps.attempts.recalled)
+            needs = partial(needs_by_model, call, entry_for(call), deps.attempts.preparer.recalled)
             call.needs = await _run_in_worker(deps.worker, context.client, needs)
             if self.closed is not None:  # much may have happened meanwhile
                 raise self.closed
             current_token(context.token, deps.catalog(), context.origin.ts)
-        admission = admit(call, deps.limiter, deps.books, deps.attempts.recalled)
+        admission = admit(call, deps.limiter, deps.books, deps.attempts.preparer.recalled)
         first = deps.attempts.chooser.first(call, admission.entry)
         if admission.full is not None or first.gates:
             return await self._queue.wait(call, admission, self._commit)

@@ -8,7 +8,7 @@ for the largest request. Otherwise ``share_fairly`` lets the loop run at once.
 
 import asyncio
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TypeVar
@@ -18,13 +18,13 @@ import msgspec
 from gateway.core.call import Call
 from gateway.core.model_entry import Route
 from gateway.core.quota import affordable_output, need_of
-from gateway.domain.channel import Channel
+from gateway.domain.channel import Channel, Dialect
 from gateway.domain.errors import BadRequest
 from gateway.domain.failure import Failure
 from gateway.domain.order import Order, PreparedRequest
 from gateway.domain.units import Millis
 from gateway.inbound.api import AttemptPlan, InboundApi
-from gateway.upstream.adapter import DialectAdapter, RequestWriter
+from gateway.upstream.adapter import ChannelDialect, RequestWriter
 from gateway.upstream.learned_params import NOTHING, LearnedParams
 from gateway.upstream.translation import refusal_of
 
@@ -53,14 +53,21 @@ def share_fairly() -> None:
 class Preparer:
     """Prepares requests, and remembers what channels refuse or lack."""
 
-    def __init__(self, learned: LearnedParams, worker: Worker, wall: Callable[[], Millis]) -> None:
+    def __init__(
+        self,
+        adapter_of: Callable[[Dialect], ChannelDialect],
+        learned: LearnedParams,
+        worker: Worker,
+        wall: Callable[[], Millis],
+    ) -> None:
+        self._adapter_of = adapter_of
         self._learned = learned
         self._worker = worker
         self._wall = wall
 
-    async def plan(self, call: Call, adapter: DialectAdapter, order: Order, route: Route) -> AttemptPlan:
+    async def plan(self, call: Call, order: Order, route: Route) -> AttemptPlan:
         """Returns how the client's API calls this channel. Raises AttemptFailed if the request cannot be translated."""
-        api, channel = call.context.origin.api, route.channel
+        api, channel, adapter = call.context.origin.api, route.channel, self._adapter_of(route.channel.dialect)
         lacking = bool(self._learned.missing_apis) and self._learned.lacks(channel.id, _ability_of(api), self._wall())
         try:
             if call.context.request.input_estimate is None:
@@ -69,7 +76,7 @@ class Preparer:
         except BadRequest as error:
             raise refusal_of(channel, error) from error
 
-    def is_native(self, call: Call, adapter: DialectAdapter, channel: Channel) -> bool:
+    def is_native(self, call: Call, channel: Channel) -> bool:
         """Returns whether this channel is known to speak the client's API. It is too slow for large requests."""
         origin, api, request = call.context.origin, call.context.origin.api, call.context.request
         if api.selects(request) and api.obstacle(request, channel):
@@ -77,9 +84,13 @@ class Preparer:
         order = api.order(request, origin.id, origin.ts)
         lacking = self._learned.lacks(channel.id, _ability_of(api), self._wall())
         try:
-            return api.plan(order, channel, adapter, lacking=lacking).native
+            return api.plan(order, channel, self._adapter_of(channel.dialect), lacking=lacking).native
         except BadRequest:
             return False
+
+    def recalled(self, fields: Mapping[str, msgspec.Raw]) -> int:
+        """Returns the most input tokens that a dialect may add to a request from memory."""
+        return max(self._adapter_of(dialect).recalled(fields) for dialect in Dialect)
 
     async def run(self, call: Call, work: Callable[[], Result]) -> Result:
         """Returns the result of work whose time grows with the request: in the worker if the request is large."""

@@ -142,7 +142,7 @@ class CallQueue:
                 with suppress(RateLimited):  # without a place, the last resort is tried, or the error names the reason
                     call.limits.channel_slot = await self._limiter.concurrency.wait(first.gates)
             current_token(call.context.token, self._catalog(), self._clock.wall())
-            admission = admit(call, self._limiter, self._books, self._attempts.recalled)
+            admission = admit(call, self._limiter, self._books, self._attempts.preparer.recalled)
 
     async def _wait_at(self, call: Call, gates: tuple[ConcurrencyGate, ...], full: ConcurrencyGate) -> None:
         """Wait at the first full gate, with places at all gates before it."""

@@ -95,8 +95,7 @@ class Rig:
         self.live.report = progress.report
         return Attempts(
             sender=self.upstreams,
-            adapter_of=adapter_of,
-            preparer=Preparer(LearnedParams(), self.worker, clock.wall),
+            preparer=Preparer(adapter_of, LearnedParams(), self.worker, clock.wall),
             health=self.health,
             clock=clock,
             progress=progress,
