@@ -23,8 +23,18 @@ def test_what_is_visible_names_each_rule_that_let_it_through() -> None:
     ("channels", "fields", "rule", "fix"),
     [
         ((), {}, "no channel offers a model named 'm'", "channel edit NAME --models"),
-        ((channel("a", groups=("work",)),), {}, "for which no channel offers 'm'; a does", "--add-group home"),
-        ((channel("a", groups=()),), {}, "for which no channel offers 'm'; a does", "edit a --add-group home'"),
+        (
+            (channel("a", groups=("work",)),),
+            {},
+            "for which no channel offers 'm'; it is offered by a",
+            "--add-group home",
+        ),
+        (
+            (channel("a", groups=()),),
+            {},
+            "for which no channel offers 'm'; it is offered by a",
+            "edit a --add-group home'",
+        ),
         ((channel("a", groups=("home",), enabled=False),), {}, "is switched off", "channel enable a"),
         ((channel("a", groups=("home",)),), {"shows": ("x",)}, "group 'home' shows only x", "group edit home --models"),
         ((channel("a", groups=("home",)),), {"models": ("x",)}, "may use only x", "token edit laptop --models"),
@@ -43,7 +53,7 @@ def test_what_several_rules_hide_names_them_all() -> None:
     """Otherwise whoever follows the advice has the next one against it."""
     found = seen(channel("a", groups=("work",)), shows=("x", "y"), models=("x",))
     assert found.rule == (
-        "token 'laptop' is in group 'home', for which no channel offers 'm'; a does; "
+        "token 'laptop' is in group 'home', for which no channel offers 'm'; it is offered by a; "
         "and group 'home' shows only x, y; 'm' does not fit; and token 'laptop' may use only x; 'm' does not fit"
     )
     commands = ("channel edit a --add-group home", "group edit home --models", "token edit laptop --models")
