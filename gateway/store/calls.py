@@ -17,8 +17,8 @@ from gateway.domain.settings import ExpiringRecords
 from gateway.domain.units import CallId, Millis
 from gateway.domain.views import CallView, call_view
 from gateway.store import sums
-from gateway.store.files import body_of, id_of, is_intact
 from gateway.store.latency import LatencyCache, LatencyTable, book_latency
+from gateway.store.line_format import body_of, id_of, is_intact
 from gateway.store.log import Log
 from gateway.store.rollup import DAY, Counts, Dimension, Rollup, Table
 from gateway.store.search import LogSearch, SearchDeadline

@@ -12,7 +12,7 @@ from functools import cache
 import msgspec
 
 from gateway.domain.call import Outcome
-from gateway.store.files import body_of, id_of, is_intact, split_lines
+from gateway.store.line_format import body_of, id_of, is_intact, split_lines
 from gateway.store.rollup import HOUR, Dimension, RollupEntry
 from gateway.store.search import SearchDeadline
 from gateway.store.segment import Segment, decode_entry

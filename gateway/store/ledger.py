@@ -12,8 +12,8 @@ import msgspec
 
 from gateway.store import files
 from gateway.store.errors import StoreDamaged, too_new
-from gateway.store.files import FORMAT, TAIL, body_of, format_of, head, is_intact, join_lines, pack
 from gateway.store.folder import ordinary
+from gateway.store.line_format import FORMAT, TAIL, body_of, format_of, head, is_intact, join_lines, pack
 from gateway.store.rollup import DAY, SealedSegment, to_daily
 from gateway.store.segment import Segment
 

@@ -22,9 +22,9 @@ import msgspec
 
 from gateway.domain.call import Record
 from gateway.store import files
-from gateway.store.files import pack
 from gateway.store.folder import ordinary
 from gateway.store.ledger import Ledger, check_complete
+from gateway.store.line_format import pack
 from gateway.store.rollup import DAY, Rollup, SegmentSums
 from gateway.store.segment import EMPTY, Segment
 from gateway.store.tail import Mark, PartlyWritten, Tail, recheck_sealed, repair

@@ -13,7 +13,7 @@ import msgspec
 from gateway.domain.call import CHAT_API, Outcome
 from gateway.domain.query import AnyOf, Condition, Negation, NumberCondition, OneOf, PatternCondition, Query
 from gateway.domain.units import Millis
-from gateway.store.files import body_of, id_of, is_intact, split_lines
+from gateway.store.line_format import body_of, id_of, is_intact, split_lines
 from gateway.store.rollup import Dimension
 from gateway.store.segment import Segment, decode_entry
 from gateway.store.sums import FOREVER

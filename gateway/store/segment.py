@@ -9,7 +9,7 @@ import msgspec
 
 from gateway.store import files
 from gateway.store.errors import too_new
-from gateway.store.files import CRC, FORMAT, TAIL, body_of, format_of, head, id_of, is_intact, pack, split_lines
+from gateway.store.line_format import CRC, FORMAT, TAIL, body_of, format_of, head, id_of, is_intact, pack, split_lines
 from gateway.store.rollup import (
     Countable,
     Rollup,

@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from gateway.domain.units import Millis
-from gateway.store.files import body_of
+from gateway.store.line_format import body_of
 from gateway.store.rollup import Countable, Counts, Dimension, RollupEntry, Table
 from gateway.store.segment import Segment, decode_entry
 

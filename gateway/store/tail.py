@@ -13,9 +13,9 @@ from typing import NamedTuple
 import msgspec
 
 from gateway.store import files
-from gateway.store.files import TAIL, body_of, id_of, is_intact, join_lines, split_lines
 from gateway.store.folder import ordinary
 from gateway.store.ledger import Ledger
+from gateway.store.line_format import TAIL, body_of, id_of, is_intact, join_lines, split_lines
 from gateway.store.segment import HEAD, Segment, convert_foreign_layout, decode_entry
 
 _CLOSE_BEFORE_REPLACE = os.name == "nt"

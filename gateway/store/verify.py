@@ -11,7 +11,7 @@ from gateway.domain.call import ACCOUNT, Record, Scope
 from gateway.domain.diagnosis import Verdict
 from gateway.domain.units import Millis, Nanos
 from gateway.store.books import DIMENSION
-from gateway.store.files import body_of, id_of, is_intact
+from gateway.store.line_format import body_of, id_of, is_intact
 from gateway.store.log import SegmentView
 from gateway.store.rollup import DIMENSIONS, Countable, Counts, Rollup, daily_table
 from gateway.store.segment import decode_entry

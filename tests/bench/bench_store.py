@@ -28,7 +28,7 @@ from gateway.domain.query import EVERYTHING
 from gateway.domain.units import CallId, Millis, Nanos
 from gateway.domain.usage import UsageSource
 from gateway.store.calls import CallLog
-from gateway.store.files import body_of
+from gateway.store.line_format import body_of
 from gateway.store.log import Log
 from gateway.store.rollup import DAY
 from gateway.store.store import Store

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from gateway.store.calls import CallLog
 from gateway.store.errors import StoreTooNew
-from gateway.store.files import id_of
+from gateway.store.line_format import id_of
 from gateway.store.log import Log
 from gateway.store.segment import HEAD
 from tests.store.samples import log_of, record, segments, stock

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from gateway.domain.call import Record
-from gateway.store import files, segment, tail
-from gateway.store.files import TAIL, join_lines
+from gateway.store import files, line_format, segment, tail
 from gateway.store.inflight import Inflight
+from gateway.store.line_format import TAIL, join_lines
 from gateway.store.log import Log
 from gateway.store.recorder import Recorder
 from gateway.store.segment import HEAD
@@ -22,9 +22,9 @@ def no_checksum(patch: Patch) -> None:
     """A line that looks complete is believed."""
 
     def intact(line: bytes) -> bool:
-        return line.startswith(b'"') and files.CRC in line and line.endswith(b'"}')
+        return line.startswith(b'"') and line_format.CRC in line and line.endswith(b'"}')
 
-    for module in (files, segment, tail):
+    for module in (line_format, segment, tail):
         patch.setattr(module, "is_intact", intact)
 
 

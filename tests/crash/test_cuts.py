@@ -8,7 +8,7 @@ import pytest
 
 from gateway.domain.call import Record
 from gateway.store.calls import CallLog
-from gateway.store.files import TAIL
+from gateway.store.line_format import TAIL
 from gateway.store.log import Log
 from tests.house import amount
 from tests.store.samples import log_of, record, segments, stock, sums_of

@@ -21,7 +21,7 @@ import pytest
 from gateway.domain.call import Outcome, Record
 from gateway.domain.settings import Durability
 from gateway.store import files
-from gateway.store.files import TAIL
+from gateway.store.line_format import TAIL
 from gateway.store.recorder import Backlog
 from gateway.store.store import Store
 from gateway.store.tail import Tail

@@ -14,7 +14,7 @@ from gateway.domain.query import SUCCESS, Condition, FailureCondition, NumberCon
 from gateway.domain.registry import Change
 from gateway.domain.units import DOLLAR, CallId, Millis, Nanos, TokenId
 from gateway.store.calls import CallLog
-from gateway.store.files import TAIL
+from gateway.store.line_format import TAIL
 from gateway.store.log import Log
 from gateway.store.rollup import Dimension
 from gateway.store.segment import EMPTY, HEAD

@@ -12,7 +12,7 @@ import pytest
 from gateway.domain.query import EVERYTHING, Query
 from gateway.domain.units import Millis
 from gateway.store.calls import CallLog
-from gateway.store.files import id_of
+from gateway.store.line_format import id_of
 from gateway.store.search import SearchDeadline
 from gateway.store.store import Store
 from gateway.store.verify import check, take_snapshot, verify

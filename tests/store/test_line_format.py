@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from gateway.store.files import TAIL, body_of, format_of, head, id_of, is_intact, join_lines, pack, split_lines
+from gateway.store.line_format import TAIL, body_of, format_of, head, id_of, is_intact, join_lines, pack, split_lines
 
 LINE = pack(17, b'{"token":"tok_1","cost":5}')
 

@@ -10,7 +10,7 @@ import pytest
 from gateway.domain.call import Attempt
 from gateway.domain.query import parse
 from gateway.domain.units import Millis
-from gateway.store.files import TAIL, body_of, id_of, join_lines, pack
+from gateway.store.line_format import TAIL, body_of, id_of, join_lines, pack
 from gateway.store.rollup import HOUR
 from gateway.store.search import SearchDeadline
 from tests.store.samples import T0, log_of, record, segments

@@ -8,7 +8,7 @@ from tinydb import TinyDB
 
 from gateway.store import segment as module
 from gateway.store.errors import StoreTooNew
-from gateway.store.files import CRC, TAIL, id_of, join_lines, pack
+from gateway.store.line_format import CRC, TAIL, id_of, join_lines, pack
 from gateway.store.rollup import Rollup
 from gateway.store.segment import EMPTY, HEAD, Segment, convert_foreign_layout
 from tests.store.samples import T0, log_of, segments, stock

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tinydb import TinyDB
 
-from gateway.store.files import TAIL, pack
+from gateway.store.line_format import TAIL, pack
 from gateway.store.segment import EMPTY, HEAD, Segment
 from gateway.store.tail import PartlyWritten, Tail, repair
 from tests.store.samples import log_of, segments, stock
