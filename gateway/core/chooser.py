@@ -139,7 +139,7 @@ class Chooser:
             error = no_channel(call, choice)
             error.message += f"; only channel '{name}' has the answer that the request continues"
             raise error
-        return msgspec.structs.replace(choice, reason=f"state lives at channel {name}", gates=())
+        return msgspec.structs.replace(choice, reason=f"the answer that it continues is at channel {name}", gates=())
 
     def _choose_sticky(self, call: Call, entry: ModelEntry) -> RouteChoice | None:
         """Returns the channel and key that answered the conversation last if they are free, else None."""

@@ -101,8 +101,9 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
 class Kind(Generic[T]):
     """The base of all kinds, which accepts any line of text.
 
-    The input of a form usually holds the whole value. If an attribute has several inputs, ``part`` returns what one of
-    them holds, and ``put`` returns the value with a new content of that input.
+    ``text`` fills the input of a form, and ``read`` reads it. ``options`` describes a command's options, ``change``
+    reads them, and ``arguments`` prints them. An input usually holds the whole value. If an attribute has several
+    inputs, ``part`` returns what one of them holds, and ``put`` returns the value with a new content of it.
     """
 
     metavar: str = "TEXT"
@@ -211,10 +212,9 @@ class Secret(Text):
 
 
 class Choice(Kind[Any]):
-    """One of several values."""
+    """One of several values, each of which has a text."""
 
     def __init__(self, texts: Mapping[Any, str]) -> None:
-        """``texts`` has a text for each value."""
         self._texts = {str(value): text for value, text in texts.items()}
         self._values = {text: value for value, text in texts.items()}
         self.choices = tuple(self._values)
