@@ -35,7 +35,7 @@ def visibility_of(model: str, token: Token, group: Group, catalog: Catalog) -> V
         all_names = ", ".join(plain(channel.name) for channel in channels_of_group)
         rule = f"every channel of group '{plain(group.name)}' is switched off: {all_names}"
         fix = f"'tollkeeper channel enable {word(channels_of_group[0].name)}'"
-        return _hidden(rule, fix)
+        return _hidden_by(rule, fix)
     offering = [channel for channel in channels if any(served.name == model for served in channel.models)]
     if not offering and any(rule.model == model for rule in group.fallbacks):
         return _hidden_alias(plain(model, 80), token, group)
@@ -80,9 +80,9 @@ def _hidden_alias(model: str, token: Token, group: Group) -> Visibility:
     alias = f"'{model}' is another name for its fallbacks"
     excluding = _excluding_patterns(model, token, group)
     if not excluding:
-        return _hidden(f"{alias}, and none of them may answer this token", "see the fallbacks below")
+        return _hidden_by(f"{alias}, and none of them may answer this token", "see the fallbacks below")
     rules = " and ".join(reason.rule for reason in excluding)
-    return _hidden(f"{alias}, and {rules}, which it does not fit", _join_fixes(excluding))
+    return _hidden_by(f"{alias}, and {rules}, which it does not fit", _join_fixes(excluding))
 
 
 def _hidden_model(
@@ -93,13 +93,13 @@ def _hidden_model(
         fix = "choose one from 'tollkeeper model list', or add it: 'tollkeeper channel edit NAME --models ...'"
         near = " or ".join(f"'{plain(name)}'" for name in near_names(model, visible))
         rule = f"no channel offers a model named '{model}'" + (f"; did you mean {near}?" if near else "")
-        return _hidden(rule, fix)
+        return _hidden_by(rule, fix)
     excluding = _excluding_patterns(model, token, group)
     reasons = [
         *_missing_channel(model, token, group, offering),
-        *(_hidden(f"{reason.rule}; '{model}' does not fit", reason.fix) for reason in excluding),
+        *(_hidden_by(f"{reason.rule}; '{model}' does not fit", reason.fix) for reason in excluding),
     ]
-    return _hidden("; and ".join(reason.rule for reason in reasons), _join_fixes(reasons))
+    return _hidden_by("; and ".join(reason.rule for reason in reasons), _join_fixes(reasons))
 
 
 def _missing_channel(model: str, token: Token, group: Group, offering: list[Channel]) -> Iterator[Visibility]:
@@ -112,10 +112,10 @@ def _missing_channel(model: str, token: Token, group: Group, offering: list[Chan
             command = f"token edit {word(token.name)} --group {word(offering[0].groups[0])}"
             fix += f", or move the token: 'tollkeeper {command}'"
         membership = f"token '{plain(token.name)}' is in group '{group_name}'"
-        yield _hidden(f"{membership}, for which no channel offers '{model}'; it is offered by {channel_names}", fix)
+        yield _hidden_by(f"{membership}, for which no channel offers '{model}'; it is offered by {channel_names}", fix)
     elif not any(channel.enabled for channel in channels_in_group):
         rule = f"every channel that offers '{model}' to group '{group_name}' is switched off"
-        yield _hidden(rule, f"'tollkeeper channel enable {first}'")
+        yield _hidden_by(rule, f"'tollkeeper channel enable {first}'")
 
 
 def _excluding_patterns(model: str, token: Token, group: Group) -> list[Visibility]:
@@ -125,7 +125,7 @@ def _excluding_patterns(model: str, token: Token, group: Group) -> list[Visibili
         (token.models, f"token '{plain(token.name)}' may use", f"token edit {word(token.name)}"),
     )
     return [
-        _hidden(
+        _hidden_by(
             f"{whose} only {', '.join(map(plain, patterns))}",
             f"'tollkeeper {command} --models ...' with it, or '*' for all",
         )
@@ -138,5 +138,5 @@ def _join_fixes(reasons: Iterable[Visibility]) -> str:
     return "; and ".join(reason.fix for reason in reasons)
 
 
-def _hidden(rule: str, fix: str) -> Visibility:
+def _hidden_by(rule: str, fix: str) -> Visibility:
     return Visibility(visible=False, rule=rule, fix=fix)
