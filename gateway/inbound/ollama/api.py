@@ -18,7 +18,6 @@ from gateway.domain.errors import GatewayError
 from gateway.domain.order import Order
 from gateway.domain.output_limit import CAPS
 from gateway.domain.rawjson import Fields
-from gateway.domain.units import CallId, Millis
 from gateway.inbound.api import AttemptPlan, HttpRequest, InboundApi, InboundRequest
 from gateway.inbound.chat.conversation import finish_translation
 from gateway.inbound.completions.api import COMPLETIONS
@@ -124,10 +123,6 @@ class OllamaEmbed(_OllamaApi):
 
     def parse(self, request: HttpRequest) -> InboundRequest:
         return EMBEDDINGS.parse(_translate_request(request, partial(embedding_fields, single=self.single)))
-
-    def order(self, request: InboundRequest, call: CallId, ts: Millis) -> Order:
-        order = super().order(request, call, ts)
-        return msgspec.structs.replace(order, fields={**order.fields, "model": rawjson.raw(order.model)}, body=b"")
 
     def obstacle(self, request: InboundRequest, channel: Channel) -> str:
         return EMBEDDINGS.obstacle(request, channel)

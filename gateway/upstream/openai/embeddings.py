@@ -55,13 +55,14 @@ class OpenAIEmbeddings(EmbeddingsAdapter):
     """An ``Adapter`` for embeddings; also for ``mock``, which answers in the same form."""
 
     def prepare(self, order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> PreparedRequest:
-        url = endpoint(channel.base_url, "/embeddings")
-        if order.body and served.upstream_name == order.model and not learned.dropped:
-            return PreparedRequest(url=url, headers=PLAIN_HEADERS, body=order.body)
         fields = {name: value for name, value in order.fields.items() if name not in learned.dropped}
         fields["model"] = rawjson.raw(served.upstream_name)
-        dropped = tuple(name for name in learned.dropped if name in order.fields)
-        return PreparedRequest(url=url, headers=PLAIN_HEADERS, body=rawjson.encode(fields), dropped=dropped)
+        return PreparedRequest(
+            url=endpoint(channel.base_url, "/embeddings"),
+            headers=PLAIN_HEADERS,
+            body=order.body if order.body and fields == order.fields else rawjson.encode(fields),
+            dropped=tuple(name for name in learned.dropped if name in order.fields),
+        )
 
     def whole(self, body: bytes, order: Order, channel: Channel) -> WholeAnswer:
         body = body.strip().removeprefix(BOM)
