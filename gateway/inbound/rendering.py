@@ -188,7 +188,10 @@ class RenderedStream(FramedStream):
         for event in events:
             if self._reader.watches:
                 self._reader.watch(event)
-            if isinstance(event, _PLACED) and self._drops(event):
+            if isinstance(event, _PLACED) and not self.renderer.shows(event):
+                is_medium = isinstance(event, Medium)
+                self._lost_medium = self._lost_medium or is_medium
+                self._state.add_mark("medium_dropped" if is_medium else "citation_dropped")
                 continue
             self._has_content = self._has_content or isinstance(event, _CONTENT)
             out.append(self.renderer.take(event))
@@ -197,15 +200,6 @@ class RenderedStream(FramedStream):
             self._reader.failure = failure_named(self._channel, self._state.broken)
         self.failure = self.failure or self._reader.failure
         return b"".join(out)
-
-    def _drops(self, event: Medium | Citation) -> bool:
-        """Returns whether the API has no place for a medium or a citation, which is marked then."""
-        if self.renderer.shows(event):
-            return False
-        is_medium = isinstance(event, Medium)
-        self._lost_medium = self._lost_medium or is_medium
-        self._state.add_mark("medium_dropped" if is_medium else "citation_dropped")
-        return True
 
     def _skip(self, event: SSEEvent) -> None:
         """Leave out one unreadable event. The stream fails if its answer has not begun, at a second such event, and if
