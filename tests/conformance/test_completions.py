@@ -116,8 +116,8 @@ CLAUDE = message(text_block("a chat"), stop="max_tokens", spent={"input_tokens":
         ("logprobs", {"logprobs": 0}),
         ("n", {"n": 2}),
         ("best_of", {"best_of": 3}),
-        ("not one text", {"prompt": ["a", "b"]}),
-        ("not one text", {"prompt": [1, 2]}),
+        ("is one text", {"prompt": ["a", "b"]}),
+        ("is one text", {"prompt": [1, 2]}),
     ],
 )
 async def test_what_chats_cannot_express_is_refused(

@@ -95,9 +95,12 @@ async def test_tokens_go_to_openai_channels_as_they_are(served: Gateway, provide
     assert len((await embed(served.client, {"model": MODEL, "input": [1, 2, 3]})).json["data"]) == 1
 
 
-async def test_tokens_are_refused_where_only_gemini_could_answer(gateway: Gateway, provider: Provider) -> None:
+@pytest.mark.parametrize("tokens", [[[1, 2]], [1, 2], [-1]])
+async def test_tokens_are_refused_where_only_gemini_could_answer(
+    gateway: Gateway, provider: Provider, tokens: list[Any]
+) -> None:
     gateway.channel(f"http://127.0.0.1:{provider.port}", "e", dialect=Dialect.GEMINI, name="google")
-    answer = await embed(gateway.client, {"model": "e", "input": [[1, 2]]})
+    answer = await embed(gateway.client, {"model": "e", "input": tokens})
     assert answer.refusal == (400, "unsupported_parameter", "model")
     assert "'google' speaks gemini, which takes texts" in answer.error["message"]
     assert provider.exchanges == []

@@ -168,6 +168,8 @@ class _Message(msgspec.Struct, frozen=True, gc=False):
     function_call: ChatFunction | None = None
     thinking_blocks: list[msgspec.Raw] | None = None
     """Anthropic's reasoning, as it was in an answer."""
+    images: msgspec.Raw = NULL
+    """Images of an answer, in OpenRouter's form."""
     cache_control: msgspec.Raw = NULL
     is_error: msgspec.Raw = NULL
     """Whether a tool failed, as SGLang and Bifrost mark its result, after Anthropic's API."""
@@ -253,6 +255,7 @@ class _MessageReader:
         """Read a message. Raises BadRequest naming the place of what has no counterpart anywhere."""
         role = message.role
         parts = read_content(message.content, f"{where}.content", self.transcript, message.cache_control)
+        parts += read_content(message.images, f"{where}.images", self.transcript)
         if role in _RESULT_ROLES:
             self.transcript.add("tool", (_result_part(message, parts),))
         elif role == "assistant":

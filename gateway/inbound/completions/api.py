@@ -96,7 +96,7 @@ class Completions(ChatCompletions):
             stream=bool(completion.stream),
             include_usage=wants_usage(completion.stream_options, stream=bool(completion.stream)),
             choices=max(choices, drafts) * text_count(fields.get("prompt")),
-            output_cap=check_range("max_tokens", completion.max_tokens, MOST_TOKENS) or DEFAULT_OUTPUT,
+            output_cap=check_range("max_tokens", completion.max_tokens or None, MOST_TOKENS) or DEFAULT_OUTPUT,
             input_bound=bound.tokens + MESSAGE_TOKENS,
             media=bound.media,
             output_rule=completions_limit,
@@ -160,13 +160,17 @@ def _field_beyond_chat(fields: Fields) -> str:
 
 def _explain_obstacle(field: str) -> str:
     """Returns why a request with this field cannot become a chat, and what to do."""
-    what = "a prompt that is not one text" if field == "prompt" else f"'{field}'"
-    return f"the prompt would become a chat, which has no {what}; use POST /v1/chat/completions, or an OpenAI channel"
+    why = f"the prompt would become a chat, which has no '{field}'"
+    if field == "prompt":
+        why = "only a prompt that is one text can become a chat"
+    return f"{why}; use POST /v1/chat/completions, or an OpenAI channel"
 
 
 def _chat_fields(completion: Fields) -> Fields:
     """Returns the fields of the chat, without its messages."""
-    return with_limit({name: value for name, value in completion.items() if name in _CHAT_FIELDS})
+    fields = with_limit({name: value for name, value in completion.items() if name in _CHAT_FIELDS})
+    has_answer = rawjson.maybe(fields["max_tokens"]) != 0
+    return fields if has_answer else {**fields, "max_tokens": rawjson.raw(1)}  # as every chat has one
 
 
 def _chat_order(order: Order) -> Order:

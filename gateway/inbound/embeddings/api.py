@@ -39,7 +39,7 @@ class _EmbeddingFields(msgspec.Struct, gc=False):
 
 
 _FIELDS = msgspec.json.Decoder(_EmbeddingFields)
-_TOKENS = re.compile(rb"\s*\[\s*[\d\[]")
+_TOKENS = re.compile(rb"\s*\[\s*[-\d\[]")
 _ADAPTERS: dict[Dialect, Adapter] = {
     Dialect.OPENAI: OpenAIEmbeddings(),
     Dialect.MOCK: OpenAIEmbeddings(),

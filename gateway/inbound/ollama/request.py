@@ -67,6 +67,7 @@ class _Message(msgspec.Struct, frozen=True, gc=False):
 
 _MESSAGES = msgspec.json.Decoder(list[_Message])
 _OPTIONS = msgspec.json.Decoder(Fields | None)
+_LIMIT = msgspec.json.Decoder(int | float | None)
 
 
 def read_chat_request(request: Fields) -> InboundRequest:
@@ -132,9 +133,9 @@ def _parameters(request: Fields) -> Fields:
     stream, options = request.get("stream", NULL), _options(request)
     fields: Fields = {"model": request.get("model", NULL), "stream": _TRUE if rawjson.is_null(stream) else stream}
     fields |= {name: options[name] for name in OPTIONS if not rawjson.is_null(options.get(name))}
-    limit = rawjson.maybe(options.get(OUTPUT_LIMIT))
-    if type(limit) is int and limit > 0:  # -1 and -2 mean no limit
-        fields["max_tokens"] = rawjson.raw(limit)
+    limit = read_typed(_LIMIT, options.get(OUTPUT_LIMIT, NULL), f"options.{OUTPUT_LIMIT}")
+    if limit is not None and limit >= 1:  # -1 and -2 mean no limit
+        fields["max_tokens"] = rawjson.raw(int(limit))
     response_format = _response_format(rawjson.maybe(request.get("format")))
     if response_format is not None:
         fields["response_format"] = rawjson.raw(response_format)

@@ -5,12 +5,14 @@ from typing import Any
 
 import pytest
 
-from gateway.domain.channel import ServedModel
+from gateway.domain.channel import Dialect, ServedModel
 from gateway.domain.errors import BadRequest
+from gateway.domain.units import CallId, Millis
 from gateway.domain.usage import Usage, UsageSource
 from gateway.inbound.api import HttpRequest
 from gateway.inbound.completions.answers import CompletionsRelay
 from gateway.inbound.completions.api import COMPLETIONS
+from gateway.upstream.dialects import new_adapter
 from tests.upstream.makers import channel, order
 
 SERVED = ServedModel(name="m")
@@ -41,7 +43,7 @@ def parsed(**fields: Any) -> Any:
         ({"model": None}, "model"),
         ({"n": 0}, "n"),
         ({"best_of": "2"}, "best_of"),
-        ({"max_tokens": 0}, "max_tokens"),
+        ({"max_tokens": -1}, "max_tokens"),
         ({"stream": 1}, "stream"),
         ({"stream_options": {}}, "stream_options"),
     ],
@@ -68,6 +70,14 @@ def test_the_error_names_the_field_at_fault(fields: dict[str, Any], param: str) 
 def test_every_prompt_has_its_answers(fields: dict[str, Any], most: int) -> None:
     request = parsed(**fields)
     assert request.output_rule(request.fields, channel(), SERVED).total == most
+
+
+@pytest.mark.parametrize(("dialect", "limit"), [(Dialect.OPENAI, 0), (Dialect.ANTHROPIC, 1)])
+def test_no_output_is_a_limit_that_only_completions_have(dialect: Dialect, limit: int) -> None:
+    request = parsed(max_tokens=0, echo=dialect is Dialect.OPENAI)
+    made = COMPLETIONS.order(request, CallId("req_0123456789abcdef01234567"), Millis(0))
+    sent = COMPLETIONS.plan(made, channel(dialect=dialect), new_adapter(dialect), lacking=False).order
+    assert bytes(sent.fields["max_tokens"]) == str(limit).encode()
 
 
 def test_prompt_and_suffix_are_the_input() -> None:

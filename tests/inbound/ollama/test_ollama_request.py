@@ -45,6 +45,7 @@ def translated(request: InboundRequest) -> Order:
         ({"messages": [{**TURN, "role": "queen"}]}, "messages[0].role"),
         ({"messages": [{"role": "user", "content": 3}]}, "content"),
         ({"messages": [TURN], "options": []}, "options"),
+        ({"messages": [TURN], "options": {"num_predict": "5"}}, "options.num_predict"),
         ({"messages": [TURN], "format": "xml"}, "format"),
         ({"messages": [TURN], "think": "a lot"}, "think"),
         ({"messages": [{**TURN, "images": "x"}]}, "messages[0].images"),
@@ -70,6 +71,11 @@ def test_options_have_their_names() -> None:
         "messages": [TURN],
     }
     assert (found.stream, found.output_cap) == (True, 5)
+
+
+@pytest.mark.parametrize(("limit", "cap"), [(5, 5), (5.0, 5), (-1, None), (0, None), (None, None)])
+def test_the_output_limit_is_any_number(limit: float | None, cap: int | None) -> None:
+    assert chat({"messages": [TURN], "options": {"num_predict": limit}}).output_cap == cap
 
 
 def test_a_result_finds_its_call_by_id_by_name_or_by_order() -> None:
