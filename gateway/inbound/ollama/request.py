@@ -6,7 +6,6 @@ without a result, else to the first call of any tool without one.
 """
 
 import base64
-import binascii
 from typing import Any
 
 import msgspec
@@ -226,7 +225,7 @@ def _image(image: str) -> MediaPart:
         return image_part(image, "images")
     try:
         first_bytes = base64.b64decode(image[:64], validate=True)
-    except binascii.Error as error:
+    except ValueError as error:
         raise BadRequest("images must be base64 texts", param="images") from error
     media_type = next((type_ for magic, type_ in _MAGIC_BYTES if first_bytes.startswith(magic)), "image/png")
     return MediaPart(type=media_type, data=image, where="images")

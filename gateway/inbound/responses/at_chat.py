@@ -117,11 +117,13 @@ def _as_responses_tool(tool: msgspec.Raw) -> Any:
 
 def _as_chat_tool(tool: msgspec.Raw) -> Any:
     fields = rawjson.maybe_fields(tool)
-    kind = rawjson.maybe(fields.get("type"))
-    if kind not in _FLAT_TYPES or kind in fields or "name" not in fields:
+    if (kind := rawjson.maybe(fields.get("type"))) not in _FLAT_TYPES:
+        return tool
+    kind = kind or "function"
+    if kind in fields or "name" not in fields:
         return tool
     outer = {name: fields[name] for name in ("cache_control",) if name in fields}
     definition = {name: raw for name, raw in fields.items() if name not in ("type", *outer)}
     if "input_schema" in definition:  # Anthropic's name
         definition["parameters"], kind = definition.pop("input_schema"), "function"
-    return {"type": kind or "function", kind or "function": definition, **outer}
+    return {"type": kind, kind: definition, **outer}

@@ -9,7 +9,6 @@ answer.
 """
 
 import base64
-import binascii
 import re
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -94,7 +93,7 @@ def _media_block(media: MediaPart) -> Block:
 def _plain_text(media: MediaPart) -> str:
     try:
         return base64.b64decode(media.data, validate=True).decode()
-    except (binascii.Error, UnicodeDecodeError) as error:
+    except ValueError as error:
         raise BadRequest(f"{media.where}: is not base64 of UTF-8 text", param=media.where) from error
 
 

@@ -50,6 +50,7 @@ def translated(request: InboundRequest) -> Order:
         ({"messages": [TURN], "think": "a lot"}, "think"),
         ({"messages": [{**TURN, "images": "x"}]}, "messages[0].images"),
         ({"messages": [{**TURN, "images": ["?"]}]}, "images"),
+        ({"messages": [{**TURN, "images": ["é"]}]}, "images"),
     ],
 )
 def test_the_error_names_the_field_at_fault(doc: dict[str, Any], param: str) -> None:

@@ -239,6 +239,7 @@ def test_what_the_assistant_showed_is_shown_by_the_user() -> None:
         (MediaPart(type="image/bmp", data="AA", where="messages[0].content[1]"), "unsupported_parameter"),
         (MediaPart(type="video/*", url="https://h/a", where="messages[0].content[1]"), "unsupported_parameter"),
         (MediaPart(type="text/plain", data="/w==", where="messages[0].content[1]"), "invalid_value"),
+        (MediaPart(type="text/plain", data="é", where="messages[0].content[1]"), "invalid_value"),
     ],
 )
 def test_what_it_does_not_take_is_named(media: MediaPart, code: str) -> None:
