@@ -70,7 +70,8 @@ def _fit_parameters(parameters: Fields, param_names: Mapping[str, str], vendor: 
     fields = {name: raw for name, raw in parameters.items() if not rawjson.is_null(raw)}
     unaccepted = ["top_k"] if vendor is OPENAI else [name for name in _ONLY_OPENAI if name in param_names]
     dropped = [name for name in unaccepted if not is_nothing(fields.pop(name, NULL))]
-    if vendor is OPENAI and len(stops := rawjson.maybe(fields.get("stop")) or ()) > MOST_STOPS:
+    stops = rawjson.list_at(fields.get("stop")) if vendor is OPENAI else []
+    if len(stops) > MOST_STOPS:
         fields["stop"] = rawjson.raw(stops[:MOST_STOPS])
         dropped.append("stop")
     return fields, dropped

@@ -166,3 +166,9 @@ def test_a_picture_of_the_assistant_alone_is_shown_by_the_user() -> None:
         {"role": "user", "content": [shown]},
         {"role": "assistant", "content": "a"},
     ]
+
+
+@pytest.mark.parametrize("stop", ["HALT!", True, 5, ["a"]])
+def test_a_stop_that_is_not_a_long_list_stays_as_it_is(stop: Any) -> None:
+    written = write_chat(_order(("user", (_text("a"),)), fields={"stop": stop}), OPENAI)
+    assert (rawjson.value(written.fields["stop"]), written.removed) == (stop, ())
