@@ -18,7 +18,9 @@ from gateway.domain.units import CallId, ChannelId, Millis
 from gateway.inbound.api import HttpRequest, InboundApi
 from gateway.inbound.chat.api import CHAT
 from gateway.inbound.messages.api import MESSAGES
+from gateway.inbound.ollama.api import OLLAMA_CHAT
 from gateway.inbound.responses.api import RESPONSES
+from gateway.inbound.responses.at_chat import CHAT_ENDPOINT
 from gateway.upstream.dialects import new_adapter
 from gateway.upstream.learned_params import NOTHING
 
@@ -31,7 +33,7 @@ VALUES: list[Doc] = [
     *({"a": 1}, {"type": "x"}, {"type": 7}, {"type": []}),
 ]
 UPSTREAMS = [
-    ("https://api.openai.com/v1", Dialect.OPENAI, "m"),
+    ("https://api.openai.com/v1", Dialect.OPENAI, "gpt-4o"),
     ("https://api.deepseek.com", Dialect.OPENAI, "m"),
     ("https://api.mistral.ai/v1", Dialect.OPENAI, "m"),
     ("https://api.anthropic.com", Dialect.ANTHROPIC, "claude-sonnet-4-5"),
@@ -147,6 +149,42 @@ CHAT_BODY: Doc = {
     "stop": ["a"],
 }
 
+BLOCKS_BODY: Doc = {
+    "model": "m",
+    "messages": [
+        {
+            "role": "user",
+            "content": [
+                {"type": "video_url", "video_url": {"url": "https://h/a.mp4"}},
+                {"type": "image", "source": {"type": "url", "url": "https://h/a"}},
+                {"type": "document", "title": "t", "source": {"media_type": "text/plain", "data": "AAAA"}},
+            ],
+        },
+        {
+            "role": "assistant",
+            "content": [{"type": "tool_use", "id": "t1", "name": "f", "input": {"x": 1}}],
+            "images": [{"type": "image_url", "image_url": {"url": "https://h/a"}}],
+        },
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "r", "is_error": True}]},
+    ],
+    "tools": [{"name": "f", "input_schema": {"type": "object"}, "cache_control": {"type": "ephemeral"}}],
+    "tool_choice": {"type": "tool", "name": "f"},
+    "response_format": {"type": "grammar", "grammar": "x"},
+}
+"""A chat in the form of Anthropic's API."""
+OLLAMA_BODY: Doc = {
+    "model": "m",
+    "messages": [
+        {"role": "user", "content": "a", "images": ["AAAA"]},
+        {"role": "assistant", "content": "", "tool_calls": [{"id": 1, "function": {"name": "f", "arguments": {}}}]},
+        {"role": "tool", "tool_call_id": 1, "tool_name": "f", "content": "r"},
+    ],
+    "options": {"num_predict": 5.0, "stop": "x", "seed": 1},
+    "format": {"type": "object"},
+    "think": True,
+    "tools": [{"type": "function", "function": {"name": "f"}}],
+}
+
 
 def places(doc: Doc, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """The way to every value in a document."""
@@ -189,8 +227,14 @@ def _try(api: InboundApi, body: bytes) -> None:
 
 @pytest.mark.parametrize(
     ("api", "body"),
-    [(MESSAGES, MESSAGES_BODY), (RESPONSES, RESPONSES_BODY), (CHAT, CHAT_BODY)],
-    ids=["messages", "responses", "chat"],
+    [
+        (MESSAGES, MESSAGES_BODY),
+        (RESPONSES, RESPONSES_BODY),
+        (CHAT, CHAT_BODY),
+        (CHAT_ENDPOINT, BLOCKS_BODY),
+        (OLLAMA_CHAT, OLLAMA_BODY),
+    ],
+    ids=["messages", "responses", "chat", "blocks", "ollama"],
 )
 def test_it_is_refused_or_sent(api: InboundApi, body: Doc) -> None:
     _try(api, json.dumps(body).encode())
