@@ -4,6 +4,7 @@ Long: one promise about money, against every way in which a request may grow or 
 """
 
 import asyncio
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -410,25 +411,28 @@ async def test_a_limit_lowers_the_cap_in_the_request_which_is_reported(rig: Rig)
 
 
 THOUGHT = {"type": "thinking", "thinking": "Hm. " * 300, "signature": "s" * 90}
-CALL = {"id": "call_1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+CALL = {"type": "function", "function": {"name": "f", "arguments": "{}"}}
+
+
+def _thoughtful_reply(id: str) -> FakeReply:
+    content = [THOUGHT, {"type": "tool_use", "id": id, "name": "f", "input": {}}]
+    usage = {"input_tokens": 9, "output_tokens": 9}
+    message = {"id": "up", "type": "message", "content": content, "stop_reason": "tool_use", "usage": usage}
+    return FakeReply(msgspec.json.encode(message))
 
 
 @pytest.mark.parametrize("times", [1, 9])
 async def test_thoughts_that_are_put_back_into_a_request_are_held_for(times: int, rig: Rig) -> None:
     """Anthropic wants them back with the tool's result; the client has dropped them, and may write names in escapes."""
     up = rig.channel(dialect=Dialect.ANTHROPIC)
-    use = {"type": "tool_use", "id": "call_1", "name": "f", "input": {}}
-    usage = {"input_tokens": 9, "output_tokens": 9}
-    message = {"id": "up", "type": "message", "content": [THOUGHT, use], "stop_reason": "tool_use", "usage": usage}
-    upstream = GenerousUpstream()
-    rig.upstreams.on(
-        "up",
-        lambda: FakeReply(msgspec.json.encode(message)),
-        lambda: upstream.reply(up, rig.upstreams.asked[-1][1]),
-    )
-    await rig.call(tools=[TOOL])
-    found = {"role": "tool", "tool_call_id": "call_1", "content": "Found."}
-    turns = [*kit.MESSAGES, *[{"role": "assistant", "tool_calls": [CALL]}, found] * times]
+    upstream, ids = GenerousUpstream(), [f"call_{number}" for number in range(times)]
+    thoughtful = [partial(_thoughtful_reply, id) for id in ids]
+    rig.upstreams.on("up", *thoughtful, lambda: upstream.reply(up, rig.upstreams.asked[-1][1]))
+    turns: list[Any] = [*kit.MESSAGES]
+    for id in ids:
+        await rig.call(tools=[TOOL])
+        turns.append({"role": "assistant", "tool_calls": [CALL | {"id": id}]})
+        turns.append({"role": "tool", "tool_call_id": id, "content": "Found."})
     body = kit.body("m", messages=turns, tools=[TOOL], max_tokens=10)
     await rig.run(body.replace(b"tool_calls", rb"tool\u005fcalls").replace(b'"id"', rb'"\u0069d"'))
     assert rig.upstreams.asked[-1][1].body.count(b'"signature"') == times
