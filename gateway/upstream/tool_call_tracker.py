@@ -7,9 +7,9 @@ change the id in the middle. So:
   the first call, it is held until a name comes.
 - An equal id means the same call, whatever the index, unless both name and index differ. The same call again, whole,
   adds nothing.
-- A name at a known index opens another call if its id differs, or, without ids, if the arguments so far are complete or
-  belong to another name. Where calls have ids, a different name without an id, or with the same id, is more of the
-  name.
+- A name at a known index opens another call if its id differs, unless its text can only be more of the arguments, or,
+  without ids, if the arguments so far are complete or belong to another name. Where calls have ids, a different name
+  without an id, or with the same id, is more of the name.
 
 Calls are numbered from 0 without gaps, and each has an id of its own.
 """
@@ -178,7 +178,8 @@ class ToolCallTracker:
             may_begin = part.id and part.piece in (b"", _EMPTY)  # an id and nothing else
             return at_index or (None if may_begin else newest)
         if at_index is not None and part.id:
-            return at_index if not at_index.upstream_id and at_index.name == part.name else None
+            goes_on = not at_index.upstream_id or _goes_on(at_index.arguments, text)
+            return at_index if goes_on and at_index.name == part.name else None
         call = at_index if part.id or part.index is not None else newest
         return None if call is None or _names_another(call, part, text) else call
 
@@ -232,6 +233,11 @@ class ToolCallTracker:
         self._held_bytes += len(part.piece)
         if self._held_bytes <= MAX_HELD_BYTES:
             call.pieces.append(part.piece)
+
+
+def _goes_on(arguments: Arguments, text: str) -> bool:
+    """Returns whether a text can only be more of these arguments, and not the beginning of others."""
+    return arguments.size > 0 and text != "" and not text.startswith("{") and not arguments.complete
 
 
 def _names_another(call: TrackedCall, part: ToolCallPart, text: str) -> bool:

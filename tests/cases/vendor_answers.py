@@ -809,6 +809,20 @@ CALLS = [
         finish="tool_calls",
     ),
     Row(
+        "a call without a name",
+        OPENAI,
+        chat(piece(0, "c1", "", ARGUMENTS), finish="tool_calls"),
+        completion(called(call("c1", "", ARGUMENTS)), "tool_calls"),
+        error="upstream_bad_response",
+    ),
+    Row(
+        "another id and the name in each piece",
+        OPENAI,
+        chat(piece(0, "c1", "f", '{"a"'), piece(0, "c8", "f", ":"), piece(0, "c9", "f", "1}"), finish="tool_calls"),
+        calls=[("f", ARGUMENTS)],
+        finish="tool_calls",
+    ),
+    Row(
         "a name in pieces",
         OPENAI,
         chat(piece(0, "c1", "get_"), piece(0, None, "weather", '{"a"'), piece(0, None, None, ":1}"), finish="stop"),

@@ -186,7 +186,7 @@ class NativeChatStream(RenderedStream):
     def _conclude(self, *, done: bool) -> bytes:
         """See ``RenderedStream``. If every choice has ended, the client has everything already."""
         is_edited = self.renderer is self._editor
-        if not (is_edited and self._state.complete and done) or self._chat.watches:
+        if not (is_edited and self._state.complete and done) or self._chat.watches or self._state.empty:
             return super()._conclude(done=done)
         self.finished = not self.failure
         return b""
