@@ -84,6 +84,7 @@ def parts(out: bytes) -> Iterator[bytes]:
     return (data for data in lines if json.loads(data).get("type") != "ping")
 
 
+@pytest.mark.sampled(100)
 @pytest.mark.parametrize("api", OFFICIAL)
 @pytest.mark.parametrize("row", [row for row in GOOD if row.stream], ids=lambda row: row.name)
 def test_a_stream_is_decoded(row: Row, api: str) -> None:
@@ -92,6 +93,7 @@ def test_a_stream_is_decoded(row: Row, api: str) -> None:
         check_stream(row, api, stream, out)
 
 
+@pytest.mark.sampled(80)
 @pytest.mark.parametrize("api", OFFICIAL)
 @pytest.mark.parametrize("row", [row for row in GOOD if row.plain], ids=lambda row: row.name)
 def test_a_plain_answer_is_decoded_also_where_a_stream_was_requested(row: Row, api: str) -> None:

@@ -44,7 +44,7 @@ def test_death_again_and_again_close_to_the_start(nursery: Nursery, scratch: Pat
     """Recovery itself is cut off, at every one of its steps, on a store that grows."""
     rng = random.Random(shard)
     acks: list[tuple[str, str]] = []
-    for life in range(amount(40, 300)):
+    for life in range(amount(24, 300)):
         death = nursery.bear(scratch / "home", seed=2 + life, kill_at=rng.randrange(1, 60))
         assert death.status == -signal.SIGKILL, death.error
         acks += death.acks

@@ -33,7 +33,7 @@ from tests.fakes.gateway import GRANTED
 from tests.house import FULL
 from tests.store.samples import segments, stock, store_of
 
-SAMPLE = 60
+SAMPLE = 40
 """Lives in the ordinary run; with TOLLKEEPER_FULL=1 all there are."""
 SHARDS = 4
 REPAIRED = "was damaged; "

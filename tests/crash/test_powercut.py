@@ -56,6 +56,6 @@ def safe(said: list[tuple[str, str]]) -> list[tuple[str, str]]:
 @pytest.mark.parametrize("shard", range(SHARDS))
 def test_any_power_cut(scratch: Path, monkeypatch: pytest.MonkeyPatch, shard: int) -> None:
     small_inflight()
-    lives = range(shard, amount(180, 3000) // CUTS_A_LIFE, SHARDS)
+    lives = range(shard, amount(120, 3000) // CUTS_A_LIFE, SHARDS)
     found = {seed: broken_promises(scratch, seed, monkeypatch) for seed in lives}
     assert {seed: texts for seed, texts in found.items() if texts} == {}

@@ -28,7 +28,7 @@ from tests.fakes.responses import message as response_message
 from tests.fakes.wire import Gone, chunked
 from tests.house import amount
 
-CUTS = amount(120, 5_000)
+CUTS = amount(80, 5_000)
 AT_ONCE = 24
 MODELS = {"openai": "gpt-4o", "anthropic": "claude-sonnet-4-5", "gemini": "gemini-3.8-flash", "native": "native"}
 """By the name that clients use: that of the dialect, or of a channel that speaks the Responses API."""

@@ -140,7 +140,7 @@ def test_a_check_beside_running_calls_finds_no_difference(home: Path) -> None:
 
     auditor = threading.Thread(target=audit)
     auditor.start()
-    until = time.monotonic() + amount(3, 20)
+    until = time.monotonic() + amount(1, 20)
     i = 0
     while time.monotonic() < until:
         store.books.open(running(i))

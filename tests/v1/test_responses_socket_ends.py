@@ -325,7 +325,7 @@ async def test_a_cut_anywhere_is_never_shown_as_a_success(
     gateway: Gateway, provider: Provider, *, native: bool
 ) -> None:
     """The upstream is cut, or the connection, at random places; continuation goes on beside it."""
-    count, chance, ends = amount(120, 2500), random.Random(7), Counter[str]()
+    count, chance, ends = amount(80, 2500), random.Random(7), Counter[str]()
     gateway.grant(10**13)
     body = b"".join(map(event, story(*"abcdefgh"))) + b"data: [DONE]\n\n"
     if native:
