@@ -142,6 +142,8 @@ def tick_text(measure: Measure, ticks: charts.Ticks, number: int) -> str:
         step = ticks.step / 10**9
         decimals = 0 if step >= 1 else max(2, -math.floor(math.log10(step)))
         text = f"${amount / 10**9:,.{decimals}f}"
+        if len(text) > AXIS and step < 1:
+            text = f"{amount / 10**7:.{decimals - 2}f}¢"
         return text if len(text) <= AXIS else f"${amount / 10**9:g}"
     if not measure.lines:
         return measure.text(amount)
