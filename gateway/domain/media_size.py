@@ -74,8 +74,8 @@ def count_pages(text: bytes) -> int:
     pages = _pages_in(document)
     bytes_left, start = 8 << 20, document.find(_COMPRESSED_PART)  # more is not decompressed
     while start >= 0 and bytes_left > 0:
-        part = _inflate(document, start, bytes_left)
-        bytes_left -= max(_HEADER_BYTES, len(part))
+        part, examined = _inflate(document, start, bytes_left)
+        bytes_left -= max(_HEADER_BYTES, len(part), examined)
         pages += _pages_in(part)
         start = document.find(_COMPRESSED_PART, start + 1)
     return pages if pages and bytes_left > 0 else max(pages, 1 + len(document) // PAGE_BYTES)
@@ -85,15 +85,18 @@ def _pages_in(text: bytes) -> int:
     return len(_PAGE.findall(text))
 
 
-def _inflate(document: bytes, start: int, most: int) -> bytes:
-    """Returns the part whose name is at ``start``, or about ``most`` bytes of it, as far as it can be decompressed."""
+def _inflate(document: bytes, start: int, most: int) -> tuple[bytes, int]:
+    """Returns the part whose name is at ``start``, as far as it can be decompressed, and how many bytes were examined.
+
+    Neither is much more than ``most``: a part may be long and contain nothing.
+    """
     keyword = document.find(b"stream", start + len(_COMPRESSED_PART), start + _HEADER_BYTES)
     if keyword < 0:
-        return b""
-    content = document.find(b"\n", keyword, keyword + 10) + 1
+        return b"", 0
+    begin = end = document.find(b"\n", keyword, keyword + 10) + 1
     inflated, decompressor = bytearray(), zlib.decompressobj()
     with suppress(zlib.error):
-        while not decompressor.eof and content < len(document) and len(inflated) < most:
-            inflated += decompressor.decompress(memoryview(document)[content : content + _PIECE])
-            content += _PIECE
-    return bytes(inflated)
+        while not decompressor.eof and end < len(document) and max(len(inflated), end - begin) < most:
+            inflated += decompressor.decompress(memoryview(document)[end : end + _PIECE])
+            end += _PIECE
+    return bytes(inflated), end - begin - len(decompressor.unused_data)

@@ -80,10 +80,15 @@ def test_pages_that_cannot_be_counted_are_guessed_by_the_size(hidden: bytes) -> 
     assert count_pages(pdf(hidden)) >= 20
 
 
-def test_a_document_of_nothing_but_broken_parts_is_examined_quickly() -> None:
-    document, began = pdf(b"/ObjStm stream\n" * 400_000), time.process_time()
+@pytest.mark.parametrize(
+    "parts",
+    [b"/ObjStm stream\n" * 400_000, b"/ObjStm" * 56 + b"stream\n\x78\x9c" + b"\0\0\0\xff\xff" * 4_000_000],
+    ids=["broken", "long and empty"],
+)
+def test_a_document_whose_parts_contain_nothing_is_examined_quickly(parts: bytes) -> None:
+    document, began = pdf(parts), time.process_time()
     assert count_pages(document) > 2_000
-    assert time.process_time() - began < 5
+    assert time.process_time() - began < 3
 
 
 def test_pages_of_a_broken_document_are_guessed_by_its_size() -> None:
@@ -133,6 +138,7 @@ PLACES: list[tuple[dict[str, Any], PromptMedia]] = [
     ({"type": "tool_use", "input": {"type": "image_url", "image_url": {"url": "https://h/a.png"}}}, NO_MEDIA),
     ({"type": "web_search_call", "action": {"sources": [{"type": "url", "url": "https://h/a"}]}}, NO_MEDIA),
     ({"type": "text", "text": "see https://h/a.png"}, NO_MEDIA),
+    ({"type": "document", "title": "https://h/a", "source": {"type": "text", "data": "https://h/a says:"}}, NO_MEDIA),
     ({"type": "web_search_result", "url": "https://h/a", "title": "a"}, NO_MEDIA),
 ]
 

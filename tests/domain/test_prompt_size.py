@@ -165,6 +165,15 @@ def test_audio_and_documents_count_by_their_size() -> None:
     assert 100 <= prompt_tokens(fields_of(messages=user([file]))) - 7 <= 110
 
 
+def test_a_text_document_that_begins_with_its_address_is_text() -> None:
+    source = {
+        "type": "text",
+        "media_type": "text/plain",
+        "data": "https://h.example/page\n" + "How far is the Moon? " * 99,
+    }
+    assert prompt_tokens(fields_of(messages=user([{"type": "document", "source": source}]))) > 500
+
+
 def test_text_that_mentions_data_is_text() -> None:
     text = "data: the plural of datum; " * 50
     assert prompt_tokens(fields_of(messages=user(text))) > 250
