@@ -22,7 +22,7 @@ _OUTPUT = ("completion_tokens_details", "output_tokens_details", "output_token_d
 """The names of OpenAI's objects with details, which are ``in`` and ``out`` in the paths below."""
 _NAMES: dict[str, tuple[str, ...]] = {
     "input": ("prompt_tokens", "input_tokens", "promptTokenCount", "prompt_n"),
-    "output": ("completion_tokens", "output_tokens", "candidatesTokenCount", "predicted_n"),
+    "output": ("completion_tokens", "output_tokens", "candidatesTokenCount", "responseTokenCount", "predicted_n"),
     "total": ("total_tokens", "totalTokenCount"),
     "cached": (
         "in.cached_tokens",

@@ -195,6 +195,9 @@ def _settle_gemini(counts: Mapping[str, int], limits: LimitsOf) -> _Totals | Non
     if prompt is None:  # Vertex sends such reports for images at an address
         alone = total is None and bool(candidates + thoughts)
         return _Totals(None, candidates + thoughts, thoughts) if alone else None
+    if "output" not in counts and total is not None and total > prompt + tools + thoughts:
+        candidates = min(total - prompt - tools - thoughts, limits().most_output)
+        has_output = True
     inputs = prompt + tools
     outputs = candidates + (0 if inputs + candidates == total else thoughts)
     suspect = counts.get("cached", 0) > inputs

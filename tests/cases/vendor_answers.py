@@ -265,6 +265,24 @@ USAGE = [
         used=(100, 2),
         marks=("suspect_usage",),
     ),
+    *(
+        Row(
+            name,
+            GEMINI,
+            gemini.event(gemini.response(gemini.say("Hi"), finish="STOP", usageMetadata=counts)),
+            gemini.response(gemini.say("Hi"), finish="STOP", usageMetadata=counts),
+            text="Hi",
+            used=(100, 20),
+        )
+        for name, counts in (
+            ("no candidates' count", {"promptTokenCount": 100, "totalTokenCount": 120}),
+            (
+                "no candidates' count beside thoughts",
+                {"promptTokenCount": 100, "thoughtsTokenCount": 15, "totalTokenCount": 120},
+            ),
+            ("a response's count", {"promptTokenCount": 100, "responseTokenCount": 20}),
+        )
+    ),
     Row(
         "no prompt count",
         GEMINI,
