@@ -7,7 +7,7 @@ import pytest
 from gateway.control.views import token_view
 from gateway.domain.limits import Limits
 from tests.fakes.gateway import Gateway
-from tests.fakes.provider import Exchange, Provider
+from tests.fakes.provider import Provider
 from tests.fakes.replies import fail, speak
 from tests.faults.test_races import walled
 
@@ -52,31 +52,6 @@ async def test_all_bodies_together_are_bounded(gateway: Gateway, provider: Provi
     assert [(await call).status for call in calls] == [200, 200]
     assert (await gateway.client.post(large)).status == 200
     assert gateway.engine.pressure.body_bytes == 0
-
-
-async def test_calls_in_flight_are_never_more_than_their_limit(gateway: Gateway, provider: Provider) -> None:
-    """50 at once before 4 places, some of whom leave while they wait: all others are answered."""
-    running = most = 0
-
-    async def answer(exchange: Exchange) -> None:
-        nonlocal running, most
-        running += 1
-        most = max(most, running)
-        await asyncio.sleep(0.002)
-        running -= 1
-        await speak()(exchange)
-
-    provider.on("m", answer)
-    gateway.channel(provider.base_url, limits=Limits(concurrent=4))
-    calls = [asyncio.create_task(gateway.client.chat()) for _ in range(50)]
-    await provider.asked(4)
-    for call in calls[10:50:4]:
-        call.cancel()
-    ends = await asyncio.gather(*calls, return_exceptions=True)
-    answered = [end for end in ends if not isinstance(end, BaseException)]
-    assert most <= 4
-    assert {answer.status for answer in answered} == {200}
-    assert len(answered) >= 40
 
 
 async def test_a_stopping_gateway_ends_waiting_calls_and_not_running_ones(gateway: Gateway, provider: Provider) -> None:

@@ -1,7 +1,9 @@
-"""Upstreams that all fail, send broken HTTP, headers of their own, odd ids and odd choices."""
+"""Upstreams that all fail, never answer, send broken HTTP, headers of their own, odd ids and odd choices."""
 
 import pytest
 
+from gateway.domain.call import Outcome
+from gateway.domain.channel import Timeouts
 from gateway.domain.usage import UsageSource
 from tests.conformance.shapes import completion_faults, error_faults
 from tests.fakes.gateway import Gateway
@@ -14,6 +16,7 @@ from tests.fakes.replies import (
     event,
     fail,
     reply,
+    silence,
     speak,
     story,
     stream,
@@ -47,6 +50,18 @@ async def test_when_all_fail_there_is_an_end(gateway: Gateway, provider: Provide
     assert error_faults(answer.json) == []
     assert len(provider.exchanges) == 3
     assert [a["status"] for a in answer.error["gateway"]["attempts"]] == [503] * 3
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_an_upstream_that_never_answers_is_abandoned(gateway: Gateway, provider: Provider, stream: bool) -> None:
+    gateway.channel(provider.base_url, timeouts=Timeouts(head=0.2))
+    provider.on("m", silence)
+    answer = await gateway.client.chat(stream=stream)
+    assert (answer.status, answer.error["code"]) == (504, "upstream_timeout")
+    assert answer.head.get("x-should-retry") == "false"
+    await provider.last.left()
+    (record,) = await gateway.settled()
+    assert (record.outcome, record.cost, record.possible) == (Outcome.TIMEOUT, 0, record.held)
 
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
