@@ -36,6 +36,7 @@ UPSTREAMS = [
     ("https://api.openai.com/v1", Dialect.OPENAI, "gpt-4o"),
     ("https://api.deepseek.com", Dialect.OPENAI, "m"),
     ("https://api.mistral.ai/v1", Dialect.OPENAI, "m"),
+    ("http://127.0.0.1:11434/v1", Dialect.OPENAI, "m"),
     ("https://api.anthropic.com", Dialect.ANTHROPIC, "claude-sonnet-4-5"),
     ("https://generativelanguage.googleapis.com", Dialect.GEMINI, "gemini-3.8-flash"),
     ("", Dialect.MOCK, "m"),
@@ -175,7 +176,9 @@ BLOCKS_BODY: Doc = {
 OLLAMA_BODY: Doc = {
     "model": "m",
     "messages": [
+        {"role": "system", "content": "s", "images": ["AAAA"]},
         {"role": "user", "content": "a", "images": ["AAAA"]},
+        {"role": "system", "content": "t"},
         {"role": "assistant", "content": "", "tool_calls": [{"id": 1, "function": {"name": "f", "arguments": {}}}]},
         {"role": "tool", "tool_call_id": 1, "tool_name": "f", "content": "r"},
     ],

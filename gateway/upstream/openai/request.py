@@ -82,6 +82,8 @@ class _MessageWriter:
         self._vendor = vendor
         self._system_first = vendor.name in LOCAL
         """Whether there may be one system message only, at the beginning: templates of local servers want it so."""
+        self._system_parts: list[TextPart | MediaPart] = []
+        """What is in that message."""
         self._messages: list[Doc] = []
         self._held_media: list[Doc] = []
         """Media of tool results and of the assistant, for the user's next message."""
@@ -90,7 +92,10 @@ class _MessageWriter:
         """Add a turn."""
         match turn.role:
             case "system":
-                self._add_system(turn)
+                if self._system_first:
+                    self._system_parts += turn.parts
+                else:
+                    self._messages.append({"role": "system", "content": self._content(turn.parts)})
             case "tool":
                 for block in turn.blocks:
                     if isinstance(block, ResultPart):
@@ -104,6 +109,8 @@ class _MessageWriter:
     def finish(self) -> list[Doc]:
         """Returns all messages."""
         self._add_held_media()
+        if self._system_parts:
+            self._messages.insert(0, {"role": "system", "content": self._content(self._system_parts)})
         return self._messages
 
     def _add_held_media(self) -> None:
@@ -111,15 +118,6 @@ class _MessageWriter:
         if self._held_media:
             self._messages.append({"role": "user", "content": self._held_media})
             self._held_media = []
-
-    def _add_system(self, turn: Turn) -> None:
-        content = self._content(turn.parts)
-        if not self._system_first or not self._messages:
-            self._messages.append({"role": "system", "content": content})
-        elif (first := self._messages[0])["role"] == "system":
-            first["content"] = join_texts([first["content"], content])
-        else:
-            self._messages.insert(0, {"role": "system", "content": content})
 
     def _add_result(self, result: ResultPart) -> None:
         """Add the result of a tool call as text. Its media are held for the user's next message."""

@@ -172,3 +172,12 @@ def test_a_picture_of_the_assistant_alone_is_shown_by_the_user() -> None:
 def test_a_stop_that_is_not_a_long_list_stays_as_it_is(stop: Any) -> None:
     written = write_chat(_order(("user", (_text("a"),)), fields={"stop": stop}), OPENAI)
     assert (rawjson.value(written.fields["stop"]), written.removed) == (stop, ())
+
+
+def test_a_local_server_gets_one_system_message_even_with_a_picture() -> None:
+    picture = MediaPart(type="image/png", data="AA", where="x")
+    turns: list[tuple[str, tuple[Block, ...]]] = [("system", (_text("a"), picture)), ("user", (_text("u"),))]
+    first, second = _messages(*turns, ("system", (_text("b"),)), vendor=PRESETS["ollama"])
+    shown = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA"}}
+    assert first == {"role": "system", "content": [{"type": "text", "text": "a"}, shown, {"type": "text", "text": "b"}]}
+    assert second["role"] == "user"
