@@ -141,14 +141,17 @@ def conversation_of(order: Order) -> Conversation:
 
 
 def schema_fields(tool: ToolOffer) -> rawjson.Fields:
-    """Returns the schema of a function's arguments; empty if it allows anything. Raises BadRequest for a wrong type."""
+    """Returns the schema of a function's arguments, without its null members, which some tools have; empty if it allows
+    anything. Raises BadRequest for a wrong type.
+    """
     if rawjson.is_null(tool.parameters) or bytes(tool.parameters) == b"true":
         return {}
     try:
-        return rawjson.fields(tool.parameters)
+        fields = rawjson.fields(tool.parameters)
     except ValueError as error:
         param = f"{tool.where}.parameters"
         raise BadRequest(f"{param}: must be a JSON schema", param=param) from error
+    return {name: raw for name, raw in fields.items() if not rawjson.is_null(raw)}
 
 
 FILLER = "."

@@ -165,6 +165,11 @@ class ToolTable:
         choice = read_typed(_TOOL, raw, "tool_choice")
         if choice.type == "allowed_tools":
             return self._read_allowed(choice)
+        if choice.type in _MODES:
+            return self._read_mode(choice.type)
+        if choice.type == ToolKind.FUNCTION and not choice.name:
+            where = "tool_choice.name"
+            raise BadRequest(f"{where}: is required", code="missing_required_parameter", param=where)
         name = self._chosen_name(choice)
         if name is None:
             raise _vendor_tool_error(choice.type)

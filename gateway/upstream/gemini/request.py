@@ -279,7 +279,7 @@ def _declaration(offer: ToolOffer) -> dict[str, Any]:
     schema = schema_fields(offer)
     if _has_arguments(schema):
         typed = "type" in schema or "$ref" in schema
-        declaration["parametersJsonSchema"] = offer.parameters if typed else {"type": "object", **schema}
+        declaration["parametersJsonSchema"] = schema if typed else {"type": "object", **schema}
     return declaration
 
 

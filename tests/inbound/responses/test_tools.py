@@ -112,6 +112,7 @@ def test_a_shell_in_the_vendors_container_is_left_out() -> None:
     ("given", "wanted"),
     [
         ("none", ToolChoice(mode="none")),
+        ({"type": "auto"}, ToolChoice(mode="auto")),
         ({"type": "function", "name": "f"}, ToolChoice(mode="named", name="f")),
         ({"type": "function", "name": "g", "namespace": "n"}, ToolChoice(mode="named", name="n__g")),
         ({"type": "custom", "name": "c"}, ToolChoice(mode="named", name="c")),
@@ -133,3 +134,6 @@ def test_the_place_of_a_fault_is_named() -> None:
     with pytest.raises(BadRequest) as refused:
         table({"type": "function", "name": 1})
     assert refused.value.param == "tools[0].name"
+    with pytest.raises(BadRequest) as refused:
+        choice(table(function("f")), {"type": "function", "function": {"name": "f"}})
+    assert refused.value.param == "tool_choice.name"

@@ -89,6 +89,11 @@ TEXT = {"type": "string"}
 NEEDS_A = {"properties": {"a": TEXT}, "required": ["a"]}
 
 
+def test_null_members_of_a_schema_are_left_out() -> None:
+    tool = {"type": "function", "function": {"name": "f", "parameters": {"type": None, "required": None, "title": "T"}}}
+    assert _equip(tools=[tool])["tools"][0]["input_schema"] == {"type": "object", "title": "T"}
+
+
 @pytest.mark.parametrize(
     ("schema", "properties", "required"),
     [

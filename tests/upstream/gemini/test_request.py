@@ -415,6 +415,8 @@ TEXT_OBJECT = {"type": "object", "properties": {"a": STRING}}
         ({"type": "object", "minProperties": 1}, {"type": "object", "minProperties": 1}),
         ({"properties": {"a": STRING}}, TEXT_OBJECT),
         ({"type": "object", "properties": {}, "additionalProperties": False, "required": []}, None),
+        ({"type": "object", "properties": None, "required": None}, None),
+        ({"properties": {"x": {}}, "required": None}, {"type": "object", "properties": {"x": {}}}),
         ({"$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object"}, None),
         ({}, None),
         (True, None),
