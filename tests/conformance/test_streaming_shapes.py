@@ -86,7 +86,7 @@ LOGPROBS: Doc = {"content": [{"token": "a", "logprob": -0.5, "bytes": None, "top
         delta(content=None) | {"delta": {"content": None}},
         delta(reasoning_content="hm"),
         delta(reasoning="hm"),
-        delta("a", obfuscation="zzz", annotations=[{"x": 1}]),
+        delta("a", obfuscation="zzz", annotations=[{"index": 0, "x": 1}]),
         delta(refusal="no"),
         delta("a") | {"content_filter_results": {"hate": {"filtered": False}}},
     ],
