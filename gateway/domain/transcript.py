@@ -31,6 +31,8 @@ _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 class _Call:
     """A call, and what its results contain."""
 
+    __slots__ = ("block", "failed", "parts", "turn")
+
     def __init__(self, block: CallPart, turn: "_Turn") -> None:
         self.block = block
         self.turn = turn
@@ -59,6 +61,8 @@ class _Turn:
 
 class _OpenCalls:
     """Calls of which some have no result yet."""
+
+    __slots__ = ("_turns", "last", "renamed")
 
     def __init__(self) -> None:
         self._turns: list[deque[_Call]] = []
@@ -93,9 +97,8 @@ class Transcript:
         self._turns: list[_Turn] = []
         self._by_id: dict[str, _OpenCalls] = {}
         """The calls by the ids that the client knows."""
-        self._by_name: dict[str, _OpenCalls] = {}
-        self._open = _OpenCalls()
-        """All calls."""
+        self._by_name: dict[str, _OpenCalls] | None = None
+        """The calls by name, and all under the empty name; None until a result without an id needs them."""
         self._ids: set[str] = set()
         """The ids of all calls."""
         self._marks: dict[str, None] = {}
@@ -163,9 +166,9 @@ class Transcript:
         self._ids.add(call_id)
         call = _Call(block if call_id == block.id else msgspec.structs.replace(block, id=call_id), turn)
         turn.calls.append(call)
-        self._open.add(call)
         same_id.add(call)
-        self._by_name.setdefault(block.name, _OpenCalls()).add(call)
+        if self._by_name is not None:
+            _add_by_name(self._by_name, call)
         return call.block
 
     def _attach_result(self, block: ResultPart) -> list[Block]:
@@ -193,9 +196,19 @@ class Transcript:
         if block.call_id in self._by_id and block.call_id:
             calls = self._by_id[block.call_id]
             return calls.first() or calls.last
-        if block.name:
-            return self._by_name[block.name].first() if block.name in self._by_name else None
-        return None if block.call_id else self._open.first()
+        if block.call_id and not block.name:
+            return None
+        if self._by_name is None:
+            self._by_name = {}
+            for turn in self._turns:
+                for call in turn.calls:
+                    _add_by_name(self._by_name, call)
+        return self._by_name[block.name].first() if block.name in self._by_name else None
+
+
+def _add_by_name(calls: dict[str, _OpenCalls], call: _Call) -> None:
+    for name in {"", call.block.name}:
+        calls.setdefault(name, _OpenCalls()).add(call)
 
 
 def object_of(text: str) -> dict[str, object]:

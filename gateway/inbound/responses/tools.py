@@ -235,7 +235,8 @@ def written_tools_bound(tools: msgspec.Raw, content: bytes) -> int:
     """Returns the tokens to hold for what a translation adds to the tools of a request, which may be in its ``content``
     too: schemas of tools that are not functions, and names of namespaces.
     """
-    content = plain_escapes(content)
+    has_lists = content.find(b"[", 1) > 0  # items with nothing but texts have none
+    content = plain_escapes(content) if has_lists else b""
     has_tools = b'"tools"' in content
     definitions = plain_escapes(tools) + (content if has_tools else b"")
     tokens = BOUND_TOOLS_TOKENS if has_tools else 0
