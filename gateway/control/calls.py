@@ -140,11 +140,12 @@ def _number_below(calls: CallLog, after: str) -> int:
 async def show_call(edits: ConfigEdits, request: web.Request) -> CallView:
     """GET /calls/{id}: a running or an ended call."""
     call_id = CallId(request.match_info["id"])
-    running = edits.engine.store.books.running.get(call_id) or edits.engine.pipeline.waiting.get(call_id)
+    books, calls = edits.engine.store.books, edits.engine.store.calls
+    running = books.running.get(call_id) or edits.engine.pipeline.waiting.get(call_id)
     if running is not None:
         return running_view(running, edits.now)
-    calls = edits.engine.store.calls
-    record = await asyncio.to_thread(calls.get, call_id)
+    record = next((record for record in books.waiting() if record.id == call_id), None)
+    record = record or await asyncio.to_thread(calls.get, call_id)
     if record is None:
         message = f"no call '{plain(call_id, 64)}'; 'tollkeeper usage list' lists the calls with their ids"
         raise NotFound(message + await asyncio.to_thread(_repeat_hint, calls, call_id), param="id")

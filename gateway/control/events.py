@@ -55,19 +55,30 @@ class WatcherStream:
         engine = self._engine
         incidents = engine.incident_watch.refresh()
         self._incidents = incidents.copies()
-        newest = await asyncio.to_thread(engine.store.calls.search, limit=self._recent, deadline=SearchDeadline())
+        newest, older = await self._newest_records()
         entities = await self._entities()
         return self._line(
             events.Snapshot(
                 status=engine.status(),
                 running=list(engine.store.books.running.values()),
-                recent=[call_view(record) for record in newest.records],
-                older=newest.left,
+                recent=[call_view(record) for record in newest],
+                older=older,
                 waiting=engine.pipeline.waiting.all(),
                 incidents=incidents.newest()[::-1],
                 **entities,
             )
         )
+
+    async def _newest_records(self) -> tuple[list[Record], int]:
+        """Returns the newest records, newest first, and the number of older ones. Those of the log come after those
+        that the disk refuses.
+        """
+        store = self._engine.store
+        waiting = store.books.waiting()[::-1]  # before the search, so that a record which is written now is in one list
+        logged = await asyncio.to_thread(store.calls.search, limit=self._recent, deadline=SearchDeadline())
+        logged_ids = {record.id for record in logged.records}
+        records = [*(record for record in waiting if record.id not in logged_ids), *logged.records]
+        return records[: self._recent], logged.left + max(0, len(records) - self._recent)
 
     async def _entities(self) -> dict[str, Any]:
         """Returns the fields that a snapshot and a report of the tables share. From now on, they count as sent."""

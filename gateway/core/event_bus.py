@@ -116,7 +116,7 @@ class EventBus:
             watcher.update_progress(call)
 
     def publish_record(self, record: Record) -> None:
-        """Report that a call ended or was refused, and that its record is written."""
+        """Report that a call ended or was refused, once its record is written or refused by the disk."""
         failed = (record.status != 200 or len(record.attempts) > 1) and (
             record.attempts or has_incident_mark(record.marks)
         )

@@ -21,7 +21,8 @@ an unknown one is an error:
 Several values separated by commas mean any of them: ``model:gpt-4o,o3``, ``st:429,5xx``. A comma inside double quotes
 is part of the value. ``cost>0.01``, ``status>=400``, ``model=gpt-4o`` and ``model!=gpt-4o`` may be written as well.
 
-A word is parsed into a condition. This is a value, not a function, so that the store can see which fields it needs.
+A word is parsed into a condition. This is a value, not a function, so that the store can see which of its files
+may have such calls.
 """
 
 import re

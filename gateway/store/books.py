@@ -264,11 +264,15 @@ class Books:
         """
         if self._holds.remove(record.id):
             return self._book(record, deferred=deferred)
-        waiting = {waiting.id: waiting for waiting in self._recorder.waiting()}
+        waiting = {waiting.id: waiting for waiting in self.waiting()}
         first = waiting.get(record.id) or self._calls.get(record.id)
         if first is None:
             raise InternalError(f"call {record.id} was settled but never opened")
         return first
+
+    def waiting(self) -> list[Record]:
+        """Returns the records that are not in the log yet, oldest first: many if the disk refuses them."""
+        return self._recorder.waiting()
 
     def final_record(self, record: Record) -> Record:
         """Returns a record after ``write``: itself, or the first time its replacement if the answer is withheld."""
@@ -276,7 +280,7 @@ class Books:
 
     def note(self, record: Record) -> None:
         """Record a call that was refused, and so never held anything. Raises nothing."""
-        if len(self._recorder.waiting()) < 1000:  # while the disk refuses, memory must not fill up
+        if len(self.waiting()) < 1000:  # while the disk refuses, memory must not fill up
             self._book(record)
 
     def recover(self, unfinished: Mapping[CallId, Running]) -> int:

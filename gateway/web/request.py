@@ -60,8 +60,8 @@ def keys_of(request: web.BaseRequest) -> list[str]:
 def check_json(request: web.BaseRequest) -> None:
     """Raises RequestRefused (``unsupported_media_type``) unless the body is plain JSON.
 
-    Some tools omit the content type. So do the requests that a browser sends for any web page without asking first.
-    Therefore a missing content type is accepted only without an Origin.
+    Some tools omit the content type. For any web page, a browser sends requests without one, or with another than that
+    of JSON, and does not ask us first. Therefore a missing content type is accepted only without an Origin.
     """
     headers = request.headers
     if hdrs.CONTENT_ENCODING in headers:

@@ -8,6 +8,7 @@ import contextlib
 import time
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -36,6 +37,7 @@ from gateway.domain.history import ChangeSource
 from gateway.domain.units import CallId, Millis, Nanos
 from gateway.domain.views import call_view
 from tests.control.conftest import Surface
+from tests.fakes.disk import REASONS, Disk
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Provider
 from tests.fakes.replies import silence
@@ -276,6 +278,26 @@ async def test_the_snapshot_holds_what_runs_and_what_was(
     assert snapshot.account.held_nanos == call.held > 0
     await owner.cancel(call.id)
     await calling
+
+
+async def test_calls_whose_records_the_disk_refuses_are_shown(
+    owner: ControlClient, gateway: Gateway, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The newest come first, like all others."""
+    await gateway.client.chat()
+    disk = Disk(monkeypatch, home)
+    disk.judge = lambda operation: REASONS["EIO"] if operation.file.startswith("usage/") else None
+    answers = [await gateway.client.chat() for _ in range(2)]
+    assert answers[0].error["code"] == "store_failed"
+    ids = [answer.head.get("x-request-id") for answer in answers]
+    async with watching(owner, recent=2) as stream:
+        snapshot = await anext(stream)
+    assert isinstance(snapshot, Snapshot)
+    assert (await owner.call(ids[0])).code == "store_failed"
+    assert [call.id for call in snapshot.recent] == ids[::-1]
+    assert snapshot.older == 1
+    disk.heal()
+    await gateway.until(lambda: gateway.engine.store.books.healthy)
 
 
 async def test_the_snapshot_holds_what_waits_and_for_what(
