@@ -21,7 +21,7 @@ from gateway.inbound.embeddings.api import EMBEDDINGS
 from gateway.inbound.messages.api import MESSAGES
 from gateway.inbound.ollama.api import OLLAMA_CHAT, OLLAMA_EMBED, OLLAMA_EMBEDDINGS, OLLAMA_GENERATE
 from gateway.inbound.responses.api import COMPACTIONS, RESPONSES
-from gateway.inbound.responses.at_chat import CHAT_ENDPOINT
+from gateway.inbound.responses.chat_endpoint import CHAT_ENDPOINT
 from gateway.v1.call import answer_call
 from gateway.v1.count_tokens import answer_count_tokens
 from gateway.v1.health import answer_front_page, answer_health

@@ -20,7 +20,7 @@ from gateway.inbound.chat.api import CHAT
 from gateway.inbound.messages.api import MESSAGES
 from gateway.inbound.ollama.api import OLLAMA_CHAT
 from gateway.inbound.responses.api import RESPONSES
-from gateway.inbound.responses.at_chat import CHAT_ENDPOINT
+from gateway.inbound.responses.chat_endpoint import CHAT_ENDPOINT
 from gateway.upstream.dialects import new_adapter
 from gateway.upstream.learned_params import NOTHING
 

@@ -22,7 +22,7 @@ from tui.pages.base import AnyPage, ConsolePage, Verb
 from tui.pages.list_page import edit_filter
 from tui.pages.usage_bars import MEASURES, Bars, ChartPlan, Measure, bars_of, is_known
 from tui.pages.usage_chart import chart
-from tui.pages.usage_cursor import DIMENSIONS, Layout, click, correct_selection, move_bar, move_series, open_calls
+from tui.pages.usage_cursor import DIMENSIONS, TextLayout, click, correct_selection, move_bar, move_series, open_calls
 from tui.pages.usage_panels import WEEKDAYS, budget_chart, budget_sources, heat_map, heat_width, next_budget_hint
 from tui.pages.usage_sums import SumsFetch, UsageSums, fetch_sums
 from tui.pages.usage_table import SeriesRow, series_columns, series_rows, series_table
@@ -91,10 +91,10 @@ class UsagePage(ConsolePage):
         "filter": edit_filter,
         "all": all_calls,
         "open": open_calls,
-        "earlier": partial(move_bar, by=1),
-        "later": partial(move_bar, by=-1),
-        "above": partial(move_series, by=-1),
-        "below": partial(move_series, by=1),
+        "earlier": partial(move_bar, step=1),
+        "later": partial(move_bar, step=-1),
+        "above": partial(move_series, step=-1),
+        "below": partial(move_series, step=1),
     }
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("left", "act('earlier')", show=False),
@@ -114,8 +114,8 @@ class UsagePage(ConsolePage):
         """The key of the selected series; None: all together."""
         self.budget = 0
         """The number of the budget in its panel, counted from the most used one, and over again after the last."""
-        self.layout_of_text: Layout | None = None
-        """The places in the text, for the mouse; None while there is no chart."""
+        self.text_layout: TextLayout | None = None
+        """The places in the text, for the cursor and the mouse; None without a chart."""
         self._sums: UsageSums | None = None
         self._drawn_state: tuple[object, ...] = ()
         self._last_fetch: SumsFetch | None = None
@@ -183,7 +183,7 @@ class UsagePage(ConsolePage):
         return content(*parts)
 
     def draw(self, width: int) -> Content:
-        self.layout_of_text = None
+        self.text_layout = None
         sums = self._sums
         if sums is None:
             return content((" loading ...", "dim"))
@@ -207,7 +207,7 @@ class UsagePage(ConsolePage):
             content(""),
         ]
         columns = series_columns(plan, sums.total, self.choice("by"), width)
-        self.layout_of_text = Layout(bars, range(1, len(chart_lines) - 1), len(top), rows, columns)
+        self.text_layout = TextLayout(bars, range(1, len(chart_lines) - 1), len(top), rows, columns)
         table = series_table(plan, rows, columns, self.series)
         return lines(*top, *table, content(""), *self._panels(plan, sums, width))
 
@@ -298,8 +298,8 @@ class UsagePage(ConsolePage):
     async def on_click(self, event: events.Click) -> None:
         """Select the bar, series or measure that was clicked, or open the calls of what was selected."""
         offset = event.get_content_offset(self.query_one("UsageBlock Static", Static))
-        if offset is not None and self.layout_of_text is not None:
-            await click(self, self.layout_of_text, offset.x, offset.y)
+        if offset is not None and self.text_layout is not None:
+            await click(self, self.text_layout, offset.x, offset.y)
 
 
 def _no_calls_text(session: ConsoleSession, *, filtered: bool) -> Content:

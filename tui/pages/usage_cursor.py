@@ -1,4 +1,4 @@
-"""Usage cursor: selects a bar and a series by keys and by mouse, and opens their calls on the Live page."""
+"""Usage cursor: selects a bar and a series by keys or mouse, and opens their calls on the Live page."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -15,47 +15,44 @@ from tui.pages.usage_table import SeriesColumns, SeriesRow, measure_at
 from tui.text import safe
 from tui.widgets.dialogs import toast
 
-WORDS = {"model": "model", "token": "tok", "channel": "ch", "group": "grp", "app": "app", "api": "api"}
-"""The word of the filter for each dimension: ``tok:laptop``."""
+FILTER_WORDS = {"model": "model", "token": "tok", "channel": "ch", "group": "grp", "app": "app", "api": "api"}
+"""The filter's word for each dimension, as in ``tok:laptop``."""
 
-DIMENSIONS = tuple(WORDS)
-
-IDS = ("token", "channel")
-"""The dimensions whose keys are ids, because their names may change."""
+DIMENSIONS = tuple(FILTER_WORDS)
 
 NO_QUERY = Query()
 
 
-class Layout(msgspec.Struct, frozen=True):
-    """What is where in the text of the page, for the cursor and the mouse."""
+class TextLayout(msgspec.Struct, frozen=True):
+    """The places of the bars and the series in the page's text."""
 
     bars: Bars
     chart: range
-    """The lines of the bars."""
+    """The lines with bars."""
     table: int
-    """The line of the table's head."""
+    """The line with the table's head."""
     rows: Sequence[SeriesRow]
     columns: SeriesColumns
 
 
-def move_bar(page: AnyPage, by: int) -> None:
-    """Select another bar, ``by`` bars further in the past."""
-    if (layout := page.layout_of_text) is not None:
-        page.bars_back = max(0, min(len(layout.bars.starts) - 1, page.bars_back + by))
+def move_bar(page: AnyPage, step: int) -> None:
+    """Select another bar, ``step`` bars further in the past."""
+    if (layout := page.text_layout) is not None:
+        page.bars_back = max(0, min(len(layout.bars.starts) - 1, page.bars_back + step))
     page.renew()
 
 
-def move_series(page: AnyPage, by: int) -> None:
-    """Select the next or previous series."""
-    if (layout := page.layout_of_text) is not None:
+def move_series(page: AnyPage, step: int) -> None:
+    """Select the next series; with a ``step`` of -1, the previous one."""
+    if (layout := page.text_layout) is not None:
         keys = [row.key for row in layout.rows]
         current = keys.index(page.series) if page.series in keys else 0
-        page.series = keys[max(0, min(len(keys) - 1, current + by))]
+        page.series = keys[max(0, min(len(keys) - 1, current + step))]
     page.renew()
 
 
 def correct_selection(page: AnyPage, bars: Bars, rows: Sequence[SeriesRow]) -> int:
-    """Select a bar and a series that exist, if the selected ones have gone. Returns the number of the bar."""
+    """Move the selection off a bar or a series that no longer exists. Returns the number of the selected bar."""
     if page.series not in [row.key for row in rows]:
         page.series = None
     newest = len(bars.starts) - 1
@@ -66,64 +63,63 @@ def correct_selection(page: AnyPage, bars: Bars, rows: Sequence[SeriesRow]) -> i
 
 async def open_calls(page: AnyPage) -> None:
     """Open the Live page with the calls of the selected bar and series."""
-    layout: Layout | None = page.layout_of_text
+    layout: TextLayout | None = page.text_layout
     if layout is not None:
-        by, measure = page.choice("by"), page.choice("value")
-        number = len(layout.bars.starts) - 1 - page.bars_back
+        dimension, measure = page.choice("by"), MEASURES[page.choice("value")]
+        bar = len(layout.bars.starts) - 1 - page.bars_back
         query = NO_QUERY if page.complaint else parse(page.view.filter, page.session.now())
-        words = filter_words(layout, number, page.series, by, MEASURES[measure].words, query)
-        if by in IDS and page.series is not None and page.series != OTHERS:
-            words = await _unambiguous_words(page, layout, words, number, by)
-        await live_actions.show_calls(page.app, words)
+        words = filter_words(layout, bar, page.series, dimension, measure.words, query)
+        await live_actions.show_calls(page.app, await _unambiguous_words(page, layout, words, bar, dimension))
 
 
-async def _unambiguous_words(page: AnyPage, layout: Layout, words: str, number: int, by: str) -> str:
-    """Returns the filter words, with an id instead of a name that another token or channel had, too."""
-    row = next((other for other in layout.rows if other.key == page.series), None)
-    if row is None or row.key is None or not is_id(WORDS[by], row.key):
+async def _unambiguous_words(page: AnyPage, layout: TextLayout, words: str, bar: int, dimension: str) -> str:
+    """Returns the filter words, with the id instead of the name if another token or channel had that name too."""
+    row = next((row for row in layout.rows if row.key == page.series), None)
+    if row is None or row.key is None or not is_id(FILTER_WORDS[dimension], row.key):
         return words
-    by_name, by_id = _word(by, row), f"{WORDS[by]}:{row.key}"
-    other_words = f"{filter_words(layout, number, None, by)} {by_name} !{by_id}"
+    by_name, by_id = _word(dimension, row), f"{FILTER_WORDS[dimension]}:{row.key}"
+    other_words = f"{filter_words(layout, bar, None, dimension)} {by_name} !{by_id}"
     if not (await page.session.client.calls(words=other_words, limit=1)).calls:
         return words
-    toast(page, f"Another one had the name {safe(row.row.name, 40)} meanwhile: the filter has its id.")
+    toast(page, f"Another {dimension} also had the name {safe(row.row.name, 40)}, so the filter has the id.")
     return words.replace(by_name, by_id, 1)  # only the first one: words of the page's filter follow
 
 
 def filter_words(
-    layout: Layout, number: int, series: str | None, by: str, more: str = "", query: Query = NO_QUERY
+    layout: TextLayout, bar: int, series: str | None, dimension: str, measure: str = "", query: Query = NO_QUERY
 ) -> str:
-    """Returns the filter words for a bar and a series, and ``more`` of the measure; ``query`` may shorten the span."""
-    start = fmt.local_time(layout.bars.starts[number])
-    end = fmt.local_time(layout.bars.ends[number])
+    """Returns the filter words for a bar and a series, with those of the measure and of the page's own filter."""
+    start_ms, end_ms = layout.bars.starts[bar], layout.bars.ends[bar]
+    start, end = fmt.local_time(start_ms), fmt.local_time(end_ms)
     if layout.bars.hourly:
         words = [f"since:{start:%Y-%m-%dT%H:%M}", f"until:{end:%Y-%m-%dT%H:%M}"]
     else:
         words = [f"since:{start:%Y-%m-%d}", f"until:{end - timedelta(hours=12):%Y-%m-%d}"]
-    if query.since is not None and query.since > layout.bars.starts[number]:
+    if query.since is not None and query.since > start_ms:
         words[0] = f"since:{_moment(query.since)}"
-    if query.until is not None and query.until < layout.bars.ends[number]:
+    if query.until is not None and query.until < end_ms:
         words[1] = f"until:{_moment(query.until)}"
     named_rows = [row for row in layout.rows if row.key is not None and row.key != OTHERS]
     if series == OTHERS:
-        words += [f"!{_word(by, row)}" for row in named_rows]
+        words += [f"!{_word(dimension, row)}" for row in named_rows]
     else:
-        words += [_word(by, row) for row in named_rows if row.key == series]
-    return " ".join(dict.fromkeys(filter(None, [*words, more, *query.words])))
+        words += [_word(dimension, row) for row in named_rows if row.key == series]
+    return " ".join(dict.fromkeys(filter(None, [*words, measure, *query.words])))
 
 
 def _moment(ms: Millis) -> str:
     return f"{fmt.local_time(ms):%Y-%m-%dT%H:%M:%S}"
 
 
-def _word(by: str, row: SeriesRow) -> str:
-    """Returns the filter word of a series, such as ``tok:laptop``. Names with blanks are quoted."""
+def _word(dimension: str, row: SeriesRow) -> str:
+    """Returns the filter word of a series, such as ``tok:laptop``. A name with blanks is quoted."""
     name = row.row.name.replace('"', "?")
-    return f'{WORDS[by]}:"{name}"' if any(char.isspace() for char in name) else f"{WORDS[by]}:{name}"
+    quoted_name = f'"{name}"' if any(char.isspace() for char in name) else name
+    return f"{FILTER_WORDS[dimension]}:{quoted_name}"
 
 
-async def click(page: AnyPage, layout: Layout, x: int, y: int) -> None:
-    """Handle a click at a cell of the text: see ``UsagePage.on_click``."""
+async def click(page: AnyPage, layout: TextLayout, x: int, y: int) -> None:
+    """Select what was clicked at a cell of the text. If it was selected already, open its calls."""
     previous = (page.bars_back, page.series)
     row = y - layout.table - 1
     if y in layout.chart and (number := layout.bars.bar_at(x - AXIS - EDGE)) is not None:

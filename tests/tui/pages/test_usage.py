@@ -20,7 +20,7 @@ from tui.app import Console
 from tui.pages.live import LivePage
 from tui.pages.usage import UsagePage
 from tui.pages.usage_bars import OTHERS, bars_of
-from tui.pages.usage_cursor import Layout, filter_words
+from tui.pages.usage_cursor import TextLayout, filter_words
 from tui.pages.usage_table import series_rows
 from tui.saved_state import SavedState
 from tui.trends import DAY_MS, HOUR_MS, days
@@ -161,7 +161,7 @@ async def test_enter_on_a_bar_opens_the_calls_of_one_token_of_two_that_had_the_n
         assert isinstance(app.page, LivePage)
         assert app.page.view.filter.endswith(f"tok:{key} !tok:ci-test")
         assert app.page.calls.count == 2
-        assert "Another one had the name" in " ".join(words(app))
+        assert "Another token also had the name" in " ".join(words(app))
 
 
 async def test_a_wrong_filter_of_an_earlier_session_is_never_sent() -> None:
@@ -240,7 +240,7 @@ async def test_the_selected_bar_and_series_are_described() -> None:
 
 async def test_a_click_selects_a_bar_and_another_opens_its_calls() -> None:
     async with shown("usage", busy(), size=(140, 40)) as (app, pilot, _):
-        places = usage(app).layout_of_text
+        places = usage(app).text_layout
         assert places is not None
         span = places.bars.spans[10]
         at = (10 + span.start, 3 + places.chart.stop - 1)
@@ -254,7 +254,7 @@ async def test_a_click_selects_a_bar_and_another_opens_its_calls() -> None:
 
 async def test_a_click_selects_a_series_and_one_on_a_title_its_measure() -> None:
     async with shown("usage", busy(), size=(140, 40)) as (app, pilot, _):
-        places = usage(app).layout_of_text
+        places = usage(app).text_layout
         assert places is not None
         await pilot.click(offset=(8, 3 + places.table + 3))
         assert usage(app).series == places.rows[2].key
@@ -321,12 +321,12 @@ async def test_in_ascii_everything_is_ascii(size: tuple[int, int]) -> None:
             await press(app, pilot, "v")
 
 
-def places(hourly: bool = False) -> Layout:
+def places(hourly: bool = False) -> TextLayout:
     drawing = plan(some(8))
     if hourly:
         starts = tuple(Millis(10 * DAY_MS + hour * HOUR_MS) for hour in range(24))
         drawing = plan(over((0, row("my model", 1)), (1, row('q"x', 2)), starts=starts))
-    return Layout(bars_of(drawing, 99), range(1, 9), 12, series_rows(drawing, TOTAL), ())
+    return TextLayout(bars_of(drawing, 99), range(1, 9), 12, series_rows(drawing, TOTAL), ())
 
 
 def test_the_filter_of_a_bar_has_its_time_and_its_series() -> None:

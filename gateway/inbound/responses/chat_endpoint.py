@@ -1,8 +1,8 @@
-"""Reads requests at ``/v1/chat/completions`` that have the form of the Responses API, or tools in another API's form.
+"""Chat endpoint: chat completions over HTTP, also for requests in another API's form.
 
-Cursor sends both there, with Anthropic's blocks in the messages for models of Claude, and reads the answer as a chat
-completion. So the request is translated to a chat completion, and answered as one. Custom tools become functions with
-one string, ``input``.
+Cursor sends requests of the Responses API to ``/v1/chat/completions``, or chats with flat tools, and for Claude with
+Anthropic's blocks in the messages. It reads the answer as a chat completion, so the request is translated to one.
+Custom tools become functions with one string, ``input``.
 """
 
 from typing import Any
@@ -23,13 +23,11 @@ from gateway.upstream.openai.request import write_chat
 from gateway.upstream.vendors import OPENROUTER
 
 _CHAT_FIELDS = STANDARD_FIELDS - {"messages", "tools", "tool_choice", "functions", "function_call", "store"}
-"""Fields of chat completions that such requests may have as well."""
+"""Fields of chat completions that a request of the Responses API may have as well."""
 _FLAT_TYPES = ("function", "custom", None)
-"""The types of tools that may be flat, with the name beside the type, as in the Responses API, or without a type, as in
-Anthropic's.
-"""
-_BLOCKS = (b'"tool_use"', b'"tool_result"')
-"""The types of Anthropic's blocks that a chat has no parts for."""
+"""The types of tools that may be flat, with the name beside the type. Anthropic's tools have no type."""
+_ANTHROPIC_BLOCKS = (b'"tool_use"', b'"tool_result"')
+"""The types of Anthropic's blocks that a chat's messages cannot hold."""
 
 
 class ChatEndpoint(ChatCompletions):
@@ -42,7 +40,7 @@ class ChatEndpoint(ChatCompletions):
             fields = fields_of(request.body) if error.param == "messages" else {}
             if rawjson.is_null(fields.get("input")):
                 raise
-            body, removed = _translate_to_chat(fields)
+            body, removed = _responses_to_chat(fields)
             parsed = super().parse(msgspec.structs.replace(request, body=body))
             return msgspec.structs.replace(parsed, removed=removed)
         tools = parsed.fields.get("tools")
@@ -52,7 +50,7 @@ class ChatEndpoint(ChatCompletions):
 CHAT_ENDPOINT = ChatEndpoint()
 
 
-def _translate_to_chat(request: Fields) -> tuple[bytes, tuple[str, ...]]:
+def _responses_to_chat(request: Fields) -> tuple[bytes, tuple[str, ...]]:
     """Returns the chat completion's body, and the names of fields without a counterpart. Raises BadRequest."""
     fields = {name: raw for name, raw in request.items() if name != "messages"}
     if not rawjson.is_null(fields.get("tools")):
@@ -63,8 +61,8 @@ def _translate_to_chat(request: Fields) -> tuple[bytes, tuple[str, ...]]:
     chat_only = {name: raw for name, raw in fields.items() if name in _CHAT_FIELDS and name not in chat.fields}
     if not typed.stream:
         chat_only.pop("stream_options", None)
-    dropped = tuple(name for name in chat.removed if name not in chat_only)
-    return rawjson.encode({**chat_only, **chat.fields}), dropped
+    removed = tuple(name for name in chat.removed if name not in chat_only)
+    return rawjson.encode({**chat_only, **chat.fields}), removed
 
 
 class _ToolShape(msgspec.Struct, gc=False):
@@ -76,10 +74,10 @@ _SHAPES = msgspec.json.Decoder(list[_ToolShape])
 
 
 def _has_flat_tool(tools: msgspec.Raw) -> bool:
-    """Returns whether a tool is flat. It does not parse more than is needed, because few requests have such."""
+    """Returns whether a tool is flat. Most requests have no flat tools, so only types and names are parsed."""
     try:
         return any(shape.type in _FLAT_TYPES and shape.name is not None for shape in _SHAPES.decode(tools))
-    except ValueError:  # no list of objects: the upstream says so
+    except ValueError:  # not a list of objects: the upstream refuses it
         return False
 
 
@@ -93,7 +91,7 @@ def _with_nested_tools(request: InboundRequest) -> InboundRequest:
     choice = rawjson.maybe(fields.get("tool_choice"))
     if isinstance(choice, dict) and (word := _as_chat_choice(choice)) is not None:
         fields["tool_choice"] = rawjson.raw(word)
-    if any(kind in bytes(fields["messages"]) for kind in _BLOCKS):
+    if any(kind in bytes(fields["messages"]) for kind in _ANTHROPIC_BLOCKS):
         chat = write_chat(translate_chat(Order(fields=fields, model="")), OPENROUTER)  # which has cache marks
         fields["messages"] = chat.fields["messages"]
         request = msgspec.structs.replace(request, removed=chat.removed)
@@ -101,7 +99,7 @@ def _with_nested_tools(request: InboundRequest) -> InboundRequest:
 
 
 def _as_chat_choice(choice: dict[str, Any]) -> Any:
-    """Returns the choice of a flat tool, or one in Anthropic's form, as in chat completions; None for others."""
+    """Returns a flat or Anthropic's choice of tools in the form of chat completions; None if it has another form."""
     kind = choice.get("type")
     if kind in ("auto", "none", "any"):
         return "required" if kind == "any" else kind
@@ -122,8 +120,8 @@ def _as_chat_tool(tool: msgspec.Raw) -> Any:
     kind = kind or "function"
     if kind in fields or "name" not in fields:
         return tool
-    outer = {name: fields[name] for name in ("cache_control",) if name in fields}
-    definition = {name: raw for name, raw in fields.items() if name not in ("type", *outer)}
+    cache_mark = {name: raw for name, raw in fields.items() if name == "cache_control"}
+    definition = {name: raw for name, raw in fields.items() if name not in ("type", "cache_control")}
     if "input_schema" in definition:  # Anthropic's name
         definition["parameters"], kind = definition.pop("input_schema"), "function"
-    return {"type": kind, kind: definition, **outer}
+    return {"type": kind, kind: definition, **cache_mark}
