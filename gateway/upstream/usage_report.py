@@ -274,7 +274,7 @@ class UsageReports:
         self._report, self.plain = report.copy(), usage is not None  # not a view, which would keep the whole answer
         reading = read_report(counts, self._limits) if usage is None else UsageReading(usage)
         if reading is None:
-            self.suspect = self.suspect or any("oken" in name and value for name, value in counts.items())
+            self.suspect = self.suspect or any("oken" in name and value != 0 for name, value in counts.items())
             return None
         return reading if named is decoded else msgspec.structs.replace(reading, corrected=True)
 

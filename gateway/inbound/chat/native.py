@@ -37,7 +37,7 @@ from gateway.upstream.answer_errors import reports_error
 from gateway.upstream.finish_words import REASONS
 from gateway.upstream.framing import FramedStream
 from gateway.upstream.openai.dialect import OpenAIDialect
-from gateway.upstream.openai.reader import ChatReader, upstream_id
+from gateway.upstream.openai.reader import ChatReader, may_report_error, upstream_id
 from gateway.upstream.openai.template import Run, Template, learn
 from gateway.upstream.tool_call_tracker import Arguments
 from gateway.upstream.usage_report import UsageReports
@@ -264,7 +264,7 @@ def _read_regular(body: bytes, order: Order) -> WholeAnswer | None:
     except ValueError:
         return None
     finish = _read_choices(answer.get("choices", rawjson.NULL), tally, order.screen)
-    if not finish or reports_error(answer):
+    if not finish or (may_report_error(answer, body) and reports_error(answer)):
         return None
     original, reports = dict(answer), UsageReports(order.fields)
     reports.add(answer)

@@ -145,7 +145,7 @@ class ChatReader(AnswerReader):
             return []
         if b'"usage"' in event.data or not _HEAD_FIELDS.issuperset(chunk):
             self._add_reports(chunk)
-        if event.name == b"error" or b'"error"' in event.data or not _REGULAR_FIELDS.issuperset(chunk):
+        if event.name == b"error" or may_report_error(chunk, event.data):
             self.failure = failure_in(self._channel, chunk, event=event.name)
         try:
             if self.failure is None:
@@ -161,7 +161,8 @@ class ChatReader(AnswerReader):
         except ValueError as error:
             raise not_an_answer(body, self._channel) from error
         self._add_reports(answer)
-        self.failure = failure_in(self._channel, answer)
+        if may_report_error(answer, body):
+            self.failure = failure_in(self._channel, answer)
         if self.failure is None and not self._add_choices(answer, "message"):
             raise not_an_answer(body, self._channel)
         self.default_word = "stop"
@@ -303,6 +304,11 @@ def _parse_chunk(data: bytes) -> Fields:
         return errors[0]
     chunk = rawjson.fields(data)
     return chunk if "choices" in chunk else _unwrap(chunk)
+
+
+def may_report_error(fields: Fields, data: bytes) -> bool:
+    """Returns whether a chunk or an answer, whose bytes are ``data``, has unusual fields, or an error in usual ones."""
+    return not _REGULAR_FIELDS.issuperset(fields) or b'"error"' in data
 
 
 def _unwrap(fields: Fields) -> Fields:
