@@ -166,8 +166,15 @@ class _MessageReader:
         blocks = _read_blocks(content, "system")
         if blocks:
             blocks[0] = _without_billing(blocks[0])
+        self._add_system(blocks)
+
+    def _add_system(self, blocks: list[_ContentBlock]) -> None:
+        """Add a system text. Blocks that have none are left out and named."""
         if texts := [_text_part(block) for block in blocks if _has_text(block)]:
             self.transcript.add("system", texts)
+        self.lost |= {
+            f"system[].{block.type}": None for block in blocks if block.type != "text" and not _has_text(block)
+        }
 
     def read(self, message: _Message, where: str) -> None:
         """Read a message. Raises BadRequest."""
@@ -189,8 +196,7 @@ class _MessageReader:
             case "assistant":
                 self.transcript.add("assistant", self._assistant_parts(blocks, where))
             case "system":
-                if texts := [_text_part(block) for block in blocks if _has_text(block)]:
-                    self.transcript.add("system", texts)
+                self._add_system(blocks)
             case _:
                 raise BadRequest(f"{where}.role must be user, assistant or system", param=f"{where}.role")
 

@@ -240,6 +240,14 @@ def test_a_block_of_another_kind_is_its_text_or_named() -> None:
     assert order.removed == ("messages[].container_upload",)
 
 
+def test_a_picture_in_a_system_text_is_named() -> None:
+    for fields in (
+        {"system": [text("a"), IMAGE]},
+        {"messages": [{"role": "system", "content": [IMAGE]}, {"role": "user", "content": "Hi"}]},
+    ):
+        assert translation(**fields).removed == ("system[].image",)
+
+
 @pytest.mark.parametrize("odd", [{"id": None}, {}, {"id": 7}, {"id": ""}])
 def test_calls_without_a_proper_id_have_their_results(odd: Doc) -> None:
     made = {"type": "tool_use", "name": "f", "input": {}, **odd}
