@@ -72,6 +72,8 @@ class Board:
         elif isinstance(event, CallLeft):
             self.calls.remove_waiting(event.call_id)
         elif isinstance(event, CallSettled):
+            if self.calls.holds_ended(event.call):
+                return  # the snapshot had it: its record was written before its end was reported
             self.calls.settle(event.call)
             self.call_rates.add(event.call)
             self.failures += any(attempt.kind is not None for attempt in event.call.attempts)

@@ -94,6 +94,14 @@ def test_a_snapshot_of_the_same_server_counts_no_call_twice() -> None:
     assert sum(made.call_rates.minutes(NOW, 60)) == before
 
 
+def test_the_end_of_a_call_that_the_snapshot_has_is_not_counted_again() -> None:
+    made = board()
+    made.today_nanos = 5
+    before = sum(made.call_rates.minutes(NOW, 60))
+    made.apply(CallSettled(call=calls(10)[0]))
+    assert (sum(made.call_rates.minutes(NOW, 60)), made.today_nanos) == (before, 5)
+
+
 def test_no_call_is_missing_after_a_second_snapshot_though_some_ended_while_the_first_was_made() -> None:
     """The status counts records that the first snapshot does not hold yet: their events follow it."""
     board, every = Board(), calls(30)
