@@ -26,7 +26,7 @@ from gateway.core.auth import new_id, new_key
 from gateway.core.change_history import changes_of, differences_of
 from gateway.core.config_export import export_text, notes, restore_secrets
 from gateway.core.offered_models import offered_models
-from gateway.domain.channel import Channel
+from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.config_codec import FORMAT, INNER, SECTIONS, Section, misfit, read
 from gateway.domain.config_views import ConfigOrigin, Difference, ExportView, ImportView
 from gateway.domain.errors import BadRequest, Conflict
@@ -50,7 +50,7 @@ class ImportPlan:
 
     def __init__(self, registry: Registry, now: Millis) -> None:
         self._before = self.registry = registry
-        """The configuration before the import, and as it will be after the changes that are planned so far."""
+        """The configuration before the import, and with the changes that are planned so far."""
         self.changes: list[Change] = []
         self._unchanged: list[Difference] = []
         """The entities that stay although the document does not name them."""
@@ -64,6 +64,10 @@ class ImportPlan:
         """Returns what is added, changed and removed, and then what stays."""
         changes = changes_of(self.changes, self._before, self.registry)
         return [*differences_of(changes), *self._unchanged]
+
+    def channels(self) -> list[Channel]:
+        """Returns the channels that are added or changed."""
+        return [change.value for change in self.changes if isinstance(change.value, Channel)]
 
     def add_document(self, document: Document, *, prune: bool) -> None:
         """Plan the changes that a document makes. Raises BadRequest with the path of an invalid value."""
@@ -82,6 +86,7 @@ class ImportPlan:
             self._check(section, _table(document, section.name))
 
     def replace_channel(self, channel: Channel) -> None:
+        """Replace a channel whose change is planned already."""
         replacement = Change("channels", channel.id, channel)
         self.changes = [
             replacement if (change.table, change.key) == ("channels", channel.id) else change for change in self.changes
@@ -106,17 +111,21 @@ class ImportPlan:
             self._add_change(section, old, self._merge_present(new, old, values, path))
         for title in sorted(set(present) - set(tables)):
             entity = present[title]
-            if isinstance(entity, Token) and entity.temporary:
-                blocks_group_removal = entity.outlived(self._now) and entity.group not in registry.groups
-                if not blocks_group_removal:
-                    continue  # it belongs to a program and is removed with it, so it is never in a file
+            if self._belongs_to_program(entity):
+                continue
             if prune:
                 self._add_change(section, entity, None)
             else:
                 self._unchanged.append(Difference(what="kept", noun=section.noun, name=title, fields=[]))
 
+    def _belongs_to_program(self, entity: msgspec.Struct) -> bool:
+        """Returns whether this is a program's token, which no file has. One that is left over goes with its group."""
+        if not isinstance(entity, Token) or not entity.temporary:
+            return False
+        return entity.group in self.registry.groups or not entity.outlived(self._now)
+
     def _omitted_fields(self, section: Section, title: str, old: msgspec.Struct | None) -> dict[str, Any]:
-        """Returns the fields that no file has: present ones, or those of a new entity; a new key is in ``keys``."""
+        """Returns the values of fields that are not in files: the present ones, or a new entity's. Adds to ``keys``."""
         if old is not None:
             return {name: getattr(old, name) for name in (section.title, *section.omit)}
         if section.name == "tokens":
@@ -133,7 +142,7 @@ class ImportPlan:
     def _merge_present(
         self, new: msgspec.Struct, old: msgspec.Struct | None, values: Mapping[str, Any], path: str
     ) -> msgspec.Struct:
-        """Returns the entity with the fields that depend on the present one or on the time."""
+        """Returns the entity with what it keeps of the present one, and with the time of the change."""
         if isinstance(new, Channel):
             return self._merge_channel(new, old if isinstance(old, Channel) else None, values, path)
         if "updated" in new.__struct_fields__ and new != old:
@@ -141,7 +150,7 @@ class ImportPlan:
         return new
 
     def _merge_channel(self, new: Channel, old: Channel | None, values: Mapping[str, Any], path: str) -> Channel:
-        """Returns the channel with the present secrets and models, normalized, with its patterns separated."""
+        """Returns the channel with the present secrets and models, and with its URL checked."""
         if old is not None:
             new = restore_secrets(new, old)
         url = new.base_url if "base_url" in values else default_base_url(new.dialect, new.preset)
@@ -152,24 +161,23 @@ class ImportPlan:
         return self._with_models(separate_patterns(channel), old)
 
     def _with_models(self, new: Channel, old: Channel | None) -> Channel:
-        """Returns the channel with its named models, dated as before, and those its patterns select."""
+        """Returns the channel with its named models, dated as before, and the models that its patterns select."""
         present = {model.name: model for model in old.models} if old is not None else {}
-        named_models = tuple(
-            msgspec.structs.replace(model, created=existing.created, told=existing.told)
-            if (existing := present.get(model.name)) is not None
-            else msgspec.structs.replace(model, created=self._now)
-            for model in new.models
-        )
+        named_models = []
+        for model in new.models:
+            known = present.get(model.name, ServedModel(name=model.name, created=self._now))
+            named_models.append(msgspec.structs.replace(model, created=known.created, told=known.told))
         listed = self._before.lists.get(new.id)
         if listed is None or (old is not None and (old.dialect, old.base_url) != (new.dialect, new.base_url)):
-            return msgspec.structs.replace(new, models=named_models)
-        live_models = tuple(model for model in present.values() if model.live)
-        channel = msgspec.structs.replace(new, models=(*named_models, *live_models))
+            return msgspec.structs.replace(new, models=tuple(named_models))
+        present_live = [model for model in present.values() if model.live]
+        channel = msgspec.structs.replace(new, models=(*named_models, *present_live))
         offered = offered_models(channel, listed.models, self._now)
-        return msgspec.structs.replace(new, models=(*named_models, *offered.models[len(named_models) :]))
+        selected = [model for model in offered.models if model.live]
+        return msgspec.structs.replace(new, models=(*named_models, *selected))
 
     def _add_change(self, section: Section, old: msgspec.Struct | None, new: msgspec.Struct | None) -> None:
-        """Plan the change from ``old`` to ``new``, unless they are equal. None is an entity that does not exist."""
+        """Plan the change from ``old`` to ``new``, unless they are equal. None means that the entity does not exist."""
         if new == old:
             return
         key = _key(section, old if new is None else new)
@@ -260,11 +268,10 @@ _CHECKS: Mapping[str, Any] = {
 
 
 class ImportBody(msgspec.Struct, frozen=True, kw_only=True):
-    """The body of an import."""
+    """The body of an import. Without ``apply`` the changes are only listed."""
 
     text: str
     apply: bool = False
-    """Whether to make the changes instead of only listing them."""
     prune: bool = False
     """Whether to remove the entities that the text does not name."""
     origin: ConfigOrigin = ConfigOrigin.OURS
@@ -292,13 +299,12 @@ async def import_config(edits: ConfigEdits, request: web.Request) -> ImportView:
 
 
 async def _import_document(edits: ConfigEdits, document: Document, body: ImportBody, messages: list[str]) -> ImportView:
-    """Plan a document, and make its changes if the body says so. ``messages`` are shown before the other notes."""
+    """Plan the changes of a document, and make them if the body says so. Notes begin with the messages."""
     before = edits.registry
     plan = ImportPlan(before, edits.now)
     await asyncio.to_thread(plan.add_document, document, prune=body.prune)
     if body.origin is not ConfigOrigin.OURS:
-        channels = [change.value for change in plan.changes if isinstance(change.value, Channel)]
-        priced, price_notes = await find_known_prices(channels, before, plan.registry, edits.now)
+        priced, price_notes = await find_known_prices(plan.channels(), before, plan.registry, edits.now)
         messages = [*messages, *price_notes]
         for channel in priced:
             plan.replace_channel(channel)
@@ -314,7 +320,7 @@ async def _import_document(edits: ConfigEdits, document: Document, body: ImportB
     return ImportView(
         applied=body.apply,
         differences=differences,
-        notes=[*messages, *_owner_notes(plan, os.environ)],
+        notes=[*messages, *_owner_notes(plan)],
         expiring=expiring,
         keys=plan.keys if body.apply else {},
     )
@@ -325,23 +331,17 @@ def _parse(text: str) -> Document:
     try:
         return tomllib.loads(text.removeprefix("\ufeff"))  # the byte order mark of some editors
     except (ValueError, RecursionError) as exc:  # a number of thousands of digits raises a plain ValueError
-        raise BadRequest(
-            f"the file is not valid TOML: {plain(str(exc))}", code="bad_configuration", param="text"
-        ) from exc
+        msg = f"the file is not valid TOML: {plain(str(exc))}"
+        raise BadRequest(msg, code="bad_configuration", param="text") from exc
 
 
-def _owner_notes(plan: ImportPlan, environ: Mapping[str, str]) -> Iterator[str]:
+def _owner_notes(plan: ImportPlan) -> Iterator[str]:
     for name in sorted(plan.keys):
         yield f"token '{plain(name)}' is new and gets its own key"
-    for change in plan.changes:
-        if isinstance(change.value, Channel):
-            yield from _channel_notes(change.value, plan, environ)
-
-
-def _channel_notes(channel: Channel, plan: ImportPlan, environ: Mapping[str, str]) -> Iterator[str]:
-    name = plain(channel.name)
-    for variable in ChannelVariables(environ).missing(channel):
-        yield f"channel '{name}': the environment variable {variable} is not set where the server runs"
-    if channel.patterns and channel.id not in plan.registry.lists:
-        command = f"channel models {word(channel.name)} --refresh"
-        yield f"channel '{name}': its models are fetched within a minute; to fetch them now: 'tollkeeper {command}'"
+    for channel in plan.channels():
+        name = plain(channel.name)
+        for variable in ChannelVariables(os.environ).missing(channel):
+            yield f"channel '{name}': the environment variable {variable} is not set where the server runs"
+        if channel.patterns and channel.id not in plan.registry.lists:
+            command = f"channel models {word(channel.name)} --refresh"
+            yield f"channel '{name}': its models are fetched within a minute; to fetch them now: 'tollkeeper {command}'"
