@@ -24,7 +24,7 @@ from gateway.core.preparation import Preparer
 from gateway.core.progress import ProgressReporter
 from gateway.core.retry import NextStep, RetryState, fault_of, is_refused, is_too_long
 from gateway.core.routing import RouteChoice
-from gateway.core.settlement import billed_unseen
+from gateway.core.settlement import may_be_billed
 from gateway.domain.call import CHAT_API, Attempt, FailureKind
 from gateway.domain.channel import Channel
 from gateway.domain.errors import AnswerMemoryFull, BadRequest, Unavailable, UpstreamError
@@ -310,7 +310,7 @@ class Attempts:
         if kind is FailureKind.MISSING:
             self._health.lacks(route.channel.id, route.subject)
         self._health.failed(fault_of(route, kind), kind, reason, error.retry_after_s)
-        billed = call.attempt.parts > 0 or billed_unseen(kind, sent=error.sent)
+        billed = call.attempt.parts > 0 or may_be_billed(kind, sent=error.sent)
         self._note_attempt(call, route, began, status=error.status, kind=kind, reason=reason, billed=billed)
         return error
 

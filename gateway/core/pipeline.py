@@ -297,7 +297,7 @@ class Pipeline:
         left = result.ended_by is Outcome.CLIENT_CLOSED and not context.request.stream
         abandoned = isinstance(result.error, AnswerMemoryFull) and not call.delivery.content_sent
         if (left or abandoned) and result.attempts:
-            result.usage = meter.prompt_only(call)
+            result.usage = meter.prompt_usage(call)
         else:
             result.usage = meter.partial_usage(call)
         if (stream := call.attempt.stream) is not None:

@@ -19,7 +19,7 @@ from gateway.core.channel_health import KEY_KINDS, ChannelHealth
 from gateway.core.model_entry import ModelEntry, Route
 from gateway.core.rate_scopes import ConcurrencyGate
 from gateway.core.routing import Draw, LimitCheck, RouteChoice, choose
-from gateway.core.settlement import billed_unseen
+from gateway.core.settlement import may_be_billed
 from gateway.domain.call import FailureKind
 from gateway.domain.errors import UpstreamError
 from gateway.domain.units import ChannelId
@@ -120,7 +120,7 @@ class RetryState:
         self, health: ChannelHealth, draw: Draw, retries: RetryBudget, limit_check: LimitCheck | None = None
     ) -> NextStep | None:
         """Returns where to go now; None if the call has failed."""
-        sent = sum(billed_unseen(failure.kind, sent=failure.sent) for failure in self.failures)
+        sent = sum(may_be_billed(failure.kind, sent=failure.sent) for failure in self.failures)
         if sent > 1 or len(self.failures) >= 6 + MORE_KEYS - self._more_keys:
             return None
         self.gates = ()

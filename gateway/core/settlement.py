@@ -2,8 +2,9 @@
 
 The charge (``docs/money.md``) is based on the upstream's usage if it reported one; on an estimate of prompt and
 received output if it did not and something was received; and is zero if the client got nothing. No estimate exceeds
-what the call could use at most, which was held. An attempt that its upstream may have billed without a charge to the
-user adds the most it may cost, up to what was held, to the *possible* costs of its channel.
+what the call could use at most, which was held. If an upstream may have billed an attempt
+that the user is not charged for, the most it may have cost, up to what was held, is added to the *possible* costs of
+the channel.
 """
 
 import re
@@ -27,6 +28,11 @@ from gateway.upstream.adapter import Answer
 from gateway.upstream.redaction import quotes
 from gateway.upstream.usage_extras import SUSPECT, without_charged
 
+GONE = 499
+"""The status of a call whose client left: nginx's convention, never sent."""
+_COMPARED_BYTES = 8 * 1024
+"""How many bytes at each end of a request are compared with an upstream's id."""
+_UPSTREAM_ID = re.compile(r"[\w.:+/=-]{1,80}", re.ASCII)
 _NOT_USED: Final = UsageSource.NONE
 _PARTIAL: Final = UsageSource.PARTIAL
 
@@ -39,7 +45,7 @@ class Meter:
         self._answered = 0
 
     def usage(self, call: Call, answer: Answer) -> Usage:
-        """Returns the usage of a complete answer. A reported output of zero counts as not reported if it has output."""
+        """Returns the usage of a complete answer. Output that was received but reported as zero is estimated."""
         reported = answer.reported
         if reported is not None and (reported.input or reported.output or answer.tally.empty):
             self._answered += 1
@@ -47,18 +53,18 @@ class Meter:
                 self._calibrate(call, reported)
             if reported.source is _PARTIAL and not reported.input:
                 return canonical(msgspec.structs.replace(reported, input=self.prompt_tokens(call)))
-            if reported.source is _PARTIAL or (not reported.output and had_output(call, answer)):
+            if reported.source is _PARTIAL or (not reported.output and _had_output(call, answer)):
                 output = self._output_tokens(call, answer)
-                return canonical(msgspec.structs.replace(reported, output=output, source=UsageSource.PARTIAL))
+                return canonical(msgspec.structs.replace(reported, output=output, source=_PARTIAL))
             return reported
-        output = self._output_tokens(call, answer)
-        return canonical(Usage(input=self.prompt_tokens(call), output=output, source=UsageSource.ESTIMATED))
+        return self._estimated_usage(call, answer)
 
     def note_answer(self, call: Call, answer: Answer) -> None:
+        """Keep the facts of a complete answer for the record."""
         result = call.result
         result.usage = self.usage(call, answer)
         result.finish, result.upstream_id, result.marks = answer.finish, answer.upstream_id, answer.marks
-        if (reported := answer.reported) is not None and not reported.output and had_output(call, answer):
+        if (reported := answer.reported) is not None and not reported.output and _had_output(call, answer):
             result.marks = tuple(dict.fromkeys((*result.marks, SUSPECT)))
         if call.context.client.gone:
             result.outcome = Outcome.CLIENT_CLOSED
@@ -68,20 +74,20 @@ class Meter:
         stream = call.attempt.stream
         if stream is None or not call.delivery.content_sent:
             return NOTHING
-        output = self._output_tokens(call, stream)
         reported = stream.reported
         if reported is None:
-            return canonical(Usage(input=self.prompt_tokens(call), output=output, source=UsageSource.ESTIMATED))
+            return self._estimated_usage(call, stream)
         input_tokens = reported.input or self.prompt_tokens(call)
-        return canonical(
-            msgspec.structs.replace(
-                reported, input=input_tokens, output=max(reported.output, output), source=UsageSource.PARTIAL
-            )
-        )
+        output = max(reported.output, self._output_tokens(call, stream))
+        return canonical(msgspec.structs.replace(reported, input=input_tokens, output=output, source=_PARTIAL))
 
-    def prompt_only(self, call: Call) -> Usage:
-        """Returns the usage of a plain call that was cancelled while its upstream worked, which had read the prompt."""
+    def prompt_usage(self, call: Call) -> Usage:
+        """Returns the usage of a plain call that was cancelled after its upstream had read the prompt."""
         return canonical(Usage(input=self.prompt_tokens(call), source=UsageSource.ESTIMATED))
+
+    def _estimated_usage(self, call: Call, answer: Answer) -> Usage:
+        output = self._output_tokens(call, answer)
+        return canonical(Usage(input=self.prompt_tokens(call), output=output, source=UsageSource.ESTIMATED))
 
     def prompt_tokens(self, call: Call) -> int:
         estimated = call.context.origin.api.prompt_tokens(call.context.request)
@@ -105,13 +111,9 @@ class Meter:
         return estimated if route is None else self.calibration.apply(route.channel.id, route.served.name, estimated)
 
 
-def had_output(call: Call, answer: Answer) -> bool:
+def _had_output(call: Call, answer: Answer) -> bool:
     """Returns whether the answer has output, other than a prompt that the client wanted repeated."""
     return not answer.tally.empty and "echo" not in call.context.request.fields
-
-
-GONE = 499
-"""The status of a call whose client left: nginx's convention, never sent."""
 
 
 def record_of(call: Call, status: int, *, mono: float) -> Record:
@@ -192,13 +194,13 @@ def _with_other_model(own: Rates, usage: Usage, call: Call) -> Rates:
 
 
 def _possible_costs(call: Call, *, charged: bool) -> dict[str, Nanos]:
-    """Returns the most that upstreams may have billed for attempts without success, by channel id.
+    """Returns the most that upstreams may have billed for failed attempts, by channel id.
 
     The hold is for the most expensive model that might have answered, so the price of the model that was tried counts.
     """
     billed, costs = call.result.billed, dict[str, Nanos]()
-    if charged and billed and call.result.attempts[-1].billed:
-        billed = billed[:-1]
+    if charged and call.result.attempts[-1].billed:
+        billed = billed[:-1]  # the user is charged for the last attempt
     for channel, price in billed:
         highest = call.held
         if price is not None:
@@ -210,26 +212,21 @@ def _possible_costs(call: Call, *, charged: bool) -> dict[str, Nanos]:
 
 @lru_cache(maxsize=256)
 def _finish_word(reason: str) -> str:
-    """Returns a finish reason for the record. There are only a few."""
+    """Returns a finish reason for the record. There are few of them, so they are cached."""
     return plain(reason, 32)
-
-
-COMPARED_BYTES = 8 * 1024
-"""How many bytes at each end of a request are compared with an upstream's id."""
-_UPSTREAM_ID = re.compile(r"[\w.:+/=-]{1,80}", re.ASCII)
 
 
 def recorded_id(id: str, request: InboundRequest) -> str:
     """Returns the upstream's id for the record; empty if it is not an id, or quotes the request.
 
-    This must be fast, because every call has an id: of each run of ``quotes.LONG`` characters one block is searched
-    for, and only in the two ends of a long request.
+    Every call has an id, so this must be fast. Any ``quotes.LONG`` characters of the id in a row include one of the
+    blocks, so only the blocks are searched for, and only at both ends of a long request.
     """
     if not _UPSTREAM_ID.fullmatch(id):
         return ""
     body = request.body or b" ".join(request.fields.values())
-    if len(body) > 2 * COMPARED_BYTES:
-        body = body[:COMPARED_BYTES] + b"\0" + body[-COMPARED_BYTES:]
+    if len(body) > 2 * _COMPARED_BYTES:
+        body = body[:_COMPARED_BYTES] + b"\0" + body[-_COMPARED_BYTES:]
     size = len(id)
     if size < quotes.LONG:
         blocks = [id] if size >= 2 * quotes.SHORT else []
@@ -245,7 +242,7 @@ def recorded_id(id: str, request: InboundRequest) -> str:
 
 
 def _request_marks(call: Call) -> tuple[str, ...]:
-    """Returns marks for what the gateway changed in the request, and for what happened to the call."""
+    """Returns the marks of what the gateway changed in the request, and of what happened to the call."""
     attempt, route = call.attempt, call.attempt.route
     marks: tuple[str, ...] = ("dropped=" + ",".join(attempt.dropped),) if attempt.dropped else ()
     if attempt.lowered is not None:
@@ -260,7 +257,7 @@ def _request_marks(call: Call) -> tuple[str, ...]:
 
 
 def outcome_of(call: Call) -> Outcome:
-    """Returns how a failed call ended: why it was ended from outside, else by its error and how far it got."""
+    """Returns how a failed call ended: by what ended it from outside, else by its error and how far it got."""
     error = call.result.error
     if call.result.ended_by is not None:
         return call.result.ended_by
@@ -274,6 +271,6 @@ def outcome_of(call: Call) -> Outcome:
     return Outcome.UPSTREAM_CUT if cut else Outcome.ERROR
 
 
-def billed_unseen(kind: FailureKind, *, sent: bool) -> bool:
-    """Returns whether an upstream may have billed an attempt that failed: it had the request and fell silent."""
+def may_be_billed(kind: FailureKind, *, sent: bool) -> bool:
+    """Returns whether an upstream may have billed a failed attempt: it got the request, but its answer is not whole."""
     return sent and kind in (FailureKind.NETWORK, FailureKind.SLOW, FailureKind.CUT)

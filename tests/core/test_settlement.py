@@ -8,7 +8,7 @@ import pytest
 from gateway.core.call import Call, CallContext, CallOrigin
 from gateway.core.channel_effects import effects_of
 from gateway.core.quota import CallNeed, need_of
-from gateway.core.settlement import Meter, billed_unseen, outcome_of, record_of, recorded_id
+from gateway.core.settlement import Meter, may_be_billed, outcome_of, record_of, recorded_id
 from gateway.domain.call import Attempt, FailureKind, Outcome
 from gateway.domain.channel import Channel
 from gateway.domain.errors import GatewayError, InternalError, UpstreamError, UpstreamTimeout
@@ -103,7 +103,7 @@ def test_a_broken_stream_is_charged_at_least_what_was_reported(reported: int, ou
 
 
 def test_a_call_given_up_at_work_is_charged_its_prompt() -> None:
-    found = Meter().prompt_only(call())
+    found = Meter().prompt_usage(call())
     assert (found.input, found.output, found.source) == (
         prompt_tokens(call().context.request.fields),
         0,
@@ -312,7 +312,7 @@ def test_how_a_call_ended(fields: dict[str, object], outcome: Outcome) -> None:
 @pytest.mark.parametrize("kind", list(FailureKind))
 def test_what_was_sent_and_fell_silent_may_have_been_billed(kind: FailureKind) -> None:
     silent = kind in (FailureKind.NETWORK, FailureKind.SLOW, FailureKind.CUT)
-    assert (billed_unseen(kind, sent=True), billed_unseen(kind, sent=False)) == (silent, False)
+    assert (may_be_billed(kind, sent=True), may_be_billed(kind, sent=False)) == (silent, False)
 
 
 @pytest.mark.parametrize(
