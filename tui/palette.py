@@ -10,6 +10,7 @@ import re
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
 from itertools import islice
+from operator import itemgetter
 
 import msgspec
 from textual.command import DiscoveryHit, Hit, Hits, Provider
@@ -30,21 +31,19 @@ from tui.pages.list_page import ListPage, select_row, set_filter, sort_by_title,
 from tui.pages.settings_table import setting_names
 from tui.text import safe
 
-Run = Callable[[], Awaitable[None] | None]
-
 
 class PaletteEntry(msgspec.Struct, frozen=True):
     """An entry of the palette."""
 
     text: str
     about: str
-    run: Run
+    run: Callable[[], Awaitable[None] | None]
     weight: float = 1.0
-    """The weight of its score, which is higher for entries that users are more likely to mean."""
+    """The factor of its score, which is higher for entries that users are more likely to mean."""
 
 
 class NamedRow(msgspec.Struct, frozen=True):
-    """The row of a page that has a name: its kind, its page and its key there."""
+    """A named row of a page. ``key`` identifies it there."""
 
     name: str
     noun: str
@@ -53,23 +52,23 @@ class NamedRow(msgspec.Struct, frozen=True):
 
 
 OPEN_PAGE_WEIGHT, NAME_WEIGHT = 1.3, 1.2
-"""The weights of the pages and the open page's actions, and of entries with the name of a row."""
+"""The weights of entries for pages and the open page's actions, and for named rows."""
 CALL_ID = re.compile(r"(?:req_)?[0-9a-f]{6,}", re.IGNORECASE)
 LIST_VERBS = frozenset(
     {"full", "filter", "sort", "reverse", "columns", "mark", "marked", "bulk", "export", "back", "new"}
 )
-"""Verbs that do not act on the selected row."""
+"""The verbs that act on a list as a whole, not on its selected row."""
 
 
 class Palette(Provider):
-    """The provider of everything that the palette offers."""
+    """Provides everything that the palette offers."""
 
     async def search(self, query: str) -> Hits:
         app = self.app
         assert isinstance(app, ConsoleApp)  # noqa: S101 - narrows the type
         candidates = [*entries(app), *entity_entries(app), *combined_entries(app, query)]
-        scored = ((match(query, entry), number, entry) for number, entry in enumerate(candidates))
-        for score, _, entry in heapq.nlargest(100, (pair for pair in scored if pair[0] > 0), key=lambda pair: pair[0]):
+        scored = ((score_of(query, entry), entry) for entry in candidates)
+        for score, entry in heapq.nlargest(100, (pair for pair in scored if pair[0] > 0), key=itemgetter(0)):
             yield Hit(score, highlight(entry.text, query), entry.run, text=entry.text, help=entry.about)
         for entry in key_entries(app, query):
             yield Hit(200.0, Content(entry.text), entry.run, text=entry.text, help=entry.about)
@@ -126,16 +125,15 @@ def order_entries(page: AnyPage) -> Iterator[PaletteEntry]:
 def entity_entries(app: ConsoleApp) -> Iterator[PaletteEntry]:
     """Yields everything with a name. Choosing an entry opens its page with the cursor on it."""
     for row in named_rows(app.session.board):
-        if row.noun == "price":
-            run: Run = partial(go_to, app, row.page, row.key, "edit")
-            yield PaletteEntry(f"Price of {row.name}", "edit the price", run)
-        else:
-            open_row = partial(go_to, app, row.page, row.key)
-            yield PaletteEntry(row.name, f"{row.noun} on page {row.page.capitalize()}", open_row, NAME_WEIGHT)
+        open_row = partial(go_to, app, row.page, row.key)
+        yield PaletteEntry(row.name, f"{row.noun} on page {row.page.capitalize()}", open_row, NAME_WEIGHT)
+        if row.noun == "model":
+            edit_price = partial(go_to, app, row.page, row.key, "edit")
+            yield PaletteEntry(f"Price of {row.name}", "edit the price", edit_price)
 
 
 def key_entries(app: ConsoleApp, query: str) -> Iterator[PaletteEntry]:
-    """Yields the token that has or had a key, if the query is the handle that replaces the key."""
+    """Yields the token that has or had a key, if the query is the part of the key that may be shown."""
     for token in app.session.board.tokens:
         for owner in token.keys:
             if owner.has(query.strip()):
@@ -149,11 +147,7 @@ def combined_entries(app: ConsoleApp, query: str) -> Iterator[PaletteEntry]:
     if len(words) < 2:
         return
     keymap = app.session.keymap
-    rows = (
-        row
-        for row in named_rows(app.session.board)
-        if row.noun != "price" and any(word in row.name.casefold() for word in words)
-    )
+    rows = (row for row in named_rows(app.session.board) if any(word in row.name.casefold() for word in words))
     for row in islice(rows, 40):  # each has about ten actions
         for action in page_class(row.page).actions(keymap):
             if action.verb not in LIST_VERBS:
@@ -163,17 +157,18 @@ def combined_entries(app: ConsoleApp, query: str) -> Iterator[PaletteEntry]:
 
 
 def named_rows(board: Board) -> Iterator[NamedRow]:
-    """Yields everything that has a name."""
+    """Yields every token, channel, group and model."""
     yield from (NamedRow(safe(token.name, 80), "token", "tokens", token.id) for token in board.tokens)
     yield from (NamedRow(safe(channel.name, 80), "channel", "channels", channel.id) for channel in board.channels)
     yield from (NamedRow(safe(group.name, 80), "group", "groups", group.name) for group in board.groups)
-    for model in board.models:
-        yield NamedRow(safe(model.name, 80), "model", "models", model.name)
-        yield NamedRow(safe(model.name, 80), "price", "models", model.name)
+    yield from (NamedRow(safe(model.name, 80), "model", "models", model.name) for model in board.models)
 
 
-def match(query: str, entry: PaletteEntry) -> float:
-    """Returns a score, best for the whole text, then its start, its words, those of its help, its letters; else 0."""
+def score_of(query: str, entry: PaletteEntry) -> float:
+    """Returns how well an entry matches; 0 if it does not.
+
+    The whole text is best, then its start, then words in it, then words in its help, then letters in this order.
+    """
     text, words = entry.text.casefold(), query.casefold().split()
     if not words:
         return 0
@@ -203,7 +198,7 @@ def highlight(text: str, query: str) -> Content:
 
 
 def _in_order(letters: str, text: str) -> bool:
-    """Returns whether the letters are in the text in this order, starting with the first letter of a word."""
+    """Returns whether the text has the letters in this order, the first one at the start of a word."""
     starts = (i for i, letter in enumerate(text) if letter == letters[0] and (i == 0 or not text[i - 1].isalnum()))
     for start in starts:
         following = iter(text[start:])
@@ -219,7 +214,7 @@ async def run_on_page(app: ConsoleApp, page: str, verb: str) -> None:
 
 
 async def show_call(app: ConsoleApp, call: str) -> None:
-    """Open the Live page with the cursor on a call, found by a filter if it is not in the list, and its receipt."""
+    """Open the Live page with a call's receipt. If the call is not in the list, a filter finds it."""
     await app.action_page("live")
     page = app.page
     if page.source.index(call) is None:
@@ -230,7 +225,7 @@ async def show_call(app: ConsoleApp, call: str) -> None:
 
 
 async def _call_hits(app: ConsoleApp, query: str) -> Hits:
-    """Yields the newest calls with the typed part of an id, on the board or else found by the server."""
+    """Yields the newest calls with this part of an id: those of the board, or else those that the server finds."""
     typed = query.strip().lower()
     if not CALL_ID.fullmatch(typed):
         return

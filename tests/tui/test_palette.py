@@ -14,7 +14,7 @@ from tui.app import Console
 from tui.exit_status import ExitStatus
 from tui.keymap import Keymap
 from tui.pages.base import page_class
-from tui.palette import PaletteEntry, combined_entries, entity_entries, entries, highlight, match, named_rows
+from tui.palette import PaletteEntry, combined_entries, entity_entries, entries, highlight, named_rows, score_of
 from tui.widgets.form import Form
 
 
@@ -82,7 +82,7 @@ async def test_settings_themes_and_every_kind_of_name_are_offered() -> None:
         offered = set(texts(app))
         names = {"laptop", "default", "anthropic", "gpt-5-mini", "Price of gpt-5-mini"}
         assert {"Setting: Keep records", "Setting: Theme", "Theme: light", *names} <= offered
-        assert {row.noun for row in named_rows(app.session.board)} == {"token", "channel", "group", "model", "price"}
+        assert {row.noun for row in named_rows(app.session.board)} == {"token", "channel", "group", "model"}
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ async def test_settings_themes_and_every_kind_of_name_are_offered() -> None:
 )
 async def test_a_name_and_a_word_find_what_can_be_done_with_it(query: str, text: str) -> None:
     async with shown("usage") as (app, _, _):
-        found = {entry.text: match(query, entry) for entry in combined_entries(app, query)}
+        found = {entry.text: score_of(query, entry) for entry in combined_entries(app, query)}
         assert found[text] > 0
         assert found[text] == max(found.values())
 
@@ -182,19 +182,19 @@ def entry(text: str, about: str = "") -> PaletteEntry:
 
 def test_better_matches_come_first() -> None:
     order = ["Theme  (T)", "Theme: light", "Setting: Theme", "Quit the them e"]
-    found = sorted(map(entry, order), key=lambda one: -match("theme", one))
+    found = sorted(map(entry, order), key=lambda one: -score_of("theme", one))
     assert [one.text for one in found][:3] == order[:3]
 
 
 def test_words_of_the_explanation_count() -> None:
-    assert match("balance", entry("Add money", "top up or correct the balance")) > 0
-    assert match("zebra", entry("Add money", "top up or correct the balance")) == 0
+    assert score_of("balance", entry("Add money", "top up or correct the balance")) > 0
+    assert score_of("zebra", entry("Add money", "top up or correct the balance")) == 0
 
 
 def test_letters_in_order_count_least() -> None:
-    assert 0 < match("adm", entry("Add money")) < match("mon", entry("Add money"))
+    assert 0 < score_of("adm", entry("Add money")) < score_of("mon", entry("Add money"))
 
 
 def test_many_names_are_searched_quickly() -> None:
     """Linear in the text: no backtracking."""
-    assert match("a" * 200 + "b", entry("a" * 300)) == 0
+    assert score_of("a" * 200 + "b", entry("a" * 300)) == 0
