@@ -60,14 +60,14 @@ _DATA = frozenset({"data", "file_data"})
 _PICTURES = frozenset({"image", "image_url", "input_image", "image_generation_call"})
 _FETCHED = frozenset(
     {
-        *("document", "file", "file_data", "input_file", "video", "video_url", "input_video"),
-        *("audio", "audio_url", "input_audio"),
+        *("document", "document_url", "file", "file_data", "file_url", "input_file"),
+        *("video", "video_url", "input_video", "audio", "audio_url", "input_audio"),
     }
 )
 """Names and types of media other than pictures, which may have an address."""
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]{1,15}://", re.IGNORECASE)
-_DESCRIPTIONS = frozenset({"title", "context", "filename", "name", "text"})
-"""Fields of a medium that the model reads, even if they begin like an address."""
+_MEDIA_TEXTS = frozenset({"title", "context", "content", "filename", "name", "text"})
+"""Fields of a medium that are text, even if they begin like an address."""
 _CALLS = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
 _LABELS = frozenset(
     {"role", "type", "id", "tool_call_id", "tool_use_id", "call_id", "media_type", "status", "detail", "format"}
@@ -252,7 +252,7 @@ class PromptParts(msgspec.Struct):
 
     def _add_address(self, name: str, text: str, key: str, kind: str) -> bool:
         """Count the address of a medium in an object ``key`` of type ``kind``. Returns whether it is one."""
-        if name in _DESCRIPTIONS or (kind, name) == ("text", "data"):
+        if name in _MEDIA_TEXTS or (kind, name) == ("text", "data"):
             return False
         words = (name, key, kind)
         is_picture = not _PICTURES.isdisjoint(words)

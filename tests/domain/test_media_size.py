@@ -138,6 +138,9 @@ PLACES: list[tuple[dict[str, Any], PromptMedia]] = [
     ({"type": "tool_use", "input": {"type": "image_url", "image_url": {"url": "https://h/a.png"}}}, NO_MEDIA),
     ({"type": "web_search_call", "action": {"sources": [{"type": "url", "url": "https://h/a"}]}}, NO_MEDIA),
     ({"type": "text", "text": "see https://h/a.png"}, NO_MEDIA),
+    ({"type": "document_url", "document_url": "https://h/a.pdf"}, PromptMedia(fetched=1)),
+    ({"type": "file_url", "file_url": {"url": "https://h/a.pdf"}}, PromptMedia(fetched=1)),
+    ({"type": "document", "source": {"type": "content", "content": "https://h/a says: hello"}}, NO_MEDIA),
     ({"type": "document", "title": "https://h/a", "source": {"type": "text", "data": "https://h/a says:"}}, NO_MEDIA),
     ({"type": "web_search_result", "url": "https://h/a", "title": "a"}, NO_MEDIA),
 ]
