@@ -39,7 +39,7 @@ from gateway.core.settlement import Meter
 from gateway.core.tasks import Tasks
 from gateway.domain.views import Step
 from gateway.runfile import Endpoint
-from gateway.store.folder import Folder, ordinary
+from gateway.store.folder import Folder, ordinary_path
 from gateway.store.store import Store
 from gateway.upstream import dialects
 from gateway.upstream.learned_params import LearnedParams
@@ -321,7 +321,7 @@ async def _watch_folder(folder: Folder, home: Path, stop_requests: _StopRequests
     while misplaced_checks < 2:
         await asyncio.sleep(1.0)
         misplaced_checks = misplaced_checks + 1 if folder.misplaced else 0
-    where = ordinary(folder.path / "config.json").parent
+    where = ordinary_path(folder.path / "config.json").parent
     now = f"it is {where} now" if where.is_dir() else "it is gone, and with it the records of its calls"
     _log.error("the data folder %s %s: %s. This server stops when its calls have ended", home, folder.misplaced, now)
     stop_requests.request(False)

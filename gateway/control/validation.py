@@ -21,7 +21,7 @@ from gateway.domain.settings import Settings
 from gateway.domain.text import REFERENCE, plain
 from gateway.domain.token import PREFIX, Token
 from gateway.domain.units import MILLION, MOST_TIMES
-from gateway.domain.urls import checked_base_url, demand_no_url, parse_proxy
+from gateway.domain.urls import checked_base_url, parse_proxy, refuse_url
 from gateway.upstream import mock
 from gateway.upstream.vendors import PRESETS
 
@@ -196,7 +196,7 @@ def name(value: str, field: str = "name") -> None:
 def model_name(value: str, field: str) -> None:
     """Check a model's name: 1 to 200 visible characters, slashes and colons included."""
     _demand(0 < len(value) <= 200, field, "a model's name must have 1 to 200 characters")
-    demand_no_url(value)
+    refuse_url(value)
     _demand(
         plain(value) == value and value == value.strip(),
         field,

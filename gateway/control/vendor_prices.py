@@ -19,7 +19,7 @@ from gateway.domain.errors import Unavailable
 from gateway.domain.price import Price, map_parts, multiply
 from gateway.domain.registry import Registry
 from gateway.domain.units import ChannelId, Millis, Nanos
-from gateway.domain.urls import is_near
+from gateway.domain.urls import is_private
 from gateway.domain.usage import LONGEST_WRITE
 from gateway.upstream.vendors import vendor_of
 
@@ -63,7 +63,7 @@ def known_price(
 def _price_at_other_channel(
     channel: Channel, served: ServedModel, registry: Registry, find: PriceSearch, now: Millis
 ) -> Price | None:
-    if vendor_of(channel.preset, channel.base_url).name or not channel.base_url or is_near(channel.base_url):
+    if vendor_of(channel.preset, channel.base_url).name or not channel.base_url or is_private(channel.base_url):
         return None
     for other in in_order(registry.channels.values()):
         for model in other.models if other.id != channel.id else ():

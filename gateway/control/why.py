@@ -175,7 +175,7 @@ def _store_error(engine: Engine) -> GatewayError | None:
     """Returns the error of a failed store, else None. A real call would try to write again; a dry run does not."""
     if engine.store.books.healthy:
         return None
-    text = f"the store has failed, and calls are rejected: {engine.store.books.trouble.text}"
+    text = f"the store has failed, and calls are rejected: {engine.store.books.disk_errors.text}"
     return Unavailable(text, code="store_unavailable")
 
 

@@ -116,7 +116,7 @@ class Engine:
             health=health,
             variables=self.upstreams.variables,
             catalog=lambda: self.catalog,
-            trouble=lambda: store.books.trouble.text,
+            trouble=lambda: store.books.disk_errors.text,
             clock=clock,
         )
 
@@ -185,13 +185,13 @@ class Engine:
         loop, books = asyncio.get_running_loop(), self.store.books
         store_watch = StoreWatch(
             str(self.config.home),
-            lambda: books.trouble.text,
+            lambda: books.disk_errors.text,
             lambda: self.bus.publish(StoreChanged(status=self.status())),
             self.clock.mono,
         )
-        books.trouble.on_change = lambda: _call_soon(loop, store_watch.check)
+        books.disk_errors.on_change = lambda: _call_soon(loop, store_watch.check)
         self.store.on_note = lambda text: _call_soon(loop, partial(store_watch.note, text))
-        if books.trouble.text:
+        if books.disk_errors.text:
             store_watch.check()
         try:
             yield
@@ -252,7 +252,7 @@ class Engine:
             queued=len(self.pipeline.waiting.all()),
             watchers=self.bus.consoles,
             state=self._state(),
-            store_error=self.store.books.trouble.text,
+            store_error=self.store.books.disk_errors.text,
             durability=self.settings().durability.value,
             channels=dict(channels),
             keys={state: count for state, count in keys.items() if state in ("attention", "unset")},

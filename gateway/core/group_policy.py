@@ -16,7 +16,7 @@ from gateway.domain.group import Fallback, Policy
 from gateway.domain.money import brief_dollars
 from gateway.domain.patterns import matches
 from gateway.domain.units import MILLION
-from gateway.domain.urls import is_near
+from gateway.domain.urls import is_private
 
 Offer = tuple[Channel, ServedModel]
 
@@ -47,7 +47,7 @@ def rank_offers(policy: Policy, offers: Sequence[Offer]) -> list[tuple[Offer, Ra
 
 def is_local(channel: Channel) -> bool:
     """Returns whether a channel's server is on this machine or in this network, or part of this program."""
-    return not channel.dialect.info.needs_url or is_near(channel.base_url)
+    return not channel.dialect.info.needs_url or is_private(channel.base_url)
 
 
 def _sort_key(policy: Policy, offer: Offer) -> tuple[tuple[int, int], str]:

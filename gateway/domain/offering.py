@@ -8,7 +8,7 @@ import msgspec
 from gateway.domain.channel import ChannelFields, ServedModel
 from gateway.domain.patterns import is_pattern
 from gateway.domain.quoting import model_pair, quote_name, split_names
-from gateway.domain.urls import demand_no_url
+from gateway.domain.urls import refuse_url
 
 
 class Offering(msgspec.Struct, frozen=True):
@@ -31,7 +31,7 @@ def read_offering(text: str, known: Sequence[ServedModel] = ()) -> Offering:
     for word in dict.fromkeys(split_names(text)):
         name, upstream = model_pair(word)
         for part in (name, upstream):
-            demand_no_url(part)
+            refuse_url(part)
         if not upstream and is_pattern(name) and name not in named:
             patterns.append(name)
             continue

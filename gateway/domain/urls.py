@@ -1,7 +1,6 @@
 """URLs: the base URLs of channels, and the HTTP proxies through which they are reached.
 
-A base URL decides to whom the owner's keys are sent, so it is checked before it is stored. The password of a proxy is
-never shown.
+The owner's keys are sent to a base URL, so it is checked before it is stored. The password of a proxy is never shown.
 """
 
 import base64
@@ -16,8 +15,9 @@ from gateway.domain.errors import BadRequest
 from gateway.domain.text import REFERENCE, plain
 
 _METADATA = ("metadata.google.internal", "metadata.goog")
-"""The names of services that clouds have on link-local addresses, which return credentials of the machine."""
+"""Names of cloud services that give the machine's credentials to any program on it."""
 _METADATA_V6 = ipaddress.ip_address("fd00:ec2::254")
+"""The address of such a service that is not link-local."""
 
 _URL = re.compile(r"\s*!?[A-Za-z][A-Za-z0-9+.-]*://")
 """Matches the start of a URL, also after the exclamation mark of a pattern."""
@@ -28,24 +28,24 @@ def checked_base_url(url: str) -> str:
     """Returns the URL without a trailing slash. Raises BadRequest if keys must not be sent there.
 
     It must be http or https with a host, and without user, query and fragment. Link-local addresses are refused,
-    because clouds serve credentials of the machine there; so are hosts that only some resolvers read as an IPv4 address
-    (``127.1``).
+    because clouds serve the machine's credentials there, and so are hosts such as ``127.1``, which only some resolvers
+    read as an IPv4 address.
     """
     if url != plain(url, 2000) or " " in url or "\\" in url:
-        raise _bad(url, "has characters that are not allowed in a URL")
+        raise _bad_url(url, "has characters that are not allowed in a URL")
     parts = _split(url)
     if parts.scheme not in ("http", "https"):
-        raise _bad(url, "must begin with http:// or https://")
+        raise _bad_url(url, "must begin with http:// or https://")
     if "@" in parts.netloc:
-        raise _bad(url, "must not hold a user or a password; give the key with --key")
+        raise _bad_url(url, "must not hold a user or a password; give the key with --key")
     if "?" in url or "#" in url:
-        raise _bad(url, "must not have a query or a fragment; use --header for additional headers")
+        raise _bad_url(url, "must not have a query or a fragment; use --header for additional headers")
     _check_host(url, parts.hostname or "")
     return url.rstrip("/")
 
 
-def demand_no_url(name: str) -> None:
-    """Raises BadRequest if the name of a model is a URL, which was typed into the wrong field."""
+def refuse_url(name: str) -> None:
+    """Raises BadRequest if the name of a model is a URL, typed into the wrong field."""
     if _URL.match(name):
         raise BadRequest(
             f"models: '{plain(name)}' is a URL, not the name of a model; give it as the base URL (--base-url)",
@@ -55,8 +55,7 @@ def demand_no_url(name: str) -> None:
 
 def base_url_warning(url: str) -> str:
     """Returns a warning about an allowed URL; empty if there is none."""
-    parts = urlsplit(url)
-    if parts.scheme == "http" and not _is_near(parts.hostname or ""):
+    if urlsplit(url).scheme == "http" and not is_private(url):
         return (
             f"{plain(url)} is not encrypted: everyone on the network path can read the key, the prompts and the answers"
         )
@@ -67,23 +66,23 @@ def _split(url: str) -> SplitResult:
     """Returns the parts of a URL. Raises BadRequest."""
     try:
         parts = urlsplit(url)
-        _ = parts.port
+        _ = parts.port  # raises ValueError if it is not valid
     except ValueError as exc:
-        raise _bad(url, f"cannot be read ({exc})") from exc
+        raise _bad_url(url, f"cannot be read ({exc})") from exc
     return parts
 
 
 def _check_host(url: str, host: str) -> None:
     """Raises BadRequest if keys must not be sent to the host."""
     if not host:
-        raise _bad(url, "has no host")
+        raise _bad_url(url, "has no host")
     address = _address(host)
     if address is None and _looks_numeric(host):
-        raise _bad(url, "has a host that is neither a name nor a whole IPv4 address")
+        raise _bad_url(url, "has a host that is neither a name nor a whole IPv4 address")
     if host.rstrip(".") in _METADATA or (address is not None and (address.is_link_local or address == _METADATA_V6)):
-        raise _bad(url, "is a link-local address, where clouds serve machine credentials")
+        raise _bad_url(url, "is a link-local address, where clouds serve machine credentials")
     if address is not None and address.is_unspecified:
-        raise _bad(url, "is the unspecified address; 127.0.0.1 is this machine")
+        raise _bad_url(url, "is the unspecified address; 127.0.0.1 is this machine")
 
 
 def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
@@ -102,12 +101,9 @@ def _looks_numeric(host: str) -> bool:
 
 
 @lru_cache(maxsize=1024)
-def is_near(url: str) -> bool:
+def is_private(url: str) -> bool:
     """Returns whether a URL leads to this machine or a private network, according to its host."""
-    return _is_near(urlsplit(url).hostname or "")
-
-
-def _is_near(host: str) -> bool:
+    host = urlsplit(url).hostname or ""
     address = _address(host)
     if address is not None:
         return address.is_private or address.is_loopback
@@ -115,7 +111,7 @@ def _is_near(host: str) -> bool:
     return "." not in name or name.endswith(_LOCAL_SUFFIXES)
 
 
-def _bad(url: str, why: str) -> BadRequest:
+def _bad_url(url: str, why: str) -> BadRequest:
     return BadRequest(f"base URL '{plain(url)}' {why}", param="base_url")
 
 
@@ -129,7 +125,7 @@ class Proxy(msgspec.Struct, frozen=True):
 
 
 def parse_proxy(text: str) -> Proxy:
-    """Returns the proxy of ``http://user:password@host:port``. Raises BadRequest without user and password."""
+    """Returns the proxy of ``http://user:password@host:port``. Raises BadRequest, which never quotes the password."""
     try:
         parts = urlsplit(text)
         port = parts.port

@@ -215,13 +215,13 @@ class Books:
         self.held = self._holds.held
         self.running_in = self._holds.running_in
         self.last_used = self.counters.last_used
-        self.trouble = recorder.trouble
+        self.disk_errors = recorder.disk_errors
         recorder.on_withheld = self._withhold
 
     @property
     def healthy(self) -> bool:
         """Returns False while the disk refuses writes. ``open`` tries once more before it raises Unavailable."""
-        return not self.trouble.text
+        return not self.disk_errors.text
 
     def balance(self) -> Nanos:
         """Returns granted minus spent."""

@@ -19,7 +19,7 @@ from gateway.domain.settings import Settings
 from gateway.store import files
 from gateway.store.documents import FORMAT, AtomicStorage, Tables, layout
 from gateway.store.errors import StoreDamaged, too_new, unavailable
-from gateway.store.folder import ordinary
+from gateway.store.folder import ordinary_path
 
 _KEYS: dict[Table, str] = {
     "account": "",
@@ -171,5 +171,5 @@ def _damaged_error(path: Path, why: str) -> StoreDamaged:
         if old.exists()
         else f"restore {path.name} from a backup"
     )
-    where = ordinary(path)
+    where = ordinary_path(path)
     return StoreDamaged(f"{where} cannot be used: {why}. The file was not changed; {fix}", details={"file": str(where)})

@@ -1,4 +1,4 @@
-"""Errors of a store as a whole. Their messages tell the owner what to do."""
+"""Errors of the whole store. Their messages tell the owner what to do."""
 
 import errno
 import os
@@ -8,10 +8,10 @@ from pathlib import Path
 from gateway.domain.errors import GatewayError, Unavailable
 from gateway.domain.text import plain, word
 from gateway.store.files import reason
-from gateway.store.folder import ordinary
+from gateway.store.folder import ordinary_path
 
 RETRY_AFTER_S = 5.0
-"""How long a client should wait when the disk refuses, in seconds."""
+"""How long a client should wait while the disk refuses to write, in seconds."""
 
 
 class StoreError(GatewayError):
@@ -40,16 +40,15 @@ class StoreDamaged(StoreError):
 
 def too_new(path: Path, version: int, supported: int) -> StoreTooNew:
     """Returns the error of a file whose format this program does not know yet."""
-    return StoreTooNew(
-        f"{ordinary(path)} has format {version}, this program supports formats up to {supported}; use a newer version"
-    )
+    formats = f"has format {version}, this program supports formats up to {supported}"
+    return StoreTooNew(f"{ordinary_path(path)} {formats}; use a newer version")
 
 
 def cannot_open(home: Path, exc: OSError) -> StoreError:
-    """Returns the error of a store that cannot be opened because of a system error, with what the owner can do."""
+    """Returns the error for a store that the system does not let us open, with what the owner can do."""
     file = Path(os.fsdecode(exc.filename)) if isinstance(exc.filename, str | bytes | Path) else home
-    is_inside = ordinary(file) != home and ordinary(file).is_relative_to(home.resolve())
-    where = f" ({plain(file.name)})" if is_inside or (file.is_relative_to(home) and file != home) else ""
+    is_inside = file.is_relative_to(home) or ordinary_path(file).is_relative_to(home.resolve())
+    where = f" ({plain(file.name)})" if is_inside and home not in (file, ordinary_path(file)) else ""
     elsewhere = "or name another folder with --home"
     fix = ""
     if exc.errno == errno.EROFS:
@@ -59,8 +58,8 @@ def cannot_open(home: Path, exc: OSError) -> StoreError:
     return StoreError(f"the store in {plain(str(home), 500)} cannot be opened: {reason(exc)}{where}{fix}")
 
 
-class Trouble:
-    """The present errors of the disk, in words that name no path; empty while all is well."""
+class DiskErrors:
+    """The present errors of writing and syncing, without paths; each is empty while all is well."""
 
     def __init__(self) -> None:
         self.write = ""
@@ -73,7 +72,7 @@ class Trouble:
         """Returns why new calls are rejected; empty if they are accepted."""
         return self.write or self.sync
 
-    def set_errors(self, *, write: str | None = None, sync: str | None = None) -> None:
+    def set(self, *, write: str | None = None, sync: str | None = None) -> None:
         """Set the error of writing, of syncing, or of both; an empty text clears it."""
         before = self.text
         self.write = self.write if write is None else write
@@ -83,7 +82,7 @@ class Trouble:
 
 
 def unavailable(exc: OSError) -> Unavailable:
-    """Returns the error for a client, because the store could not be written."""
+    """Returns the error for a client whose call cannot be recorded."""
     return Unavailable(
         f"the gateway cannot write to its store: {reason(exc)}. It recovers as soon as the disk does",
         code="store_unavailable",

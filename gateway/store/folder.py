@@ -53,7 +53,7 @@ class Folder:
         return self._home
 
 
-def ordinary(path: Path) -> Path:
+def ordinary_path(path: Path) -> Path:
     """Returns the path as the owner knows it: where the file is now."""
     in_open_folder = str(path).startswith(("/proc/self/fd/", "/.vol/"))
     return Path(os.path.realpath(path.parent)) / path.name if in_open_folder else path

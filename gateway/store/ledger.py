@@ -12,7 +12,7 @@ import msgspec
 
 from gateway.store import files
 from gateway.store.errors import StoreDamaged, too_new
-from gateway.store.folder import ordinary
+from gateway.store.folder import ordinary_path
 from gateway.store.line_format import FORMAT, TAIL, body_of, format_of, head, is_intact, join_lines, pack
 from gateway.store.rollup import DAY, SealedSegment, to_daily
 from gateway.store.segment import Segment
@@ -107,10 +107,10 @@ def check_complete(path: Path, segments: Iterable[Segment]) -> None:
     for segment in segments:
         if segment.count and segment.first > expected and not previous_exists and not _was_repaired(segment):
             raise StoreDamaged(
-                f"{ordinary(path)} is damaged or missing, and so is its former version: the sums of calls {expected} "
-                f"to {segment.first - 1} are lost and their records are deleted, so balances cannot be known. "
+                f"{ordinary_path(path)} is damaged or missing, and so is its former version: the sums of calls "
+                f"{expected} to {segment.first - 1} are lost and their records deleted, so balances cannot be known. "
                 f"Restore {path.name} from a backup",
-                details={"file": str(ordinary(path))},
+                details={"file": str(ordinary_path(path))},
             )
         expected, previous_exists = segment.last + 1, not segment.deleted
 

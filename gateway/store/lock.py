@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gateway.store.errors import StoreBusy
 from gateway.store.files import open_file
-from gateway.store.folder import ordinary
+from gateway.store.folder import ordinary_path
 
 if sys.platform == "win32":
     import msvcrt
@@ -43,7 +43,7 @@ class Lock:
 def _busy(fd: int, path: Path) -> StoreBusy:
     holder = os.read(fd, 20).decode("ascii", "replace").strip() or "unknown"
     return StoreBusy(
-        f"another process (pid {holder}) is using the store in {ordinary(path).parent}; "
+        f"another process (pid {holder}) is using the store in {ordinary_path(path).parent}; "
         "stop it, or give this one a home of its own with --home",
         details={"pid": holder},
     )

@@ -22,7 +22,7 @@ import msgspec
 
 from gateway.domain.call import Record
 from gateway.store import files
-from gateway.store.folder import ordinary
+from gateway.store.folder import ordinary_path
 from gateway.store.ledger import Ledger, check_complete
 from gateway.store.line_format import pack
 from gateway.store.rollup import DAY, Rollup, SegmentSums
@@ -277,7 +277,7 @@ class Log:
                 self.ledger.put()
         if self.ledger.damaged:
             copy = self.ledger.rebuild(self._moment)
-            path = ordinary(self.ledger.path)
+            path = ordinary_path(self.ledger.path)
             self.notes.append(f"{path} was damaged and has been rebuilt; the original is {copy.name}")
         self._delete_old_files()
 
@@ -312,7 +312,7 @@ class Log:
 def _missing_records_note(folder: Path, first: int, last: int) -> str:
     which = f"record {last} is" if first == last else f"records {first} to {last} are"
     return (
-        f"{which} missing from the end of {ordinary(folder)}: the newest call file was deleted or truncated. What "
+        f"{which} missing from the end of {ordinary_path(folder)}: the newest call file was deleted or truncated. What "
         "those calls cost is missing from all sums. Restore the file from a backup if there is one"
     )
 

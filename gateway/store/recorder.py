@@ -22,7 +22,7 @@ import msgspec
 from gateway.domain.call import Record, Running
 from gateway.domain.units import CallId, Nanos
 from gateway.store.disk_reserve import NO_SPACE, DiskReserve
-from gateway.store.errors import Trouble
+from gateway.store.errors import DiskErrors
 from gateway.store.files import reason
 from gateway.store.inflight import Inflight, withheld_record
 from gateway.store.log import Log
@@ -104,7 +104,7 @@ class Syncer:
             with suppress(RuntimeError):  # its loop has ended; nothing waits any more
                 loop.call_soon_threadsafe(_notify_waiter, waiting, error)
         if error is not None:
-            return False  # nothing is known to be safe, and cleaning up would clear the trouble
+            return False  # nothing is known to be safe, and cleaning up would clear its error
         try:
             return self._clean_up()
         except Exception:  # noqa: BLE001 - the thread's outermost frame: the next round tries again
@@ -129,8 +129,8 @@ class Recorder:
         self._log, self._inflight, self._reserve = log, inflight, reserve
         self.lock = threading.Lock()
         """While it is held, no record moves from memory to the disk."""
-        self.trouble = Trouble()
-        self._backlog = Backlog(log, reserve, self.trouble)
+        self.disk_errors = DiskErrors()
+        self._backlog = Backlog(log, reserve, self.disk_errors)
         self.waiting = self._backlog.waiting
         self._synced_count = 0
         """The number of calls at the beginning of ``Backlog.written`` whose records are safe from a power cut."""
@@ -142,20 +142,20 @@ class Recorder:
             reserve.acquire()
         except OSError as exc:
             what = "the disk is full" if exc.errno in NO_SPACE else "no space can be kept back"
-            self.trouble.set_errors(write=f"{what}: {reason(exc)}")
+            self.disk_errors.set(write=f"{what}: {reason(exc)}")
         self._syncer = Syncer(self._sync_records, self._clean_up, sync_s) if sync_s > 0 else None
 
     def begin(self, call: Running) -> None:
         """Write the hold of a call, after retrying what failed before. Raises OSError; then nothing is held."""
         with self.lock:
-            if self.trouble.sync:
-                raise OSError(errno.EIO, self.trouble.sync)
-            if self.trouble.write:
+            if self.disk_errors.sync:
+                raise OSError(errno.EIO, self.disk_errors.sync)
+            if self.disk_errors.write:
                 self._recover()
             try:
                 self._inflight.begin(call)
             except OSError as exc:
-                self.trouble.set_errors(write=f"the disk refuses to write: {reason(exc)}")
+                self.disk_errors.set(write=f"the disk refuses to write: {reason(exc)}")
                 raise
         if self._syncer and not self._syncer.dirty:
             self._syncer.wake()
@@ -212,20 +212,20 @@ class Recorder:
             try:
                 self._log.sync()
             except OSError as exc:
-                self.trouble.set_errors(sync=f"the disk refuses to sync: {reason(exc)}")
+                self.disk_errors.set(sync=f"the disk refuses to sync: {reason(exc)}")
                 raise
             except Exception as exc:  # a bug of ours: nothing is known to be safe
-                self.trouble.set_errors(sync=f"the records cannot be synced: {exc}")
-                raise OSError(errno.EIO, self.trouble.sync) from exc
+                self.disk_errors.set(sync=f"the records cannot be synced: {exc}")
+                raise OSError(errno.EIO, self.disk_errors.sync) from exc
             self._synced_count = count
 
     def _clean_up(self) -> bool:
         """End holds of synced calls, seal segments, retry what the disk refused. Returns whether nothing is left."""
         with self._sync_lock:
             self._end_holds()
-            self.trouble.set_errors(sync="")
+            self.disk_errors.set(sync="")
             self._log.seal()
-            if not self.trouble.write:
+            if not self.disk_errors.write:
                 return True
             with self.lock, suppress(OSError):
                 self._recover()
@@ -244,7 +244,7 @@ class Recorder:
                     self._inflight.compact()
             self._inflight.sync()
         except OSError as exc:
-            self.trouble.set_errors(sync=f"the disk refuses to sync: {reason(exc)}")
+            self.disk_errors.set(sync=f"the disk refuses to sync: {reason(exc)}")
             raise
 
     def _recover(self) -> None:
@@ -253,14 +253,14 @@ class Recorder:
             self._backlog.flush()
         self._reserve.acquire()
         self._inflight.probe()
-        self.trouble.set_errors(write="")
+        self.disk_errors.set(write="")
 
 
 class Backlog:
     """Records that are not on the disk yet. Callers hold the recorder's lock."""
 
-    def __init__(self, log: Log, reserve: DiskReserve, trouble: Trouble) -> None:
-        self._log, self._reserve, self._trouble = log, reserve, trouble
+    def __init__(self, log: Log, reserve: DiskReserve, disk_errors: DiskErrors) -> None:
+        self._log, self._reserve, self._disk_errors = log, reserve, disk_errors
         self.fresh: dict[CallId, Record] = {}
         """Records for the next ``write``, before which the end of their calls is not reported."""
         self._refused: dict[CallId, Record] = {}
@@ -282,7 +282,7 @@ class Backlog:
             return ()
         fresh, self.fresh = self.fresh, {}
         self._refused.update(fresh)
-        if self._trouble.write and all(record.failed for record in fresh.values()):
+        if self._disk_errors.write and all(record.failed for record in fresh.values()):
             return ()  # no answer depends on them: the next hold or sync tries again
         try:
             self._append()
@@ -303,7 +303,7 @@ class Backlog:
     def _write_elsewhere(self, first: OSError) -> None:
         """Write what the disk refused with this error to reserved space or a new file. Raises it if that fails."""
         if first.errno in NO_SPACE and self._reserve.release():
-            self._trouble.set_errors(write=f"the disk is full: {reason(first)}")
+            self._disk_errors.set(write=f"the disk is full: {reason(first)}")
             with suppress(OSError):
                 self._append()
         if self._refused:
@@ -311,7 +311,7 @@ class Backlog:
                 self._append(in_new_file=True)
                 self._log.report(f"a call file cannot be written ({reason(first)}); calls continue in a new one")
         if self._refused:
-            self._trouble.set_errors(write=f"the disk refuses to write: {reason(first)}")
+            self._disk_errors.set(write=f"the disk refuses to write: {reason(first)}")
             raise first
 
     def _append(self, *, in_new_file: bool = False) -> None:

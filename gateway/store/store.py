@@ -26,7 +26,7 @@ from gateway.store.calls import CallLog
 from gateway.store.disk_reserve import DiskReserve
 from gateway.store.entities import Entities
 from gateway.store.errors import StoreError, cannot_open
-from gateway.store.folder import Folder, ordinary
+from gateway.store.folder import Folder, ordinary_path
 from gateway.store.history import History
 from gateway.store.inflight import Inflight
 from gateway.store.lock import Lock
@@ -138,15 +138,15 @@ class Store:
     def _add_opening_notes(self, inflight: Inflight, lost: int) -> None:
         """Report what was found when the store was opened. ``lost``: the number of calls that a crash interrupted."""
         if inflight.saved_copy:
-            where = ordinary(inflight.path)
+            where = ordinary_path(inflight.path)
             text = f"{where} had {inflight.unreadable} unreadable lines; the original is {inflight.saved_copy.name}"
             self.notes.append(text)
         if lost:
             self.notes.append(f"calls that were running when the gateway died: {lost}, recorded as lost, at no cost")
         if self.entities.edited:
             kept = f", the file as it was found is {self.entities.saved_copy.name}" if self.entities.saved_copy else ""
-            text = f"{ordinary(self._home / 'config.json')} was changed by another program; the changes are used{kept}"
-            self.notes.append(text)
+            path = ordinary_path(self._home / "config.json")
+            self.notes.append(f"{path} was changed by another program; the changes are used{kept}")
 
 
 OWN_FILES = ["config.json", "config.old.json", "high-water", "history.json", "incidents.json", "inflight.log", "lock"]

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import msgspec
 
 from gateway.store import files
-from gateway.store.folder import ordinary
+from gateway.store.folder import ordinary_path
 from gateway.store.ledger import Ledger
 from gateway.store.line_format import TAIL, body_of, id_of, is_intact, join_lines, split_lines
 from gateway.store.segment import HEAD, Segment, convert_foreign_layout, decode_entry
@@ -26,13 +26,13 @@ class Mark(NamedTuple):
     """The end of the lines that a sync covers."""
 
     lines: int
-    """How many of the unsynced lines it covers."""
+    """The number of unsynced lines that it covers."""
     end: int
     """The offset after the last of them."""
 
 
 class PartlyWritten(OSError):
-    """The disk accepted the first ``count`` lines, and refused both the next one and the removal of these."""
+    """The disk accepted the first ``count`` lines, refused the next one, and refused to remove the accepted ones."""
 
     def __init__(self, cause: files.ShortWrite, count: int) -> None:
         super().__init__(cause.errno, cause.strerror)
@@ -40,7 +40,7 @@ class PartlyWritten(OSError):
 
 
 class Tail:
-    """Appends to one segment. ``append`` may run while another thread runs ``sync``; all else needs the log's lock."""
+    """Appends to one segment. ``append`` and ``sync`` may run in two threads at once; all else needs the log's lock."""
 
     def __init__(self, segment: Segment) -> None:
         self.segment = segment
@@ -52,7 +52,7 @@ class Tail:
         self._unsynced: list[bytes] = []
         """The lines after that offset."""
         self._unverified = True
-        """Whether lines of an earlier process may not be synced."""
+        """Whether an earlier process may have left lines that are not synced."""
         self._failure: OSError | None = None
         self._torn = False
         """Whether the remains of a failed write follow the last line."""
@@ -102,7 +102,7 @@ class Tail:
             raise self._failure
 
     def mark_synced(self, mark: Mark) -> None:
-        """Set that a sync succeeded, so that everything before the mark is safe."""
+        """Note that a sync succeeded, so that everything before the mark is safe."""
         self._synced = mark.end
         del self._unsynced[: mark.lines]
         self._unverified = False
@@ -140,7 +140,7 @@ class Tail:
         return safe
 
     def _clean_up(self) -> None:
-        """Open the file again, and remove the remains of a failed write, if needed. Raises OSError."""
+        """Reopen the file and remove the remains of a failed write, whichever is needed. Raises OSError."""
         if self._fd < 0:
             self._fd = files.open_file(self.segment.path, os.O_RDWR)
         if self._torn:
@@ -194,13 +194,13 @@ def repair(segment: Segment, last: int, moment: int) -> str:
     files.replace(segment.path, body + TAIL)
     segment.end = len(body)
     original = f"the original is {copy.name}" if copy else "not a byte was left"
-    return f"{ordinary(segment.path)} was damaged; {len(lines)} of its calls are intact, {original}"
+    return f"{ordinary_path(segment.path)} was damaged; {len(lines)} of its calls are intact, {original}"
 
 
 def recheck_sealed(segment: Segment, ledger: Ledger, moment: int) -> tuple[Segment, str]:
-    """Returns a sealed segment, after reading its file again if its size has changed. The sums stay as they were.
+    """Returns a sealed segment, and a note, which is empty unless the size of its file has changed.
 
-    Also returns a note about the change; empty if there was none. Raises OSError and StoreTooNew.
+    A changed file is read again, but the sums stay as they were. Raises OSError and StoreTooNew.
     """
     sealed = ledger.sealed[segment.name]
     if segment.path.stat().st_size == sealed.end + len(TAIL):
@@ -209,7 +209,7 @@ def recheck_sealed(segment: Segment, ledger: Ledger, moment: int) -> tuple[Segme
     note = repair(current, sealed.first - 1, moment)
     is_complete = (current.count, current.last) == (sealed.count, sealed.last)
     if not note:  # what is left of it is intact
-        note = f"{ordinary(segment.path)} holds {'all' if is_complete else current.count} of its calls"
+        note = f"{ordinary_path(segment.path)} holds {'all' if is_complete else current.count} of its calls"
     remaining = None if is_complete else current.count
     changed = msgspec.structs.replace(sealed, remaining=remaining, end=current.end, edited=True)
     ledger.put(changed)

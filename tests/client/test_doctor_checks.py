@@ -405,9 +405,9 @@ async def test_books_that_differ(owner: ControlClient, monkeypatch: pytest.Monke
 
 
 async def test_a_store_that_has_failed(owner: ControlClient, gateway: Gateway) -> None:
-    gateway.engine.store.books.trouble.set_errors(write="the disk is full")
+    gateway.engine.store.books.disk_errors.set(write="the disk is full")
     step = (await made(owner))["the store"]
-    gateway.engine.store.books.trouble.set_errors(write="")
+    gateway.engine.store.books.disk_errors.set(write="")
     assert (step.result, step.code, step.status) == ("fail", "store_unavailable", 503)
     assert (step.text, bool(step.fix)) == ("it has failed, and calls are rejected: the disk is full", True)
 

@@ -141,7 +141,7 @@ async def _recovered(gateway: Gateway, say: Say) -> None:
     until = asyncio.get_running_loop().time() + RECOVERY_S
     while not books.healthy:
         if asyncio.get_running_loop().time() > until:
-            say(f"N {books.trouble.text}")
+            say(f"N {books.disk_errors.text}")
             return
         await asyncio.sleep(0.005)
 

@@ -1,7 +1,7 @@
 import pytest
 
 from gateway.domain.errors import BadRequest
-from gateway.domain.urls import Proxy, base_url_warning, checked_base_url, is_near, parse_proxy, shown_proxy
+from gateway.domain.urls import Proxy, base_url_warning, checked_base_url, is_private, parse_proxy, shown_proxy
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_encrypted_and_near_hosts_are_not(url: str) -> None:
     ],
 )
 def test_near_is_this_machine_and_this_network(url: str, near: bool) -> None:
-    assert is_near(url) == near
+    assert is_private(url) == near
 
 
 @pytest.mark.parametrize(

@@ -123,11 +123,11 @@ def test_a_hold_that_cannot_be_written_is_refused(recorder: Recorder, disk: Disk
     with pytest.raises(OSError, match="full"):
         recorder.begin(running(1))
     assert still_running(tmp_path) == []
-    assert "refuses to write" in recorder.trouble.text
+    assert "refuses to write" in recorder.disk_errors.text
     assert not recorder.sync()
     disk.full = False
     recorder.begin(running(1))
-    assert recorder.trouble.text == ""
+    assert recorder.disk_errors.text == ""
 
 
 def test_the_first_record_that_finds_no_room_takes_that_of_the_reserve(
@@ -143,7 +143,7 @@ def test_the_first_record_that_finds_no_room_takes_that_of_the_reserve(
     monkeypatch.setattr(DiskReserve, "release", release)
     end(recorder, 1)
     assert (on_disk(tmp_path), recorder.waiting()) == ([record(1).id], [])
-    assert "full" in recorder.trouble.text
+    assert "full" in recorder.disk_errors.text
 
 
 def test_records_that_may_wait_a_moment_are_written_by_one_write(
@@ -158,7 +158,7 @@ def test_records_that_may_wait_a_moment_are_written_by_one_write(
     for i in range(3):
         recorder.begin(running(i))
         recorder.end(record(i))
-    assert (on_disk(tmp_path), len(recorder.waiting()), recorder.trouble.text) == ([], 3, "")
+    assert (on_disk(tmp_path), len(recorder.waiting()), recorder.disk_errors.text) == ([], 3, "")
     monkeypatch.setattr(os, "pwrite", counted)
     recorder.write()
     recorder.write()
@@ -185,11 +185,11 @@ def test_a_moment_later_the_disk_may_refuse(recorder: Recorder, disk: Disk, tmp_
     disk.full = True
     recorder.end(record(0))
     recorder.write()
-    assert "refuses to write" in recorder.trouble.text
+    assert "refuses to write" in recorder.disk_errors.text
     disk.full = False
     end(recorder, 1)
     assert (on_disk(tmp_path), recorder.waiting()) == ([record(0).id, record(1).id], [])
-    assert recorder.trouble.text  # until the reserve is there again
+    assert recorder.disk_errors.text  # until the reserve is there again
 
 
 def test_records_of_failures_are_not_tried_again_by_every_call(recorder: Recorder, disk: Disk, tmp_path: Path) -> None:
@@ -253,7 +253,7 @@ def test_a_file_that_refuses_is_left_for_a_new_one(
     end(recorder, 2)
     assert [len(stock(path)) for path in segments(tmp_path / "usage")] == [1, 2]
     assert (on_disk(tmp_path), recorder.waiting()) == ([record(i).id for i in range(3)], [])
-    assert bool(recorder.trouble.text) == (number == errno.ENOSPC)  # its reserve was released without success
+    assert bool(recorder.disk_errors.text) == (number == errno.ENOSPC)  # its reserve was released without success
     assert (tmp_path / "reserve").exists() == (number != errno.ENOSPC)
 
 
@@ -291,7 +291,7 @@ def test_what_the_disk_took_of_a_write_that_cannot_be_undone_counts(
 
 def test_trouble_is_reported_when_it_begins_and_when_it_ends(recorder: Recorder, disk: Disk) -> None:
     told: list[str] = []
-    recorder.trouble.on_change = lambda: told.append(recorder.trouble.text)
+    recorder.disk_errors.on_change = lambda: told.append(recorder.disk_errors.text)
     recorder.begin(running(0))
     disk.full = True
     for i in range(3):
@@ -314,11 +314,11 @@ def test_a_record_that_cannot_be_written_lets_no_call_begin(
     with monkeypatch.context() as patch:
         patch.setattr(Log, "append", fails)
         end(recorder, 0)
-        assert "a bug" in recorder.trouble.text
+        assert "a bug" in recorder.disk_errors.text
         with pytest.raises(OSError, match="a bug"):
             recorder.begin(running(1))
     recorder.begin(running(1))
-    assert (on_disk(tmp_path), recorder.trouble.text) == ([record(0).id], "")
+    assert (on_disk(tmp_path), recorder.disk_errors.text) == ([record(0).id], "")
 
 
 def test_records_wait_in_memory_while_there_is_no_room_at_all(recorder: Recorder, disk: Disk, tmp_path: Path) -> None:
@@ -341,7 +341,7 @@ def test_no_call_begins_before_what_waits_is_written(recorder: Recorder, disk: D
     recorder.begin(running(1))
     recorder.sync()
     assert (on_disk(tmp_path), still_running(tmp_path)) == ([record(0).id], [running(1).id])
-    assert (recorder.trouble.text, recorder.waiting()) == ("", [])
+    assert (recorder.disk_errors.text, recorder.waiting()) == ("", [])
 
 
 def test_syncing_writes_what_waits(recorder: Recorder, disk: Disk, tmp_path: Path) -> None:
@@ -352,7 +352,7 @@ def test_syncing_writes_what_waits(recorder: Recorder, disk: Disk, tmp_path: Pat
     disk.full = False
     assert not recorder.sync()
     assert recorder.sync()
-    assert (on_disk(tmp_path), recorder.trouble.text) == ([record(0).id], "")
+    assert (on_disk(tmp_path), recorder.disk_errors.text) == ([record(0).id], "")
 
 
 def test_what_a_crash_took_from_memory_is_still_running_on_disk(recorder: Recorder, disk: Disk, tmp_path: Path) -> None:
@@ -380,7 +380,7 @@ def test_a_store_on_a_full_disk_opens_and_admits_nothing(disk: Disk, tmp_path: P
     (tmp_path / "reserve").unlink()
     disk.full = True
     recorder = recorder_of(tmp_path)
-    assert "full" in recorder.trouble.text
+    assert "full" in recorder.disk_errors.text
     with pytest.raises(OSError, match="full"):
         recorder.begin(running(0))
 

@@ -28,7 +28,7 @@ async def healthy(gateway: Gateway) -> None:
         if gateway.engine.store.books.healthy:
             return
         await asyncio.sleep(0.005)
-    raise AssertionError(gateway.engine.store.books.trouble.text)
+    raise AssertionError(gateway.engine.store.books.disk_errors.text)
 
 
 def complete(answer: Answer) -> bool:
