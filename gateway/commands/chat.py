@@ -71,12 +71,12 @@ def chat(
     Without PROMPT, or with '-', the prompt is read from stdin, as UTF-8. Usage and cost are printed on stderr.
     """
     messages = [{"role": "system", "content": system}] if system else []
-    messages.append({"role": "user", "content": read_prompt(prompt)})
+    messages.append({"role": "user", "content": prompt_text(prompt)})
 
     async def work(client: ControlClient) -> None:
         status = require_serving(await client.status())
         api = public_api(status.address, await _fetch_key(client, token), app="tollkeeper-chat")
-        body: dict[str, Any] = {"model": model or await choose_model(client, api), "messages": messages}
+        body: dict[str, Any] = {"model": model or await default_model(client, api), "messages": messages}
         if max_tokens is not None:
             body["max_tokens"] = max_tokens
         try:
@@ -95,8 +95,8 @@ def chat(
         notify("note: stdin was not read, because PROMPT is given; to send both, give one of them as --system")
 
 
-def read_prompt(words: tuple[str, ...]) -> str:
-    """Returns the prompt on the command line, else the one on stdin. Raises UsageError if it is empty."""
+def prompt_text(words: tuple[str, ...]) -> str:
+    """Returns the prompt from the command line, else from stdin. Raises UsageError if it is empty."""
     text = " ".join(words)
     if text in ("", "-"):
         if stdin.on_terminal():
@@ -108,7 +108,7 @@ def read_prompt(words: tuple[str, ...]) -> str:
 
 
 async def _fetch_key(client: ControlClient, token: str | None) -> str:
-    """Returns the key in ``token`` or the environment, else a pass for a minute as that token or the default one."""
+    """Returns the key that is given, else a pass for the token whose name is given, or for the default token."""
     key_or_name = token or key_in(os.environ)
     if key_or_name.startswith(PREFIX):
         return key_or_name
@@ -123,25 +123,22 @@ async def _find_default_token(client: ControlClient) -> str:
     return min(usable, key=lambda token: token.created_ms).name
 
 
-async def choose_model(client: ControlClient, api: PublicApi) -> str:
+async def default_model(client: ControlClient, api: PublicApi) -> str:
     """Returns the model called last, else the token's first. Raises Quit if it sees none, or only embedding models."""
     names = await api.models()
     if not names:
         raise Quit("the token sees no models; 'tollkeeper doctor' finds out why", Exit.NOT_FOUND)
     if all(map(is_embedding_model, names)):
         examples = ", ".join(plain(name) for name in names[:5])
-        raise Quit(
-            f"the token sees only models for embeddings ({examples}); choose another --token, or a --model",
-            Exit.NOT_FOUND,
-        )
+        text = f"the token sees only models for embeddings ({examples}); choose another --token, or a --model"
+        raise Quit(text, Exit.NOT_FOUND)
     return (await find_model(client, names)).model
 
 
 async def print_answer(api: PublicApi, body: dict[str, Any]) -> str:
     """Send the prompt, and print the answer when it is complete. Returns the call's id. Raises the error of /v1."""
     message, call_id = await fetch_answer(api, body)
-    _print_piece(message.get("content") or "")
-    out("")
+    _print_piece((message.get("content") or "") + "\n")
     return call_id
 
 
@@ -167,7 +164,7 @@ async def print_stream(api: PublicApi, body: dict[str, Any]) -> str:
 
 
 async def answer_texts(stream: Stream) -> AsyncGenerator[str, None]:
-    """Yields the texts of a stream of events. Raises the error in it, and UpstreamError if ``[DONE]`` is missing."""
+    """Yields the texts in a stream of events. Raises its error, and UpstreamError if it ends without ``[DONE]``."""
     async with aclosing(stream.lines()) as lines:
         async for line in lines:
             if not line.startswith(b"data:"):
@@ -185,7 +182,7 @@ async def answer_texts(stream: Stream) -> AsyncGenerator[str, None]:
 
 
 async def _add_advice(client: ControlClient, error: GatewayError) -> None:
-    """Add advice to an error that names no command yet. The call's record says what the error is about."""
+    """Add advice to an error whose message has no command yet. The call's record says what it is about."""
     if "'tollkeeper " in error.message:
         return
     call = await _fetch_record(client, str(error.details.get("call_id", "")))
@@ -204,21 +201,24 @@ def _print_piece(text: str) -> None:
 
 async def print_receipt(client: ControlClient, call_id: str, max_tokens: int | None = None) -> None:
     """Print on stderr what the call used and cost, and why the answer was cut off."""
-    call = await _fetch_record(client, call_id)
-    if call is None:
+    if (call := await _fetch_record(client, call_id)) is None:
         return
     usage = f"{call.input_tokens} input + {call.output_tokens} output tokens ({call.usage_source})"
     model = f"{call.fallback} for {call.model}" if call.fallback else call.model
     route = f"{model} from {call.channel} as {call.token}"
     notify(f"{usage}, {formatting.cost(call)}, {brief_span(call.duration_ms)}, {route}, {call.id}")
     if call.finish_reason == "length":
-        if max_tokens is not None and call.output_tokens >= max_tokens:
-            reason = f"--max-tokens {max_tokens}"
-        elif any(mark.startswith("output_limit=") for mark in call.marks):
-            reason = "the model, or what is left of a budget or of the balance, allows no more"
-        else:
-            reason = "it reached the model's output limit"
-        notify(f"note: the answer was cut off after {count_text(call.output_tokens, 'token')}: {reason}")
+        limit = _limit_text(call, max_tokens)
+        notify(f"note: the answer was cut off after {count_text(call.output_tokens, 'token')}: {limit}")
+
+
+def _limit_text(call: CallView, max_tokens: int | None) -> str:
+    """Returns which limit cut the answer off."""
+    if max_tokens is not None and call.output_tokens >= max_tokens:
+        return f"--max-tokens {max_tokens}"
+    if any(mark.startswith("output_limit=") for mark in call.marks):
+        return "the model, or what is left of a budget or of the balance, allows no more"
+    return "it reached the model's output limit"
 
 
 async def _fetch_record(client: ControlClient, call_id: str) -> CallView | None:

@@ -26,7 +26,18 @@ def settings() -> None:
 @json_option
 def show_settings(*, as_json: bool) -> None:
     """Show all settings."""
-    _print(run(lambda client: client.settings()), as_json=as_json)
+    view = run(lambda client: client.settings())
+    if as_json:
+        out_json(view)
+        return
+    status = run(lambda client: client.status())
+    possible = f"{status.most_connections}{formatting.files_note(status)}" if status.open_files else ""
+    flags = [field.flags.replace("/", " ") for field in SETTINGS]
+    pairs = details(SETTINGS, view)
+    # the flags after longer values are not aligned
+    width = max(len(value) for _, value in pairs if len(value) <= 24)
+    rows = [(name, f"{value or NONE:<{width}}  {flag}") for (name, value), flag in zip(pairs, flags, strict=True)]
+    out_pairs([*rows, ("connections now", possible)])
 
 
 @settings.command(
@@ -50,18 +61,12 @@ def set_settings(
     """
     patch: dict[str, Any] = dict(patch_of(SETTINGS, values, Settings()))
     if add_hosts or add_origins:
-        present = run(lambda client: client.settings())
-        for field, added in (("hosts", add_hosts), ("origins", add_origins)):
-            if added:
-                before_added = patch.get(field, getattr(present, field))
-                patch[field] = list(dict.fromkeys((*before_added, *added)))
+        _extend_lists(patch, hosts=add_hosts, origins=add_origins)
     changes = options.require_changes(patch)
-    if "keep_days" in patch:
-        expiring = run(lambda client: client.expiring_records(patch["keep_days"]), create=True)
+    if (days := patch.get("keep_days")) is not None:
+        expiring = run(lambda client: client.expiring_records(days), create=True)
         if expiring.records:
-            question = (
-                f"Keep records for {count_text(patch['keep_days'], 'day')}? {expiring.text} are deleted for good."
-            )
+            question = f"Keep records for {count_text(days, 'day')}? {expiring.text} are deleted for good."
             options.confirm(question, yes=yes)
 
     async def work(client: ControlClient) -> tuple[Settings, Settings]:
@@ -73,18 +78,10 @@ def set_settings(
     out_view(after, changed or [("settings", f"as before: {NOTHING_CHANGED}")], as_json=as_json)
 
 
-def _print(view: Settings, *, as_json: bool) -> None:
-    """Print all settings with their options, and the connections that are possible now if these are fewer."""
-    if as_json:
-        out_json(view)
-        return
-    status = run(lambda client: client.status())
-    possible = f"{status.most_connections}{formatting.files_note(status)}" if status.open_files else ""
-    options = [field.flags.replace("/", " ") for field in SETTINGS]
-    pairs = details(SETTINGS, view)
-    # the options of longer values are not aligned
-    width = max(len(value) for _, value in pairs if len(value) <= 24)
-    shown = [
-        (name, f"{value or NONE:<{width}}  {option}") for (name, value), option in zip(pairs, options, strict=True)
-    ]
-    out_pairs([*shown, ("connections now", possible)])
+def _extend_lists(patch: dict[str, Any], **added: tuple[str, ...]) -> None:
+    """Add items to lists in the patch. A list that the patch does not set begins with its present items."""
+    present = run(lambda client: client.settings())
+    for name, items in added.items():
+        if items:
+            before = patch.get(name, getattr(present, name))
+            patch[name] = list(dict.fromkeys((*before, *items)))

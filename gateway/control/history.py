@@ -27,14 +27,12 @@ from gateway.store.sums import FOREVER
 _DIMENSIONS: dict[Table, Dimension] = {"tokens": "token", "channels": "channel", "groups": "group", "prices": "model"}
 """The dimension by which the calls of each table's entities are counted."""
 
-KNOWN_KINDS = tuple(NOUNS.values())
-
 
 class UndoBody(msgspec.Struct, frozen=True, kw_only=True):
     """The body of an undo or redo."""
 
     id: int = 0
-    """The number of the entry; 0 means the newest change that is not undone, for ``redo`` the newest undo."""
+    """The number of the entry; 0: the newest change that is in force, or for ``redo`` the newest undo."""
     accept: bool = False
     """Whether the owner has confirmed the undo, knowing the reasons against it."""
 
@@ -44,8 +42,8 @@ async def list_history(edits: ConfigEdits, request: web.Request) -> list[History
     types = {"kind": tuple, "name": tuple, "since": int, "until": int, "limit": int, "before": int}
     params = query(request.query, types)
     kinds, names, limit = params.get("kind", ()), params.get("name", ()), params.get("limit", 100)
-    if not set(kinds) <= set(KNOWN_KINDS):
-        raise BadRequest(f"kind: must be one of {', '.join(KNOWN_KINDS)}", param="kind")
+    if not set(kinds) <= set(NOUNS.values()):
+        raise BadRequest(f"kind: must be one of {', '.join(NOUNS.values())}", param="kind")
     if not 1 <= limit <= 1000:
         raise BadRequest("limit: must be from 1 to 1000", param="limit")
     since, until, before = params.get("since", 0), params.get("until", FOREVER), params.get("before", FOREVER)
@@ -61,7 +59,11 @@ async def list_history(edits: ConfigEdits, request: web.Request) -> list[History
 
 async def show_entry(edits: ConfigEdits, request: web.Request) -> HistoryView:
     """GET /history/{id}: one entry."""
-    entry, entries = edits.find_entry(_entry_number(request)), edits.history
+    return await _view(edits, edits.find_entry(_entry_number(request)))
+
+
+async def _view(edits: ConfigEdits, entry: HistoryEntry) -> HistoryView:
+    entries = edits.history
     return await asyncio.to_thread(view_of, entry, entries, undone_entries(entries))
 
 
@@ -80,14 +82,11 @@ async def _revert(edits: ConfigEdits, request: web.Request, *, redo: bool) -> Un
     entry = edits.find_entry(body.id, redo=redo)
     plan = undo_plan(entry, edits.history, edits.registry)
     if not body.accept:
-        reasons = await _reasons_to_ask(edits, entry, plan)
-        if reasons:
-            entries = edits.history
-            view = await asyncio.to_thread(view_of, entry, entries, undone_entries(entries))
+        if reasons := await _reasons_to_ask(edits, entry, plan):
             raise Conflict(
                 f"change {entry.id} ({plain(entry.done)}): {' '.join(reasons)}",
                 code="needs_confirmation",
-                details=msgspec.to_builtins(UndoDoubt(view, reasons)),
+                details=msgspec.to_builtins(UndoDoubt(await _view(edits, entry), reasons)),
             )
         # another request may have changed the history in the meantime
         plan = undo_plan(edits.find_entry(entry.id), edits.history, edits.registry)
@@ -95,7 +94,7 @@ async def _revert(edits: ConfigEdits, request: web.Request, *, redo: bool) -> Un
 
 
 async def clear_history(edits: ConfigEdits, _: web.Request) -> dict[str, str]:
-    """DELETE /history: forget all changes. None of them can be undone then, and no removed key is kept."""
+    """DELETE /history: forget all changes. They cannot be undone any more, and removed keys are gone."""
     try:
         edits.engine.store.history.clear()
     except OSError as exc:
@@ -104,7 +103,7 @@ async def clear_history(edits: ConfigEdits, _: web.Request) -> dict[str, str]:
 
 
 def _entry_number(request: web.Request) -> int:
-    """Returns the number in the path; -1, which no entry has, if it is not a number."""
+    """Returns the entry's number in the path; -1, which no entry has, if it is not a number from 1 on."""
     text = request.match_info["id"]
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 16 and int(text) else -1
 
@@ -133,13 +132,13 @@ async def _reasons_to_ask(edits: ConfigEdits, entry: HistoryEntry, plan: UndoPla
         reasons.append(f"Records are then kept for {days} only, and {expiring.text} are deleted for good.")
     if edits.source.elsewhere(entry.source):
         reasons.append(f"It was made by {entry.source.text(edits.source)}, {ago(edits.now - entry.time)}.")
-    before, books = edits.registry, edits.engine.store.books
+    before = edits.registry
     counts = await asyncio.to_thread(_call_counts, edits.engine, entry.time)
     for change in plan.changes:
         reasons += _use_reasons(before, plan.registry, change, counts)
     lost = before.granted - plan.registry.granted
     if lost > 0 and any(counts["group"].values()):
-        left = dollars(books.balance() - lost)
+        left = dollars(edits.engine.store.books.balance() - lost)
         reasons.append(f"Calls were made since then. Without these {dollars(lost)} the balance is {left}.")
     return reasons
 
@@ -158,19 +157,19 @@ def _call_counts(engine: Engine, since: Millis) -> dict[str, dict[str, int]]:
 
 
 def _use_reasons(before: Registry, after: Registry, change: Change, counts: dict[str, dict[str, int]]) -> Iterator[str]:
-    """Yields a sentence with the number of calls that used the entity or the token's key that the change removes."""
+    """Yields how many calls used what the change removes: an entity, or the present key of a token."""
     current = entity_of(before, change.table, change.key)
     if change.table not in _DIMENSIONS or current is None:
         return
-    rotated = isinstance(current, Token) and isinstance(change.value, Token) and current.digest != change.value.digest
     key = current.id if isinstance(current, Group) else change.key
     if isinstance(current, Group) and key in {group.id for group in after.groups.values()}:
         return  # the group is not removed, it only gets its former name back
     count = counts[_DIMENSIONS[change.table]].get(key, 0)
-    if count and (change.value is None or rotated):
-        name = plain(str(getattr(current, "name", "") or change.key))
-        calls = count_text(count, "call")
-        if rotated:
-            yield f"{calls} used token '{name}' since then; its present key will stop working."
-        else:
-            yield f"{calls} used {NOUNS[change.table]} '{name}' since then; it will be removed."
+    if not count:
+        return
+    name = plain(str(getattr(current, "name", "") or change.key))
+    used = f"{count_text(count, 'call')} used {NOUNS[change.table]} '{name}' since then"
+    if change.value is None:
+        yield f"{used}; it will be removed."
+    elif isinstance(current, Token) and isinstance(change.value, Token) and current.digest != change.value.digest:
+        yield f"{used}; its present key will stop working."

@@ -1,6 +1,4 @@
-"""Machine: checks that the gateway has what it needs on its machine: a port, a private folder, disk space, open
-files.
-"""
+"""Machine: checks of what the gateway needs on its machine: a port, a private folder, disk space and open files."""
 
 import asyncio
 import os
@@ -56,14 +54,13 @@ def check_home(folder: Path) -> Step:
         text = f"{folder} cannot be written to: it belongs to another user, or its file system is read-only"
         fix = f"sudo chown -R $(id -u) {word(str(folder))}, or mount its file system writable"
         return Step(name="the home", result="fail", text=plain(text, 500), fix=fix)
-    paths = [folder, *_files(folder)]
+    paths = [folder, *_contents(folder)]
     open_to_others = [path for path in paths if _permissions(path) & 0o077]
     foreign = [path for path in paths if _is_foreign(path)]
     if not open_to_others and not foreign:
         return Step(name="the home", result="ok", text=f"{folder}: only you can read it")
-    names = ", ".join(
-        str(folder if path == folder else path.relative_to(folder)) for path in (open_to_others or foreign)[:3]
-    )
+    examples = (open_to_others or foreign)[:3]
+    names = ", ".join(str(folder if path == folder else path.relative_to(folder)) for path in examples)
     if open_to_others:
         text, fix = f"other users can read {names}", f"chmod -R go-rwx {word(str(folder))}"
     else:
@@ -95,7 +92,8 @@ def check_open_files(files: OpenFiles, connections: int) -> Step:
     return Step(name="open files", result="warning", text=text, fix=fix)
 
 
-def _files(folder: Path) -> Iterator[Path]:
+def _contents(folder: Path) -> Iterator[Path]:
+    """Yields the files and folders in a folder, at any depth."""
     for parent, _, names in os.walk(folder):
         if Path(parent) != folder:
             yield Path(parent)

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from gateway.client.test_call import PublicApi, public_api
 from gateway.commands import formatting
-from gateway.commands.chat import choose_model, print_answer, print_receipt, print_stream
+from gateway.commands.chat import default_model, print_answer, print_receipt, print_stream
 from gateway.commands.exit_codes import Exit, Quit
 from gateway.config import load
 from gateway.domain.errors import RateLimited, Unavailable, UpstreamError
@@ -70,7 +70,7 @@ async def test_a_token_that_sees_only_models_for_embeddings_learns_that_it_canno
     provider.on("/v1/models", reply({"object": "list", "data": names}))
     async with Control({}).reach(load()) as client:
         with pytest.raises(Quit, match=r"only models for embeddings \(nomic-embed-text, text-embedding-3-small\)"):
-            await choose_model(client, way(provider))
+            await default_model(client, way(provider))
 
 
 async def test_an_answer_is_a_success_also_if_the_server_stops_right_after_it(

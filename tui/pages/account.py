@@ -1,4 +1,4 @@
-"""Account page: the balance and how long it lasts, budgets, and grants; add money, suspend and resume, edit budgets."""
+"""Account page: shows the balance, how long it lasts, budgets and grants; adds money, suspends, and edits budgets."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -111,7 +111,7 @@ class AccountPage(ConsolePage):
         self._trends = Trends()
         self._first_call: Millis | None = None
         self._fetched_state: tuple[Nanos, Nanos, int] | None = None
-        """The granted amount, the spent amount and the hour when grants and sums were fetched; None if that failed."""
+        """What was granted and spent, and the hour, at the last fetch; None if it failed."""
         self._tried_ms = Millis(0)
 
     def compose(self) -> ComposeResult:
@@ -128,12 +128,12 @@ class AccountPage(ConsolePage):
         self.query_one(TextBlock).show(partial(self.draw, account))
 
     def _fetch_if_due(self, account: AccountView, now: Millis) -> None:
-        """Fetch grants and sums: at once after a grant, unless the last try failed; else every five seconds at most."""
+        """Fetch grants and sums if they have changed: at once after a grant, else every five seconds at most."""
         state = (account.granted_nanos, account.spent_nanos, now // HOUR_MS)
         fetched = self._fetched_state
-        granted_more = fetched is not None and fetched[0] != state[0]
-        is_early = not granted_more and 0 <= now - self._tried_ms < 5_000
-        if self.session.link == "attached" and state != fetched and not is_early:
+        has_new_grant = fetched is not None and fetched[0] != state[0]
+        is_due = has_new_grant or not 0 <= now - self._tried_ms < 5_000
+        if self.session.link == "attached" and state != fetched and is_due:
             self._fetched_state, self._tried_ms = state, now
             self.run_worker(self._fetch(), group="account", exclusive=True, exit_on_error=True)
 
@@ -149,7 +149,7 @@ class AccountPage(ConsolePage):
         )
         sums = f"{dollars(account.granted_nanos)} granted, {dollars(account.spent_nanos)} spent"
         card.row("balance", f"{dollars(account.balance_nanos)}   ", (sums, "dim"))
-        card.row("30 days", *self._month(width))
+        card.row("30 days", *self._month_costs(width))
         card.line("")
         for budget in by_unit(account.budgets):
             text = forecast(budget, now, now if account.begun_ms is None else account.begun_ms)
@@ -170,14 +170,14 @@ class AccountPage(ConsolePage):
         return [(f"{glyphs.FAILED} {safe(account.status)}", "bad"), (hint, "dim")]
 
     def _outlook(self, account: AccountView) -> tuple[str, str]:
-        """Returns how long the money will last, or that a budget is used up, with its tone."""
+        """Returns how long the money will last, or that a budget is used up, and the tone of that text."""
         if account.available_nanos > 0 and any(used_share(budget) >= 1 for budget in account.budgets):
             return "   calls are rejected: a budget is used up", "bad"
         spent = sum(self._trends.values("", lambda row: row.cost_nanos)[-PACE_DAYS:])
         pace = balance_forecast(account.available_nanos, int(spent), self._first_call, self.session.now())
         return f"   {pace}", "dim"
 
-    def _month(self, width: int) -> list[tuple[str, str]]:
+    def _month_costs(self, width: int) -> list[tuple[str, str]]:
         costs = self._trends.values("", lambda row: row.cost_nanos)
         spark_width = min(30, max(10, width - 40))
         week_cost = sum(costs[-PACE_DAYS:])
@@ -207,10 +207,9 @@ class AccountPage(ConsolePage):
                 (" adds money", "dim"),
             )
         ]
-        for grant in sorted(self._grants, key=lambda grant: -grant.time)[:200]:
-            sign = "" if grant.nanos < 0 else "+"
-            amount = f"   {sign}{dollars(grant.nanos)}"
-            rows.append(content(f"{amount:<16}", (f"{fmt.moment(grant.time, now):<14}", "dim"), safe(grant.note)))
+        for entry in sorted(self._grants, key=lambda entry: -entry.time)[:200]:
+            amount = f"   {'' if entry.nanos < 0 else '+'}{dollars(entry.nanos)}"
+            rows.append(content(f"{amount:<16}", (f"{fmt.moment(entry.time, now):<14}", "dim"), safe(entry.note)))
         if not self._grants:
             rows.append(content("   none yet"))
         return rows

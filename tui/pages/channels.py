@@ -30,32 +30,35 @@ from tui.widgets.why import explain_for_groups
 DRAWN = ("name", "base_url", "groups", "priority", "weight")
 """Fields that the pane shows in rows of their own."""
 
+STATE_ORDER = ("attention", "cooling", "half_open", "untested", "ok", "off")
+"""The states in the order by which the table sorts them."""
+
 
 class ChannelRow(msgspec.Struct, frozen=True):
     """A channel, its values that change with time, and its last 24 hours."""
 
     view: ChannelView
     pause_left: str
-    """The time until it is tried again; empty unless it is paused."""
+    """The time until the channel is tried again; empty unless it is paused."""
     day: SumRow | None
     """The sums of the last 24 hours; None without calls."""
     hourly_ms: tuple[float, ...]
-    """Milliseconds to the first byte in each of these hours; 0 without calls."""
+    """The mean milliseconds to the first byte in each of these hours; 0 without calls."""
 
     @property
     def first_byte_ms(self) -> int | None:
-        """Returns the mean time to the first byte, without waits for other calls to end; None without such calls."""
+        """Returns the mean time that the upstream took to its first byte; None if there were no calls."""
         mean = None if self.day is None else self.day.mean_upstream_ms
         return None if mean is None else round(mean)
 
     @property
     def errors(self) -> float | None:
-        """Returns the share of its calls that failed; None without calls."""
+        """Returns the share of calls that failed; None without calls."""
         return None if self.day is None or not self.day.calls else self.day.errors / self.day.calls
 
 
 class ChannelListing(PageListing[ChannelRow]):
-    """The listing of channels, in the order they are tried."""
+    """The listing of channels, in the order in which they are tried."""
 
     noun = "channel"
 
@@ -63,8 +66,8 @@ class ChannelListing(PageListing[ChannelRow]):
         return list(_columns())
 
     def rows(self) -> Sequence[ChannelRow]:
-        ordered = sorted(self.session.board.channels, key=lambda c: (-c.priority, c.name))
-        return [*map(self._row, ordered)]
+        ordered = sorted(self.session.board.channels, key=lambda channel: (-channel.priority, channel.name))
+        return [self._row(channel) for channel in ordered]
 
     def lead(self, width: int) -> Content:
         channels, now = self.session.board.channels, self.session.now()
@@ -85,9 +88,8 @@ class ChannelListing(PageListing[ChannelRow]):
     def _problem_line(self, channel: ChannelView, count: str, summary: str, width: int) -> Content:
         """Returns why a channel is paused and which key helps, after the summary, or the count if space is short."""
         action, effect = remedy(channel)
-        place = (
-            " in its row" if len(self.session.board.channels) > 1 else ""
-        )  # the key acts on the row under the cursor
+        # the key acts on the row under the cursor
+        place = " in its row" if len(self.session.board.channels) > 1 else ""
         hints = [(f"   {self.session.key(action)}", "key"), (f"{place} {effect}", "dim")]
         problem = f"{safe(channel.name, 24)}: {reason(channel)}"
         free = width - sum(len(hint) for hint, _ in hints) - 3
@@ -116,7 +118,7 @@ class ChannelListing(PageListing[ChannelRow]):
         counts = f"{fmt.count_text(channel.calls, 'call')}, {fmt.count_text(channel.errors, 'error')}"
         uncharged = f"; possibly billed upstream but not charged here: {dollars(channel.possible_nanos)}"
         card.row("total", f"{counts}, {dollars(channel.spent_nanos)}{uncharged if channel.possible_nanos else ''}")
-        _other_rows(card, channel)
+        _add_changed_fields(card, channel)
         return card.content()
 
     def empty(self) -> Content:
@@ -135,9 +137,9 @@ class ChannelListing(PageListing[ChannelRow]):
         )
 
     def words(self, row: ChannelRow) -> str:
-        c = row.view
-        models = " ".join(model.name for model in c.models)
-        return safe(f"{c.name} {c.dialect} {c.shown_state} {c.base_url} {' '.join(c.groups)} {c.note} {models}", 20_000)
+        channel = row.view
+        words = (channel.name, channel.dialect, channel.shown_state, channel.base_url, *channel.groups, channel.note)
+        return safe(" ".join((*words, *(model.name for model in channel.models))), 20_000)
 
     def _row(self, channel: ChannelView) -> ChannelRow:
         now = self.session.now()
@@ -166,7 +168,7 @@ def reason(channel: ChannelView) -> str:
 
 
 def remedy(channel: ChannelView) -> tuple[str, str]:
-    """Returns the id of the action that helps a paused channel, and its effect. A rejected key must be replaced."""
+    """Returns the action that ends a channel's pause, and what it does. A rejected key must be replaced."""
     if channel.state != "attention":
         return "channels.clear", "resumes it"
     return ("channels.keys", "replaces its keys") if len(channel.keys) > 1 else ("entity.edit", "replaces its key")
@@ -224,10 +226,10 @@ def _models(channel: ChannelView, session: ConsoleSession) -> Iterator[tuple[str
     if not channel.models:
         yield f"none: {fetch} fetches the upstream's list", "warn"
         return
-    named = [
+    names = [
         f"{safe(m.name)} {glyphs.RIGHT} {safe(m.upstream)}" if m.upstream else safe(m.name) for m in channel.models
     ]
-    yield f"{len(channel.models)}: {first_of(named, 10)}", ""
+    yield f"{len(channel.models)}: {first_of(names, 10)}", ""
     if channel.patterns:
         yield f"   by {safe(', '.join(channel.patterns), 80)}", "dim"
     if channel.list_error:
@@ -235,7 +237,7 @@ def _models(channel: ChannelView, session: ConsoleSession) -> Iterator[tuple[str
     yield f"   {fetch} fetches the list", "dim"
 
 
-def _other_rows(card: TextCard, channel: ChannelView) -> None:
+def _add_changed_fields(card: TextCard, channel: ChannelView) -> None:
     defaults = ChannelFields(name="")
     changed = [field for field in CHANNEL if getattr(channel, field.name) != getattr(defaults, field.name)]
     add_details(card, details(changed, channel, *DRAWN))
@@ -274,10 +276,6 @@ def _columns() -> Iterator[Column[ChannelRow]]:
     yield text_column("note", "Note", 10, lambda r: r.view.note, rank=10, dim=True, max_width=40, extra=True)
 
 
-STATE_ORDER = ("attention", "cooling", "half_open", "untested", "ok", "off")
-"""The order of states: channels that need attention come first."""
-
-
 def _state_order(row: ChannelRow) -> int:
     return STATE_ORDER.index(row.view.shown_state) if row.view.shown_state in STATE_ORDER else len(STATE_ORDER)
 
@@ -297,8 +295,10 @@ def _tone(row: ChannelRow) -> str:
 
 def _speed(row: ChannelRow) -> str:
     """Returns how fast the channel answers; if it is paused, for how long and why."""
-    if row.pause_left or row.view.state == "attention":
-        return f"{f'retry in {row.pause_left}: ' if row.pause_left else ''}{reason(row.view)}"
+    if row.pause_left:
+        return f"retry in {row.pause_left}: {reason(row.view)}"
+    if row.view.state == "attention":
+        return reason(row.view)
     if row.first_byte_ms is None:
         return glyphs.NOTHING
     return f"{spark(row.hourly_ms, 12)} {fmt.seconds(row.first_byte_ms)}"

@@ -22,7 +22,7 @@ from tui.widgets.search_input import FilterInput
 
 
 class Picker(Widget, can_focus=True):
-    """A field whose value is always one of its options. Keys select the next one, or the one whose name is typed."""
+    """A field whose value is one of its options. Keys select the next one, or the one whose name is typed."""
 
     DEFAULT_CSS = """
     Picker { height: 1; width: 1fr; }
@@ -36,10 +36,6 @@ class Picker(Widget, can_focus=True):
 
     class Picked(Message):
         """Posted when another option was chosen."""
-
-        def __init__(self, choice: "Picker") -> None:
-            self.choice = choice
-            super().__init__()
 
     def __init__(self, options: Sequence[str], value: str, id: str) -> None:
         super().__init__(id=id)
@@ -70,7 +66,7 @@ class Picker(Widget, can_focus=True):
         self._typed = ""
 
     def on_key(self, event: events.Key) -> None:
-        """Select the option that begins with the typed letters. Another key is not handled here."""
+        """Select the option that begins with the typed letters. A letter that continues none starts again."""
         if not event.is_printable or event.character is None or event.character == " ":
             return
         for typed in (self._typed + event.character, event.character):
@@ -85,7 +81,7 @@ class Picker(Widget, can_focus=True):
     def _pick(self, value: str) -> None:
         self.value = value
         self.refresh()
-        self.post_message(self.Picked(self))
+        self.post_message(self.Picked())
 
 
 class CheckList(OptionList, inherit_bindings=False):
@@ -110,7 +106,7 @@ class CheckList(OptionList, inherit_bindings=False):
         self.narrow("")
 
     def narrow(self, text: str) -> None:
-        """Show only the options that match a search. Hidden ones stay checked or unchecked."""
+        """Show only the options that match a search. The others stay checked or unchecked."""
         matches = row_filter(text)
         self.shown = [option for option in self._all_options if matches(option[1])]
         self.set_options(self._line(id_, label) for id_, label in self.shown)
@@ -120,7 +116,7 @@ class CheckList(OptionList, inherit_bindings=False):
         """Move up a page. On the first row, leave the key to the surrounding screen."""
         if not self.highlighted:
             raise SkipAction
-        super().action_page_up()  # type: ignore[no-untyped-call] # Textual does not say
+        super().action_page_up()  # type: ignore[no-untyped-call] # Textual's method has no types
 
     def action_all(self) -> None:
         ids = {id_ for id_, _ in self.shown}
@@ -137,9 +133,6 @@ class CheckList(OptionList, inherit_bindings=False):
 
     def _line(self, id_: str, text: str) -> Content:
         return content(("[x] ", "live") if id_ in self.checked else ("[ ] ", "dim"), safe(text))
-
-
-HINT = "gpt !mini: words to match, !words to exclude"
 
 
 class MultiSelect(DialogScreen[Any]):
@@ -162,14 +155,14 @@ class MultiSelect(DialogScreen[Any]):
         original: Collection[str] | None = None,
         back: bool = False,
     ) -> None:
-        """``original``: the ids checked before any change, if it opens again; ``back``: there is a previous step."""
+        """``original``: the ids checked at first, if the dialog opens again; ``back``: there is a previous step."""
         super().__init__()
         self._title = title
         self._about = about
         self._options = options
         self._original = frozenset(checked if original is None else original)
         self.checked = set(checked)
-        """The checked ids when the dialog opened, or when it was left for the previous step."""
+        """The ids to check when the dialog opens; after ``back``, those that were checked."""
         self._back = back
 
     def compose(self) -> ComposeResult:
@@ -177,7 +170,7 @@ class MultiSelect(DialogScreen[Any]):
         with Dialog(classes="dialog big", needs=len("[x] ") + longest + 2):  # and the scrollbar
             yield Static(Content.styled(safe(self._title), "bold"), classes="title")
             yield Static(Content(safe_lines(self._about)))
-            yield FilterInput(HINT)
+            yield FilterInput("gpt !mini: words to match, !words to exclude")
             yield CheckList(self._options, self.checked)
             keys = [("space", " toggle  "), ("a", " all or none  "), ("/", " search  "), ("enter", " done  ")]
             keys += [("b", " back  ")] if self._back else []
@@ -223,13 +216,13 @@ class ChooseColumns(DialogScreen[list[str] | None]):
     """A dialog of columns. Its result is the ids to show, empty for as many as fit, or None if it was cancelled."""
 
     BINDINGS = [  # noqa: RUF012 - Textual reads it and never changes it
-        Binding("escape,q", "leave(False)", "Cancel"),
-        Binding("enter", "leave(True)", "Done"),
+        Binding("escape,q", "dismiss", "Cancel"),
+        Binding("enter", "done", "Done"),
         Binding("r", "reset", "Reset"),
     ]
 
     def __init__(self, columns: Sequence[Column[Any]], chosen: Collection[str], fitting: Collection[str]) -> None:
-        """``chosen``: the ids of the columns that were chosen before; empty: as many as fit, which are ``fitting``."""
+        """``chosen``: the ids of the columns chosen before; without them ``fitting``, those that fit, are shown."""
         super().__init__()
         self._columns = columns
         self._automatic = not chosen
@@ -241,10 +234,10 @@ class ChooseColumns(DialogScreen[list[str] | None]):
             yield CheckList([(c.id, c.title or c.id) for c in self._columns], self._checked)
             yield Static(Content("space toggles, enter saves, r shows as many as fit, esc cancels"), classes="hint")
 
-    def action_leave(self, confirmed: bool) -> None:  # noqa: FBT001 - Textual calls it
+    def action_done(self) -> None:
         checked = self.query_one(CheckList).checked
-        unchanged = self._automatic and checked == self._checked
-        self.dismiss([c.id for c in self._columns if c.id in checked and not unchanged] if confirmed else None)
+        stays_automatic = self._automatic and checked == self._checked
+        self.dismiss([] if stays_automatic else [column.id for column in self._columns if column.id in checked])
 
     def action_reset(self) -> None:
         self.dismiss([])
@@ -295,7 +288,7 @@ class ChooseOne(DialogScreen[str | None]):
         return rows
 
     def on_key(self, event: events.Key) -> None:
-        """Move to the option that begins with the typed letters. A letter that continues none starts a new search."""
+        """Move to the option that begins with the typed letters. A letter that continues none starts again."""
         if not event.is_printable or event.character is None:
             self._typed = ""
             return

@@ -50,14 +50,14 @@ _CONTEXT_ERROR = re.compile(
     r"|input (?:is )?too long|input token count|too many (?:input )?tokens"
 )
 """How upstreams say that the conversation is too long."""
-FAILED_CODES = {
+_FAILED_CODES = {
     "upstream_rate_limited": "rate_limit_exceeded",
     "rate_limit_exceeded": "rate_limit_exceeded",
     "upstream_overloaded": "server_is_overloaded",
     "context_length_exceeded": "context_length_exceeded",
     "insufficient_quota": "insufficient_quota",
 }
-"""The code of an error in ``response.failed``, by its code in an error body."""
+"""The codes in ``response.failed``, by those in an error body."""
 
 
 class Responses(InboundApi):
@@ -81,10 +81,10 @@ class Responses(InboundApi):
 
     def plan(self, order: Order, channel: Channel, chat: DialectAdapter, *, lacking: bool) -> AttemptPlan:
         if order.form.compacts:
-            params, at_path = read_fields(order.fields), bool(self.ability)
+            params, at_path = read_fields(order.fields), self.ability == COMPACTION
 
             def make_renderer(sent: Order) -> CompactionRenderer:
-                return CompactionRenderer(plan_of(order, params, ToolTable(), sent), at_path=at_path)
+                return CompactionRenderer(response_plan(order, params, ToolTable(), sent), at_path=at_path)
 
             return plan_compaction(order, channel, chat, make_renderer, lacking=lacking, at_path=at_path)
         if not lacking and speaks_responses(channel):
@@ -94,7 +94,7 @@ class Responses(InboundApi):
         translated, tools = translate_responses(order, params)
 
         def make_response(sent: Order) -> ResponseRenderer:
-            return ResponseRenderer(plan_of(order, params, tools, sent))
+            return ResponseRenderer(response_plan(order, params, tools, sent))
 
         adapter = RenderingAdapter(chat, make_response, lambda sent: WholeResponse(make_response(sent)))
         return AttemptPlan(adapter, finish_translation(translated, channel), native=False)
@@ -104,11 +104,9 @@ class Responses(InboundApi):
         return writer.sign_of_life() if isinstance(writer, ResponseRenderer) else self.keep_alive
 
     def status(self, error: GatewayError) -> int:
-        """Returns the error's status, or 400 for what the client must change first. The code says what that is."""
-        status = error.http_status
-        if error.code == "model_not_found" or isinstance(error, TooLarge):
-            return 400
-        return 400 if isinstance(error, UpstreamError) and status in PASSED_STATUS else status
+        """Returns 400 if the client must change the request first, else the error's status."""
+        must_change = _is_passed_on(error) or isinstance(error, TooLarge) or error.code == "model_not_found"
+        return 400 if must_change else error.http_status
 
     def error_body(self, error: GatewayError, call: str) -> bytes:
         if isinstance(error, UpstreamError) and error.verbatim:
@@ -117,16 +115,16 @@ class Responses(InboundApi):
                 return error.verbatim.encode("utf-8", "replace")
             if response.get("error"):
                 return rawjson.encode({"error": {"param": None, "type": error.http_type, **response["error"]}})
-        return rawjson.encode(error_fields(error, call))
+        return rawjson.encode({"error": _error_fields(error, call)})
 
     def broken_end(self, error: GatewayError, call: str, stream: AnswerStream | None = None) -> bytes:
         """Returns ``response.failed``, with the response as far as the client has it."""
         if isinstance(error, UpstreamError) and error.verbatim and is_failed_event(error.verbatim):
             return b"event: response.failed\ndata: %b\n\n" % error.verbatim.encode("utf-8", "replace")
-        details = error_fields(error, call)["error"]
+        details = _error_fields(error, call)
         blank = Order(fields={}, model="", answer_id="resp_" + call[-24:])
-        writer = _writer_of(stream) or ResponseRenderer(plan_of(blank, ResponsesFields(), ToolTable(), blank))
-        return writer.failed({"code": failed_code(error), "message": details["message"]}, rawjson.encode(details))
+        writer = _writer_of(stream) or ResponseRenderer(response_plan(blank, ResponsesFields(), ToolTable(), blank))
+        return writer.failed({"code": _failed_code(error), "message": details["message"]}, rawjson.encode(details))
 
 
 class Compactions(Responses):
@@ -152,7 +150,7 @@ class Compactions(Responses):
 
 
 def _writer_of(stream: AnswerStream | None) -> ResponseRenderer | ResponsesReader | None:
-    """Returns the stream's renderer or reader, which knows what events the client has; None if it has neither."""
+    """Returns what knows which events the client has: the stream's renderer or reader; None if it has neither."""
     if isinstance(stream, RenderedStream) and isinstance(stream.renderer, ResponseRenderer):
         return stream.renderer
     return stream.reader if isinstance(stream, NativeStream) and isinstance(stream.reader, ResponsesReader) else None
@@ -162,40 +160,42 @@ RESPONSES = Responses()
 COMPACTIONS = Compactions()
 
 
-def error_fields(error: GatewayError, call: str) -> dict[str, Any]:
-    """Returns the error's body. Where this API has a code of its own, ``gateway.code`` is the gateway's code."""
-    body: dict[str, Any] = error_object(error, call)
-    code = error_code(error)
+def _error_fields(error: GatewayError, call: str) -> dict[str, Any]:
+    """Returns the fields of an error. If this API has its own code for it, ``gateway.code`` is the gateway's."""
+    fields: dict[str, Any] = error_object(error, call)["error"]
+    code = _error_code(error)
     if code != error.code:
-        inner = body["error"]
-        inner["gateway"] = {**inner.get("gateway", {}), "code": error.code}
-        inner["code"] = code
-    return body
+        fields["gateway"] = {**fields.get("gateway", {}), "code": error.code}
+        fields["code"] = code
+    return fields
 
 
-def error_code(error: GatewayError) -> str:
-    """Returns the code of an error, with the codes of this API on which clients act."""
+def _error_code(error: GatewayError) -> str:
+    """Returns the error's code, or this API's own code if clients act on it."""
     if isinstance(error, QuotaExceeded):
         return "insufficient_quota"
-    is_passed = isinstance(error, UpstreamError) and error.http_status in PASSED_STATUS
-    if (is_passed or isinstance(error, BadRequest)) and _CONTEXT_ERROR.search(f"{error.code} {error.message}".lower()):
+    is_refusal = isinstance(error, BadRequest) or _is_passed_on(error)
+    if is_refusal and _CONTEXT_ERROR.search(f"{error.code} {error.message}".lower()):
         return "context_length_exceeded"
     return error.code
 
 
-def failed_code(error: GatewayError) -> str:
-    """Returns the code of a failed response. After an unknown one, Codex makes the call again."""
-    code = error_code(error)
-    if code in FAILED_CODES:
-        return FAILED_CODES[code]
-    return "invalid_prompt" if 400 <= error.http_status < 409 else "server_error"
+def _is_passed_on(error: GatewayError) -> bool:
+    """Returns whether the upstream refused the request itself."""
+    return isinstance(error, UpstreamError) and error.http_status in PASSED_STATUS
 
 
-def plan_of(client_order: Order, params: ResponsesFields, tools: ToolTable, sent: Order) -> ResponsePlan:
-    """Returns how a response is written, from the client's order and the one that was sent to the upstream."""
+def _failed_code(error: GatewayError) -> str:
+    """Returns the code of a failed response. After a code that it does not know, Codex makes the call again."""
+    other = "invalid_prompt" if 400 <= error.http_status < 409 else "server_error"
+    return _FAILED_CODES.get(_error_code(error), other)
+
+
+def response_plan(order: Order, params: ResponsesFields, tools: ToolTable, sent: Order) -> ResponsePlan:
+    """Returns how a response is written. ``sent``: the order as the upstream got it."""
     return ResponsePlan(
         order=sent,
-        echo=echo_of(client_order, params),
+        echo=echo_of(order, params),
         tool=tools.client_tool,
         summary=params.summarized,
         sealed=params.sealed,

@@ -20,7 +20,7 @@ from gateway.domain.units import CallId, Millis
 from gateway.domain.usage import Usage
 from gateway.inbound.api import HttpRequest, InboundRequest
 from gateway.inbound.json_body import decode_body, fields_of
-from gateway.inbound.responses.api import RESPONSES, plan_of
+from gateway.inbound.responses.api import RESPONSES, response_plan
 from gateway.inbound.responses.render import ResponseRenderer
 from gateway.inbound.responses.request import read_fields
 from gateway.inbound.responses.tools import ToolTable
@@ -124,7 +124,7 @@ def warm_up(body: bytes, repeats: Mapping[str, msgspec.Raw], call: CallId, ts: M
         body = rawjson.encode({**fields, "input": []})
     request = RESPONSES.parse(HttpRequest(body=body, target="", headers={}, repeats=repeats))
     order = msgspec.structs.replace(RESPONSES.order(request, call, ts), clock=lambda: ts)
-    plan = plan_of(order, read_fields(order.fields), ToolTable(), order)
+    plan = response_plan(order, read_fields(order.fields), ToolTable(), order)
     return request, ResponseRenderer(plan).tail(Usage(), estimated=False)
 
 
