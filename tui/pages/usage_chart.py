@@ -1,8 +1,7 @@
 """Usage chart: sums over time as stacked bars, and averages and percentiles as lines, with axes.
 
-The chart takes the whole width. Each series has a colour of the theme, or a fill without colours. An hour or day
-without calls has a dot on the axis, and before the first call ever counted the axis is dashed, so that zero, small and
-unknown values differ.
+Each series has a colour of the theme, or without colours a fill. Zero, small and unknown values differ: an hour or day
+without calls has a dot on the axis, and before the first counted call the axis is dashed.
 """
 
 import math
@@ -21,7 +20,7 @@ LINE_TONES = ("chart1", "chart2", "chart3")
 
 
 def chart(plan: ChartPlan, bars: Bars, height: int, chosen: int | None, series: str | None) -> list[Content]:
-    """Returns the chart with its axes, at most ``height`` rows and two below. ``chosen``: a bar; ``series``: a key."""
+    """Returns at most ``height`` rows and two of the time axis. ``chosen``: a bar's number; ``series``: a row's key."""
     if plan.measure.lines:
         lines = _line_values(plan, bars, series)
         highest = max((value for line in lines for value in line if value is not None), default=0.0)
@@ -33,11 +32,11 @@ def chart(plan: ChartPlan, bars: Bars, height: int, chosen: int | None, series: 
         highest = max(map(sum, columns), default=0.0) or plan.measure.unit
         ticks = charts.ticks(highest, height, whole=plan.measure.integers)
         rows = list(_bar_rows(plan, bars, columns, ticks))
-    return [*with_value_axis(plan, rows, ticks), *time_axis(plan, bars, chosen)]
+    return [*_with_value_axis(plan, rows, ticks), *_time_axis(plan, bars, chosen)]
 
 
 def _columns(plan: ChartPlan, bars: Bars) -> list[list[float]]:
-    """Returns the values of each bar: of the series with a colour of their own, and of all others together."""
+    """Returns the values of each bar: one for each of the largest series, and the sum of the others."""
     columns = [[0.0] * (SERIES + 1) for _ in bars.starts]
     for number, key in [*enumerate(row.key for row in plan.largest), (SERIES, OTHERS)]:
         for bar, row in bars.rows[key].items():
@@ -65,13 +64,13 @@ def _bar_rows(
 
 
 def _bar_tone(chart_cell: charts.ChartCell) -> str:
-    """Returns the colour of a cell's series, on the colour of the series above it in the cell, if there is one."""
+    """Returns the colour of a cell's series, on that of the series above it if both are in the cell."""
     tone = f"chart{chart_cell.series + 1}"
     return f"{tone} on chart{chart_cell.behind + 1}" if chart_cell.behind >= 0 else tone
 
 
 def _zero_marks(plan: ChartPlan, bars: Bars, bar: int) -> list[Part]:
-    """Returns the marks of a bar of zeros: a low block with calls, a dot without, nothing if that is not known."""
+    """Returns what stands for a zero: a low block with calls, a dot without calls, nothing if that is not known."""
     span = bars.spans[bar]
     if bar in bars.rows[None]:
         return [(glyphs.BLOCKS[1] * span.bar, "dim"), (" " * (span.whole - span.bar), "")]
@@ -82,7 +81,7 @@ def _zero_marks(plan: ChartPlan, bars: Bars, bar: int) -> list[Part]:
 
 
 def _background(plan: ChartPlan, ticks: charts.Ticks, row: int) -> Part:
-    """Returns a blank cell of a row: a part of the line of a tick, or nothing. Without colours the line is dotted."""
+    """Returns an empty cell: part of the line in a tick's row, which is dotted without colours, else a space."""
     if row % ticks.rows:
         return " ", ""
     return (glyphs.GRID_DOTS if plan.patterns else glyphs.GRID), "grid"
@@ -91,7 +90,7 @@ def _background(plan: ChartPlan, ticks: charts.Ticks, row: int) -> Part:
 def _line_values(plan: ChartPlan, bars: Bars, series: str | None) -> list[list[float | None]]:
     """Returns the values of each line, one for each bar; None for a bar without calls."""
     rows = [bars.rows.get(series, {}).get(bar) for bar in range(len(bars.starts))]
-    return [[None if row is None else number(row) for row in rows] for number in plan.measure.lines.values()]
+    return [[None if row is None else value_of(row) for row in rows] for value_of in plan.measure.lines.values()]
 
 
 def _line_rows(
@@ -109,7 +108,7 @@ def _line_rows(
 
 
 def _line_names(plan: ChartPlan, lines: Sequence[Sequence[float | None]], ticks: charts.Ticks) -> dict[int, list[Part]]:
-    """Returns the names of the lines, each after a sign in its colour, by the free row nearest to the line's end."""
+    """Returns the names of the lines by row: each in the free row nearest to its line's end, after a coloured sign."""
     names: list[tuple[float, list[Part]]] = []
     signs = glyphs.LINES if plan.patterns else 3 * glyphs.LINES[0]
     for number, (name, line) in enumerate(zip(plan.measure.lines, lines, strict=True)):
@@ -126,8 +125,8 @@ def _line_names(plan: ChartPlan, lines: Sequence[Sequence[float | None]], ticks:
     return rows
 
 
-def with_value_axis(plan: ChartPlan, rows: Sequence[Sequence[Part]], ticks: charts.Ticks) -> Iterator[Content]:
-    """Yields the rows after the axis with the numbers of the ticks. A tick is at the upper end of its row."""
+def _with_value_axis(plan: ChartPlan, rows: Sequence[Sequence[Part]], ticks: charts.Ticks) -> Iterator[Content]:
+    """Yields the rows, each after its part of the axis. A tick's number is at the upper end of its row."""
     for number, row in enumerate(rows):
         is_tick = number % ticks.rows == 0
         label = tick_text(plan.measure, ticks, number // ticks.rows) if is_tick else ""
@@ -136,7 +135,7 @@ def with_value_axis(plan: ChartPlan, rows: Sequence[Sequence[Part]], ticks: char
 
 
 def tick_text(measure: Measure, ticks: charts.Ticks, number: int) -> str:
-    """Returns the text of a tick, counted from the top. All ticks of a scale have the same number of decimals."""
+    """Returns the text of a tick, counted from the top. All ticks of an axis have the same number of decimals."""
     amount = ticks.step * (ticks.count - number)
     if measure.name == "cost":
         step = ticks.step / 10**9
@@ -153,8 +152,8 @@ def tick_text(measure: Measure, ticks: charts.Ticks, number: int) -> str:
     return f"{amount / 1000:.{decimals}f}s" if ticks.step < 60_000 else f"{amount / 60_000:.0f}m"
 
 
-def time_axis(plan: ChartPlan, bars: Bars, chosen: int | None) -> Iterator[Content]:
-    """Yields the axis of the time with its marks, and below it the dates or hours. ``chosen``: the selected bar."""
+def _time_axis(plan: ChartPlan, bars: Bars, chosen: int | None) -> Iterator[Content]:
+    """Yields the time axis with its marks, and below it the dates or hours. ``chosen``: the selected bar."""
     labels = dict(_time_labels(bars))
     parts: list[Part] = [(f"{cell('0', AXIS, right=True)} {glyphs.AXIS[2]}", "dim")]
     for number, span in enumerate(bars.spans):
@@ -176,7 +175,7 @@ def time_axis(plan: ChartPlan, bars: Bars, chosen: int | None) -> Iterator[Conte
 
 
 def _time_labels(bars: Bars) -> Iterator[tuple[int, str]]:
-    """Yields the numbers of the bars that have labels, with the labels: round hours, days, Mondays, or months."""
+    """Yields the bars with a label, by number, and the label: every few hours, each day or Monday, or each month."""
     width = sum(span.whole for span in bars.spans) / max(1, len(bars.spans))
     hours_between = next((hours for hours in (1, 2, 3) if hours * width >= 8), 6)
     are_months = not bars.hourly and len(bars.starts) * bars.chunk > 120

@@ -21,7 +21,7 @@ from gateway.upstream.adapter import ChannelDialect
 from gateway.upstream.learned_params import NOTHING
 from gateway.upstream.model_list import LIST_HEADERS
 from gateway.upstream.openai.reader import ChatReader
-from gateway.upstream.openai.reasoning import ReasoningReader, put_back
+from gateway.upstream.openai.reasoning import ReasoningReader, restore_reasoning
 from gateway.upstream.refused_params import DEVELOPER, EFFORT, MESSAGES, NO_EFFORT, ROLE
 from gateway.upstream.vendors import Vendor, vendor_of
 
@@ -35,7 +35,7 @@ _SHORT_ID = re.compile(r"[A-Za-z0-9]{9}")
 
 
 class _Target(msgspec.Struct, frozen=True, gc=False):
-    """A model at a channel, and what its upstream is known to accept."""
+    """A model at a channel, and what is known of its upstream."""
 
     vendor: Vendor
     channel: Channel
@@ -44,7 +44,7 @@ class _Target(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def limit_field(self) -> TokenLimitField:
-        """Returns the name of the output limit, which is accepted: otherwise the output would be unlimited."""
+        """Returns the name of the output limit that the upstream accepts. Under another one it would not hold."""
         if self.vendor.allow or self.vendor.deny:
             accepted = [name for name in CAPS if self.vendor.accepts(name)]
             if len(accepted) == 1:
@@ -65,11 +65,11 @@ class _Target(msgspec.Struct, frozen=True, gc=False):
 
 
 def _may_pass_unchanged(order: Order, target: _Target) -> bool:
-    """Returns whether the client's body is what this channel needs, so that it need not be built again."""
+    """Returns whether the client's body can be sent as it is."""
     fields, vendor, served = order.fields, target.vendor, target.served
     if not order.body or order.stream or order.output_budget is not None:
         return False
-    if vendor.edits_requests or target.learned.dropped or order.model != (served.upstream or served.name):
+    if vendor.edits_requests or target.learned.dropped or order.model != served.upstream_name:
         return False
     if "stream_options" in fields or (not vendor.reads_developer and _has_developer(fields)):
         return False
@@ -88,12 +88,12 @@ def endpoint(base_url: str, path: str) -> str:
 
 
 def limit_output(fields: Fields, field: TokenLimitField, max_output: int | None) -> int | None:
-    """Put the output limit, the newer of two, under the upstream's name. Returns the model's limit if that is lower."""
+    """Give the output limit the upstream's name, and lower it to ``max_output``. Returns that if it was lowered."""
     if not any(name in fields for name in CAPS):
         return None
     if field is not TokenLimitField.KEEP:
-        new, old = (fields.pop(name, None) for name in CAPS)
-        fields[field.value] = (old if new is None or rawjson.is_null(new) else new) or rawjson.NULL
+        newer, older = (fields.pop(name, rawjson.NULL) for name in CAPS)
+        fields[field.value] = older if rawjson.is_null(newer) else newer
     above = _caps_above(fields, max_output)
     for name in above:
         fields[name] = rawjson.raw(max_output)
@@ -110,7 +110,7 @@ def _caps_above(fields: Fields, max_output: int | None) -> list[str]:
 def _limit_to_budget(fields: Fields, output_budget: int, target: _Target) -> int | None:
     """Limit each choice to what the money left pays for. Returns that limit; None if the request has one already.
 
-    It is never above the model's own. What it does not limit, such as thinking at some vendors, must be paid as well.
+    It is at most the model's own. What no limit covers, such as thinking at some vendors, is paid for first.
     """
     current = read_limit(fields)
     limit = output_budget // current.choices - max(0, current.expected - DEFAULT_OUTPUT)
@@ -123,7 +123,7 @@ def _limit_to_budget(fields: Fields, output_budget: int, target: _Target) -> int
 
 
 def request_usage(fields: Fields, *, requested: bool) -> None:
-    """Request the usage of a stream beside the client's own options, or remove these."""
+    """Request the usage of a stream, beside the client's own options; if not ``requested``, remove all options."""
     options = fields.get("stream_options")
     if not requested:
         fields.pop("stream_options", None)
@@ -134,10 +134,11 @@ def request_usage(fields: Fields, *, requested: bool) -> None:
 
 
 def _fit_parameters(fields: Fields, vendor: Vendor, learned: LearnedRefusals) -> list[str]:
-    """Remove or rename what the upstream would refuse. Returns the client's names of what was removed."""
+    """Remove or rename what the upstream would refuse. Returns what was removed, by the client's names."""
     dropped = [name for name in learned.dropped if fields.pop(name, None) is not None]
     if NO_EFFORT in learned.dropped and "tools" in fields:
-        dropped += [EFFORT] if fields.get(EFFORT, _NONE) != _NONE else []
+        if fields.get(EFFORT, _NONE) != _NONE:
+            dropped.append(EFFORT)
         fields[EFFORT] = _NONE
     for name, vendor_name in vendor.rename:
         if name in fields:
@@ -151,7 +152,7 @@ def _fit_parameters(fields: Fields, vendor: Vendor, learned: LearnedRefusals) ->
 
 
 def _remove_refused(fields: Fields, vendor: Vendor) -> list[str]:
-    """Remove the fields that the vendor does not accept. Returns the client's names of them."""
+    """Remove the fields that the vendor does not accept. Returns the client's names for them."""
     client_names = {vendor_name: name for name, vendor_name in vendor.rename}
     refused = [name for name in fields if not vendor.accepts(name)]
     for name in refused:
@@ -164,8 +165,8 @@ def _has_developer(fields: Fields) -> bool:
 
 
 def _must_edit_messages(fields: Fields, vendor: Vendor, learned: LearnedRefusals) -> bool:
-    learned_fields = any(name.startswith(MESSAGES) for name in learned.dropped)
-    return vendor.edits_messages or learned_fields or (not vendor.reads_developer and _has_developer(fields))
+    refuses_fields = any(name.startswith(MESSAGES) for name in learned.dropped)
+    return vendor.edits_messages or refuses_fields or (not vendor.reads_developer and _has_developer(fields))
 
 
 def _edit_messages(fields: Fields, vendor: Vendor, learned: LearnedRefusals) -> list[str]:
@@ -211,7 +212,7 @@ def _fix_nulls(message: Fields, vendor: Vendor) -> None:
 
 
 def _shorten_ids(message: Fields) -> None:
-    """Replace the ids of tool calls by short ones, which are the same in calls and results."""
+    """Shorten the ids of tool calls, in the same way in calls and in results."""
     if "tool_call_id" in message:
         message["tool_call_id"] = _short_id(message["tool_call_id"])
     calls = rawjson.maybe_objects(message.get("tool_calls"))
@@ -237,27 +238,26 @@ class OpenAIDialect(ChannelDialect):
     """OpenAI's dialect, also for ``mock``, which answers in the same form."""
 
     def prepare(self, order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> PreparedRequest:
-        """Returns the request. ``dropped`` names the client's parameters that it does not have."""
+        """Returns the request. It has all of the client's parameters but those in ``dropped``."""
         vendor = vendor_of(channel.preset, channel.base_url)
         target = _Target(vendor, channel, served, learned)
         url = endpoint(channel.base_url, "/chat/completions")
         if _may_pass_unchanged(order, target):
             return PreparedRequest(url=url, headers=PLAIN_HEADERS, body=order.body)
         fields = dict(order.fields)
-        fields["model"] = rawjson.raw(served.upstream or served.name)
+        fields["model"] = rawjson.raw(served.upstream_name)
         lowered = None
         if "max_tokens" in fields or "max_completion_tokens" in fields:
             lowered = limit_output(fields, target.limit_field, target.max_output)
         if order.output_budget is not None and target.may_be_limited:
             lowered = _limit_to_budget(fields, order.output_budget, target) or lowered
-        request_usage(
-            fields, requested=order.stream and vendor.stream_options and "stream_options" not in learned.dropped
-        )
+        has_usage = vendor.stream_options and "stream_options" not in learned.dropped
+        request_usage(fields, requested=order.stream and has_usage)
         dropped = _fit_parameters(fields, vendor, learned)
         if "messages" in fields and _must_edit_messages(fields, vendor, learned):
             dropped += _edit_messages(fields, vendor, learned)
         if vendor.reasoning_back:
-            put_back(fields, order.owner, self._memory)
+            restore_reasoning(fields, order.owner, self._memory)
         return PreparedRequest(
             url=url,
             headers=STREAM_HEADERS if order.stream else PLAIN_HEADERS,
@@ -267,15 +267,15 @@ class OpenAIDialect(ChannelDialect):
         )
 
     def reader(self, order: Order, channel: Channel) -> ChatReader:
-        remembers = self.remembers(channel)
-        return ReasoningReader(order, channel, self._memory) if remembers else ChatReader(order, channel)
+        return ReasoningReader(order, channel, self._memory) if self.remembers(channel) else ChatReader(order, channel)
 
     def output_limit(self, fields: Fields, channel: Channel, served: ServedModel) -> OutputLimit:
         """See ``ChannelDialect``. What is learned later only drops parameters, lowers the limit, or renames it."""
-        target, fields = _Target(vendor_of(channel.preset, channel.base_url), channel, served, NOTHING), dict(fields)
-        limit_output(fields, target.limit_field, target.max_output)
-        _fit_parameters(fields, target.vendor, NOTHING)
-        return read_limit(fields)
+        target = _Target(vendor_of(channel.preset, channel.base_url), channel, served, NOTHING)
+        sent = dict(fields)
+        limit_output(sent, target.limit_field, target.max_output)
+        _fit_parameters(sent, target.vendor, NOTHING)
+        return read_limit(sent)
 
     def remembers(self, channel: Channel) -> bool:
         return vendor_of(channel.preset, channel.base_url).reasoning_back

@@ -27,7 +27,7 @@ SIZE = 4 << 20
 _ASSISTANT = b'"assistant"'
 
 
-def put_back(fields: Fields, owner: str, memory: CallMemory) -> None:
+def restore_reasoning(fields: Fields, owner: str, memory: CallMemory) -> None:
     """Put the reasoning back into a request's assistant messages, if the conversation has tool calls."""
     messages = rawjson.maybe_objects(fields.get("messages")) or []  # without messages, the upstream will say so
     if not any(_keys(message) for message in messages):
