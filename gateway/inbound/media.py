@@ -1,4 +1,4 @@
-"""Media: images, sounds and documents in requests to OpenAI's APIs and Ollama's."""
+"""Media: the images, videos, sounds and documents in requests."""
 
 import re
 
@@ -11,49 +11,46 @@ from gateway.domain.rawjson import NULL
 _DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+)?(?:;[\w.+-]+=[^;,]*)*;base64,", re.IGNORECASE)
 _MEDIA_TYPE_ALIASES = {"image/jpg": "image/jpeg"}
 _AUDIO_FORMAT = re.compile(r"[a-z0-9]{2,8}")
-_WEB = ("https://", "http://")
+_WEB_SCHEMES = ("https://", "http://")
 PDF = "application/pdf"
-
-
-FILM = "video/*"
-"""The type of a film of which only the address is known."""
+VIDEO = "video/*"
+"""The type of a video that is only linked to."""
 
 
 def image_part(
-    url: str, where: str, *, detail: str = "", cache: msgspec.Raw = NULL, fetched_type: str = ""
+    url: str, where: str, *, detail: str = "", cache: msgspec.Raw = NULL, linked_type: str = ""
 ) -> MediaPart:
-    """Returns an image or, with ``fetched_type``, what has that type if it must be fetched. Raises BadRequest if its
-    URL is neither data nor a web address.
+    """Returns an image or a video, from its data or its address. Raises BadRequest without either.
+
+    ``linked_type`` is the type to give media that are only linked to; images need none.
     """
     media = MediaPart(detail=detail, where=where, cache=cache)
     if (match := _DATA_URL.match(url)) and match[1]:
         return _embedded_media(match, url, media)
-    if url.startswith(_WEB):
-        return msgspec.structs.replace(media, url=url, type=fetched_type)
+    if url.startswith(_WEB_SCHEMES):
+        return msgspec.structs.replace(media, url=url, type=linked_type)
     raise BadRequest(f"{where}: must be a base64 data: URL or an https: URL", param=where)
 
 
 def audio_part(data: str, audio_format: str, where: str) -> MediaPart:
-    """Returns a sound in a format such as ``wav``, from base64 or an address. Raises BadRequest unless the format can
-    be part of a media type.
-    """
+    """Returns a sound, from base64 or an address. Raises BadRequest if the format is not a name such as ``wav``."""
     if not _AUDIO_FORMAT.fullmatch(audio_format):
         raise BadRequest(f"{where}.format: must be a format such as wav or mp3", param=f"{where}.format")
     audio = MediaPart(type=f"audio/{audio_format}", where=where)
-    if data.startswith(_WEB):
+    if data.startswith(_WEB_SCHEMES):
         return msgspec.structs.replace(audio, url=data)
     match = _DATA_URL.match(data)
     return msgspec.structs.replace(audio, data=data[match.end() :] if match else data)
 
 
 def document_part(data: str, name: str, where: str, cache: msgspec.Raw = NULL) -> MediaPart:
-    """Returns a document, from its data or its address. Raises BadRequest without either: other vendors do not know the
-    id of an uploaded file.
+    """Returns a document, from its data or its address. Raises BadRequest without either, as for the id of a file that
+    was uploaded to another vendor.
     """
     document = MediaPart(name=name, where=where, cache=cache)
     if (match := _DATA_URL.match(data)) and match[1]:
         return _embedded_media(match, data, document)
-    if data.startswith(_WEB):
+    if data.startswith(_WEB_SCHEMES):
         return msgspec.structs.replace(document, type=PDF, url=data)
     if data and name.lower().endswith(".pdf"):
         return msgspec.structs.replace(document, type=PDF, data=data)
@@ -69,6 +66,6 @@ def media_type_of(name: str) -> str:
     return _MEDIA_TYPE_ALIASES.get(name.lower(), name.lower())
 
 
-def _embedded_media(match: "re.Match[str]", url: str, media: MediaPart) -> MediaPart:
-    """Returns the media with the type and the data of a data URL, whose start is matched."""
+def _embedded_media(match: re.Match[str], url: str, media: MediaPart) -> MediaPart:
+    """Returns the media with the type and the data of a data URL; ``match`` is the part before the data."""
     return msgspec.structs.replace(media, type=media_type_of(match[1]), data=url[match.end() :])

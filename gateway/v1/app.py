@@ -24,7 +24,7 @@ from gateway.inbound.api import InboundApi
 from gateway.v1.endpoints import EndpointRow, Handler, api_of, documented_requests, find_endpoint, methods_of
 from gateway.web import error_responses
 from gateway.web.connection_limits import AuthThrottle, is_own
-from gateway.web.origins import check_host, check_origin, preflight, readable_by
+from gateway.web.origins import check_host, check_origin, cors_headers, preflight_headers
 from gateway.web.request import check_head, keys_of
 from gateway.web.response import Response
 
@@ -151,7 +151,7 @@ async def _answer_preflight(_engine: Engine, request: web.BaseRequest, _origin: 
     """Answer the CORS preflight of a permitted origin, even for an unknown path: the request itself gets the 404."""
     requested_headers = request.headers.get("Access-Control-Request-Headers", "")
     private = request.headers.get("Access-Control-Request-Private-Network") == "true"
-    return Response(status=204, headers=preflight(requested_headers, private=private))
+    return Response(status=204, headers=preflight_headers(requested_headers, private=private))
 
 
 async def _answer_ollama_probe(_engine: Engine, _request: web.BaseRequest, _origin: CallOrigin) -> Response:
@@ -187,7 +187,7 @@ def _add_cors_headers(origin: str, response: Response, settings: Settings) -> No
     headers = {"Vary": "Origin"}
     with suppress(RequestRefused):
         check_origin(origin, settings)
-        headers = readable_by(origin)
+        headers = cors_headers(origin)
     for name, value in headers.items():
         response.headers.setdefault(name, value)
 

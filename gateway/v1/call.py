@@ -21,7 +21,7 @@ from gateway.inbound.api import HttpRequest, InboundApi
 from gateway.upstream.adapter import AnswerStream
 from gateway.web import error_responses
 from gateway.web.connection import Connection
-from gateway.web.origins import readable_by
+from gateway.web.origins import cors_headers
 from gateway.web.request import check_json, read_body
 from gateway.web.response import Response, StreamedResponse
 
@@ -128,7 +128,7 @@ class HttpClient:
         for name in self._api.id_headers:
             headers[name] = self._call_id
         origin = self._request.headers.get(hdrs.ORIGIN)  # it is permitted, or the request had been refused
-        return headers if origin is None else {**headers, **readable_by(origin)}
+        return headers if origin is None else {**headers, **cors_headers(origin)}
 
     def _lost(self) -> None:
         self.gone = True

@@ -1,9 +1,9 @@
-"""Whether a request was meant for this gateway, and which web pages and apps may make one (CORS).
+"""Origins: checks that a request is meant for this gateway, and that its web page or app may make it (CORS).
 
 The Host header must name this machine or a host that the owner added. That stops a web page whose own DNS name leads to
-this machine (DNS rebinding). Browsers, and apps built on one, name the page in the Origin header. None is accepted by
-default. The owner permits single origins, all apps and extensions, or all web pages of this machine; a request still
-needs a token's key. An error names the command that permits what was refused.
+this machine (DNS rebinding). Browsers, and apps built on one, name the page in the Origin header. By default no page
+may call the gateway. The owner permits single origins, all apps and extensions, or all web pages of this machine; a
+request still needs a token's key. An error names the command that permits what was refused.
 """
 
 import ipaddress
@@ -25,7 +25,7 @@ Android, Tauri's apps have a host of their own."""
 LOOPBACK_ORIGIN = re.compile(r"https?://(?:localhost|127\.0\.0\.1|\[::1\])(?::[0-9]{1,5})?")
 """The origins of web pages served by this machine."""
 
-_NAMES = re.compile(r"[a-z0-9_-]{1,64}(?: ?, ?[a-z0-9_-]{1,64}){0,63}", re.ASCII | re.IGNORECASE)
+_HEADER_NAMES = re.compile(r"[a-z0-9_-]{1,64}(?: ?, ?[a-z0-9_-]{1,64}){0,63}", re.ASCII | re.IGNORECASE)
 _PORT = re.compile(r"(?:[1-9][0-9]{0,4})?", re.ASCII)
 
 
@@ -33,8 +33,8 @@ _PORT = re.compile(r"(?:[1-9][0-9]{0,4})?", re.ASCII)
 def check_host(header: str, bound: str, allowed: tuple[str, ...], port: int) -> None:
     """Raises RequestRefused (``wrong_host``) unless the header names loopback, the bound address or an allowed host.
 
-    A loopback name may have any port: tunnels and containers listen on one of their own. Other names must have the
-    listening port, if any; an owner's host may name its own port as ``host:port``. Accepted headers are cached.
+    A loopback name may have any port, because tunnels and containers listen on their own. Other names must have the
+    listening port or none; the owner may add a host with another port, as ``host:port``. Accepted headers are cached.
     """
     if not _names_gateway(header, bound, allowed, port):
         msg = (
@@ -51,13 +51,13 @@ def _names_gateway(header: str, bound: str, allowed: tuple[str, ...], port: int)
     full = f"{name}:{header_port}" if header_port else name
     if full in allowed:
         return True
-    any_address = bound in ("0.0.0.0", "::", "")  # noqa: S104 - compared with, not bound to
-    ours = name in allowed or (_is_address(name) if any_address else name == bound)
+    listens_everywhere = bound in ("0.0.0.0", "::", "")  # noqa: S104 - compared with, not bound to
+    ours = name in allowed or (_is_address(name) if listens_everywhere else name == bound)
     return bool(name) and ours and header_port in ("", str(port))
 
 
 def split_host(header: str) -> tuple[str, str]:
-    """Returns name, in lower case and without brackets, and port in a Host header. Malformed ones have no name."""
+    """Returns the name in a Host header, in lower case and without brackets, and the port; both empty if malformed."""
     text = header.strip().lower()
     if text.startswith("["):
         name, bracket, rest = text[1:].partition("]")
@@ -74,12 +74,12 @@ def check_origin(header: str | None, settings: Settings) -> None:
         header, settings.origins, apps=settings.app_origins, pages=settings.loopback_origins
     ):
         who = "the app or extension" if APP_ORIGIN.fullmatch(header) else "the web page"
-        msg = f"{who} '{plain(header, 80)}' may not call this gateway; permit it with {command_for_origin(header)}"
+        msg = f"{who} '{plain(header, 80)}' may not call this gateway; permit it with {_command_for(header)}"
         raise RequestRefused(msg, code="origin_not_allowed")
 
 
-def command_for_origin(origin: str) -> str:
-    """Returns the command that permits this origin, and the switch for all of its kind."""
+def _command_for(origin: str) -> str:
+    """Returns the command that permits this origin, and the one that permits all of its kind."""
     command = f"'tollkeeper settings set --add-origin {_argument(origin)}'"
     if APP_ORIGIN.fullmatch(origin):
         return f"{command}, or all apps and extensions with 'tollkeeper settings set --app-origins'"
@@ -98,24 +98,22 @@ def _is_permitted(origin: str, listed: tuple[str, ...], *, apps: bool, pages: bo
 
 
 def _argument(text: str) -> str:
-    """Returns a text from outside as an argument of a command, quoted because it may be pasted into a shell."""
+    """Returns a text from outside as an argument, quoted because the command may be pasted into a shell."""
     return word(plain(text, 80))
 
 
-def readable_by(origin: str) -> dict[str, str]:
-    """Returns headers that let a permitted page read an answer and its headers."""
+def cors_headers(origin: str) -> dict[str, str]:
+    """Returns the headers that let a permitted page read an answer and its headers."""
     return {"Access-Control-Allow-Origin": origin, "Access-Control-Expose-Headers": "*", "Vary": "Origin"}
 
 
-def preflight(requested_headers: str, *, private: bool = False) -> dict[str, str]:
-    """Returns the headers of the answer to a preflight request: the page may send all headers that it requested.
+def preflight_headers(requested: str, *, private: bool = False) -> dict[str, str]:
+    """Returns the headers of the answer to a preflight request: the page may send all headers that it asked for.
 
-    ``requested_headers`` is the list of their names; if it is not a list of names, it is not repeated. ``private``: the
-    page is on a public network, and the browser asks whether it may call a private one.
+    ``requested`` lists their names; anything else is not repeated. ``private``: the browser asks whether a page of a
+    public network may call a private one.
     """
-    names = (
-        requested_headers if _NAMES.fullmatch(requested_headers) else "authorization, content-type, api-key, x-api-key"
-    )
+    names = requested if _HEADER_NAMES.fullmatch(requested) else "authorization, content-type, api-key, x-api-key"
     headers = {
         "Access-Control-Allow-Methods": "GET, POST",
         "Access-Control-Allow-Headers": names,
@@ -126,7 +124,7 @@ def preflight(requested_headers: str, *, private: bool = False) -> dict[str, str
 
 
 def _is_address(name: str) -> bool:
-    """Returns whether a name is an IP address. A gateway that listens at all addresses accepts any, but no DNS name."""
+    """Returns whether a name is an IP address and not a DNS name, which a page could have of its own."""
     try:
         ipaddress.ip_address(name)
     except ValueError:

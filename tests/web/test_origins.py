@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from gateway.domain.errors import RequestRefused
 from gateway.domain.settings import Settings
-from gateway.web.origins import check_host, check_origin, preflight, readable_by, split_host
+from gateway.web.origins import check_host, check_origin, cors_headers, preflight_headers, split_host
 
 PORT = 8655
 OWNERS = ("gateway.lan", "tunnel.example:443", "10.0.0.7")
@@ -261,17 +261,17 @@ def test_what_a_stranger_sends_is_harmless_in_a_command() -> None:
     ],
 )
 def test_a_listed_page_may_send_the_headers_it_wants(wanted: str, told: str) -> None:
-    assert preflight(wanted)["Access-Control-Allow-Headers"] == told
+    assert preflight_headers(wanted)["Access-Control-Allow-Headers"] == told
 
 
 def test_a_page_of_a_public_network_may_call_a_private_one() -> None:
-    assert "Access-Control-Allow-Private-Network" not in preflight("")
-    assert preflight("", private=True)["Access-Control-Allow-Private-Network"] == "true"
-    assert preflight("")["Vary"].startswith("Origin, ")
+    assert "Access-Control-Allow-Private-Network" not in preflight_headers("")
+    assert preflight_headers("", private=True)["Access-Control-Allow-Private-Network"] == "true"
+    assert preflight_headers("")["Vary"].startswith("Origin, ")
 
 
 def test_a_listed_page_may_read_every_header() -> None:
-    assert readable_by("https://app.example") == {
+    assert cors_headers("https://app.example") == {
         "Access-Control-Allow-Origin": "https://app.example",
         "Access-Control-Expose-Headers": "*",
         "Vary": "Origin",

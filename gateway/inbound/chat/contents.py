@@ -13,7 +13,7 @@ from gateway.domain.rawjson import NULL
 from gateway.domain.text import plain
 from gateway.domain.transcript import Transcript
 from gateway.inbound.json_body import check_text
-from gateway.inbound.media import FILM, audio_part, document_part, image_part
+from gateway.inbound.media import VIDEO, audio_part, document_part, image_part
 
 
 class _Image(msgspec.Struct, frozen=True):
@@ -110,13 +110,13 @@ def _read_part(part: _Part, where: str) -> TextPart | MediaPart:
             return TextPart(raw=check_text(raw, f"{where}.{name}"), cache=part.cache_control, refusal=refuses)
         case "image_url" | "input_image" | "video_url" if (image := part.linked) is not None:
             image = _Image(image) if isinstance(image, str) else image
-            field, fetched_type = ("video_url", FILM) if part.type == "video_url" else ("image_url", "")
+            field, linked_type = ("video_url", VIDEO) if part.type == "video_url" else ("image_url", "")
             return image_part(
                 image.url,
                 f"{where}.{field}",
                 detail=image.detail or "",
                 cache=part.cache_control,
-                fetched_type=fetched_type,
+                linked_type=linked_type,
             )
         case "input_audio" if (audio := part.input_audio) is not None:
             return audio_part(audio.data, audio.format, f"{where}.input_audio")
