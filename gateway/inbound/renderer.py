@@ -1,4 +1,4 @@
-"""Renderer: writes an answer as an API's clients read it. Each API has two, for streams and for whole answers."""
+"""Renderer: writes an answer as an API's clients read it. Each API has one for streams and one for whole answers."""
 
 from typing import Any, Protocol
 
@@ -28,10 +28,10 @@ from gateway.domain.usage import Usage
 
 
 class Renderer(Protocol):
-    """Writes one streamed answer as an API's clients read it."""
+    """Writes one answer. Streams are written piece by piece, whole answers at the end."""
 
     all_choices: bool = False
-    """Whether clients get every choice, and not only the first."""
+    """Whether clients get all choices instead of the first one only."""
     native: bool = False
     """Whether clients know the upstream's words, and keep pieces of different blocks apart."""
     held: int = 0
@@ -39,7 +39,7 @@ class Renderer(Protocol):
 
     @property
     def fault(self) -> str:
-        """Returns why a complete answer is worth nothing to the client; empty if it is good."""
+        """Returns why the client cannot use a complete answer; empty if it can."""
         return ""
 
     def shows(self, event: Medium | Citation) -> bool:
@@ -47,14 +47,14 @@ class Renderer(Protocol):
         return isinstance(event, Citation) or event.is_image
 
     def take(self, event: AnswerEvent) -> bytes:
-        """Returns what the client gets at once for an event. The end of the answer is ``tail``."""
+        """Returns what the client gets at once for an event; the rest comes with ``tail``."""
 
     def take_texts(self, pieces: list[bytes]) -> bytes:
-        """Returns what the client gets for pieces of text in the middle of a block. They are JSON strings."""
+        """Returns what the client gets for pieces of text, JSON strings, in the middle of a block."""
         return b"".join([self.take(TextPiece(piece)) for piece in pieces])
 
     def tail(self, usage: Usage, *, estimated: bool) -> bytes:
-        """Returns totals and the terminal event, which are sent once the call is recorded."""
+        """Returns the end of the answer, with the totals, which is sent once the call is recorded."""
 
 
 class WholeBlock(msgspec.Struct):
@@ -63,7 +63,7 @@ class WholeBlock(msgspec.Struct):
     choice: int
     kind: BlockKind = BlockKind.TEXT
     pieces: list[bytes] = []
-    """The pieces of its text, or of a call's arguments."""
+    """The pieces of its text or its arguments, JSON strings."""
     call: ToolCallBegan | None = None
     media: list[Medium] = []
     seal: Seal | None = None
@@ -78,7 +78,7 @@ class WholeBlock(msgspec.Struct):
 
     @property
     def arguments(self) -> Any:
-        """Returns the arguments as an object on one line. Arguments that are no object become a text within one."""
+        """Returns the arguments as an object on one line. Anything else becomes a text in an object."""
         text = rawjson.text(self.text)
         value = rawjson.maybe(text.encode("utf-8", "surrogatepass"))
         if not isinstance(value, dict):
@@ -87,14 +87,14 @@ class WholeBlock(msgspec.Struct):
 
 
 class WholeRenderer(Renderer):
-    """Collects the blocks of a whole answer, which ``tail`` of a subclass writes."""
+    """Collects the blocks of a whole answer. A subclass writes them in ``tail``."""
 
     def __init__(self, order: Order) -> None:
         self._order = order
         self.id = order.answer_id
         self.blocks: list[WholeBlock] = []
         self.finishes: dict[int, AnswerFinished] = {}
-        """The ends of the choices, by their index."""
+        """How the choices ended, by their index."""
         self._open: dict[int, WholeBlock] = {}
 
     def take(self, event: AnswerEvent) -> bytes:
@@ -123,7 +123,7 @@ class WholeRenderer(Renderer):
         return b""
 
     def text(self, *kinds: BlockKind, choice: int = 0) -> msgspec.Raw | None:
-        """Returns the text of all blocks of these kinds, a JSON string; None if there are no pieces of it."""
+        """Returns the text of all blocks of these kinds, a JSON string; None if it has no pieces."""
         blocks = [block for block in self.blocks if block.kind in kinds and block.choice == choice]
         pieces = [piece for block in blocks for piece in block.pieces]
         return msgspec.Raw(join_strings(pieces)) if pieces else None

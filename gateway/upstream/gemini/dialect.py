@@ -1,4 +1,4 @@
-"""Google's generateContent: the dialect. ``request`` writes the conversation and the parameters of its requests."""
+"""Gemini dialect: requests to Google's generateContent. ``request`` writes their conversation and parameters."""
 
 import re
 from functools import partial
@@ -28,13 +28,13 @@ _OWN_NAMES = {
     "stop_sequences": "stop",
     "response_logprobs": "logprobs",
 }
-"""The client's names of fields by the vendor's."""
+"""The clients' names of fields that have another name here."""
 _COLLECTIONS = frozenset({"models", "tunedModels"})
 _VERSION = re.compile(r"/v\d\w*\Z")
 
 
 class GeminiDialect(ChannelDialect):
-    """Google's dialect. The API wants the signatures of tool calls back."""
+    """Google's dialect. Signatures of tool calls are remembered, because the API wants them back."""
 
     base_url = GEMINI.base_url
     own_names = _OWN_NAMES
@@ -44,7 +44,7 @@ class GeminiDialect(ChannelDialect):
         model = model_of(served.upstream_name)
         try:
             client_cap = parameters.take_output_cap()
-            cap = _lower_cap(client_cap if client_cap is not None else _affordable_cap(order), served)
+            cap = _lower_cap(_affordable_cap(order) if client_cap is None else client_cap, served)
             recall = partial(self._memory.recall, order.owner)
             body = _body(parameters, model, cap, recall, own_cap=client_cap is None)
         except BadRequest as fault:
@@ -82,13 +82,13 @@ class GeminiDialect(ChannelDialect):
 
 
 def root(channel: Channel) -> str:
-    """Returns the base URL with the API's version, which may be missing. That of the compatible API works as well."""
+    """Returns the base URL with the API's version. The URL of Google's OpenAI-compatible API works as well."""
     base = channel.base_url.rstrip("/").removesuffix("/openai")
     return base if _VERSION.search(base) else endpoint(base, "/v1beta")
 
 
 def _path(model: str, *, stream: bool) -> str:
-    """Returns the path of a model. Only tuned models have a collection of their own."""
+    """Returns the path that asks a model. A name may have its collection in front, as tuned models do."""
     collection, slash, name = model.partition("/")
     if not slash or collection not in _COLLECTIONS or "/" in name or name in {".", ".."}:
         collection, name = "models", model
@@ -104,14 +104,14 @@ def _affordable_cap(order: Order) -> int | None:
 
 
 def _lower_cap(cap: int | None, served: ServedModel) -> int | None:
-    """Returns an output limit that is not above the model's own."""
+    """Returns the output limit, lowered to the model's own."""
     return cap if cap is None or served.max_output is None else min(cap, served.max_output)
 
 
 def _body(
     parameters: Parameters, model: GeminiModel, cap: int | None, recall: Recall, *, own_cap: bool
 ) -> dict[str, Any]:
-    """Returns the body. ``own_cap``: the gateway chose the output limit. Raises BadRequest."""
+    """Returns the request's body. ``own_cap``: the gateway chose the output limit. Raises BadRequest."""
     conversation = parameters.conversation
     body = write_contents(conversation.turns, recall, model) | tools_of(conversation)
     if config := config_of(parameters, model, cap, own_cap=own_cap):
@@ -120,9 +120,8 @@ def _body(
         parameters.drop("parallel_tool_calls")
     if conversation.cached:
         parameters.drop("cache_control")
-    # the API takes the signatures of its own thoughts with the calls
-    lost = conversation.dropped_reasoning(lambda thought: thought.maker is SealKind.GEMINI or thought.empty)
-    parameters.drop(*lost)
+    # its own thoughts are not lost: their signatures are sent with the calls
+    parameters.drop(*conversation.dropped_reasoning(lambda thought: thought.maker is SealKind.GEMINI or thought.empty))
     if any(tool.strict for tool in conversation.tools):
         parameters.drop("tools[].strict")
     return body
