@@ -184,7 +184,7 @@ def run(config: Config, link: ServerLink | None = None) -> int:
     """Run the console with a link or the home's server. Returns the exit code. Raises GatewayError without a server."""
     state, note = saved_state.load(config.home)
     own_preferences = preferences.load(config.home, actions_by_page)
-    note = "\n".join(filter(None, (note, preferences.note(own_preferences.problems))))
+    note = "\n".join(filter(None, (note, preferences.problems_text(own_preferences.problems))))
     session = ConsoleSession(config, now, state, own_preferences, in_ascii=wants_ascii(os.environ, state.ascii))
     theme = themes.PLAIN if terminal.has_few_colours(os.environ) else ""
     link = link or ServerLauncher(config)

@@ -1,12 +1,12 @@
 """Preferences: the owner's keys for actions and the owner's themes, in ``console.toml`` of the home.
 
-The owner writes the file; the console only reads it, when it starts. Wrong entries are reported and skipped, and never
+The owner writes the file, and the console reads it when it starts. Wrong entries are reported and skipped; they never
 keep the console from starting. What the console itself remembers is in ``saved_state``.
 """
 
 import os
 import tomllib
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,6 @@ from tui.actions import ACTIONS, Action
 from tui.keymap import Keymap, read_keymap
 
 NAME = "console.toml"
-SECTIONS = ("keys", "themes")
 
 
 class Preferences(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,14 +29,14 @@ class Preferences(msgspec.Struct, frozen=True, kw_only=True):
     keymap: Keymap = msgspec.field(default_factory=Keymap)
     themes: tuple[Theme, ...] = ()
     problems: tuple[str, ...] = ()
-    """Sentences about entries that were left out."""
+    """Sentences about entries that are skipped."""
 
 
 def load(home: Path, pages: Callable[[], Mapping[str, Collection[Action]]]) -> Preferences:
     """Returns the preferences of a home. ``pages`` is called only if the file has keys: see ``read_keymap``."""
     table, problems = _read(home / NAME)
-    unknown_sections = [name for name in table if name not in SECTIONS]
-    problems += [f"unknown section [{plain(name, 40)}]; use [keys] and [themes.NAME]" for name in unknown_sections]
+    unknown = [plain(name, 40) for name in table if name not in ("keys", "themes")]
+    problems += [f"unknown section [{name}]; use [keys] and [themes.NAME]" for name in unknown]
     keys = {}
     for id_, value in _flatten(_section(table, "keys", problems)):
         if isinstance(value, str):
@@ -57,12 +56,12 @@ def load(home: Path, pages: Callable[[], Mapping[str, Collection[Action]]]) -> P
     return Preferences(keymap=keymap, themes=tuple(own_themes), problems=(*problems, *key_problems))
 
 
-def note(problems: Collection[str]) -> str:
-    """Returns the message about problems that is shown when the console starts; empty if there are none."""
+def problems_text(problems: Sequence[str]) -> str:
+    """Returns the message about problems for the start of the console; empty without problems."""
     if not problems:
         return ""
     more = f"\nand {len(problems) - 3} more: page Settings, {NAME}" if len(problems) > 3 else ""
-    return f"{NAME}: " + "\n".join([*problems][:3]) + more
+    return f"{NAME}: " + "\n".join(problems[:3]) + more
 
 
 def create(home: Path) -> bool:
@@ -102,6 +101,7 @@ def _quote(text: str) -> str:
 
 
 def _read(path: Path) -> tuple[dict[str, Any], list[str]]:
+    """Returns the file's content and the problems with it. A missing file is empty."""
     try:
         _make_private(path)
         with path.open("rb") as file:
@@ -119,7 +119,7 @@ def _read(path: Path) -> tuple[dict[str, Any], list[str]]:
 
 
 def _make_private(path: Path) -> None:
-    """Set the mode to 0600, as of every file of the home: an editor may have created it. A link's target stays."""
+    """Set the mode to 0600, because an editor may have created the file with another one. Links are left alone."""
     if os.name != "nt" and not path.is_symlink() and path.stat().st_mode & 0o077:
         path.chmod(0o600)
 
@@ -133,7 +133,7 @@ def _section(table: Mapping[str, Any], name: str, problems: list[str]) -> dict[s
 
 
 def _flatten(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yields the entries by full names. TOML nests ``live.pause`` if it is written without quotes."""
+    """Yields the entries by full names, because TOML nests ``live.pause`` if it is written without quotes."""
     for name, value in table.items():
         if isinstance(value, dict) and not prefix:
             yield from _flatten(value, f"{name}.")

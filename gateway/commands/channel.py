@@ -9,11 +9,11 @@ from gateway.client.control import ControlClient
 from gateway.commands import formatting, options
 from gateway.commands.base import Noun
 from gateway.commands.channel_fields import (
-    changed_groups,
     channel_options,
     channel_patch,
     dialect_option,
     group_options,
+    groups_patch,
     warn_about_unset_variables,
     with_secrets,
 )
@@ -185,7 +185,7 @@ def edit_channel(
 
     def patch_for(view: ChannelView) -> options.Patch:
         patch = options.without_none(dialect=dialect) | channel_patch(resolved, view)
-        patch |= changed_groups(view.groups, add_groups, remove_groups, replaces="groups" in patch)
+        patch |= groups_patch(view.groups, add_groups, remove_groups, replaces="groups" in patch)
         return options.require_changes(patch)
 
     async def work(client: ControlClient) -> tuple[list[ChannelView], list[str]]:

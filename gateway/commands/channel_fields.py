@@ -1,7 +1,7 @@
 """Channel fields: the options of ``channel add`` and ``channel edit``, and the request body that they make.
 
-Most options come from the table of fields. The others are defined here: keys and the proxy may come from stdin, and
-``--models`` takes names, ``name=upstream`` and patterns, like the console's form.
+Most options come from the table of fields. Keys, models and mappings have options of their own. A key or the proxy may
+come from stdin, and ``--models`` takes names, ``name=upstream`` and patterns, like the console's form.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -71,12 +71,12 @@ group_options = with_options(
         for change, text in (("add", "Serve this group too"), ("remove", "Stop serving this group"))
     )
 )
-"""Adds ``--add-group`` and ``--remove-group``. The command passes their values to ``changed_groups``."""
+"""Adds ``--add-group`` and ``--remove-group``. The command passes their values to ``groups_patch``."""
 
 
-def changed_groups(before: Sequence[str], added: Sequence[str], removed: Sequence[str], *, replaces: bool) -> Patch:
+def groups_patch(before: Sequence[str], added: Sequence[str], removed: Sequence[str], *, replaces: bool) -> Patch:
     """Returns the patch that adds and removes groups of a channel. Raises UsageError if another option ``replaces`` all
-    groups, and for a group to remove that the channel does not serve.
+    groups, and if the channel does not serve a removed group.
     """
     added, removed = option_names(added), option_names(removed)
     if not (added or removed):
@@ -102,8 +102,8 @@ def channel_options(*omit: str) -> Callable[[F], F]:
 
 
 def with_secrets(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the values of the options, with keys and proxy read from stdin where ``-`` says so, and checked."""
-    proxy = None if values["proxy"] is None else read_proxy(values["proxy"])
+    """Returns the values of the options with keys and proxy checked, and read from stdin if they are ``-``."""
+    proxy = None if values["proxy"] is None else _read_proxy(values["proxy"])
     return {**values, "proxy": proxy, "keys": tuple(map(read_key, values["keys"]))}
 
 
@@ -142,7 +142,7 @@ def _models_patch(models: Sequence[str], maps: Pairs, before: ChannelFields) -> 
 
 
 def read_key(text: str) -> str:
-    """Returns the key or reference in ``--key``, or the key on stdin for ``-``. Raises BadParameter if it is empty.
+    """Returns the key or reference in ``--key``; for ``-``, the key on stdin. Raises BadParameter if it is empty.
 
     An empty value comes from an unset variable or a failed command, and must not remove the present key.
     """
@@ -155,19 +155,19 @@ def read_key(text: str) -> str:
     return text
 
 
-def read_proxy(text: str) -> str:
-    """Returns ``--proxy``, or the proxy on stdin for ``-``; empty for ``none``. Raises BadParameter if it is empty."""
+def _read_proxy(text: str) -> str:
+    """Returns ``--proxy``; for ``-``, the proxy on stdin; empty for ``none``. Raises BadParameter if it is empty."""
     if text == NONE:
         return ""
     if text == "-":
         return stdin.read_secret("proxy", NO_PROXY)
     if not text.strip():
         raise click.BadParameter(f"the proxy is empty; nothing was changed; {NO_PROXY}", param_hint="--proxy")
-    return read_key(text) if "@" in text else text  # with a password, it is a secret like a key
+    return read_key(text) if "@" in text else text  # a proxy with a password is a secret like a key
 
 
 def warn_about_unset_variables(view: ChannelView) -> None:
-    """Warn about variables that the channel refers to and that the server's environment lacks."""
+    """Warn about variables that the channel refers to but the server's environment lacks."""
     if missing := ", ".join(view.missing_variables):
         verb = "is" if len(view.missing_variables) == 1 else "are"
         notify(f"note: {missing} {verb} not set where the server runs; set it there and restart the server")

@@ -10,7 +10,7 @@ from tests.tui.owner import Owner, press, screen
 from tests.tui.stage import FakeLink, console, words
 from tui import app as console_app
 from tui.app import Console, actions_by_page
-from tui.preferences import NAME, Preferences, create, example, load, note
+from tui.preferences import NAME, Preferences, create, example, load, problems_text
 from tui.saved_state import SavedState
 from tui.session import ConsoleSession
 
@@ -89,10 +89,10 @@ def test_a_folder_of_that_name_is_reported(tmp_path: Path) -> None:
 
 
 def test_many_problems_are_cut_short() -> None:
-    text = note([f"problem {number}" for number in range(5)])
+    text = problems_text([f"problem {number}" for number in range(5)])
     assert text.startswith("console.toml: problem 0\n")
     assert text.endswith("and 2 more: page Settings, console.toml")
-    assert note([]) == ""
+    assert problems_text([]) == ""
 
 
 def test_the_example_is_valid_and_changes_nothing(tmp_path: Path) -> None:
