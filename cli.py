@@ -1,4 +1,4 @@
-"""The root of the command line: the table of commands, and how they end. A command's file is imported on use.
+"""Command line: the table of commands, and how the program ends. A command's file is imported when it is used.
 
 Only click and a few of our files are imported here, so that ``--version``, ``--help`` and completion are fast.
 """
@@ -64,6 +64,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "licences": ("maintenance:licences", "Print the licences of the bundled packages."),
     "completion": ("completion:completion", "Print a shell completion script."),
 }
+"""The file and the function of each command, and its help."""
 
 ALIASES: Mapping[str, str] = {
     "accounts": "account",
@@ -85,7 +86,7 @@ SUGGESTIONS: Mapping[str, str] = {
     **dict.fromkeys(("call", "calls", "requests"), "usage list"),
     **dict.fromkeys(("cost", "costs", "stats", "report", "spend"), "usage summary"),
     **dict.fromkeys(("balance", "money", "credit", "credits", "quota"), "account show"),
-    **dict.fromkeys(("presets",), "channel presets"),
+    "presets": "channel presets",
     **dict.fromkeys(("list", "ls"), "token list"),
     **dict.fromkeys(("test", "check", "debug"), "doctor"),
     **dict.fromkeys(("connect", "setup", "init", "login"), "env"),
@@ -93,7 +94,7 @@ SUGGESTIONS: Mapping[str, str] = {
     **dict.fromkeys(("restart", "reload"), "serve"),
     **dict.fromkeys(("today", "bill"), "usage summary --since today"),
     **dict.fromkeys(("events", "errors", "alerts"), "incident list"),
-    **dict.fromkeys(("setting",), "settings"),
+    "setting": "settings",
     **dict.fromkeys(("alias", "aliases"), "channel edit CHANNEL --map ALIAS=MODEL"),
     **dict.fromkeys(("ask", "prompt"), "chat"),
 }
@@ -101,7 +102,7 @@ SUGGESTIONS: Mapping[str, str] = {
 
 
 class LazyGroup(click.Group):
-    """A group whose commands are imported when they are called. Its help needs none of them."""
+    """A group that imports a command when it is called, and none for its help."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         refuse_repeated_options(self, ctx, args)
@@ -113,9 +114,9 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name in _HIDDEN:
             return _HIDDEN[cmd_name]
-        target, _ = COMMANDS.get(ALIASES.get(cmd_name, cmd_name), ("", ""))
-        module, _, name = target.partition(":")
-        return getattr(importlib.import_module(f"gateway.commands.{module}"), name) if target else None
+        place, _ = COMMANDS.get(ALIASES.get(cmd_name, cmd_name), ("", ""))
+        file, _, function = place.partition(":")
+        return getattr(importlib.import_module(f"gateway.commands.{file}"), function) if file else None
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         names = [CompletionItem(name, help=text) for name, (_, text) in COMMANDS.items() if name.startswith(incomplete)]
@@ -144,7 +145,7 @@ def version() -> None:
 
 
 _HIDDEN: Mapping[str, click.Command] = {"help": show_help, "version": version}
-"""Commands that are not listed, because there are options for them."""
+"""Commands that are not listed, because options do the same."""
 
 
 def _unknown_command(name: str, ctx: click.Context) -> click.UsageError:
@@ -177,8 +178,7 @@ tollkeeper.params[:0] = [home_option(), *address_options()]
 
 
 def _draw_console(config: object) -> str:
-    screen: str = importlib.import_module("tui.selftest").draw(config)
-    return screen
+    return str(importlib.import_module("tui.selftest").draw(config))
 
 
 def _start(ctx: click.Context) -> NoReturn:

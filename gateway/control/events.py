@@ -81,7 +81,7 @@ class WatcherStream:
         return records[: self._recent], logged.left + max(0, len(records) - self._recent)
 
     async def _entities(self) -> dict[str, Any]:
-        """Returns the fields that a snapshot and a report of the tables share. From now on, they count as sent."""
+        """Returns the fields that a snapshot and a report of the tables share, and counts them as sent."""
         engine, began = self._engine, self._clock()
         sums = await tallies(engine)
         self._account = account_view(engine)
@@ -100,7 +100,7 @@ class WatcherStream:
         return entities
 
     async def lines(self, batch: Batch) -> bytes:
-        """Returns the lines for the events of a batch, and for reports that are due; empty if there are none."""
+        """Returns the lines for the events of a batch and for reports that are due; empty if nothing is to be sent."""
         if batch.behind:
             return await self.snapshot()
         now = self._clock()
@@ -116,16 +116,16 @@ class WatcherStream:
             lines.append(self._line(events.Heartbeat(time_ms=self._engine.now())))
         return b"".join(lines)
 
+    def next_due_s(self) -> float:
+        """Returns the number of seconds until something must be sent, even without events."""
+        heartbeat = self._last_sent + HEARTBEAT_S
+        return max(0.0, min(self._balance_due or heartbeat, self._tables_due or heartbeat, heartbeat) - self._clock())
+
     def _incident_lines(self) -> list[bytes]:
         incidents = self._engine.incident_watch.refresh()
         if changed := incidents.changed_since(self._incidents):
             self._incidents = incidents.copies()
         return [self._line(events.IncidentChanged(incident=incident)) for incident in changed]
-
-    def next_due_s(self) -> float:
-        """Returns the number of seconds until something must be sent, even without events."""
-        heartbeat = self._last_sent + HEARTBEAT_S
-        return max(0.0, min(self._balance_due or heartbeat, self._tables_due or heartbeat, heartbeat) - self._clock())
 
     def _schedule_reports(self, batch: Batch, now: float) -> None:
         """Schedule the next reports. A call changes the balance, which is due soon, and sums, which can wait."""
@@ -139,7 +139,7 @@ class WatcherStream:
             self._tables_due = max(now, self._tables_sent) + max(3.0, 50 * self._tables_cost_s)
 
     def _balance_lines(self, now: float) -> list[bytes]:
-        """Returns the account's line, or none if the account is as it was last sent."""
+        """Returns the account's line; empty if the account is as it was last sent."""
         self._balance_due, self._balance_sent = None, now
         account = account_view(self._engine)
         if account == self._account:

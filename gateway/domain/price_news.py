@@ -10,7 +10,7 @@ from gateway.domain.text import plain
 from gateway.domain.units import Millis, Nanos
 
 LINES_PER_KIND = 3
-"""How many prices of each kind get a line."""
+"""How many rises, and how many published prices, get a line each."""
 
 
 class PriceRise(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,7 +64,7 @@ class PriceNews(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def news_lines(news: PriceNews) -> list[str]:
-    """Returns the news as lines, except for the hints. A line names the command that helps, if there is one."""
+    """Returns the news as lines, without the hints. Lines about many prices name the command that shows them."""
     lines = []
     if news.stale:
         lines.append(f"the price list of {news.as_of} is old; a newer tollkeeper has a newer one")
