@@ -226,10 +226,10 @@ class Call:
             headers["x-gateway-balance"] = number(record.balance)
         return headers
 
-    def with_facts(self, error: GatewayError, limiter: Limiter) -> GatewayError:
+    def with_call_headers(self, error: GatewayError, limiter: Limiter) -> GatewayError:
         """Returns the error with what the headers of an answer report: limits and route."""
         error.readings = limiter.readings(self.limits.scopes)
-        error.facts = self.answer_headers()
+        error.call_headers = self.answer_headers()
         return error
 
     def take_error(self, limiter: Limiter) -> GatewayError:
@@ -237,7 +237,7 @@ class Call:
         answer, alive until the garbage collector runs.
         """
         error, self.result.error = self.result.error, None
-        return self.with_facts(error or InternalError("the call failed without an error"), limiter)
+        return self.with_call_headers(error or InternalError("the call failed without an error"), limiter)
 
     async def begin_early(self) -> None:
         """Send the head of a stream whose first event is late, without facts that change. Raises ConnectionError."""

@@ -335,7 +335,7 @@ class Pipeline:
         for call, record in due:
             stored = books.final_record(record)
             if stored.code:
-                call.context.client.withhold(call.with_facts(withheld_error(stored), self._deps.limiter))
+                call.context.client.withhold(call.with_call_headers(withheld_error(stored), self._deps.limiter))
             bus.publish_record(stored)
 
 

@@ -1,7 +1,7 @@
 """The error family: what went wrong, what to do next, and the HTTP status and error type that stand for it.
 
-A class has a status and a type. ``CODE_STATUS`` has those of codes that differ, ``PASSED_STATUS`` the statuses of
-upstreams that are passed on. ``error_class`` returns the class of an error that was received over HTTP.
+Each class has a status and a type; ``CODE_STATUS`` has those of codes that differ. The upstream statuses in
+``PASSED_STATUS`` are passed on. ``error_class`` returns the class of an error that was received over HTTP.
 """
 
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ PASSED_STATUS: Final[Mapping[int, str]] = {
     415: "invalid_request_error",
     422: "invalid_request_error",
 }
-"""Types of an upstream's statuses for a client's mistake, which are passed on. 403: it refuses to answer the prompt."""
+"""Types of the upstream statuses that are passed on: those for the client's mistakes. 403: the prompt is refused."""
 
 _TRANSIENT = frozenset({FailureKind.RATE, FailureKind.SERVER, FailureKind.NETWORK, FailureKind.SLOW, FailureKind.CUT})
 """Failures of an upstream that do not depend on the request, so that a retry may succeed."""
@@ -70,22 +70,22 @@ class GatewayError(Exception):
         self.retry_after_s = retry_after_s
         self.details: dict[str, object] = dict(details or {})
         self.readings: Readings = NO_READINGS
-        """The limits of the caller, if known."""
+        """What is left of the caller's rate limits, if known."""
         self.request_size: RequestSize | None = None
         """The size of the request, if the call was refused for it."""
-        self.facts: Mapping[str, str] = {}
+        self.call_headers: Mapping[str, str] = {}
         """The headers that report the route of the call."""
         self.recorded = False
-        """Whether a refusal or a call was recorded with this error, so that the owner sees it."""
+        """Whether the owner can see it already, in the record of a call or of a refusal."""
 
     @property
     def http_status(self) -> int:
-        return self._http()[0]
+        return self._status_and_type()[0]
 
     @property
     def http_type(self) -> str:
         """Returns the ``error.type`` that the client gets."""
-        return self._http()[1]
+        return self._status_and_type()[1]
 
     @property
     def record_message(self) -> str:
@@ -97,8 +97,8 @@ class GatewayError(Exception):
         """Returns whether the same request may succeed if it is sent again."""
         return self.retry_after_s is not None
 
-    def _http(self) -> tuple[int, str]:
-        return CODE_STATUS.get(self.code) or (self.default_status, self.default_type)
+    def _status_and_type(self) -> tuple[int, str]:
+        return CODE_STATUS.get(self.code, (self.default_status, self.default_type))
 
 
 class BadRequest(GatewayError):
@@ -167,20 +167,20 @@ class QuotaExceeded(GatewayError):
     state: str = ""
     """The first sentence of the message: how much is left and how much is needed."""
     left_nanos: int | None = None
-    """The nano-dollars that the balance and all dollar budgets leave."""
+    """The nano-dollars that the balance and all dollar budgets allow."""
     left_tokens: int | None = None
-    """The tokens that all token budgets leave; None if there are none."""
+    """The tokens that all token budgets allow; None without such a budget."""
     status: int = 429
     """The status that makes the calling program stop; see ``set_quota_status``."""
     affordable_output: int = 0
-    """The output tokens, of all choices together, that what is left pays for."""
+    """The output tokens of all choices together that the money left pays for."""
 
-    def _http(self) -> tuple[int, str]:
+    def _status_and_type(self) -> tuple[int, str]:
         return self.status, self.default_type
 
     @property
     def transient(self) -> bool:
-        """Returns False, because a budget is renewed after hours or days only."""
+        """Returns False, because it takes hours or days until a budget is renewed."""
         return False
 
 
@@ -217,7 +217,7 @@ class AnswerMemoryFull(Unavailable):
 class UpstreamError(GatewayError):
     """A channel failed. ``status`` is the upstream's HTTP status; 0 if it did not answer.
 
-    The message may quote the client's own request. ``quoteless`` is the message without such quotes, for all others;
+    The message may quote the request. ``quoteless`` is the message for everyone but the client, without these quotes;
     None if there are none.
     """
 
@@ -256,15 +256,15 @@ class UpstreamError(GatewayError):
     def transient(self) -> bool:
         return self.kind in _TRANSIENT
 
-    def _http(self) -> tuple[int, str]:
+    def _status_and_type(self) -> tuple[int, str]:
         if self.kind is FailureKind.MISSING:
             return CODE_STATUS["model_not_found"]
         is_clients_mistake = not self.code.startswith("upstream_") or self.code == "upstream_rejected"
         if is_clients_mistake and (http_type := PASSED_STATUS.get(self.status)) is not None:
             return self.status, http_type
-        if self.kind is FailureKind.CLIENT and self.status:  # under the status of another failure
+        if self.kind is FailureKind.CLIENT and self.status:  # the client's mistake, reported as another failure
             return 400, PASSED_STATUS[400]
-        return super()._http()
+        return super()._status_and_type()
 
     def add(self, text: str) -> None:
         """Append a text of ours to the message."""
@@ -302,7 +302,7 @@ _BY_STATUS: Final = {
 
 
 def error_class(status: int, code: str) -> type[GatewayError]:
-    """Returns the class of a received error: the one with its code, else the last one with its status."""
+    """Returns the class of a received error: the one with its code, else the last of those with its status."""
     return _BY_CODE.get(code) or _BY_STATUS.get(status, GatewayError)
 
 

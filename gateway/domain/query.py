@@ -51,7 +51,6 @@ _WORD = re.compile(r'(?:[^\s"]|"[^"]*(?:"|$))+')
 _VALUES = re.compile(r'(?:[^,"]|"[^"]*(?:"|$))*')
 """Matches the values of a word, between its commas."""
 _WITHOUT_COLON = re.compile(r"(!*)([A-Za-z]+)(!=|==?|>=|<=|>|<)([^=].*)", re.DOTALL)
-_COMPARISON = re.compile(r"(>=|<=|>|<|=|)(.*)", re.DOTALL)
 _NUMBERS: dict[str, tuple[str, Callable[[str], int]]] = {
     "dur": ("duration_ms", parse_span),
     "ttft": ("first_byte_ms", parse_span),
@@ -69,8 +68,8 @@ _PATTERNS = {
     "api": "api",
     "id": "id",
 }
-_IDS = {"tok": (re.compile(r"tok_[0-9a-f]{16}"), "token_id"), "ch": (re.compile(r"ch_[0-9a-f]{16}"), "channel_id")}
-"""The form of the ids of tokens and channels, and the attribute of a call that has such an id."""
+_IDS = {"tok": "token_id", "ch": "channel_id"}
+"""The attribute of a call that holds such an id, by the field that accepts one. Ids begin with the field's name."""
 _FULL_NAMES = {
     "token": "tok",
     "group": "grp",
@@ -141,7 +140,7 @@ class StateCondition(msgspec.Struct, frozen=True):
 
 
 class FailureCondition(msgspec.Struct, frozen=True):
-    """The call failed: its status is not 2xx, and nobody ended it."""
+    """The call failed: its status is not 2xx, and its outcome counts as an error."""
 
     def matches(self, call: Any) -> bool:
         return call.state == "settled" and not 200 <= call.status < 300 and call.outcome not in NOT_ERRORS
@@ -207,7 +206,7 @@ EVERYTHING = Query()
 
 
 def speed_of(call: CallView) -> float | None:
-    """Returns output tokens per second after the first token; None if there are none yet, or all were sent at once."""
+    """Returns output tokens per second after the first token; None before that, and if all were sent at once."""
     if call.first_byte_ms is None or not call.output_tokens:
         return None
     ms = call.duration_ms - call.first_byte_ms
@@ -238,7 +237,7 @@ SORT_KEYS: Mapping[str, Callable[[CallView], Any]] = {
 
 
 class CallOrder(msgspec.Struct, frozen=True):
-    """An order of calls. Equal ones are sorted newest first."""
+    """An order of calls. Equal calls are sorted newest first."""
 
     key: str
     """One of ``SORT_KEYS``."""
@@ -314,25 +313,26 @@ def _condition(word: str) -> Condition:
     if negations == len(word):  # only exclamation marks: the last one is searched
         negations -= 1
     word = word[negations:]
-    conditions = tuple(map(_plain_condition, _alternatives(word)))
+    conditions = tuple(map(_single_condition, _alternatives(word)))
     condition = conditions[0] if len(conditions) == 1 else AnyOf(conditions)
     return Negation(condition) if negations % 2 else condition
 
 
 def _alternatives(word: str) -> list[str]:
-    """Returns a word for each of a word's values, which commas separate."""
+    """Returns a word for each of the values that commas separate in a word."""
     field, _, quoted = word.partition(":")
     name = _FULL_NAMES.get(field, field)
     values = [value for value in _VALUES.findall(quoted) if value] if name in _PATTERNS or name == "st" else []
     return [f"{name}:{value}" for value in values] or [word]
 
 
-def _plain_condition(word: str) -> Condition:
+def _single_condition(word: str) -> Condition:
     """Returns the condition of a word with one value and without negation. Raises BadRequest."""
     name, colon, quoted = word.partition(":")
-    field, value = _FULL_NAMES.get(name, name) if colon else "", _unquote(quoted)
+    field = _FULL_NAMES.get(name, name) if colon else ""
+    value = _unquote(quoted)
     if is_id(field, value):
-        return PatternCondition(_IDS[field][1], value)
+        return PatternCondition(_IDS[field], value)
     if field == "id" and not {"*", "?"} & set(value):
         return PatternCondition("id", f"*{value.casefold()}*")  # a part of an id is enough
     if field in _PATTERNS:
@@ -340,8 +340,8 @@ def _plain_condition(word: str) -> Condition:
     if field == "st":
         return _status_condition(value)
     if field in _NUMBERS:
-        attribute, number_of = _NUMBERS[field]
-        return _number_condition(attribute, value, number_of)
+        attribute, parse_number = _NUMBERS[field]
+        return _number_condition(attribute, value, parse_number)
     if value and field.isascii() and field.isalpha() and not value.startswith("//"):
         raise BadRequest(_unknown_filter(field))
     return TextCondition(_unquote(word).casefold())
@@ -349,18 +349,18 @@ def _plain_condition(word: str) -> Condition:
 
 def is_id(field: str, value: str) -> bool:
     """Returns whether the value is an id of a token or channel, for the fields ``tok`` and ``ch``."""
-    return field in _IDS and _IDS[field][0].fullmatch(value) is not None
+    return field in _IDS and re.fullmatch(rf"{field}_[0-9a-f]{{16}}", value) is not None
 
 
 def _unknown_filter(name: str) -> str:
     similar = get_close_matches(name, (*FIELDS, *_FULL_NAMES), 1)
     suggestion = f" Did you mean {_FULL_NAMES.get(similar[0], similar[0])}:?" if similar else ""
-    list_text = f"Filters are {', '.join(f'{field}:' for field in FIELDS)}"
-    return f"unknown filter '{name}:'.{suggestion} {list_text}; to find it as a text, put double quotes around it"
+    known = f"Filters are {', '.join(f'{field}:' for field in FIELDS)}"
+    return f"unknown filter '{name}:'.{suggestion} {known}; to find it as a text, put double quotes around it"
 
 
 def _status_condition(value: str) -> Condition:
-    """Returns the condition of ``st:``. Raises BadRequest."""
+    """Returns the condition of ``st:`` with this value. Raises BadRequest."""
     if value in ("err", "error", "errors"):  # all failed calls, not only those with the outcome ``error``
         return FailureCondition()
     if value == "ok":
@@ -370,10 +370,10 @@ def _status_condition(value: str) -> Condition:
         return NumberCondition("status", hundreds, hundreds + 99)
     if value in _STATES:
         return StateCondition(value)
-    return _number_condition("status", value, _status_of)
+    return _number_condition("status", value, _parse_status)
 
 
-def _status_of(text: str) -> int:
+def _parse_status(text: str) -> int:
     """Returns the status in a text. Raises BadRequest."""
     if not re.fullmatch(r"[0-9]{1,3}", text, re.ASCII):
         raise BadRequest(
@@ -382,11 +382,10 @@ def _status_of(text: str) -> int:
     return int(text)
 
 
-def _number_condition(field: str, value: str, number_of: Callable[[str], int]) -> NumberCondition:
+def _number_condition(field: str, value: str, parse_number: Callable[[str], int]) -> NumberCondition:
     """Returns the condition of a field with a comparison such as ``>5s``. Raises BadRequest."""
-    match = _COMPARISON.fullmatch(value)
-    sign, text = match.groups() if match else ("", value)
-    number = number_of(text)
+    sign = next(sign for sign in (">=", "<=", ">", "<", "=", "") if value.startswith(sign))
+    number = parse_number(value.removeprefix(sign))
     low = {">": number + 1, ">=": number, "<": -INFINITE, "<=": -INFINITE}.get(sign, number)
     high = {"<": number - 1, "<=": number, ">": INFINITE, ">=": INFINITE}.get(sign, number)
     return NumberCondition(field, low, high)

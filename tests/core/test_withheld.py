@@ -142,8 +142,8 @@ async def test_a_withheld_answer_has_the_route_of_its_call(up: Rig, disk: Disk) 
     await asyncio.sleep(0)
     assert (up.client.whole.body, up.client.due) == (b"", None)
     assert up.client.error is not None
-    assert up.client.error.facts["x-gateway-channel"] == "up"
-    assert "x-gateway-cost" not in up.client.error.facts
+    assert up.client.error.call_headers["x-gateway-channel"] == "up"
+    assert "x-gateway-cost" not in up.client.error.call_headers
     assert up.client.error.readings
 
 
