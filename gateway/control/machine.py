@@ -64,7 +64,7 @@ def check_home(folder: Path) -> Step:
     if open_to_others:
         text, fix = f"other users can read {names}", f"chmod -R go-rwx {word(str(folder))}"
     else:
-        text, fix = f"{names} belongs to another user", f"sudo chown -R $(id -u) {word(str(folder))}"
+        text, fix = f"another user owns {names}", f"sudo chown -R $(id -u) {word(str(folder))}"
     return Step(name="the home", result="fail", text=plain(text, 500), fix=fix)
 
 

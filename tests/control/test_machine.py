@@ -59,7 +59,7 @@ def test_a_folder_of_somebody_else(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     tmp_path.chmod(0o700)
     monkeypatch.setattr(os, "getuid", lambda: 4_000_000)
     step = machine.check_home(tmp_path)
-    assert (step.result, "belongs to another user" in step.text) == ("fail", True)
+    assert (step.result, "another user owns" in step.text) == ("fail", True)
 
 
 @UNIX

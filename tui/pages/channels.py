@@ -27,7 +27,7 @@ from tui.session import ConsoleSession
 from tui.text import TextCard, add_details, content, lines, safe
 from tui.widgets.why import explain_for_groups
 
-DRAWN = ("name", "base_url", "groups", "priority", "weight")
+OWN_ROWS = ("name", "base_url", "groups", "priority", "weight")
 """Fields that the pane shows in rows of their own."""
 
 STATE_ORDER = ("attention", "cooling", "half_open", "untested", "ok", "off")
@@ -240,7 +240,7 @@ def _models(channel: ChannelView, session: ConsoleSession) -> Iterator[tuple[str
 def _add_changed_fields(card: TextCard, channel: ChannelView) -> None:
     defaults = ChannelFields(name="")
     changed = [field for field in CHANNEL if getattr(channel, field.name) != getattr(defaults, field.name)]
-    add_details(card, details(changed, channel, *DRAWN))
+    add_details(card, details(changed, channel, *OWN_ROWS))
 
 
 def _columns() -> Iterator[Column[ChannelRow]]:

@@ -34,7 +34,7 @@ from tui.widgets.dialogs import toast
 from tui.widgets.form import Form, FormField, FormPlan, Values
 from tui.widgets.why import explain_for_groups
 
-DRAWN = ("name", "multiplier", "models", "fallbacks", "budgets", "limits")
+OWN_ROWS = ("name", "multiplier", "models", "fallbacks", "budgets", "limits")
 """Fields that the pane shows in rows of their own."""
 
 
@@ -86,7 +86,7 @@ class GroupListing(PageListing[GroupRow]):
             card.row(budget.window.value, *budget_parts(budget, 8, text))
         card.row("limits", limits_text(group.limits) or ("none of its own", "dim"))
         card.row("total", f"{fmt.count_text(group.calls, 'call')}, {dollars(group.spent_nanos)}")
-        add_details(card, details(GROUP, group, *DRAWN))
+        add_details(card, details(GROUP, group, *OWN_ROWS))
         return card.content()
 
     def empty(self) -> Content:

@@ -37,7 +37,7 @@ from tui.widgets.why import WhyScreen
 COLOR_TONES = {Color.NONE: "", Color.RED: "bad", Color.YELLOW: "warn", Color.GREEN: "ok", Color.GRAY: "dim"}
 """The tones of token colors, by which the theme draws names."""
 
-DRAWN = ("name", "group", "models", "budgets", "limits")
+OWN_ROWS = ("name", "group", "models", "budgets", "limits")
 """Fields that the pane shows in rows of their own."""
 
 
@@ -102,7 +102,7 @@ class TokenListing(PageListing[TokenRow]):
         self._add_sums(card, row, width)
         card.row("limits", limits_text(token.limits) or ("none of its own", "dim"))
         card.row("models", *_models(token))
-        add_details(card, [("created", fmt.moment(token.created_ms, now)), *details(TOKEN, token, *DRAWN)])
+        add_details(card, [("created", fmt.moment(token.created_ms, now)), *details(TOKEN, token, *OWN_ROWS)])
         return card.content()
 
     def empty(self) -> Content:

@@ -100,10 +100,7 @@ def _line_rows(
     names = _line_names(plan, lines, ticks)
     for number, row in enumerate(rows):
         background = (" ", "") if plan.patterns else _background(plan, ticks, number)
-        parts = [
-            background if chart_cell.series < 0 else (chart_cell.text, LINE_TONES[chart_cell.series])
-            for chart_cell in row
-        ]
+        parts = [background if point.series < 0 else (point.text, LINE_TONES[point.series]) for point in row]
         yield parts + names.get(number, [(" " * END, "")])
 
 
@@ -138,18 +135,22 @@ def tick_text(measure: Measure, ticks: charts.Ticks, number: int) -> str:
     """Returns the text of a tick, counted from the top. All ticks of an axis have the same number of decimals."""
     amount = ticks.step * (ticks.count - number)
     if measure.name == "cost":
-        step = ticks.step / 10**9
-        decimals = 0 if step >= 1 else max(2, -math.floor(math.log10(step)))
-        text = f"${amount / 10**9:,.{decimals}f}"
-        if len(text) > AXIS and step < 1:
-            text = f"{amount / 10**7:.{decimals - 2}f}¢"
-        return text if len(text) <= AXIS else f"${amount / 10**9:g}"
+        return _cost_text(amount, ticks.step / 10**9)
     if not measure.lines:
         return measure.text(amount)
     if ticks.top < 1000:
         return f"{amount:.0f}ms"
     decimals = 0 if ticks.step >= 1000 else 1 if ticks.step >= 100 else 2
     return f"{amount / 1000:.{decimals}f}s" if ticks.step < 60_000 else f"{amount / 60_000:.0f}m"
+
+
+def _cost_text(nanos: float, step: float) -> str:
+    """Returns dollars, or cents if dollars are too long. ``step``: the dollars between two ticks."""
+    decimals = 0 if step >= 1 else max(2, -math.floor(math.log10(step)))
+    text = f"${nanos / 10**9:,.{decimals}f}"
+    if len(text) > AXIS and step < 1:
+        text = f"{nanos / 10**7:.{decimals - 2}f}¢"
+    return text if len(text) <= AXIS else f"${nanos / 10**9:g}"
 
 
 def _time_axis(plan: ChartPlan, bars: Bars, chosen: int | None) -> Iterator[Content]:

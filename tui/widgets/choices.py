@@ -306,7 +306,10 @@ class ChooseOne(DialogScreen[str | None]):
 
     def action_move(self, by: int) -> None:
         options = self.query_one(OptionList)
-        (options.action_cursor_down if by > 0 else options.action_cursor_up)()
+        if by > 0:
+            options.action_cursor_down()
+        else:
+            options.action_cursor_up()
 
     def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
         if self._preview is not None:
