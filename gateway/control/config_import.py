@@ -27,7 +27,7 @@ from gateway.core.change_history import changes_of, differences_of
 from gateway.core.config_export import export_text, notes, restore_secrets
 from gateway.core.offered_models import offered_models
 from gateway.domain.channel import Channel, ServedModel
-from gateway.domain.config_codec import FORMAT, INNER, SECTIONS, Section, misfit, read
+from gateway.domain.config_codec import FORMAT, INNER, SECTIONS, Section, bad_value, read
 from gateway.domain.config_views import ConfigOrigin, Difference, ExportView, ImportView
 from gateway.domain.errors import BadRequest, Conflict
 from gateway.domain.group import Group
@@ -70,7 +70,7 @@ class ImportPlan:
         return [change.value for change in self.changes if isinstance(change.value, Channel)]
 
     def add_document(self, document: Document, *, prune: bool) -> None:
-        """Plan the changes that a document makes. Raises BadRequest with the path of an invalid value."""
+        """Plan the changes that a document makes. Raises BadRequest with the path of the bad value."""
         _check_head(document)
         named_groups = _table(document, "groups")
         self._remaining_groups = {
@@ -184,7 +184,7 @@ class ImportPlan:
         self.changes.append(Change(section.name, key, cast("Entity | None", new)))
 
     def _check(self, section: Section, values: Mapping[str, Any]) -> None:
-        """Check the entities that the document names, in the planned configuration. Raises BadRequest with the path."""
+        """Check the planned entities that the document names. Raises BadRequest with the path of the bad value."""
         if not section.title:
             with _error_path(section.name):
                 _CHECKS[section.name](getattr(self.registry, section.name), self.registry)
@@ -211,18 +211,18 @@ def _check_head(document: Document) -> None:
     """Check the format and the names of the sections. Raises BadRequest."""
     version = document.get("format")
     if version != FORMAT or isinstance(version, bool):
-        raise misfit("format", f"must be {FORMAT}, the only supported format")
+        raise bad_value("format", f"must be {FORMAT}, the only supported format")
     sections = [section.name for section in SECTIONS]
     for name in document:
         if name not in ("format", *sections):
-            raise misfit(plain(name, 64), f"is not a section; the sections are: {', '.join(sections)}")
+            raise bad_value(plain(name, 64), f"is not a section; the sections are: {', '.join(sections)}")
 
 
 def _table(document: Document, name: str) -> Mapping[str, Any]:
     """Returns a section of a document; empty if it is missing. Raises BadRequest if it is not a table."""
     values = document.get(name, {})
     if not isinstance(values, Mapping):
-        raise misfit(name, "must be a table")
+        raise bad_value(name, "must be a table")
     return values
 
 
@@ -239,7 +239,7 @@ def _error_path(path: str) -> Iterator[None]:
         yield
     except BadRequest as error:
         where = f"{path}.{error.param}" if error.param else path
-        raise misfit(where, error.message.removeprefix(f"{error.param}: ")) from error
+        raise bad_value(where, error.message.removeprefix(f"{error.param}: ")) from error
 
 
 def _check_channel(channel: Channel, registry: Registry) -> None:

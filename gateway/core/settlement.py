@@ -50,7 +50,7 @@ class Meter:
         if reported is not None and (reported.input or reported.output or answer.tally.empty):
             self._answered += 1
             if self._answered <= 8 or self._answered % 256 == 0:
-                self._calibrate(call, reported)
+                self._learn(call, reported)
             if reported.source is _PARTIAL and not reported.input:
                 return canonical(msgspec.structs.replace(reported, input=self.prompt_tokens(call)))
             if reported.source is _PARTIAL or (not reported.output and _had_output(call, answer)):
@@ -99,7 +99,8 @@ class Meter:
         need = call.need
         return min(tokens, need.capped) if need.capped == need.output else tokens
 
-    def _calibrate(self, call: Call, reported: Usage) -> None:
+    def _learn(self, call: Call, reported: Usage) -> None:
+        """Learn how far the estimate of a prompt is off. It takes long, so few calls do it, all with short prompts."""
         route = call.attempt.route
         if route is None or call.context.request.input_bound > 8000:
             return
@@ -112,7 +113,7 @@ class Meter:
 
 
 def _had_output(call: Call, answer: Answer) -> bool:
-    """Returns whether the answer has output, other than a prompt that the client wanted repeated."""
+    """Returns whether the answer has output other than the prompt, which ``echo`` repeats."""
     return not answer.tally.empty and "echo" not in call.context.request.fields
 
 

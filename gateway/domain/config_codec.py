@@ -121,12 +121,12 @@ def read(
     Raises BadRequest with the path of the faulty place and what was expected there.
     """
     if not isinstance(values, Mapping):
-        raise misfit(path, "must be a table of names and values")
+        raise bad_value(path, "must be a table of names and values")
     fields = _fields_in_file(kind, (*base, *inner.get(kind, ())))
     arguments = dict(base)
     for name, value in values.items():
         if name not in fields:
-            raise misfit(f"{path}.{plain(str(name), 64)}", f"is unknown; use one of: {', '.join(fields) or 'none'}")
+            raise bad_value(f"{path}.{plain(str(name), 64)}", f"is unknown; use one of: {', '.join(fields) or 'none'}")
         field, hint = fields[name]
         place = f"{path}.{name}"
         if (spelling := _SPELLINGS.get((kind, field.name))) is not None:
@@ -135,7 +135,7 @@ def read(
             arguments[field.name] = _read(value, hint, place, inner)
     for name, (field, _) in fields.items():
         if field.required and field.name not in arguments:
-            raise misfit(f"{path}.{name}", "is missing")
+            raise bad_value(f"{path}.{name}", "is missing")
     return kind(**arguments)
 
 
@@ -154,7 +154,7 @@ def _fields(kind: type[msgspec.Struct]) -> tuple[tuple[msgspec.structs.FieldInfo
     return tuple((field, hints[field.name]) for field in msgspec.structs.fields(kind))
 
 
-def misfit(path: str, what: str) -> BadRequest:
+def bad_value(path: str, what: str) -> BadRequest:
     """Returns the error for an invalid value, with its path in the file."""
     return BadRequest(f"{path}: {what}", code="bad_configuration", param=path)
 
@@ -196,16 +196,16 @@ def _read_any(value: Any, path: str) -> Any:
         try:
             return msgspec.json.decode(str(value["json"]))
         except msgspec.DecodeError as exc:
-            raise misfit(f"{path}.json", f"is not valid JSON: {plain(str(exc))}") from exc
+            raise bad_value(f"{path}.json", f"is not valid JSON: {plain(str(exc))}") from exc
     if isinstance(value, Mapping):
         return {name: _read_any(item, f"{path}.{name}") for name, item in value.items()}
     if isinstance(value, list):
         return [_read_any(item, f"{path}[{number}]") for number, item in enumerate(value)]
     if isinstance(value, float) and not math.isfinite(value):
-        raise misfit(path, f"{value} is not a number that JSON can hold")
+        raise bad_value(path, f"{value} is not a number that JSON can hold")
     if isinstance(value, str | int | float):
         return value
-    raise misfit(path, "dates and times must be strings, in quotation marks")
+    raise bad_value(path, "dates and times must be strings, in quotation marks")
 
 
 def _write_scalar(value: object) -> Value:
@@ -227,11 +227,11 @@ def _read(value: Any, hint: Any, path: str, inner: Mapping[type, Collection[str]
     kind = get_origin(hint) or hint
     if kind in (tuple, list):
         if not isinstance(value, list):
-            raise misfit(path, "must be a list: [...]")
+            raise bad_value(path, "must be a list: [...]")
         return kind(_read(item, _argument(hint, 0), f"{path}[{n}]", inner) for n, item in enumerate(value))
     if kind is dict:
         if not isinstance(value, Mapping):
-            raise misfit(path, "must be a table: { name = value }")
+            raise bad_value(path, "must be a table: { name = value }")
         return {str(name): _read(item, _argument(hint, 1), f"{path}.{name}", inner) for name, item in value.items()}
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
         values = {"name": value} if isinstance(value, str) and "name" in kind.__struct_fields__ else value
@@ -242,23 +242,23 @@ def _read(value: Any, hint: Any, path: str, inner: Mapping[type, Collection[str]
 def _read_scalar(value: Any, hint: Any, path: str) -> Any:
     """Returns a text, number, bool or enum member. Raises BadRequest, with the allowed values of an enum."""
     if isinstance(value, int | float) and not -MOST <= value <= MOST:
-        raise misfit(path, f"must be from -{MOST} to {MOST}")
+        raise bad_value(path, f"must be from -{MOST} to {MOST}")
     try:
         return msgspec.convert(value, hint)
     except msgspec.ValidationError as exc:
         choices = [str(choice) for choice in hint] if isinstance(hint, type) and issubclass(hint, enum.StrEnum) else []
         hint_text = f"; use one of: {', '.join(choices)}" if choices else ""
-        raise misfit(path, plain(str(exc)) + hint_text) from exc
+        raise bad_value(path, plain(str(exc)) + hint_text) from exc
 
 
 def _parse_text(read_text: Callable[[str], Any], value: object, path: str) -> Any:
     """Returns what ``read_text`` returns for a string. Raises BadRequest with the path."""
     if not isinstance(value, str):
-        raise misfit(path, f"must be a string in quotation marks, not {plain(str(value), 40)}")
+        raise bad_value(path, f"must be a string in quotation marks, not {plain(str(value), 40)}")
     try:
         return read_text(value)
     except BadRequest as error:
-        raise misfit(path, error.message) from error
+        raise bad_value(path, error.message) from error
 
 
 def _without_none(hint: Any) -> Any:
