@@ -181,6 +181,13 @@ def sum_iterations(report: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**report, **sum_counts(iterations(report))}
 
 
+def sum_writes(report: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Returns Anthropic's report with the sum of its cache writes, of which some proxies report only the parts."""
+    if report.get("cache_creation_input_tokens") is not None:
+        return report
+    return {**report, "cache_creation_input_tokens": _sum(report["cache_creation"].values())}
+
+
 def iterations(report: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Returns the steps of an answer that Anthropic reports and bills.
 

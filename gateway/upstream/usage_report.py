@@ -35,6 +35,7 @@ from gateway.upstream.usage_counts import (
     openai_usage,
     read_counts,
     sum_iterations,
+    sum_writes,
     with_underscores,
     without_newly_cached,
 )
@@ -81,6 +82,8 @@ def read_report(report: Mapping[str, Any], limits: LimitsOf = UsageLimits) -> Us
     """Returns a report in canonical form; None if its counts say too little."""
     if isinstance(report.get("iterations"), list):
         report = sum_iterations(report)
+    if isinstance(report.get("cache_creation"), dict):
+        report = sum_writes(report)
     counts, implausible = read_counts(report)
     totals = _settle(report, counts, limits) if _GEMINI_COUNTS.isdisjoint(report) else _settle_gemini(counts, limits)
     if totals is None:

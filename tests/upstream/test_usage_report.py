@@ -91,6 +91,13 @@ def test_wrong_counts_are_corrected_in_it() -> None:
     }  # fmt: skip
 
 
+def test_cache_writes_of_which_only_the_parts_are_reported_count() -> None:
+    parts = {"ephemeral_5m_input_tokens": 300, "ephemeral_1h_input_tokens": 100}
+    reports = _seen({"usage": {"input_tokens": 10, "output_tokens": 5, "cache_creation": parts}})
+    counted = Usage(input=410, cache_write=400, cache_write_long=100, output=5, source=UsageSource.REPORTED)
+    assert reports.usage(_tally("x")) == counted
+
+
 def test_doubt_and_cost_are_marked() -> None:
     assert _seen({"usage": usage(-1, 2)}).marks == ("suspect_usage",)
     assert _seen({"usage": "none"}).marks == ("suspect_usage",)

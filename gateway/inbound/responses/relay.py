@@ -216,20 +216,48 @@ class ResponsesStream(NativeStream):
 
 def _response_in(body: bytes, stream: NativeStream) -> bytes:
     """Returns the whole response in a stream that was not requested. If its last event lists fewer items than the
-    preceding events, theirs are its output. Raises AttemptFailed if the stream is incomplete.
+    preceding events have, theirs are its output. Raises AttemptFailed if the stream is incomplete.
     """
     events = stream.feed(body) + stream.end()
     if stream.failure is not None:
         raise AttemptFailed(stream.failure)
     events += stream.tail(stream.reported or NOTHING, estimated=stream.reported is None)
-    items: list[tuple[int, Any]] = []
-    response: dict[str, Any] = {}
-    for part in events.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(BLANK):
-        event = parse(part)
-        decoded = {} if event is None or event.data == b"[DONE]" else rawjson.value(event.data)
-        response = decoded.get("response", response)
-        if decoded.get("type") == "response.output_item.done":
-            place = decoded.get("output_index")
-            items.append((place if type(place) is int else len(items), decoded["item"]))
-    ordered = [item for _, item in sorted(items, key=itemgetter(0))]
-    return rawjson.encode({**response, "output": max(response.get("output") or [], ordered, key=len)})
+    parsed = map(parse, events.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(BLANK))
+    decoded = [rawjson.value(event.data) for event in parsed if event is not None and event.data != b"[DONE]"]
+    response: dict[str, Any] = next((event["response"] for event in reversed(decoded) if "response" in event), {})
+    return rawjson.encode({**response, "output": max(response.get("output") or [], _items_in(decoded), key=len)})
+
+
+_PIECE_FIELDS = {
+    "response.output_text.delta": "text",
+    "response.function_call_arguments.delta": "arguments",
+    "response.custom_tool_call_input.delta": "input",
+}
+"""The field of an item that an event has a piece of."""
+
+
+def _items_in(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Returns the items of a stream, in order. An item whose end is missing is made of its pieces.
+
+    Some upstreams give all items the same index, or none.
+    """
+    items: list[tuple[int, dict[str, Any]]] = []
+    begun: dict[int, dict[str, Any]] = {}
+    pieces: dict[int, list[str]] = {}
+    for event in events:
+        kind, place, item = event.get("type"), event.get("output_index"), event.get("item")
+        if type(place) is not int:
+            place = len(items)
+        if kind == "response.output_item.done" and isinstance(item, dict):
+            items.append((place, item))
+        elif kind == "response.output_item.added" and isinstance(item, dict):
+            begun[place] = item
+        elif kind in _PIECE_FIELDS:
+            pieces.setdefault(place, [_PIECE_FIELDS[kind]]).append(event["delta"])
+    for place in pieces.keys() - {place for place, _ in items}:
+        field, *texts = pieces[place]
+        item, text = begun.get(place, {"type": "message", "role": "assistant"}), "".join(texts)
+        content = [{"type": "output_text", "text": text, "annotations": []}]
+        fields = {"content": content} if field == "text" else {field: text}
+        items.append((place, {**item, "status": "completed", **fields}))
+    return [item for _, item in sorted(items, key=itemgetter(0))]

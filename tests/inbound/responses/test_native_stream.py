@@ -210,3 +210,20 @@ def test_a_whole_response_has_all_items_of_its_stream(listed: list[Any], places:
     last = event("response.completed", 4, response={**response(), "output": listed})
     answer = ResponsesRelay(OpenAIDialect()).whole(BEGUN + b"".join(ends) + last, order_of(), channel())
     assert [item["type"] for item in json.loads(body_of(answer))["output"]] == ["message", "function_call"]
+
+
+def test_items_without_an_end_are_made_of_their_pieces() -> None:
+    call = function_call("f", "")
+    events = [
+        event("response.output_text.delta", 2, delta="nd", output_index=0, item_id="m1", content_index=0),
+        event("response.output_item.added", 4, item=call, output_index=1),
+        event("response.function_call_arguments.delta", 5, delta='{"x":', output_index=1, item_id="c1"),
+        event("response.function_call_arguments.delta", 6, delta="1}", output_index=1, item_id="c1"),
+        event("response.output_item.added", 7, item={"type": "reasoning", "id": "r1"}, output_index=2),
+        event("response.output_item.done", 8, output_index=2),
+        event("response.completed", 9, response={**response(), "output": []}),
+    ]
+    answer = ResponsesRelay(OpenAIDialect()).whole(BEGUN + b"".join(events), order_of(), channel())
+    text, called = json.loads(body_of(answer))["output"]
+    assert (text["role"], text["content"][0]["text"]) == ("assistant", "and")
+    assert (called["name"], called["arguments"], called["status"]) == ("f", '{"x":1}', "completed")
