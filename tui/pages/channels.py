@@ -163,7 +163,7 @@ class ChannelListing(PageListing[ChannelRow]):
 
 
 def reason(channel: ChannelView) -> str:
-    """Returns why a channel gets no calls."""
+    """Returns why a channel gets no calls, ready to be drawn."""
     return safe(reason_text(channel.reason))
 
 

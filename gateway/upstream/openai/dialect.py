@@ -54,7 +54,7 @@ class _Target(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def max_output(self) -> int | None:
-        """Returns the model's own output limit, if known. A learned one is lower than one that was accepted before."""
+        """Returns the model's output limit, if known. One learned from a refusal is newer than the listed one."""
         return self.served.max_output if self.learned.max_output is None else self.learned.max_output
 
     @property
@@ -170,7 +170,7 @@ def _must_edit_messages(fields: Fields, vendor: Vendor, learned: LearnedRefusals
 
 
 def _edit_messages(fields: Fields, vendor: Vendor, learned: LearnedRefusals) -> list[str]:
-    """Change the messages to what the upstream accepts. Returns the names of the fields that were removed."""
+    """Change the messages so that the upstream accepts them. Returns the names of the fields that were removed."""
     messages = rawjson.maybe_objects(fields["messages"])
     if messages is None:  # the upstream will say so
         return []
