@@ -24,7 +24,6 @@ from gateway.domain.text import REFERENCE, plain
 from gateway.domain.views import ChannelView
 
 F = TypeVar("F", bound=Callable[..., Any])
-Pairs = Sequence[tuple[str, str]]
 
 NO_KEY = "without --key a new channel has none; 'tollkeeper channel key remove NAME 1' removes one"
 NO_PROXY = f"for no proxy use --proxy {NONE}"
@@ -84,10 +83,9 @@ def groups_patch(before: Sequence[str], added: Sequence[str], removed: Sequence[
     if replaces:
         text = "--group and --no-groups replace all groups; do not combine them with --add-group and --remove-group"
         raise click.UsageError(text)
-    if missing := [name for name in removed if name not in before]:
+    if missing := [plain(name) for name in removed if name not in before]:
         served = f"its groups are: {', '.join(before)}" if before else "it serves none"
-        text = f"the channel does not serve group '{plain(missing[0])}'; {served}"
-        raise click.UsageError(text)
+        raise click.UsageError(f"the channel does not serve group '{missing[0]}'; {served}")
     return {"groups": [name for name in dict.fromkeys([*before, *added]) if name not in removed]}
 
 
@@ -116,7 +114,7 @@ def channel_patch(values: Mapping[str, Any], before: ChannelFields) -> Patch:
     return patch | _models_patch(values["models"], values["maps"], before)
 
 
-def _models_patch(models: Sequence[str], maps: Pairs, before: ChannelFields) -> Patch:
+def _models_patch(models: Sequence[str], maps: Sequence[tuple[str, str]], before: ChannelFields) -> Patch:
     """Returns the patch of models and patterns. ``--models`` replaces them, ``--map`` alone adds to them."""
     if not (models or maps):
         return {}
@@ -125,9 +123,8 @@ def _models_patch(models: Sequence[str], maps: Pairs, before: ChannelFields) -> 
     if typed == [(NONE, "")]:
         text = "--models none is ambiguous: use '*' for all models; to offer none, disable the channel"
         raise click.UsageError(text)
-    if unmapped := next((name for name, upstream in typed if upstream.lower() == NONE), ""):
-        text = f"--models cannot remove a mapping; use --map {plain(unmapped)}=none"
-        raise click.UsageError(text)
+    if removed := [plain(name) for name, upstream in typed if upstream.lower() == NONE]:
+        raise click.UsageError(f"--models cannot remove a mapping; use --map {removed[0]}=none")
     unique_pairs([*(pair for pair in typed if pair[1]), *maps], "--models and --map")
     by_name = {model.name: model for model in offered.models}
     for name, upstream in maps:
