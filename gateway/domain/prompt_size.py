@@ -108,7 +108,10 @@ def bound_of(
     contents, others, schemas = [*contents], [*others], [*schemas]
     size = sum([len(memoryview(value)) for value in contents + others + schemas])
     tokens = BOUND_TOOLS_TOKENS if schemas else 0
-    tokens += _BOUND_DATED_TOOL * sum([bytes(schema).count(_DATED_TYPE) for schema in schemas])
+    for schema in map(plain_escapes, schemas):
+        tokens += _BOUND_DATED_TOOL * schema.count(_DATED_TYPE)
+        if b'"$ref"' in schema:  # a translation may write a definition a second time where it is used
+            size += len(schema)
     marked_values = [value for value in contents if _has_marker(bytes(value), markers)]
     all_others = b"".join(others)
     if all_others and _NUMBERS.search(all_others):

@@ -206,6 +206,18 @@ def test_no_call_of_any_api_costs_more_than_its_hold(
     assert cost <= held or not middle.bounded, (asked, msgspec.json.encode(request))
 
 
+_WIDE = {f"name{number}": {"type": "string", "description": "d" * 90} for number in range(60)}
+SCHEMA_WITH_REFERENCES: Doc = {
+    "type": "function",
+    "function": {
+        "name": "f",
+        "parameters": {
+            "anyOf": [{"$ref": "#/$defs/a"}],
+            "properties": {"next": {"$ref": "#/$defs/a"}},
+            "$defs": {"a": {"type": "object", "properties": _WIDE}},
+        },
+    },
+}
 CLAUDE = (Dialect.ANTHROPIC, "", "claude-3-opus")
 GEMINI = (Dialect.GEMINI, "", "gemini-2.5-pro")
 GPT = (Dialect.OPENAI, "ollama", "llama")
@@ -220,6 +232,7 @@ GPT = (Dialect.OPENAI, "ollama", "llama")
         (RESPONSES, CLAUDE, {"input": "Hi", "tools": [TOOLS[3]]}),
         (CHAT, GPT, {"messages": [{"role": "user", "content": [CHAT_PARTS[4]]}]}),
         (CHAT, GEMINI, {"messages": [{"role": "assistant", "function_call": {"name": "f" * 64, "arguments": "{}"}}]}),
+        (CHAT, CLAUDE, {"messages": [{"role": "user", "content": "Hi"}], "tools": [SCHEMA_WITH_REFERENCES]}),
         (OLLAMA_CHAT, GPT, {"messages": [{"role": "tool", "content": "found" * 20}] * 9, "stream": False}),
     ],
 )
