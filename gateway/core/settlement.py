@@ -2,9 +2,8 @@
 
 The charge (``docs/money.md``) is based on the upstream's usage if it reported one; on an estimate of prompt and
 received output if it did not and something was received; and is zero if the client got nothing. No estimate exceeds
-what the call could use at most, which was held. If an upstream may have billed an attempt
-that the user is not charged for, the most it may have cost, up to what was held, is added to the *possible* costs of
-the channel.
+what the call could use at most, which was held. If an upstream may have billed an attempt that the user is not charged
+for, the most it may have cost, up to what was held, is added to the *possible* costs of the channel.
 """
 
 import re
