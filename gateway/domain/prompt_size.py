@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from gateway.domain import estimate, rawjson
+from gateway.domain.answer import SEAL_PREFIX, SealKind
 from gateway.domain.json_text import plain_escapes, refuse_repeated
 from gateway.domain.media_size import NO_MEDIA, PromptMedia, count_pages
 
@@ -55,8 +56,8 @@ _SEALS = {
     "compaction": "encrypted_content",
 }
 """The fields with a seal, by the types of their objects."""
-_DATA = frozenset({"data", "file_data"})
-"""Fields that may have base64 text without a ``data:`` prefix."""
+_SUMMARY = SEAL_PREFIX + SealKind.COMPACTION
+"""How a seal begins that is the text of a summary, which other models read."""
 _PICTURES = frozenset({"image", "image_url", "input_image", "image_generation_call"})
 _FETCHED = frozenset(
     {
@@ -68,7 +69,10 @@ _FETCHED = frozenset(
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]{1,15}://", re.IGNORECASE)
 _MEDIA_TEXTS = frozenset({"title", "context", "content", "filename", "name", "text"})
 """Fields of a medium that are text, even if they begin like an address."""
-_CALLS = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
+_MEDIA_URLS = _PICTURES | _FETCHED | {"url"}
+"""Names of fields that may have a ``data:`` URL. In any other field it is text, which the model reads."""
+_ARGUMENTS = frozenset({"input", "arguments", "action", "operation"})
+"""Fields with what a tool is called with, which is text, whatever it looks like."""
 _LABELS = frozenset(
     {"role", "type", "id", "tool_call_id", "tool_use_id", "call_id", "media_type", "status", "detail", "format"}
 )
@@ -79,6 +83,7 @@ _SHORT = 256
 """The length up to which a text in a field for data counts as text."""
 _NUMBERS = re.compile(rb"\[\s*-?[0-9]")
 _TOOL_CALLS = (b'"tool_calls"', b'_call"', b'"tool_use"')
+_FUNCTION_TYPES = (b'"type":"function"', b'"type": "function"')
 _TOOL_RESULTS = (b'"tool_call_id"', b'"tool_use_id"', b'"call_id"')
 
 
@@ -228,7 +233,7 @@ class PromptParts(msgspec.Struct):
                 for name in reversed(item):
                     if name not in special and (in_arguments or name not in _LABELS):
                         place = kind if name == "source" else name
-                        stack.append((place, item[name], in_arguments or (name == "input" and kind in _CALLS)))
+                        stack.append((place, item[name], in_arguments or name in _ARGUMENTS))
 
     def _add_special_fields(self, item: dict[str, Any], key: str) -> list[str]:
         """Add the fields of an object that are media, their addresses, or seals. Returns the names of these fields.
@@ -242,11 +247,11 @@ class PromptParts(msgspec.Struct):
                 names.append(name)
             if not isinstance(value, str):
                 continue
-            if name == seal_name:
+            if name == seal_name and not value.startswith(_SUMMARY):
                 self.sealed_bytes += len(value)
                 self.skipped_bytes += len(value)
                 names.append(name)
-            elif _is_data(name, value, kind):
+            elif _is_data(name, value, key, kind):
                 if self._add_medium(value, _media_type(value, item, key)):
                     names.append(name)
             elif self._add_address(name, value, key, kind):
@@ -303,10 +308,14 @@ def read_prompt(values: Iterable[msgspec.Raw]) -> PromptParts:
     return parts
 
 
-def _is_data(name: str, text: str, kind: str) -> bool:
-    if (text.startswith("data:") and ";base64," in text[:_SHORT]) or (kind, name) == _GENERATED:
+def _is_data(name: str, text: str, key: str, kind: str) -> bool:
+    """Returns whether a field has the content of a medium, in an object ``key`` of type ``kind``."""
+    if (kind, name) == _GENERATED:
         return True
-    return name in _DATA and (kind == "base64" or (len(text) > _SHORT and " " not in text and text.isascii()))
+    may_be_base64 = name == "file_data" or (name == "data" and (kind == "base64" or key == "input_audio"))
+    if text.startswith("data:") and ";base64," in text[:_SHORT]:
+        return may_be_base64 or name in _MEDIA_URLS
+    return may_be_base64 and (kind == "base64" or (len(text) > _SHORT and " " not in text and text.isascii()))
 
 
 def _media_type(text: str, item: dict[str, Any], key: str) -> str:
@@ -340,5 +349,7 @@ def result_names_bound(fields: Mapping[str, msgspec.Raw]) -> int:
 
 
 def _call_count(messages: bytes) -> int:
-    """Returns the most tool calls that these messages can have: each has a name, or is of a type that ends so."""
-    return max(messages.count(b'"name"'), messages.count(b'_call"'))
+    """Returns the most tool calls that these messages can have. Most have a name, all have a type or a function."""
+    functions = messages.count(b'"function"') - sum(map(messages.count, _FUNCTION_TYPES))
+    calls = functions + messages.count(b'_call"') + messages.count(b'"tool_use"')
+    return max(messages.count(b'"name"'), calls)

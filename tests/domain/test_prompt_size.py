@@ -85,6 +85,22 @@ def test_what_a_tool_is_called_with_is_text_whatever_it_looks_like() -> None:
     assert bound({"type": "tool_use", "input": {"x": image(), "type": "thinking", "signature": LONG}}) > 15_000
 
 
+@pytest.mark.parametrize(
+    "block",
+    [
+        {"type": "text", "text": "data:image/png;base64," + LONG},
+        {"type": "function_call_output", "output": "data:image/png;base64," + LONG},
+        {"role": "assistant", "reasoning_content": "data:image/png;base64," + LONG},
+        {"type": "document", "source": {"type": "text", "media_type": "image/png", "data": LONG}},
+        {"type": "function_call", "arguments": {"image_url": "data:image/png;base64," + LONG}},
+        {"type": "local_shell_call", "action": {"url": "data:image/png;base64," + LONG}},
+        {"type": "compaction", "encrypted_content": "tk1.c." + LONG},
+    ],
+)
+def test_what_models_read_as_text_is_text_even_if_it_begins_like_a_medium(block: dict[str, Any]) -> None:
+    assert bound(block) == pytest.approx(8000, abs=40)
+
+
 def test_a_repeated_key_may_not_hide_text_behind_an_image() -> None:
     twice = b'[{"type":"base64","media_type":"image/png","data":"QUJD","data":"QUJD"}]'
     with pytest.raises(BadRequest, match="twice"):
@@ -235,6 +251,8 @@ def test_calls_of_tools_are_found_however_their_names_are_written() -> None:
         rb'[{"role":"assistant","function_call":{"name":"f"}}]',
         rb'[{"type":"custom_tool_call","name":"f"}]',
         rb'[{"type":"shell_call","action":{}}]',
+        rb'[{"role":"assistant","tool_calls":[{"type":"function","function":{}}]}]',
+        rb'[{"role":"assistant","content":[{"type":"tool_use"}]}]',
     ):
         assert tool_calls_bound({"messages": msgspec.Raw(messages)}) == BOUND_TOOLS_TOKENS + 60
     assert tool_calls_bound(fields_of(messages=user("Hi"))) == 0
