@@ -3,6 +3,8 @@
 Parts of the Responses API and blocks of Anthropic's API are read as well: Cursor sends those for models of Claude.
 """
 
+from collections.abc import Iterable
+
 import msgspec
 
 from gateway.domain import rawjson
@@ -89,13 +91,23 @@ def call_arguments(raw: bytes) -> bytes:
     return b"" if raw == b"null" else raw
 
 
+def result_parts(blocks: Iterable[Block]) -> tuple[TextPart | MediaPart, ...]:
+    """Returns the texts and media of a tool's result, also those of a result within it."""
+    parts: list[TextPart | MediaPart] = []
+    for block in blocks:
+        if isinstance(block, ResultPart):
+            parts += block.parts
+        elif isinstance(block, TextPart | MediaPart):
+            parts.append(block)
+    return tuple(parts)
+
+
 def _read_block(part: _Part, where: str, transcript: Transcript) -> Block:
     if part.type == "tool_use":
         arguments = transcript.arguments(call_arguments(bytes(part.input)))
         return CallPart(id=part.id or "", name=part.name or "", arguments=arguments)
     if part.type == "tool_result":
-        inner = read_content(part.content, f"{where}.content", transcript)
-        parts = tuple(block for block in inner if isinstance(block, TextPart | MediaPart))
+        parts = result_parts(read_content(part.content, f"{where}.content", transcript))
         return ResultPart(call_id=part.tool_use_id or "", parts=parts, failed=bool(part.is_error))
     if part.type in ("thinking", "redacted_thinking", "reasoning"):
         return ThoughtPart(name=f"messages[].content[].{part.type}")

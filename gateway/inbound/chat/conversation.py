@@ -16,7 +16,6 @@ from gateway.domain.conversation import (
     Block,
     CallPart,
     Conversation,
-    MediaPart,
     ResultPart,
     TextPart,
     ThoughtPart,
@@ -29,7 +28,7 @@ from gateway.domain.order import Order
 from gateway.domain.rawjson import NULL, Fields, is_nothing
 from gateway.domain.text import plain
 from gateway.domain.transcript import Transcript
-from gateway.inbound.chat.contents import call_arguments, read_content
+from gateway.inbound.chat.contents import call_arguments, read_content, result_parts
 from gateway.inbound.json_body import check_text
 from gateway.upstream.openai.request import write_chat
 from gateway.upstream.openai.tool_calls import thought_signature
@@ -301,7 +300,6 @@ class _MessageReader:
 
 def _result_part(message: _Message, content: list[Block]) -> ResultPart:
     """Returns the result of a tool. In the legacy spelling it has no id, but the function's name."""
-    parts = [part for part in content if isinstance(part, TextPart | MediaPart)]
     failed = bytes(message.is_error) == b"true" or bytes(message.status) == b'"error"'
     call_id, name = str(message.tool_call_id or ""), message.name or ""
-    return ResultPart(call_id=call_id, name=name, parts=tuple(parts), failed=failed)
+    return ResultPart(call_id=call_id, name=name, parts=result_parts(content), failed=failed)

@@ -107,6 +107,17 @@ def test_results_know_their_calls() -> None:
     assert [(one.call_id, one.name) for one in _results(turns[1])] == [("a", "f"), ("b", "g")]
 
 
+@pytest.mark.parametrize("role", ["tool", "user"])
+def test_a_result_within_a_result_keeps_its_text(role: str) -> None:
+    block = {"type": "tool_result", "tool_use_id": "c1", "content": "sunny"}
+    result: dict[str, Any] = {"role": "tool", "tool_call_id": "c1", "content": [block]}
+    if role == "user":
+        result = {"role": "user", "content": [{**block, "content": [block]}]}
+    *_, turn = _turns({"role": "assistant", "tool_calls": [call("c1", "weather", "{}")]}, result)
+    (found,) = _results(turn)
+    assert [rawjson.text(part.raw) for part in found.parts if isinstance(part, TextPart)] == ["sunny"]
+
+
 def test_the_legacy_spelling_means_the_first_open_call_of_that_name() -> None:
     legacy = {"role": "assistant", "content": None, "function_call": {"name": "f", "arguments": "{}"}}
     made, results = _turns(legacy, legacy, {"role": "function", "name": "f", "content": "x"})
