@@ -225,7 +225,7 @@ def _response_in(body: bytes, stream: NativeStream) -> bytes:
     parsed = map(parse, events.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(BLANK))
     decoded = [rawjson.value(event.data) for event in parsed if event is not None and event.data != b"[DONE]"]
     response: dict[str, Any] = next((event["response"] for event in reversed(decoded) if "response" in event), {})
-    return rawjson.encode({**response, "output": max(response.get("output") or [], _items_in(decoded), key=len)})
+    return rawjson.encode({**response, "output": max(rawjson.list_at(response, "output"), _items_in(decoded), key=len)})
 
 
 _PIECE_FIELDS = {
@@ -253,7 +253,7 @@ def _items_in(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
         elif kind == "response.output_item.added" and isinstance(item, dict):
             begun[place] = item
         elif kind in _PIECE_FIELDS:
-            pieces.setdefault(place, [_PIECE_FIELDS[kind]]).append(event["delta"])
+            pieces.setdefault(place, [_PIECE_FIELDS[kind]]).append(rawjson.text_at(event, "delta"))
     for place in pieces.keys() - {place for place, _ in items}:
         field, *texts = pieces[place]
         item, text = begun.get(place, {"type": "message", "role": "assistant"}), "".join(texts)

@@ -227,3 +227,14 @@ def test_items_without_an_end_are_made_of_their_pieces() -> None:
     text, called = json.loads(body_of(answer))["output"]
     assert (text["role"], text["content"][0]["text"]) == ("assistant", "and")
     assert (called["name"], called["arguments"], called["status"]) == ("f", '{"x":1}', "completed")
+
+
+def test_odd_pieces_and_lists_in_a_stream_do_no_harm_to_a_whole_response() -> None:
+    events = [
+        event("response.output_text.delta", 2, output_index=0, item_id="m1", content_index=0),
+        event("response.output_text.delta", 3, delta="nd", output_index=0, item_id="m1", content_index=0),
+        event("response.completed", 4, response={**response(), "output": 5}),
+    ]
+    answer = ResponsesRelay(OpenAIDialect()).whole(BEGUN + b"".join(events), order_of(), channel())
+    (text,) = json.loads(body_of(answer))["output"]
+    assert text["content"][0]["text"] == "and"
