@@ -26,9 +26,9 @@ SEAL_BYTES_PER_TOKEN = 8
 BOUND_BYTES_PER_TOKEN = 3
 BOUND_TOOLS_TOKENS = 600
 """The most tokens that vendors add about tools in general. Anthropic adds up to 530, also for structured answers."""
-_BOUND_DATED_TOOL = 1_300
+BOUND_DATED_TOOL = 1_300
 """The most tokens that Anthropic adds for a tool of its own that clients run: the screen, with its system prompt."""
-_DATED_TYPE = b"_202"
+DATED_TYPE = b"_202"
 """In the type of each such tool, as in ``bash_20250124``."""
 
 SCHEMAS = ("tools", "functions", "response_format")
@@ -114,7 +114,7 @@ def bound_of(
     size = sum([len(memoryview(value)) for value in contents + others + schemas])
     tokens = BOUND_TOOLS_TOKENS if schemas else 0
     for schema in map(plain_escapes, schemas):
-        tokens += _BOUND_DATED_TOOL * schema.count(_DATED_TYPE)
+        tokens += BOUND_DATED_TOOL * schema.count(DATED_TYPE)
         if b'"$ref"' in schema:  # a translation may write a definition a second time where it is used
             size += len(schema)
     marked_values = [value for value in contents if _has_marker(bytes(value), markers)]

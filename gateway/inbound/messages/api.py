@@ -18,10 +18,18 @@ import msgspec
 from gateway.domain import rawjson
 from gateway.domain.channel import Channel, Dialect, ServedModel
 from gateway.domain.errors import BadRequest, GatewayError, InvalidToken, NotFound, QuotaExceeded, UpstreamError
-from gateway.domain.json_text import read_typed
+from gateway.domain.json_text import plain_escapes, read_typed
 from gateway.domain.order import Order
 from gateway.domain.output_limit import MOST_TOKENS, OutputLimit, read_limit
-from gateway.domain.prompt_size import MESSAGE_TOKENS, MESSAGES_MARKERS, InputBound, bound_of, tokens_of
+from gateway.domain.prompt_size import (
+    BOUND_DATED_TOOL,
+    DATED_TYPE,
+    MESSAGE_TOKENS,
+    MESSAGES_MARKERS,
+    InputBound,
+    bound_of,
+    tokens_of,
+)
 from gateway.domain.rawjson import NULL, Fields
 from gateway.inbound.api import LARGE, AttemptPlan, HttpRequest, InboundApi, InboundRequest
 from gateway.inbound.chat.api import check_model, error_object, is_plain, missing_input
@@ -151,16 +159,24 @@ def prompt_tokens_of(fields: Fields) -> int:
     return tokens_of([*texts, *others], schemas, len(_MESSAGES.decode(fields["messages"])))
 
 
+_TOOL_ADDITION = b'"tool_addition"'
+
+
 def _input_bound(fields: Fields) -> InputBound:
     texts, schemas, others = _prompt_parts(fields)
     settings = [fields[name] for name in _SETTINGS if name in fields]
-    return bound_of(texts, schemas, [*others, *settings], MESSAGES_MARKERS)
+    bound = bound_of(texts, schemas, [*others, *settings], MESSAGES_MARKERS)
+    messages = plain_escapes(fields.get("messages", NULL))
+    if _TOOL_ADDITION not in messages:
+        return bound
+    dated_additions = min(messages.count(_TOOL_ADDITION), messages.count(DATED_TYPE))
+    return msgspec.structs.replace(bound, tokens=bound.tokens + BOUND_DATED_TOOL * dated_additions)
 
 
 def _prompt_parts(fields: Fields) -> tuple[list[msgspec.Raw], list[msgspec.Raw], list[msgspec.Raw]]:
     """Returns what the model reads, as texts, schemas of tools and answers, and unknown fields, which it may read."""
     texts = [fields[name] for name in ("system", "messages") if name in fields]
-    has_tools = "tools" in fields or b'"tool_addition"' in bytes(fields.get("messages", NULL))
+    has_tools = "tools" in fields or _TOOL_ADDITION in plain_escapes(fields.get("messages", NULL))
     schemas = [fields.get("tools", NULL)] if has_tools else []
     others: list[msgspec.Raw] = []
     for name in fields.keys() - _KNOWN_FIELDS:

@@ -14,6 +14,7 @@ from gateway.domain import rawjson
 from gateway.domain.conversation import ToolChoice, ToolOffer
 from gateway.domain.errors import BadRequest, unsupported_param
 from gateway.domain.json_text import read_typed
+from gateway.domain.prompt_size import DATED_TYPE
 from gateway.domain.rawjson import NULL, Fields, is_nothing
 from gateway.domain.text import plain
 
@@ -175,7 +176,7 @@ def _offer(tool: _Tool, where: str) -> ToolOffer | None:
         raise unsupported_param(where, f"a tool of type '{plain(kind, 40)}' has no counterpart there")
     offer = ToolOffer(name=tool.name, cache=tool.cache_control, where=where)
     for name, (description, schema) in _CLIENT_TOOLS.items():
-        if kind.startswith(name + "_"):
+        if kind.startswith(name + DATED_TYPE.decode()):  # only those are held for
             return msgspec.structs.replace(offer, description=description, parameters=rawjson.raw(schema))
     if kind not in ("custom", "function"):
         return None

@@ -11,6 +11,7 @@ from gateway.domain.channel import Dialect, Overrides
 from gateway.domain.conversation import TextPart
 from gateway.domain.errors import BadRequest
 from gateway.domain.order import Order
+from gateway.domain.prompt_size import BOUND_DATED_TOOL, BOUND_TOOLS_TOKENS
 from gateway.domain.units import CallId, Millis
 from gateway.inbound.api import HttpRequest, InboundRequest
 from gateway.inbound.chat.conversation import finish_translation
@@ -366,6 +367,22 @@ def test_tools_that_the_client_runs_get_their_schema() -> None:
     assert all(tool["function"]["parameters"]["properties"]["command"] for tool in found)
     with pytest.raises(BadRequest, match="computer"):
         translated(tools=[{"type": "computer_20250124", "name": "computer"}])
+
+
+def test_a_schema_that_is_written_out_is_held_for() -> None:
+    memory = {"type": "memory_20250818", "name": "memory"}
+    with_tool, in_messages = {"tools": [memory]}, {"content": [{"type": "tool_addition", "tool": memory}]}
+    for body in (
+        json.dumps({"messages": [{"role": "user", "content": "Hi"}], **with_tool}),
+        json.dumps({"messages": [{"role": "user", "content": "Hi"}], **with_tool}).replace("_2025", r"\u005f2025"),
+        json.dumps({"messages": [{"role": "system", **in_messages}]}),
+        json.dumps({"messages": [{"role": "system", **in_messages}]}).replace("_", r"\u005f"),
+    ):
+        text = '{"model":"m","max_tokens":9,' + body.removeprefix("{")
+        request = MESSAGES.parse(HttpRequest(body=text.encode(), target="", headers={}, repeats={}))
+        assert request.input_bound > BOUND_TOOLS_TOKENS + BOUND_DATED_TOOL
+    with pytest.raises(BadRequest, match="memory"):
+        translated(tools=[{"type": "memory_2", "name": "memory"}])
 
 
 def test_openai_takes_four_stop_sequences() -> None:
