@@ -2,13 +2,16 @@
 
 It runs as two processes: an outer one that unpacks, waits and cleans up, and an inner one, which is the program. If the
 outer one is killed, the folder stays. So the inner one locks a file in it, and the next server deletes folders whose
-file is not locked. The kernel releases the lock when the process ends, however it ends.
+file is not locked. The kernel releases the lock when the process ends, however it ends. A process that was killed
+before it locked the file leaves a folder without one, which is deleted only where nothing else unpacks itself.
 """
 
 import asyncio
 import os
 import shutil
 import sys
+import time
+from contextlib import suppress
 from pathlib import Path
 
 if sys.platform != "win32":
@@ -16,6 +19,8 @@ if sys.platform != "win32":
 
 MARK = "tollkeeper.lock"
 """The file that is locked by the process that uses the folder."""
+CACHE = "tollkeeper"
+"""The name of the folder into which servers in the background unpack themselves (``client.launch.cache_folder``)."""
 
 
 def folder() -> Path | None:
@@ -29,8 +34,9 @@ def lock_own_folder() -> int:
     own = folder()
     if own is None or os.name == "nt":  # Windows refuses to delete a folder in use, and has no such lock
         return -1
+    is_cache = own.parent.name == CACHE
     for other in own.parent.glob("_MEI*"):
-        if other != own and _is_unlocked(other / MARK):
+        if other != own and (_is_unlocked(other / MARK) or (is_cache and _is_abandoned(other))):
             shutil.rmtree(other, ignore_errors=True)
     return _lock(own / MARK, os.O_RDWR | os.O_CREAT)
 
@@ -51,6 +57,13 @@ def _is_unlocked(mark: Path) -> bool:
         return False
     os.close(descriptor)
     return True
+
+
+def _is_abandoned(unpacked: Path) -> bool:
+    """Returns whether a folder has no file to lock, though its process has had a minute to make one."""
+    with suppress(OSError):
+        return not (unpacked / MARK).exists() and unpacked.stat().st_mtime_ns < time.time_ns() - 60 * 10**9
+    return False
 
 
 def _lock(mark: Path, flags: int) -> int:

@@ -42,6 +42,20 @@ def test_the_folders_of_the_dead_are_swept_and_no_others(mine: Path, monkeypatch
     os.close(own)
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="locks of Unix")
+@pytest.mark.parametrize("cache", [True, False])
+def test_a_folder_without_a_lock_is_deleted_only_in_the_cache_and_once_it_is_old(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, cache: bool
+) -> None:
+    parent = tmp_path / ("tollkeeper" if cache else "other")
+    for name in ("_MEImine", "_MEIold", "_MEInew"):
+        (parent / name).mkdir(parents=True)
+    os.utime(parent / "_MEIold", (1, 1))
+    monkeypatch.setattr(sys, "_MEIPASS", str(parent / "_MEImine"), raising=False)
+    os.close(frozen.lock_own_folder())
+    assert {path.name for path in parent.iterdir()} == {"_MEImine", "_MEInew"} | (set() if cache else {"_MEIold"})
+
+
 @pytest.mark.hasty(100)
 async def test_a_parent_that_goes_is_noticed(mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     parents = iter([7, 7, 7])

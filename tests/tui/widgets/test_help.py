@@ -2,6 +2,7 @@ import pytest
 
 from tests.tui.owner import press, screen, shown
 from tests.tui.widgets.stage import asked
+from tests.web.door import until
 from tui.actions import actions_in
 from tui.widgets.help import Help, help_text, sections
 
@@ -73,8 +74,6 @@ async def test_keys_of_a_list_go_to_its_first_and_last_line(first: str, last: st
     async with asked(Help("Live", LIVE, "call"), size=(80, 24)) as (app, pilot):
         pane = app.screen.query_one("HelpBlock")
         await pilot.press(last)
-        await pilot.pause()
-        assert pane.scroll_offset.y == pane.max_scroll_y > 0
+        await until(lambda: pane.scroll_offset.y == pane.max_scroll_y > 0)
         await pilot.press(first)
-        await pilot.pause()
-        assert pane.scroll_offset.y == 0
+        await until(lambda: pane.scroll_offset.y == 0)
