@@ -13,6 +13,7 @@ from gateway.domain import rawjson
 from gateway.domain.errors import BadRequest
 from gateway.domain.order import Order
 from gateway.domain.output_limit import STANDARD_FIELDS
+from gateway.domain.prompt_size import BOUND_BYTES_PER_TOKEN
 from gateway.domain.rawjson import Fields
 from gateway.inbound.api import HttpRequest, InboundRequest
 from gateway.inbound.chat.api import ChatCompletions
@@ -26,6 +27,7 @@ _CHAT_FIELDS = STANDARD_FIELDS - {"messages", "tools", "tool_choice", "functions
 """Fields of chat completions that a request of the Responses API may have as well."""
 _FLAT_TYPES = ("function", "custom", None)
 """The types of tools that may be flat, with the name beside the type. Anthropic's tools have no type."""
+_REWRITTEN = ("tools", "messages")
 _ANTHROPIC_BLOCKS = (b'"tool_use"', b'"tool_result"')
 """The types of Anthropic's blocks that a chat's messages cannot hold."""
 
@@ -95,7 +97,9 @@ def _with_nested_tools(request: InboundRequest) -> InboundRequest:
         chat = write_chat(translate_chat(Order(fields=fields, model="")), OPENROUTER)  # which has cache marks
         fields["messages"] = chat.fields["messages"]
         request = msgspec.structs.replace(request, removed=chat.removed)
-    return msgspec.structs.replace(request, fields=fields, body=b"")
+    added_bytes = sum(len(memoryview(fields[name])) - len(memoryview(request.fields[name])) for name in _REWRITTEN)
+    bound = request.input_bound + max(0, -(-added_bytes // BOUND_BYTES_PER_TOKEN))
+    return msgspec.structs.replace(request, fields=fields, body=b"", input_bound=bound)
 
 
 def _as_chat_choice(choice: dict[str, Any]) -> Any:

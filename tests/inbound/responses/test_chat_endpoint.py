@@ -1,0 +1,32 @@
+"""The chat endpoint: what it writes for a request in another API's form is held for."""
+
+import json
+from typing import Any
+
+import pytest
+
+from gateway.domain.prompt_size import BOUND_BYTES_PER_TOKEN
+from gateway.inbound.api import HttpRequest
+from gateway.inbound.responses.chat_endpoint import CHAT_ENDPOINT
+
+COUNT = 200
+USER = {"role": "user", "content": "Hi"}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"messages": [USER], "tools": [{"name": f"f{number}"} for number in range(COUNT)]},
+        {
+            "messages": [USER, {"role": "assistant", "content": [{"type": "tool_use"}] * COUNT}],
+            "tools": [{"name": "f"}],
+        },
+    ],
+    ids=["flat tools", "blocks"],
+)
+def test_the_hold_covers_the_rewritten_chat(body: dict[str, Any]) -> None:
+    text = json.dumps({"model": "m", **body}, separators=(",", ":"))
+    request = CHAT_ENDPOINT.parse(HttpRequest(body=text.encode(), target="", headers={}, repeats={}))
+    size = sum(len(memoryview(request.fields[name])) for name in ("messages", "tools"))
+    assert size > 2 * len(text)
+    assert request.input_bound >= size // BOUND_BYTES_PER_TOKEN
