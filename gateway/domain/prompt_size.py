@@ -348,6 +348,14 @@ def result_names_bound(fields: Mapping[str, msgspec.Raw]) -> int:
     return 30 * max(_call_count(messages), results)  # a name has at most 64 characters, three a token
 
 
+def missing_results_bound(messages: bytes) -> int:
+    """Returns the tokens to hold for calls in Messages or Responses that have no result: a translation writes one."""
+    messages = plain_escapes(messages)
+    calls = messages.count(b'_call"') + messages.count(b'"tool_use"')
+    results = messages.count(b'_output"') + messages.count(b'"tool_result"')
+    return 40 * max(0, calls - results)
+
+
 def _call_count(messages: bytes) -> int:
     """Returns the most tool calls that these messages can have. Most have a name, all have a type or a function."""
     functions = messages.count(b'"function"') - sum(map(messages.count, _FUNCTION_TYPES))

@@ -28,6 +28,7 @@ from gateway.domain.prompt_size import (
     MESSAGES_MARKERS,
     InputBound,
     bound_of,
+    missing_results_bound,
     tokens_of,
 )
 from gateway.domain.rawjson import NULL, Fields
@@ -167,10 +168,10 @@ def _input_bound(fields: Fields) -> InputBound:
     settings = [fields[name] for name in _SETTINGS if name in fields]
     bound = bound_of(texts, schemas, [*others, *settings], MESSAGES_MARKERS)
     messages = plain_escapes(fields.get("messages", NULL))
-    if _TOOL_ADDITION not in messages:
-        return bound
-    dated_additions = min(messages.count(_TOOL_ADDITION), messages.count(DATED_TYPE))
-    return msgspec.structs.replace(bound, tokens=bound.tokens + BOUND_DATED_TOOL * dated_additions)
+    tokens = bound.tokens + missing_results_bound(messages)
+    if _TOOL_ADDITION in messages:
+        tokens += BOUND_DATED_TOOL * min(messages.count(_TOOL_ADDITION), messages.count(DATED_TYPE))
+    return msgspec.structs.replace(bound, tokens=tokens)
 
 
 def _prompt_parts(fields: Fields) -> tuple[list[msgspec.Raw], list[msgspec.Raw], list[msgspec.Raw]]:

@@ -18,7 +18,7 @@ from gateway.domain.errors import BadRequest
 from gateway.domain.json_text import read_typed
 from gateway.domain.order import Order
 from gateway.domain.output_limit import MOST_TOKENS, OutputLimit, larger, read_limit
-from gateway.domain.prompt_size import MESSAGE_TOKENS, RESPONSES_MARKERS, bound_of, tokens_of
+from gateway.domain.prompt_size import MESSAGE_TOKENS, RESPONSES_MARKERS, bound_of, missing_results_bound, tokens_of
 from gateway.domain.rawjson import NULL, Fields
 from gateway.domain.sse import BOM
 from gateway.inbound.api import HttpRequest, InboundRequest
@@ -155,7 +155,9 @@ def parse_responses_request(request: HttpRequest) -> InboundRequest:
     others = [fields[name] for name in fields.keys() - _COUNTED]
     texts = _present_fields(fields, _INPUT)
     bound = bound_of(texts, _present_fields(fields, _SCHEMAS), others, RESPONSES_MARKERS)
-    added = PROMPT_BOUND * compacts + written_tools_bound(fields.get("tools", NULL), b"".join(texts))
+    content = b"".join(texts)
+    added = PROMPT_BOUND * compacts + written_tools_bound(fields.get("tools", NULL), content)
+    added += missing_results_bound(content)
     return InboundRequest(
         body=body,
         fields=fields,
