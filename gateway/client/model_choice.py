@@ -102,7 +102,7 @@ def best_model(names: Iterable[str]) -> str:
 
 
 def _last_model(calls: Iterable[CallView], names: Sequence[str]) -> str:
-    """Returns the model of the newest answered call whose model is among the names; empty if there is none."""
+    """Returns the model of the newest answered call whose model is among the names, or an empty text."""
     called = (call.model for call in calls if call.outcome == "done" and not is_embedding_model(call.model))
     return next((model for model in called if model in names), "")
 

@@ -1,6 +1,6 @@
 """More prices: prices that the price list lacks or has wrong, by vendor. They take precedence over its rows.
 
-They are in ``more_prices.csv``, in dollars for a million tokens; an empty cell means that there is no such price. A
+They are in ``more_prices.csv``, in dollars for a million tokens; a vendor does not have a price whose cell is empty. A
 model with ``same_as`` has the price of that model; with ``-``, it has none, because the price list has only an older
 model of that name. At Bedrock, a region before a name says where the price applies; without one it applies in the USA.
 

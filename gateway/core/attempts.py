@@ -254,7 +254,8 @@ class Attempts:
         if not order.stream:
             limit = call.context.origin.api.answer_limit
             whole = adapter.whole(await reply.read(limit, call.share), order, channel)
-            call.share.set_size(len(whole.body) or call.share.size)  # until it is rendered, it is no larger
+            # a body that is still to be rendered takes at most what was read
+            call.share.set_size(len(whole.body) or call.share.size)
             call.delivery.first_byte = self._clock.mono()
             return whole
         stream = adapter.stream(order, channel)

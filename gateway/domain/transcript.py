@@ -37,7 +37,7 @@ class _Call:
         self.block = block
         self.turn = turn
         self.parts: list[TextPart | MediaPart] | None = None
-        """The parts of all its results; None if there are none."""
+        """The parts of all its results; None without any."""
         self.failed = False
 
     @property
@@ -189,7 +189,7 @@ class Transcript:
         return []
 
     def _call_of(self, block: ResultPart) -> _Call | None:
-        """Returns the call with the id of a result. If there is none, returns a call without a result that has the same
+        """Returns the call with the id of a result. Otherwise returns a call without a result that has the same
         name; if the result has neither id nor name, any call without a result. Of several, the first one of the last
         turn counts.
         """

@@ -113,8 +113,8 @@ class AttemptPlan(msgspec.Struct, frozen=True, gc=False):
     learns: bool = True
     """Whether parameters that the upstream rejects by name are left out from then on, and not by the client."""
     repaired: Callable[[Failure], Order | None] | None = None
-    """Returns the order for a second call of the same channel after a failure; None if it would not help. Without it,
-    there is no second call."""
+    """Returns the order for a second call of the same channel after a failure; None if it would not help. If it is not
+    set, a failed call is not repeated."""
 
 
 def _is_above(value: Any, limit: int) -> bool:

@@ -113,7 +113,7 @@ async def test_a_group_in_use_stops_the_whole_batch(owner: ControlClient) -> Non
 
 async def longest_step(work: Awaitable[object]) -> float:
     """The longest that other calls wait for the work, as a share of the processor time that it takes."""
-    gc.collect()  # the objects of other tests are no part of the work
+    gc.collect()  # the objects of other tests do not belong to the work
     longest, began = 0.0, time.process_time()
 
     async def other() -> None:

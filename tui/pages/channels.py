@@ -47,7 +47,7 @@ class ChannelRow(msgspec.Struct, frozen=True):
 
     @property
     def first_byte_ms(self) -> int | None:
-        """Returns the mean time that the upstream took to its first byte; None if there were no calls."""
+        """Returns the mean time that the upstream took to its first byte; None without calls."""
         mean = None if self.day is None else self.day.mean_upstream_ms
         return None if mean is None else round(mean)
 

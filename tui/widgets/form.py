@@ -301,7 +301,7 @@ NO_SERVER = (
     "There is no server, and nothing was saved. What you entered stays here: start the server in another terminal with "
     "'tollkeeper serve', then try again."
 )
-"""The message if there is no server. It names a command instead of a key, because the key would be typed as text."""
+"""The message without a server. It names a command instead of a key, because the key would be typed as text."""
 
 
 class CommandLine(Static):

@@ -116,7 +116,7 @@ class ResponsesReader:
             self._count_item(holders["item"])
         elif kind in _ERROR_EVENTS and self._begun:
             self.reported_error = reported_failure(self._channel, data)
-        elif kind in _ERROR_EVENTS:  # as the first event, it means that there is no answer
+        elif kind in _ERROR_EVENTS:  # as the first event, it comes instead of an answer
             self.failure = reported_failure(self._channel, data)
         elif "response" in holders:
             return self._read_response(fields, holders["response"], kind)

@@ -114,7 +114,7 @@ class _MessageWriter:
         return self._messages
 
     def _add_held_media(self) -> None:
-        """Add the held media as a message of the user, because none of the user's own follows."""
+        """Add the held media as a message of the user, because the user's own does not follow."""
         if self._held_media:
             self._messages.append({"role": "user", "content": self._held_media})
             self._held_media = []

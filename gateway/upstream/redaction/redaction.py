@@ -3,7 +3,7 @@
 The secrets are the keys, header values and proxy passwords of all channels, the secret of the control API, and the
 token of the call. They are removed from every message, by their values (see ``secret_search``). Codes, parameters and
 ids pass only if they are identifiers. What is stored of a message (records, health, events, logs) has no quotes of the
-request either (see ``quotes``). The client gets these, because it sent the request, but nobody gets quotes of what the
+request either (see ``quotes``). The client gets these, because it sent the request, but never quotes of what the
 channel's owner added.
 
 The secret values of a channel are its keys and its own headers, with references resolved, and of its proxy the
