@@ -59,8 +59,8 @@ class ResponsesReader:
         self._has_call = False
         self._has_compaction = False
         """Whether an item is a compacted conversation."""
-        self._clean_names: set[str] = set()
-        """The types and item ids of the last pieces, which contain no secret."""
+        self._clean_ids: set[str] = set()
+        """The item ids of the last pieces, which contain no secret."""
         self._has_secret = False
         """Whether a piece had a secret beside its content."""
         self.tally = OutputCounter()
@@ -83,12 +83,12 @@ class ResponsesReader:
         pieces, end = ([], start) if self._has_secret else PIECES.read(events, start)
         if not pieces:
             return 0, start
-        screen, names = self._order.screen, {name for piece in pieces for name in (piece.type, piece.item_id)}
+        screen, ids = self._order.screen, {piece.item_id for piece in pieces}
         paddings = [piece.obfuscation for piece in pieces if len(piece.obfuscation) >= screen.shortest]
-        self._has_secret = any(map(screen.has_secret, (",".join(paddings), *(names - self._clean_names))))
+        self._has_secret = any(map(screen.has_secret, (",".join(paddings), *(ids - self._clean_ids))))
         if self._has_secret:
             return 0, start
-        self._clean_names = names
+        self._clean_ids = ids
         number = pieces[-1].sequence_number
         self._next_number = number + 1 if number is not None else self._next_number + len(pieces)
         self.tally.add("".join([piece.delta for piece in pieces]))

@@ -4,23 +4,42 @@ Consecutive regular events are decoded together, and pass unchanged. An event wi
 decoded by itself.
 """
 
-from typing import Literal
+from typing import Literal, get_args
 
 import msgspec
 
 from gateway.domain.rawjson import NULL
 from gateway.domain.sse import SMALL_NUMBER, PieceDecoder
 
-_TEXTS = (
-    *("output_text", "refusal", "reasoning_text", "reasoning", "reasoning_summary_text", "function_call_arguments"),
-    *("custom_tool_call_input", "code_interpreter_call_code", "mcp_call_arguments"),
-)
-_PARTS = ("content_part", "reasoning_summary_part")
-TEXT_KINDS = frozenset(f"response.{name}.{step}" for name in _TEXTS for step in ("delta", "done"))
-"""The types of events with a piece or the whole of a text of the model, in a field of their own."""
+_EventKind = Literal[
+    "response.output_text.delta",
+    "response.output_text.done",
+    "response.refusal.delta",
+    "response.refusal.done",
+    "response.reasoning_text.delta",
+    "response.reasoning_text.done",
+    "response.reasoning.delta",
+    "response.reasoning.done",
+    "response.reasoning_summary_text.delta",
+    "response.reasoning_summary_text.done",
+    "response.function_call_arguments.delta",
+    "response.function_call_arguments.done",
+    "response.custom_tool_call_input.delta",
+    "response.custom_tool_call_input.done",
+    "response.code_interpreter_call_code.delta",
+    "response.code_interpreter_call_code.done",
+    "response.mcp_call_arguments.delta",
+    "response.mcp_call_arguments.done",
+    "response.content_part.added",
+    "response.content_part.done",
+    "response.reasoning_summary_part.added",
+    "response.reasoning_summary_part.done",
+]
+"""The types of events with a piece or the whole of a text of the model, or with a part of an item."""
+_KINDS = frozenset[str](get_args(_EventKind))
+TEXT_KINDS = frozenset(kind for kind in _KINDS if "_part." not in kind)
+"""The types of events with their content in a field of their own, and not in a part."""
 PIECE_KINDS = frozenset(kind for kind in TEXT_KINDS if kind.endswith(".delta"))
-_PART_KINDS = frozenset(f"response.{name}.{step}" for name in _PARTS for step in ("added", "done"))
-"""The types of events with a part of an item."""
 
 
 class _Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
@@ -36,7 +55,7 @@ class _Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
 class _Piece(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     """A regular event, with its content and the fields that the vendor writes beside it."""
 
-    type: str
+    type: _EventKind
     delta: str = ""
     sequence_number: SMALL_NUMBER | None = None
     item_id: str = ""
@@ -54,4 +73,4 @@ class _Piece(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     part: _Part | None = None
 
 
-PIECES = PieceDecoder(TEXT_KINDS | _PART_KINDS, _Piece)
+PIECES = PieceDecoder(_KINDS, _Piece)

@@ -238,3 +238,9 @@ def test_odd_pieces_and_lists_in_a_stream_do_no_harm_to_a_whole_response() -> No
     answer = ResponsesRelay(OpenAIDialect()).whole(BEGUN + b"".join(events), order_of(), channel())
     (text,) = json.loads(body_of(answer))["output"]
     assert text["content"][0]["text"] == "and"
+
+
+def test_an_error_under_the_name_of_a_piece_is_an_error() -> None:
+    made = stream()
+    made.feed(BEGUN + b'event: response.output_text.delta\ndata: {"type":"error","delta":"Slow down."}\n\n')
+    assert made.reader.reported_error is not None
