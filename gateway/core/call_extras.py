@@ -1,4 +1,4 @@
-"""Call extras: what a call may be billed for beside plain text, found out from its request before it is sent."""
+"""Call extras: what a call may be billed for in addition to plain text, read from its request before it is sent."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,7 +23,7 @@ _MAX_USES = re.compile(rb'"max_uses"\s*:\s*(\d{1,4})')
 
 
 def call_extras(request: InboundRequest, offers: Iterable[tuple[Channel, ServedModel]], price: Price) -> CallExtras:
-    """Returns what a call may be billed for beside text, given its request and its channels' parameters."""
+    """Returns what a call may be billed for in addition to text, given its request and its channels' parameters."""
     media = request.media is not NO_MEDIA or request.remote_input
     cached_12h = LONGEST_WRITE in price.extras and _may_cache_for_12h(request)
     variants: dict[str, None] = {}

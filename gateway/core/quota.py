@@ -68,7 +68,7 @@ class CallNeed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     free: bool = False
     """Whether nothing is charged, however much is used."""
     extras: CallExtras = PLAIN
-    """What the call may be billed for besides text."""
+    """What the call may be billed for in addition to text."""
     owner_limit: bool = False
     """Whether ``output`` is what the token's owner chose for calls without a cap. A cap that the gateway chooses is at
     most that."""

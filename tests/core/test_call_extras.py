@@ -1,4 +1,4 @@
-"""What a call may be billed for beside plain text, held before it is sent."""
+"""What a call may be billed for in addition to plain text, held before it is sent."""
 
 from typing import Any
 
