@@ -15,6 +15,8 @@ from gateway.domain.errors import BadRequest
 
 Value = TypeVar("Value")
 
+_LONE_HIGH_SURROGATE = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F][0-9a-fA-F]{2})")
+_LONE_LOW_SURROGATE = re.compile(rb"(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2}")
 _ASCII_ESCAPE = re.compile(rb"\\u00([2-7][0-9a-fA-F])")
 
 
@@ -27,6 +29,18 @@ def plain_escapes(data: bytes | msgspec.Raw) -> bytes:
 def _unescape(match: "re.Match[bytes]") -> bytes:
     char = bytes((int(match[1], 16),))
     return match[0] if char in b'"\\' else char
+
+
+def replace_lone_surrogates(text: bytes) -> bytes:
+    r"""Returns JSON text with U+FFFD in place of lone surrogates such as ``\ud83d``.
+
+    They are legal JSON, and SDKs send them that cut a text within an emoji, but strict decoders refuse them.
+    """
+    if b"\0" in text:  # not JSON, and it stands for an escaped backslash here
+        return text
+    shielded = text.replace(b"\\\\", b"\0")
+    shielded = _LONE_HIGH_SURROGATE.sub(rb"\\ufffd", shielded)
+    return _LONE_LOW_SURROGATE.sub(rb"\\ufffd", shielded).replace(b"\0", b"\\\\")
 
 
 def refuse_repeated(keys: int, *texts: bytes | msgspec.Raw) -> None:

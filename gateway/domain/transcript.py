@@ -16,6 +16,7 @@ import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.conversation import Block, CallPart, MediaPart, ResultPart, TextPart, ThoughtPart, Turn
+from gateway.domain.json_text import SMALL, replace_lone_surrogates
 
 RESULTS_REPAIRED = "tool_results_repaired"
 """The mark of a request with calls without a result, results without a call, or two results of a call."""
@@ -122,15 +123,16 @@ class Transcript:
     def arguments(self, text: bytes) -> msgspec.Raw:
         """Returns the arguments of a call as a JSON object, whatever the model wrote.
 
-        Missing arguments become an empty object. Line breaks in strings are escaped, and an object in a string is
-        decoded. Anything else becomes the text of one field.
+        Missing arguments become an empty object. Line breaks in strings are escaped, lone surrogates replaced, and an
+        object in a string is decoded. Anything else becomes the text of one field.
         """
         data = text.strip()
         try:
             _OBJECT.decode(data or b"{}")
         except (msgspec.DecodeError, RecursionError):
             self._marks[ARGUMENTS_REPAIRED] = None
-            return rawjson.raw(object_of(data.decode("utf-8", "replace")))
+            repaired = rawjson.encode(object_of(data.decode("utf-8", "replace")))
+            return msgspec.Raw(replace_lone_surrogates(repaired))
         return msgspec.Raw(data or b"{}")
 
     @property
@@ -212,7 +214,12 @@ def _add_by_name(calls: dict[str, _OpenCalls], call: _Call) -> None:
 
 
 def object_of(text: str) -> dict[str, object]:
-    """Returns the object that a JSON text has, even within a string; for other texts, an object with the text in it."""
+    """Returns the object that a JSON text has, even within a string; for other texts, an object with the text in it.
+
+    A large text is not decoded: it may have millions of elements.
+    """
+    if len(text) > SMALL:
+        return {INVALID_ARGUMENTS: text}
     value: Any = text
     for _ in range(2):  # the second time decodes an object in a string
         try:

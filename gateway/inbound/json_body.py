@@ -18,7 +18,7 @@ import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.errors import BadRequest
-from gateway.domain.json_text import Value, read_typed
+from gateway.domain.json_text import Value, read_typed, replace_lone_surrogates
 from gateway.domain.rawjson import Fields
 from gateway.domain.sse import BOM
 
@@ -57,9 +57,6 @@ _BETWEEN_NUMBERS = re.compile(rb"[^0-9.eE+-]")
 _DEPTH_STEPS = [{ord("{"): 1, ord("["): 1, ord("}"): -1, ord("]"): -1}.get(byte, 0) for byte in range(256)]
 _IS_COLON = [byte == ord(":") for byte in range(256)]
 _ALL_BUT_MARKS = bytes(byte for byte in range(256) if byte not in b"{}[]:")
-
-_LONE_HIGH_SURROGATE = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F][0-9a-fA-F]{2})")
-_LONE_LOW_SURROGATE = re.compile(rb"(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2}")
 
 _EMPTY_VALUES: Final[Sequence[object]] = (None, False, [], {})
 
@@ -107,18 +104,6 @@ def check_text(raw: msgspec.Raw, where: str) -> msgspec.Raw:
     if not rawjson.is_text(raw):
         raise BadRequest(f"{where}: must be a string", code="invalid_type", param=where)
     return raw
-
-
-def replace_lone_surrogates(text: bytes) -> bytes:
-    r"""Returns JSON text with U+FFFD in place of lone surrogates such as ``\ud83d``.
-
-    They are legal JSON, and SDKs send them that cut a text within an emoji, but strict decoders refuse them.
-    """
-    if b"\0" in text:  # not JSON, and it stands for an escaped backslash here
-        return text
-    shielded = text.replace(b"\\\\", b"\0")
-    shielded = _LONE_HIGH_SURROGATE.sub(rb"\\ufffd", shielded)
-    return _LONE_LOW_SURROGATE.sub(rb"\\ufffd", shielded).replace(b"\0", b"\\\\")
 
 
 def _parse(body: bytes) -> Fields:

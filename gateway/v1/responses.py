@@ -14,7 +14,7 @@ from gateway.core.engine import Engine
 from gateway.core.memory import BodyShare
 from gateway.core.response_memory import TokenMemory
 from gateway.domain import rawjson
-from gateway.domain.errors import BadRequest, NotFound, TooLarge
+from gateway.domain.errors import BadRequest, NotFound
 from gateway.domain.text import plain
 from gateway.domain.token import Token
 from gateway.domain.units import TokenId
@@ -43,11 +43,8 @@ async def _complete(engine: Engine, origin: CallOrigin, token: Token, body: byte
 
 async def recall_request(engine: Engine, body: bytes, memory: TokenMemory) -> RecalledRequest:
     """Returns the request with the remembered responses that it continues. Raises BadRequest and TooLarge."""
-    work = partial(recall, body, memory)
-    recalled = await engine.worker.run(work) if len(body) > LARGE else work()
-    if len(recalled.body) > MAX_BODY:
-        raise TooLarge(f"the request is larger than {MAX_BODY >> 20} MiB with the responses that it goes on from")
-    return recalled
+    work = partial(recall, body, memory, MAX_BODY)
+    return await engine.worker.run(work) if len(body) > LARGE else work()
 
 
 def _remember_answer(engine: Engine, token: TokenId, request: RecalledRequest, call: str, data: bytes) -> None:

@@ -183,7 +183,9 @@ def test_good_arguments_keep_their_bytes(given: str, found: str) -> None:
         ('{"a": NaN}', {"a": None}),
         ('{"a": 1,}', {"invalid_arguments": '{"a": 1,}'}),
         ("{" * 100_000, {"invalid_arguments": "{" * 100_000}),
-        ('{"a": "\\ud83d"}', {"a": "\ud83d"}),
+        ('{"a": "\\ud83d"}', {"a": "\ufffd"}),
+        ('"{\\"a\\": \\"\\\\ud83d\\"}"', {"a": "\ufffd"}),
+        ('{"a": "\n' + "x" * 2**20 + '"}', {"invalid_arguments": '{"a": "\n' + "x" * 2**20 + '"}'}),
     ],
 )
 def test_other_arguments_become_an_object_that_says_the_same(given: str, found: Any) -> None:

@@ -1,6 +1,7 @@
 """Responses that are remembered: clients go on from them through every channel, fetch them and delete them."""
 
 import json
+import tracemalloc
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -234,6 +235,21 @@ async def test_the_whole_conversation_counts_as_the_body_of_its_request(gateway:
     answer = await ask(gateway, input="more", previous_response_id=first["id"])
     assert (answer.status, answer.error["code"]) == (503, "out_of_memory")
     await gateway.until(lambda: gateway.engine.pressure.body_bytes == 0)
+
+
+async def test_one_item_cannot_fill_the_memory_by_many_references(gateway: Gateway, provider: Provider) -> None:
+    said = whole("m")
+    said["choices"][0]["message"]["content"] = "word " * 100_000
+    at(gateway, provider, "chat", reply(said))
+    (item,) = (await ask(gateway, input="in")).json["output"]
+    tracemalloc.start()
+    try:
+        answer = await ask(gateway, input=[{"id": item["id"]}] * 1000)
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert (answer.status, answer.error["code"]) == (400, "request_too_large")
+    assert most < 50 << 20
 
 
 def kept(id: str, previous: str = "", size: int = 1000) -> KeptResponse:

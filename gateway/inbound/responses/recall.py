@@ -13,10 +13,11 @@ import msgspec
 from gateway.domain import rawjson
 from gateway.domain.answer import PLAIN_SEAL, seal_text
 from gateway.domain.conversation import KeptResponse
-from gateway.domain.errors import BadRequest
+from gateway.domain.errors import BadRequest, TooLarge
+from gateway.domain.json_text import replace_lone_surrogates
 from gateway.domain.rawjson import NULL
 from gateway.domain.sse import BOM, parse
-from gateway.inbound.json_body import fields_of, replace_lone_surrogates
+from gateway.inbound.json_body import fields_of
 from gateway.inbound.responses.summary import COMPACTIONS
 
 _ENDED = frozenset({"completed", "incomplete"})
@@ -105,10 +106,11 @@ _ITEM = msgspec.json.Decoder(_Item)
 _ANSWER = msgspec.json.Decoder(_Answer)
 
 
-def recall(body: bytes, remembered: ItemMemory) -> RecalledRequest:
+def recall(body: bytes, remembered: ItemMemory, most: int) -> RecalledRequest:
     """Returns the request completed from memory. An invalid one is not changed: its errors are found later.
 
-    Raises BadRequest for the result of a tool call that is not in the conversation.
+    Raises BadRequest for the result of a tool call that is not in the conversation, and TooLarge if the completed
+    request has more than ``most`` bytes.
     """
     body = body.removeprefix(BOM)
     try:
@@ -124,9 +126,9 @@ def recall(body: bytes, remembered: ItemMemory) -> RecalledRequest:
         stored=head.store is not False,
         previous=previous if responses else "",
         partial=(bool(previous) and not responses) or not rawjson.is_null(head.conversation),
-        input=_resolve_references(items, remembered) if has_references else items,
+        input=_resolve_references(items, remembered, most) if has_references else items,
     )
-    return _with_conversation(recalled, responses) if responses or has_references else recalled
+    return _with_conversation(recalled, responses, most) if responses or has_references else recalled
 
 
 def kept_of(
@@ -209,8 +211,10 @@ def _content_parts(message: Mapping[str, Any]) -> Any:
     return [{"type": "input_text", "text": content}]
 
 
-def _with_conversation(request: RecalledRequest, responses: list[KeptResponse]) -> RecalledRequest:
-    """Returns the request with the whole conversation in its input. Raises BadRequest for results without a call."""
+def _with_conversation(request: RecalledRequest, responses: list[KeptResponse], most: int) -> RecalledRequest:
+    """Returns the request with the whole conversation in its input. Raises BadRequest for results without a call, and
+    TooLarge.
+    """
     fields = fields_of(request.body)
     fields.pop("input", None)
     earlier = _join(_earlier_items(responses))
@@ -218,7 +222,9 @@ def _with_conversation(request: RecalledRequest, responses: list[KeptResponse]) 
         del fields["previous_response_id"]
         _check_results(earlier, request.input)
     content = b'"input":[%b]' % _join((earlier, request.input))
-    return msgspec.structs.replace(request, body=b"{%b}" % _join((content, rawjson.encode(fields)[1:-1])))
+    body = b"{%b}" % _join((content, rawjson.encode(fields)[1:-1]))
+    _check_size(len(body), most)
+    return msgspec.structs.replace(request, body=body)
 
 
 def _earlier_items(responses: list[KeptResponse]) -> list[bytes]:
@@ -245,12 +251,22 @@ def _check_results(earlier: bytes, items: bytes) -> None:
         raise BadRequest(f"input: no tool call has the id {lost[:80]!a} of the result that is sent", param="input")
 
 
-def _resolve_references(items: bytes, remembered: ItemMemory) -> bytes:
+def _resolve_references(items: bytes, remembered: ItemMemory, most: int) -> bytes:
+    """Returns the items with those that they refer to. Raises TooLarge: an item may be referred to many times."""
+    targets: dict[str, bytes | None] = {}
     resolved = []
     for raw, item in zip(rawjson.items(b"[%b]" % items), _ITEMS.decode(b"[%b]" % items), strict=True):
-        target = remembered.item(item.id) if item.is_reference and item.id else None
+        if item.is_reference and item.id and item.id not in targets:
+            targets[item.id] = remembered.item(item.id)
+        target = targets.get(item.id or "") if item.is_reference else None
         resolved.append(target or bytes(raw))
+    _check_size(sum(map(len, resolved)), most)
     return _join(resolved)
+
+
+def _check_size(size: int, most: int) -> None:
+    if size > most:
+        raise TooLarge(f"the request is larger than {most >> 20} MiB with the responses that it goes on from")
 
 
 def _read_items(items: bytes) -> list[_Item]:
