@@ -35,6 +35,8 @@ _NO_CONVERSATION = Conversation(turns=())
 
 JSON_FORMATS = frozenset({"json_object", "json_schema"})
 """Types of response formats that are JSON."""
+JSON_LINE = "Reply with one JSON object and nothing else."
+"""The line of the system prompt for models that cannot be made to write JSON."""
 
 
 class JsonSchema(msgspec.Struct, frozen=True, kw_only=True):

@@ -18,13 +18,13 @@ from gateway.domain.output_limit import LEAST_OUTPUT, OutputLimit, limit_of, rea
 from gateway.domain.rawjson import Fields, is_nothing
 from gateway.upstream.adapter import ChannelDialect
 from gateway.upstream.anthropic.cache_marks import CACHE_MARK, marks_cache, refuses_marks, remove_marks, set_marks
-from gateway.upstream.anthropic.messages import JSON_LINE, Dialogue, equip
+from gateway.upstream.anthropic.messages import Dialogue, equip
 from gateway.upstream.anthropic.models import ALL_EFFORTS, AnthropicModel, AnthropicThinking, row_of
 from gateway.upstream.anthropic.reader import MessageReader
 from gateway.upstream.call_memory import Recall
 from gateway.upstream.error_body import read_error
 from gateway.upstream.openai.dialect import PLAIN_HEADERS, STREAM_HEADERS, endpoint
-from gateway.upstream.translation import JSON_FORMATS, Parameters, conversation_of, read_caps, refusal_of
+from gateway.upstream.translation import JSON_FORMATS, JSON_LINE, Parameters, conversation_of, read_caps, refusal_of
 from gateway.upstream.vendors import ANTHROPIC
 
 VERSION = "2023-06-01"

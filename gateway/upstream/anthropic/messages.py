@@ -205,7 +205,6 @@ class Dialogue:
 
 
 JSON_TOOL = "json_response"
-JSON_LINE = "Reply with one JSON object and nothing else."
 
 _NO_ARGUMENTS: dict[str, Any] = {"type": "object", "properties": {}}
 
@@ -262,7 +261,7 @@ def _schema(offer: ToolOffer) -> dict[str, Any]:
     """Returns the schema of a function's arguments, which must be that of an object without combinations."""
     if rawjson.is_null(offer.parameters):
         return _NO_ARGUMENTS
-    fields = {"type": "object"} | schema_fields(offer)
+    fields = schema_fields(offer) | {"type": "object"}
     return fields if not fields.keys() & _COMBINATIONS else _merge_combinations(rawjson.value(rawjson.encode(fields)))
 
 
@@ -274,10 +273,11 @@ def _merge_combinations(schema: dict[str, Any]) -> dict[str, Any]:
     """Returns the schema with the arguments that it combines. One is required if all alternatives require it."""
     properties, required = _arguments(schema)
     for keyword in sorted(_COMBINATIONS & schema.keys()):
-        combined = [_arguments(_resolve(part, schema)) for part in rawjson.list_at(schema, keyword)]
+        parts = [_resolve(part, schema) for part in rawjson.list_at(schema, keyword)]
+        combined = [_arguments(part) for part in {id(part): part for part in parts}.values()]  # each once
         del schema[keyword]
         for part_properties, _ in combined:
-            properties = {**part_properties, **properties}
+            properties |= {name: raw for name, raw in part_properties.items() if name not in properties}
         if sets := [part_required for _, part_required in combined]:
             required |= set.union(*sets) if keyword == "allOf" else set.intersection(*sets)
     merged: dict[str, Any] = {**schema, "properties": properties, "required": sorted(required)}

@@ -17,7 +17,7 @@ from gateway.upstream.adapter import ChannelDialect
 from gateway.upstream.call_memory import Recall
 from gateway.upstream.gemini.models import GeminiModel, model_of
 from gateway.upstream.gemini.reader import ResponseReader
-from gateway.upstream.gemini.request import config_of, thinking_config, tools_of, write_contents
+from gateway.upstream.gemini.request import config_of, take_format_lines, thinking_config, tools_of, write_contents
 from gateway.upstream.model_list import LIST_HEADERS
 from gateway.upstream.openai.dialect import PLAIN_HEADERS, STREAM_HEADERS, endpoint
 from gateway.upstream.translation import Parameters, read_caps, refusal_of
@@ -114,6 +114,8 @@ def _body(
     """Returns the request's body. ``own_cap``: the gateway chose the output limit. Raises BadRequest."""
     conversation = parameters.conversation
     body = write_contents(conversation.turns, recall, model) | tools_of(conversation)
+    if "tools" in body and not model.json_with_tools and (lines := take_format_lines(parameters)):
+        body.setdefault("systemInstruction", {"parts": []})["parts"] += lines
     if config := config_of(parameters, model, cap, own_cap=own_cap):
         body["generationConfig"] = config
     if parameters.take("parallel_tool_calls", bool) is False:

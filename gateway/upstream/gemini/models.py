@@ -48,12 +48,19 @@ class GeminiModel(msgspec.Struct, frozen=True, kw_only=True):
     """Whether they fetch media from https addresses themselves."""
     media_results: bool = True
     """Whether function responses may contain media."""
+    json_with_tools: bool = True
+    """Whether they accept a JSON format together with functions; others refuse the request."""
 
 
 def _older(*patterns: str, **facts: Any) -> GeminiModel:
-    """Returns a row of models that accept sampling and penalties, sign nothing, and want media beside results."""
-    accepted = dict.fromkeys(("sampling", "penalties", "logprobs"), True)
-    known: dict[str, Any] = {"thinking": GeminiThinking.BUDGET, **accepted, "signatures": False, "media_results": False}
+    """Returns a row of models that accept sampling and penalties, sign nothing, want media beside results, and write
+    JSON only without functions.
+    """
+    known: dict[str, Any] = {
+        "thinking": GeminiThinking.BUDGET,
+        **dict.fromkeys(("sampling", "penalties", "logprobs"), True),
+        **dict.fromkeys(("signatures", "media_results", "json_with_tools"), False),
+    }
     return GeminiModel(patterns=patterns, **known | facts)
 
 

@@ -29,12 +29,15 @@ from gateway.upstream.gemini.models import LEVELS, GeminiModel, GeminiThinking
 from gateway.upstream.translation import (
     FILLER,
     JSON_FORMATS,
+    JSON_LINE,
     NameRules,
     Parameters,
     ResponseFormat,
     check_address,
     schema_fields,
 )
+
+Part = dict[str, Any]
 
 _EFFORTS = {"minimal": 0, "low": 1, "medium": 2, "high": 3, "xhigh": 3, "max": 3}
 """The level of each effort, as an index of ``LEVELS``."""
@@ -117,6 +120,18 @@ def _format_fields(form: ResponseFormat) -> dict[str, Any]:
     return {"responseMimeType": "application/json", **schema}
 
 
+def take_format_lines(parameters: Parameters) -> list[Part]:
+    """Returns what the system prompt says of an answer that must be JSON. Marks the parameter as left out: the model is
+    not made to comply.
+    """
+    form = parameters.take_format()
+    if form.type not in JSON_FORMATS:
+        return []
+    parameters.drop("response_format")
+    schema = "" if rawjson.is_null(form.schema) else bytes(form.schema).decode("utf-8", "replace")
+    return [{"text": JSON_LINE}, *([{"text": f"It must match this JSON schema:\n{schema}"}] if schema else [])]
+
+
 def _modality_fields(parameters: Parameters) -> dict[str, Any]:
     """Returns the modalities of the answer, unless it is only text: models that make images do so by default."""
     modalities = parameters.take("modalities", list[str]) or ["text"]
@@ -139,7 +154,6 @@ def thinking_config(effort: str | None, model: GeminiModel) -> dict[str, Any] | 
     return amount if effort == "none" else {**amount, "includeThoughts": True}
 
 
-Part = dict[str, Any]
 _MEDIA_TYPES = {
     "png": "image/png",
     "jpg": "image/jpeg",

@@ -1,5 +1,6 @@
 """Tools, choice and form of the answer, in every combination."""
 
+import time
 from typing import Any
 
 import msgspec
@@ -12,6 +13,7 @@ from gateway.upstream.anthropic.models import AnthropicModel
 from gateway.upstream.learned_params import NOTHING
 from gateway.upstream.translation import Parameters
 from tests.cases.conversations import call, function
+from tests.fakes.replies import Doc
 from tests.upstream.makers import translated
 
 NATIVE, TOOL = AnthropicModel(patterns=()), AnthropicModel(patterns=(), structured=False)
@@ -79,7 +81,7 @@ def test_a_tool() -> None:
     assert _equip(TOOL, tools=[strict])["tools"] == [{**described, "cache_control": cache}]
 
 
-@pytest.mark.parametrize("parameters", [None, {}, {"properties": {}}])
+@pytest.mark.parametrize("parameters", [None, {}, {"properties": {}}, {"type": ["object", "null"]}, {"type": "OBJECT"}])
 def test_a_schema_is_always_an_object(parameters: Any) -> None:
     tool = {"type": "function", "function": {"name": "f", "parameters": parameters}}
     assert _equip(tools=[tool])["tools"][0]["input_schema"]["type"] == "object"
@@ -124,6 +126,18 @@ def test_combinations_at_the_top_of_a_schema_are_merged(schema: Any, properties:
     found = _equip(tools=[tool])["tools"][0]["input_schema"]
     assert (found["type"], found["properties"], found["required"]) == ("object", properties, required)
     assert not found.keys() & {"anyOf", "oneOf", "allOf", "$defs"}
+
+
+def test_many_alternatives_take_linear_time() -> None:
+    definition: Doc = {"properties": {f"a{number}": {} for number in range(10_000)}}
+    schema = {"$defs": {"A": definition}, "anyOf": [{"$ref": "#/$defs/A"}] * 10_000}
+    apart: Doc = {"oneOf": [{"properties": {f"a{number}": {}}} for number in range(10_000)]}
+    tools = [{"type": "function", "function": {"name": "f", "parameters": one}} for one in (schema, apart)]
+    began = time.process_time()
+    (found,) = _equip(tools=tools[:1])["tools"]
+    _equip(tools=tools[1:])
+    assert time.process_time() - began < 1
+    assert len(found["input_schema"]["properties"]) == 10_000
 
 
 def test_tools_of_earlier_turns_are_defined_but_not_to_be_called() -> None:

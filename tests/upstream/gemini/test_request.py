@@ -461,6 +461,20 @@ def test_what_only_other_vendors_know_is_named() -> None:
     assert _prepared(tools=[strict]).dropped == ("tools[].strict",)
 
 
+@pytest.mark.parametrize(("model", "native"), [("gemini-2.5-pro", False), ("gemma-4", False), ("gemini-3.6-pro", True)])
+def test_a_model_that_writes_json_only_without_functions_is_told_to(model: str, native: bool) -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "string"}}}
+    form = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
+    prepared = _prepared(model, tools=[function("f")], response_format=form)
+    body = json.loads(prepared.body)
+    assert ("responseMimeType" in body.get("generationConfig", {})) == native
+    assert prepared.dropped == (() if native else ("response_format",))
+    said = body.get("systemInstruction", {"parts": []})["parts"]
+    assert ["Reply with one JSON object" in part["text"] for part in said] == ([] if native else [True, False])
+    assert native or json.loads(said[1]["text"].partition("\n")[2]) == schema
+    assert "responseMimeType" in json.loads(_prepared(model, response_format=form).body)["generationConfig"]
+
+
 def test_images_are_requested() -> None:
     body = json.loads(_prepared(modalities=["text", "image"]).body)
     assert body["generationConfig"] == {"responseModalities": ["TEXT", "IMAGE"]}
