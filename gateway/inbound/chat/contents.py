@@ -3,6 +3,7 @@
 Parts of the Responses API and blocks of Anthropic's API are read as well: Cursor sends those for models of Claude.
 """
 
+import base64
 from collections.abc import Iterable
 
 import msgspec
@@ -30,19 +31,23 @@ class _Audio(msgspec.Struct, frozen=True):
 
 class _File(msgspec.Struct, frozen=True):
     file_data: str | None = None
+    file_id: str | None = None
+    """The id of a file that was uploaded, but LiteLLM's clients put an address here."""
     filename: str | None = None
 
 
 class _Source(msgspec.Struct, frozen=True):
-    """Where Anthropic's API has the data of an image or a document, or its address."""
+    """Where Anthropic's API has the data of an image or a document, its text, or its address."""
 
+    type: str = ""
     media_type: str = ""
     data: str = ""
     url: str = ""
 
     @property
     def address(self) -> str:
-        return self.url or f"data:{self.media_type};base64,{self.data}"
+        data = base64.b64encode(self.data.encode()).decode() if self.type == "text" else self.data
+        return self.url or f"data:{self.media_type};base64,{data}"
 
 
 class _Part(msgspec.Struct, frozen=True):
@@ -133,7 +138,8 @@ def _read_part(part: _Part, where: str) -> TextPart | MediaPart:
         case "input_audio" if (audio := part.input_audio) is not None:
             return audio_part(audio.data, audio.format, f"{where}.input_audio")
         case "file" if (file := part.file) is not None:
-            return document_part(file.file_data or "", file.filename or "", f"{where}.file", part.cache_control)
+            data = file.file_data or file.file_id or ""
+            return document_part(data, file.filename or "", f"{where}.file", part.cache_control)
         case "image" | "document" if (source := part.source) is not None:
             if part.type == "image":
                 return image_part(source.address, f"{where}.source", cache=part.cache_control)

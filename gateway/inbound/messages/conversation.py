@@ -292,7 +292,8 @@ def _document_parts(block: _ContentBlock, where: str) -> list[TextPart | MediaPa
         return _headed_parts(heading, [text], block.cache_control)
     if source.type == "content":
         return _headed_parts(heading, _inner_parts(source.content, where), block.cache_control)
-    return [_media_part(block, where, rawjson.text(heading[0]) or "document.pdf")]
+    context = [] if is_nothing(heading[1]) else [TextPart(raw=heading[1])]
+    return [*context, _media_part(block, where, rawjson.text(heading[0]) or "document.pdf")]
 
 
 def _headed_parts(

@@ -78,10 +78,11 @@ def _remove_tool_changes(messages: list[Any]) -> list[tuple[str, msgspec.Raw]]:
     """Remove the blocks that add or remove tools. Returns the type and the tool of each."""
     changes: list[tuple[str, msgspec.Raw]] = []
     for message in messages:
-        for block in _objects(message, "content"):
-            if block.get("type") in TOOL_CHANGE_TYPES:
-                message["content"].remove(block)
-                changes.append((str(block["type"]), rawjson.raw(block.get("tool"))))
+        blocks = [(rawjson.text_at(block, "type"), block) for block in rawjson.list_at(message, "content")]
+        removed = [(kind, rawjson.raw(block.get("tool"))) for kind, block in blocks if kind in TOOL_CHANGE_TYPES]
+        if removed:
+            message["content"] = [block for kind, block in blocks if kind not in TOOL_CHANGE_TYPES]
+            changes += removed
     return changes
 
 

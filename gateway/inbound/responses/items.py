@@ -285,6 +285,7 @@ _INPUT_FIELDS = (
 )
 _LOST_FIELDS = {
     "image_generation_call": "result",
+    "mcp_list_tools": "tools",
     "agent_message": "encrypted_content",
     "computer_call": "action",
     "computer_call_output": "output",

@@ -22,6 +22,8 @@ from gateway.domain.text import plain
 
 NAMESPACE_SEPARATOR = "__"
 """It stands between the name of a namespace and that of its function."""
+MAX_NAMESPACE = 256
+"""The most characters of a namespace's name, which is repeated for each of its functions."""
 
 
 class ToolKind(StrEnum):
@@ -203,6 +205,9 @@ class ToolTable:
 
     def _add_namespace(self, namespace: _ToolFields, where: str) -> None:
         """Add the functions of a namespace. Its own description goes with the first one, so that it is billed once."""
+        if len(namespace.name) > MAX_NAMESPACE:
+            msg = f"{where}.name has {len(namespace.name)} characters; the limit is {MAX_NAMESPACE}"
+            raise BadRequest(msg, param=f"{where}.name")
         description = namespace.description
         for number, raw in enumerate(namespace.tools or ()):
             place = f"{where}.tools[{number}]"

@@ -23,6 +23,8 @@ from gateway.upstream.openai.request import OPENAI_TOOLS
 
 SIZE = 4 << 20
 """The most characters of one answer's reasoning that are kept."""
+MOST_RESTORED = 16 << 20
+"""The most bytes of reasoning that one request gets back: its messages may repeat one call."""
 
 _ASSISTANT = b'"assistant"'
 
@@ -32,9 +34,14 @@ def restore_reasoning(fields: Fields, owner: str, memory: CallMemory) -> None:
     messages = rawjson.maybe_objects(fields.get("messages")) or []  # without messages, the upstream will say so
     if not any(_keys(message) for message in messages):
         return
+    bytes_left = MOST_RESTORED
     for message in filter(_lacks_reasoning, messages):
         recalled = filter(None, (memory.recall(owner, *key) for key in _keys(message)))
-        message["reasoning_content"] = msgspec.Raw(next(recalled, bytes(rawjson.EMPTY_TEXT)))
+        reasoning = next(recalled, b"")
+        if len(reasoning) > bytes_left:
+            reasoning = b""
+        bytes_left -= len(reasoning)
+        message["reasoning_content"] = msgspec.Raw(reasoning or bytes(rawjson.EMPTY_TEXT))
     fields["messages"] = rawjson.raw(messages)
 
 

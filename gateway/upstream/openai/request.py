@@ -39,6 +39,8 @@ MOST_STOPS = 4
 _ONLY_OPENAI = ("safety_identifier", "service_tier")
 """Parameters that a client of another API means for OpenAI only, and that other vendors may refuse."""
 _LABELS = {"image": "image", "audio": "audio"}
+_LABEL_LENGTH = 64
+"""The most characters of a call's id that are repeated for each medium of its result."""
 
 Doc = dict[str, Any]
 
@@ -127,7 +129,7 @@ class _MessageWriter:
                 texts.append(part.raw)
             else:
                 kind = _LABELS.get(part.type.partition("/")[0] or "image", "file")
-                texts.append(rawjson.raw(f"[{kind} of tool result {result.call_id}]"))
+                texts.append(rawjson.raw(f"[{kind} of tool result {result.call_id[:_LABEL_LENGTH]}]"))
                 self._held_media.append(_media(part, self._vendor))
         content = join_texts(texts)
         if result.failed and not bytes(content).startswith(b'"Error'):

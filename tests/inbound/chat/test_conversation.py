@@ -259,6 +259,17 @@ def test_documents(file: dict[str, str], kind: str) -> None:
     assert (found.type, found.data) == (kind, "AA")
 
 
+def test_a_document_may_be_linked_to_as_litellm_does() -> None:
+    found = _media({"type": "file", "file": {"file_id": "https://h/a.pdf", "format": "application/pdf"}})
+    assert (found.type, found.url) == ("application/pdf", "https://h/a.pdf")
+
+
+def test_a_document_of_text_in_anthropics_form() -> None:
+    source = {"type": "text", "media_type": "text/plain", "data": "h\u00e9"}
+    found = _media({"type": "document", "source": source, "title": "t"})
+    assert (found.type, found.data, found.name) == ("text/plain", "aMOp", "t")
+
+
 @pytest.mark.parametrize("file", [{"file_id": "file-1"}, {"file_data": "AA", "filename": "a.doc"}, {}])
 def test_other_documents_are_refused(file: dict[str, str]) -> None:
     with pytest.raises(BadRequest) as caught:

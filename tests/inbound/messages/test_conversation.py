@@ -167,6 +167,7 @@ def test_documents_and_other_blocks_become_what_text_they_have() -> None:
     pdf = {
         "type": "document",
         "title": "a.pdf",
+        "context": "The pdf's",
         "source": {"type": "base64", "media_type": "application/pdf", "data": "QQ=="},
     }
     source = {"type": "text", "media_type": "text/plain", "data": "body"}
@@ -187,6 +188,7 @@ def test_documents_and_other_blocks_become_what_text_they_have() -> None:
     (turn,) = turns(user(pdf, plain, inner, found, made, server, fetched, ran, summary, asked))
     file = {"filename": "a.pdf", "file_data": "data:application/pdf;base64,QQ=="}
     assert turn["content"] == [
+        text("The pdf's"),
         {"type": "file", "file": file},
         *map(
             text,

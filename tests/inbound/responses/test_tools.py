@@ -57,6 +57,12 @@ def test_functions_of_namespaces_stay_apart() -> None:
     assert found.function_name(ClientTool(ToolKind.FUNCTION, "get", "crm")) == "crm__get"
 
 
+def test_a_long_name_of_a_namespace_is_refused() -> None:
+    with pytest.raises(BadRequest) as caught:
+        table({"type": "namespace", "name": "n" * 257, "description": "", "tools": [function("get")]})
+    assert caught.value.param == "tools[0].name"
+
+
 def test_a_function_that_spells_like_one_of_a_namespace_gets_a_name_of_its_own() -> None:
     found = table(function("a__b"), {"type": "namespace", "name": "a", "description": "", "tools": [function("b")]})
     first, second = (offer.name for offer in found.offers)

@@ -132,6 +132,12 @@ def test_two_calls_and_two_choices_are_kept_apart() -> None:
     assert _back(dialect, HI, *found) == ["A", "A", "B", ""]
 
 
+def test_a_call_that_is_repeated_often_does_not_fill_the_memory() -> None:
+    dialect = OpenAIDialect()
+    _answered(dialect, "x" * 1_000_000)
+    assert [len(text or "") for text in _back(dialect, HI, *([CALLED] * 20))] == [1_000_000] * 16 + [0] * 4
+
+
 def test_the_hold_pays_for_what_goes_back() -> None:
     dialect = OpenAIDialect()
     fields = _order(HI, CALLED, RESULT).fields

@@ -84,6 +84,12 @@ def test_arguments_keep_their_bytes() -> None:
     ]
 
 
+def test_a_long_id_is_not_repeated_for_every_image() -> None:
+    image = MediaPart(type="image/png", data="AA", where="x")
+    (found, *_) = _messages(("tool", (ResultPart(call_id="a" * 10_000, parts=(image,) * 100),)))
+    assert (len(found["tool_call_id"]), len(found["content"]) < 10_000) == (10_000, True)
+
+
 def test_results_come_before_what_they_show() -> None:
     image = MediaPart(type="image/png", data="AA", where="x")
     results = ResultPart(call_id="a", parts=(image,)), ResultPart(call_id="b", parts=(_text("no"),), failed=True)
