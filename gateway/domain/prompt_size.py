@@ -297,7 +297,8 @@ class PromptParts(msgspec.Struct):
         if not all(isinstance(text, str) and " " not in text and text.isascii() for text in images):
             return False
         for image in images:
-            self._add_medium(image, "image/")
+            if not self._add_medium(image, _media_type(image, {}, "") or "image/"):
+                self.texts.append(image)
         return True
 
 
@@ -315,7 +316,9 @@ def _is_data(name: str, text: str, key: str, kind: str) -> bool:
     may_be_base64 = name == "file_data" or (name == "data" and (kind == "base64" or key == "input_audio"))
     if text.startswith("data:") and ";base64," in text[:_SHORT]:
         return may_be_base64 or name in _MEDIA_URLS
-    return may_be_base64 and (kind == "base64" or (len(text) > _SHORT and " " not in text and text.isascii()))
+    if not may_be_base64 or _ADDRESS.match(text) is not None:
+        return False
+    return name == "file_data" or kind == "base64" or (len(text) > _SHORT and " " not in text and text.isascii())
 
 
 def _media_type(text: str, item: dict[str, Any], key: str) -> str:

@@ -1,5 +1,6 @@
 """The size of a prompt: media and seals are recognized by the objects they are in, and nowhere else."""
 
+import base64
 import json
 import time
 from collections.abc import Iterable
@@ -129,6 +130,8 @@ def test_the_estimate_is_below_the_bound() -> None:
         {"type": "document", "source": {"type": "file", "file_id": "file_1"}},
         {"type": "input_file", "file_url": "https://h/a.pdf"},
         {"type": "input_file", "file_id": "file_1"},
+        {"type": "input_file", "filename": "a.pdf", "file_data": "https://h/a.pdf?signature=" + "a" * 300},
+        {"type": "input_audio", "input_audio": {"data": "https://h/a.wav?signature=" + "a" * 300, "format": "wav"}},
     ],
 )
 def test_a_document_that_the_vendor_fetches_may_be_long(item: dict[str, Any]) -> None:
@@ -285,6 +288,14 @@ def _document(kind: str, data: str) -> dict[str, object]:
 def test_the_bound_of_a_sound_grows_with_its_size() -> None:
     sound = {"type": "input_audio", "input_audio": {"data": "A" * 640_000, "format": "mp3"}}
     assert 20_000 <= chat_bound(fields_of(messages=user([sound]))) <= 20_060
+
+
+def test_a_document_among_the_images_of_ollamas_clients_counts_by_its_pages() -> None:
+    document = base64.b64encode(b"%PDF" + b"/Type /Page " * 100).decode()
+    message = {"role": "user", "content": "", "images": ["data:application/pdf;base64," + document]}
+    assert chat_bound(fields_of(messages=[message])) > 100 * 3000
+    message["images"] = ["data:text/plain;base64," + "A" * 40_000]
+    assert chat_bound(fields_of(messages=[message])) > 10_000
 
 
 def test_the_bound_of_an_embedded_text_is_that_of_the_text() -> None:
