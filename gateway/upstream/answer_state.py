@@ -113,6 +113,8 @@ class BlockSequence:
     def _close_block(self) -> None:
         if self._open is not None:
             kind, number = self._open
+            if self._arguments is not None and self._arguments.empty_object:
+                self._events.append(ArgumentsPiece(number, b'"{}"', self._choice))
             self._open = self._arguments = None
             self._ended.add((kind, number))
             self._events.append(BlockEnded(kind, number, self._choice))
@@ -154,7 +156,7 @@ class _Choice:
         self.index = index
         self.shown = state.all_choices or index == 0
         """Whether its events go to the client."""
-        self.tracker = ToolCallTracker(f"{state.order.answer_id}/{index}")
+        self.tracker = ToolCallTracker(f"{state.order.answer_id}/{index}", native=state.native)
         self.blocks = BlockSequence(index, state)
         self.word = ""
         """The upstream's finish word; empty until the choice has ended."""
@@ -232,7 +234,7 @@ class _Choice:
                 self._add_seal(ReasoningSeal(seal, self.index))
             self._unannounced = ToolCallBegan(number, call.id, call.name, part.custom, part.signature, self.index)
         began = self._unannounced
-        if began is not None and began.number == number and (piece or not self._names_grow):
+        if began is not None and began.number == number and (piece or call.arguments.complete or not self._names_grow):
             self.announce_call()
         if piece:
             self._tally.add(rawjson.text(piece))

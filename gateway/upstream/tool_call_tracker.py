@@ -7,6 +7,7 @@ change the id in the middle. So:
   the first call, it is held until a name comes.
 - An equal id means the same call, whatever the index, unless both name and index differ. The same call again, whole,
   adds nothing.
+- Arguments that begin with a whole ``{}`` are what follows it, or ``{}`` if nothing does.
 - A name at a known index opens another call if its id differs, unless its text can only be more of the arguments, or,
   without ids, if the arguments so far are complete or belong to another name. Where calls have ids, a different name
   without an id, or with the same id, is more of the name.
@@ -23,6 +24,7 @@ from gateway.domain.answer import ToolCallPart, join_strings
 from gateway.domain.json_text import ObjectEnd
 
 _EMPTY = b'""'
+_EMPTY_OBJECT = b'"{}"'
 MAX_HELD_BYTES = 1 << 20
 """The most bytes of arguments that are held for calls without a name."""
 MAX_UNREAD = 64 << 10
@@ -36,7 +38,7 @@ TOO_MANY = "too_many_tool_calls"
 class Arguments:
     """The arguments of a call so far. Their text is not kept, because an upstream may send any amount of it."""
 
-    __slots__ = ("_cumulative", "_digest", "_end", "_last_text", "_read_size", "_unread", "size")
+    __slots__ = ("_cumulative", "_digest", "_end", "_last_text", "_read_size", "_unread", "empty_object", "size")
 
     def __init__(self) -> None:
         self._unread: list[str] = []
@@ -51,9 +53,12 @@ class Arguments:
         """Whether a piece repeated everything before it."""
         self.size = 0
         """The number of characters in all pieces."""
+        self.empty_object = False
+        """Whether they are only ``{}`` so far. It is not counted, because some upstreams send it before the others."""
 
     def add(self, text: str) -> None:
         """Add a piece."""
+        self.empty_object = False
         self._unread.append(text)
         self.size += len(text)
         if self.size - self._read_size > MAX_UNREAD:
@@ -63,12 +68,12 @@ class Arguments:
     def complete(self) -> bool:
         """Returns whether they are a whole JSON object."""
         self._read()
-        return self._end.reached
+        return self.empty_object or self._end.reached
 
     def equals(self, text: str) -> bool:
         """Returns whether they are this text."""
-        if self.size != len(text):
-            return False
+        if self.empty_object or self.size != len(text):
+            return self.empty_object and text == "{}"
         self._read()
         return self._digest.digest() == _digest_of(text)
 
@@ -79,13 +84,18 @@ class Arguments:
         """
         if not text.startswith("{") or not 0 < self.size <= len(text):
             return text
-        self._read()
-        if not self._cumulative and self._last_text.rstrip().endswith((":", ",", "[")):
+        if self.wants_value and not self._cumulative:
             return text
         if self._digest.digest() != _digest_of(text[: self.size]):
             return text
         self._cumulative = True
         return text[self.size :]
+
+    @property
+    def wants_value(self) -> bool:
+        """Returns whether a JSON value may follow."""
+        self._read()
+        return self._last_text.rstrip().endswith((":", ",", "["))
 
     def _read(self) -> None:
         for piece in self._unread:
@@ -129,9 +139,11 @@ class NamelessCall(msgspec.Struct, eq=False):
 class ToolCallTracker:
     """The tool calls of one choice so far."""
 
-    def __init__(self, seed: str) -> None:
+    def __init__(self, seed: str, *, native: bool) -> None:
+        """``native``: clients get the upstream's pieces of arguments unchanged."""
         self._seed = seed
         """Missing ids are made from it, so that they differ between answers."""
+        self._native = native
         self.calls: list[TrackedCall] = []
         self.last: TrackedCall | None = None
         """The call of the last piece; None if its name has not come yet."""
@@ -168,7 +180,7 @@ class ToolCallTracker:
         text = _text_of(part.piece) if part.name else ""
         by_id = self._by_id.get(part.id) if part.id else None
         if by_id is not None:
-            is_whole = part.name and is_object(text) and by_id.arguments.complete
+            is_whole = part.name and is_object(text) and by_id.arguments.size and by_id.arguments.complete
             is_moved = part.index is not None and self._by_index.get(part.index) is not by_id
             is_renamed = is_moved and part.name not in ("", by_id.name)
             return None if is_renamed or (is_whole and not by_id.arguments.equals(text)) else by_id
@@ -193,7 +205,7 @@ class ToolCallTracker:
         call.is_new = False
         call.added_name = "" if call.arguments.complete else part.name.removeprefix(call.name)
         call.name += call.added_name
-        call.added_arguments = _add_arguments(call.arguments, part)
+        call.added_arguments = b"" if self._is_empty_object(call, part) else _add_arguments(call.arguments, part)
 
     def _open(self, part: ToolCallPart) -> TrackedCall:
         """Open a call, with the pieces that were held for it."""
@@ -210,10 +222,19 @@ class ToolCallTracker:
             if index is not None:
                 self._by_index[index] = call
         pieces = [piece for piece in (*held.pieces, part.piece) if piece not in (b"", _EMPTY)]
+        if len(pieces) == 1 and self._is_empty_object(call, part):
+            pieces = []
         for piece in pieces:
             call.arguments.add(rawjson.text(piece))
         call.added_arguments = join_strings(pieces) if pieces else b""
         return call
+
+    def _is_empty_object(self, call: TrackedCall, part: ToolCallPart) -> bool:
+        """Returns whether the arguments begin with this piece, and it is a whole ``{}``, which is noted."""
+        if call.arguments.size or part.custom or self._native or part.piece != _EMPTY_OBJECT:
+            return False
+        call.arguments.empty_object = True
+        return True
 
     def _pop_nameless(self, part: ToolCallPart) -> NamelessCall:
         """Returns the nameless call that this name belongs to, or an empty one."""
@@ -237,7 +258,8 @@ class ToolCallTracker:
 
 def _goes_on(arguments: Arguments, text: str) -> bool:
     """Returns whether a text can only be more of these arguments, and not the beginning of others."""
-    return arguments.size > 0 and text != "" and not text.startswith("{") and not arguments.complete
+    begins = text.startswith("{") and not arguments.wants_value
+    return arguments.size > 0 and text != "" and not begins and not arguments.complete
 
 
 def _names_another(call: TrackedCall, part: ToolCallPart, text: str) -> bool:

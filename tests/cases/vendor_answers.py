@@ -250,6 +250,17 @@ USAGE = [
         used=(160, 2),
     ),
     Row(
+        "usage without a delta",
+        ANTHROPIC,
+        began(**SPENT)
+        + words("Hi")
+        + named("message_delta", usage={"output_tokens": 7})
+        + named("message_delta", delta=None, usage={"output_tokens": 8})
+        + named("message_stop"),
+        text="Hi",
+        used=(9, 8),
+    ),
+    Row(
         "a last chunk of zeros",
         OPENAI,
         chat(delta("Hi"), spent=usage(100, 2), last=chunk(usage=usage(0, 0))),
@@ -802,6 +813,34 @@ BLOCKS = [
         began(**SPENT) + block(0, PICTURE) + ended(output_tokens=2),
         {**MESSAGE, "content": [PICTURE], "stop_reason": "end_turn"},
         image="aW1n",
+    ),
+    Row(
+        "no types of blocks and deltas",
+        ANTHROPIC,
+        began(**SPENT)
+        + block(0, {"thinking": ""}, {"thinking": "Hm"})
+        + block(1, {"text": ""}, {"text": "Hi"})
+        + block(2, {"id": "toolu_1", "name": "f", "input": {}}, {"partial_json": ARGUMENTS})
+        + ended("tool_use", output_tokens=2),
+        text="Hi",
+        reasoning="Hm",
+        calls=[("f", ARGUMENTS)],
+        finish="tool_calls",
+    ),
+    Row(
+        "an empty object before the arguments, and nothing else",
+        ANTHROPIC,
+        began(**SPENT)
+        + block(
+            0,
+            {**TOOL, "input": {}},
+            {"type": "input_json_delta", "partial_json": "{}"},
+            {"type": "input_json_delta", "partial_json": ARGUMENTS},
+        )
+        + block(1, {**TOOL, "id": "toolu_2", "input": {}}, {"type": "input_json_delta", "partial_json": "{}"})
+        + ended("tool_use", output_tokens=2),
+        calls=[("f", ARGUMENTS), ("f", "{}")],
+        finish="tool_calls",
     ),
     Row(
         "the input of a tool that the vendor runs",

@@ -277,6 +277,15 @@ def part(index: int | None, id: str, name: str, piece: str = "") -> ToolCallPart
         pytest.param([part(0, "x", "f", A), part(0, "y", "g", B)], BOTH, id="two at one index"),
         pytest.param([part(None, "x", "f", A), part(None, "y", "g", B)], BOTH, id="two without indices"),
         pytest.param([part(1, "x", "f", A), part(2, "y", "g", B)], BOTH, id="counted from one"),
+        pytest.param([part(0, "x", "f", "{}"), part(0, "", "", '{"a"'), part(0, "", "", ":1}")], ONE, id="after {}"),
+        pytest.param([part(0, "x", "f", "{}"), part(0, "x", "f", A)], ONE, id="{}, then the whole call"),
+        pytest.param([part(0, "x", "f", "{}"), part(0, "x", "f", "{}")], [("x", "f", "{}")], id="{} twice"),
+        pytest.param([part(0, "x", "f", "{}"), part(0, "y", "g", B)], [("x", "f", "{}"), BOTH[1]], id="{} and another"),
+        pytest.param(
+            [part(0, "x", "f", '{"a":'), part(0, "z", "f", '{"b"'), part(0, "w", "f", ":2}}")],
+            [("x", "f", '{"a":{"b":2}}')],
+            id="another id at an object inside",
+        ),
     ],
 )
 def test_a_piece_belongs_to_its_call(parts: list[ToolCallPart], calls: list[tuple[str, str, str]]) -> None:

@@ -5,7 +5,7 @@ count; the input of a tool in it counts unless deltas follow. The thinking befor
 the vendor's own tools is not passed on.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -44,6 +44,9 @@ from gateway.upstream.openai.tool_calls import arguments_text, lenient_index, le
 THOUGHTS = frozenset({"thinking", "redacted_thinking"})
 """The types of blocks that are reasoning."""
 _EMPTY = b'""'
+_BLOCK_TYPES = {"text": "text", "thinking": "thinking", "input": "tool_use"}
+_DELTA_TYPES = {"text": "text_delta", "thinking": "thinking_delta", "partial_json": "input_json_delta"}
+"""The types of blocks and deltas by their fields, because some relays leave the types out."""
 _KINDS = {"text": BlockKind.TEXT, "tool_use": BlockKind.TOOL_CALL, **dict.fromkeys(THOUGHTS, BlockKind.REASONING)}
 
 
@@ -149,7 +152,7 @@ class MessageReader(AnswerReader):
         yield AnswerId(message_id)
 
     def _open(self, index: int, fields: Fields) -> Iterator[AnswerPart]:
-        kind, self.has_content = rawjson.text_at(fields.get("type")), True
+        kind, self.has_content = _type_of(fields, _BLOCK_TYPES), True
         block = self._blocks[index] = _Block(index, kind, fields)
         if kind == "tool_use":
             yield from self._open_call(block, fields)
@@ -184,14 +187,15 @@ class MessageReader(AnswerReader):
             block = self._blocks[index] = _Block(index, "", {})
         if block.start_text and _repeats_start(block, delta):
             return
-        match rawjson.value(delta.get("type")):
+        match _type_of(delta, _DELTA_TYPES):
             case "text_delta" if piece := _text(delta, "text"):
                 yield TextPiece(piece, block=index)
             case "thinking_delta" if piece := _text(delta, "thinking"):
-                _extend_thought(block, "thinking", piece)
+                block.thought.setdefault("type", "thinking")
+                block.thought["thinking"] = rawjson.text_at(block.thought, "thinking") + rawjson.text(piece)
                 yield ReasoningPiece(piece, block=index)
             case "signature_delta" if piece := _text(delta, "signature"):
-                _extend_thought(block, "signature", piece)
+                block.thought |= {"type": "thinking", "signature": rawjson.text(piece)}
             case "citations_delta":
                 yield from _cite(rawjson.maybe(delta.get("citation")), index)
             case "input_json_delta":
@@ -247,14 +251,15 @@ def _cite(citation: Any, index: int) -> Iterator[AnswerPart]:
         yield AnswerMark("citation_dropped")
 
 
-def _extend_thought(block: _Block, name: str, piece: bytes) -> None:
-    block.thought.setdefault("type", "thinking")
-    block.thought[name] = rawjson.text_at(block.thought, name) + rawjson.text(piece)
-
-
 def _inner(fields: Fields, name: str) -> Fields:
-    """Returns the object in a field. Raises ValueError if there is none."""
-    return rawjson.fields(fields.get(name, NULL))
+    """Returns the object in a field; an empty one for null and without the field. Raises ValueError for others."""
+    return {} if rawjson.is_null(fields.get(name)) else rawjson.fields(fields[name])
+
+
+def _type_of(fields: Fields, types: Mapping[str, str]) -> str:
+    """Returns the type of a block or a delta; if it is missing, that of the first known field."""
+    named = rawjson.text_at(fields.get("type"))
+    return named or next((kind for name, kind in types.items() if name in fields), "")
 
 
 def _text(fields: Fields, name: str) -> bytes:
@@ -268,10 +273,9 @@ def _text(fields: Fields, name: str) -> bytes:
 
 
 def _blocks(content: msgspec.Raw) -> list[Fields]:
-    """Returns the blocks of a whole answer, which may also be just a text. Raises ValueError for anything else."""
-    if rawjson.is_text(content):
-        return [{"type": rawjson.raw("text"), "text": content}]
-    return rawjson.objects(content)
+    """Returns the blocks of a whole answer, each of which may also be just a text. Raises ValueError for others."""
+    items = rawjson.items(content) if rawjson.is_list(content) else [content]
+    return [{"text": item} if rawjson.is_text(item) else rawjson.fields(item) for item in items]
 
 
 def _other_block(kind: str, source: Any) -> AnswerPart:

@@ -13,7 +13,7 @@ from gateway.upstream.anthropic.dialect import AnthropicDialect
 from gateway.upstream.anthropic.messages import TOOLS
 from gateway.upstream.call_memory import CallMemory
 from gateway.upstream.usage_report import UsageReports
-from tests.cases.anthropic.streams import start, text
+from tests.cases.anthropic.streams import block, end, start, text, tool
 from tests.conformance.shapes import completion_faults
 from tests.fakes.replies import dumps
 from tests.upstream.makers import as_chat, attempt_fails, body_of, channel, translated
@@ -65,6 +65,18 @@ def test_every_stop_reason(reason: str, finish: str) -> None:
     assert _said(_answer({"type": "text", "text": "Hi"}, reason=reason))[1] == finish
 
 
+@pytest.mark.parametrize("block", [{"text": "Hi"}, "Hi", {"type": "text", "text": "Hi"}])
+def test_a_text_needs_no_type_and_no_block(block: Any) -> None:
+    assert _said(_answer(block))[0]["content"] == "Hi"
+
+
+def test_a_signature_that_comes_twice_is_one() -> None:
+    memory = CallMemory()
+    thought = block("thinking", {"type": "signature_delta", "signature": "S"}, thinking="Hm", signature="S")
+    _whole(start() + thought + tool("t", "f", "{}") + end("tool_use"), memory)
+    assert json.loads(memory.recall("", "t")) == [THOUGHT]
+
+
 def test_a_refusal_may_say_nothing() -> None:
     assert _said(_answer(reason="refusal")) == ({"role": "assistant", "content": "", "refusal": None}, "content_filter")
 
@@ -93,7 +105,7 @@ def test_thoughts_before_a_call_are_kept_for_it() -> None:
     [
         (dumps({"type": "error", "error": {"type": "overloaded_error", "message": "x"}}), "upstream_overloaded"),
         (dumps({"type": "message"}), "upstream_bad_response"),
-        (dumps({"content": ["x"]}), "upstream_bad_response"),
+        (dumps({"content": [5]}), "upstream_bad_response"),
         (b"<html>Sorry</html>", "upstream_bad_response"),
         (b"", "upstream_bad_response"),
         (start() + text("Hi"), "upstream_stream_truncated"),
