@@ -7,6 +7,7 @@ from typing import ClassVar, Generic, TypeVar
 
 from textual.app import ComposeResult
 from textual.containers import Container
+from textual.content import Content
 from textual.widgets import Input, Static
 
 from gateway.domain.errors import BadRequest, GatewayError
@@ -246,9 +247,7 @@ class ListPage(ConsolePage, Generic[R]):
         _select_wanted_row(self)
         is_empty = self.source.count == 0
         if is_empty:
-            hides_rows = self.view.filter or self.shows_marked
-            text = self.listing.no_match(self.view.filter) if hides_rows else self.listing.empty()
-            self.query_one(".empty", Static).update(text)
+            self.query_one(".empty", Static).update(_text_without_rows(self))
         self.query_one(".empty").display = is_empty  # it covers the table, which keeps the focus and the page's keys
         self.draw_lead()
         self.draw_detail()
@@ -308,6 +307,13 @@ class ListPage(ConsolePage, Generic[R]):
         self.table.held = self.table.held or (self.query_one(Detail).display and self.table.cursor > 0)
         self.draw_lead()
         self.draw_detail()
+
+
+def _text_without_rows(page: ListPage[R]) -> Content:
+    if progress := page.session.progress:  # the data may bring rows
+        return content((f"{progress.capitalize()} ...", "dim"))
+    hides_rows = page.view.filter or page.shows_marked
+    return page.listing.no_match(page.view.filter) if hides_rows else page.listing.empty()
 
 
 def _select_wanted_row(page: ListPage[R]) -> None:

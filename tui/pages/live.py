@@ -93,13 +93,8 @@ class LiveListing(PageListing[CallView]):
     def detail(self, row: CallView, width: int) -> Content:
         return receipt(row, self.session, width)
 
-    def no_match(self, text: str) -> Content:
-        return self.empty() if self.session.progress else super().no_match(text)
-
     def empty(self) -> Content:
         session = self.session
-        if session.progress:
-            return content((f"{session.progress.capitalize()} ...", "dim"))
         connect, keys = session.key("tokens.connect"), session.key("app.help")
         return lines(
             content(("No calls yet.", "bold")),

@@ -3,6 +3,7 @@
 Long: all of it is tried on one made-up page.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Hashable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -20,14 +21,14 @@ from gateway.domain.call import Attempt, FailureKind
 from gateway.domain.events import CallSettled
 from gateway.domain.units import Millis
 from tests.tui.owner import press, screen, settle, shown, until
-from tests.tui.stage import call, console, token, words
+from tests.tui.stage import FakeClient, FakeLink, call, console, token, words
 from tui.actions import actions_in, bindings
 from tui.columns import Column
 from tui.listing import PageListing
 from tui.pages.list_page import VERBS, ListPage, select_row, shown_columns
 from tui.pages.list_page import _is_due as due
 from tui.saved_state import PageState, SavedState
-from tui.session import ConsoleSession
+from tui.session import AttachedServer, ConsoleSession
 from tui.text import content
 from tui.themes import DARK
 from tui.widgets.choices import ChooseColumns
@@ -84,6 +85,8 @@ class Stage(App[None]):
         self.register_theme(DARK)
         self.theme = DARK.name
         session = console().session
+        session.link = "attached"
+        session.board.apply(FakeClient().snapshot())
         session.state.views["fruits"] = view or PageState()
         self.fruits = FruitPage(session)
 
@@ -506,3 +509,22 @@ async def test_a_message_does_not_cover_a_dialog() -> None:
         await until(app, pilot, "Copied")
         dialog = app.screen.query_one(".dialog").region
         assert [one for one in app.screen.query(Toast) if one.region.overlaps(dialog)] == []
+
+
+class NeverFound(FakeLink):
+    """Waits for a server for ever."""
+
+    async def find(self) -> AttachedServer | None:
+        await asyncio.Event().wait()
+        return None
+
+
+@pytest.mark.parametrize("page", ["live", "tokens", "groups", "channels", "models"])
+async def test_before_there_is_data_a_page_says_what_it_waits_for(page: str) -> None:
+    """Otherwise it would say that there are no tokens yet, and how to create the first one."""
+    app = console(state=SavedState(page=page))
+    app.feed._link = NeverFound(FakeClient())  # noqa: SLF001 - the fake is switched
+    async with app.run_test() as pilot:
+        await until(app, pilot, "Connecting to the server ...")
+        await press(app, pilot, "slash", *"nope")
+        await until(app, pilot, "Connecting to the server ...")

@@ -225,12 +225,7 @@ def test_as_a_command_it_is_a_curl_without_a_key() -> None:
 
 
 def test_an_empty_page_says_what_to_do() -> None:
-    made = listing()
-    assert "Point a client at http://127.0.0.1:8655/v1" in made.empty().plain
-    made.session.link = "starting"
-    assert made.empty().plain == "Starting the server ..."
-    made.session.link = "connecting"
-    assert made.empty().plain == "Connecting to the server ..."
+    assert "Point a client at http://127.0.0.1:8655/v1" in listing().empty().plain
 
 
 Shown = tuple[Console, Pilot[ExitStatus], FakeClient]
@@ -569,8 +564,6 @@ def test_a_filter_has_no_answer_before_the_search_has_ended() -> None:
     assert made.no_match("st:err").plain.startswith("No call matches st:err.")
     made.searching = True
     assert made.no_match("st:err").plain == "Searching older calls for st:err ..."
-    made.session.link = "starting"
-    assert made.no_match("st:err").plain == "Starting the server ..."
 
 
 async def test_the_page_knows_that_it_still_searches() -> None:
