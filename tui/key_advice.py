@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from textual.dom import DOMNode
 
-from gateway.domain.fields import ACCOUNT, CHANNEL, GROUP, TOKEN
+from gateway.domain.fields import ACCOUNT, CHANNEL, GROUP, SETTINGS, TOKEN
 from gateway.domain.limit_kinds import RateLimits
 from gateway.domain.price_kinds import PRICE
 from tui.actions import ACTIONS, PAGES
@@ -37,7 +37,7 @@ _COMMAND_PLACES = {
     "account set --status": ("account", "suspend"),
     "account set": ("account", "edit"),
     "account show": ("account", ""),
-    "settings set": ("settings", ""),
+    "settings set": ("settings", "edit"),
     "settings show": ("settings", ""),
     "status": ("doctor", ""),
     "doctor": ("doctor", ""),
@@ -56,7 +56,14 @@ _COMMAND_PLACES = {
 }
 """The page and verb of commands, by first words; without a verb, the page shows what the command prints."""
 
-_TABLES = {"token": TOKEN, "group": GROUP, "channel": CHANNEL, "account": ACCOUNT, "price": PRICE}
+_TABLES = {
+    "token": TOKEN,
+    "group": GROUP,
+    "channel": CHANNEL,
+    "account": ACCOUNT,
+    "price": PRICE,
+    "settings": SETTINGS,
+}
 """The fields of each noun, which its form has as inputs and its commands as options."""
 
 
@@ -71,6 +78,7 @@ class _FormInput(NamedTuple):
 _OTHER_INPUTS = {
     "channel": {"--key": _FormInput("Key"), "--dialect": _FormInput("Dialect"), "--models": _FormInput("Models")},
     "price": {"--like": _FormInput("Same as")},
+    "settings": {"--add-host": _FormInput("Hosts"), "--add-origin": _FormInput("Origins")},
 }
 """The inputs that are not fields in these tables, by option."""
 

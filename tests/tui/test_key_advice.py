@@ -39,6 +39,11 @@ from tui.widgets.form import Form, FormField, FormPlan, Values
             "'tollkeeper price set m --like OTHER', or give it amounts of its own",
             'e on page 5 (Models), "Same as": OTHER, or give it amounts of its own',
         ),
+        (
+            "permit it with 'tollkeeper settings set --add-origin https://a.lan'",
+            'permit it with e on page 9 (Settings), "Origins": https://a.lan',
+        ),
+        ("'tollkeeper settings set --app-origins' permits all", 'e on page 9 (Settings), "Apps" permits all'),
         ("'tollkeeper channel edit a --enigma 3'", "e on page 4 (Channels), --enigma 3"),
         ("'tollkeeper channel test a' tries it", "t on page 4 (Channels) tries it"),
         ("'tollkeeper channel list' shows all", "page 4 (Channels) shows all"),
