@@ -59,7 +59,7 @@ def count(number: int) -> str:
 def percent(share: float) -> str:
     """Returns a share as a percentage: ``2.1%``, ``97%``, ``100%``. A share below 1 is never shown as ``100%``."""
     number = share * 100
-    return f"{number:.1f}%" if 0 < number < 10 else percent_text(share)
+    return f"{number:.1f}%" if 0 < number < 9.95 else percent_text(share)
 
 
 def age(ms: int) -> str:

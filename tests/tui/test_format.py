@@ -41,7 +41,8 @@ def test_counts_show_all_digits_up_to_a_million() -> None:
 
 
 def test_shares_are_per_cent() -> None:
-    assert [fmt.percent(part) for part in (0, 0.021, 0.97, 0.998, 1)] == ["0%", "2.1%", "97%", "99%", "100%"]
+    parts = (0, 0.021, 0.0994, 0.0997, 0.97, 0.998, 1)
+    assert [fmt.percent(part) for part in parts] == ["0%", "2.1%", "9.9%", "10%", "97%", "99%", "100%"]
 
 
 def test_ages_have_one_unit() -> None:
