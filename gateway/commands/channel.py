@@ -20,7 +20,7 @@ from gateway.commands.channel_fields import (
 from gateway.commands.channel_key import key, keys_text
 from gateway.commands.channel_probe import models, presets, test
 from gateway.commands.completion import CHANNELS
-from gateway.commands.editing import change_together, find_each, named_text, names_argument
+from gateway.commands.editing import change_together, find_each, named_text, names_argument, renamed_text
 from gateway.commands.options import accept_option, confirm, json_option, yes_option
 from gateway.commands.output import ListColumn, notify, out_change, out_json, out_list, out_view
 from gateway.commands.session import Work, run
@@ -231,7 +231,7 @@ async def _edit_notes(client: ControlClient, before: Sequence[ChannelView], afte
 def rename_channel(ref: str, new: str, *, as_json: bool) -> None:
     """Give a channel another name."""
     view = run(lambda client: client.edit_channel(ref, {"name": new}))
-    out_change(view, f"Channel '{plain(ref)}' renamed to '{view.name}'.", as_json=as_json)
+    out_change(view, renamed_text("Channel", ref, view.name), as_json=as_json)
 
 
 @channel.command("enable", examples=["tollkeeper channel enable openai"])
@@ -313,7 +313,7 @@ def _pairs(view: ChannelView) -> list[tuple[str, str]]:
     return [
         ("name", view.name),
         ("id", view.id),
-        ("state", f"{formatting.channel_state(view)} {reason_text(view.reason)}".rstrip()),
+        ("state", ": ".join(filter(None, [formatting.channel_state(view), reason_text(view.reason)]))),
         ("missing", view.missing_text(options.now())),
         ("dialect", view.dialect.value),
         key,
@@ -330,6 +330,6 @@ def _pairs(view: ChannelView) -> list[tuple[str, str]]:
         ("created", formatting.moment(view.created_ms)),
         (
             "last test",
-            f"{'ok' if check.ok else 'failed'} {formatting.moment(check.time)} {check.text}" if check else "",
+            f"{'ok' if check.ok else 'failed'} {formatting.moment(check.time)}: {check.text}" if check else "",
         ),
     ]

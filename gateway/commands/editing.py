@@ -12,6 +12,7 @@ from gateway.commands.options import ParsedText, Patch, now, with_options
 from gateway.domain.errors import BadRequest
 from gateway.domain.field_kinds import Option, Reader, json_value
 from gateway.domain.fields import Table, changed_fields
+from gateway.domain.history import NOTHING_CHANGED
 from gateway.domain.human_values import count_text, first_of
 from gateway.domain.text import plain
 from gateway.domain.views import ChannelView, TokenView
@@ -83,6 +84,12 @@ async def change_together(client: ControlClient, kind: str, patches: Mapping[str
     """Change entities by id in one step; the patch None removes. Returns what was done, as a sentence."""
     done = await client.batch(kind, patches)
     return f"{done[:1].upper()}{done[1:]}."
+
+
+def renamed_text(noun: str, ref: str, name: str) -> str:
+    """Returns ``Token 'ci' renamed to 'build'.``, or that nothing was changed, as for the name that it has already."""
+    changed = f"{noun} '{plain(ref)}' renamed to '{plain(name)}'" if name != ref else NOTHING_CHANGED.capitalize()
+    return f"{changed}."
 
 
 def named_text(noun: str, views: Sequence[V]) -> str:

@@ -9,7 +9,7 @@ from gateway.client.control import ControlClient
 from gateway.commands import formatting, options
 from gateway.commands.base import Noun
 from gateway.commands.completion import GROUPS
-from gateway.commands.editing import copy_of, field_options, patch_of
+from gateway.commands.editing import copy_of, field_options, patch_of, renamed_text
 from gateway.commands.options import SOME, confirm, json_option, yes_option
 from gateway.commands.output import ListColumn, notify, out_change, out_list, out_view
 from gateway.commands.session import run
@@ -149,7 +149,7 @@ def _unusable_fallbacks_note(view: GroupView, models: Sequence[ModelView]) -> st
 def rename_group(name: str, new: str, *, as_json: bool) -> None:
     """Give a group another name. It keeps its tokens, channels and calls."""
     view = run(lambda client: client.edit_group(name, {"name": new}))
-    out_change(view, f"Group '{plain(name)}' renamed to '{view.name}'.", as_json=as_json)
+    out_change(view, renamed_text("Group", name, view.name), as_json=as_json)
 
 
 @group.command("remove", examples=["tollkeeper group remove friends --move default"])

@@ -100,7 +100,8 @@ def show(*, number: int, as_json: bool) -> None:
 def _print_difference(difference: Difference) -> None:
     out(plain(f"{difference.what} {difference.noun} {difference.name}".rstrip(), 400))
     for field in difference.fields:
-        out(plain(f"  {field.field}: {field.before or 'default'} -> {field.after or 'default'}", 400))
+        values = f"{field.before or 'default'} -> {field.after or 'default'}"
+        out(plain(f"  {field.field}: {values if difference.what == 'changed' else field.after or field.before}", 400))
 
 
 @history.command(name="undo", examples=["tollkeeper history undo 12"])

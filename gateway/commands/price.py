@@ -327,7 +327,8 @@ def show_news(*, as_json: bool) -> None:
     out_list(news.rises, RISE_COLUMNS, as_json=False, empty="")
     out_list(news.published, PUBLISHED_COLUMNS, as_json=False, empty="")
     out_list(news.hints, HINT_COLUMNS, as_json=False, empty="")
-    notify(f"price list of {news.as_of}" if news.as_of else "", *news_lines(news))
+    lines = news_lines(news) or ([] if news.hints else ["no news: an import would change nothing"])
+    notify(f"price list of {news.as_of}" if news.as_of else "", *lines)
 
 
 price.add_command(set_price)

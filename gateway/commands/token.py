@@ -18,6 +18,7 @@ from gateway.commands.editing import (
     named_text,
     names_argument,
     patch_of,
+    renamed_text,
 )
 from gateway.commands.options import SOME, confirm, json_option, now, yes_option
 from gateway.commands.output import (
@@ -35,7 +36,6 @@ from gateway.domain.fields import TOKEN, details
 from gateway.domain.human_values import count_text, expiry_time
 from gateway.domain.key_owners import former_key_text
 from gateway.domain.money import brief_dollars, dollars
-from gateway.domain.text import plain
 from gateway.domain.token import TokenFields
 from gateway.domain.views import NewToken, TokenView
 
@@ -148,7 +148,7 @@ def edit_token(refs: tuple[str, ...], *, as_json: bool, **values: Any) -> None:
 def rename_token(ref: str, new: str, *, as_json: bool) -> None:
     """Give a token another name. Its key keeps working."""
     view = run(lambda client: client.edit_token(ref, {"name": new}))
-    out_change(view, f"Token '{plain(ref)}' renamed to '{view.name}'.", as_json=as_json)
+    out_change(view, renamed_text("Token", ref, view.name), as_json=as_json)
 
 
 @token.command("rotate", examples=["tollkeeper token rotate laptop"])

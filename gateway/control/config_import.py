@@ -31,7 +31,7 @@ from gateway.domain.config_codec import FORMAT, INNER, SECTIONS, Section, bad_va
 from gateway.domain.config_views import ConfigOrigin, Difference, ExportView, ImportView
 from gateway.domain.errors import BadRequest, Conflict
 from gateway.domain.group import Group
-from gateway.domain.human_values import count_text
+from gateway.domain.human_values import count_text, first_of
 from gateway.domain.key_owners import digest, hint
 from gateway.domain.registry import Change, Entity, Registry, with_changes
 from gateway.domain.text import plain, word
@@ -336,8 +336,9 @@ def _parse(text: str) -> Document:
 
 
 def _owner_notes(plan: ImportPlan) -> Iterator[str]:
-    for name in sorted(plan.keys):
-        yield f"token '{plain(name)}' is new and gets its own key"
+    if plan.keys:
+        names = first_of([f"'{plain(name)}'" for name in sorted(plan.keys)], 5)
+        yield f"new tokens get keys of their own: {names}"
     for channel in plan.channels():
         name = plain(channel.name)
         for variable in ChannelVariables(os.environ).missing(channel):

@@ -5,12 +5,12 @@ from msgspec.structs import replace
 
 from gateway.commands.exit_codes import Exit
 from gateway.commands.options import now
-from gateway.domain.channel import Dialect, ServedModel
+from gateway.domain.channel import Check, Dialect, ServedModel
 from gateway.domain.errors import BadRequest
 from gateway.domain.units import Millis
 from gateway.domain.upstream_views import PresetView, SavedChannel
 from tests.commands.runner import Control, run
-from tests.commands.samples import CHANNEL, GROUP, PRICE, TOKEN
+from tests.commands.samples import CHANNEL, GROUP, NOW, PRICE, TOKEN
 
 
 def test_channels_are_listed_with_state_and_reason() -> None:
@@ -29,6 +29,15 @@ def test_a_channel_is_shown_without_secrets() -> None:
     ran = run("channel", "show", "openai", control=Control({"GET /channels/openai": CHANNEL}))
     assert "models                fast (upstream name: gpt-4o-mini), gpt-4o\n" in ran.out
     assert "key                   env:OPENAI_API_KEY\n" in ran.out
+
+
+def test_a_channel_is_shown_with_the_reason_of_its_state_and_its_last_test() -> None:
+    check = Check(time=NOW, ok=False, ms=Millis(3), text="connection refused")
+    broken = replace(CHANNEL, state="attention", reason="its key was rejected", last_check=check)
+    ran = run("channel", "show", "openai", control=Control({"GET /channels/openai": broken}))
+    assert "state                 needs attention: its key was rejected\n" in ran.out
+    assert "last test             failed 2025-11-18 " in ran.out
+    assert ": connection refused\n" in ran.out
 
 
 def test_a_channel_is_added() -> None:
@@ -258,6 +267,13 @@ def test_a_new_name(noun: str) -> None:
     ran = run(noun, "rename", "old", "new", control=control)
     assert ran.err == f"{noun.capitalize()} 'old' renamed to 'new'.\n"
     assert {"name": "new"} in control.bodies
+
+
+@pytest.mark.parametrize("noun", ["token", "channel", "group"])
+def test_a_new_name_that_is_the_old_one_changes_nothing(noun: str) -> None:
+    view = {"token": TOKEN, "channel": CHANNEL, "group": GROUP}[noun]
+    same = Control({f"PATCH /{noun}s/old": replace(view, name="old")})
+    assert run(noun, "rename", "old", "old", control=same).err == "Nothing was changed.\n"
 
 
 def test_an_unencrypted_address_is_pointed_out() -> None:

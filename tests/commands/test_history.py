@@ -57,6 +57,16 @@ def test_an_edit_that_also_removed_something_says_both() -> None:
     assert "  limits  " in run("history", control=Control({"GET /history": [both]})).out
 
 
+def test_a_new_entity_is_shown_with_its_values_alone() -> None:
+    fields = [FieldDifference(field="group", before="", after="default")]
+    entry = replace(ENTRY, differences=[Difference(what="added", noun="token", name="ci", fields=fields)])
+    ran = run("history", "show", "12", control=Control({"GET /history/12": entry}))
+    assert ran.out.endswith("added token ci\n  group: default\n")
+    removed = replace(entry.differences[0], what="removed", fields=[FieldDifference(field="rpm", before="6", after="")])
+    ran = run("history", "show", "12", control=Control({"GET /history/12": replace(entry, differences=[removed])}))
+    assert ran.out.endswith("removed token ci\n  rpm: 6\n")
+
+
 def test_of_a_long_value_before_an_edit_the_one_after_it_is_still_shown() -> None:
     held = FieldDifference(field="hold_output", before="what a call's limit allows, and more", after="800")
     entry = replace(ENTRY, differences=[replace(ENTRY.differences[0], fields=[held])])

@@ -338,3 +338,10 @@ def test_removing_looks_and_then_asks() -> None:
         assert (ran.code, effect in ran.err) == (Exit.USAGE, True)
     ran = run("price", "remove", "nope", control=Control({"GET /prices": [PRICE]}))
     assert (ran.code, "model 'nope' has no price" in ran.err) == (Exit.NOT_FOUND, True)
+
+
+def test_news_say_that_there_are_none() -> None:
+    ran = run("price", "news", control=Control({"GET /prices/news": PriceNews(as_of="2026-11-03")}))
+    assert ran.err == "price list of 2026-11-03\nno news: an import would change nothing\n"
+    raised = Control({"GET /prices/news": PriceNews(as_of="2026-11-03", raised=2)})
+    assert "no news" not in run("price", "news", control=raised).err

@@ -114,6 +114,12 @@ async def test_references_that_lead_nowhere_are_reported(owner: ControlClient, m
     assert (await owner.import_config(text)).notes == []
 
 
+async def test_one_note_says_that_new_tokens_get_keys_however_many_there_are(owner: ControlClient) -> None:
+    text = "format = 1\n" + "".join(f'[tokens.t{number}]\ngroup = "default"\n' for number in range(7))
+    notes = (await owner.import_config(text)).notes
+    assert notes == ["new tokens get keys of their own: 't0', 't1', 't2', 't3', 't4' and 2 more"]
+
+
 async def test_money_is_not_configuration(owner: ControlClient, gateway: Gateway) -> None:
     text = (await owner.export_config()).text
     await owner.grant(5)
