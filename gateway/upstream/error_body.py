@@ -102,7 +102,12 @@ def _first_event(body: bytes) -> Any:
 
 
 def read_object(body: Mapping[str, Any]) -> ErrorBody:
-    """Returns the error in an answer or chunk that is, or contains, an error object."""
+    """Returns the error in an answer or chunk that is, or contains, an error object; of an unknown form, its JSON."""
+    error = _read_known(body)
+    return error if error.message or not body else msgspec.structs.replace(error, message=excerpt(rawjson.encode(body)))
+
+
+def _read_known(body: Mapping[str, Any]) -> ErrorBody:
     part = error_part(body) or _filter_error(body.get("choices"))
     if isinstance(part, str):
         outer = _read_fields(body)

@@ -82,12 +82,13 @@ def _charged_as(extra: str) -> str:
 
 
 def reported_cost(report: Mapping[str, Any]) -> float | None:
-    """Returns the cost in dollars that OpenRouter, Perplexity, DeepInfra or xAI reports; None without one.
+    """Returns the cost in dollars that OpenRouter, Perplexity, Venice, DeepInfra or xAI reports; None without one.
 
     With a key of the owner's at OpenRouter, the vendor's bill is added, which is not part of the cost.
     """
-    cost, ticks = report.get("cost", report.get("estimated_cost")), report.get("cost_in_usd_ticks")
-    cost = cost.get("total_cost") if isinstance(cost, dict) else cost
+    costs, ticks = (report.get("cost"), report.get("estimated_cost")), report.get("cost_in_usd_ticks")
+    cost = next((cost for cost in costs if cost is not None), None)
+    cost = cost.get("total_cost", cost.get("usd")) if isinstance(cost, dict) else cost
     if cost is None and type(ticks) is int:
         cost = ticks / 10_000_000_000  # xAI's parts of a dollar
     billed_apart = at(report, "cost_details", "upstream_inference_cost") if report.get("is_byok") is True else 0

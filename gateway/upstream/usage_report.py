@@ -225,6 +225,8 @@ class UsageReports:
         """Whether the last report has only OpenAI's own counts."""
         self._variant = ""
         """How the request was processed, if the answer says so beside its report."""
+        self._cost: Any = None
+        """The cost, if the answer has it beside its report, as Venice's have."""
         self.suspect = False
         """Whether one of the reports contradicts itself."""
         self.final = True
@@ -237,6 +239,8 @@ class UsageReports:
             report = _elsewhere(chunk)
         if "service_tier" in chunk:
             self._variant = named_variant(rawjson.maybe(chunk["service_tier"]))
+        if "cost" in chunk:
+            self._cost = rawjson.maybe(chunk["cost"])
         if report is not None:
             choices = rawjson.maybe(self._request.get("n")) if "timings" in chunk else None
             self._add_report(report, per_choice=isinstance(choices, int) and choices > 1)
@@ -339,9 +343,10 @@ class UsageReports:
     @property
     def marks(self) -> tuple[str, ...]:
         """Returns marks for the record: a suspect report, extras, and the cost that the upstream reports, if any."""
-        if (self.plain or self._report is None) and not self._variant:
+        if (self.plain or self._report is None) and not (self._variant or self._cost):
             return (SUSPECT,) if self.suspect else ()
-        return marks_of({"service_tier": self._variant, **(rawjson.maybe(self._report) or {})}, suspect=self.suspect)
+        beside = {"service_tier": self._variant, "cost": self._cost}
+        return marks_of({**beside, **(rawjson.maybe(self._report) or {})}, suspect=self.suspect)
 
 
 def _elsewhere(chunk: Fields) -> msgspec.Raw | None:

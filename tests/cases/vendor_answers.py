@@ -348,11 +348,22 @@ USAGE = [
         )
         for name, cost in (
             ("estimated_cost", {"estimated_cost": 0.5}),
+            ("estimated_cost beside null", {"cost": None, "estimated_cost": 0.5}),
+            ("usd", {"cost": {"usd": 0.5, "hypercredits": 10}}),
             (
                 "upstream_inference_cost",
                 {"cost": 0.1, "is_byok": True, "cost_details": {"upstream_inference_cost": 0.4}},
             ),
         )
+    ),
+    Row(
+        "a cost beside the usage",
+        OPENAI,
+        chat(delta("Hi"), spent={}, last={**chunk(usage=usage(9, 2)), "cost": {"usd": 0.5, "diem": 0}}),
+        {**completion(said("Hi")), "cost": {"usd": 0.5, "diem": 0}},
+        text="Hi",
+        used=(9, 2),
+        marks=("upstream_cost=0.5",),
     ),
     Row(
         "usage after the last event",
@@ -563,6 +574,12 @@ ENDS = [
         event(chunk({"index": 0, "message": said("H"), "finish_reason": None}))
         + event(chunk({"index": 0, "message": said("i"), "finish_reason": "stop"}))
         + DONE,
+        text="Hi",
+    ),
+    Row(
+        "a delta instead of a message",
+        OPENAI,
+        plain={**completion({}), "choices": [{"index": 0, "delta": said("Hi"), "finish_reason": "stop"}]},
         text="Hi",
     ),
     Row("comments before a whole answer", OPENAI, b": PROCESSING\n\n" + dumps(completion(said("Hi"))), text="Hi"),

@@ -18,7 +18,7 @@ from gateway.inbound.responses.api import RESPONSES
 from gateway.upstream.adapter import AnswerStream, WholeAnswer
 from gateway.upstream.dialects import new_adapter
 from tests.cases.answers import chunks_in
-from tests.cases.vendor_answers import ROWS, SPOKEN, Doc, Row, called, completion
+from tests.cases.vendor_answers import ROWS, SPOKEN, Doc, Row, called, completion, said
 from tests.fakes.replies import dumps
 from tests.upstream.makers import body_of, channel, error_of
 
@@ -303,17 +303,17 @@ def test_a_plain_answer_where_a_stream_was_requested_means_the_same(row: Row, ap
 
 
 @pytest.mark.parametrize(
-    ("mark", "message"),
+    ("mark", "sent"),
     [
-        ("medium_dropped", {"content": "Hi", "audio": SPOKEN}),
-        ("citation_dropped", {"content": "Hi", "annotations": [{"type": "file", "file": {"hash": "x"}}]}),
+        ("medium_dropped", completion({**said("Hi"), "audio": SPOKEN})),
+        ("medium_dropped", completion(said("Hi"), images=[{"image_url": "https://a.example/1.png"}])),
+        ("citation_dropped", completion({**said("Hi"), "annotations": [{"type": "file", "file": {"hash": "x"}}]})),
     ],
 )
-def test_what_a_translation_leaves_out_is_marked(mark: str, message: Doc) -> None:
+def test_what_a_translation_leaves_out_is_marked(mark: str, sent: Doc) -> None:
     for api, marks in (("messages", (mark,)), ("chat", ())):  # native chats get it
         plan = planned(api, Dialect.OPENAI, stream=False)
-        answer = plan.adapter.whole(dumps(completion(message)), plan.order, channel(dialect=Dialect.OPENAI))
-        assert answer.marks == marks
+        assert plan.adapter.whole(dumps(sent), plan.order, channel(dialect=Dialect.OPENAI)).marks == marks
 
 
 @pytest.mark.parametrize("streamed", [False, True])

@@ -103,6 +103,19 @@ def test_the_body_may_be_an_event_or_the_first_of_some_lines() -> None:
     assert read_error(b'{"error":"bad"}\n{"done":true}\n').message == "bad"
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"fault": {"faultstring": "Rate limit quota violation", "detail": {"errorcode": "policies.ratelimit"}}},
+        {"Response": {"Error": {"Code": "LimitExceeded", "Message": "too many"}, "RequestId": "r"}},
+        {"detail": {"error": {"message": "bad", "code": "context_length_exceeded"}}},
+        {"error": {"type": "x", "errors": [{"message": "bad"}]}},
+    ],
+)
+def test_an_error_of_an_unknown_form_is_shown_as_it_came(body: object) -> None:
+    assert _read(body).message == json.dumps(body, separators=(",", ":"))
+
+
 def test_forbidden_fields_are_named() -> None:
     detail = [{"type": "extra_forbidden", "loc": ["body", "seed"], "msg": "Extra inputs are not permitted"}]
     assert _read({"detail": detail}).refused == ("body.seed",)

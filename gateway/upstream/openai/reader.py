@@ -42,7 +42,7 @@ from gateway.upstream.tool_call_tracker import TOO_MANY
 ID_LIMIT = 200
 """The most characters of an upstream's id."""
 
-_REPORTS = ("usage", "x_groq", "timings", "service_tier")
+_REPORTS = ("usage", "x_groq", "timings", "service_tier", "cost")
 _REASONING = ("reasoning_content", "reasoning")
 _COMMON_FIELDS = frozenset({"role", "content", "refusal", "tool_calls", "function_call", *_REASONING})
 """Fields of a message that are read one by one."""
@@ -177,6 +177,8 @@ class ChatReader(AnswerReader):
         if not chunk.keys() <= _HEAD_FIELDS:
             reports = {name: chunk[name] for name in _REPORTS if name in chunk and chunk[name] != NULL}
             self._keep_sources(chunk)
+            if not rawjson.is_nothing(chunk.get("images", NULL)):  # of Perplexity's sources
+                self._parts.append(AnswerMark("medium_dropped"))
         if "choices" in chunk and b'"usage"' in bytes(chunk["choices"]):
             reports["choices"] = chunk["choices"]  # Moonshot's place
         if reports:
@@ -323,10 +325,10 @@ def _unwrap(fields: Fields) -> Fields:
 def _parse_choice(fields: Fields, position: int, holder: str, first_index: int) -> ParsedChoice:
     """Returns a choice, whose content is in ``holder``. Raises ValueError."""
     whole, index = holder == "message", rawjson.value(fields.get("index"))
-    raw = fields.get(holder, NULL)
-    repeats = raw == NULL and not whole and "message" in fields
-    if repeats:
-        raw = fields.pop("message")
+    raw, other = fields.get(holder, NULL), "delta" if whole else "message"
+    is_other = raw == NULL and other in fields
+    if is_other:
+        raw = fields.pop(other)
     message = {} if raw == NULL else rawjson.fields(raw)
     if raw == NULL and "text" in fields:  # as completions have it
         message["content"] = fields.pop("text")
@@ -339,7 +341,7 @@ def _parse_choice(fields: Fields, position: int, holder: str, first_index: int) 
     elif (raw := message.get("function_call", NULL)) != NULL and has_content(raw):
         calls = [{"function": raw}]
     index = index - first_index if type(index) is int else position
-    return ParsedChoice(index, fields, message, calls, whole, repeats)
+    return ParsedChoice(index, fields, message, calls, whole, repeats=is_other and not whole)
 
 
 def _is_withheld(choice: Fields) -> bool:
