@@ -87,7 +87,7 @@ def reported_cost(report: Mapping[str, Any]) -> float | None:
     With a key of the owner's at OpenRouter, the vendor's bill is added, which is not part of the cost.
     """
     costs, ticks = (report.get("cost"), report.get("estimated_cost")), report.get("cost_in_usd_ticks")
-    cost = next((cost for cost in costs if cost is not None), None)
+    cost: Any = next((cost for cost in costs if cost is not None), None)
     cost = cost.get("total_cost", cost.get("usd")) if isinstance(cost, dict) else cost
     if cost is None and type(ticks) is int:
         cost = ticks / 10_000_000_000  # xAI's parts of a dollar
