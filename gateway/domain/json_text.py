@@ -4,6 +4,8 @@ The elements of a large answer are counted by their commas before it is decoded:
 Log probabilities have more elements than the rest of an answer; where they are passed on undecoded, they do not count.
 """
 
+import codecs
+import json
 import re
 from collections.abc import Iterator
 from typing import TypeVar
@@ -29,6 +31,20 @@ def plain_escapes(data: bytes | msgspec.Raw) -> bytes:
 def _unescape(match: "re.Match[bytes]") -> bytes:
     char = bytes((int(match[1], 16),))
     return match[0] if char in b'"\\' else char
+
+
+def as_utf8(text: bytes) -> bytes:
+    """Returns JSON text in UTF-8, with U+FFFD in place of what is invalid in it, such as a character cut in two."""
+    if text.isascii():
+        return text
+    decoder, view = codecs.getincrementaldecoder("utf-8")(), memoryview(text)
+    try:
+        for start in range(0, len(text), 64 << 10):  # a text may be large, and is not copied
+            decoder.decode(view[start : start + (64 << 10)])
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError:
+        return text.decode(json.detect_encoding(text), "replace").encode()
+    return text
 
 
 def replace_lone_surrogates(text: bytes) -> bytes:

@@ -15,7 +15,7 @@ from gateway.domain import rawjson
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, Overrides, ServedModel
 from gateway.domain.failure import Failure, UpstreamText
-from gateway.domain.json_text import refuse_many_elements
+from gateway.domain.json_text import as_utf8, refuse_many_elements
 from gateway.domain.order import Order
 from gateway.domain.output_limit import CAPS
 from gateway.domain.rawjson import Fields
@@ -240,13 +240,18 @@ class NativeStream(FramedStream):
         if event.data.strip() == b"[DONE]":  # some relays send it in other APIs than OpenAI's older ones
             self.finished = self.reader.complete
             return b""
+        replaced = None
         try:
             refuse_many_elements(event.data)
             replaced = self.reader.take(event)
+        except UnicodeDecodeError:
+            valid = as_utf8(block)
+            replaced = self._read_event(valid)
+            return valid if replaced is None else replaced
         except ValueError:
             self.failure = bad_response(self._channel, "an event of the stream is not valid")
-            return b""
-        self.failure = self.reader.failure
+        else:
+            self.failure = self.reader.failure
         if self.failure is not None:
             return b""
         self.started = True

@@ -26,7 +26,7 @@ from gateway.domain.answer import (
 )
 from gateway.domain.channel import Channel
 from gateway.domain.failure import AttemptFailed, Failure
-from gateway.domain.json_text import refuse_many_elements
+from gateway.domain.json_text import as_utf8, refuse_many_elements
 from gateway.domain.order import Order
 from gateway.domain.sse import BLANK, SSEEvent, event_end, has_comment, parse, stream_in, with_blank_lines
 from gateway.domain.usage import Usage
@@ -155,6 +155,7 @@ class RenderedStream(FramedStream):
     def read_whole(self, body: bytes, *, split: bool = False) -> bytes:
         """Returns what the client gets for a whole answer; with ``split``, long texts come in pieces."""
         out = BytesIO()  # it grows in one place, so nothing is copied again
+        body = as_utf8(body)
         try:
             self._check(body)
             parts = self._reader.read_whole(body)
@@ -174,6 +175,8 @@ class RenderedStream(FramedStream):
         try:
             self._check(event.data)
             return self._render(self._events_of(self._reader.read(event) if parts is None else parts))
+        except UnicodeDecodeError:
+            return RenderedStream._render_event(self, SSEEvent(as_utf8(event.data), event.name), None)
         except ValueError:
             self._skip(event)
             return b""

@@ -310,11 +310,11 @@ ERRORS = [
         error="upstream_bad_response",
         marks=("bad_chunks=2",),
     ),
+    Case("bad UTF-8", ROLE + HI + _raw('{"x":"?"}').replace(b"?", b"\xff") + THERE + STOP + DONE),
     Case(
-        "bad UTF-8", ROLE + HI + _raw('{"x":"?"}').replace(b"?", b"\xff") + THERE + STOP + DONE, marks=("bad_chunks=1",)
-    ),
-    Case(
-        "bad UTF-8 in the text", ROLE + HI + HI.replace(b"Hi", b"\xff") + THERE + STOP + DONE, marks=("bad_chunks=1",)
+        "bad UTF-8 in the text",
+        ROLE + HI + HI.replace(b"Hi", b"\xff") + THERE + STOP + DONE,
+        _says("Hi\N{REPLACEMENT CHARACTER} there"),
     ),
     Case("a quote too many", ROLE + HI + HI.replace(b"Hi", b'x","y') + THERE + STOP + DONE, marks=("bad_chunks=1",)),
     Case("a backslash too many", ROLE + HI + HI.replace(b"Hi", b"x\\") + THERE + STOP + DONE, marks=("bad_chunks=1",)),

@@ -18,6 +18,7 @@ from gateway.inbound.responses.api import RESPONSES
 from gateway.upstream.adapter import AnswerStream, WholeAnswer
 from gateway.upstream.dialects import new_adapter
 from tests.cases.answers import chunks_in
+from tests.cases.same import PLAIN, STREAMED
 from tests.cases.vendor_answers import ROWS, SPOKEN, Doc, Row, called, completion, said
 from tests.fakes.replies import dumps
 from tests.upstream.makers import body_of, channel, error_of
@@ -300,6 +301,20 @@ def test_a_plain_answer_where_a_stream_was_requested_means_the_same(row: Row, ap
     out = stream.feed(body) + stream.end()
     assert stream.finished
     check(row, api, out + stream.tail(stream.reported or SPENT, estimated=False), streamed=True)
+
+
+@APIS_OF
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize("dialect", PLAIN)
+def test_a_text_that_is_not_utf8_is_not_lost(dialect: Dialect, api: str, *, streamed: bool) -> None:
+    came = (STREAMED if streamed else PLAIN)[dialect].replace(b"look.", b"l\xf0\x9f.")
+    plan = planned(api, dialect, stream=streamed)
+    if streamed:
+        stream = plan.adapter.stream(plan.order, channel(dialect=dialect))
+        sent = stream.feed(came) + stream.end() + stream.tail(SPENT, estimated=False)
+    else:
+        sent = body_of(plan.adapter.whole(came, plan.order, channel(dialect=dialect)))
+    assert READERS[api](sent, streamed=streamed).text == "I l\N{REPLACEMENT CHARACTER}."
 
 
 @pytest.mark.parametrize(

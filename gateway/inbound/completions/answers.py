@@ -12,7 +12,7 @@ from gateway.domain import rawjson
 from gateway.domain.answer import AnswerEvent, AnswerFinished, BlockKind, Citation, Medium, RefusalPiece, TextPiece
 from gateway.domain.channel import Channel
 from gateway.domain.failure import AttemptFailed
-from gateway.domain.json_text import TooManyElements, refuse_many_elements
+from gateway.domain.json_text import TooManyElements, as_utf8, refuse_many_elements
 from gateway.domain.order import Order
 from gateway.domain.rawjson import Fields
 from gateway.domain.sse import BOM, SSEEvent, stream_in
@@ -105,7 +105,7 @@ class CompletionsRelay(RenderingAdapter):
         return RenderableStream(channel, CompletionTap(order, channel), partial(self.rendered, order, channel))
 
     def whole(self, body: bytes, order: Order, channel: Channel) -> WholeAnswer:
-        body = body.strip().removeprefix(BOM)
+        body = as_utf8(body.strip().removeprefix(BOM))
         if stream_in(body):
             return super().whole(body, order, channel)
         return CompletionTap(order, channel).read_whole(body)

@@ -19,6 +19,7 @@ from gateway.domain.answer import SEAL_PREFIX, Seal, SealKind, seal_text
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, Overrides, ServedModel
 from gateway.domain.failure import Failure, UpstreamText
+from gateway.domain.json_text import as_utf8
 from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.domain.output_limit import STANDARD_FIELDS
 from gateway.domain.rawjson import Fields
@@ -168,7 +169,7 @@ class MessagesRelay(Adapter):
     def whole(self, body: bytes, order: Order, channel: Channel) -> WholeAnswer:
         if is_stream(body):
             return self._rendering().whole(body, order, channel)
-        return self._tap(order, channel).read_whole(body)
+        return self._tap(order, channel).read_whole(as_utf8(body))
 
     def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
         """Returns the failure, which never means that the channel lacks Messages: its dialect has no other API."""

@@ -17,7 +17,7 @@ from gateway.domain.answer import SEAL_PREFIX
 from gateway.domain.channel import Channel, Dialect, Overrides, ServedModel
 from gateway.domain.conversation import join_texts
 from gateway.domain.failure import AttemptFailed, Failure
-from gateway.domain.json_text import TooManyElements, refuse_many_elements
+from gateway.domain.json_text import TooManyElements, as_utf8, refuse_many_elements
 from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.domain.rawjson import NULL
 from gateway.domain.sse import BLANK, is_stream, parse
@@ -162,7 +162,7 @@ class ResponsesRelay(Adapter):
         return ResponsesStream(channel, ResponsesReader(order, channel))
 
     def whole(self, body: bytes, order: Order, channel: Channel) -> WholeAnswer:
-        body = body.strip()
+        body = as_utf8(body.strip())
         reader = ResponsesReader(order, channel)
         with _failing_attempt(channel):
             if is_stream(body):
