@@ -108,7 +108,7 @@ def _page(items: list[dict[str, Any]], query: Mapping[str, str]) -> dict[str, An
     ids = [rawjson.maybe(rawjson.raw(item["id"])) for item in ordered]
     start = ids.index(query["after"]) + 1 if query.get("after") in ids else 0
     limit_text = query.get("limit", "")
-    limit = min(100, max(1, int(limit_text))) if limit_text.isascii() and limit_text.isdecimal() else 20
+    limit = min(100, max(1, int(limit_text[:9]))) if limit_text.isascii() and limit_text.isdecimal() else 20
     page_ids = ids[start : start + limit]
     return {
         "object": "list",

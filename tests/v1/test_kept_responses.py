@@ -207,6 +207,8 @@ async def test_the_items_that_a_response_answered_are_listed(gateway: Gateway, p
     assert (page["data"], page["has_more"]) == (listed["data"][-1:], True)
     rest = (await get(gateway, second["id"] + f"/input_items?after={page['last_id']}")).json
     assert rest["data"] == listed["data"][1::-1]
+    most = (await get(gateway, second["id"] + "/input_items?limit=" + "9" * 5000)).json
+    assert most["data"] == listed["data"][::-1]
 
 
 async def test_what_is_remembered_is_compacted_and_counted(gateway: Gateway, provider: Provider) -> None:
