@@ -173,6 +173,8 @@ def _requested_pause_s(error: ErrorBody, headers: Mapping[str, str]) -> float | 
         return pause_s
     if error.delay_s is not None:
         return min(error.delay_s, PAUSE_LIMIT_S)
+    if error.headers and (pause_s := reset_s(headers)) is not None:  # they are about the limit that was reached
+        return pause_s
     return pause_in_words(error.message.lower(), headers)
 
 

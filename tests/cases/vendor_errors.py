@@ -289,6 +289,25 @@ PACED: list[tuple[int, Any, float | None]] = [
     ),
     (
         429,
+        {
+            "error": {
+                "message": (
+                    "Rate limit exceeded: free-models-per-day. Add 10 credits to unlock 1000 free model requests per day"
+                ),
+                "code": 429,
+                "metadata": {
+                    "headers": {
+                        "X-RateLimit-Limit": "50",
+                        "X-RateLimit-Remaining": "0",
+                        "X-RateLimit-Reset": "1792627200000",
+                    }
+                },
+            }
+        },
+        600,
+    ),
+    (
+        429,
         openai(
             "Provider returned error",
             429,
