@@ -292,7 +292,8 @@ PACED: list[tuple[int, Any, float | None]] = [
         {
             "error": {
                 "message": (
-                    "Rate limit exceeded: free-models-per-day. Add 10 credits to unlock 1000 free model requests per day"
+                    "Rate limit exceeded: free-models-per-day. "
+                    "Add 10 credits to unlock 1000 free model requests per day"
                 ),
                 "code": 429,
                 "metadata": {
