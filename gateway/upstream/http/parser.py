@@ -238,7 +238,7 @@ class Parser:
             self._headers = {}
         elif self._answer is not None:
             coding = headers.get("transfer-encoding", "chunked")
-            if coding.lower() != "chunked":
+            if {name.strip() for name in coding.lower().split(",")} != {"chunked"}:  # some proxies say it twice
                 raise ValueError(f"its transfer coding is '{coding[:20]}', which was not requested")
             self._answer.status, self._answer.headers = status, headers
 
@@ -274,13 +274,26 @@ def _key(name: bytes) -> str:
     return name.decode("latin-1").lower()
 
 
+_GZIP_OR_ZLIB, _PLAIN = 32 + zlib.MAX_WBITS, -1
+_STARTS = b"\x1f\x08\x18\x28\x38\x48\x58\x68\x78"
+"""The first bytes of gzip and zlib."""
+
+
 class Inflater:
-    """Decompresses one body, which may have several members."""
+    """Decompresses one body, which may have several members.
+
+    Many servers send deflate without the header of zlib, and relays may leave ``gzip`` in the head of a body that they
+    have decompressed.
+    """
 
     def __init__(self, coding: str) -> None:
         """Raises ValueError for a coding that was not requested."""
         if coding not in ("gzip", "x-gzip", "deflate"):
             raise ValueError(f"its content coding is '{coding[:20]}', which was not requested")
+        self._other_start = _PLAIN if coding.endswith("gzip") else -zlib.MAX_WBITS
+        """How a body is packed that does not begin like gzip or zlib."""
+        self._wbits = 0
+        """How this body is packed; 0 until its first byte came."""
         self.pending = b""
         """Bytes that are not decompressed yet."""
         self._member: zlib._Decompress | None = None
@@ -288,6 +301,11 @@ class Inflater:
     def feed(self, data: bytes) -> bytes:
         """Returns the next decompressed piece; empty if more bytes are needed. Raises ValueError for a damaged body."""
         self.pending += data
+        if self.pending and not self._wbits:
+            self._wbits = _GZIP_OR_ZLIB if self.pending[0] in _STARTS else self._other_start
+        if self._wbits == _PLAIN:
+            piece, self.pending = self.pending, b""
+            return piece
         try:
             while self.pending:
                 if piece := self._decompress():
@@ -304,7 +322,7 @@ class Inflater:
     def _decompress(self) -> bytes:
         """Returns the next piece, which may be empty."""
         if self._member is None:
-            self._member = zlib.decompressobj(wbits=47)  # gzip, or deflate in zlib's format
+            self._member = zlib.decompressobj(wbits=self._wbits)
         piece = self._member.decompress(self.pending, 32 * 1024)
         if self._member.eof:  # another member may follow
             self.pending, self._member = self._member.unused_data, None

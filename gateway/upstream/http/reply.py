@@ -20,6 +20,8 @@ from gateway.upstream.http.parser import ConnectionBroken, Inflater, WireAnswer
 
 STREAM_LIMIT = 256 * 1024 * 1024
 """The most bytes of one streamed answer, decompressed."""
+_NO_CODINGS = frozenset({"", "identity", "none", "utf-8", "utf8", "binary"})
+"""Content codings that are none. Some servers write the character set there."""
 LINGER_S = 0.5
 """The seconds that the rest of a released answer may take before its connection is closed."""
 
@@ -104,7 +106,7 @@ class HttpReply:
                 return data
 
     def _inflater_for(self, coding: str) -> Inflater | None:
-        if coding in ("identity", ""):
+        if coding in _NO_CODINGS:
             return None
         try:
             return Inflater(coding)

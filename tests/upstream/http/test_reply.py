@@ -135,10 +135,16 @@ async def test_a_bomb_is_cut(ask: Asker) -> None:
 
 
 async def test_a_lie_about_the_coding_is_a_bad_answer(ask: Asker) -> None:
-    answer = await ask(reply(b"no gzip at all", headers={"content-encoding": "gzip"}))
+    answer = await ask(reply(b"\x1f\x8b, but no gzip", headers={"content-encoding": "gzip"}))
     with attempt_fails() as caught:
         await answer.read(100, UnlimitedMemory())
     assert caught.value.code == "upstream_bad_response"
+
+
+@pytest.mark.parametrize("coding", ["gzip", "utf-8", "none"])
+async def test_a_body_that_is_not_compressed_is_read_whatever_the_head_says(ask: Asker, coding: str) -> None:
+    answer = await ask(reply(b'{"id":1}', headers={"content-encoding": coding}))
+    assert await answer.read(100, UnlimitedMemory()) == b'{"id":1}'
 
 
 async def test_a_body_shorter_than_said_is_a_bad_answer(ask: Asker) -> None:
