@@ -58,6 +58,8 @@ class _Part(msgspec.Struct, frozen=True):
     refusal: msgspec.Raw = NULL
     image_url: _Image | str | None = None
     video_url: _Image | str | None = None
+    document_url: _Image | str | None = None
+    file_url: _Image | str | None = None
     input_audio: _Audio | None = None
     file: _File | None = None
     cache_control: msgspec.Raw = NULL
@@ -71,9 +73,11 @@ class _Part(msgspec.Struct, frozen=True):
     is_error: bool | None = None
 
     @property
-    def linked(self) -> _Image | str | None:
-        """Returns the image or the film."""
-        return self.video_url if self.image_url is None else self.image_url
+    def linked(self) -> _Image | None:
+        """Returns the image, the film or the document."""
+        links = (self.image_url, self.video_url, self.document_url, self.file_url)
+        linked = next((link for link in links if link is not None), None)
+        return _Image(linked) if isinstance(linked, str) else linked
 
 
 _PARTS = msgspec.json.Decoder(list[_Part])
@@ -126,7 +130,6 @@ def _read_part(part: _Part, where: str) -> TextPart | MediaPart:
             raw, name = (part.refusal, "refusal") if refuses else (part.text, "text")
             return TextPart(raw=check_text(raw, f"{where}.{name}"), cache=part.cache_control, refusal=refuses)
         case "image_url" | "input_image" | "video_url" if (image := part.linked) is not None:
-            image = _Image(image) if isinstance(image, str) else image
             field, linked_type = ("video_url", VIDEO) if part.type == "video_url" else ("image_url", "")
             return image_part(
                 image.url,
@@ -135,6 +138,8 @@ def _read_part(part: _Part, where: str) -> TextPart | MediaPart:
                 cache=part.cache_control,
                 linked_type=linked_type,
             )
+        case "document_url" | "file_url" if (document := part.linked) is not None:  # Mistral's and Perplexity's
+            return document_part(document.url, "", f"{where}.{part.type}", part.cache_control)
         case "input_audio" if (audio := part.input_audio) is not None:
             return audio_part(audio.data, audio.format, f"{where}.input_audio")
         case "file" if (file := part.file) is not None:

@@ -264,6 +264,19 @@ def test_a_document_may_be_linked_to_as_litellm_does() -> None:
     assert (found.type, found.url) == ("application/pdf", "https://h/a.pdf")
 
 
+@pytest.mark.parametrize("kind", ["document_url", "file_url"])
+@pytest.mark.parametrize("nested", [False, True])
+def test_documents_in_the_forms_of_mistral_and_perplexity(kind: str, nested: bool) -> None:
+    found = [
+        _media({"type": kind, kind: {"url": url} if nested else url})
+        for url in ("https://h/a.pdf", "data:application/pdf;base64,AA")
+    ]
+    assert [(one.type, one.url, one.data) for one in found] == [
+        ("application/pdf", "https://h/a.pdf", ""),
+        ("application/pdf", "", "AA"),
+    ]
+
+
 def test_a_document_of_text_in_anthropics_form() -> None:
     source = {"type": "text", "media_type": "text/plain", "data": "h\u00e9"}
     found = _media({"type": "document", "source": source, "title": "t"})
