@@ -79,6 +79,11 @@ class _Part(msgspec.Struct, frozen=True):
         linked = next((link for link in links if link is not None), None)
         return _Image(linked) if isinstance(linked, str) else linked
 
+    @property
+    def document(self) -> _File | None:
+        """Returns the document. Clients of Mistral and Perplexity link to it."""
+        return _File(file_data=self.linked.url) if self.linked is not None else self.file
+
 
 _PARTS = msgspec.json.Decoder(list[_Part])
 
@@ -138,13 +143,11 @@ def _read_part(part: _Part, where: str) -> TextPart | MediaPart:
                 cache=part.cache_control,
                 linked_type=linked_type,
             )
-        case "document_url" | "file_url" if (document := part.linked) is not None:  # Mistral's and Perplexity's
-            return document_part(document.url, "", f"{where}.{part.type}", part.cache_control)
         case "input_audio" if (audio := part.input_audio) is not None:
             return audio_part(audio.data, audio.format, f"{where}.input_audio")
-        case "file" if (file := part.file) is not None:
+        case "file" | "document_url" | "file_url" if (file := part.document) is not None:
             data = file.file_data or file.file_id or ""
-            return document_part(data, file.filename or "", f"{where}.file", part.cache_control)
+            return document_part(data, file.filename or "", f"{where}.{part.type}", part.cache_control)
         case "image" | "document" if (source := part.source) is not None:
             if part.type == "image":
                 return image_part(source.address, f"{where}.source", cache=part.cache_control)
