@@ -39,6 +39,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
         "in.cache_creation_tokens",
         "in.created_cache_tokens",  # vLLM
         "in.cache_creation_input_tokens",  # Qwen
+        "in.cached_creation_tokens",  # new-api
         "cache_creation_input_tokens",  # Anthropic
         "cache_write_input_tokens",  # Bedrock
     ),
@@ -47,6 +48,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
         "in.cache_write_long_tokens",
         "cache_creation.ephemeral_1h_input_tokens",
         "in.cache_creation_token_details.ephemeral_1h_input_tokens",  # LiteLLM
+        "claude_cache_creation_1_h_tokens",  # new-api
     ),
     LONGEST_WRITE: ("in.cache_write_tokens_details.ttl_12h_tokens",),
     "reasoning": ("out.reasoning_tokens", "out.thinking_tokens", "thoughtsTokenCount"),
@@ -62,7 +64,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
     },
     **{f"output_{kind}": (f"out.{kind}_tokens",) for kind in MODALITIES},
 }
-"""The paths of each count in a report; the first one that is present is used."""
+"""The paths of each count in a report; the first one with a count that is not zero is used."""
 
 
 def _ranked_paths(name: str, paths: tuple[str, ...]) -> Iterator[tuple[str, tuple[str, int]]]:
@@ -74,6 +76,7 @@ def _ranked_paths(name: str, paths: tuple[str, ...]) -> Iterator[tuple[str, tupl
             yield full_path, (name, 10 * number + rank)
 
 
+_LAST_RANK = 1000
 _PATHS = {path: ranked for name, paths in _NAMES.items() for path, ranked in _ranked_paths(name, paths)}
 """The count and the rank of each full path."""
 _HOLDERS = {path[:end] for path in _PATHS for end, letter in enumerate(path) if letter == "."}
@@ -101,9 +104,10 @@ def read_counts(report: Mapping[str, Any]) -> tuple[dict[str, int], bool]:
                 continue
             name, rank = _PATHS[path]
             count = value if type(value) is int else _whole_number(value)
+            rank += 0 if count else _LAST_RANK  # new-api writes zeros under the names that it does not use
             if not 0 <= count <= PLAUSIBLE:
                 implausible = True
-            elif rank < ranks.get(name, 1000):
+            elif rank < ranks.get(name, 2 * _LAST_RANK):
                 counts[name], ranks[name] = count, rank
     return counts, implausible
 

@@ -61,6 +61,17 @@ SHAPES: list[tuple[str, Doc, Usage]] = [
         _openai(9, 2, 11, prompt_tokens_details={"cached_tokens": 3, "cache_creation_input_tokens": 5}),
         _usage(9, 2, 3, 5),
     ),
+    (
+        "new-api",
+        _openai(9, 2, 11, input_tokens=0, prompt_tokens_details={"cached_tokens": 3, "cached_creation_tokens": 5}),
+        _usage(9, 2, 3, 5),
+    ),
+    ("zeros under OpenAI's names", {**_openai(0, 0), "input_tokens": 9, "output_tokens": 2}, _usage(9, 2)),
+    (
+        "zeros in the details",
+        _openai(9, 2, 11, cached_tokens=4, prompt_tokens_details={"cached_tokens": 0}),
+        _usage(9, 2, 4),
+    ),
     ("details null", _openai(9, 2, 11, prompt_tokens_details=None, completion_tokens_details=None), _usage(9, 2)),
     ("thoughts left out", _openai(20, 151, 553), _usage(20, 533, reasoning=382)),
     (
