@@ -582,6 +582,23 @@ ENDS = [
         plain={**completion({}), "choices": [{"index": 0, "delta": said("Hi"), "finish_reason": "stop"}]},
         text="Hi",
     ),
+    Row(
+        "texts that keep the connection open",
+        OPENAI,
+        b"data: ping\n\n"
+        + event(chunk(delta("H")))
+        + b"event: ping\ndata: ping\n\ndata: keep-alive\n\ndata: null\n\n"
+        + chat(delta("i")),
+        text="Hi",
+        used=(9, 2),
+    ),
+    Row(
+        "data that says twice that it is data",
+        OPENAI,
+        chat(delta("H"), delta("i")).replace(b"data: ", b"data: data: "),
+        text="Hi",
+        used=(9, 2),
+    ),
     Row("comments before a whole answer", OPENAI, b": PROCESSING\n\n" + dumps(completion(said("Hi"))), text="Hi"),
     *(
         Row(f"a failure without {name}", dialect, came + failure, error="upstream_overloaded")
@@ -1180,6 +1197,14 @@ PARTS = [
         event(chunk({**TEXTUAL, "finish_reason": None})) + event(chunk({**TEXTUAL, "text": ""})) + DONE,
         {**completion({}), "choices": [TEXTUAL]},
         text="Hi",
+    ),
+    *(
+        Row(f"a text in {name}", OPENAI, chat({"index": 0, "delta": message}), completion(message), text="Hi")
+        for name, message in (
+            ("a text", {"text": "Hi"}),
+            ("a value", {"content": [{"type": "text", "text": {"value": "Hi", "annotations": []}}]}),
+            ("parts", {"content": {"parts": [{"text": "H"}, {"text": "i"}]}}),
+        )
     ),
     Row(
         "a source of Anthropic's",

@@ -1,6 +1,7 @@
 """Every answer of the field means the same in every API, plain and streamed, at every split."""
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -315,6 +316,22 @@ def test_a_text_that_is_not_utf8_is_not_lost(dialect: Dialect, api: str, *, stre
     else:
         sent = body_of(plan.adapter.whole(came, plan.order, channel(dialect=dialect)))
     assert READERS[api](sent, streamed=streamed).text == "I l\N{REPLACEMENT CHARACTER}."
+
+
+@APIS_OF
+@pytest.mark.parametrize(
+    ("dialect", "sent"),
+    [
+        (Dialect.OPENAI, completion(said("deep"))),
+        (Dialect.GEMINI, {"candidates": [{"finish_reason": "STOP", "content": "deep"}]}),
+    ],
+)
+def test_deeply_nested_parts_do_not_crash(dialect: Dialect, sent: Doc, api: str) -> None:
+    plan = planned(api, dialect, stream=False)
+    for depth in (300, 600, 900):
+        deep = dumps(sent).replace(b'"deep"', b'{"parts":[' * depth + b'"Hi"' + b"]}" * depth)
+        with suppress(AttemptFailed):
+            plan.adapter.whole(deep, plan.order, channel(dialect=dialect))
 
 
 @pytest.mark.parametrize(

@@ -218,7 +218,10 @@ def split(data: bytes) -> list[Fields]:
     """Returns the responses in a body or an event: one, or an array of them. Raises ValueError for anything else."""
     data = data.strip().removeprefix(BOM)
     if any(name in data for name in _SNAKE_NAMES):
-        data = rawjson.encode(_camel_names(rawjson.value(data)))
+        try:
+            data = rawjson.encode(_camel_names(rawjson.value(data)))
+        except RecursionError as error:
+            raise ValueError("nested too deeply") from error
     responses = rawjson.objects(data) if data[:1] == b"[" else [rawjson.fields(data)]
     return [rawjson.maybe_fields(each.get("response")) or each for each in responses]  # Code Assist wraps each of them
 

@@ -12,6 +12,8 @@ from gateway.domain.rawjson import Fields
 
 def normalize_texts(holder: Fields) -> None:
     """Join the content parts of a message or delta to strings, and keep one of equal reasonings. Raises ValueError."""
+    if "text" in holder and _is_empty(holder.get("content")):
+        holder["content"] = holder.pop("text")
     content = holder.get("content")
     if content is not None and bytes(memoryview(content)[:1]) in (b"[", b"{"):
         _join_parts(holder, content)
@@ -27,6 +29,8 @@ _REASONING = frozenset({"reasoning_content", "reasoning", "reasoning_text", "thi
 """Fields with the reasoning. The last two are those of Copilot and of small servers, and are copied to the first."""
 _CALL_TYPES = ("tool_use", "tool_call", "function_call", "function")
 """Types of parts that are tool calls."""
+_TEXTS = ("text", "refusal", "value", "parts")
+"""Fields of a part with its text, or with an object or a list that has it."""
 _REASONING_TEXTS = ("text", "summary", "thinking", "content", "reasoning")
 """Fields with the text of a part of reasoning."""
 
@@ -35,17 +39,23 @@ def _normalize_reasoning(holder: Fields, name: str) -> None:
     """Replace reasoning that is an object or a list by its text."""
     raw = holder[name]
     if bytes(memoryview(raw)[:1]) in (b"[", b"{"):
-        raw = holder[name] = rawjson.raw(_reasoning_text(rawjson.value(raw)))
+        raw = holder[name] = rawjson.raw(_text_in(rawjson.value(raw), _REASONING_TEXTS))
     if name in ("reasoning_text", "thinking") and _is_empty(holder.get("reasoning_content")):
         holder["reasoning_content"] = raw
 
 
-def _reasoning_text(part: object) -> str:
-    if isinstance(part, list):
-        return "".join(map(_reasoning_text, part))
-    if isinstance(part, dict):
-        return _reasoning_text(next((part[name] for name in _REASONING_TEXTS if part.get(name)), ""))
-    return part if isinstance(part, str) else ""
+def _text_in(part: object, names: tuple[str, ...]) -> str:
+    """Returns the texts in a part, or in a list of parts; those of an object are in its first field of these names."""
+    texts, waiting = list[str](), [part]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, list):
+            waiting += reversed(part)
+        elif isinstance(part, dict):
+            waiting.append(next(filter(None, map(part.get, names)), ""))
+        elif isinstance(part, str):
+            texts.append(part)
+    return "".join(texts)
 
 
 def _join_parts(holder: Fields, content: msgspec.Raw) -> None:
@@ -57,13 +67,13 @@ def _join_parts(holder: Fields, content: msgspec.Raw) -> None:
     parts = rawjson.value(content)
     for part in parts if isinstance(parts, list) else [parts]:
         if isinstance(part, dict) and part.get("type") in ("thinking", "reasoning"):
-            thoughts.append(_reasoning_text(part))
+            thoughts.append(_text_in(part, _REASONING_TEXTS))
         elif isinstance(part, dict) and part.get("type") in _CALL_TYPES:
             calls.append(_tool_call(part))
         elif url := _part_image(part):
             images.append({"type": "image_url", "image_url": {"url": url}})
         else:
-            texts.append(_part_text(part))
+            texts.append(_text_in(part, _TEXTS))
     holder["content"] = rawjson.raw("".join(texts)) if texts or not (thoughts or calls) else rawjson.NULL
     if calls and rawjson.is_null(holder.get("tool_calls")):
         holder["tool_calls"] = rawjson.raw(calls)
@@ -83,7 +93,7 @@ def _tool_call(part: dict[str, Any]) -> dict[str, Any]:
 
 def _use_details(holder: Fields) -> None:
     """Use the text of OpenRouter's ``reasoning_details`` as the reasoning."""
-    if text := _reasoning_text(rawjson.list_at(holder.get("reasoning_details"))):
+    if text := _text_in(rawjson.list_at(holder.get("reasoning_details")), _REASONING_TEXTS):
         holder["reasoning_content"] = rawjson.raw(text)
 
 
@@ -91,13 +101,6 @@ def _part_image(part: object) -> str:
     """Returns the address of an image in a part; empty if it is of another kind."""
     is_image = isinstance(part, dict) and not part.get("text") and "image" in str(part.get("type", "image"))
     return _image_url(part) if is_image else ""
-
-
-def _part_text(part: object) -> str:
-    if isinstance(part, list):
-        return "".join(_part_text(item) for item in part)
-    text = part.get("text") or part.get("refusal") if isinstance(part, dict) else part
-    return text if isinstance(text, str) else ""
 
 
 _IMAGES = ("image_url", "url", "image", "source", "inline_data", "inlineData", "b64_json")
