@@ -211,7 +211,7 @@ class Call:
         if limits.budget_warning:
             headers["x-gateway-budget-warning"] = _header(limits.budget_warning)
         if attempt.dropped:
-            headers["x-gateway-dropped-params"] = _header(",".join(attempt.dropped))
+            headers["x-gateway-dropped-params"] = _header(attempt.dropped)
         if attempt.lowered is not None:
             headers["x-gateway-output-limit"] = str(attempt.lowered)
         return headers

@@ -35,7 +35,8 @@ class AttemptState(msgspec.Struct):
     """Headers of the upstream's answer that may be passed on; see ``Screen.headers``."""
     channel_ticket: Ticket | None = None
     """What the attempt adds to its channel's rates."""
-    dropped: tuple[str, ...] = ()
+    dropped: str = ""
+    """The client's names of the parameters that were left out, with commas between them."""
     native: bool = False
     """Whether request and answer pass unchanged, except for the model's name, because the channel speaks the client's
     API. False for chat completions, see ``Record.native``."""

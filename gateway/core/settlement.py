@@ -141,7 +141,7 @@ def record_of(call: Call, status: int, *, mono: float) -> Record:
         outcome=result.outcome,
         code=error.code if error is not None else "",
         error=plain(error.record_message, 300) if error is not None else "",
-        finish=_finish_word(result.finish),
+        finish=_finish_word(result.finish[:100]),
         ms=Millis(max(0, round((mono - origin.began) * 1000))),
         ttft=Millis(max(0, round((first_byte - origin.began) * 1000))) if first_byte is not None else None,
         overhead=result.overhead_us,
@@ -244,7 +244,7 @@ def recorded_id(id: str, request: InboundRequest) -> str:
 def _request_marks(call: Call) -> tuple[str, ...]:
     """Returns the marks of what the gateway changed in the request, and of what happened to the call."""
     attempt, route = call.attempt, call.attempt.route
-    marks: tuple[str, ...] = ("dropped=" + ",".join(attempt.dropped),) if attempt.dropped else ()
+    marks: tuple[str, ...] = ("dropped=" + attempt.dropped,) if attempt.dropped else ()
     if attempt.lowered is not None:
         marks += (f"output_limit={attempt.lowered}",)
     marks += attempt.repairs

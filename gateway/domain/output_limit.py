@@ -174,7 +174,7 @@ def read_limit(
 
 def may_limit(fields: Fields) -> bool:
     """Returns whether these fields may contain a limit. It is a quick test that never overlooks one."""
-    if any([_meaning(name) is not _Meaning.NONE or name in _PREDICTIONS for name in fields]):  # noqa: C419 - quicker so
+    if any([_meaning_of(name) is not _Meaning.NONE or name in _PREDICTIONS for name in fields]):  # noqa: C419 - quicker
         return True
     text = b"".join([text for text in map(bytes, fields.values()) if text.startswith(_CONTAINER_STARTS)])
     return len(text) > 4 << 10 or _HINT_IN_JSON.search(text) is not None
@@ -278,7 +278,7 @@ def _limit_names(names: set[str]) -> dict[str, _Meaning]:
     """Returns the names that are limits, with their meanings. Raises BadRequest if there are too many of them."""
     meanings: dict[str, _Meaning] = {}
     for name in names:
-        if (len(name) < 3 or _HINT.search(name)) and (meaning := _meaning(name)) is not _Meaning.NONE:
+        if (len(name) < 3 or _HINT.search(name)) and (meaning := _meaning_of(name)) is not _Meaning.NONE:
             meanings[name] = meaning
             if len(meanings) > MOST_NAMES:
                 msg = f"the body has more than {MOST_NAMES} fields that look like limits of the output"
@@ -286,7 +286,11 @@ def _limit_names(names: set[str]) -> dict[str, _Meaning]:
     return meanings
 
 
-@lru_cache(maxsize=1024)
+def _meaning_of(name: str) -> _Meaning:
+    """Returns what a name means. Those of long names are not cached, because they may have megabytes."""
+    return _cached_meaning(name) if len(name) <= 100 else _meaning(name)
+
+
 def _meaning(name: str) -> _Meaning:
     word = name.lower().replace("_", "").replace("-", "")
     if word in _CHOICES:
@@ -300,6 +304,9 @@ def _meaning(name: str) -> _Meaning:
     if not _CAP.search(word):
         return _Meaning.NONE
     return _Meaning.THINKING if _THINKING.search(word) else _Meaning.CAP
+
+
+_cached_meaning = lru_cache(maxsize=1024)(_meaning)
 
 
 def _amount(value: Any) -> int | None:

@@ -132,7 +132,7 @@ class Transcript:
         except (msgspec.DecodeError, RecursionError):
             self._marks[ARGUMENTS_REPAIRED] = None
             repaired = rawjson.encode(object_of(data.decode("utf-8", "replace")))
-            return msgspec.Raw(replace_lone_surrogates(repaired))
+            return msgspec.Raw(replace_lone_surrogates(repaired) if b"\\ud" in repaired else repaired)
         return msgspec.Raw(data or b"{}")
 
     @property

@@ -64,7 +64,7 @@ def test_headers_name_the_channel_and_pass_on_a_few_of_the_upstreams() -> None:
     made.begin_attempt(kit.route("up", "m=n"), "priority 0", 2)
     made.result.overhead_us = 1234
     made.attempt.price = kit.PRICE
-    made.attempt.dropped = ("seed", "top_k")
+    made.attempt.dropped = "seed,top_k"
     theirs = {
         "retry-after": "5",
         "x-ratelimit-remaining-tokens": "7",

@@ -1,12 +1,16 @@
 """POST /v1/chat/completions: what is refused is refused before more is read, and recorded with its token."""
 
 import asyncio
+import gc
+import tracemalloc
 
 import pytest
 
 from gateway.domain.call import Outcome
+from gateway.domain.channel import Dialect
 from tests.fakes.client import HELLO, read_answer
 from tests.fakes.gateway import Gateway
+from tests.fakes.messages import speak_messages
 from tests.fakes.provider import Provider
 from tests.fakes.replies import DONE, speak
 
@@ -26,6 +30,24 @@ async def test_a_stream_ends_in_done(gateway: Gateway, provider: Provider) -> No
     assert (answer.text, answer.body.endswith(DONE)) == ("Hello there", True)
     assert answer.head.get("x-request-id") == gateway.record.id
     assert answer.head.all("x-gateway-cost") == []
+
+
+async def test_long_names_of_fields_are_not_kept_after_their_call(gateway: Gateway, provider: Provider) -> None:
+    gateway.channel(provider.base_url.removesuffix("/v1"), dialect=Dialect.ANTHROPIC)
+    provider.on("m", speak_messages())
+    await gateway.client.chat(seed=1)
+    tracemalloc.start()
+    try:
+        for number in range(20):
+            answer = await gateway.client.chat(**{f"max_tokens_{number}" + "x" * 200_000: 1, "\x1b": 1})
+            assert len(answer.head.get("x-gateway-dropped-params")) <= 200
+        gc.collect()
+        kept = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert kept < 2_000_000
+    (mark,) = gateway.records[-1].marks
+    assert (len(mark) < 1100, mark.isprintable()) == (True, True)
 
 
 async def test_a_connection_carries_one_call_after_another(gateway: Gateway, provider: Provider) -> None:
