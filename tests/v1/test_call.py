@@ -12,7 +12,7 @@ from tests.fakes.client import HELLO, read_answer
 from tests.fakes.gateway import Gateway
 from tests.fakes.messages import speak_messages
 from tests.fakes.provider import Provider
-from tests.fakes.replies import DONE, speak
+from tests.fakes.replies import DONE, Doc, speak
 
 
 async def test_a_plain_answer_is_json_with_its_headers(gateway: Gateway, provider: Provider) -> None:
@@ -39,7 +39,8 @@ async def test_long_names_of_fields_are_not_kept_after_their_call(gateway: Gatew
     tracemalloc.start()
     try:
         for number in range(20):
-            answer = await gateway.client.chat(**{f"max_tokens_{number}" + "x" * 200_000: 1, "\x1b": 1})
+            fields: Doc = {f"max_tokens_{number}" + "x" * 200_000: 1, "\x1b": 1}
+            answer = await gateway.client.chat(**fields)
             assert len(answer.head.get("x-gateway-dropped-params")) <= 200
         gc.collect()
         kept = tracemalloc.get_traced_memory()[0]
