@@ -281,7 +281,7 @@ def test_a_clock_that_steps_back_gives_no_negative_times() -> None:
 
 
 def test_left_out_parameters_are_marked() -> None:
-    assert record_of(settled_call(dropped=("seed", "top_k")), 200, mono=101.0).marks == ("dropped=seed,top_k",)
+    assert record_of(settled_call(dropped="seed,top_k"), 200, mono=101.0).marks == ("dropped=seed,top_k",)
 
 
 def gone() -> FakeClient:
