@@ -21,7 +21,7 @@ from gateway.domain.output_limit import CAPS
 from gateway.domain.rawjson import Fields
 from gateway.domain.sse import BLANK, RawFramer, SSEEvent, event_end, has_comment, parse, with_blank_lines
 from gateway.domain.usage import Usage
-from gateway.inbound.rendering import RenderedStream
+from gateway.inbound.rendering import IDLE, RenderedStream
 from gateway.upstream.adapter import AnswerFacts
 from gateway.upstream.failures import REJECTED, bad_response, truncation
 from gateway.upstream.framing import FramedStream
@@ -211,7 +211,7 @@ class NativeStream(FramedStream):
         out: list[bytes] = []
         start = passed = 0
         returns = b"\r" in events
-        events = events if returns else with_blank_lines(events)
+        events = as_utf8(events if returns else with_blank_lines(events))
         while start < len(events) and not (self.failure or self.finished):
             count, end = (0, start) if returns else self.reader.take_pieces(events, start)
             replaced = None
@@ -244,11 +244,9 @@ class NativeStream(FramedStream):
         try:
             refuse_many_elements(event.data)
             replaced = self.reader.take(event)
-        except UnicodeDecodeError:
-            valid = as_utf8(block)
-            replaced = self._read_event(valid)
-            return valid if replaced is None else replaced
         except ValueError:
+            if event.data.strip().lower() in IDLE:
+                return b""
             self.failure = bad_response(self._channel, "an event of the stream is not valid")
         else:
             self.failure = self.reader.failure

@@ -41,7 +41,7 @@ from gateway.upstream.framing import LATE_LIMIT, FramedStream, is_long, pieces
 _CONTENT = (Medium, TextPiece, ToolCallBegan)
 _PLACED = (Medium, Citation)
 """Events that not every API has a place for."""
-_IDLE = frozenset({b"ping", b"keep-alive", b"keepalive", b"heartbeat", b"null"})
+IDLE = frozenset({b"ping", b"keep-alive", b"keepalive", b"heartbeat", b"null"})
 """The data of events that only keep a connection open."""
 _SLICE = 1 << 20
 """How many bytes of a streamed answer to a plain request are read at once."""
@@ -183,7 +183,7 @@ class RenderedStream(FramedStream):
             data = event.data.removeprefix(b"data:").strip()
             if event.data.startswith(b"data:") and not data.startswith(b"data:"):  # some relays write this twice
                 return RenderedStream._render_event(self, SSEEvent(data, event.name), None)
-            if data.lower() not in _IDLE:
+            if data.lower() not in IDLE:
                 self._skip(event)
             return b""
 

@@ -36,6 +36,8 @@ _CONTENT = frozenset(
 _CONTENT_OR_OUTPUT = _CONTENT | {"output"}
 _HOLDERS = frozenset({"response", "item", "part"})
 """Fields of events with an object that has content."""
+_REPORTS = frozenset({"usage", "service_tier", "cost"})
+"""Fields of a response that tell what it costs."""
 _ERROR_EVENTS = ("error", "response.error")
 _TERMINAL_EVENTS = {"response.completed": "completed", "response.incomplete": "incomplete", "response.failed": "failed"}
 
@@ -186,7 +188,9 @@ class ResponsesReader:
             status = rawjson.text_at(response.get("status"))
             kind = f"response.{status if status in _TERMINAL_EVENTS.values() else 'completed'}"
             fields = {**fields, "type": rawjson.raw(kind)}
-        if kind == "response.failed":
+        has_failed = rawjson.text_at(response.get("status")) == "failed" or not rawjson.is_null(response.get("error"))
+        if kind == "response.failed" or (has_failed and kind in _TERMINAL_EVENTS):
+            fields = {**fields, "type": rawjson.raw("response.failed")}
             self.failure = _failure_of(response, fields, self._order.model, self._channel)
             return None
         if kind in _TERMINAL_EVENTS:
@@ -208,10 +212,10 @@ class ResponsesReader:
         if response.get("output", EMPTY_LIST) != EMPTY_LIST:  # copies, because slices would keep the items in memory
             self._response = {n: raw.copy() if n != "output" else EMPTY_LIST for n, raw in response.items()}
         if not rawjson.is_null(response.get("usage")):
-            report = {"usage": _usage_with_tools(response)}
-            if "service_tier" in response:  # it changes the price
-                report["service_tier"] = response["service_tier"]
-            self._reports.add(report)
+            self._reports.add(
+                {name: raw for name, raw in response.items() if name in _REPORTS}
+                | {"usage": _usage_with_tools(response)}
+            )
 
     def _count_item(self, item: Fields) -> None:
         kind = rawjson.text_at(item.get("type"))

@@ -25,7 +25,7 @@ from gateway.domain.usage import NOTHING
 from gateway.inbound.relay import NativeStream, edit_request, lower_cap, native_body, native_failure, native_headers
 from gateway.inbound.responses.reader import ResponsesReader
 from gateway.inbound.responses.summary import COMPACTIONS, summary_in
-from gateway.upstream.adapter import Adapter, RequestWriter, WholeAnswer, whole_answer
+from gateway.upstream.adapter import Adapter, RequestWriter, WholeAnswer, not_an_answer, whole_answer
 from gateway.upstream.failures import bad_response
 from gateway.upstream.openai.dialect import endpoint
 from gateway.upstream.refused_params import DEVELOPER, ROLE
@@ -164,7 +164,7 @@ class ResponsesRelay(Adapter):
     def whole(self, body: bytes, order: Order, channel: Channel) -> WholeAnswer:
         body = as_utf8(body.strip())
         reader = ResponsesReader(order, channel)
-        with _failing_attempt(channel):
+        with _failing_attempt(body, channel):
             if is_stream(body):
                 body = _response_in(body, self.stream(order, channel))
             refuse_many_elements(body)
@@ -176,14 +176,14 @@ class ResponsesRelay(Adapter):
 
 
 @contextmanager
-def _failing_attempt(channel: Channel) -> Iterator[None]:
-    """Raises AttemptFailed in place of the errors of a body that is no response."""
+def _failing_attempt(body: bytes, channel: Channel) -> Iterator[None]:
+    """Raises AttemptFailed in place of the errors of a body that is not a response."""
     try:
         yield
     except TooManyElements as error:
         raise AttemptFailed(bad_response(channel, str(error))) from error
     except ValueError as error:
-        raise AttemptFailed(bad_response(channel, "it is not a response")) from error
+        raise not_an_answer(body, channel) from error
 
 
 def is_failed_event(data: str) -> bool:
@@ -204,9 +204,9 @@ class ResponsesStream(NativeStream):
 
     def _read_body(self, body: bytes) -> bytes:
         try:
-            with _failing_attempt(self._channel):
+            with _failing_attempt(body, self._channel):
                 refuse_many_elements(body)
-                events = self.reader.replay(body)
+                events = self.reader.replay(as_utf8(body))
         except AttemptFailed as failed:
             self.failure = failed.failure
             return b""
@@ -223,21 +223,22 @@ def _response_in(body: bytes, stream: NativeStream) -> bytes:
         raise AttemptFailed(stream.failure)
     events += stream.tail(stream.reported or NOTHING, estimated=stream.reported is None)
     parsed = map(parse, events.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(BLANK))
-    decoded = [rawjson.value(event.data) for event in parsed if event is not None and event.data != b"[DONE]"]
+    values = [rawjson.maybe(event.data) for event in parsed if event is not None]
+    decoded = [value for value in values if isinstance(value, dict)]
     response: dict[str, Any] = next((event["response"] for event in reversed(decoded) if "response" in event), {})
     return rawjson.encode({**response, "output": max(rawjson.list_at(response, "output"), _items_in(decoded), key=len)})
 
 
 _PIECE_FIELDS = {
-    "response.output_text.delta": "text",
-    "response.function_call_arguments.delta": "arguments",
-    "response.custom_tool_call_input.delta": "input",
+    "response.output_text": "text",
+    "response.function_call_arguments": "arguments",
+    "response.custom_tool_call_input": "input",
 }
-"""The field of an item that an event has a piece of."""
+"""The field of an item that ``delta`` events of this name have pieces of, and ``done`` events all."""
 
 
 def _items_in(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Returns the items of a stream, in order. An item whose end is missing is made of its pieces.
+    """Returns the items of a stream, in order. An item whose end is missing is made of its pieces, or of their end.
 
     Some upstreams give all items the same index, or none.
     """
@@ -252,8 +253,12 @@ def _items_in(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
             items.append((place, item))
         elif kind == "response.output_item.added" and isinstance(item, dict):
             begun[place] = item
-        elif kind in _PIECE_FIELDS:
-            pieces.setdefault(place, [_PIECE_FIELDS[kind]]).append(rawjson.text_at(event, "delta"))
+        name, _, end = str(kind).rpartition(".")
+        field = _PIECE_FIELDS.get(name, "")
+        if field and end == "delta":
+            pieces.setdefault(place, [field]).append(rawjson.text_at(event, "delta"))
+        elif field:
+            pieces.setdefault(place, [field, rawjson.text_at(event, field)])
     for place in pieces.keys() - {place for place, _ in items}:
         field, *texts = pieces[place]
         item, text = begun.get(place, {"type": "message", "role": "assistant"}), "".join(texts)

@@ -173,12 +173,28 @@ def test_events_without_blank_lines_between_them_get_these(size: int) -> None:
     assert (out, facts) == (data, fed(data, [])[1])
 
 
+@pytest.mark.parametrize("whole", [False, True])
+def test_words_that_keep_the_connection_open_and_half_characters_lose_nothing(*, whole: bool) -> None:
+    data = b"".join(events_of(response(message("HellX")))).replace(b"X", b"\xf0\x9f")
+    came = data.replace(b"event: response.output_text.delta", b"data: ping\n\nevent: response.output_text.delta")
+    body = body_of(ResponsesRelay(OpenAIDialect()).whole(came, order_of(), channel())) if whole else fed(came, [])[0]
+    assert "Hell\N{REPLACEMENT CHARACTER}" in body.decode()
+    assert b"ping" not in body
+
+
 BEGUN = event("response.created", 0, response={**response(), "status": "in_progress", "output": []}) + delta(1)
 LATE = {"code": "rate_limit_exceeded", "message": "Slow down."}
 
 
 @pytest.mark.parametrize(
-    "failure", [event("response.error", 2, error=LATE), event("error", 2, **LATE), json.dumps({"error": LATE}).encode()]
+    "failure",
+    [
+        event("response.error", 2, error=LATE),
+        event("error", 2, **LATE),
+        json.dumps({"error": LATE}).encode(),
+        event("response.completed", 2, response={**response(), "status": "failed", "error": LATE}),
+        event("response.completed", 2, response={**response(), "error": LATE}),
+    ],
 )
 def test_a_failure_in_the_middle_keeps_its_words(failure: bytes) -> None:
     made = stream()
@@ -227,6 +243,18 @@ def test_items_without_an_end_are_made_of_their_pieces() -> None:
     text, called = json.loads(body_of(answer))["output"]
     assert (text["role"], text["content"][0]["text"]) == ("assistant", "and")
     assert (called["name"], called["arguments"], called["status"]) == ("f", '{"x":1}', "completed")
+
+
+def test_items_without_pieces_and_an_end_are_made_of_the_end_of_their_pieces() -> None:
+    events = [
+        event("response.output_text.done", 1, text="Hello", output_index=0, item_id="m1", content_index=0),
+        event("response.output_item.added", 2, item=function_call("f", ""), output_index=1),
+        event("response.function_call_arguments.done", 3, arguments='{"x":1}', output_index=1, item_id="c1"),
+        event("response.completed", 4, response={**response(), "output": []}),
+    ]
+    answer = ResponsesRelay(OpenAIDialect()).whole(b"".join(events), order_of(), channel())
+    text, called = json.loads(body_of(answer))["output"]
+    assert (text["content"][0]["text"], called["arguments"]) == ("Hello", '{"x":1}')
 
 
 def test_odd_pieces_and_lists_in_a_stream_do_no_harm_to_a_whole_response() -> None:
