@@ -18,7 +18,7 @@ OTHERS = $(if $(findstring tests/,$(ARGS)),,$(RULES:%=--ignore=%))
 
 # The newest Python of at least 3.11 that can make virtual environments; one that cannot is named in the error.
 PYTHON ?= $(shell \
-	for python in python3.13 python3.12 python3.11 python3 python; do \
+	for python in python3.15 python3.14 python3.13 python3.12 python3.11 python3 python; do \
 		$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || continue; \
 		$$python -c 'import ensurepip, venv' 2>/dev/null && echo $$python && exit; \
 		bare=$${bare:-$$python}; \
