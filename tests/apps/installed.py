@@ -7,9 +7,11 @@ import asyncio
 import os
 import shutil
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
 import pytest
 
 from gateway.client.app import KEY_VARIABLE, AppTarget, Launch
@@ -108,4 +110,14 @@ async def drive(
         process.kill()
         out, _ = await process.communicate()
         pytest.fail(f"{app} did not end in {RUN_S} s: {out.decode(errors='replace')[-2000:]}")
+    finally:
+        end_processes_of(home)
     return Driven(process.returncode or 0, out.decode(errors="replace"))
+
+
+def end_processes_of(home: Path) -> None:
+    """End what a program has left running, such as Cline's hub: every process with this home."""
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if process.environ().get("HOME") == str(home):
+                process.kill()
