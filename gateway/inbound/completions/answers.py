@@ -26,7 +26,7 @@ from gateway.upstream.adapter import WholeAnswer, whole_answer
 from gateway.upstream.error_body import excerpt
 from gateway.upstream.failures import bad_response
 from gateway.upstream.openai.completions import CompletionsDialect
-from gateway.upstream.openai.reader import ChatReader, upstream_id
+from gateway.upstream.openai.reader import ChatReader, ParsedChoice, upstream_id
 
 _REASONS = {"length": "length", "content_filter": "content_filter"}
 """Finish reasons. All others become ``stop``."""
@@ -44,6 +44,11 @@ def _choice_of(number: int, text: msgspec.Raw = rawjson.EMPTY_TEXT, reason: str 
         "logprobs": rawjson.NULL,
         "finish_reason": rawjson.raw(reason),
     }
+
+
+def _has_text(answer: bytes) -> bool:
+    """Returns whether an answer may be of completions, and not of chat completions."""
+    return b'"text"' in answer or not (b'"message"' in answer or b'"delta"' in answer)
 
 
 def _event_of(chunk: Fields) -> bytes:
@@ -106,7 +111,7 @@ class CompletionsRelay(RenderingAdapter):
 
     def whole(self, body: bytes, order: Order, channel: Channel) -> WholeAnswer:
         body = as_utf8(body.strip().removeprefix(BOM))
-        if stream_in(body):
+        if stream_in(body) or not _has_text(body):
             return super().whole(body, order, channel)
         return CompletionTap(order, channel).read_whole(body)
 
@@ -115,7 +120,8 @@ class CompletionTap(NativeTap):
     """Reads a native completion. Implements ``relay.NativeReader``."""
 
     def __init__(self, order: Order, channel: Channel) -> None:
-        super().__init__(order, channel, ChatReader(order, channel))
+        self._chat = ChatReader(order, channel)
+        super().__init__(order, channel, self._chat)
         self._head: Fields = {}
         """The head of every chunk, as the first one had it."""
 
@@ -129,13 +135,25 @@ class CompletionTap(NativeTap):
             return None
         chunk = rawjson.fields(event.data)
         self._head = self._head or _head_of(chunk, self.order)
-        if not rawjson.items(chunk["choices"]):
+        choices = chunk.get("choices", rawjson.NULL)
+        if rawjson.is_null(choices) or not rawjson.items(choices):
             return b""
         edited = self._head | chunk
+        if not _has_text(bytes(choices)):
+            edited |= {
+                "object": self._head["object"],
+                "choices": rawjson.raw(list(map(self._text_of, self._chat.choices))),
+            }
         edited["model"] = self._head["model"]
         edited.pop("usage", None)
         cleaned = self.order.screen.clean(edited)
         return None if edited == chunk and not cleaned else _event_of(edited)
+
+    def _text_of(self, choice: ParsedChoice) -> Fields:
+        """Returns the choice of a chunk of chat completions, which some relays send, as completions have it."""
+        text, reason = choice.message.get("content", rawjson.NULL), self.reason(choice.index)
+        text = rawjson.EMPTY_TEXT if rawjson.is_null(text) else text
+        return _choice_of(choice.index, text, _REASONS.get(reason, "stop") if reason else None)
 
     def cut_short(self) -> bytes:
         cut_off = self.unfinished

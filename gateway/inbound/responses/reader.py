@@ -113,9 +113,9 @@ class ResponsesReader:
         number = bytes(fields.get("sequence_number", NULL))
         self._next_number = int(number[:18]) + 1 if number.isdigit() else self._next_number + 1
         if kind in PIECE_KINDS:
-            self.tally.add(rawjson.text(fields["delta"]))
+            self.tally.add(rawjson.text_at(fields.get("delta")))
         elif kind == "response.output_item.added":
-            self._count_item(holders["item"])
+            self._count_item(holders.get("item", {}))
         elif kind in _ERROR_EVENTS and self._begun:
             self.reported_error = reported_failure(self._channel, data)
         elif kind in _ERROR_EVENTS:  # as the first event, it comes instead of an answer

@@ -13,7 +13,8 @@ from gateway.inbound.api import HttpRequest
 from gateway.inbound.completions.answers import CompletionsRelay
 from gateway.inbound.completions.api import COMPLETIONS
 from gateway.upstream.dialects import new_adapter
-from tests.upstream.makers import channel, order
+from tests.fakes.replies import DONE, choice, chunk, delta, dumps, event, whole
+from tests.upstream.makers import body_of, channel, order
 
 SERVED = ServedModel(name="m")
 USAGE = Usage(input=2, output=3, source=UsageSource.REPORTED)
@@ -101,6 +102,23 @@ def test_a_stream_is_the_same_at_every_split(done: bytes) -> None:
     docs = [json.loads(part.removeprefix(b"data: ")) for part in out.split(b"\n\n")[:-2]]
     assert [(doc["model"], doc["choices"][0]["text"]) for doc in docs] == [("m", "a\u00e9"), ("m", "")]
     assert out.endswith(b"data: [DONE]\n\n")
+
+
+def test_events_without_choices_do_not_reach_the_client() -> None:
+    stream = CompletionsRelay().stream(order({"model": "m", "prompt": "p", "stream": True}), channel())
+    usage = b'data: {"usage":{"prompt_tokens":2,"completion_tokens":3,"total_tokens":5}}\n\n'
+    out = stream.feed(b"data: {}\n\n" + STREAM.rpartition(b"data: ")[0] + usage) + stream.end()
+    assert (stream.finished, stream.reported, out.count(b"data: ")) == (True, USAGE, 2)
+
+
+def test_a_chat_that_comes_instead_is_a_completion() -> None:
+    relay, asked = CompletionsRelay(), order({"model": "m", "prompt": "p"})
+    stream = relay.stream(asked, channel())
+    out = stream.feed(event(chunk(delta("Hi"))) + event(chunk(delta(finish="length"))) + DONE)
+    choices = [json.loads(part.partition(b"data: ")[2])["choices"][0] for part in out.split(b"\n\n")[:-1]]
+    assert [(each["text"], each["finish_reason"]) for each in choices] == [("Hi", None), ("", "length")]
+    answer = relay.whole(dumps(whole("m", choice("Hi"))), asked, channel())
+    assert json.loads(body_of(answer))["choices"][0]["text"] == "Hi"
 
 
 def test_a_stream_ends_with_its_last_event_even_if_the_upstream_keeps_the_connection_open() -> None:
