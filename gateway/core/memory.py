@@ -117,8 +117,13 @@ class BodyShare(msgspec.Struct, eq=False):
 
     def close(self) -> None:
         """Give the memory back: the body is not needed any more."""
-        self._pressure.body_bytes -= self._size
-        self._size = 0
+        self.give_back(self._size)
+
+    def give_back(self, size: int) -> None:
+        """Give so many bytes back."""
+        size = min(size, self._size)
+        self._pressure.body_bytes -= size
+        self._size -= size
 
     def grow(self, size: int) -> None:
         """Count more of the body. Raises Unavailable when all bodies together are too large."""

@@ -20,7 +20,15 @@ from gateway.core.call import CallOrigin
 from gateway.core.engine import Engine
 from gateway.core.memory import BodyShare
 from gateway.core.response_memory import ResponseMemory, TokenMemory
-from gateway.domain.errors import BadRequest, GatewayError, InvalidToken, RateLimited, RequestRefused, TooLarge
+from gateway.domain.errors import (
+    BadRequest,
+    GatewayError,
+    InvalidToken,
+    RateLimited,
+    RequestRefused,
+    TooLarge,
+    Unavailable,
+)
 from gateway.domain.token import Token
 from gateway.domain.units import CallId
 from gateway.inbound.api import LARGE, HttpRequest
@@ -37,7 +45,7 @@ from gateway.inbound.responses.socket_turn import (
 from gateway.v1.responses import recall_request
 from gateway.v1.socket_client import Socket, SocketClient
 from gateway.web import error_responses
-from gateway.web.connection import Connection
+from gateway.web.connection import Connection, count_frames
 from gateway.web.request import MAX_BODY
 from gateway.web.response import Response
 
@@ -131,6 +139,8 @@ class SocketSession:
         self._headers = request.headers.copy()
         self._headers.popall(_BETA, None)  # it concerns the connection, not its calls
         self._waiting_frames: deque[tuple[bytes, BodyShare]] = deque()
+        self._incoming = BodyShare(engine.pressure)
+        """The frame that is arriving."""
         self._wake = asyncio.Event()
         self._client: SocketClient | None = None
         self._gone = False
@@ -144,6 +154,7 @@ class SocketSession:
         connection = self._request.protocol
         if isinstance(connection, Connection):
             connection.on_lost, connection.on_close = self._drop_client, self._close_soon
+            count_frames(connection, self._count)
         try:
             async with asyncio.TaskGroup() as group:
                 reader = group.create_task(self._read_frames())
@@ -158,6 +169,7 @@ class SocketSession:
             await self._socket.close(code=WSCloseCode.INTERNAL_ERROR)
         finally:
             self._drop_client()
+            self._incoming.close()
             self._memory.close()
             if isinstance(connection, Connection):
                 connection.on_lost = connection.on_close = None
@@ -166,6 +178,8 @@ class SocketSession:
         """Read what the client sends, until it closes. Pings are answered by aiohttp."""
         while True:
             message = await self._socket.receive()
+            if isinstance(message.data, bytes):
+                self._incoming.give_back(len(message.data))
             match message.type:
                 case WSMsgType.TEXT:
                     await self._receive(bytes(message.data))
@@ -178,6 +192,15 @@ class SocketSession:
                         self._engine.pipeline.refuse(self._next_origin(), error, self._token)
                     self._drop_client()
                     return
+
+    def _count(self, size: int) -> None:
+        """Count more of the frame that is arriving. Cut the connection if there is no memory for it."""
+        try:
+            self._incoming.grow(size)
+        except Unavailable as error:
+            self._engine.pipeline.refuse(self._next_origin(), error, self._token)
+            if self._request.transport is not None:
+                self._request.transport.abort()
 
     async def _receive(self, data: bytes) -> None:
         """Queue a request, or interrupt the running one. Other messages about a running response are answered here."""

@@ -242,6 +242,25 @@ class Connection(RequestHandler):
         return response  # type: ignore[return-value] # aiohttp asks for no more than it has
 
 
+def count_frames(connection: Connection, count: Callable[[int], None]) -> None:
+    """Call ``count`` from now on with the size of each piece of a WebSocket's frames, before it is read."""
+    connection._payload_parser = _CountedFrames(connection._payload_parser, count)  # noqa: SLF001 - aiohttp's
+
+
+class _CountedFrames:
+    """A parser of frames as aiohttp calls it."""
+
+    def __init__(self, parser: Any, count: Callable[[int], None]) -> None:
+        self._parser = parser
+        self._count = count
+        self.feed_eof = parser.feed_eof
+
+    def feed_data(self, data: bytes) -> tuple[bool, bytes]:
+        self._count(len(data))
+        result: tuple[bool, bytes] = self._parser.feed_data(data)
+        return result
+
+
 class GatewayRequest(web.BaseRequest):
     """aiohttp's request, whose answer knows whether its connection closes after it."""
 
