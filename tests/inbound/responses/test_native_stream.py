@@ -268,6 +268,15 @@ def test_odd_pieces_and_lists_in_a_stream_do_no_harm_to_a_whole_response() -> No
     assert text["content"][0]["text"] == "and"
 
 
+@pytest.mark.parametrize("kind", ["response.output_item.added", TEXT, "response.completed"])
+def test_events_without_their_fields_do_not_crash(kind: str) -> None:
+    made = stream()
+    made.feed(BEGUN + event(kind, 2))
+    made.end()
+    assert made.failure is not None
+    assert error_of(made.failure).code == "upstream_stream_truncated"
+
+
 def test_an_error_under_the_name_of_a_piece_is_an_error() -> None:
     made = stream()
     made.feed(BEGUN + b'event: response.output_text.delta\ndata: {"type":"error","delta":"Slow down."}\n\n')
