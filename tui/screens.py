@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from textual import events
 from textual.app import App
+from textual.await_complete import AwaitComplete
 from textual.screen import ModalScreen, Screen
 
 Result = TypeVar("Result")
@@ -77,3 +78,15 @@ class DialogScreen(ModalScreen[Result]):
     on_resize = _ignore_same_size
     on_screen_resume = _show_messages
     on_screen_suspend = _hide_messages
+
+    def dismiss(self, result: Result | None = None) -> AwaitComplete:
+        """Close the dialog, and those above it, such as its question. Does nothing if it is closed already.
+
+        A save or other work may end while its dialog asks something, or at the moment when it is left.
+        """
+        open_screens = self.app.screen_stack
+        if self not in open_screens:
+            return AwaitComplete()
+        for above in reversed(open_screens[open_screens.index(self) + 1 :]):
+            above.dismiss(None)
+        return super().dismiss(result)

@@ -102,6 +102,35 @@ async def test_the_sentence_and_the_command_change_with_what_is_typed() -> None:
         assert said(app, ".command") == "$ tollkeeper thing add box --limit 60 --key ..."
 
 
+async def test_a_save_that_ends_while_a_question_is_asked_closes_both() -> None:
+    """The question was closed instead of the form, and leaving the form then ended the console with an error."""
+    may_end = asyncio.Event()
+
+    async def save(_: Values) -> str:
+        await may_end.wait()
+        return "made"
+
+    async with asked(lambda: Form(replace(plan([]), save=save))) as (app, pilot):
+        await pilot.press(*"box", "enter", "escape")
+        assert isinstance(app.screen, Confirm)
+        may_end.set()
+        await pilot.pause()
+        await pilot.pause()
+        assert len(app.screen_stack) == 1
+        assert app.answers == ["made"]
+
+
+async def test_leaving_twice_leaves_once() -> None:
+    async with asked(lambda: Form(plan([]))) as (app, pilot):
+        form = app.screen
+        assert isinstance(form, Form)
+        await form.action_leave()
+        await form.action_leave()
+        await pilot.pause()
+        assert len(app.screen_stack) == 1
+        assert app.answers == [None]
+
+
 async def test_a_refusal_is_shown_at_its_field() -> None:
     async with asked(lambda: Form(plan([]))) as (app, pilot):
         await pilot.press(*"taken", "tab", "enter")
