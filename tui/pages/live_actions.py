@@ -14,7 +14,7 @@ from tui.console_app import ConsoleApp
 from tui.format import cost, count_text, seconds
 from tui.pages.base import AnyPage, Verb, report_no_selection, unmark
 from tui.pages.list_page import export_rows, set_filter
-from tui.pages.live_source import load_found
+from tui.pages.live_source import load_found, unloaded_count
 from tui.text import safe
 from tui.widgets import why as why_dialog
 from tui.widgets.dialogs import toast
@@ -130,7 +130,7 @@ async def export(page: AnyPage) -> None:
     must_search = is_plain and calls.query is not None and not calls.search.done
     if must_search and await page.wait("Searching older calls", partial(_search_all, page)) is None:
         return
-    if calls.query is None and is_plain and calls.records:
+    if unloaded_count(calls):
         await export_rows(page, f", those loaded of {count_text(calls.count, 'call')}; {advice}")
     elif calls.search.cut or calls.search.cursor:
         await export_rows(page, f", the first of more; {advice}")
@@ -176,15 +176,13 @@ async def jump_to_time(page: AnyPage) -> None:
 
 async def index_before(page: AnyPage, end: Millis) -> int:
     """Returns the index of the newest row before a moment, or the last row. Older records are found by bisection."""
-    calls = page.calls
-    record_count: int = calls.records if calls.query is None else 0
-    loaded_count: int = calls.count - record_count
-    oldest = calls.row(loaded_count - 1) if loaded_count else None
-    if oldest is None or oldest.time_ms < end or calls.query is not None:
-        for index in range(loaded_count):
-            row = calls.row(index)
-            if row is not None and row.time_ms < end:
-                return index
+    record_count = unloaded_count(page.calls)
+    loaded_count: int = page.calls.count - record_count
+    rows = [(index, row) for index in range(loaded_count) if (row := page.calls.row(index)) is not None]
+    before = [(row.time_ms, -index) for index, row in rows if row.time_ms < end]  # the list may be sorted
+    if before:
+        return -max(before)[1]
+    if not record_count:
         return max(0, loaded_count - 1)
     number = await _number_before(page, record_count, end)
     return loaded_count + record_count - number  # records are numbered from the oldest, rows from the newest

@@ -288,6 +288,12 @@ def _show_or_hide(view: list[CallId], call_id: CallId, *, shown: bool) -> None:
         del view[place]
 
 
+def unloaded_count(source: LiveSource) -> int:
+    """Returns how many rows are older records that are fetched when they come into view: those of the plain list."""
+    last = source.count - 1
+    return source.records if last >= 0 and isinstance(source.key(last), int) else 0
+
+
 class CallHistory:
     """The older records that were fetched, in pages, and which page to fetch next: one at a time."""
 

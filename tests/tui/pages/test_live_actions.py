@@ -1,6 +1,7 @@
 from asyncio import to_thread
 from pathlib import Path
 
+import pytest
 from msgspec.structs import replace
 from textual.pilot import Pilot
 from textual.widgets import Input, Static
@@ -236,3 +237,17 @@ async def test_jumping_far_back_asks_for_few_records() -> None:
 async def test_before_everything_is_the_oldest() -> None:
     async with shown(5_000, recent=20) as (app, _, _client):
         assert await index_before(live(app), Millis(1)) == live(app).calls.count - 1
+
+
+@pytest.mark.parametrize("shown_as", ["sorted", "marked"])
+async def test_jumping_in_a_list_that_is_not_by_time_or_not_whole_stays_in_it(shown_as: str) -> None:
+    async with shown(5_000, recent=20) as (app, pilot, _):
+        if shown_as == "sorted":
+            live(app).sort_by("model", reverse=False)
+        else:
+            await pilot.press("m", "m", "m", "M")
+        await settle(app, pilot)
+        rows = [row for row in map(live(app).calls.row, range(live(app).calls.count)) if row is not None]
+        end = Millis(sorted(row.time_ms for row in rows)[2])
+        assert rows[await index_before(live(app), end)].time_ms == max(row.time_ms for row in rows if row.time_ms < end)
+        assert await index_before(live(app), Millis(1)) == len(rows) - 1
