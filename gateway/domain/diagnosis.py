@@ -189,8 +189,10 @@ def left_text(why: Why) -> str:
             if budget.tokens is not None:
                 tokens.append((max(0, budget.tokens - budget.spent_tokens), label))
     nanos, whose = min(money, key=itemgetter(0))
-    fewest = [f", and {count_text(count, 'token')} {label}" for count, label in sorted(tokens)[:1]]
-    return f"{brief_dollars(nanos)} {whose}{''.join(fewest)}"
+    if not tokens:
+        return f"{brief_dollars(nanos)} {whose}"
+    count, label = min(tokens)
+    return f"{brief_dollars(nanos)} {whose}, and {count_text(count, 'token')} {'is' if count == 1 else 'are'} {label}"
 
 
 class Checkup(msgspec.Struct, frozen=True, kw_only=True):

@@ -274,7 +274,8 @@ async def test_the_tightest_budget_of_tokens_counts_as_well(owner: ControlClient
     await owner.edit_group("default", {"budgets": [{"tokens": 3_000}]})
     await owner.edit_token("laptop", {"budgets": [{"nanos": 5 * 10**8}, {"window": "month", "tokens": 2_000}]})
     assert (await steps(owner))["the quota is enough"].text.startswith(
-        "$0.50 is left of the budget of token 'laptop', and 2,000 tokens left of the monthly budget of token 'laptop'; "
+        "$0.50 is left of the budget of token 'laptop', and 2,000 tokens are left of the monthly budget of token "
+        "'laptop'; "
     )
 
 
