@@ -64,9 +64,6 @@ copies it. The id names the action in `console.toml`, the file for [your own key
 EVERYWHERE = frozenset({"home", "help"})
 """Options that every command has; they are described once."""
 
-METAVARS = {"INTEGER": "NUMBER", "INTEGER RANGE": "NUMBER", "FLOAT": "NUMBER", "FLOAT RANGE": "NUMBER"}
-"""The names of numbers in the reference, by click's names for them."""
-
 SCOPES = {
     "app": "Everywhere",
     "list": "In every list",
@@ -154,8 +151,7 @@ def _option(option: click.Option, ctx: click.Context) -> str:
     names = ", ".join([*option.opts, *option.secondary_opts])
     if option.is_flag or option.count:
         return names
-    metavar = option.make_metavar(ctx)
-    return f"{names} {METAVARS.get(metavar, metavar)}"
+    return f"{names} {option.make_metavar(ctx)}"
 
 
 def _meaning(option: click.Option) -> str:

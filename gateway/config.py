@@ -92,7 +92,7 @@ def load(
     *,
     home: str | None = None,
     host: str | None = None,
-    port: int | None = None,
+    port: str | int | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> Config:
     """Returns options, else ``TOLLKEEPER_HOME``, ``_HOST``, ``_PORT``, ``_DRAIN_S``, or defaults. Raises BadRequest."""

@@ -206,7 +206,7 @@ def address_options() -> list[click.Parameter]:
         ),
         click.Option(
             ["--port"],
-            type=int,
+            metavar="NUMBER",
             expose_value=False,
             callback=_store_as(PORT),
             help="Port of /v1 (default: TOLLKEEPER_PORT, else 8655); 0 for any free one.",

@@ -3,7 +3,6 @@
 import sys
 import time
 from collections.abc import Callable
-from math import isnan
 from typing import Any, TypeVar
 
 import click
@@ -25,6 +24,8 @@ NONE = "none"
 class WholeNumber(click.IntRange):
     """A whole number in a range, with clearer errors than click's."""
 
+    name = "number"
+
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         try:
             return int(super().convert(value, param, ctx))
@@ -34,15 +35,17 @@ class WholeNumber(click.IntRange):
             self.fail(f"{value!r} is not a whole number {span}", param, ctx)
 
 
-class Seconds(click.FloatRange):
-    """A number of seconds, up to a day. ``nan``, which passes every range check, is rejected."""
+class Seconds(click.ParamType[float]):
+    """A number of seconds, up to a day."""
 
-    def __init__(self) -> None:
-        super().__init__(0, 86_400)
+    name = "number"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        seconds = float(super().convert(value, param, ctx))
-        if isnan(seconds):
+        try:
+            seconds = float(value)
+        except ValueError:
+            seconds = -1
+        if not 0 <= seconds <= 86_400:  # nan is not either
             self.fail(f"{value!r} is not a number of seconds from 0 to 86400", param, ctx)
         return seconds
 

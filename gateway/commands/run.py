@@ -121,7 +121,8 @@ def run_program(
     """
     program = shutil.which(command[0])
     if program is None:
-        raise Quit(f"no program '{plain(command[0])}' in PATH", Exit.NOT_FOUND)
+        name = plain(command[0])
+        raise Quit(f"no program at '{name}'" if "/" in name else f"no program '{name}' in PATH", Exit.NOT_FOUND)
     name = app or app_of(program, command[1:])
     if app is not None:
         find_app(app)

@@ -331,7 +331,8 @@ def _parse(text: str) -> Document:
     try:
         return tomllib.loads(text.removeprefix("\ufeff"))  # the byte order mark of some editors
     except (ValueError, RecursionError) as exc:  # a number of thousands of digits raises a plain ValueError
-        msg = f"the file is not valid TOML: {plain(str(exc))}"
+        reason = plain(str(exc))
+        msg = f"the file is not valid TOML: {reason}; a file of another gateway needs --from, as in --from litellm"
         raise BadRequest(msg, code="bad_configuration", param="text") from exc
 
 

@@ -161,6 +161,13 @@ def test_the_key_that_is_spoken_of_is_that_of_the_token_used_last(served: Served
     assert ("token rotate first" in ran.err, "aider" in ran.err) == (True, False)
 
 
+@pytest.mark.parametrize("port", ["http", "99999"])
+def test_what_is_not_a_port_is_answered_with_the_range_of_ports(home: Path, port: str) -> None:
+    ran = tollkeeper(home, "serve", "--port", port)
+    assert (ran.code, ran.out) == (Exit.USAGE, "")
+    assert f"port '{port}' is not a number from 0 to 65535" in ran.err
+
+
 def test_a_port_in_use_says_by_whom_and_the_line_that_helps(home: Path, tmp_path: Path) -> None:
     with serving(tmp_path / "first", "serve", start=subprocess.Popen) as first:  # a fork has its parent's command line
         port = first.address.rpartition(":")[2][:-3]

@@ -99,6 +99,11 @@ async def test_what_changes_meanwhile_is_not_overrun(owner: ControlClient, gatew
     assert "g0" not in gateway.engine.catalog.registry.groups
 
 
+async def test_a_file_of_another_gateway_is_answered_with_the_option_for_it(owner: ControlClient) -> None:
+    with pytest.raises(BadRequest, match=r"not valid TOML: .*; a file of another gateway needs --from, as in"):
+        await owner.import_config("model_list:\n  - model_name: gpt-4o\n")
+
+
 async def test_no_text_at_all(owner: ControlClient) -> None:
     with pytest.raises(BadRequest, match="'text' is missing"):
         await owner.send("POST", "/config", {})
