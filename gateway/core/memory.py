@@ -66,6 +66,7 @@ class Pressure:
         self._resident = resident
         self._trim = trim
         self._size_at_rest = resident()
+        """The size of the process without bodies, which WebSockets may have while no call runs."""
         self._settings = settings
         self._calls = calls
         self._next_check = 0.0
@@ -85,10 +86,10 @@ class Pressure:
 
     def relax(self) -> None:
         """Return free memory to the system if there is enough of it. Called when no call runs any more."""
-        size = self._resident()
+        size = self._resident() - self.body_bytes
         if size > self._size_at_rest + (4 << 20):  # less is not worth the search through all free blocks
             self._trim()
-            self._size_at_rest = self._resident()
+            self._size_at_rest = self._resident() - self.body_bytes
         else:
             self._size_at_rest = min(size, self._size_at_rest)
 

@@ -68,6 +68,7 @@ async def answer_socket(engine: Engine, request: web.BaseRequest, origin: CallOr
     if request.method != "GET" or request.headers.get(hdrs.UPGRADE, "").strip().lower() != "websocket":
         raise BadRequest("GET is not allowed here; use POST", code="method_not_allowed", details={"allow": "POST"})
     token = engine.pipeline.identify(origin)
+    engine.pressure.check(origin.began)
     # the client has a quarter of a second to close its side, and half of the time between two pings to answer one
     socket: Socket = web.WebSocketResponse(
         timeout=0.25, heartbeat=30.0, compress=False, max_msg_size=MAX_BODY, decode_text=False

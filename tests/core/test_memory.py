@@ -227,3 +227,14 @@ def test_a_process_that_became_smaller_by_itself_is_measured_by_that() -> None:
     process.size += 4 * MIB + 1
     process.pressure.relax()
     assert process.trims == 1
+
+
+def test_what_websockets_have_is_not_at_rest() -> None:
+    process = Process()
+    process.size += 100 * MIB
+    process.pressure.body_bytes = 90 * MIB
+    process.pressure.relax()
+    process.pressure.body_bytes = 0
+    process.free = 100 * MIB
+    process.pressure.relax()
+    assert process.size == 50 * MIB
