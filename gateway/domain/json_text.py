@@ -19,6 +19,8 @@ Value = TypeVar("Value")
 
 _LONE_HIGH_SURROGATE = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F][0-9a-fA-F]{2})")
 _LONE_LOW_SURROGATE = re.compile(rb"(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2}")
+_STEP = 64 << 10
+"""How many bytes of a text are read at once."""
 _ASCII_ESCAPE = re.compile(rb"\\u00([2-7][0-9a-fA-F])")
 
 
@@ -37,14 +39,22 @@ def as_utf8(text: bytes) -> bytes:
     """Returns JSON text in UTF-8, with U+FFFD in place of what is invalid in it, such as a character cut in two."""
     if text.isascii():
         return text
-    decoder, view = codecs.getincrementaldecoder("utf-8")(), memoryview(text)
     try:
-        for start in range(0, len(text), 64 << 10):  # a text may be large, and is not copied
-            decoder.decode(view[start : start + (64 << 10)])
-        decoder.decode(b"", final=True)
+        if len(text) <= _STEP:
+            text.decode()
+        else:
+            _decode_in_steps(memoryview(text))
     except UnicodeDecodeError:
         return text.decode(json.detect_encoding(text), "replace").encode()
     return text
+
+
+def _decode_in_steps(text: memoryview) -> None:
+    """Raises UnicodeDecodeError if a text is not UTF-8. A large one is never decoded at once."""
+    start = 0
+    while start < len(text):
+        is_last = start + _STEP >= len(text)
+        start += codecs.utf_8_decode(text[start : start + _STEP], "strict", is_last)[1]
 
 
 def replace_lone_surrogates(text: bytes) -> bytes:
@@ -75,7 +85,7 @@ def _outside_strings(text: bytes) -> Iterator[bytes]:
     """Yields the text without its strings, in parts of 64 KiB, so that a caller can stop early."""
     in_string = start = 0
     while start < len(text):
-        end = start + (64 << 10)
+        end = start + _STEP
         while end < len(text) and text[end - 1] == ord("\\"):  # no escape is cut
             end += 1
         part = text[start:end]

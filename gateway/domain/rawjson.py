@@ -115,7 +115,7 @@ def maybe(data: bytes | msgspec.Raw | None) -> Any:
         return None
     try:
         return msgspec.json.decode(data)
-    except _REFUSED:
+    except (*_REFUSED, UnicodeDecodeError):
         with suppress(ValueError):
             return _load(data)
         return None

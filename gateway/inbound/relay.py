@@ -15,7 +15,7 @@ from gateway.domain import rawjson
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, Overrides, ServedModel
 from gateway.domain.failure import Failure, UpstreamText
-from gateway.domain.json_text import as_utf8, refuse_many_elements
+from gateway.domain.json_text import refuse_many_elements
 from gateway.domain.order import Order
 from gateway.domain.output_limit import CAPS
 from gateway.domain.rawjson import Fields
@@ -211,7 +211,7 @@ class NativeStream(FramedStream):
         out: list[bytes] = []
         start = passed = 0
         returns = b"\r" in events
-        events = as_utf8(events if returns else with_blank_lines(events))
+        events = events if returns else with_blank_lines(events)
         while start < len(events) and not (self.failure or self.finished):
             count, end = (0, start) if returns else self.reader.take_pieces(events, start)
             replaced = None

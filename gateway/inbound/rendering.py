@@ -177,8 +177,6 @@ class RenderedStream(FramedStream):
         try:
             self._check(event.data)
             return self._render(self._events_of(self._reader.read(event) if parts is None else parts))
-        except UnicodeDecodeError:
-            return RenderedStream._render_event(self, SSEEvent(as_utf8(event.data), event.name), None)
         except ValueError:
             data = event.data.removeprefix(b"data:").strip()
             if event.data.startswith(b"data:") and not data.startswith(b"data:"):  # some relays write this twice

@@ -245,7 +245,7 @@ def _refused_fields(details: Any) -> tuple[str, ...]:
         details = details.get("detail")
     if not isinstance(details, list):
         return ()
-    paths = [d.get("loc") for d in details if isinstance(d, dict) and d.get("type") in _FORBIDDEN_TYPES]
+    paths = [d.get("loc") for d in details if isinstance(d, dict) and str(d.get("type")) in _FORBIDDEN_TYPES]
     return tuple(".".join(str(part) for part in path) for path in paths if isinstance(path, list))
 
 

@@ -13,6 +13,7 @@ import msgspec
 
 from gateway.domain.channel import Channel
 from gateway.domain.failure import Failure
+from gateway.domain.json_text import as_utf8
 from gateway.domain.sse import BLANK, BOM, EVENT_LIMIT, EventTooLong, Framer, RawFramer, stream_in
 from gateway.domain.usage import Usage
 from gateway.upstream.adapter import AnswerFacts
@@ -112,15 +113,15 @@ class FramedStream(ABC):
         if self.held > EVENT_LIMIT:
             self.failure = bad_response(self._channel, f"an event is longer than {EVENT_LIMIT >> 20} MiB")
             return b""
-        return self._read_events(block) if block else b""
+        return self._read_events(as_utf8(block)) if block else b""
 
     def end(self) -> bytes:
         if self.failure or self.finished:
             self._read_late(BLANK)
             return b""
         if self._body is None:
-            return self._read_rest(self._framer.end())
-        body = on_one_line(self._body.getvalue())
+            return self._read_rest(as_utf8(self._framer.end()))
+        body = on_one_line(as_utf8(self._body.getvalue()))
         self._body, self.held = None, 0
         if events := stream_in(body):
             return self._read_events(events) + self._read_rest(b"")

@@ -3,7 +3,7 @@
 import pytest
 
 from gateway.domain.errors import BadRequest
-from gateway.domain.json_text import plain_escapes, refuse_repeated
+from gateway.domain.json_text import as_utf8, plain_escapes, refuse_repeated
 
 
 def test_escapes_of_quotes_stay_as_they_are() -> None:
@@ -17,3 +17,15 @@ def test_names_in_a_large_text_are_counted_wherever_it_is_looked_through_in_step
     refuse_repeated(4, text)
     with pytest.raises(BadRequest, match="twice"):
         refuse_repeated(3, text)
+
+
+@pytest.mark.parametrize("shift", range(4))
+def test_a_character_of_a_large_text_may_be_anywhere(shift: int) -> None:
+    text = ("x" * ((64 << 10) - shift) + "\N{GRINNING FACE}").encode()
+    assert as_utf8(text) is text
+    assert as_utf8(text[:-1]).decode().endswith("x\N{REPLACEMENT CHARACTER}")
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-32"])
+def test_json_in_other_encodings_is_read(encoding: str) -> None:
+    assert as_utf8('{"a":"\N{GRINNING FACE}"}'.encode(encoding)).decode() == '{"a":"\N{GRINNING FACE}"}'

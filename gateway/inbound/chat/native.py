@@ -6,6 +6,7 @@ are opened one level at a time. Most whole answers need no edit, which one typed
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import TypeVar
 
 import msgspec
@@ -25,7 +26,7 @@ from gateway.domain.answer import (
 )
 from gateway.domain.channel import Channel
 from gateway.domain.failure import AttemptFailed
-from gateway.domain.json_text import refuse_many_elements
+from gateway.domain.json_text import as_utf8, refuse_many_elements
 from gateway.domain.order import Order
 from gateway.domain.screen import Screen
 from gateway.domain.sse import BLANK, BOM, SSEEvent, stream_in
@@ -53,17 +54,10 @@ _USAGE_FIELDS = frozenset({"timings", "x_groq"})
 """Fields of a chunk that tell the usage, beside ``usage``."""
 
 
-def _check_data(data: bytes) -> None:
-    """Raises ValueError for too many elements, and for data that is not UTF-8, because it might pass undecoded."""
-    refuse_many_elements(data, opens_logprobs=False)
-    if not data.isascii():
-        data.decode()
-
-
 class NativeChatStream(RenderedStream):
     """One streamed answer. Implements ``adapter.AnswerStream``."""
 
-    _check = staticmethod(_check_data)
+    _check = staticmethod(partial(refuse_many_elements, opens_logprobs=False))
     feed = FramedStream.feed  # the editor keeps nothing for the end
 
     def __init__(self, reader: ChatReader, order: Order, channel: Channel) -> None:
@@ -256,10 +250,10 @@ class NativeChat(RenderingAdapter):
 
 def _read_regular(body: bytes, order: Order) -> WholeAnswer | None:
     """Returns the answer if its choices need no edit; else None. It may begin with blank lines, as DeepSeek's do."""
-    body = body.strip().removeprefix(BOM)
+    body = as_utf8(body.strip().removeprefix(BOM))
     tally = OutputCounter()
     try:
-        _check_data(body)
+        refuse_many_elements(body, opens_logprobs=False)
         answer = rawjson.fields(body)
     except ValueError:
         return None

@@ -206,7 +206,7 @@ class ResponsesStream(NativeStream):
         try:
             with _failing_attempt(body, self._channel):
                 refuse_many_elements(body)
-                events = self.reader.replay(as_utf8(body))
+                events = self.reader.replay(body)
         except AttemptFailed as failed:
             self.failure = failed.failure
             return b""

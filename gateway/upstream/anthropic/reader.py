@@ -258,8 +258,10 @@ def _inner(fields: Fields, name: str) -> Fields:
 
 def _type_of(fields: Fields, types: Mapping[str, str]) -> str:
     """Returns the type of a block or a delta; if it is missing, that of the first known field."""
-    named = rawjson.text_at(fields.get("type"))
-    return named or next((kind for name, kind in types.items() if name in fields), "")
+    named = rawjson.value(fields["type"]) if "type" in fields else None
+    if isinstance(named, str) and named:
+        return named
+    return next((kind for name, kind in types.items() if name in fields), "")
 
 
 def _text(fields: Fields, name: str) -> bytes:
