@@ -21,6 +21,9 @@ SHORT = {"account": "Acct"}
 CUTS = ((4, " "), (4, ""), (3, ""))
 """The number of letters of a name on narrow screens, and the text after it."""
 
+MIN_ALERT = 12
+"""The fewest cells in which a part of an alert still says something."""
+
 
 class Brevity(IntEnum):
     """What the left part leaves out so that an alert fits. Each step leaves out what the earlier ones do, too."""
@@ -69,7 +72,7 @@ class Header(Widget):
 def state_line(session: ConsoleSession, width: int) -> Content:
     """Returns the server, the running calls and today's cost, and at the right the alerts that fit."""
     all_alerts = alerts(session.board, session.now()) if session.link == "attached" else ()
-    alert_width = min(32, len(all_alerts[0].text) + 8) if all_alerts else 0
+    alert_width = min(40, len(all_alerts[0].text) + 8) if all_alerts else 0
     candidates = [_server_parts(session, width, brevity) for brevity in Brevity]
     server = next((parts for parts in candidates if _length(parts) + alert_width < width), candidates[-1])
     links = _alert_links(all_alerts, width - _length(server) - 1)
@@ -77,15 +80,18 @@ def state_line(session: ConsoleSession, width: int) -> Content:
 
 
 def _alert_links(alerts: Sequence[Alert], width: int) -> Content:
-    """Returns the alerts that fit, and the number of the others, which links to the first of them."""
+    """Returns the alerts that fit, the first of them cut, and the number of the others, which links to the next one."""
     links = Content("")
     for i, alert in enumerate(alerts):
         more = f" +{len(alerts) - i}"
-        text = f"{glyphs.FAILED if alert.level == 'bad' else glyphs.WARNING} {alert.text}  "
-        is_last = i == len(alerts) - 1
-        if cell_len(text) > (width if is_last else width - len(more)):
+        text = f"{glyphs.FAILED if alert.level == 'bad' else glyphs.WARNING} {alert.text}"
+        room = width if i == len(alerts) - 1 else width - len(more) - 1
+        if i == 0 and room >= MIN_ALERT:
+            text = cut(text, room)
+        if cell_len(text) > room:
             count = content((more if len(more) < width else "", "warn"))
             return links + link(count, "app.go_to", alert.page, alert.row)
+        text += " " * min(2, room - cell_len(text))
         links += link(content((text, alert.level)), "app.go_to", alert.page, alert.row)
         width -= cell_len(text)
     return links

@@ -46,6 +46,11 @@ def test_what_needs_attention_goes_before_words() -> None:
     assert text.rstrip().endswith("ci 97%")
 
 
+def test_an_alert_that_does_not_fit_is_cut_before_only_its_number_is_left() -> None:
+    assert state_line(session(), 60).plain.endswith("▲ deepseek paused un… +1")
+    assert state_line(session(), 40).plain.rstrip().endswith(" +2")
+
+
 def test_an_alert_leads_to_its_page() -> None:
     made = session()
     line = state_line(made, 140)
