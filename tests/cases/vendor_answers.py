@@ -483,6 +483,14 @@ ENDS = [
         finish="length",
     ),
     Row(
+        "candidates that are counted from 1",
+        GEMINI,
+        gemini.event({"candidates": [{"index": 1, "content": {"parts": [{"text": "H"}]}}]})
+        + gemini.event({"candidates": [{"index": 1, "content": {"parts": [{"text": "i"}]}, "finishReason": "STOP"}]}),
+        {"candidates": [{"index": 1, "content": {"parts": [{"text": "Hi"}]}, "finishReason": "STOP"}]},
+        text="Hi",
+    ),
+    Row(
         "a prompt that is blocked after the first text",
         GEMINI,
         gemini.event(gemini.response(gemini.say("Hi")))
@@ -858,6 +866,19 @@ BLOCKS = [
         + ended("tool_use", output_tokens=2),
         text="Hi",
         reasoning="Hm",
+        calls=[("f", ARGUMENTS)],
+        finish="tool_calls",
+    ),
+    Row(
+        "deltas and ends without the index of their block",
+        ANTHROPIC,
+        began(**SPENT)
+        + words("Hi")
+        + named("content_block_start", index=1, content_block={**TOOL, "input": {}})
+        + named("content_block_delta", delta={"type": "input_json_delta", "partial_json": ARGUMENTS})
+        + named("content_block_stop")
+        + ended("tool_use", output_tokens=2),
+        text="Hi",
         calls=[("f", ARGUMENTS)],
         finish="tool_calls",
     ),

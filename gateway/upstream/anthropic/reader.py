@@ -77,6 +77,8 @@ class MessageReader(AnswerReader):
         self._thoughts: list[dict[str, Any]] = []
         """The thoughts since the last tool call."""
         self._blocks: dict[int, _Block] = {}
+        self._newest = 0
+        """The index of the block that began last."""
         self._message_id = ""
         self._is_over = False
         """Whether another message began after the end of this one."""
@@ -89,11 +91,12 @@ class MessageReader(AnswerReader):
             case "message_start":
                 yield from self._begin(_inner(fields, "message"))
             case "content_block_start":
-                yield from self._open(_index(fields), _inner(fields, "content_block"))
+                self._newest = lenient_index(fields.get("index"), 0) or 0
+                yield from self._open(self._newest, _inner(fields, "content_block"))
             case "content_block_delta":
-                yield from self._add(_index(fields), _inner(fields, "delta"))
+                yield from self._add(self._index(fields), _inner(fields, "delta"))
             case "content_block_stop":
-                yield from self._close(_index(fields))
+                yield from self._close(self._index(fields))
             case "message_delta":
                 delta = _inner(fields, "delta")
                 yield from _usage(delta, final=True)
@@ -151,6 +154,11 @@ class MessageReader(AnswerReader):
         self._message_id = message_id
         yield AnswerId(message_id)
 
+    def _index(self, fields: Fields) -> int:
+        """Returns the index of the block that an event belongs to: without a valid one, that of the newest block."""
+        index = lenient_index(fields.get("index"))
+        return self._newest if index is None else index
+
     def _open(self, index: int, fields: Fields) -> Iterator[AnswerPart]:
         kind, self.has_content = _type_of(fields, _BLOCK_TYPES), True
         block = self._blocks[index] = _Block(index, kind, fields)
@@ -203,6 +211,10 @@ class MessageReader(AnswerReader):
                 if piece not in (b"", _EMPTY):
                     block.has_deltas = True
                     yield from _input(block, piece)
+            case "text_delta" | "thinking_delta" | "signature_delta":  # empty
+                return
+            case _:
+                yield AnswerMark("block_dropped")
 
     def _close(self, index: int) -> Iterator[AnswerPart]:
         block = self._blocks.pop(index, None)
@@ -233,6 +245,8 @@ def _input(block: _Block, piece: bytes) -> Iterator[AnswerPart]:
         yield TextPiece(piece, block=block.index)
     elif block.kind == "tool_use":
         yield ToolCallPart(block.index, piece=piece)
+    elif not block.kind:
+        yield AnswerMark("block_dropped")
 
 
 def _repeats_start(block: _Block, delta: Fields) -> bool:
@@ -285,7 +299,3 @@ def _other_block(kind: str, source: Any) -> AnswerPart:
     media_type, data, url = (rawjson.text_at(source, name) for name in ("media_type", "data", "url"))
     is_image = kind == "image" and (data or url)
     return Medium(media_type or "image", data, url) if is_image else AnswerMark("block_dropped")
-
-
-def _index(fields: Fields) -> int:
-    return lenient_index(fields.get("index"), 0) or 0

@@ -65,6 +65,8 @@ class ResponseReader(AnswerReader):
         self._channel = channel
         self._memory = memory
         self._candidates: dict[int, _Candidate] = {}
+        self._first_index: int | None = None
+        """The vendor's index of the first candidate, which relays count from 1."""
         self._queries: set[str] = set()
 
     def read(self, event: SSEEvent) -> Iterator[AnswerPart]:
@@ -110,8 +112,7 @@ class ResponseReader(AnswerReader):
             self._candidate(0).reason = "PROHIBITED_CONTENT"
         yield AnswerId(rawjson.text_at(response.get("responseId")), began=False)
         for position, fields in enumerate(candidates):
-            index = rawjson.value(fields.get("index"))
-            yield from self._candidate_parts(self._candidate(index if type(index) is int else position), fields)
+            yield from self._candidate_parts(self._candidate(self._index(fields, position)), fields)
             yield from self._searches(fields, rawjson.text_at(response.get("modelVersion")) or self._order.model)
 
     def _searches(self, fields: Fields, model: str) -> Iterator[AnswerPart]:
@@ -207,6 +208,15 @@ class ResponseReader(AnswerReader):
                 yield StopWord("STOP", candidate.index)
             else:
                 raise AttemptFailed(bad_response(self._channel, f"the model failed with {candidate.reason}"))
+
+    def _index(self, fields: Fields, position: int) -> int:
+        """Returns the index of a candidate. If one was requested, the first that comes has 0."""
+        index = rawjson.value(fields.get("index"))
+        if type(index) is not int:
+            return position
+        if self._first_index is None:
+            self._first_index = index if rawjson.maybe(self._order.fields.get("n")) in (None, 1) else 0
+        return index - self._first_index
 
     def _candidate(self, index: int) -> _Candidate:
         if index not in self._candidates:

@@ -2,12 +2,14 @@
 
 from typing import Any
 
+import pytest
+
 from gateway.domain.usage import Usage
 from gateway.upstream.adapter import AnswerStream
 from gateway.upstream.anthropic.dialect import AnthropicDialect
 from gateway.upstream.call_memory import CallMemory
 from tests.cases.answers import Answer, said_in
-from tests.cases.anthropic.streams import HELLO, TWO_TOOLS, end, start, text, tool
+from tests.cases.anthropic.streams import HELLO, TWO_TOOLS, block, end, event, start, text, tool
 from tests.conformance.shapes import stream_faults
 from tests.upstream.makers import as_chat, channel, translated
 
@@ -35,6 +37,19 @@ def test_what_cannot_be_true_is_marked() -> None:
     stream = _stream()
     stream.feed(start({"input_tokens": -5, "output_tokens": 1}) + text("Hi") + end(input_tokens=4))
     assert (stream.reported and stream.reported.input, stream.marks) == (4, ("suspect_usage",))
+
+
+@pytest.mark.parametrize(
+    "lost",
+    [
+        block("text", {"type": "new_delta", "text": "x"}, index=1, text=""),
+        event("content_block_delta", index=1, delta={"type": "input_json_delta", "partial_json": "{}"}),
+    ],
+)
+def test_deltas_of_an_unknown_type_and_arguments_without_a_call_are_marked(lost: bytes) -> None:
+    stream = _stream()
+    stream.feed(start() + text("Hi") + lost + end())
+    assert (stream.finished, stream.marks) == (True, ("block_dropped",))
 
 
 def test_pings_are_signs_of_life() -> None:
