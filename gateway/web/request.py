@@ -106,6 +106,8 @@ async def read_body(request: web.BaseRequest, share: BodyShare) -> bytes:
     except TimeoutError as error:
         msg = f"the body came too slowly: it must be complete within {BODY_S:.0f} s, at {LEAST_RATE} bytes a second"
         raise BadRequest(msg, code="request_timeout") from error
+    except ConnectionError as error:  # the request keeps it, and its traceback would keep all that was read
+        raise ConnectionResetError(str(error)) from error.with_traceback(None)
 
 
 async def _gather(request: web.BaseRequest, share: BodyShare) -> bytes:

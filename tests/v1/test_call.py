@@ -51,6 +51,31 @@ async def test_long_names_of_fields_are_not_kept_after_their_call(gateway: Gatew
     assert (len(mark) < 1100, mark.isprintable()) == (True, True)
 
 
+@pytest.mark.parametrize(
+    "headers", [{"content-length": "2000000"}, {"content-length": None, "transfer-encoding": "chunked"}]
+)
+async def test_half_a_body_is_not_kept_when_its_client_is_gone(
+    gateway: Gateway, headers: dict[str, str | None]
+) -> None:
+    """Not even until the garbage collector runs, which may be hours."""
+    request = gateway.client.request("POST", "/v1/chat/completions", b"1e8480\r\n" + bytes(1_000_000), headers)
+    gc.collect()
+    gc.disable()
+    tracemalloc.start()
+    try:
+        for _ in range(3):
+            peer = await gateway.client.connect()
+            await peer.write(request)
+            await gateway.until(lambda: gateway.engine.pressure.body_bytes > 900_000)
+            peer.reset()
+            await gateway.until(lambda: gateway.engine.pressure.body_bytes == 0)
+        kept = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+        gc.enable()
+    assert kept < 500_000
+
+
 async def test_a_connection_carries_one_call_after_another(gateway: Gateway, provider: Provider) -> None:
     provider.on("m", speak("Hello"))
     peer = await gateway.client.connect()
