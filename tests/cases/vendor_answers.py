@@ -174,7 +174,10 @@ def thought_piece(text: str, said: str, **more: str) -> Doc:
 
 TEXTUAL: Doc = {"index": 0, "text": "Hi", "finish_reason": "stop"}
 IMAGE: Doc = {"type": "image_url", "image_url": {"url": "data:image/png;base64,aW1n"}}
-CITED: Doc = {"type": "url_citation", "url_citation": {"url": "https://a.example", "title": "A", "start_index": 0}}
+CITED: Doc = {
+    "type": "url_citation",
+    "url_citation": {"url": "https://a.example", "title": "A", "start_index": 0, "end_index": 2},
+}
 DETAILS = [{"type": "reasoning.text", "text": "Hm"}]
 TOOL: Doc = {"type": "tool_use", "id": "toolu_1", "name": "f", "input": {"a": 1}}
 MESSAGE: Doc = {"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "usage": SPENT}

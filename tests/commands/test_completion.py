@@ -102,6 +102,8 @@ def _typed(lines: list[str], env: dict[str, str]) -> str:
             said += _until(ours, f"done-{number}-42".encode())
         os.write(ours, b"exit\n")
         bash.wait(PATIENCE_S)
+    os.close(ours)
+    os.close(theirs)
     return said.decode(errors="replace")
 
 

@@ -18,8 +18,6 @@ from tests.upstream.makers import body_of, channel
 
 OFFICIAL = ("chat", "messages", "responses")
 GOOD = [row for row in ROWS if not row.error]
-UNTYPED = ("an annotation",)
-"""What the upstream of a native chat sends passes as it came."""
 
 
 def put_together_chat(docs: list[Doc]) -> None:
@@ -66,7 +64,7 @@ PUT_TOGETHER: dict[str, Callable[[list[Doc]], None]] = {
 
 def is_typed(row: Row, api: str) -> bool:
     """Whether the SDK has types for all of it: Anthropic's has none for an image in an answer."""
-    return row.name not in UNTYPED and not (api == "messages" and row.image)
+    return not (api == "messages" and row.image)
 
 
 def check_stream(row: Row, api: str, stream: AnswerStream, out: bytes) -> None:

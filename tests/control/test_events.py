@@ -346,14 +346,14 @@ async def test_a_slow_reader_costs_the_calls_nothing_and_catches_up(
     async with exchange(owner.server_address, owner.build_request("GET", "/events?recent=1")) as stream:
         lines = stream.lines()
         assert isinstance(LINE.decode(await anext(lines)), Snapshot)
-        longest = 0.0
+        times = []
         for number in range(1000 * 20):
             began = time.thread_time()
             bus.publish_record(record(number))
-            longest = max(longest, time.thread_time() - began)
+            times.append(time.thread_time() - began)
             if number % 100 == 0:
                 await asyncio.sleep(0)
-        assert longest < 0.05
+        assert sorted(times)[-20] < 0.01  # the garbage of all tests is collected in some of the longest ones
         async with asyncio.timeout(10):
             kinds = [type(LINE.decode(await anext(lines)))]
             while kinds[-1] is not Snapshot:
