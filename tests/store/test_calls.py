@@ -39,11 +39,12 @@ FULL = Record(
 
 
 @pytest.fixture
-def calls(tmp_path: Path) -> CallLog:
+def calls(tmp_path: Path) -> Iterator[CallLog]:
     found = log_of(tmp_path, limit=8000)
     for call in CALLS:
         found.log.append([call])
-    return found
+    yield found
+    found.log.close()
 
 
 def test_a_record_comes_back_as_it_went_in(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """Sums of picked calls are those of the calls themselves, by any dimension and over time."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -19,13 +19,14 @@ EVEN = CALLS[0].model
 
 
 @pytest.fixture
-def calls(tmp_path: Path) -> CallLog:
+def calls(tmp_path: Path) -> Iterator[CallLog]:
     found = log_of(tmp_path, limit=20_000)
     for i, call in enumerate(CALLS):
         found.log.append([call])
         if i == 450:
             seal(found)
-    return found
+    yield found
+    found.log.close()
 
 
 def selection(query: Query = EVERYTHING) -> CallSelection:

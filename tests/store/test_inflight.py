@@ -14,7 +14,9 @@ from tests.store.samples import running
 def read(path: Path) -> list[str]:
     """Ids that a new start would find running."""
     with copied(path) as copy:
-        return list(Inflight(copy).running)
+        inflight = Inflight(copy)
+        inflight.close()
+        return list(inflight.running)
 
 
 def test_what_began_and_did_not_end_is_running(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """Percentiles of any span are those of its calls, within the width of a bucket; what was counted is kept."""
 
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from statistics import quantiles
 
@@ -20,13 +20,14 @@ CALLS = list(busy(11, 600, days=4))
 
 
 @pytest.fixture
-def calls(tmp_path: Path) -> CallLog:
+def calls(tmp_path: Path) -> Iterator[CallLog]:
     found = log_of(tmp_path, limit=20_000)
     for i, call in enumerate(CALLS):
         found.log.append([call])
         if i == 450:
             seal(found)
-    return found
+    yield found
+    found.log.close()
 
 
 @pytest.mark.parametrize("ms", [0, 1, 63, 64, 65, 127, 128, 999, 1_000, 59_999, 3_600_000, 1 << 40])
