@@ -1,6 +1,6 @@
 """Change history: what is kept of a change of the configuration, and how an entry is shown. ``undo`` undoes entries."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -86,7 +86,7 @@ def view_of(entry: HistoryEntry, entries: Sequence[HistoryEntry], undone: dict[i
 def differences_of(changes: Sequence[EntityChange]) -> list[Difference]:
     """Returns the changes as the owner sees them, without secrets."""
     differences = []
-    for change in changes:
+    for change in _with_renamed_groups(changes):
         if change.table not in NOUNS:
             continue
         what = "added" if change.before is None else "removed" if change.after is None else "changed"
@@ -97,6 +97,20 @@ def differences_of(changes: Sequence[EntityChange]) -> list[Difference]:
             fields = []
         differences.append(Difference(what=what, noun=NOUNS[change.table], name=change.name, fields=fields))
     return differences
+
+
+def _with_renamed_groups(changes: Sequence[EntityChange]) -> Iterator[EntityChange]:
+    """Yields the changes, and the two of a renamed group as one: its key is the name, so it is removed and added."""
+    groups = [change for change in changes if change.table == "groups"]
+    removed = {change.before.get("id"): change.before for change in groups if change.before and change.after is None}
+    added = {change.after.get("id") for change in groups if change.after and change.before is None}
+    renamed = (removed.keys() & added) - {None}
+    for change in changes:
+        id_ = (change.after or change.before or {}).get("id") if change.table == "groups" else None
+        if id_ not in renamed:
+            yield change
+        elif change.after is not None:
+            yield msgspec.structs.replace(change, before=removed[id_])
 
 
 _BLANK: Fields = {

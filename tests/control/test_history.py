@@ -104,6 +104,18 @@ async def test_a_renamed_entity_is_shown_and_found_by_both_names(console: Contro
     assert (await console.undo(0)).text == "channel 'up2' is as before"
 
 
+async def test_a_renamed_group_is_changed_not_removed_and_added(console: ControlClient) -> None:
+    await console.add_group({"name": "friends"})
+    await console.add_token({"name": "ci", "group": "friends"})
+    await console.edit_group("friends", {"name": "family", "note": "x"})
+    (entry,) = await console.history(limit=1)
+    found = [(row.what, row.noun, row.name, [field.field for field in row.fields]) for row in entry.differences]
+    assert found == [("changed", "group", "family", ["note"]), ("changed", "token", "ci", ["group"])]
+    await console.remove_group("family", move="default")
+    (entry,) = await console.history(limit=1)
+    assert [row.what for row in entry.differences if row.noun == "group"] == ["removed"]
+
+
 async def test_an_edit_that_changes_nothing_is_not_in_the_history(console: ControlClient) -> None:
     await console.add_token({"name": "ci", "note": "x"})
     await console.edit_token("ci", {"note": "y"})
