@@ -203,7 +203,7 @@ def _print_status(
             ("connections", formatting.connections(view)),
             (
                 "channels",
-                ", ".join(f"{count} {state_word(state)}" for state, count in sorted(view.channels.items())) or "none",
+                ", ".join(f"{n} {state_word(state, n)}" for state, n in sorted(view.channels.items())) or "none",
             ),
             ("keys", ", ".join(_key_problems(view))),
             *((("" if number else "prices"), line) for number, line in enumerate(news)),
@@ -299,5 +299,4 @@ def _key_problems(view: Status) -> list[str]:
 
 def _state_count(noun: str, state: str, count: int) -> str:
     """Returns ``1 key needs attention``, ``2 keys need attention``."""
-    verb_phrase = state_word(state)
-    return f"{count_text(count, noun)} {verb_phrase if count == 1 else verb_phrase.replace('needs', 'need')}"
+    return f"{count_text(count, noun)} {state_word(state, count)}"

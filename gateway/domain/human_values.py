@@ -277,7 +277,8 @@ def _minute_of(text: str) -> int:
     return minute
 
 
-def state_word(state: str) -> str:
-    """Returns the word for the state of a channel or key; most states are words already."""
-    words = {"cooling": "paused", "attention": "needs attention", "half_open": "retrying", "unset": "not set"}
+def state_word(state: str, count: int = 1) -> str:
+    """Returns the words for the state of a channel or key, or of several; most states are words already."""
+    verb = "needs" if count == 1 else "need"
+    words = {"cooling": "paused", "attention": f"{verb} attention", "half_open": "retrying", "unset": "not set"}
     return words.get(state, state)

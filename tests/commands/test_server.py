@@ -245,11 +245,12 @@ def test_a_server_may_print_its_calls(home: Path) -> None:
 
 
 def test_keys_that_need_attention_are_counted() -> None:
-    view = replace(STATUS, keys={"attention": 1, "unset": 2})
+    view = replace(STATUS, keys={"attention": 1, "unset": 2}, channels={"attention": 2, "ok": 1})
     assert bar_line(view, ACCOUNT, SUMMARY).text.endswith("1 key needs attention, 2 keys not set")
     assert bar_line(replace(view, keys={"attention": 2}), ACCOUNT, SUMMARY).text.endswith("2 keys need attention")
     out = run("status", control=Control({"GET /status": view, "GET /account": ACCOUNT, "GET /usage": SUMMARY})).out
     assert "keys            1 key needs attention, 2 keys not set" in out
+    assert "channels        2 need attention, 1 ok\n" in out
 
 
 def test_the_status_says_how_long_the_balance_lasts() -> None:

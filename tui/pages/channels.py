@@ -10,7 +10,7 @@ from textual.content import Content
 from gateway.client.cells import cut
 from gateway.domain.channel import ChannelFields
 from gateway.domain.fields import CHANNEL, details
-from gateway.domain.human_values import first_of
+from gateway.domain.human_values import first_of, state_word
 from gateway.domain.incidents import PAUSED_STATES, reason_text
 from gateway.domain.money import dollars
 from gateway.domain.views import ChannelView, SumRow
@@ -74,7 +74,7 @@ class ChannelListing(PageListing[ChannelRow]):
         count = f" {self.count_rows(len(channels))}"
         dot = f" {glyphs.DOT} "
         states = Counter(channel.shown_state for channel in channels)
-        summary = count + dot + dot.join(f"{number} {state_word(state)}" for state, number in states.items())
+        summary = count + dot + dot.join(f"{n} {safe(state_word(state, n))}" for state, n in states.items())
         paused = [channel for channel in channels if channel.state in PAUSED_STATES]
         if paused:
             worst = min(paused, key=lambda channel: STATE_ORDER.index(channel.state))
@@ -174,14 +174,9 @@ def remedy(channel: ChannelView) -> tuple[str, str]:
     return ("channels.keys", "replaces its keys") if len(channel.keys) > 1 else ("entity.edit", "replaces its key")
 
 
-def state_word(state: str) -> str:
-    """Returns the word for the state of a channel."""
-    return safe(fmt.channel_state(state), 16)
-
-
 def _add_state(card: TextCard, row: ChannelRow, session: ConsoleSession) -> None:
     channel = row.view
-    parts = [(f"{_mark(channel)} {state_word(channel.shown_state)}", _tone(row))]
+    parts = [(f"{_mark(channel)} {safe(state_word(channel.shown_state))}", _tone(row))]
     if channel.reason:
         parts.append((f"   {reason(channel)}", ""))
     if channel.shown_state == "untested":
@@ -281,7 +276,7 @@ def _state_order(row: ChannelRow) -> int:
 
 
 def _short_state(row: ChannelRow) -> str:
-    return f"{_mark(row.view)} {state_word(row.view.shown_state).removeprefix('needs ')}"
+    return f"{_mark(row.view)} {safe(state_word(row.view.shown_state)).removeprefix('needs ')}"
 
 
 def _mark(channel: ChannelView) -> str:

@@ -44,6 +44,11 @@ def test_an_untested_channel_is_neither_green_nor_marked_as_good() -> None:
     assert "1 ok · 1 untested" in str(page.lead(100)) or "1 untested · 1 ok" in str(page.lead(100))
 
 
+def test_several_channels_need_what_one_needs() -> None:
+    states = [channel(name, state="attention") for name in ("a", "b")]
+    assert "2 need attention" in str(listing(channel("c"), *states).lead(200))
+
+
 def key(number: int) -> KeyView:
     return KeyView(number=number, key=f"…{number}", state="attention", reason="401", until_ms=None)
 
