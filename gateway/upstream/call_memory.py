@@ -41,10 +41,12 @@ class CallMemory:
         """The size in bytes of each call id's longest value. Holds count it, so a longer value is not recalled."""
 
     def remember(self, owner: str, call_id: str, value: bytes, key: str = "") -> None:
-        """Keep a value in place of an earlier one. A value larger than the whole memory is not kept."""
+        """Keep a value in place of an earlier one. A value larger than the whole memory is not kept, nor one of a call
+        whose id is not that of any vendor: ids are not counted.
+        """
         place = owner, call_id, key
         self._size -= len(self._values.pop(place, b""))
-        if not call_id or not value or len(value) > self._limit:
+        if not 0 < len(call_id) <= 1000 or not 0 < len(value) <= self._limit:
             return
         self._longest[call_id] = max(len(value), self._longest.pop(call_id, 0))
         self._values[place] = value

@@ -17,6 +17,7 @@ def test_nothing_is_not_kept() -> None:
     memory.remember("t", "a", b"1")
     memory.remember("t", "", b"1")
     memory.remember("t", "b", b"")
+    memory.remember("t", "c" * 1001, b"1")
     assert memory.recall("t", "a") == b"1"
 
 
