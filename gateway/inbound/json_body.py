@@ -9,7 +9,7 @@ it.
 """
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache
 from itertools import accumulate, compress
 from typing import Final
@@ -97,6 +97,13 @@ def unread_names(fields: Fields, name: str, read_names: Collection[str]) -> list
         for member, content in members.items()
         if member not in read_names and content not in _EMPTY_VALUES
     ]
+
+
+def unread_members(objects: Iterable[Fields], prefix: str, read_names: Collection[str]) -> list[str]:
+    """Returns the members of objects in a list that are set but not read, each once, such as ``tools[].examples``."""
+    members = (member for fields in objects for member in fields.items())
+    names = (name for name, raw in members if name not in read_names and not rawjson.is_nothing(raw))
+    return [prefix + name for name in dict.fromkeys(names)]
 
 
 def check_text(raw: msgspec.Raw, where: str) -> msgspec.Raw:

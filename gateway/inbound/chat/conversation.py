@@ -29,7 +29,7 @@ from gateway.domain.rawjson import NULL, Fields, is_nothing
 from gateway.domain.text import plain
 from gateway.domain.transcript import Transcript
 from gateway.inbound.chat.contents import call_arguments, read_content, result_parts
-from gateway.inbound.json_body import check_text
+from gateway.inbound.json_body import check_text, unread_members
 from gateway.upstream.openai.request import write_chat
 from gateway.upstream.openai.tool_calls import thought_signature
 from gateway.upstream.overrides import apply_overrides
@@ -228,7 +228,7 @@ def translate_chat(order: Order) -> Order:
         turns=reader.transcript.turns,
         tools=tools,
         choice=choice,
-        extras=_unread_names(raw_messages),
+        extras=(*_unread_names(raw_messages), *_unread_in_tools(order.fields.get("tools", NULL))),
         marks=reader.transcript.marks,
     )
     return msgspec.structs.replace(order, fields=fields, body=b"", conversation=conversation)
@@ -242,6 +242,13 @@ def _unread_names(messages: msgspec.Raw) -> tuple[str, ...]:
             if not (is_read or is_nothing(raw)):
                 unread[f"messages[].{name}"] = None
     return tuple(unread)
+
+
+def _unread_in_tools(tools: msgspec.Raw) -> list[str]:
+    objects = [] if rawjson.is_null(tools) else rawjson.objects(tools)
+    functions = [rawjson.maybe_fields(tool.get("function")) for tool in objects]
+    names = unread_members(objects, "tools[].", ("type", "function", "cache_control"))
+    return names + unread_members(functions, "tools[].function.", ("name", "description", "parameters", "strict"))
 
 
 class _MessageReader:

@@ -15,8 +15,9 @@ from gateway.domain.conversation import ToolChoice, ToolOffer
 from gateway.domain.errors import BadRequest, unsupported_param
 from gateway.domain.json_text import read_typed
 from gateway.domain.prompt_size import DATED_TYPE
-from gateway.domain.rawjson import NULL, Fields, is_nothing
+from gateway.domain.rawjson import NULL, Fields
 from gateway.domain.text import plain
+from gateway.inbound.json_body import unread_members
 
 _READABLE = ("query", "command", "code", "url", "title", "text", "data", "stdout", "stderr", "error_code", "tool_name")
 """Fields of inputs and results of the vendor's tools that a model can read."""
@@ -75,13 +76,11 @@ class _Tool(msgspec.Struct, gc=False):
     description: str | None = None
     cache_control: msgspec.Raw = NULL
     input_schema: msgspec.Raw = NULL
-    input_examples: msgspec.Raw = NULL
-    allowed_callers: msgspec.Raw = NULL
     strict: bool | None = None
 
 
-_UNREAD = ("input_examples", "allowed_callers")
-"""Fields of tools that others do not have."""
+_READ = frozenset({*_Tool.__struct_fields__, "defer_loading", "eager_input_streaming"})
+"""Fields of tools that are read, or say only when a tool or its arguments are sent."""
 
 
 class _Choice(msgspec.Struct, gc=False):
@@ -111,7 +110,7 @@ class ReadTools(msgspec.Struct, frozen=True):
     single: bool = False
     """Whether the client forbids parallel calls."""
     dropped: tuple[str, ...] = ()
-    """The paths of what is left out: tools that the vendor runs, examples, and who may call."""
+    """The paths of what is left out: tools that the vendor runs, and fields of others."""
 
 
 def read_tools(fields: Fields) -> ReadTools:
@@ -119,13 +118,15 @@ def read_tools(fields: Fields) -> ReadTools:
     tools = read_typed(_TOOLS, fields.get("tools", NULL), "tools") or []
     choice = read_typed(_CHOICE, fields.get("tool_choice", NULL), "tool_choice")
     offers: list[ToolOffer] = []
+    offered: list[Fields] = []
     server_tools: list[_Tool] = []
-    for position, tool in enumerate(tools):
+    for position, (tool, raw) in enumerate(zip(tools, rawjson.objects(fields["tools"]) if tools else (), strict=True)):
         offer = _offer(tool, f"tools.{position}")
         if offer is None:
             server_tools.append(tool)
         else:
             offers.append(offer)
+            offered.append(raw)
     chosen = [tool for tool in server_tools if choice is not None and tool.name == choice.name]
     if server_tools and (chosen or not offers):
         tool_names = ", ".join(tool.name or tool.type or "" for tool in server_tools)
@@ -133,8 +134,7 @@ def read_tools(fields: Fields) -> ReadTools:
             "tools", f"{tool_names}: the vendor's own servers run it; only a channel of dialect anthropic has it"
         )
     dropped = [f"tools.{tool.name or tool.type}" for tool in server_tools]
-    unread = [name for name in _UNREAD if any(not is_nothing(getattr(tool, name)) for tool in tools)]
-    dropped += [f"tools[].{name}" for name in unread]
+    dropped += unread_members(offered, "tools[].", _READ)
     if not offers or choice is None:
         return ReadTools(tuple(offers), dropped=tuple(dropped))
     return ReadTools(

@@ -388,3 +388,10 @@ def test_a_tool_that_its_vendor_runs_is_refused_by_its_name(tool: dict[str, Any]
     with pytest.raises(BadRequest, match=f"tools.1.: '{name}' is a tool that its vendor runs") as caught:
         _read(tools=[function("f"), tool])
     assert (caught.value.code, caught.value.param) == ("unsupported_parameter", "tools[1]")
+
+
+def test_unread_fields_of_tools_are_named() -> None:
+    tool = {**function("f"), "defer_loading": True}
+    tool["function"] = {**tool["function"], "strict": True, "examples": [1], "nothing": None}
+    named = ("messages[].mood", "tools[].defer_loading", "tools[].function.examples")
+    assert _read({"role": "user", "content": "a", "mood": "x"}, tools=[tool, function("g")]).extras == named

@@ -350,8 +350,15 @@ def test_citations_and_examples_are_named() -> None:
 
 def test_tools_that_the_vendor_runs() -> None:
     search = {"type": "web_search_20250305", "name": "web_search"}
-    found = translation(tools=[{**TOOL, "allowed_callers": ["x"]}, search, {"type": "new_20300101", "name": "new"}])
-    assert found.removed == ("tools.web_search", "tools.new", "tools[].allowed_callers")
+    found = translation(
+        tools=[
+            {**TOOL, "allowed_callers": ["x"], "defer_loading": True},
+            {**TOOL, "name": "other", "news": 1, "allowed_callers": []},
+            search,
+            {"type": "new_20300101", "name": "new", "max_uses": 5},
+        ]
+    )
+    assert found.removed == ("tools.web_search", "tools.new", "tools[].allowed_callers", "tools[].news")
     for more in ({"tools": [search]}, {"tools": [TOOL, search], "tool_choice": {"type": "tool", "name": "web_search"}}):
         with pytest.raises(BadRequest, match="web_search"):
             translation(**more)
