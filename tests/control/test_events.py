@@ -300,25 +300,6 @@ async def test_calls_whose_records_the_disk_refuses_are_shown(
     await gateway.until(lambda: gateway.engine.store.books.healthy)
 
 
-async def test_the_snapshot_holds_what_waits_and_for_what(
-    owner: ControlClient, gateway: Gateway, provider: Provider
-) -> None:
-    await owner.edit_token("laptop", {"limits": {"concurrent": 1}})
-    provider.on("m", silence)
-    calls = [asyncio.create_task(gateway.client.chat()) for _ in range(2)]
-    await gateway.until(gateway.engine.pipeline.waiting.all)
-    waiting = gateway.engine.pipeline.waiting.all()
-    async with watching(owner) as stream:
-        snapshot = await anext(stream)
-    assert isinstance(snapshot, Snapshot)
-    assert [(call.id, call.waits_for) for call in snapshot.waiting] == [
-        (waiting[0].id, "token 'laptop' (1 call at once)")
-    ]
-    for call in (*snapshot.waiting, *snapshot.running):
-        await owner.cancel(call.id)
-    await asyncio.gather(*calls)
-
-
 async def test_watchers_are_counted_and_forgotten(owner: ControlClient, gateway: Gateway) -> None:
     console = ControlClient(owner.endpoint, source=ChangeSource(via="console", session="one"))
     async with watching(console) as stream:

@@ -11,7 +11,7 @@ from gateway.domain.errors import GatewayError, RateLimited, Unavailable
 from gateway.domain.limits import Limits
 from gateway.domain.settings import Settings
 from tests.core import kit
-from tests.core.ends import GOOD_STREAM, FakeClient, FakeReply, error_body, whole
+from tests.core.ends import FakeClient, FakeReply, error_body, whole
 from tests.core.rig import Rig
 from tests.core.test_pipeline import caught, until
 
@@ -85,19 +85,6 @@ async def test_tokens_of_a_failed_attempt_do_not_count(rig: Rig) -> None:
     assert reading.left == 100
 
 
-async def test_a_full_channel_is_passed_over(rig: Rig) -> None:
-    gate = asyncio.Event()
-    rig.channel("a", priority=1, limits=Limits(concurrent=1))
-    rig.upstreams.on("a", lambda: FakeReply(gate, whole()))
-    channel(rig, "b")
-    first = rig.start()
-    await until(lambda: rig.upstreams.replies)
-    answer = await rig.run(kit.body(), FakeClient())
-    assert answer.headers["x-gateway-channel"] == "b"
-    gate.set()
-    await first
-
-
 async def test_a_channels_calls_in_flight_are_limited_without_a_word(rig: Rig) -> None:
     rig.put("settings", "", Settings(channel_calls=2, queue_s=0))
     gate = asyncio.Event()
@@ -147,17 +134,6 @@ async def test_errors_of_all_kinds_know_the_limits_of_who_asked(rig: Rig) -> Non
     errors: list[GatewayError] = [await caught(rig.call()), await caught(rig.call("unknown"))]
     errors.append(await caught(rig.run(b"{")))
     assert [error.readings[0].left for error in errors if error.readings[0] is not None] == [4, 4, 4]
-
-
-async def test_streams_hold_their_place_until_their_end(rig: Rig) -> None:
-    gate = asyncio.Event()
-    rig.channel("a", limits=Limits(concurrent=1, queue_s=0))
-    rig.upstreams.on("a", lambda: FakeReply(*GOOD_STREAM[:2], gate, *GOOD_STREAM[2:]))
-    task = rig.start(stream=True)
-    await until(lambda: rig.client.body)
-    assert (await caught(rig.run(kit.body(), FakeClient()))).code == "overloaded"
-    gate.set()
-    await task
 
 
 def test_who_has_a_place_already_needs_no_other(rig: Rig) -> None:

@@ -10,9 +10,7 @@ from pathlib import Path
 import pytest
 
 from gateway.domain.account import Account, AccountStatus
-from gateway.domain.errors import GatewayError
-from gateway.inbound.chat.api import ChatCompletions
-from gateway.v1 import app, endpoints
+from gateway.v1 import app
 from gateway.web.connection_limits import MAX_FAILURES, AuthThrottle
 from tests.fakes.client import Answer, read_answer
 from tests.fakes.gateway import Gateway, running
@@ -156,43 +154,6 @@ async def test_a_probe_without_a_key_is_not_a_failed_login(tmp_path: Path, monke
             assert (await ask(gateway, "HEAD", "/", authorization=None)).status == 200
         assert (await ask(gateway, "GET", "/v1/models")).status == 200
         assert gateway.records == []
-
-
-class Envelope(ChatCompletions):
-    """An API with errors of its own."""
-
-    def error_body(self, error: GatewayError, call: str) -> bytes:
-        return b'{"type":"error"}'
-
-
-@pytest.mark.parametrize(
-    ("path", "status", "enveloped"),
-    [
-        ("/v1/letters/deep/below", 404, True),
-        ("/letters/below", 404, True),
-        ("/v1/letters", 404, False),
-        ("/v1/models/other", 404, False),
-        ("/nowhere", 404, False),
-    ],
-)
-async def test_an_error_has_the_form_of_its_path(
-    gateway: Gateway, monkeypatch: pytest.MonkeyPatch, path: str, status: int, enveloped: bool
-) -> None:
-    row = endpoints.EndpointRow(path="/v1/letters/", api=Envelope())
-    monkeypatch.setattr(endpoints, "PREFIX_ROWS", (row, *endpoints.PREFIX_ROWS))
-    answer = await ask(gateway, "GET", path)
-    assert (answer.status, answer.json.get("type") == "error") == (status, enveloped)
-
-
-@pytest.mark.parametrize(
-    ("path", "enveloped"), [("/v1/models/other", True), ("/nowhere", True), ("/v1/chat/completions", False)]
-)
-async def test_where_the_path_does_not_give_the_form_of_errors_a_header_does(
-    gateway: Gateway, monkeypatch: pytest.MonkeyPatch, path: str, enveloped: bool
-) -> None:
-    monkeypatch.setattr(endpoints, "HEADER_APIS", (("anthropic-version", Envelope()),))
-    answer = await ask(gateway, "GET", path, **{"anthropic-version": "2023-06-01"})
-    assert (answer.json.get("type") == "error") is enveloped
 
 
 @pytest.mark.parametrize(

@@ -227,6 +227,8 @@ async def test_streams_of_all_apis_do_not_mix(gateway: Gateway, provider: Provid
     [
         ("/v1/none", {}),
         ("/v1/messages/none", {}),
+        ("/messages/none/below", {}),
+        ("/v1/messagesx", {}),
         ("/v1/none", {"anthropic-version": "2023-06-01"}),
         ("/api/none", {}),
     ],
@@ -234,7 +236,7 @@ async def test_streams_of_all_apis_do_not_mix(gateway: Gateway, provider: Provid
 async def test_an_unknown_path_has_the_form_of_its_api(gateway: Gateway, path: str, headers: dict[str, str]) -> None:
     answer = await gateway.client.ask("POST", path, b"{}", dict(headers))
     assert answer.status == 404
-    anthropic = "messages" in path or headers
+    anthropic = "messages/" in path or headers
     kinds = str if path.startswith("/api") else dict
     assert isinstance(answer.json["error"], kinds)
     assert (answer.json.get("type") == "error") is bool(anthropic)

@@ -1,4 +1,4 @@
-"""A WebSocket at ``/v1/responses`` is refused, and input tokens are counted."""
+"""Which paths of the Responses API exist; input tokens are counted for nothing."""
 
 import pytest
 
@@ -6,14 +6,6 @@ from gateway.domain.limits import Limits
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Provider
 from tests.fakes.replies import choice, dumps, reply, usage, whole
-
-UPGRADE = {"upgrade": "websocket", "connection": "Upgrade", "sec-websocket-key": "AAAA", "sec-websocket-version": "13"}
-
-
-async def test_a_websocket_is_refused_at_once(gateway: Gateway) -> None:
-    answer = await gateway.client.get("/v1/responses", UPGRADE)
-    assert (answer.status, answer.error["code"]) == (426, "websocket_not_supported")
-    assert (await gateway.client.get("/v1/responses")).status == 405
 
 
 @pytest.mark.parametrize("path", ["/v1/conversations", "/v1/files", "/v1/vector_stores", "/v1/realtime"])
