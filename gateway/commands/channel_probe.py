@@ -15,7 +15,7 @@ from gateway.commands.options import Patch, json_option, now
 from gateway.commands.output import ListColumn, fit, notify, out, out_json, out_list
 from gateway.commands.session import run
 from gateway.domain.channel import Check, ServedModel
-from gateway.domain.human_values import brief_context, brief_span, count_text, first_of
+from gateway.domain.human_values import brief_context, brief_span, count_text, first_of, state_word
 from gateway.domain.money import dollars
 from gateway.domain.patterns import NOT, matches
 from gateway.domain.text import plain, word
@@ -55,7 +55,7 @@ class UpstreamModel(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def state_text(self) -> str:
-        return self.state.replace("_", " ") + (f", paused until {moment(self.until_ms)}" if self.until_ms else "")
+        return state_word(self.state) + (f", paused until {moment(self.until_ms)}" if self.until_ms else "")
 
 
 COLUMNS = [
@@ -162,7 +162,7 @@ def _test_all(*, as_json: bool) -> None:
 def models(
     ref: str, patterns: tuple[str, ...], *, refresh: bool, add: bool, replace: bool, remove: bool, as_json: bool
 ) -> None:
-    """List the models of a channel's upstream, and say which are new, gone or excluded. PATTERNS narrow the list."""
+    """List the models of a channel's upstream, and say which are new, gone or not offered. PATTERNS narrow the list."""
     action = _action(patterns, add=add, set=replace, remove=remove)
 
     async def work(client: ControlClient) -> tuple[ListingView, list[ListedModel], ChannelView]:

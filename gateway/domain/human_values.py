@@ -278,7 +278,12 @@ def _minute_of(text: str) -> int:
 
 
 def state_word(state: str, count: int = 1) -> str:
-    """Returns the words for the state of a channel or key, or of several; most states are words already."""
-    verb = "needs" if count == 1 else "need"
-    words = {"cooling": "paused", "attention": f"{verb} attention", "half_open": "retrying", "unset": "not set"}
+    """Returns the words for the state of a channel, key or listed model, or of several; most are words already."""
+    words = {
+        "cooling": "paused",
+        "attention": "needs attention" if count == 1 else "need attention",
+        "half_open": "retrying",
+        "unset": "not set",
+        "kept_out": "not offered",
+    }
     return words.get(state, state)

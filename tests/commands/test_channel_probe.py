@@ -252,3 +252,14 @@ def test_a_new_model_without_a_price_is_named() -> None:
             ran = run("channel", "models", "x", control=Control(control))
             assert (f"note: o3 has no price: {effect}" in ran.err) is noted
             assert "gpt-4o has" not in ran.err
+
+
+def test_a_listed_model_that_its_channel_leaves_out_is_not_offered() -> None:
+    left_out = replace(LISTED[2], state="kept_out")
+    control = Control({**answers().answers, "GET /channels/x/listing": replace(FRESH, models=[left_out])})
+    assert run("channel", "models", "x", control=control).out.splitlines()[1].split()[:4] == [
+        "o3",
+        "no",
+        "not",
+        "offered",
+    ]

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 
 from gateway.domain.channel import Dialect, ServedModel
 from gateway.domain.errors import BadRequest
-from gateway.domain.human_values import brief_context, plural
+from gateway.domain.human_values import brief_context, plural, state_word
 from gateway.domain.incidents import reason_text
 from gateway.domain.offering import Offering, offering_of, offering_words
 from gateway.domain.pair_kinds import HEADERS_EXAMPLE
@@ -20,10 +20,8 @@ from tui import format as fmt
 from tui.session import ConsoleSession
 from tui.text import safe
 
-STATE_NAMES = {"new": "new", "gone": "gone", "kept_out": "not offered", "offered": "offered"}
-"""The states of listed models in words, the most interesting first."""
-
-_ORDER = list(STATE_NAMES)
+STATES = ("new", "gone", "kept_out", "offered")
+"""The states of listed models, the most interesting first."""
 
 
 def offering_text(offering: Offering) -> str:
@@ -43,7 +41,7 @@ def models_options(offering: Offering) -> list[str]:
 def listing_options(listing: ListingView) -> list[tuple[str, str]]:
     """Returns the names and texts of all listed models, new and gone ones first."""
     rows = sorted(
-        listing.models, key=lambda model: (_ORDER.index(model.state) if model.state in _ORDER else 9, model.name)
+        listing.models, key=lambda model: (STATES.index(model.state) if model.state in STATES else 9, model.name)
     )
     return [(model.name, _listed_text(model)) for model in rows]
 
@@ -51,7 +49,7 @@ def listing_options(listing: ListingView) -> list[tuple[str, str]]:
 def listing_summary(listing: ListingView) -> str:
     """Returns ``2 new, 1 gone, 12 not offered, 40 offered, 3 left out (names not usable)``."""
     states = [model.state for model in listing.models]
-    parts = [f"{states.count(state):,} {name}" for state, name in STATE_NAMES.items() if state in states]
+    parts = [f"{states.count(state):,} {state_word(state)}" for state in STATES if state in states]
     if listing.unnamed:
         parts.append(f"{listing.unnamed:,} left out ({plural(listing.unnamed, 'name')} not usable)")
     return ", ".join(parts)
@@ -85,7 +83,7 @@ def _listed_text(model: ListedModel) -> str:
     size = brief_context(model.known_context or model.context, model.context_source, " tokens")
     context = f"   {size}" if size else ""
     price = f"   {fmt.price(model.told.input)} / {fmt.price(model.told.output)} $/M list price" if model.told else ""
-    return f"{STATE_NAMES.get(model.state, model.state):<12}{safe(model.name)}{public}{context}{price}"
+    return f"{state_word(model.state):<12}{safe(model.name)}{public}{context}{price}"
 
 
 HEALTHY = ("ok", "off")
