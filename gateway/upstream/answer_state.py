@@ -39,7 +39,7 @@ from gateway.domain.order import Order
 from gateway.domain.usage import Usage
 from gateway.upstream.adapter import AnswerReader, OutputCounter
 from gateway.upstream.finish_words import REASONS, finish_reason, meaning_of
-from gateway.upstream.tool_call_tracker import TOO_MANY, Arguments, ToolCallTracker, TrackedCall
+from gateway.upstream.tool_call_tracker import TOO_MANY, Arguments, ToolCallTracker
 from gateway.upstream.translation import ToolNames
 from gateway.upstream.usage_report import UsageReports
 
@@ -156,7 +156,7 @@ class _Choice:
         self.index = index
         self.shown = state.all_choices or index == 0
         """Whether its events go to the client."""
-        self.tracker = ToolCallTracker(f"{state.order.answer_id}/{index}", native=state.native)
+        self.tracker = ToolCallTracker(f"{state.order.answer_id}/{index}", native=state.native, whole=state.whole)
         self.blocks = BlockSequence(index, state)
         self.word = ""
         """The upstream's finish word; empty until the choice has ended."""
@@ -269,10 +269,11 @@ class AnswerState:
         self.tool_names = None if reader is None else ToolNames(order, reader.tool_rules)
         self.all_choices = all_choices
         self.native = native
+        self.whole = False
+        """Whether the answer came as a whole, so that nothing in it is continued."""
         self.ends_blocks = reader is not None and reader.ends_blocks
         self.events: list[AnswerEvent] = []
-        """Events not returned yet. Choices append to this list and keep no reference to the state, because a cycle
-        would keep the answer in memory until the garbage collector runs."""
+        """Events not returned yet. Choices keep this list, not the state, because a cycle would outlive the answer."""
         self._choices: dict[int, _Choice] = {}
         self._marks: dict[str, None] = {}
         self.reports = UsageReports(order.fields)
@@ -329,9 +330,9 @@ class AnswerState:
         choice = self._choices.get(index)
         return "" if choice is None or not choice.word else choice.reason
 
-    def last_call(self, index: int) -> TrackedCall | None:
-        """Returns the tool call that a choice's last piece belongs to; None if its name has not come yet."""
-        return self._choices[index].tracker.last
+    def tracker(self, index: int) -> ToolCallTracker:
+        """Returns the tool calls of a choice that has begun."""
+        return self._choices[index].tracker
 
     def add_mark(self, mark: str) -> None:
         """Add a mark for the record."""
@@ -388,10 +389,9 @@ class AnswerState:
         if not self.began:
             self.began = True
             self.events.append(AnswerBegan(self.upstream_id or self.order.answer_id, self.reported))
-        choice = self._choices.get(index)
-        if choice is None:
-            choice = self._choices[index] = _Choice(index, self)
-        return choice
+        if index not in self._choices:
+            self._choices[index] = _Choice(index, self)
+        return self._choices[index]
 
 
 def _pop_all(events: list[AnswerEvent]) -> list[AnswerEvent]:

@@ -139,11 +139,12 @@ class NamelessCall(msgspec.Struct, eq=False):
 class ToolCallTracker:
     """The tool calls of one choice so far."""
 
-    def __init__(self, seed: str, *, native: bool) -> None:
-        """``native``: clients get the upstream's pieces of arguments unchanged."""
+    def __init__(self, seed: str, *, native: bool, whole: bool) -> None:
+        """``native``: clients get the upstream's own pieces of arguments. ``whole``: calls do not come in pieces."""
         self._seed = seed
         """Missing ids are made from it, so that they differ between answers."""
         self._native = native
+        self._whole = whole
         self.calls: list[TrackedCall] = []
         self.last: TrackedCall | None = None
         """The call of the last piece; None if its name has not come yet."""
@@ -231,7 +232,9 @@ class ToolCallTracker:
 
     def _is_empty_object(self, call: TrackedCall, part: ToolCallPart) -> bool:
         """Returns whether the arguments begin with this piece, and it is a whole ``{}``, which is noted."""
-        if call.arguments.size or part.custom or self._native or part.piece != _EMPTY_OBJECT:
+        if call.arguments.size or part.custom or self._whole or part.piece != _EMPTY_OBJECT:
+            return False
+        if self._native and not part.name:
             return False
         call.arguments.empty_object = True
         return True

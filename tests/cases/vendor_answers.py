@@ -1003,6 +1003,19 @@ CALLS = [
         finish="tool_calls",
     ),
     Row(
+        "an empty object before the arguments, or alone",
+        OPENAI,
+        chat(
+            piece(0, "c1", "f", "{}"),
+            piece(0, None, None, '{"a"'),
+            piece(0, None, None, ":1}"),
+            piece(1, "c2", "g", "{}"),
+        ),
+        completion(called(call("c1", "f", ARGUMENTS), call("c2", "g", "{}"))),
+        calls=[("f", ARGUMENTS), ("g", "{}")],
+        finish="tool_calls",
+    ),
+    Row(
         "the id at another index",
         OPENAI,
         chat(piece(0, "c1", "f", '{"a"'), piece(1, "c1", None, ":1}"), finish="tool_calls"),

@@ -22,7 +22,7 @@ def _anthropic() -> AnswerStream:
 
 
 def _gemini() -> AnswerStream:
-    return as_chat(GeminiDialect()).stream(translated({"messages": [], "n": 2}), channel())
+    return as_chat(GeminiDialect()).stream(translated(), channel())
 
 
 RECORDED: list[tuple[str, Start, list[Case]]] = [

@@ -82,7 +82,8 @@ class ChunkEditor(Renderer):
         if not isinstance(event, AnswerFinished) or event.choice in self._ended:
             return b""
         self._ended.add(event.choice)
-        choice = {"index": event.choice, "delta": {}, "logprobs": None, "finish_reason": event.reason}
+        delta = self._empty_arguments(event.choice, {})
+        choice = {"index": event.choice, "delta": delta, "logprobs": None, "finish_reason": event.reason}
         return b"data: %b" % rawjson.encode({**self._head, "choices": [choice]}) + BLANK
 
     def edit(self, choice: ParsedChoice, calls: Iterator[CallDelta], *, has_content: bool) -> bool:
@@ -105,11 +106,24 @@ class ChunkEditor(Renderer):
         if ends:
             self._ended.add(index)
             self.changed = True
+            message = self._empty_arguments(index, message)
         fields["finish_reason"] = reason if ends else None
         fields |= {"index": index, "delta": message}
         fields.pop("usage", None)
         self._order.screen.clean(fields)
         return True
+
+    def _empty_arguments(self, index: int, delta: JsonObject) -> JsonObject:
+        """Returns the last delta of a choice, with the ``{}`` of its calls that were not continued."""
+        calls = [*delta.get("tool_calls", ())]
+        for call in self.state.tracker(index).calls:
+            if call.arguments.empty_object:
+                begun = [each["function"] for each in calls if each["index"] == call.number]
+                if begun:
+                    begun[-1]["arguments"] = "{}"
+                else:
+                    calls.append({"index": call.number, "function": {"arguments": "{}"}})
+        return {**delta, "tool_calls": calls} if calls else delta
 
     def _number_items(self, index: int, message: JsonObject) -> None:
         """Number the items of lists in a delta: OpenAI's SDK puts them together by index, and fails without one."""

@@ -158,7 +158,7 @@ class NativeChatStream(RenderedStream):
         for part in parts:
             events = self._state.add(part)
             if isinstance(part, ToolCallPart):
-                self._calls.append(CallDelta(self._state.last_call(part.choice), events, bool(part.name)))
+                self._calls.append(CallDelta(self._state.tracker(part.choice).last, events, bool(part.name)))
             if not isinstance(part, _CONTENTLESS):
                 if len(self._part_events) < 2:  # whether there is more than one is all that matters
                     self._part_events.append(events)

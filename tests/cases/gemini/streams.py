@@ -74,9 +74,9 @@ STREAMS = [
     ),
     Case(
         "two candidates",
-        event(response(say("b"), index=1))
-        + event(response(say("a"), finish="STOP", index=0))
-        + event(response(finish="MAX_TOKENS", index=1)),
+        event(response(say("a"), index=0))
+        + event(response(say("b"), finish="MAX_TOKENS", index=1))
+        + event(response(finish="STOP", index=0)),
         said=_TWO,
     ),
     Case(

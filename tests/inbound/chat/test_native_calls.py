@@ -39,7 +39,16 @@ def test_a_good_call_passes_unchanged() -> None:
 def test_it_is_introduced_once() -> None:
     calls = _begun()
     _take(calls, tool_call(0, "a", "f", ""))
-    assert _take(calls, tool_call(0, "a", "f", "{}")) == [_later("{}")]
+    assert _take(calls, tool_call(0, "a", "f", '{"x":1}')) == [_later('{"x":1}')]
+
+
+def test_an_empty_object_waits_for_the_arguments_that_may_follow() -> None:
+    calls = _begun()
+    assert _take(calls, tool_call(0, "a", "f", "{}")) == [tool_call(0, "a", "f", "")]
+    assert _take(calls, _later('{"x":1}')) == [_later('{"x":1}')]
+    _take(calls, tool_call(1, "b", "g", "{}"))
+    (last,) = chunks_in(calls.feed(event(chunk(delta(tool_calls=[tool_call(2, "c", "h", "{}")], finish="tool_calls")))))
+    assert last["choices"][0]["delta"]["tool_calls"] == [tool_call(2, "c", "h", "{}"), _later("{}", 1)]
 
 
 def test_numbers_have_no_gaps() -> None:
@@ -51,7 +60,7 @@ def test_numbers_have_no_gaps() -> None:
 def test_another_id_under_a_used_index_is_another_call() -> None:
     calls = _begun()
     _take(calls, tool_call(0, "a", "f", ""))
-    assert _take(calls, tool_call(0, "b", "f", "{}")) == [tool_call(1, "b", "f", "{}")]
+    assert _take(calls, tool_call(0, "b", "f", '{"x":1}')) == [tool_call(1, "b", "f", '{"x":1}')]
     assert _take(calls, _later("x"))[0]["index"] == 1
 
 
@@ -91,7 +100,8 @@ def test_an_empty_delta_is_left_out() -> None:
 def test_extras_come_along() -> None:
     calls = _begun()
     extra = {"extra_content": {"google": {"thought_signature": "x"}}}
-    assert _take(calls, {**tool_call(0, "a", "f", "{}"), **extra}) == [{**tool_call(0, "a", "f", "{}"), **extra}]
+    call = {**tool_call(0, "a", "f", '{"x":1}'), **extra}
+    assert _take(calls, call) == [call]
 
 
 def test_custom_tools_have_input() -> None:
