@@ -277,7 +277,7 @@ def test_a_lone_surrogate_is_counted() -> None:
 
 
 def test_deep_nesting_does_no_harm() -> None:
-    fields = {"messages": msgspec.Raw(b'[{"role":"user","content":' + b"[" * 50_000 + b"]" * 50_000 + b"}]")}
+    fields = {"messages": msgspec.Raw(b'[{"role":"user","content":' + b"[" * 1_000_000 + b"]" * 1_000_000 + b"}]")}
     assert prompt_tokens(fields) == 3
 
 

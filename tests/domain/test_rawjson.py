@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from gateway.domain import rawjson
 from gateway.domain.json_text import ObjectEnd
 
-DEEP = b"[" * 50_000 + b"]" * 50_000
+DEEP = b"[" * 1_000_000 + b"]" * 1_000_000
 
 NUMBERS = st.integers(-(10**30), 10**30) | st.floats(allow_nan=False, allow_infinity=False)
 JSON = st.recursive(

@@ -282,7 +282,7 @@ def test_what_is_too_complex_is_refused_at_once(body: bytes) -> None:
     ids=["blanks", "backslashes", "quotes", "surrogates", "digits", "nests", "keys"],
 )
 def test_no_body_takes_more_than_linear_time(body: bytes) -> None:
-    assert is_read_within(20, body)
+    assert is_read_within(40, body)
 
 
 YARDSTICK = json.dumps([{"role": "user", "content": ["text", 1, 2.5, None, True]}] * 20_000)
