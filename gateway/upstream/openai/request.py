@@ -53,10 +53,11 @@ def write_chat(order: Order, vendor: Vendor = PLAIN) -> Order:
     for turn in conversation.turns:
         writer.add(turn)
     fields["messages"] = rawjson.raw(writer.finish())
-    if conversation.tools:
-        fields["tools"] = rawjson.raw([_tool(tool) for tool in conversation.tools])
+    tools = conversation.tools if vendor is OPENAI else conversation.allowed_tools
+    if tools:
+        fields["tools"] = rawjson.raw([_tool(tool) for tool in tools])
         if conversation.choice.mode:
-            fields["tool_choice"] = rawjson.raw(_choice(conversation.choice))
+            fields["tool_choice"] = rawjson.raw(_choice(conversation.choice, vendor))
     else:
         fields.pop("parallel_tool_calls", None)
     if conversation.cached and vendor is not OPENROUTER:
@@ -213,8 +214,9 @@ def _tool(tool: ToolOffer) -> Doc:
     return {"type": "function", "function": function}
 
 
-def _choice(choice: ToolChoice) -> object:
-    if choice.allowed is not None:
+def _choice(choice: ToolChoice, vendor: Vendor) -> object:
+    """Returns the choice. Only OpenAI takes all tools and the names of those that are allowed, for its prompt cache."""
+    if choice.allowed is not None and vendor is OPENAI:
         tools = [_function_named(name) for name in choice.allowed]
         return {"type": "allowed_tools", "allowed_tools": {"mode": choice.mode, "tools": tools}}
     return _function_named(choice.name) if choice.mode == "named" else choice.mode

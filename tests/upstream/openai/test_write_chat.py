@@ -134,7 +134,7 @@ def test_cache_marks_go_to_openrouter_and_are_named_elsewhere() -> None:
 def test_tools_and_choices() -> None:
     tools = (ToolOffer(name="f", description="d", strict=True), ToolOffer(name="g"))
     allowed = ToolChoice(mode="required", allowed=("g",))
-    found = write_chat(_order(tools=tools, choice=allowed)).fields
+    found = write_chat(_order(tools=tools, choice=allowed), OPENAI).fields
     named = [{"type": "function", "function": {"name": "g"}}]
     assert json.loads(bytes(found["tool_choice"])) == {
         "type": "allowed_tools",
@@ -144,6 +144,8 @@ def test_tools_and_choices() -> None:
         {"name": "f", "description": "d", "strict": True},
         {"name": "g"},
     ]
+    others = write_chat(_order(tools=tools, choice=allowed)).fields
+    assert (bytes(others["tool_choice"]), json.loads(bytes(others["tools"]))) == (b'"required"', named)
     assert "tool_choice" not in write_chat(_order(choice=ToolChoice(mode="auto"))).fields
 
 
