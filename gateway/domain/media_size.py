@@ -67,10 +67,9 @@ NO_MEDIA = PromptMedia()
 
 def count_pages(text: bytes) -> int:
     """Returns how many pages a PDF in base64 has, at least one. If they cannot be counted, its size is used."""
+    content = text[text.find(b",") + 1 :].replace(b"=", b"A")  # decoders differ on padding in the middle
     try:
-        document = base64.b64decode(
-            text[text.find(b",") + 1 :].replace(b"=", b"A")
-        )  # decoders differ on padding in the middle
+        document = base64.b64decode(content)
     except (binascii.Error, ValueError):
         return 1 + len(text) // PAGE_BYTES
     pages = _pages_in(document)
