@@ -49,6 +49,8 @@ def _server_alerts(board: Board, now: int) -> Iterator[Alert]:
         return
     if status.store_error:
         yield Alert("bad", "store failed", "doctor")
+    if status.ollama_error:
+        yield Alert("warn", "Ollama's port is closed", "settings", "ollama_port")
     if status.version != __version__:
         yield Alert("warn", f"server {safe(status.version, 12)}, console {__version__}", "doctor")
 

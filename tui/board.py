@@ -15,8 +15,8 @@ from gateway.domain.events import (
     EntityChanged,
     IncidentChanged,
     Snapshot,
+    StatusChanged,
     Stopping,
-    StoreChanged,
 )
 from gateway.domain.incidents import Incidents
 from gateway.domain.present_names import PresentNames, present_names_of
@@ -99,7 +99,7 @@ class Board:
             self._set_tables(event)
         elif isinstance(event, Balance):
             self.account = event.account
-        elif isinstance(event, StoreChanged):
+        elif isinstance(event, StatusChanged):
             self.status = event.status
         elif isinstance(event, IncidentChanged):
             self.incidents.put(event.incident)

@@ -9,7 +9,7 @@ from gateway.commands import formatting, options
 from gateway.commands.base import Noun
 from gateway.commands.editing import field_options, patch_of
 from gateway.commands.options import NONE, json_option, yes_option
-from gateway.commands.output import out_json, out_pairs, out_view
+from gateway.commands.output import notify, out_json, out_pairs, out_view
 from gateway.commands.session import run
 from gateway.domain.fields import SETTINGS, details
 from gateway.domain.history import NOTHING_CHANGED
@@ -69,13 +69,15 @@ def set_settings(
             question = f"Keep records for {count_text(days, 'day')}? {expiring.text} are deleted for good."
             options.confirm(question, yes=yes)
 
-    async def work(client: ControlClient) -> tuple[Settings, Settings]:
-        return await client.settings(), await client.set_settings(changes)
+    async def work(client: ControlClient) -> tuple[Settings, Settings, str]:
+        before, after = await client.settings(), await client.set_settings(changes)
+        return before, after, (await client.status()).ollama_error if "ollama_port" in changes else ""
 
-    before, after = run(work, create=True)
+    before, after, ollama_error = run(work, create=True)
     pairs = zip(details(SETTINGS, before), details(SETTINGS, after), strict=True)
     changed = [(name, f"{old or NONE} -> {new or NONE}") for (name, old), (_, new) in pairs if old != new]
     out_view(after, changed or [("settings", f"as before: {NOTHING_CHANGED}")], as_json=as_json)
+    notify(f"note: Ollama's port is closed: {ollama_error}" if ollama_error else "")
 
 
 def _extend_lists(patch: dict[str, Any], **added: tuple[str, ...]) -> None:

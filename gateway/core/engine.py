@@ -33,7 +33,7 @@ from gateway.core.tasks import Tasks
 from gateway.domain.call import Outcome
 from gateway.domain.channel import Channel, key_id
 from gateway.domain.errors import Unavailable
-from gateway.domain.events import StoreChanged
+from gateway.domain.events import StatusChanged
 from gateway.domain.key_owners import retirements
 from gateway.domain.registry import Change, with_changes
 from gateway.domain.settings import Settings
@@ -186,7 +186,7 @@ class Engine:
         store_watch = StoreWatch(
             str(self.config.home),
             lambda: books.disk_errors.text,
-            lambda: self.bus.publish(StoreChanged(status=self.status())),
+            lambda: self.bus.publish(StatusChanged(status=self.status())),
             self.clock.mono,
         )
         books.disk_errors.on_change = lambda: _call_soon(loop, store_watch.check)

@@ -90,8 +90,8 @@ class Heartbeat(Event, frozen=True, kw_only=True, tag="beat"):
     time_ms: Millis
 
 
-class StoreChanged(Event, frozen=True, kw_only=True, tag="store"):
-    """The store failed or works again; see ``status.store_error``."""
+class StatusChanged(Event, frozen=True, kw_only=True, tag="status"):
+    """The store failed or works again (``status.store_error``), or Ollama's port was opened or closed."""
 
     status: Status
 
@@ -120,6 +120,6 @@ AnyEvent = (
     | Balance
     | Heartbeat
     | IncidentChanged
-    | StoreChanged
+    | StatusChanged
     | Stopping
 )

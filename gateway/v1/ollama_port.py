@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
 from gateway.core.engine import Engine
+from gateway.domain.events import StatusChanged
 from gateway.v1.public_port import CANCELLED_S, LAST_ANSWERS_S, Port, open_port
 from gateway.web.connection_limits import ConnectionLimits
 
@@ -48,7 +49,7 @@ class OllamaPort:
         self._engine.ollama_address = self._engine.ollama_error = ""
         if number:
             self._open(number)
-        self._engine.bus.publish_change()
+        self._engine.bus.publish(StatusChanged(status=self._engine.status()))
 
     def _open(self, number: int) -> None:
         """Open the port. If that fails, the engine's status gets the error."""

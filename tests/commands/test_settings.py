@@ -119,6 +119,14 @@ def test_the_ollama_port_may_be_off() -> None:
     assert "ollama's port       off " in shown
 
 
+def test_an_ollama_port_that_cannot_be_opened_is_reported_at_once() -> None:
+    taken = msgspec.structs.replace(STATUS, ollama_error="cannot listen on 127.0.0.1:11434")
+    control = Control({**CONTROL, "GET /status": taken})
+    ran = run("settings", "set", "--ollama-port", "11434", control=control)
+    assert (ran.code, ran.err) == (0, "note: Ollama's port is closed: cannot listen on 127.0.0.1:11434\n")
+    assert run("settings", "set", "--refuse-unpriced", control=control).err == ""
+
+
 def test_each_setting_names_its_option() -> None:
     lines = run("settings", "show", control=Control(CONTROL)).out.splitlines()
     assert [line.split("  ")[-1].split()[0] for line in lines[: len(SETTINGS)]] == [

@@ -17,6 +17,7 @@ from gateway.core.live_calls import CallDeadlines
 from gateway.domain.account import Account
 from gateway.domain.call import Outcome
 from gateway.domain.channel import Dialect, ServedModel
+from gateway.domain.events import StatusChanged
 from gateway.domain.settings import Settings
 from gateway.domain.usage import UsageSource
 from gateway.v1.ollama_port import open_ollama_port
@@ -477,12 +478,12 @@ async def test_a_second_port_that_is_taken_is_reported(gateway: Gateway) -> None
     taken = await asyncio.get_running_loop().create_server(asyncio.Protocol, "127.0.0.1", 0)
     number = taken.sockets[0].getsockname()[1]
     async with open_ollama_port(gateway.engine):
-        gateway.settings(ollama_token="laptop", ollama_port=number)
-        for _ in range(400):
-            if gateway.engine.ollama_error:
-                break
-            await asyncio.sleep(0.005)
-        assert f"127.0.0.1:{number}" in gateway.engine.status().ollama_error
+        with gateway.engine.bus.watch() as watcher:
+            gateway.settings(ollama_token="laptop", ollama_port=number)
+            notices = (await watcher.next_batch(2)).notices
+            while not (found := [notice for notice in notices if isinstance(notice, StatusChanged)]):
+                notices = (await watcher.next_batch(2)).notices
+        assert f"127.0.0.1:{number}" in found[0].status.ollama_error
     taken.close()
     assert (await gateway.client.get("/v1/health")).status == 200
 

@@ -30,8 +30,8 @@ from gateway.domain.events import (
     Heartbeat,
     IncidentChanged,
     Snapshot,
+    StatusChanged,
     Stopping,
-    StoreChanged,
 )
 from gateway.domain.history import ChangeSource
 from gateway.domain.units import CallId, Millis, Nanos
@@ -124,11 +124,11 @@ async def test_calls_are_reported_at_once_in_order(feed: WatcherStream) -> None:
 
 async def test_a_store_that_fails_is_reported_with_the_reason(feed: WatcherStream, gateway: Gateway) -> None:
     gateway.engine.store.books.disk_errors.set(write="the disk is full")
-    event, incident = said(await feed.lines(Batch(notices=[StoreChanged(status=gateway.engine.status())])))
+    event, incident = said(await feed.lines(Batch(notices=[StatusChanged(status=gateway.engine.status())])))
     assert isinstance(incident, IncidentChanged)
     assert (incident.incident.channel, incident.incident.paused) == ("", True)
     gateway.engine.store.books.disk_errors.set(write="")
-    assert isinstance(event, StoreChanged)
+    assert isinstance(event, StatusChanged)
     assert (event.status.state, event.status.store_error) == ("store_failed", "the disk is full")
 
 

@@ -84,6 +84,7 @@ def test_an_empty_or_suspended_account_stops_everything() -> None:
 
 def test_the_servers_own_troubles_are_reported() -> None:
     assert texts(board(status=status(0, store_error="the disk is full"))) == ["store failed"]
+    assert texts(board(status=status(0, ollama_error="cannot listen"))) == ["Ollama's port is closed"]
     assert texts(board(status=status(0, version="9.9")))[0].startswith("server 9.9, console ")
 
 

@@ -8,8 +8,8 @@ from gateway.domain.events import (
     EntityChanged,
     Heartbeat,
     IncidentChanged,
+    StatusChanged,
     Stopping,
-    StoreChanged,
 )
 from gateway.domain.incidents import Incident
 from gateway.domain.units import Millis
@@ -116,9 +116,9 @@ def test_no_call_is_missing_after_a_second_snapshot_though_some_ended_while_the_
 
 def test_a_store_that_fails_is_an_alert_until_it_works_again() -> None:
     made = board()
-    made.apply(StoreChanged(status=status(10, store_error="the disk is full")))
+    made.apply(StatusChanged(status=status(10, store_error="the disk is full")))
     assert [alert.text for alert in alerts(made, NOW) if "store" in alert.text] == ["store failed"]
-    made.apply(StoreChanged(status=status(10)))
+    made.apply(StatusChanged(status=status(10)))
     assert [alert for alert in alerts(made, NOW) if "store" in alert.text] == []
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from gateway.domain.call import Record
 from gateway.domain.channel import Dialect
-from gateway.domain.events import StoreChanged
+from gateway.domain.events import StatusChanged
 from gateway.domain.settings import Durability
 from tests.fakes.client import Answer, read_answer
 from tests.fakes.disk import REASONS, Disk, Operation, Refusal
@@ -129,11 +129,11 @@ async def test_a_failure_is_reported_with_its_reason_and_so_is_its_end(
             assert (await gateway.client.chat()).refusal[:2] == (503, "store_unavailable")
         batch = await watcher.next_batch(1)
         health = await gateway.client.get("/v1/health")
-        assert [type(notice) for notice in batch.notices if not isinstance(notice, Record)] == [StoreChanged]
+        assert [type(notice) for notice in batch.notices if not isinstance(notice, Record)] == [StatusChanged]
         disk.heal()
         await healthy(gateway)
         batch = await watcher.next_batch(1)
-        assert [type(notice) for notice in batch.notices if not isinstance(notice, Record)] == [StoreChanged]
+        assert [type(notice) for notice in batch.notices if not isinstance(notice, Record)] == [StatusChanged]
     reason = "the disk refuses to write: Input/output error"
     assert (health.status, health.json["store"], health.json["store_error"]) == (503, "failed", reason)
     assert str(home).encode() not in health.body

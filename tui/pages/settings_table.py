@@ -232,6 +232,9 @@ class SettingsListing(PageListing[SettingRow]):
         for line in row.meaning.splitlines():
             card.line((safe(line), "bad" if row.wrong else ""))
         card.row("value", (safe(row.value), _value_tone(row)), (f"   in {row.unit}" if row.unit else "", "dim"))
+        status = self.session.board.status
+        if row.name == "ollama_port" and status is not None and status.ollama_error:
+            card.row("problem", (safe(status.ollama_error), "bad"))
         if row.default:
             card.row("default", safe(row.default))
         card.row("applies", NOW if row.applies == NOW else f"after a restart of the {row.section.lower()}")

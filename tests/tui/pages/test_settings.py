@@ -9,11 +9,11 @@ from gateway.domain.fields import SETTINGS
 from gateway.domain.settings import ExpiringRecords, Settings
 from gateway.domain.units import Millis
 from tests.tui.owner import Owner, press, said, screen, shown, until
-from tests.tui.stage import NOW, console, words
+from tests.tui.stage import NOW, console, status, words
 from tui.app import Console
 from tui.pages.base import AnyPage
 from tui.pages.list_page import select_row
-from tui.pages.settings_table import ORDER, gateway_rows, setting_names
+from tui.pages.settings_table import ORDER, SettingsListing, gateway_rows, setting_names
 from tui.preferences import NAME, Preferences
 
 
@@ -53,6 +53,14 @@ async def test_the_page_explains_the_selected_setting(size: tuple[int, int]) -> 
         text = screen(app)
         assert "Seconds a call may wait for a slot; 0: rejected immediately." in text
         assert "at once" in text
+
+
+def test_the_ollama_port_says_why_it_is_closed() -> None:
+    session = console().session
+    session.board.status = status(0, ollama_error="cannot listen on 127.0.0.1:11434")
+    listing = SettingsListing(session)
+    details = {row.name: listing.detail(row, 100).plain for row in gateway_rows(Settings())}
+    assert [name for name, text in details.items() if "cannot listen on 127.0.0.1:11434" in text] == ["ollama_port"]
 
 
 async def test_a_number_is_edited_in_place_and_can_be_undone() -> None:
