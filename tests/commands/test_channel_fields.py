@@ -151,10 +151,9 @@ def test_what_means_nothing_changes_nothing(args: tuple[str, ...], hint: str) ->
     assert hint in ran.err
 
 
-def test_a_channel_can_be_taken_out_of_all_groups() -> None:
-    control = Control({"GET /channels/x": CHANNEL, "PATCH /channels/ch_1": CHANNEL})
-    assert run(*EDIT, "--no-groups", control=control).code == 0
-    assert control.bodies == [{"groups": []}]
+@pytest.mark.parametrize(("option", "sent"), [("--no-groups", {"groups": []}), ("--no-headers", {"headers": {}})])
+def test_groups_and_headers_can_all_be_dropped(option: str, sent: dict[str, object]) -> None:
+    assert edit(option)[1] == [sent]
 
 
 def test_an_option_is_removed() -> None:
@@ -208,12 +207,6 @@ def test_names_instead_of_patterns_are_for_good() -> None:
         {"models": [{"name": "a"}], "patterns": []},
         {"models": [{"name": "c", "upstream": "b"}], "patterns": ["*"]},
     ]
-
-
-def test_headers_can_be_dropped() -> None:
-    control = Control({"GET /channels/x": CHANNEL, "PATCH /channels/ch_1": CHANNEL})
-    run("channel", "edit", "x", "--no-headers", control=control)
-    assert control.bodies == [{"headers": {}}]
 
 
 def test_limits_of_a_channel_include_its_queue() -> None:

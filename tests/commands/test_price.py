@@ -148,12 +148,6 @@ def test_longer_inputs_may_cost_something_else() -> None:
     assert [{name: tier[name] for name in ("above", "input", "output")} for tier in body["tiers"]] == tiers
 
 
-def test_a_free_model_has_a_price_of_nothing() -> None:
-    control = Control({**OFFERED, "PUT /prices/x": PRICE})
-    run("price", "set", "x", "--free", control=control)
-    assert control.bodies == [{"input": 0, "output": 0}]
-
-
 def test_several_models_get_the_same_price() -> None:
     prices = [replace(PRICE, model=model) for model in ("a", "x", "y")]
     control = Control({**OFFERED, "POST /batch": {"done": "set 2 prices"}, "GET /prices": prices})
@@ -275,12 +269,6 @@ def test_only_the_channel_asked_for_can_be_why_nothing_is_imported() -> None:
     offered = channels[1].models[0].name
     control = Control({"POST /prices/import": [], "GET /channels": channels[1:]})
     assert "these channels are not known: mine;" in run("price", "import", "--model", offered, control=control).err
-
-
-def test_a_price_is_removed() -> None:
-    assert (
-        run("price", "remove", "x", "--yes", control=Control({"POST /batch": {"done": "removed price 'x'"}})).code == 0
-    )
 
 
 def test_several_prices_are_removed_as_one_change() -> None:

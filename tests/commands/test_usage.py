@@ -260,12 +260,6 @@ def test_a_part_of_an_id_is_enough_if_one_call_has_it() -> None:
     assert (none.code, "/calls/zzzz" in none.err) == (Exit.NOT_FOUND, True)
 
 
-def test_the_last_call_is_the_one_that_began_last() -> None:
-    runs = replace(CALL, id="req_old", state="running", time_ms=Millis(CALL.time_ms - 60_000))
-    control = {"GET /calls": CallPage(calls=[runs, CALL]), URL: CALL, **USUAL}
-    assert CALL.id in run("usage", "show", "last", control=Control(control)).out
-
-
 def test_the_list_begins_with_the_call_that_show_calls_the_last() -> None:
     runs = replace(CALL, id="req_old", state="running", time_ms=Millis(CALL.time_ms - 60_000))
     long = replace(CALL, id="req_long", time_ms=Millis(CALL.time_ms - 9_000), duration_ms=Millis(12_000))

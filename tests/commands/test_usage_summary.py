@@ -104,13 +104,6 @@ def test_dimensions_that_do_not_go_together_are_refused(by: str) -> None:
     assert (ran.code, control.asked, ran.err.count("\n")) == (Exit.USAGE, [], 1)
 
 
-def test_days_are_requested_as_steps() -> None:
-    control = Control({"GET /usage": SUMMARY})
-    run("usage", "summary", "--by", "day", control=control)
-    assert "&step=day&" in control.asked[0][0]
-    assert "by=" not in control.asked[0][0]
-
-
 def test_spans_of_time_are_named_by_their_beginning() -> None:
     points = [Point(start_ms=Millis(NOW + n * 3_600_000), key="", row=sum_row("", calls=n)) for n in range(3)]
     control = Control({"GET /usage": replace(SUMMARY, rows=[], series=points)})
@@ -151,7 +144,7 @@ def test_months_are_those_of_the_last_year_and_named_by_their_number() -> None:
     assert ran.out.splitlines()[1].split()[:2] == [local_time(NOW)[:7], "2"]
     asked = parse_qs(control.asked[0][0].partition("?")[2])
     since = datetime.fromtimestamp(int(asked["since"][0]) / 1000).astimezone()
-    assert (asked["step"], since.day, since.hour) == (["month"], 1, 0)
+    assert (asked["step"], "by" in asked, since.day, since.hour) == (["month"], False, 1, 0)
     assert timedelta(days=364) < datetime.now().astimezone() - since < timedelta(days=398)
 
 

@@ -134,16 +134,6 @@ async def test_without_a_server_it_ends_and_keeps_the_reason() -> None:
     assert app.failure.code == "start_failed"
 
 
-async def test_two_consoles_show_the_same_call() -> None:
-    one, two = FakeClient(calls(3)), FakeClient(calls(3))
-    async with shown(console(one)) as (first, pilot), shown(console(two)) as (second, other):
-        for client in (one, two):
-            client.tell(CallSettled(call=call(99, NOW)))
-        newest = call(99, NOW).id
-        await until(first, pilot, lambda: newest in first.session.board.calls.by_id)
-        await until(second, other, lambda: newest in second.session.board.calls.by_id)
-
-
 async def test_leaving_lets_the_server_go_on() -> None:
     async with shown() as (app, pilot):
         await pilot.press("q")

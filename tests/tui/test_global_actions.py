@@ -4,6 +4,7 @@ from textual import events
 from textual.command import CommandList, CommandPalette
 from textual.widgets import Input
 
+from gateway.domain.settings import Settings
 from tests.tui.owner import Owner, screen
 from tests.tui.stage import FakeClient, calls, console, token, words
 from tests.tui.test_app import shown, until
@@ -101,7 +102,9 @@ async def test_help_is_the_pages_own() -> None:
 
 
 async def test_detaching_leaves_in_any_case() -> None:
-    async with shown() as (app, pilot):
+    client = FakeClient(calls(3))
+    client.settings_now = Settings(stop_on_leave=True)
+    async with shown(console(client)) as (app, pilot):
         app.action_act("detach")
         await pilot.pause()
     assert app.return_value is not None

@@ -146,26 +146,18 @@ async def test_a_call_is_found_by_its_id_and_opened() -> None:
         assert app.page.view.detail
 
 
-async def test_a_call_that_is_only_recorded_is_found_too() -> None:
+@pytest.mark.parametrize("typed", [slice(None), slice(6, 18)], ids=["the id", "a part of it"])
+async def test_a_call_that_is_only_recorded_is_found_too(typed: slice) -> None:
     owner = Owner()
     owner.recent = 2
     wanted = owner.records[-1].id
     async with shown("models", owner) as (app, pilot, _):
         assert wanted not in app.session.board.calls.by_id
-        await choose(app, pilot, wanted)
+        await choose(app, pilot, wanted[typed])
         assert app.page.view.filter == f"id:{wanted}"
         async with asyncio.timeout(20):
             while getattr(app.page.table.current, "id", "") != wanted:
                 await pilot.pause(0.05)
-
-
-async def test_one_that_is_only_recorded_is_found_by_a_part_of_its_id() -> None:
-    owner = Owner()
-    owner.recent = 2
-    wanted = owner.records[-1].id
-    async with shown("models", owner) as (app, pilot, _):
-        await choose(app, pilot, wanted[6:18])
-        assert app.page.view.filter == f"id:{wanted}"
 
 
 async def test_markup_in_a_name_is_text() -> None:

@@ -62,16 +62,9 @@ async def test_an_address_is_needed() -> None:
         assert owner.did == []
 
 
-async def test_what_the_upstream_refuses_stands_at_the_models() -> None:
-    owner = Owner()
-    owner.refuses = BadRequest("channel 'mine' gave no list of its models", param="models")
-    async with shown("channels", owner) as (app, pilot, _):
-        await press(app, pilot, "n", "=mine", "down", "down", "down", "=https://host/v1", "enter")
-        assert said(app, "#wrong-models") == "channel 'mine' gave no list of its models"
-
-
 @pytest.mark.parametrize(
-    ("param", "field"), [("base_url", "base_url"), ("key", "key"), ("keys", "key"), ("patterns", "models")]
+    ("param", "field"),
+    [("base_url", "base_url"), ("key", "key"), ("keys", "key"), ("patterns", "models"), ("models", "models")],
 )
 async def test_the_focus_goes_to_the_field_at_fault(param: str, field: str) -> None:
     owner = Owner()
@@ -137,10 +130,17 @@ async def test_marked_channels_are_resumed_together() -> None:
         assert len(owner.did) == 3
 
 
-async def test_a_healthy_channel_is_not_said_to_be_resumed() -> None:
+@pytest.mark.parametrize(
+    ("keys", "told"),
+    [
+        (["z"], "Channel anthropic is not paused."),
+        (["G", "z"], "Channel openrouter is not paused. It is disabled: space enables it."),
+    ],
+)
+async def test_a_channel_that_is_not_paused_is_not_said_to_be_resumed(keys: list[str], told: str) -> None:
     async with shown("channels") as (app, pilot, _):
-        await press(app, pilot, "z")
-        assert words(app) == ["Channel anthropic is not paused."]
+        await press(app, pilot, *keys)
+        assert words(app) == [told]
 
 
 async def test_a_model_that_an_upstream_does_not_have_is_named_and_tried_again() -> None:
@@ -155,12 +155,6 @@ async def test_a_model_that_an_upstream_does_not_have_is_named_and_tried_again()
         assert words(app) == ["Channel anthropic: the next call tries claude-sonnet-4-5 again."]
         await press(app, pilot, "5", "j", "enter")
         assert "anthropic (paused)" in screen(app)
-
-
-async def test_nor_is_one_that_is_disabled() -> None:
-    async with shown("channels") as (app, pilot, _):
-        await press(app, pilot, "G", "z")
-        assert words(app) == ["Channel openrouter is not paused. It is disabled: space enables it."]
 
 
 async def test_priorities_go_up_and_down() -> None:

@@ -115,12 +115,6 @@ async def typed(app: Stage, pilot: Pilot[None], text: str) -> None:
     await pilot.pause()
 
 
-async def test_rows_and_the_line_above_come_from_the_listing() -> None:
-    async with fruit_page() as (app, _):
-        assert app.names() == FRUITS
-        assert app.drawn(".lead") == " 4 fruits"
-
-
 async def test_typing_narrows_and_esc_clears_it() -> None:
     async with fruit_page() as (app, pilot):
         await typed(app, pilot, "e !p")
@@ -348,19 +342,6 @@ async def test_choosing_no_columns_after_all_changes_nothing() -> None:
         assert list(app.fruits.table.chosen_ids) == []
 
 
-async def test_the_cursor_goes_to_a_row_when_it_comes() -> None:
-    async with shown("tokens") as (app, pilot, owner):
-        select_row(app.page, "tok_zebra")
-        owner.tokens_now.append(token("zebra", last_used_ms=Millis(1)))
-        owner.changed()
-        for _ in range(50):
-            await pilot.pause(0.02)
-            await settle(app, pilot)
-            if app.page.query_one("LiveTable").cursor == 5:
-                break
-        assert app.page.query_one("LiveTable").cursor == 5
-
-
 async def test_a_row_is_selected_however_late_it_comes() -> None:
     """A dialog may be open for minutes meanwhile, and then the page is not refreshed."""
     async with shown("tokens") as (app, _, owner):
@@ -407,15 +388,6 @@ async def test_a_page_fetches_its_sums_soon_after_a_failure(failed: bool, fetche
         await settle(app, pilot)
         await settle(app, pilot)
         assert owner.asked.count("summary channel hour") == fetches
-
-
-async def test_the_arrow_points_up_for_the_smallest_first() -> None:
-    async with fruit_page() as (app, pilot):
-        await pilot.press("s")
-        assert (app.names()[0], app.fruits.table.descending) == ("apple", False)
-        assert "Name▴" in app.fruits.table.render_line(0).text
-        await pilot.press("S")
-        assert "Name▾" in app.fruits.table.render_line(0).text
 
 
 async def test_the_line_above_counts_what_the_filter_leaves() -> None:

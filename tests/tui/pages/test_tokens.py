@@ -121,14 +121,6 @@ async def test_the_form_says_what_is_wrong_beside_the_field() -> None:
         assert owner.did == []
 
 
-async def test_what_the_server_refuses_stands_at_its_field() -> None:
-    owner = Owner()
-    owner.refuses = BadRequest("there is already a token 'ci'", param="name")
-    async with shown("tokens", owner) as (app, pilot, _):
-        await press(app, pilot, "n", "=ci", "enter")
-        assert said(app, "#wrong-name") == "there is already a token 'ci'"
-
-
 async def test_editing_sends_what_changed() -> None:
     async with shown("tokens") as (app, pilot, owner):
         await press(app, pilot, "j", "e", "end", "=2", "enter")

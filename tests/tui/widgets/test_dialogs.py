@@ -6,7 +6,6 @@ from textual.widgets._toast import Toast
 
 from gateway.domain.errors import UpstreamError
 from gateway.domain.units import Millis
-from tests.tui.stage import console
 from tests.tui.widgets.stage import WidgetStage, asked
 from tui.app import STYLESHEET
 from tui.themes import DARK
@@ -130,20 +129,6 @@ async def test_what_went_wrong_stays_longer() -> None:
         toast(app, "a")
         toast(app, "b", bad=True)
         assert app.notices == [("a", "information", 4.0), ("b", "error", 8.0)]
-
-
-async def test_a_message_is_not_shown_on_the_page_below_a_dialog_too() -> None:
-    app = console()
-    async with app.run_test(size=(100, 30), notifications=True) as pilot:
-        toast(app, "Hello there.")
-        await pilot.pause()
-        page = app.screen
-        app.push_screen(Confirm("Delete laptop?", "Its clients get 401.", "Delete"))
-        await pilot.pause()
-        assert not page.query_one(Toast).display
-        await pilot.press("escape")
-        await pilot.pause()
-        assert page.query_one(Toast).display
 
 
 async def test_a_message_about_a_change_takes_the_place_of_that_about_the_change_before() -> None:
