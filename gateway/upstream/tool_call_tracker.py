@@ -234,7 +234,7 @@ class ToolCallTracker:
         """Returns whether the arguments begin with this piece, and it is a whole ``{}``, which is noted."""
         if call.arguments.size or part.custom or self._whole or part.piece != _EMPTY_OBJECT:
             return False
-        if self._native and not part.name:
+        if self._native and (part.index is None or not part.name):  # the older function calls have no index
             return False
         call.arguments.empty_object = True
         return True

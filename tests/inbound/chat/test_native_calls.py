@@ -51,6 +51,12 @@ def test_an_empty_object_waits_for_the_arguments_that_may_follow() -> None:
     assert last["choices"][0]["delta"]["tool_calls"] == [tool_call(2, "c", "h", "{}"), _later("{}", 1)]
 
 
+def test_an_older_function_call_without_arguments_passes_unchanged() -> None:
+    calls, old = _begun(), {"name": "f", "arguments": "{}"}
+    docs = chunks_in(calls.feed(event(chunk(delta(function_call=old))) + event(chunk(delta(finish="function_call")))))
+    assert [doc["choices"][0]["delta"] for doc in docs] == [{"function_call": old}, {}]
+
+
 def test_numbers_have_no_gaps() -> None:
     calls = _begun()
     assert [c["index"] for c in _take(calls, tool_call(3, "a", "f", ""), tool_call(7, "b", "g", ""))] == [0, 1]
