@@ -102,7 +102,7 @@ def _open_storage(path: Path) -> AtomicStorage:
     try:
         return AtomicStorage(path)
     except StoreDamaged as exc:
-        raise _damaged_error(path, exc.message) from exc
+        raise _damaged_error(path, f"it is damaged: {exc.__cause__}") from exc
 
 
 def _read_meta(path: Path, tables: Tables) -> dict[str, Any]:
@@ -172,4 +172,4 @@ def _damaged_error(path: Path, why: str) -> StoreDamaged:
         else f"restore {path.name} from a backup"
     )
     where = ordinary_path(path)
-    return StoreDamaged(f"{where} cannot be used: {why}. The file was not changed; {fix}", details={"file": str(where)})
+    return StoreDamaged(f"{where} cannot be used: {why}. Nothing was changed; {fix}", details={"file": str(where)})

@@ -309,11 +309,15 @@ class Log:
         return segment
 
 
+def missing_records(first: int, last: int) -> str:
+    """Returns ``record 3 is missing``, or ``records 3 to 9 are missing``."""
+    return f"record {first} is missing" if first == last else f"records {first} to {last} are missing"
+
+
 def _missing_records_note(folder: Path, first: int, last: int) -> str:
-    which = f"record {last} is" if first == last else f"records {first} to {last} are"
     return (
-        f"{which} missing from the end of {ordinary_path(folder)}: the newest call file was deleted or truncated. What "
-        "those calls cost is missing from all sums. Restore the file from a backup if there is one"
+        f"{missing_records(first, last)} from the end of {ordinary_path(folder)}: the newest call file was "
+        "deleted or truncated. The cost is missing from all sums. Restore the file from a backup if there is one"
     )
 
 

@@ -12,7 +12,7 @@ from gateway.domain.diagnosis import Verdict
 from gateway.domain.units import Millis, Nanos
 from gateway.store.books import DIMENSION
 from gateway.store.line_format import body_of, id_of, is_intact
-from gateway.store.log import SegmentView
+from gateway.store.log import SegmentView, missing_records
 from gateway.store.rollup import DIMENSIONS, Countable, Counts, Rollup, daily_table
 from gateway.store.segment import decode_entry
 from gateway.store.store import Store
@@ -113,7 +113,7 @@ class _Audit:
             count += 1
             yield from self._check_call(call, call.id)
             if doc_id <= last:
-                yield f"{name}: document {doc_id} follows {last}"
+                yield f"{name}: record {doc_id} follows {last}"
             gaps += self._gap_before(name, doc_id, doc_id)
             last = doc_id
         if count == view.calls:  # otherwise the missing calls are in the sums
@@ -149,12 +149,12 @@ class _Audit:
         """Yields a text if ids are missing before these documents, whose ids go from ``first`` to ``last``."""
         begin, end, self._next = self._next, first - 1, max(self._next, last + 1)
         if begin <= end:
-            yield f"{name}: {_numbers(begin, end)} missing before {first}, and what they cost is in no sum"
+            yield f"{name}: {missing_records(begin, end)} before {first}; the cost is in no sum"
 
     def _check_end(self) -> None:
         begin, end = self._next, self._snapshot.last
         if begin <= end:
-            self.damage.append(f"{_numbers(begin, end)} missing from the end, and what they cost is in no sum")
+            self.damage.append(f"{missing_records(begin, end)} from the end; the cost is in no sum")
 
     def _add_sums(self, view: SegmentView) -> None:
         """Add the sums of a segment whose calls cannot be read."""
@@ -179,10 +179,6 @@ class _Audit:
         self.checks += 1
         if stored != counted:
             yield f"{what}{_difference(stored, counted)}"
-
-
-def _numbers(begin: int, end: int) -> str:
-    return f"document {begin} is" if begin == end else f"documents {begin} to {end} are"
 
 
 def _lines(view: SegmentView) -> Iterator[bytes] | None:

@@ -24,11 +24,11 @@ def test_different_books_are_a_failure_that_names_the_first_difference() -> None
 
 
 def test_damage_is_a_failure_though_the_sums_are_right() -> None:
-    bad = replace(VERDICT, damage=["calls-x.json: document 5 is missing", "calls-y.json: gone"])
+    bad = replace(VERDICT, damage=["calls-x.json: record 5 is missing", "calls-y.json: gone"])
     ran = run("verify", control=Control({"GET /verify": bad}))
     assert (ran.code, ran.out.splitlines()[0]) == (Exit.STORE, "result       DAMAGED")
     assert ran.out.splitlines()[-2:] == [
-        "damage       calls-x.json: document 5 is missing",
+        "damage       calls-x.json: record 5 is missing",
         "damage       calls-y.json: gone",
     ]
     assert "the call log is damaged" in ran.err

@@ -162,9 +162,10 @@ def test_a_newer_format_is_refused_and_left_alone(path: Path) -> None:
 )
 def test_a_damaged_configuration_is_refused_and_left_alone(path: Path, text: str) -> None:
     path.write_text(text)
-    with pytest.raises(StoreDamaged, match=r"cannot be used.*restore config\.json from a backup"):
+    with pytest.raises(StoreDamaged, match=r"cannot be used.*restore config\.json from a backup") as caught:
         Entities(path)
     assert path.read_text() == text
+    assert caught.value.message.count(str(path)) == 1
 
 
 def test_a_configuration_cut_anywhere_is_refused_with_the_way_back(path: Path) -> None:

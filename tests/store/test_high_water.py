@@ -59,7 +59,7 @@ def test_missing_records_are_reported_at_the_start_and_by_verify(
         again = store_of(home)
         assert [note for note in again.notes if f"records {missing} are missing from the end" in note] == again.notes
         verdict = verify(again)
-        told = f"documents {missing} are missing from the end, and what they cost is in no sum"
+        told = f"records {missing} are missing from the end; the cost is in no sum"
         assert (verdict.equal, verdict.damage) == (True, [told])
         again.close()
 

@@ -78,9 +78,7 @@ def test_a_line_that_was_taken_out_is_missed(store: Store, home: Path) -> None:
         again = store_of(home, segment_bytes=8000)
         verdict = verify(again)
         assert (verdict.equal, again.notes, len(verdict.damage)) == (True, [], 1)
-        assert (
-            f"documents {last.first + 1} to {last.first + 2} are missing before {last.first + 3}" in verdict.damage[0]
-        )
+        assert f"records {last.first + 1} to {last.first + 2} are missing before {last.first + 3}" in verdict.damage[0]
         again.close()
 
 
@@ -96,10 +94,8 @@ def test_damage_that_was_repaired_is_reported_by_the_process_that_found_it(store
     told = f"{path} was damaged; 0 of its calls are intact, not a byte was left"
     last = store.calls.log.segments[-1]
     missing = f"{last.first} to {last.last} are missing from the end"
-    later = (
-        f"records {missing} of {home / 'usage'}: the newest call file was deleted or truncated. What those calls cost"
-    )
-    damage = f"documents {missing}, and what they cost is in no sum"
+    later = f"records {missing} of {home / 'usage'}: the newest call file was deleted or truncated. The cost"
+    damage = f"records {missing}; the cost is in no sum"
     assert damages == [
         (True, [told, damage], [told]),
         (True, [damage], [f"{later} is missing from all sums. Restore the file from a backup if there is one"]),
@@ -113,7 +109,7 @@ def test_a_deleted_segment_that_was_not_sealed_is_missed(home: Path) -> None:
     again = store_of(home, segment_bytes=8000)
     verdict = verify(again)
     assert verdict.equal
-    assert f"{segments(home / 'usage')[1].name}: documents 13 to 24 are missing before 25" in verdict.damage[0]
+    assert f"{segments(home / 'usage')[1].name}: records 13 to 24 are missing before 25" in verdict.damage[0]
     again.close()
 
 
@@ -178,4 +174,4 @@ def test_calls_that_changed_places_are_found(store: Store, home: Path) -> None:
     path = segments(home / "usage")[0]
     lines = path.read_bytes().split(b"\n")
     path.write_bytes(b"\n".join([*lines[:2], lines[3], lines[2], *lines[4:]]))
-    assert "document 2 follows 3" in verify(store).difference
+    assert "record 2 follows 3" in verify(store).difference
