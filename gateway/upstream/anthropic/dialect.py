@@ -134,7 +134,7 @@ def _body(parameters: Parameters, row: AnthropicModel, max_thinking: int, recall
     """Returns the body without ``model``, ``stream`` and ``max_tokens``. Raises BadRequest."""
     conversation = parameters.conversation
     _refuse_inexpressible(parameters)
-    dialogue = Dialogue(conversation.turns, recall, system_inside=row.system_inside)
+    dialogue = Dialogue(conversation.turns, recall, system_inside=row.system_inside, prefill=row.prefill)
     bound = dialogue.thoughtless or (conversation.choice.forced and bool(conversation.allowed_tools))
     effort, effort_name, own_thinking = _take_thinking(parameters)
     thinking = plan_thinking(effort, row, max_thinking, bound=bound)

@@ -43,6 +43,8 @@ from gateway.upstream.translation import (
 
 Block = dict[str, Any]
 
+GO_ON = "Continue."
+"""What the user says after the assistant's last message, which other vendors' models go on from as they are."""
 IMAGES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 _TEXTS = frozenset({"application/json", "application/xml", "application/yaml", "application/javascript"})
 """Media types of texts, beside those that begin with ``text/``."""
@@ -110,9 +112,10 @@ TOOLS = NameRules(
 class Dialogue:
     """The messages and the system prompt of a conversation."""
 
-    def __init__(self, turns: Sequence[Turn], recall: Recall, *, system_inside: bool) -> None:
-        """``system_inside``: system messages may be among the messages. Raises BadRequest for media it refuses."""
+    def __init__(self, turns: Sequence[Turn], recall: Recall, *, system_inside: bool, prefill: bool = True) -> None:
+        """``system_inside`` and ``prefill`` are those of ``AnthropicModel``. Raises BadRequest for media it refuses."""
         self._recall = recall
+        self._prefill = prefill
         self._system_inside = system_inside
         self._held_system: list[Block] = []
         """System texts for after the user's message."""
@@ -145,7 +148,9 @@ class Dialogue:
                 self._add_assistant(turn, running=running)
 
     def _finish(self) -> None:
-        """Make the messages comply with the rules. One of the assistant at the end must not end in whitespace."""
+        """Make the messages comply with the rules. One of the assistant at the end must not end in whitespace, and to a
+        model that does not continue it the user says to go on.
+        """
         if self._held_media:
             self._content("user").extend(self._take_media())
         self._place_system()
@@ -154,7 +159,9 @@ class Dialogue:
         for message in self.messages:
             message["content"] = message["content"] or [{"type": "text", "text": FILLER}]
         last = self.messages[-1]
-        if last["role"] == "assistant" and last["content"][-1]["type"] == "text":
+        if last["role"] == "assistant" and not self._prefill:
+            self.messages.append({"role": "user", "content": [{"type": "text", "text": GO_ON}]})
+        elif last["role"] == "assistant" and last["content"][-1]["type"] == "text":
             last["content"][-1]["text"] = rawjson.text(last["content"][-1]["text"]).rstrip()
 
     def _take_media(self) -> list[Block]:

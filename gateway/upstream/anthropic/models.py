@@ -48,11 +48,13 @@ class AnthropicModel(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it accepts ``output_config.format`` and strict tools."""
     system_inside: bool = True
     """Whether system messages may be among the messages, right after the user's."""
+    prefill: bool = False
+    """Whether the last message may be the assistant's, which the model then continues."""
 
 
 def _older(*patterns: str, **facts: Any) -> AnthropicModel:
-    """Returns models that accept sampling parameters, and system messages only at the beginning."""
-    return AnthropicModel(patterns=patterns, **{"sampling": True, "system_inside": False} | facts)
+    """Returns models that accept sampling parameters and prefill, and system messages only at the beginning."""
+    return AnthropicModel(patterns=patterns, **{"sampling": True, "system_inside": False, "prefill": True} | facts)
 
 
 _BUDGET, _NONE = AnthropicThinking.BUDGET, AnthropicThinking.NONE
@@ -62,8 +64,8 @@ ROWS = (
     AnthropicModel(patterns=("*claude-haiku-5-*", "*claude-opus-5*", "*claude-sonnet-5*"), off="disabled"),
     AnthropicModel(patterns=("*claude-fable-5*", "*claude-mythos-5*", "*claude-opus-4-8*")),
     AnthropicModel(patterns=("*claude-opus-4-7*", "*claude-mythos-*"), system_inside=False),
-    _older("*claude-opus-4-6*", efforts=("low", "medium", "high", "max"), one_sampler=True),
-    _older("*claude-sonnet-4-6*", efforts=("low", "medium", "high"), one_sampler=True),
+    _older("*claude-opus-4-6*", efforts=("low", "medium", "high", "max"), one_sampler=True, prefill=False),
+    _older("*claude-sonnet-4-6*", efforts=("low", "medium", "high"), one_sampler=True, prefill=False),
     _older(
         *("*claude-opus-4-5*", "*claude-sonnet-4-5*", "*claude-haiku-4-5*"),
         max_output=64_000,

@@ -257,3 +257,19 @@ def test_a_result_has_its_breakpoint_at_its_end() -> None:
 
 def test_an_empty_result_has_no_content() -> None:
     assert result_block(_tool_result(_block_text(""))) == {"type": "tool_result", "tool_use_id": "t"}
+
+
+@pytest.mark.parametrize("last", [{"role": "assistant", "content": "So far "}, LOOK])
+def test_a_model_that_continues_no_message_is_told_to_go_on(last: Any) -> None:
+    turns = _turns({"messages": [{"role": "user", "content": "a"}, last]})
+    found = [
+        json.loads(rawjson.encode(Dialogue(turns, recall_of(), system_inside=False, prefill=prefill).messages))[-1]
+        for prefill in (False, True)
+    ]
+    if last is LOOK:  # its results are the user's
+        assert found[0] == found[1]
+    else:
+        assert found == [
+            {"role": "user", "content": [_text("Continue.")]},
+            {"role": "assistant", "content": [_text("So far")]},
+        ]

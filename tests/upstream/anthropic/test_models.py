@@ -38,3 +38,18 @@ def test_relays_names_are_understood(model: str) -> None:
 
 def test_another_model_is_unknown() -> None:
     assert row_of("kimi-k3") is UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("model", "prefill"),
+    [
+        ("claude-opus-5-5", False),
+        ("claude-opus-4-6", False),
+        ("anthropic/claude-sonnet-4.6", False),
+        ("claude-haiku-4-5", True),
+        ("claude-3-haiku-20240307", True),
+        ("kimi-k3", True),
+    ],
+)
+def test_newer_models_continue_no_message_of_the_assistant(model: str, prefill: bool) -> None:
+    assert row_of(model).prefill is prefill
