@@ -1,12 +1,10 @@
 from gateway.client.control import ControlClient
 from gateway.control.usage import tallies
 from gateway.control.views import (
-    account_view,
     channel_view,
     channel_views,
     group_view,
     group_views,
-    model_views,
     price_view,
     token_view,
     token_views,
@@ -16,13 +14,7 @@ from gateway.domain.call import Running
 from gateway.domain.price import Price
 from gateway.domain.units import CallId, Millis, Nanos
 from gateway.domain.views import running_view
-from tests.fakes.gateway import GRANTED, Gateway
-
-
-def test_the_account_is_granted_less_spent_less_held(gateway: Gateway) -> None:
-    view = account_view(gateway.engine)
-    assert (view.granted_nanos, view.balance_nanos, view.available_nanos) == (GRANTED, GRANTED, GRANTED)
-    assert view.available_nanos == view.granted_nanos - view.spent_nanos - view.held_nanos
+from tests.fakes.gateway import Gateway
 
 
 def test_lists_are_in_the_order_of_names(gateway: Gateway) -> None:
@@ -50,11 +42,6 @@ def test_a_group_lists_its_channels_in_routing_order(gateway: Gateway) -> None:
 async def test_one_channel_is_seen_as_in_the_list(gateway: Gateway) -> None:
     engine, sums = gateway.engine, await tallies(gateway.engine)
     assert [channel_view(engine, engine.catalog.channel("up"), sums)] == channel_views(engine, sums)
-
-
-async def test_the_context_length_is_the_first_channel_s_that_tells(gateway: Gateway) -> None:
-    (model,) = model_views(gateway.engine, await tallies(gateway.engine))
-    assert (model.name, model.context) == ("m", None)
 
 
 async def test_the_context_of_the_price_list_is_the_same_in_every_view(owner: ControlClient, gateway: Gateway) -> None:

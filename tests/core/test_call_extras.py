@@ -65,29 +65,23 @@ def test_a_hold_covers_every_tier_that_may_be_answered(
 
 
 @pytest.mark.parametrize(
-    ("dialect", "sent", "dollars"),
+    ("fields", "tier", "dollars"),
     [
-        (Dialect.OPENAI, {"service_tier": "default"}, 12),
-        (Dialect.OPENAI, {"service_tier": "flex"}, 12),
-        (Dialect.GEMINI, {}, 12),
-        (Dialect.ANTHROPIC, {"service_tier": "standard_only"}, 12),
+        ({"dialect": Dialect.OPENAI}, "default", 12),
+        ({"dialect": Dialect.OPENAI}, "flex", 12),
+        ({"dialect": Dialect.GEMINI}, None, 12),
+        ({"dialect": Dialect.ANTHROPIC}, "standard_only", 12),
+        ({"overrides": Overrides(set={"service_tier": "default"})}, "priority", 12),
+        ({"overrides": Overrides(default={"service_tier": "default"})}, "priority", 72),
+        ({"overrides": Overrides(remove=("service_tier",), default={"service_tier": "flex"})}, "priority", 12),
+        ({"overrides": Overrides(set={"service_tier": 7})}, "priority", 72),
     ],
 )
-def test_a_hold_leaves_out_what_cannot_be_answered(dialect: Dialect, sent: dict[str, str], dollars: int) -> None:
-    assert held(channel(dialect=dialect), **sent) == dollars * DOLLAR
-
-
-@pytest.mark.parametrize(
-    ("overrides", "dollars"),
-    [
-        (Overrides(set={"service_tier": "default"}), 12),
-        (Overrides(default={"service_tier": "default"}), 72),
-        (Overrides(remove=("service_tier",), default={"service_tier": "flex"}), 12),
-        (Overrides(set={"service_tier": 7}), 72),
-    ],
-)
-def test_what_an_owner_sets_for_a_channel_decides(overrides: Overrides, dollars: int) -> None:
-    assert held(channel(overrides=overrides), service_tier="priority") == dollars * DOLLAR
+def test_a_hold_leaves_out_what_dialect_and_owner_make_impossible(
+    fields: dict[str, Any], tier: str | None, dollars: int
+) -> None:
+    sent = {} if tier is None else {"service_tier": tier}
+    assert held(channel(**fields), **sent) == dollars * DOLLAR
 
 
 @pytest.mark.parametrize(

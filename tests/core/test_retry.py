@@ -191,22 +191,6 @@ def test_without_budget_a_paused_channel_is_not_a_second_attempt() -> None:
     assert case.fails(a, failure(K.AUTH)) is None
 
 
-def test_without_budget_a_fallback_at_a_paused_channel_is_tried_once() -> None:
-    """A call of the fallback itself would be tried there, too."""
-    own, lent = route("a"), route("b", model="other")
-    other = msgspec.structs.replace(entry(lent), name="other")
-    case = Case(own)
-    case.asked = msgspec.structs.replace(entry(own), fallbacks=(other,))
-    case.tries = RetryState(case.asked, case.asked)
-    case.health.failed(lent.channel.id, K.RATE, "429", 60)
-    while case.retries.take():
-        pass
-    step = case.fails(own, failure(K.AUTH))
-    assert step is not None
-    assert (step.entry.name, step.choice.paused) == ("other", True)
-    assert case.fails(lent, failure(K.SERVER)) is None
-
-
 def paused_fallbacks(own: Route, *lent: Route) -> Case:
     """A call without a retry budget, and fallbacks whose channels are paused."""
     case = Case(own)
@@ -221,10 +205,12 @@ def paused_fallbacks(own: Route, *lent: Route) -> Case:
 
 
 def test_without_budget_only_one_of_the_fallbacks_at_paused_channels_is_tried() -> None:
+    """A call of that fallback itself would be tried there, too."""
     own, lent = route("a"), [route(name, model=f"m{name}") for name in "bcdef"]
     case = paused_fallbacks(own, *lent)
     step = case.fails(own, failure(K.AUTH))
     assert step is not None
+    assert (step.entry.name, step.choice.paused) == (step.route.served.name, True)
     assert case.fails(step.route, failure(K.SERVER)) is None
 
 

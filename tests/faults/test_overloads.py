@@ -65,6 +65,7 @@ async def test_an_upstream_that_stays_overloaded_is_called_twice(gateway: Gatewa
     gateway.channel(provider.base_url, dialect=Dialect.ANTHROPIC)
     provider.on("m", fail(529, "Overloaded"))
     answer = await post(gateway, BODIES["/v1/messages"])
-    await gateway.settled()
+    (record,) = await gateway.settled()
     assert (answer.status, json.loads(answer.body)["error"]["type"]) == (529, "overloaded_error")
+    assert record.status == 529
     assert len(provider.exchanges) == 2

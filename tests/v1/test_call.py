@@ -139,3 +139,14 @@ async def test_a_bug_is_reported_without_a_trace(
     assert answer.refusal == (500, "internal_error", None)
     assert b"secret" not in answer.body
     assert "failed by a bug" in caplog.text
+
+
+async def test_its_api_makes_no_line_of_the_ledger_longer(gateway: Gateway, provider: Provider) -> None:
+    provider.on("m", speak("well"))
+    await gateway.client.chat("m")
+    assert (gateway.record.api, gateway.record.native) == ("chat", False)
+    files = [path for path in gateway.engine.config.home.rglob("*") if path.name.startswith(("calls-", "inflight"))]
+    written = b"".join(path.read_bytes() for path in files)
+    assert gateway.record.id.encode() in written
+    assert b'"api"' not in written
+    assert b'"native"' not in written

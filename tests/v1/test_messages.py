@@ -466,11 +466,15 @@ async def test_a_large_request_passes_as_it_is(gateway: Gateway, provider: Provi
     assert provider.last.json == {**HELLO, "model": "claude-x", "messages": turns, "stream": True}
 
 
-async def test_the_hold_covers_the_cap_and_the_input(native: Gateway, provider: Provider) -> None:
+async def test_while_it_runs_a_call_has_its_api_and_a_hold_for_the_cap_and_the_input(
+    native: Gateway, provider: Provider
+) -> None:
     held: list[int] = []
 
     async def look(exchange: Any) -> None:
-        held.extend(call.held for call in native.engine.live.calls.values())
+        (running,) = native.engine.store.books.running.values()
+        assert (running.api, running.native) == ("messages", True)
+        held.append(running.held)
         await speak_messages()(exchange)
 
     provider.on("m", look)

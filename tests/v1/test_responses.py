@@ -38,6 +38,7 @@ async def test_input_tokens_are_counted_for_nothing(gateway: Gateway, provider: 
 async def test_an_unknown_model_has_no_tokens(gateway: Gateway) -> None:
     answer = await gateway.client.ask("POST", "/v1/responses/input_tokens", dumps({"model": "x", "input": "hi"}))
     assert answer.refusal == (400, "model_not_found", "model")
+    assert gateway.record.status == 400
 
 
 async def test_without_a_key_the_error_is_that_of_the_api(gateway: Gateway) -> None:
