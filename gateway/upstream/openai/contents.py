@@ -152,7 +152,7 @@ _SOURCES: dict[str, tuple[str, ...]] = {
 
 def source_fields(holder: Fields) -> Fields:
     """Returns the fields with sources."""
-    return {name: holder[name] for name in _SOURCES if not rawjson.is_null(holder.get(name))}
+    return {name: holder[name] for name in _SOURCES if not rawjson.is_nothing(holder.get(name, rawjson.NULL))}
 
 
 def sources_in(fields: Fields) -> Iterator[Citation]:

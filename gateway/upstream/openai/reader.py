@@ -294,6 +294,8 @@ class ChatReader(AnswerReader):
         by_url: dict[str, Citation] = {}
         for citation in citations:
             by_url.setdefault(citation.url, citation)
+        if not by_url:  # such as Cohere's documents, which have no addresses
+            self._parts.append(AnswerMark("citation_dropped"))
         self._parts += [msgspec.structs.replace(citation, choice=index) for citation in by_url.values()]
 
 
