@@ -150,7 +150,7 @@ class DoctorPage(ConsolePage):
         finally:
             if self._steps is steps:  # otherwise it was cancelled
                 self._duration, self._began = self.session.now() - (began or 0), None
-                self.draw()
+        self.draw()  # not if the page closes: then nothing is left to draw on
 
     def _verdict(self) -> Content:
         if self._began is not None:

@@ -3,7 +3,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from gateway.domain.views import Step
+from gateway.domain.views import Status, Step
 from tests.tui.owner import Owner, press, public, refused, screen, settle, shown, until
 from tests.tui.stage import words
 from tui.pages import doctor
@@ -138,3 +138,18 @@ async def test_without_a_server_it_says_so() -> None:
         app.session.mark_server_gone("it stopped")
         await press(app, pilot, "enter")
         assert words(app) == ["The server is not running. Press r to start it."]
+
+
+class Hanging(Owner):
+    async def status(self) -> Status:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+
+async def test_leaving_while_the_checks_run_ends_without_an_error() -> None:
+    async with shown("doctor", Hanging()) as (app, pilot, _):
+        await pilot.press("enter")
+        await pilot.pause()
+        await app.page.remove()
+        await pilot.pause()
+        assert app.crash is None
