@@ -50,10 +50,13 @@ def set_marks(body: dict[str, Any]) -> None:
         block[CACHE_MARK] = {"type": "ephemeral"}
 
 
-def remove_marks(body: dict[str, Any]) -> bool:
-    """Remove all marks from the body of a request. Returns whether there were any."""
-    marks = [block.pop(CACHE_MARK) for block in _blocks(body) if CACHE_MARK in block]
-    return bool(marks)
+def remove_marks(body: dict[str, Any], *, refused: bool) -> bool:
+    """Remove marks that the upstream would refuse: all if it has ``refused`` any, else those between the first two and
+    the last two. Returns whether there were such marks.
+    """
+    marked = [block for block in _blocks(body) if CACHE_MARK in block]
+    removed = [block.pop(CACHE_MARK) for block in (marked if refused else marked[2:-2])]
+    return bool(removed)
 
 
 def refuses_marks(message: str) -> bool:

@@ -61,9 +61,8 @@ class AnthropicDialect(ChannelDialect):
             raise refusal_of(channel, fault) from fault
         if order.stream:
             body["stream"] = True
-        if CACHE_MARK in learned.dropped:
-            if remove_marks(body):
-                parameters.drop(CACHE_MARK)
+        if remove_marks(body, refused=CACHE_MARK in learned.dropped):
+            parameters.drop(CACHE_MARK)
         elif marks_cache(channel, learned) and conversation_of(order).size >= 2048:  # bytes; less is never cached
             set_marks(body)
         return PreparedRequest(

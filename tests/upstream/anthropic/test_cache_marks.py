@@ -117,6 +117,16 @@ def test_a_client_that_sets_a_mark_is_left_alone(messages: list[Any], fields: di
     assert len(_marked(_sent(*messages, **{"tools": TOOLS, **fields}))) == 1
 
 
+@pytest.mark.parametrize(("count", "kept"), [(4, [0, 1, 2, 3]), (5, [0, 1, 3, 4]), (9, [0, 1, 7, 8])])
+def test_of_more_marks_than_the_vendor_takes_the_first_and_the_last_are_kept(count: int, kept: list[int]) -> None:
+    parts = [{"type": "text", "text": f"{number}", "cache_control": EPHEMERAL} for number in range(count)]
+    body = {"model": "m", "messages": [{"role": "user", "content": parts}]}
+    served = ServedModel(name="m", upstream="claude-sonnet-4-5")
+    prepared = AnthropicDialect().prepare(translated(body), UP, served, NOTHING)
+    assert _marked(json.loads(prepared.body)) == kept
+    assert prepared.dropped == (("cache_control",) if count > 4 else ())
+
+
 def test_so_is_a_client_that_leaves_the_marks_to_the_vendor() -> None:
     body = _sent(SYSTEM, ASKED, tools=TOOLS, cache_control=EPHEMERAL)
     assert (_marked(body), body["cache_control"]) == ([], EPHEMERAL)
