@@ -49,7 +49,7 @@ COLUMNS = [
     ListColumn("Calls", lambda c: f"{c.calls:,}", "number"),
     ListColumn("Errors", lambda c: f"{c.errors:,}", "number"),
     ListColumn("Spent", lambda c: brief_dollars(c.spent_nanos), "number", drop=6),
-    ListColumn("Reason", lambda c: plain(reason_text(c.reason) or c.missing_text(options.now()), 60)),
+    ListColumn("Reason", lambda c: plain(reason_text(c.reason) or c.missing_text(options.now()) or _untested(c), 60)),
 ]
 
 
@@ -300,6 +300,10 @@ def remove_channel(refs: tuple[str, ...], *, yes: bool) -> None:
     notify(*run(work))
 
 
+def _untested(view: ChannelView) -> str:
+    return "nothing has succeeded here yet" if view.shown_state == "untested" else ""
+
+
 def _state_text(view: ChannelView, done: str) -> str:
     """Returns ``Channel 'openai' saved; it is ok.``."""
     state = formatting.channel_state(view)
@@ -313,7 +317,10 @@ def _pairs(view: ChannelView) -> list[tuple[str, str]]:
     return [
         ("name", view.name),
         ("id", view.id),
-        ("state", ": ".join(filter(None, [formatting.channel_state(view), reason_text(view.reason)]))),
+        (
+            "state",
+            ": ".join(filter(None, [formatting.channel_state(view), reason_text(view.reason) or _untested(view)])),
+        ),
         ("missing", view.missing_text(options.now())),
         ("dialect", view.dialect.value),
         key,

@@ -40,6 +40,14 @@ def test_a_channel_is_shown_with_the_reason_of_its_state_and_its_last_test() -> 
     assert ": connection refused\n" in ran.out
 
 
+def test_an_untested_channel_says_what_that_means() -> None:
+    fresh = replace(CHANNEL, state="ok", reason="", untested=True)
+    control = Control({"GET /channels": [fresh], "GET /channels/openai": fresh})
+    assert run("channel", "list", control=control).out.splitlines()[1].endswith("nothing has succeeded here yet")
+    shown = run("channel", "show", "openai", control=control).out
+    assert "state                 untested: nothing has succeeded here yet\n" in shown
+
+
 def test_a_channel_is_added() -> None:
     control = Control({"POST /channels": CHANNEL})
     ran = run(
