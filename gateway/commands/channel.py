@@ -49,7 +49,9 @@ COLUMNS = [
     ListColumn("Calls", lambda c: f"{c.calls:,}", "number"),
     ListColumn("Errors", lambda c: f"{c.errors:,}", "number"),
     ListColumn("Spent", lambda c: brief_dollars(c.spent_nanos), "number", drop=6),
-    ListColumn("Reason", lambda c: plain(reason_text(c.reason) or c.missing_text(options.now()) or _untested(c), 60)),
+    ListColumn(
+        "Reason", lambda c: plain(reason_text(c.reason) or c.missing_text(options.now()) or _untested_text(c), 60)
+    ),
 ]
 
 
@@ -300,7 +302,7 @@ def remove_channel(refs: tuple[str, ...], *, yes: bool) -> None:
     notify(*run(work))
 
 
-def _untested(view: ChannelView) -> str:
+def _untested_text(view: ChannelView) -> str:
     return "nothing has succeeded here yet" if view.shown_state == "untested" else ""
 
 
@@ -319,7 +321,7 @@ def _pairs(view: ChannelView) -> list[tuple[str, str]]:
         ("id", view.id),
         (
             "state",
-            ": ".join(filter(None, [formatting.channel_state(view), reason_text(view.reason) or _untested(view)])),
+            ": ".join(filter(None, [formatting.channel_state(view), reason_text(view.reason) or _untested_text(view)])),
         ),
         ("missing", view.missing_text(options.now())),
         ("dialect", view.dialect.value),
