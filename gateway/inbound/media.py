@@ -1,6 +1,8 @@
 """Media: the images, videos, sounds and documents in requests."""
 
+import base64
 import re
+from contextlib import suppress
 
 import msgspec
 
@@ -10,6 +12,13 @@ from gateway.domain.rawjson import NULL
 
 _DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+)?(?:;[\w.+-]+=[^;,]*)*;base64,", re.IGNORECASE)
 _MEDIA_TYPE_ALIASES = {"image/jpg": "image/jpeg"}
+_MAGIC_BYTES = (
+    (b"\x89PNG", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF8", "image/gif"),
+    (b"RIFF", "image/webp"),
+    (b"BM", "image/bmp"),
+)
 _AUDIO_FORMAT = re.compile(r"[a-z0-9]{2,8}")
 _WEB_SCHEMES = ("https://", "http://")
 PDF = "application/pdf"
@@ -66,6 +75,21 @@ def media_type_of(name: str) -> str:
     return _MEDIA_TYPE_ALIASES.get(name.lower(), name.lower())
 
 
+def image_type_of(data: str) -> str:
+    """Returns the media type of an image by its first bytes; empty if they are unknown. Raises ValueError for a text
+    that is not base64.
+    """
+    first_bytes = base64.b64decode(data[:64], validate=True)
+    return next((type_ for magic, type_ in _MAGIC_BYTES if first_bytes.startswith(magic)), "")
+
+
 def _embedded_media(match: re.Match[str], url: str, media: MediaPart) -> MediaPart:
-    """Returns the media with the type and the data of a data URL; ``match`` is the part before the data."""
-    return msgspec.structs.replace(media, type=media_type_of(match[1]), data=url[match.end() :])
+    """Returns the media with the type and the data of a data URL; ``match`` is the part before the data.
+
+    An image gets the type that its bytes show: Anthropic refuses one of another type than it is said to be.
+    """
+    kind, data = media_type_of(match[1]), url[match.end() :]
+    if kind.startswith("image/"):
+        with suppress(ValueError):
+            kind = image_type_of(data) or kind
+    return msgspec.structs.replace(media, type=kind, data=data)

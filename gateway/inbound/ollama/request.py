@@ -5,7 +5,6 @@ Clients may omit the ids of tool calls. A result belongs to the call that it nam
 without a result, else to the first call of any tool without one.
 """
 
-import base64
 from typing import Any
 
 import msgspec
@@ -24,7 +23,7 @@ from gateway.inbound.chat.api import read_chat
 from gateway.inbound.chat.contents import call_arguments
 from gateway.inbound.chat.conversation import ChatFunction, ChatTool, read_tools
 from gateway.inbound.json_body import check_text
-from gateway.inbound.media import image_part
+from gateway.inbound.media import image_part, image_type_of
 
 OUTPUT_LIMIT = "num_predict"
 """The option that limits the output."""
@@ -43,13 +42,6 @@ _PARAM_NAMES = {
     **{name: f"options.{name}" for name in OPTIONS},
 }
 """The client's names of parameters, by those of chat completions."""
-_MAGIC_BYTES = (
-    (b"\x89PNG", "image/png"),
-    (b"\xff\xd8\xff", "image/jpeg"),
-    (b"GIF8", "image/gif"),
-    (b"RIFF", "image/webp"),
-    (b"BM", "image/bmp"),
-)
 _EFFORTS = frozenset({"low", "medium", "high"})
 _TRUE = msgspec.Raw(b"true")
 
@@ -224,8 +216,7 @@ def _image(image: str) -> MediaPart:
     if image.startswith(("data:", "http://", "https://")):
         return image_part(image, "images")
     try:
-        first_bytes = base64.b64decode(image[:64], validate=True)
+        media_type = image_type_of(image)
     except ValueError as error:
         raise BadRequest("images must be base64 texts", param="images") from error
-    media_type = next((type_ for magic, type_ in _MAGIC_BYTES if first_bytes.startswith(magic)), "image/png")
-    return MediaPart(type=media_type, data=image, where="images")
+    return MediaPart(type=media_type or "image/png", data=image, where="images")

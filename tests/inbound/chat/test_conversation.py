@@ -259,6 +259,22 @@ def test_documents(file: dict[str, str], kind: str) -> None:
     assert (found.type, found.data) == (kind, "AA")
 
 
+@pytest.mark.parametrize(
+    ("said", "data", "found"),
+    [
+        ("image/png", "/9j/4AAQSkZJRg==", "image/jpeg"),
+        ("image/jpeg", "iVBORw0KGgo=", "image/png"),
+        ("image/jpg", "AAAA", "image/jpeg"),
+        ("image/svg+xml", "PHN2Zz4=", "image/svg+xml"),
+        ("image/png", "not base64", "image/png"),
+        ("video/mp4", "iVBORw0KGgo=", "video/mp4"),
+    ],
+)
+def test_an_image_has_the_type_that_its_bytes_show(said: str, data: str, found: str) -> None:
+    medium = _media({"type": "image_url", "image_url": {"url": f"data:{said};base64,{data}"}})
+    assert (medium.type, medium.data) == (found, data)
+
+
 def test_a_document_may_be_linked_to_as_litellm_does() -> None:
     found = _media({"type": "file", "file": {"file_id": "https://h/a.pdf", "format": "application/pdf"}})
     assert (found.type, found.url) == ("application/pdf", "https://h/a.pdf")
