@@ -1,5 +1,4 @@
 import asyncio
-import errno
 
 import pytest
 
@@ -7,7 +6,6 @@ from gateway.client.control import ControlClient
 from gateway.client.http import Address, ClientRequest, request
 from gateway.control import admin
 from gateway.control.app import BODY_LIMIT
-from gateway.core.engine import Engine
 from gateway.domain.errors import GatewayError, NotFound, TooLarge
 from tests.control.conftest import SECRET, Surface
 from tests.fakes.client import Client
@@ -125,15 +123,6 @@ async def test_a_line_without_end_is_cut_off_early(surface: Surface, owner: Cont
 async def test_two_changes_at_once_are_both_made(owner: ControlClient) -> None:
     await asyncio.gather(*(owner.add_token({"name": f"t{number}"}) for number in range(20)))
     assert len(await owner.tokens()) == 21
-
-
-async def test_a_full_disk_is_reported_as_such(owner: ControlClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(_: Engine, *__: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(Engine, "change", full)
-    with pytest.raises(GatewayError, match="No space left on device"):
-        await owner.add_group({"name": "x"})
 
 
 async def test_closing_ends_the_server_at_once(surface: Surface, owner: ControlClient) -> None:

@@ -301,19 +301,6 @@ async def test_a_running_call_is_first_and_is_shown(
     await calling
 
 
-async def test_a_cancelled_call_ends_at_once_and_costs_nothing(
-    owner: ControlClient, gateway: Gateway, provider: Provider
-) -> None:
-    provider.on("m", silence)
-    calling = asyncio.create_task(gateway.client.chat())
-    await provider.asked()
-    (running,) = (await owner.calls()).calls
-    await owner.cancel(running.id)
-    await calling
-    (record,) = await gateway.settled()
-    assert (record.outcome, record.cost) == (Outcome.CANCELLED, 0)
-
-
 async def test_what_does_not_run_cannot_be_cancelled(owner: ControlClient, past: list[str]) -> None:
     with pytest.raises(NotFound) as caught:
         await owner.cancel(past[0])

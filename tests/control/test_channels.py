@@ -11,7 +11,7 @@ import pytest
 
 from gateway.client.control import ControlClient
 from gateway.domain.advice import advice
-from gateway.domain.call import FailureKind
+from gateway.domain.call import FailureKind, Outcome
 from gateway.domain.errors import BadRequest, Conflict, NotFound, Unavailable
 from gateway.domain.units import ChannelId
 from gateway.domain.views import ChannelView
@@ -185,7 +185,7 @@ async def test_its_calls_and_errors_are_counted(owner: ControlClient, gateway: G
     assert (channel.calls, channel.errors, channel.spent_nanos, channel.in_flight) == (2, 1, ok.cost, 0)
 
 
-async def test_a_call_that_the_owner_cancelled_is_not_its_error(
+async def test_a_call_that_the_owner_cancelled_costs_nothing_and_is_not_its_error(
     owner: ControlClient, gateway: Gateway, provider: Provider
 ) -> None:
     provider.on("m", silence)
@@ -194,7 +194,8 @@ async def test_a_call_that_the_owner_cancelled_is_not_its_error(
     (running,) = (await owner.calls()).calls
     await owner.cancel(running.id)
     await calling
-    await gateway.settled(1)
+    (record,) = await gateway.settled(1)
+    assert (record.outcome, record.cost) == (Outcome.CANCELLED, 0)
     channel, summary = await owner.channel("up"), await owner.summary(by="channel")
     assert (channel.calls, channel.errors) == (1, 0)
     (row,) = summary.rows

@@ -70,6 +70,8 @@ async def test_a_full_disk_is_reported_and_changes_nothing(edits: ConfigEdits, m
     with pytest.raises(Unavailable, match="No space left") as caught:
         await edits.commit("lost", "not lost", group("b"))
     assert caught.value.code == "store_failed"
+    with pytest.raises(Unavailable, match="No space left"):
+        edits.change(group("b"))
     assert [entry.done for entry in edits.history] == ["kept"]
     with pytest.raises(Unavailable):
         await undo(edits)

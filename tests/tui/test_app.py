@@ -154,28 +154,23 @@ async def test_leaving_asks_to_stop_if_the_owner_wants_it_so() -> None:
         assert app.return_value is None
 
 
-async def test_stopping_asks_and_says_what_it_interrupts() -> None:
+@pytest.mark.parametrize(
+    ("is_used", "told"),
+    [
+        (True, ["2 running calls may finish first", "2 other consoles will lose the server"]),
+        (False, ["Stop the server?"]),
+    ],
+)
+async def test_stopping_asks_and_says_what_it_interrupts(is_used: bool, told: list[str]) -> None:
     client = FakeClient(calls(3))
-    client.consoles = 3
+    client.consoles = 3 if is_used else 1
+    client.now_running = client.now_running if is_used else []
     async with shown(console(client)) as (app, pilot):
         await pilot.press("Q")
         await until(app, pilot, lambda: app.screen.is_modal)
         text = " ".join(screen(app).replace("│", " ").split())
-        assert "2 running calls may finish first" in text
-        assert "2 other consoles will lose the server" in text
+        assert [words in text for words in told] == [True] * len(told)
         await pilot.press("escape")
-        assert app.return_value is None
-
-
-async def test_stopping_asks_without_running_calls_too() -> None:
-    client = FakeClient(calls(3))
-    client.now_running = []
-    async with shown(console(client)) as (app, pilot):
-        await pilot.press("Q")
-        await until(app, pilot, lambda: app.screen.is_modal)
-        assert "Stop the server?" in screen(app)
-        await pilot.press("escape")
-        await pilot.pause()
         assert app.return_value is None
 
 

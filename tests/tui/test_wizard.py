@@ -209,7 +209,7 @@ async def test_what_is_found_on_this_machine_comes_first() -> None:
         )
 
 
-async def test_back_shows_what_was_typed_and_the_same_answer_makes_no_second_channel() -> None:
+async def test_the_same_answer_makes_no_second_channel_and_another_one_takes_its_place() -> None:
     async with shown("live", fresh()) as (app, pilot, owner):
         await step(app, pilot, 2, "enter")
         await step(app, pilot, 3, "right", "tab", "=https://api.acme.com/v1", "enter")
@@ -217,6 +217,9 @@ async def test_back_shows_what_was_typed_and_the_same_answer_makes_no_second_cha
         assert "https://api.acme.com/v1" in screen(app)
         await step(app, pilot, 3, "enter")
         assert [did[0] for did in owner.did] == ["add_channel"]
+        await step(app, pilot, 2, "b")
+        await step(app, pilot, 3, "left", "enter")
+        assert [did[:2] for did in owner.did][1:] == [("remove_channel", "ch_acme")]
 
 
 async def test_back_keeps_what_was_typed_in_every_step() -> None:
@@ -267,15 +270,6 @@ async def test_escape_asks_about_what_was_typed_before_going_back_but_not_once_i
         await step(app, pilot, 1, "pageup")
         await press(app, pilot, "escape")
         assert words(app)[0].startswith("Continue any time")
-
-
-async def test_another_answer_takes_the_place_of_the_channel_made_before() -> None:
-    async with shown("live", fresh()) as (app, pilot, owner):
-        await step(app, pilot, 2, "enter")
-        await step(app, pilot, 3, "right", "tab", "=https://api.acme.com/v1", "enter")
-        await step(app, pilot, 2, "b")
-        await step(app, pilot, 3, "left", "enter")
-        assert [did[:2] for did in owner.did][1:] == [("remove_channel", "ch_acme")]
 
 
 async def test_back_from_the_channel_is_the_balance_and_there_is_nothing_before_it() -> None:

@@ -121,26 +121,16 @@ async def test_at_the_top_it_follows_the_newest() -> None:
         assert app.lines()[1] == " row 105"
 
 
-async def test_elsewhere_rows_keep_their_place_on_the_screen() -> None:
+@pytest.mark.parametrize(("down", "more"), [(8, 50), (1, 3)], ids=["elsewhere", "at the top, not on the first row"])
+async def test_below_the_first_row_all_keep_their_place_on_the_screen(down: int, more: int) -> None:
     async with shown(100) as (app, pilot):
-        await pilot.press(*"jjjjjjjj")
+        await pilot.press(*["j"] * down)
         before = app.lines()
-        app.source.count += 50
+        app.source.count += more
         app.table.renew()
         await pilot.pause()
         assert app.lines() == before
-        assert app.table.current == 92
-
-
-async def test_at_the_top_but_not_on_the_first_row_the_view_moves_along() -> None:
-    async with shown(100) as (app, pilot):
-        await pilot.press("j")
-        before = app.lines()
-        app.source.count += 3
-        app.table.renew()
-        await pilot.pause()
-        assert app.table.current == 99
-        assert app.lines() == before
+        assert app.table.current == 100 - down
 
 
 async def test_where_nothing_is_followed_the_cursor_keeps_its_row() -> None:

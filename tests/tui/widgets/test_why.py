@@ -212,19 +212,7 @@ async def test_without_models_there_is_nothing_to_explain() -> None:
         assert "It has no models" in words(app)[0]
 
 
-async def test_a_model_that_there_is_not_can_be_typed() -> None:
-    owner = Owner()
-    owner.models_now = [
-        *owner.models_now,
-        *(model("gpt-5-mini", name=f"vendor/model-{number}") for number in range(20)),
-    ]
-    async with shown("tokens", owner) as (app, pilot, _):
-        await press(app, pilot, "W", "tab", "ctrl+u", *"nosuch", "enter")
-        assert owner.asked[-1] == "why ci nosuch"
-        assert "$ tollkeeper why ci nosuch" in screen(app)
-
-
-async def test_one_of_many_models_is_searched_for() -> None:
+async def test_a_model_is_searched_for_or_typed_although_there_is_none_of_that_name() -> None:
     owner = Owner()
     owner.models_now = [
         *owner.models_now,
@@ -235,6 +223,9 @@ async def test_one_of_many_models_is_searched_for() -> None:
         await until(app, pilot, "vendor/model-17")
         await press(app, pilot, "enter")
         assert owner.asked[-1] == "why ci vendor/model-17"
+        await press(app, pilot, "escape", "W", "tab", "ctrl+u", *"nosuch", "enter")
+        assert owner.asked[-1] == "why ci nosuch"
+        assert "$ tollkeeper why ci nosuch" in screen(app)
 
 
 def test_what_to_do_is_reported_once() -> None:
