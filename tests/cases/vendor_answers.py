@@ -1340,6 +1340,15 @@ PARTS = [
         for name, sources in (("context", {"citations": [PAGE]}), ("executed_tools", [RAN]))
     ),
     Row(
+        "citations in LiteLLM's own fields",
+        OPENAI,
+        chat(delta("It rains."), delta("", provider_specific_fields={"citation": PAGE})),
+        completion({**said("It rains."), "provider_specific_fields": {"citations": [[PAGE], None]}}),
+        text="It rains.",
+        source="https://a.example",
+        own_form=True,
+    ),
+    Row(
         "images of Anthropic's and Gemini's kind",
         OPENAI,
         chat(parts({**PICTURE, "source": {**PICTURE["source"], "data": "b3Ro"}}, {"inline_data": {"data": "aW1n"}})),

@@ -340,6 +340,10 @@ def test_deeply_nested_parts_do_not_crash(dialect: Dialect, sent: Doc, api: str)
         ("medium_dropped", completion({**said("Hi"), "audio": SPOKEN})),
         ("medium_dropped", completion(said("Hi"), images=[{"image_url": "https://a.example/1.png"}])),
         ("citation_dropped", completion({**said("Hi"), "citations": [{"sources": [{"type": "document", "id": "d"}]}]})),
+        (
+            "citation_dropped",
+            completion({**said("Hi"), "provider_specific_fields": {"citations": [[{"cited_text": "H"}]]}}),
+        ),
         ("citation_dropped", completion({**said("Hi"), "annotations": [{"type": "file", "file": {"hash": "x"}}]})),
     ],
 )

@@ -141,6 +141,7 @@ def media_in(message: Fields, choice: int) -> Iterator[AnswerPart]:
 _SOURCES: dict[str, tuple[str, ...]] = {
     "search_results": (),  # Perplexity
     "citations": (),
+    "citation": (),  # LiteLLM, in a stream
     "references": (),  # Doubao
     "web_search": (),  # Zhipu
     "search_info": ("search_results",),  # Hunyuan
@@ -151,20 +152,26 @@ _SOURCES: dict[str, tuple[str, ...]] = {
 
 
 def source_fields(holder: Fields) -> Fields:
-    """Returns the fields with sources."""
-    return {name: holder[name] for name in _SOURCES if not rawjson.is_nothing(holder.get(name, rawjson.NULL))}
+    """Returns the fields with sources, some of which LiteLLM puts into an object of their own."""
+    holders = (holder, rawjson.maybe_fields(holder.get("provider_specific_fields")))
+    return {
+        name: each[name]
+        for each in holders
+        for name in _SOURCES
+        if not rawjson.is_nothing(each.get(name, rawjson.NULL))
+    }
 
 
 def sources_in(fields: Fields) -> Iterator[Citation]:
     """Yields the sources in such fields, each with an address: those of the first field with titles come first."""
     for name, raw in fields.items():
         value, path = rawjson.maybe(raw), _SOURCES[name]
-        holders = value if isinstance(value, list) else [value]
-        for item in [item for holder in holders for item in rawjson.list_at(holder, *path)] if path else holders:
-            source = item if isinstance(item, dict) else {"url": item}
-            citation = url_citation({**source, "url": source.get("url") or source.get("link")})
-            if citation is not None:
-                yield citation
+        for holder in value if isinstance(value, list) else [value]:
+            for item in rawjson.list_at(holder, *path) if path or isinstance(holder, list) else [holder]:
+                source = item if isinstance(item, dict) else {"url": item}
+                citation = url_citation({**source, "url": source.get("url") or source.get("link")})
+                if citation is not None:
+                    yield citation
 
 
 def image_at(url: str, choice: int = 0) -> Medium:
