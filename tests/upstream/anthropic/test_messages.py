@@ -255,6 +255,13 @@ def test_a_result_has_its_breakpoint_at_its_end() -> None:
     assert found == expected
 
 
+@pytest.mark.parametrize("text", ["\u00a0", "\u3000 \u2003", "\u2028\f", "\u200b", "\u00a0a"])
+@pytest.mark.parametrize("escaped", [False, True])
+def test_whitespace_of_all_scripts_is_blank(text: str, escaped: bool) -> None:
+    raw = msgspec.Raw(json.dumps(text, ensure_ascii=escaped).encode())
+    assert bool(blocks_of([TextPart(raw=raw)])) is bool(text.strip())
+
+
 def test_an_empty_result_has_no_content() -> None:
     assert result_block(_tool_result(_block_text(""))) == {"type": "tool_result", "tool_use_id": "t"}
 
