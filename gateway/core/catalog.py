@@ -3,6 +3,7 @@
 Each change makes a new catalog. A running call keeps the one it began with.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
@@ -160,4 +161,5 @@ def _by_ref(ref: str, registry: Registry, table: Mapping[Key, Entity], noun: str
 
 def _missing(noun: str, ref: str, names: list[str]) -> str:
     existing = first_of(list(dict.fromkeys(names)), 20) or "none yet"
-    return f"no {noun} '{ref}'; there are: {existing}"
+    missing = f"'{ref}'" if re.fullmatch(r"[a-z]+_[0-9a-f]{16}", ref) is None else f"has the id '{ref}' any more"
+    return f"no {noun} {missing}; there are: {existing}"

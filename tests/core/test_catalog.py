@@ -85,6 +85,12 @@ def test_what_is_missing_is_reported_with_what_is_there(noun: str) -> None:
     assert caught.value.param == noun
 
 
+def test_an_id_that_a_console_still_shows_is_reported_as_gone() -> None:
+    """The form of a token that was removed elsewhere sends its id, which its owner never typed."""
+    with pytest.raises(NotFound, match=r"no token has the id 'tok_0123456789abcdef' any more; there are: here$"):
+        catalog(tokens=(token("here"),)).token("tok_0123456789abcdef")
+
+
 def test_of_many_names_the_near_ones_come_first_and_those_of_ended_programs_not_at_all() -> None:
     names = [f"bot-{number:02}" for number in range(25)]
     programs = [token(f"a-proj-{number}", temporary=True) for number in range(30)]
