@@ -197,14 +197,3 @@ def test_what_a_killed_executable_left_is_swept(tmp_path: Path, monkeypatch: pyt
         server.process.send_signal(signal.SIGTERM)
         server.process.wait(PATIENCE_S)
     assert list(unpacked.glob("_MEI*")) == []
-
-
-def test_a_second_server_on_one_home_is_refused(tmp_path: Path) -> None:
-    with serving(tmp_path / "home") as server:
-        began = time.monotonic()
-        second = run(tmp_path / "home", "serve", "--port", "0")
-        assert second.returncode != 0
-        assert str(server.pid) in second.stderr
-        assert time.monotonic() - began < 5
-        server.process.send_signal(signal.SIGTERM)
-        assert server.process.wait(PATIENCE_S) == 0

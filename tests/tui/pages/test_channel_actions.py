@@ -280,16 +280,6 @@ async def test_a_preset_needs_no_address() -> None:
         assert (body["preset"], "base_url" in body, "dialect" in body) == ("groq", False, False)
 
 
-async def test_without_a_channel_there_is_nothing_to_do() -> None:
-    owner = Owner()
-    owner.channels_now = []
-    async with shown("channels", owner) as (app, pilot, _):
-        for key in ("e", "D", "space", "d", "t", "L", "z", "K"):
-            await press(app, pilot, key)
-            assert (key, words(app)) == (key, ["No channel selected. Press n to create one."])
-            app.clear_notifications()
-
-
 def two_keys(second: KeyView) -> ChannelView:
     return channel("anthropic", keys=[KeyView(number=1, key="…3kQA", state="ok", reason="", until_ms=None), second])
 

@@ -1,7 +1,6 @@
 from typing import Any
 
 import msgspec
-import pytest
 
 from gateway.domain.group import Fallback, Policy
 from gateway.domain.views import GroupView
@@ -88,15 +87,6 @@ async def test_a_duplicate_has_another_name() -> None:
         await press(app, pilot, "D", "enter")
         ((verb, body),) = owner.did
         assert (verb, body["name"], body["multiplier"]) == ("add_group", "batch-2", 500_000)
-
-
-@pytest.mark.parametrize("key", ["e", "D", "d"])
-async def test_without_a_group_there_is_nothing_to_do(key: str) -> None:
-    owner = Owner()
-    owner.groups_now = []
-    async with shown("groups", owner) as (app, pilot, _):
-        await press(app, pilot, key)
-        assert words(app) == ["No group selected. Press n to create one."]
 
 
 async def test_groups_are_listed_with_route_and_factor() -> None:

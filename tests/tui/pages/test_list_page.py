@@ -20,7 +20,7 @@ from textual.widgets._toast import Toast
 from gateway.domain.call import Attempt, FailureKind
 from gateway.domain.events import CallSettled
 from gateway.domain.units import Millis
-from tests.tui.owner import press, screen, settle, shown, until
+from tests.tui.owner import Owner, press, screen, settle, shown, until
 from tests.tui.stage import FakeClient, FakeLink, call, console, token, words
 from tui.actions import actions_in, bindings
 from tui.columns import Column
@@ -340,6 +340,25 @@ async def test_choosing_no_columns_after_all_changes_nothing() -> None:
         await pilot.press("o", "space", "escape")
         await pilot.pause()
         assert list(app.fruits.table.chosen_ids) == []
+
+
+@pytest.mark.parametrize(
+    ("page", "keys", "told"),
+    [
+        ("tokens", ("e", "D", "space", "d", "R", "c"), "No token selected. Press n to create one."),
+        ("groups", ("e", "D", "d"), "No group selected. Press n to create one."),
+        ("channels", ("e", "D", "space", "d", "t", "L", "z", "K"), "No channel selected. Press n to create one."),
+        ("models", ("e", "0", "d"), "No model selected. Page 4 lists the channels."),
+    ],
+)
+async def test_without_a_row_there_is_nothing_to_do(page: str, keys: tuple[str, ...], told: str) -> None:
+    owner = Owner()
+    setattr(owner, f"{page}_now", [])
+    async with shown(page, owner) as (app, pilot, _):
+        for key in keys:
+            await press(app, pilot, key)
+            assert (key, words(app), app.screen.is_modal) == (key, [told], False)
+            app.clear_notifications()
 
 
 async def test_a_row_is_selected_however_late_it_comes() -> None:

@@ -1,5 +1,4 @@
 import msgspec
-import pytest
 
 from gateway.domain.channel import ServedModel
 from gateway.domain.price import PriceRule, Tier
@@ -275,15 +274,6 @@ async def test_what_has_no_price_has_none_to_lose() -> None:
     async with shown("models") as (app, pilot, _):
         await press(app, pilot, "G", "d")
         assert words(app) == ["my-finetune-7 has no price."]
-
-
-@pytest.mark.parametrize("key", ["e", "0", "d"])
-async def test_without_a_model_there_is_nothing_to_do(key: str) -> None:
-    owner = Owner()
-    owner.models_now = []
-    async with shown("models", owner) as (app, pilot, _):
-        await press(app, pilot, key)
-        assert words(app) == ["No model selected. Page 4 lists the channels."]
 
 
 async def test_models_are_listed_with_prices_and_what_has_none() -> None:

@@ -18,7 +18,6 @@ from tui.pages.tokens import TokenForm, TokenListing, TokenRow, visible_models
 from tui.session import ConsoleSession
 from tui.trends import Trends
 from tui.widgets.connect import Connect
-from tui.widgets.form import Form
 
 
 def listing(*tokens: object) -> TokenListing:
@@ -172,17 +171,6 @@ async def test_a_new_key_is_confirmed_and_shown() -> None:
         await press(app, pilot, "R", "y")
         assert owner.did == [("rotate_token", "tok_ci")]
         assert KEY in screen(app)
-
-
-async def test_without_a_token_there_is_nothing_to_do() -> None:
-    owner = Owner()
-    owner.tokens_now = []
-    async with shown("tokens", owner) as (app, pilot, _):
-        for key in ("e", "D", "space", "d", "R", "c"):
-            await press(app, pilot, key)
-            assert not isinstance(app.screen, Form | Connect)
-            assert (key, words(app)) == (key, ["No token selected. Press n to create one."])
-            app.clear_notifications()
 
 
 async def test_tokens_are_listed_with_their_budgets() -> None:
