@@ -34,13 +34,13 @@ OPENAI_TOOLS = NameRules(
     valid=re.compile(r"[A-Za-z0-9_-]{1,64}"), invalid_character=re.compile(r"[^A-Za-z0-9_-]"), max_length=64
 )
 """Names of tools."""
+_CALL_IDS = NameRules(valid=re.compile(".{0,40}", re.DOTALL), invalid_character=re.compile("(?!)"), max_length=40)
+"""The ids of tool calls that OpenAI takes. Other vendors take longer ones, in which some gateways keep signatures."""
 MOST_STOPS = 4
 """OpenAI's limit of stop sequences."""
 _ONLY_OPENAI = ("safety_identifier", "service_tier")
 """Parameters that a client of another API means for OpenAI only, and that other vendors may refuse."""
 _LABELS = {"image": "image", "audio": "audio"}
-_LABEL_LENGTH = 64
-"""The most characters of a call's id that are repeated for each medium of its result."""
 
 Doc = dict[str, Any]
 
@@ -83,6 +83,7 @@ def _fit_parameters(parameters: Fields, param_names: Mapping[str, str], vendor: 
 class _MessageWriter:
     def __init__(self, vendor: Vendor) -> None:
         self._vendor = vendor
+        self._call_id = _CALL_IDS.valid_name if vendor is OPENAI else str
         self._system_first = vendor.name in LOCAL
         """Whether there may be one system message only, at the beginning: templates of local servers want it so."""
         self._system_parts: list[TextPart | MediaPart] = []
@@ -124,18 +125,18 @@ class _MessageWriter:
 
     def _add_result(self, result: ResultPart) -> None:
         """Add the result of a tool call as text. Its media are held for the user's next message."""
-        texts: list[msgspec.Raw] = []
+        call_id, texts = self._call_id(result.call_id), list[msgspec.Raw]()
         for part in result.parts:
             if isinstance(part, TextPart):
                 texts.append(part.raw)
             else:
                 kind = _LABELS.get(part.type.partition("/")[0] or "image", "file")
-                texts.append(rawjson.raw(f"[{kind} of tool result {result.call_id[:_LABEL_LENGTH]}]"))
+                texts.append(rawjson.raw(f"[{kind} of tool result {call_id[:64]}]"))  # not all of it for each medium
                 self._held_media.append(_media(part, self._vendor))
         content = join_texts(texts)
         if result.failed and not bytes(content).startswith(b'"Error'):
             content = msgspec.Raw(b'"Error: ' + bytes(content)[1:])
-        self._messages.append({"role": "tool", "tool_call_id": result.call_id, "content": content})
+        self._messages.append({"role": "tool", "tool_call_id": call_id, "content": content})
 
     def _add_assistant(self, turn: Turn) -> None:
         """Add a message of the assistant, unless it is empty."""
@@ -157,7 +158,8 @@ class _MessageWriter:
 
     def _call(self, call: CallPart) -> Doc:
         name, arguments = OPENAI_TOOLS.valid_name(call.name), bytes(call.arguments).decode("utf-8", "surrogatepass")
-        written: Doc = {"id": call.id, "type": "function", "function": {"name": name, "arguments": arguments}}
+        function = {"name": name, "arguments": arguments}
+        written: Doc = {"id": self._call_id(call.id), "type": "function", "function": function}
         if call.signature and self._vendor.reads_signatures:
             written["extra_content"] = {"google": {"thought_signature": call.signature}}
         return written

@@ -84,10 +84,17 @@ def test_arguments_keep_their_bytes() -> None:
     ]
 
 
-def test_a_long_id_is_not_repeated_for_every_image() -> None:
+@pytest.mark.parametrize(("vendor", "lengths"), [(OPENAI, [40, 40, 40]), (PLAIN, [40, 41, 10_000])])
+def test_a_long_id_of_a_call_is_one_that_openai_takes(vendor: Vendor, lengths: list[int]) -> None:
     image = MediaPart(type="image/png", data="AA", where="x")
-    (found, *_) = _messages(("tool", (ResultPart(call_id="a" * 10_000, parts=(image,) * 100),)))
-    assert (len(found["tool_call_id"]), len(found["content"]) < 10_000) == (10_000, True)
+    ids = ["a" * 40, "b" * 41, "b" * 10_000]
+    calls = tuple(CallPart(id=id, name="f", arguments=msgspec.Raw(b"{}")) for id in ids)
+    results = tuple(ResultPart(call_id=id, parts=(image,)) for id in ids)
+    called, *found, _ = _messages(("assistant", calls), ("tool", results), vendor=vendor)
+    written = [call["id"] for call in called["tool_calls"]]
+    assert [result["tool_call_id"] for result in found] == written
+    assert [result["content"] for result in found] == [f"[image of tool result {id[:64]}]" for id in written]
+    assert (written[0], [len(id) for id in written], len(set(written))) == (ids[0], lengths, 3)
 
 
 def test_results_come_before_what_they_show() -> None:
