@@ -111,16 +111,6 @@ async def test_detaching_leaves_in_any_case() -> None:
     assert app.return_value.sentence.startswith("console closed; still serving")
 
 
-async def test_choosing_a_name_goes_to_its_row() -> None:
-    async with shown(console(Owner())) as (app, pilot):
-        await pilot.press("ctrl+p", *"deepse")
-        await pilot.pause(0.3)
-        await pilot.press("enter", "enter")
-        await until(app, pilot, lambda: app.page.id == "channels" and app.page.query_one("#table").has_focus)
-        table = app.page.query_one("#table")
-        assert getattr(table, "source").key(getattr(table, "cursor")) == "ch_deepseek"  # noqa: B009 - any table
-
-
 async def test_markup_in_a_name_is_text() -> None:
     owner = Owner()
     owner.tokens_now = [token("[@click=app.quit]evil[/]")]

@@ -8,13 +8,13 @@ from textual.pilot import Pilot
 from textual.widgets import OptionList
 
 from tests.tui.owner import KEY, Owner, press, screen, settle, shown
-from tests.tui.stage import FakeClient, calls, console, token
+from tests.tui.stage import FakeClient, calls, console
 from tui.actions import ACTIONS, PAGES
 from tui.app import Console
 from tui.exit_status import ExitStatus
 from tui.keymap import Keymap
 from tui.pages.base import page_class
-from tui.palette import PaletteEntry, combined_entries, entity_entries, entries, highlight, named_rows, score_of
+from tui.palette import PaletteEntry, combined_entries, entity_entries, entries, named_rows, score_of
 from tui.widgets.form import Form
 
 
@@ -158,14 +158,6 @@ async def test_a_call_that_is_only_recorded_is_found_too(typed: slice) -> None:
         async with asyncio.timeout(20):
             while getattr(app.page.table.current, "id", "") != wanted:
                 await pilot.pause(0.05)
-
-
-async def test_markup_in_a_name_is_text() -> None:
-    app = console(FakeClient(calls(3)))
-    app.session.board.apply(FakeClient(calls(3)).snapshot())
-    app.session.board.tokens = [token("[@click=app.quit]evil[/]")]
-    (name, *_) = [row.name for row in named_rows(app.session.board)]
-    assert highlight(name, "evil").plain == "[@click=app.quit]evil[/]"
 
 
 def entry(text: str, about: str = "") -> PaletteEntry:

@@ -109,11 +109,12 @@ async def test_errors_only_and_back() -> None:
         assert live(app).calls.count == 62
 
 
-async def test_a_running_call_is_cancelled_after_asking() -> None:
+async def test_a_running_call_is_cancelled_after_a_question_with_its_id_age_and_cost() -> None:
     async with shown() as (app, pilot, client):
         await pilot.press("x")
         await pilot.pause()
         assert isinstance(app.screen, Confirm)
+        assert f"{running(2, NOW - 1_500).id}, 1.50s, $0 so far" in " ".join(screen(app).split())
         await pilot.press("enter")
         await pilot.pause()
         assert not any(line.startswith("cancel") for line in client.asked)
@@ -121,14 +122,6 @@ async def test_a_running_call_is_cancelled_after_asking() -> None:
         await pilot.pause()
         await pilot.pause()
         assert client.asked[-1] == f"cancel {running(2, NOW - 1_500).id}"
-
-
-async def test_the_question_before_a_call_is_ended_names_its_id_age_and_cost() -> None:
-    async with shown() as (app, pilot, _):
-        await pilot.press("x")
-        await pilot.pause()
-        text = " ".join(screen(app).split())
-        assert f"{running(2, NOW - 1_500).id}, 1.50s, $0 so far" in text
 
 
 async def test_a_selected_call_that_ends_stays_selected_though_the_filter_is_for_running_ones() -> None:
