@@ -78,10 +78,11 @@ _MOST_OUTPUT = lazy_pattern(
     r"|max_(?:completion_)?tokens[`'\"]?(?: \(\d+\))? must be (?:less than or equal to|at most|<=)"
     r" [`'\"]?(\d{1,9})(?!\d)"
     r"|range of max_(?:completion_)?tokens (?:is|should be) \[\d+, ?(\d{1,9})\]"
-    r"|maximum tokens you requested exceeds the model limit of (\d{1,9})",
+    r"|maximum tokens you requested exceeds the model limit of (\d{1,9})"
+    r"|maxOutputTokens value of \d{1,9} but the supported range is from 1 \(inclusive\) to (\d{1,9}) \(exclusive\)",
     re.IGNORECASE,
 )
-"""Matches the model's own limit in an error of OpenAI, Anthropic, Groq, DeepSeek with Qwen, or Bedrock."""
+"""Matches the model's own limit in an error of OpenAI, Anthropic, Groq, DeepSeek with Qwen, Bedrock, or Gemini."""
 SEARCHED = 2000
 """The number of characters of a message that are searched."""
 
@@ -110,7 +111,9 @@ def refused_params(error: ErrorBody) -> tuple[str, ...]:
 def most_output(error: ErrorBody) -> int | None:
     """Returns the model's own output limit; None if the error does not name it."""
     match = _MOST_OUTPUT.search(error.message[:SEARCHED])
-    return int(next(filter(None, match.groups()))) or None if match is not None else None
+    if match is None:
+        return None
+    return int(next(filter(None, match.groups()))) - match[0].endswith("(exclusive)") or None
 
 
 def _field_name(path: str) -> str:

@@ -18,7 +18,7 @@ import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.call import FailureKind
-from gateway.domain.channel import Channel
+from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.conversation import Conversation, MediaPart, ToolChoice, ToolOffer
 from gateway.domain.errors import BadRequest, unsupported_param
 from gateway.domain.failure import AttemptFailed, Failure, UpstreamText
@@ -172,6 +172,11 @@ def read_caps(fields: Mapping[str, msgspec.Raw]) -> tuple[int | None, int]:
     if any(value is not None and type(value) is not int for value in (new, old, choices)):
         return None, 1
     return old if new is None else new, choices or 1
+
+
+def with_limit(served: ServedModel, learned: LearnedRefusals) -> ServedModel:
+    """Returns the model with the output limit that its upstream named when it refused a higher one."""
+    return served if learned.max_output is None else msgspec.structs.replace(served, max_output=learned.max_output)
 
 
 def refusal_of(channel: Channel, fault: BadRequest) -> AttemptFailed:

@@ -138,6 +138,7 @@ def test_a_role_that_is_not_known(message: str) -> None:
         "Invalid max_tokens value, the valid range of max_tokens is [1, 8192]",
         "<400> InternalError.Algo.InvalidParameter: Range of max_tokens should be [1, 8192]",
         "The maximum tokens you requested exceeds the model limit of 8192. Try again with a lower value",
+        "It has a maxOutputTokens value of 32000 but the supported range is from 1 (inclusive) to 8193 (exclusive).",
     ],
 )
 def test_the_models_own_limit_is_read_from_a_refusal_of_a_higher_one(message: str) -> None:

@@ -24,7 +24,15 @@ from gateway.upstream.anthropic.reader import MessageReader
 from gateway.upstream.call_memory import Recall
 from gateway.upstream.error_body import read_error
 from gateway.upstream.openai.dialect import PLAIN_HEADERS, STREAM_HEADERS, endpoint
-from gateway.upstream.translation import JSON_FORMATS, JSON_LINE, Parameters, conversation_of, read_caps, refusal_of
+from gateway.upstream.translation import (
+    JSON_FORMATS,
+    JSON_LINE,
+    Parameters,
+    conversation_of,
+    read_caps,
+    refusal_of,
+    with_limit,
+)
 from gateway.upstream.vendors import ANTHROPIC
 
 VERSION = "2023-06-01"
@@ -50,6 +58,7 @@ class AnthropicDialect(ChannelDialect):
 
     def prepare(self, order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> PreparedRequest:
         parameters, row = Parameters(order, learned), row_of(served.upstream_name)
+        served = with_limit(served, learned)
         try:
             cap = parameters.take_output_cap()
             max_tokens = _max_tokens(cap, row, served, order.output_budget)

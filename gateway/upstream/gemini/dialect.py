@@ -20,7 +20,7 @@ from gateway.upstream.gemini.reader import ResponseReader
 from gateway.upstream.gemini.request import config_of, take_format_lines, thinking_config, tools_of, write_contents
 from gateway.upstream.model_list import LIST_HEADERS
 from gateway.upstream.openai.dialect import PLAIN_HEADERS, STREAM_HEADERS, endpoint
-from gateway.upstream.translation import Parameters, read_caps, refusal_of
+from gateway.upstream.translation import Parameters, read_caps, refusal_of, with_limit
 from gateway.upstream.vendors import GEMINI
 
 _OWN_NAMES = {
@@ -40,7 +40,7 @@ class GeminiDialect(ChannelDialect):
     own_names = _OWN_NAMES
 
     def prepare(self, order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> PreparedRequest:
-        parameters = Parameters(order, learned)
+        parameters, served = Parameters(order, learned), with_limit(served, learned)
         model = model_of(served.upstream_name)
         try:
             client_cap = parameters.take_output_cap()

@@ -113,6 +113,11 @@ def test_a_limit_above_the_models_own_is_lowered(asked: int | None, limit: int |
     assert prepared.lowered == (sent if sent != asked else None)
 
 
+def test_a_limit_that_the_upstream_named_is_kept() -> None:
+    prepared = _prepared("gemini-2.5-pro", LearnedRefusals(max_output=70), max_tokens=90)
+    assert (json.loads(prepared.body)["generationConfig"]["maxOutputTokens"], prepared.lowered) == (70, 70)
+
+
 OLD, NEW, LITE = model_of("gemini-2.5-flash"), model_of("gemini-3.8-flash"), model_of("gemini-2.5-flash-lite")
 PRO, FLASH = model_of("gemini-2.5-pro"), model_of("gemini-3.6-flash")
 
