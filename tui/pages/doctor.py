@@ -59,7 +59,8 @@ class DoctorPage(ConsolePage):
         self._names: tuple[list[str], list[str]] = ([], [])
 
     def compose(self) -> ComposeResult:
-        yield Static(content((" Finds the first thing that stops calls from working, and says how to fix it.", "dim")))
+        intro = content(("Finds the first thing that stops calls from working, and says how to fix it.", "dim"))
+        yield Static(intro, classes="lead whole")
         with Horizontal(classes="asked"):
             yield Static("token")
             yield _name_field("token", "the last one used; tab, then type to choose another")

@@ -24,6 +24,13 @@ async def test_all_questions_are_listed_before_they_are_tried() -> None:
         assert "enter runs the checks; the last one is a real call" in text
 
 
+async def test_on_a_narrow_screen_the_introduction_goes_on_below_its_beginning() -> None:
+    async with shown("doctor", size=(60, 24)) as (app, _, _):
+        lines = screen(app).splitlines()
+        first = next(number for number, line in enumerate(lines) if line.startswith(" Finds the first thing"))
+        assert lines[first + 1].startswith(" says how to fix it.")
+
+
 async def test_it_asks_step_by_step_to_the_end() -> None:
     owner = Owner()
     owner.answer = refused(works=True, status=200, code="", message="it would be sent", fix="", retry_after_s=None)
