@@ -22,7 +22,13 @@ from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Provider
 from tests.fakes.replies import fail, reply, silence, slam, speak
 
-PATH_FAILURES: dict[str, tuple[Spoil, dict[str, str], str, str]] = {
+
+async def _unpriced(owner: ControlClient) -> None:
+    await owner.remove_price("m")
+    await owner.set_settings({"refuse_unpriced": True})
+
+
+FAILURES: dict[str, tuple[Spoil, dict[str, str], str, str]] = {
     "wrong key": (lambda g, o: o.tokens(), {"key": "sk-tk-wrong"}, "the token is accepted", "token rotate"),
     "no such token": (lambda g, o: o.tokens(), {"token": "nobody"}, "the token is accepted", "token list"),
     "no token": (lambda g, o: o.remove_token("laptop"), {}, "the token is accepted", "token add"),
@@ -65,11 +71,31 @@ PATH_FAILURES: dict[str, tuple[Spoil, dict[str, str], str, str]] = {
         "the model is offered",
         "token edit laptop --models",
     ),
+    "suspended": (lambda g, o: o.set_account({"status": "suspended"}), {}, "the quota is enough", "account set"),
+    "no money": (lambda g, o: o.grant(-(10**11)), {}, "the quota is enough", "account grant"),
+    "token budget": (
+        lambda g, o: o.edit_token("laptop", {"budgets": [{"window": "day", "nanos": 0}]}),
+        {},
+        "the quota is enough",
+        "token edit laptop",
+    ),
+    "group budget": (
+        lambda g, o: o.edit_group("default", {"budgets": [{"tokens": 0}]}),
+        {},
+        "the quota is enough",
+        "group edit default",
+    ),
+    "unpriced": (
+        lambda g, o: _unpriced(o),
+        {},
+        "the quota is enough",
+        "price set m",
+    ),
 }
 
 
-@pytest.mark.parametrize(("spoil", "what", "name", "fix"), PATH_FAILURES.values(), ids=PATH_FAILURES)
-async def test_each_failure_on_the_path_is_found_where_it_is(
+@pytest.mark.parametrize(("spoil", "what", "name", "fix"), FAILURES.values(), ids=FAILURES)
+async def test_each_failure_is_found_where_it_is(
     owner: ControlClient, gateway: Gateway, spoil: Spoil, what: dict[str, str], name: str, fix: str
 ) -> None:
     await spoil(gateway, owner)
@@ -94,45 +120,6 @@ async def test_the_first_model_it_sees_is_taken(owner: ControlClient, gateway: G
     gateway.channel(provider.base_url, "a", "b", name="more")
     provider.on("a", speak())
     assert (await steps(owner))["the model is offered"].text.startswith("token 'laptop' sees 'a': ")
-
-
-async def _unpriced(owner: ControlClient) -> None:
-    await owner.remove_price("m")
-    await owner.set_settings({"refuse_unpriced": True})
-
-
-CALL_FAILURES: dict[str, tuple[Spoil, dict[str, str], str, str]] = {
-    "suspended": (lambda g, o: o.set_account({"status": "suspended"}), {}, "the quota is enough", "account set"),
-    "no money": (lambda g, o: o.grant(-(10**11)), {}, "the quota is enough", "account grant"),
-    "token budget": (
-        lambda g, o: o.edit_token("laptop", {"budgets": [{"window": "day", "nanos": 0}]}),
-        {},
-        "the quota is enough",
-        "token edit laptop",
-    ),
-    "group budget": (
-        lambda g, o: o.edit_group("default", {"budgets": [{"tokens": 0}]}),
-        {},
-        "the quota is enough",
-        "group edit default",
-    ),
-    "unpriced": (
-        lambda g, o: _unpriced(o),
-        {},
-        "the quota is enough",
-        "price set m",
-    ),
-}
-
-
-@pytest.mark.parametrize(("spoil", "what", "name", "fix"), CALL_FAILURES.values(), ids=CALL_FAILURES)
-async def test_each_failure_of_the_call_is_found_where_it_is(
-    owner: ControlClient, gateway: Gateway, spoil: Spoil, what: dict[str, str], name: str, fix: str
-) -> None:
-    await spoil(gateway, owner)
-    step = await failure(owner, **what)
-    assert step.name == name
-    assert fix in step.fix
 
 
 ONE_CALL = INPUT_BOUND + OUTPUT_CAP

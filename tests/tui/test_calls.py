@@ -3,7 +3,6 @@ from msgspec.structs import replace
 from gateway.domain.budget import BALANCE_ID
 from gateway.domain.call import EXCEEDED_MARK
 from gateway.domain.query import speed_of
-from gateway.domain.units import Millis
 from gateway.domain.views import CallView, RunningView, running_view
 from tests.tui.stage import NOW, call, call_id, calls, running
 from tui.calls import CallRing, as_view, channel_text, is_failure
@@ -124,21 +123,12 @@ def test_it_knows_which_calls_have_ended() -> None:
     assert not ring.holds_ended(call(1, NOW))
 
 
-def test_a_running_call_reads_like_a_settled_one() -> None:
-    view = running_view(running(1, NOW - 4_000), NOW)
-    assert (view.state, view.duration_ms, view.output_tokens, view.attempt) == ("running", 4_000, 184, 1)
-
-
 def test_a_settled_call_is_its_own_view() -> None:
     settled = call(1)
     assert as_view(settled, NOW) is settled
     assert as_view(running(1, fallback="small"), NOW).fallback == "small"
     assert as_view(running(1), NOW).fallback == ""
     assert isinstance(as_view(running(1), NOW), RunningView)
-
-
-def test_a_clock_that_went_back_makes_no_negative_duration() -> None:
-    assert running_view(running(1, NOW), Millis(NOW - 5_000)).duration_ms == 0
 
 
 def test_speed_counts_from_the_first_byte() -> None:
