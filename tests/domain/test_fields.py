@@ -133,22 +133,19 @@ def test_one_option_may_hold_several_budgets(text: str) -> None:
     assert field.kind.read(text, NOW) == {"day": 5 * 10**9, "month": 1000 * 10**9}
 
 
-def test_an_amount_with_a_comma_is_an_error_of_the_amount() -> None:
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("day=5 month=1,000", "'1,000' is not a"),
+        (" ", "a budget needs a window"),
+        ("5/month", r"day, week, month or ever, as in month=5$"),
+    ],
+    ids=["an amount with a comma", "an empty budget", "a budget in other words"],
+)
+def test_what_is_not_a_budget_is_an_error_that_says_why(text: str, told: str) -> None:
     for read in budget_readers():
-        with pytest.raises(BadRequest, match="'1,000' is not a"):
-            read("day=5 month=1,000", NOW)
-
-
-def test_an_empty_budget_is_an_error_of_the_option() -> None:
-    for read in budget_readers():
-        with pytest.raises(BadRequest, match="a budget needs a window"):
-            read(" ", NOW)
-
-
-def test_a_budget_in_other_words_is_put_right() -> None:
-    for read in budget_readers():
-        with pytest.raises(BadRequest, match=r"day, week, month or ever, as in month=5$"):
-            read("5/month", NOW)
+        with pytest.raises(BadRequest, match=told):
+            read(text, NOW)
 
 
 @pytest.mark.parametrize("text", ["5", "2.50"])
