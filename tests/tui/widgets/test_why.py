@@ -111,34 +111,33 @@ def told(found: Why, width: int = 100) -> str:
     return why_text(found, console().session, width).plain
 
 
-def test_a_refusal_is_reported_with_its_message_and_what_to_do() -> None:
+@pytest.mark.parametrize(
+    "parts",
+    [
+        (
+            "✗ 503 no_channel_available",
+            "anthropic is cooling",
+            "→ page 4 (Channels) shows the state of each",
+            "retry in 30s",
+        ),
+        (
+            "✗ anthropic   priority 5   paused 30s   2 running   it is cooling for 30 s: 429",
+            "✗ ollama   priority 5   does not offer it",
+        ),
+        (
+            "in 3   out 15",
+            "group batch x0.5",
+            "$0.009   1,000 input and",
+            "$12.00 available",
+            "month ███▎░░░░  41% $16.40/40",
+            "0 of 60 requests left, full again in 30s",
+        ),
+    ],
+    ids=["message and what to do", "each channel with the reason against it", "price, hold and what is left"],
+)
+def test_a_refusal_is_explained(parts: tuple[str, ...]) -> None:
     text = told(refused())
-    parts = (
-        "✗ 503 no_channel_available",
-        "anthropic is cooling",
-        "→ page 4 (Channels) shows the state of each",
-        "retry in 30s",
-    )
     assert [part for part in parts if part not in text] == []
-
-
-def test_price_hold_and_what_is_left_stand_below() -> None:
-    text = told(refused())
-    parts = (
-        "in 3   out 15",
-        "group batch x0.5",
-        "$0.009   1,000 input and",
-        "$12.00 available",
-        "month ███▎░░░░  41% $16.40/40",
-        "0 of 60 requests left, full again in 30s",
-    )
-    assert [part for part in parts if part not in text] == []
-
-
-def test_each_channel_has_its_line_with_the_reason_against_it() -> None:
-    text = told(refused())
-    assert "✗ anthropic   priority 5   paused 30s   2 running   it is cooling for 30 s: 429" in text
-    assert "✗ ollama   priority 5   does not offer it" in text
 
 
 def test_what_works_says_so_and_nothing_else() -> None:
