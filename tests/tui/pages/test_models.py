@@ -134,12 +134,6 @@ async def test_a_price_may_be_for_one_channel_of_several() -> None:
         assert [did[3:] for did in owner.did] == [("relay",)]
 
 
-async def test_a_price_that_is_saved_as_it_was_is_not_set() -> None:
-    async with shown("models") as (app, pilot, owner):
-        await press(app, pilot, "e", "enter")
-        assert (owner.did, words(app)[-1]) == ([], "Nothing was changed.")
-
-
 async def test_a_price_is_copied_from_another_model() -> None:
     async with shown("models") as (app, pilot, owner):
         await press(app, pilot, "G", "e", "=claude-sonnet-4-5")

@@ -128,7 +128,7 @@ async def test_editing_sends_what_changed() -> None:
         assert words(app) == ["Token editor saved. Press u to undo."]
 
 
-@pytest.mark.parametrize("page", ["tokens", "groups", "channels", "account"])
+@pytest.mark.parametrize("page", ["tokens", "groups", "channels", "models", "account"])
 async def test_a_form_without_changes_leaves_nothing_to_undo(page: str) -> None:
     async with shown(page) as (app, pilot, owner):
         await press(app, pilot, "e", "enter")

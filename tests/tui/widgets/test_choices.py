@@ -120,12 +120,6 @@ async def test_enter_gives_what_is_on() -> None:
         assert app.answers == [{"a"}]
 
 
-async def test_all_or_none() -> None:
-    async with asked(MultiSelect("Models", "what to take", MODELS, [])) as (app, pilot):
-        await pilot.press("a", "enter")
-        assert app.answers == [{"a", "b", "c"}]
-
-
 async def test_escape_changes_nothing() -> None:
     async with asked(MultiSelect("Models", "what to take", MODELS, ["b"])) as (app, pilot):
         await pilot.press("a", "escape", "y")
