@@ -36,7 +36,7 @@ SCHEMAS = ("tools", "functions", "response_format")
 _INPUTS = ("input", "prompt", "suffix")
 """Fields that the model reads instead of messages, in other kinds of requests."""
 CHAT_MARKERS = (b"data:", b'_url"', b'"images"', b'"image"', b'"source"', b'"input_audio"', b'"file"', b"\\u00")
-MESSAGES_MARKERS = (b"data:", b'"source"', b'"signature"', b'"redacted_thinking"', b"\\u00")
+MESSAGES_MARKERS = (b"data:", b'_url"', b'"source"', b'"signature"', b'"redacted_thinking"', b"\\u00")
 RESPONSES_MARKERS = (
     b"data:",
     b'_url"',

@@ -10,6 +10,7 @@ from gateway.domain.answer import Seal, SealKind, seal_text
 from gateway.domain.channel import Dialect, Overrides
 from gateway.domain.conversation import TextPart
 from gateway.domain.errors import BadRequest
+from gateway.domain.media_size import PromptMedia
 from gateway.domain.order import Order
 from gateway.domain.prompt_size import BOUND_DATED_TOOL, BOUND_TOOLS_TOKENS
 from gateway.domain.units import CallId, Millis
@@ -541,3 +542,8 @@ def test_the_owners_default_tools_are_for_clients_that_send_none() -> None:
     for given, names in (([TOOL], ["f"]), ([], ["own"])):
         found = json.loads(bytes(put_to(parsed(tools=given), overrides=edits).fields["tools"]))
         assert [tool["function"]["name"] for tool in found] == names
+
+
+def test_an_image_in_the_form_of_chats_is_held_for() -> None:
+    part = {"type": "image_url", "image_url": {"url": "https://a.example/a.png"}}
+    assert parsed(messages=[{"role": "user", "content": [part]}]).media == PromptMedia(pictures=1)
