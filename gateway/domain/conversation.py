@@ -18,7 +18,7 @@ _BLANK = re.compile(
     rb'"(?:[ ]|\\[nrtf]|\\u(?:00[aA]0|0020|3000|200[0-9aA]|202[89fF])'
     rb'|\xc2\xa0|\xe3\x80\x80|\xe2\x80[\x80-\x8a\xa8\xa9\xaf])*"'
 )
-"""Matches a JSON string with nothing but whitespace, that of other scripts among it."""
+"""Matches a JSON string with only whitespace in it, of any script."""
 _GAP = rb"\n\n"
 
 

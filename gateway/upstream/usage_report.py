@@ -224,9 +224,9 @@ class UsageReports:
         self.plain = False
         """Whether the last report has only OpenAI's own counts."""
         self._variant = ""
-        """How the request was processed, if the answer says so beside its report."""
+        """How the request was processed, if the answer says so outside of its report."""
         self._cost: Any = None
-        """The cost, if the answer has it beside its report, as Venice's have."""
+        """The cost, if the answer has it outside of its report, as Venice's have."""
         self.suspect = False
         """Whether one of the reports contradicts itself."""
         self.final = True
@@ -345,8 +345,8 @@ class UsageReports:
         """Returns marks for the record: a suspect report, extras, and the cost that the upstream reports, if any."""
         if (self.plain or self._report is None) and not (self._variant or self._cost):
             return (SUSPECT,) if self.suspect else ()
-        beside = {"service_tier": self._variant, "cost": self._cost}
-        return marks_of({**beside, **(rawjson.maybe(self._report) or {})}, suspect=self.suspect)
+        outside = {"service_tier": self._variant, "cost": self._cost}
+        return marks_of({**outside, **(rawjson.maybe(self._report) or {})}, suspect=self.suspect)
 
 
 def _elsewhere(chunk: Fields) -> msgspec.Raw | None:
