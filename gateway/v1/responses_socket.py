@@ -142,6 +142,8 @@ class SocketSession:
         self._waiting_frames: deque[tuple[bytes, BodyShare]] = deque()
         self._incoming = BodyShare(engine.pressure)
         """The frame that is arriving."""
+        self._arrived = 0
+        """The bytes since the last frame that was complete."""
         self._wake = asyncio.Event()
         self._client: SocketClient | None = None
         self._gone = False
@@ -181,6 +183,7 @@ class SocketSession:
             message = await self._socket.receive()
             if isinstance(message.data, bytes):
                 self._incoming.give_back(len(message.data))
+                self._arrived = 0
             match message.type:
                 case WSMsgType.TEXT:
                     await self._receive(bytes(message.data))
@@ -195,10 +198,16 @@ class SocketSession:
                     return
 
     def _count(self, size: int) -> None:
-        """Count more of the frame that is arriving. Cut the connection if there is no memory for it."""
+        """Count more of the frame that is arriving. Cut the connection if there is no memory for a large one.
+
+        A small one may arrive, and is then refused by a message, so that the call that runs meanwhile goes on.
+        """
+        self._arrived += size
         try:
             self._incoming.grow(size)
         except Unavailable as error:
+            if self._arrived <= LARGE:
+                return
             self._engine.pipeline.refuse(self._next_origin(), error, self._token)
             if self._request.transport is not None:
                 self._request.transport.abort()

@@ -473,6 +473,25 @@ async def test_a_frame_counts_while_it_arrives(gateway: Gateway, provider: Provi
     await gateway.until(lambda: gateway.engine.pressure.body_bytes == 0)
 
 
+async def test_a_small_frame_that_finds_no_memory_is_refused_and_the_running_call_goes_on(
+    gateway: Gateway, provider: Provider
+) -> None:
+    chats(gateway, provider)
+    go = asyncio.Event()
+    provider.on("m", speak_after(go))
+    async with talk(gateway) as peer:
+        await peer.create("first")
+        await provider.asked()
+        gateway.engine.pressure.most_body_bytes = gateway.engine.pressure.body_bytes + 20
+        await peer.create("second")
+        refused = await peer.last()
+        go.set()
+        assert (refused["status"], refused["error"]["code"]) == (503, "out_of_memory")
+        assert (await peer.last())["type"] == "response.completed"
+    records = await gateway.settled(2)
+    assert sorted(record.status for record in records) == [200, 503]
+
+
 async def test_limits_hold_for_each_request(gateway: Gateway, provider: Provider) -> None:
     chats(gateway, provider)
     provider.on("m", speak("A"))
