@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -452,44 +451,6 @@ async def test_a_frame_that_is_too_large_closes_the_connection(gateway: Gateway,
         assert await peer.closed() == 1009
     await gateway.until(lambda: gateway.records)
     assert gateway.record.code == "request_too_large"
-
-
-async def test_a_frame_counts_while_it_arrives(gateway: Gateway, provider: Provider) -> None:
-    chats(gateway, provider)
-    provider.on("m", speak("A"))
-    peers = [(await shaken(gateway.client))[1] for _ in range(4)]
-    assert gateway.engine.pressure.most_body_bytes == 256 << 20
-    gateway.engine.pressure.most_body_bytes = 1_000_000
-    begin = frame(b"x" * 400_000)[:300_000]
-    for peer in peers[:3]:
-        await peer.write(begin)
-    await gateway.until(lambda: gateway.engine.pressure.body_bytes == 900_000)
-    with suppress(ConnectionError):
-        await peers[3].write(begin)
-    (record,) = await gateway.settled()
-    assert record.code == "out_of_memory"
-    for peer in peers:
-        peer.reset()
-    await gateway.until(lambda: gateway.engine.pressure.body_bytes == 0)
-
-
-async def test_a_small_frame_that_finds_no_memory_is_refused_and_the_running_call_goes_on(
-    gateway: Gateway, provider: Provider
-) -> None:
-    chats(gateway, provider)
-    go = asyncio.Event()
-    provider.on("m", speak_after(go))
-    async with talk(gateway) as peer:
-        await peer.create("first")
-        await provider.asked()
-        gateway.engine.pressure.most_body_bytes = gateway.engine.pressure.body_bytes + 20
-        await peer.create("second")
-        refused = await peer.last()
-        go.set()
-        assert (refused["status"], refused["error"]["code"]) == (503, "out_of_memory")
-        assert (await peer.last())["type"] == "response.completed"
-    records = await gateway.settled(2)
-    assert sorted(record.status for record in records) == [200, 503]
 
 
 async def test_limits_hold_for_each_request(gateway: Gateway, provider: Provider) -> None:

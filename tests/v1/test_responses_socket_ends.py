@@ -1,10 +1,10 @@
-"""How a WebSocket ends, and the calls on it: clients that leave or do not read, the owner, a stop, time."""
+"""How a WebSocket ends, and the calls on it: clients that leave or do not read, the owner, a stop, time, memory."""
 
 import asyncio
 import random
 from collections import Counter
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -301,6 +301,41 @@ async def test_money_that_runs_out_refuses_the_next_request(gateway: Gateway, pr
         last = await peer.last()
     assert (last["status"], last["error"]["code"]) == (429, "insufficient_quota")
     assert verify(gateway.engine.store).equal
+
+
+async def test_a_frame_counts_while_it_arrives(gateway: Gateway) -> None:
+    peers = [(await shaken(gateway.client))[1] for _ in range(4)]
+    assert gateway.engine.pressure.most_body_bytes == 256 << 20
+    gateway.engine.pressure.most_body_bytes = 1_000_000
+    begin = frame(b"x" * 400_000)[:300_000]
+    for peer in peers[:3]:
+        await peer.write(begin)
+    await gateway.until(lambda: gateway.engine.pressure.body_bytes == 900_000)
+    with suppress(ConnectionError):
+        await peers[3].write(begin)
+    (record,) = await gateway.settled()
+    assert record.code == "out_of_memory"
+    for peer in peers:
+        peer.reset()
+    await gateway.until(lambda: gateway.engine.pressure.body_bytes == 0)
+
+
+async def test_a_small_frame_that_finds_no_memory_is_refused_and_the_running_call_goes_on(
+    gateway: Gateway, provider: Provider
+) -> None:
+    go = asyncio.Event()
+    provider.on("m", speak_after(go))
+    async with talk(gateway) as peer:
+        await peer.create("first")
+        await provider.asked()
+        gateway.engine.pressure.most_body_bytes = gateway.engine.pressure.body_bytes + 20
+        await peer.create("second")
+        refused = await peer.last()
+        go.set()
+        assert (refused["status"], refused["error"]["code"]) == (503, "out_of_memory")
+        assert (await peer.last())["type"] == "response.completed"
+    records = await gateway.settled(2)
+    assert sorted(record.status for record in records) == [200, 503]
 
 
 async def test_what_is_remembered_is_bounded(gateway: Gateway, provider: Provider) -> None:
