@@ -205,7 +205,7 @@ class Attempts:
             call.note_native(native=plan.native)
             self._progress.routed(call)
         prepared = await self.preparer.prepare(call, adapter, order, route)
-        call.attempt.dropped = plain(",".join(order.removed + prepared.dropped), 1000)  # there may be megabytes
+        call.attempt.dropped = plain(",".join(order.removed + prepared.dropped), 1000)
         call.attempt.lowered = prepared.lowered or call.context.request.lowered_cap
         call.attempt.repairs = () if order.conversation is None else order.conversation.marks
         if not call.result.overhead_us:

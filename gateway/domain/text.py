@@ -23,11 +23,12 @@ def plain(text: str, limit: int = 200) -> str:
     A shortened text ends in an ellipsis. At most four combining marks in a row are kept, so that they cannot reach
     other lines.
     """
+    text = text[: limit + 1]  # there may be megabytes
     if text.isascii() and text.isprintable():
         return text if len(text) <= limit else text[: max(0, limit - 1)] + "…"
     chars: list[str] = []
     marks = 0
-    for char in text[: limit + 1]:
+    for char in text:
         marks = marks + 1 if unicodedata.combining(char) else 0
         if marks > 4:
             continue

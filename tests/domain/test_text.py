@@ -60,8 +60,18 @@ def test_long_text_is_cut_with_an_ellipsis(text: str, limit: int, found: str) ->
     assert plain(text, limit) == found
 
 
+class Huge(str):
+    """A text that takes too long to look at whole."""
+
+    __slots__ = ()
+
+    def isprintable(self) -> bool:
+        raise AssertionError
+
+
 def test_a_huge_text_is_cut_before_it_is_looked_at() -> None:
     assert plain("\x1b" * 10_000_000, 5) == REPLACEMENT * 4 + "…"
+    assert plain(Huge("x" * 10_000_000), 5) == "xxxx…"
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ async def test_long_names_of_fields_are_not_kept_after_their_call(gateway: Gatew
     "headers", [{"content-length": "2000000"}, {"content-length": None, "transfer-encoding": "chunked"}]
 )
 async def test_half_a_body_is_not_kept_when_its_client_is_gone(
-    gateway: Gateway, headers: dict[str, str | None]
+    gateway: Gateway, headers: dict[str, str | None], caplog: pytest.LogCaptureFixture
 ) -> None:
     """Not even until the garbage collector runs, which may be hours."""
     request = gateway.client.request("POST", "/v1/chat/completions", b"1e8480\r\n" + bytes(1_000_000), headers)
@@ -73,6 +73,7 @@ async def test_half_a_body_is_not_kept_when_its_client_is_gone(
         tracemalloc.stop()
         gc.enable()
     assert kept < 500_000
+    assert (gateway.records, caplog.records) == ([], [])
 
 
 async def test_a_connection_carries_one_call_after_another(gateway: Gateway, provider: Provider) -> None:
