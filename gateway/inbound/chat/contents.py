@@ -35,6 +35,12 @@ class _File(msgspec.Struct, frozen=True):
     """The id of a file that was uploaded, but LiteLLM's clients put an address here."""
     filename: str | None = None
 
+    @property
+    def address(self) -> str:
+        """Returns the data or the address; empty for a file that was uploaded."""
+        linked = self.file_id if self.file_id and ":" in self.file_id else ""
+        return self.file_data or linked
+
 
 class _Source(msgspec.Struct, frozen=True):
     """Where Anthropic's API has the data of an image or a document, its text, or its address."""
@@ -146,8 +152,7 @@ def _read_part(part: _Part, where: str) -> TextPart | MediaPart:
         case "input_audio" if (audio := part.input_audio) is not None:
             return audio_part(audio.data, audio.format, f"{where}.input_audio")
         case "file" | "document_url" | "file_url" if (file := part.document) is not None:
-            data = file.file_data or file.file_id or ""
-            return document_part(data, file.filename or "", f"{where}.{part.type}", part.cache_control)
+            return document_part(file.address, file.filename or "", f"{where}.{part.type}", part.cache_control)
         case "image" | "document" if (source := part.source) is not None:
             if part.type == "image":
                 return image_part(source.address, f"{where}.source", cache=part.cache_control)

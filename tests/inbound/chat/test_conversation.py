@@ -299,7 +299,9 @@ def test_a_document_of_text_in_anthropics_form() -> None:
     assert (found.type, found.data, found.name) == ("text/plain", "aMOp", "t")
 
 
-@pytest.mark.parametrize("file", [{"file_id": "file-1"}, {"file_data": "AA", "filename": "a.doc"}, {}])
+@pytest.mark.parametrize(
+    "file", [{"file_id": "file-1", "filename": "a.pdf"}, {"file_data": "AA", "filename": "a.doc"}, {}]
+)
 def test_other_documents_are_refused(file: dict[str, str]) -> None:
     with pytest.raises(BadRequest) as caught:
         _media({"type": "file", "file": file})
