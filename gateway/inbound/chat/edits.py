@@ -118,7 +118,7 @@ class ChunkEditor(Renderer):
         calls = [*delta.get("tool_calls", ())]
         for call in self.state.tracker(index).calls:
             if call.arguments.empty_object:
-                begun = [each["function"] for each in calls if each["index"] == call.number]
+                begun = [each["function"] for each in calls if each["index"] == call.number and "function" in each]
                 if begun:
                     begun[-1]["arguments"] = "{}"
                 else:

@@ -51,6 +51,14 @@ def test_an_empty_object_waits_for_the_arguments_that_may_follow() -> None:
     assert last["choices"][0]["delta"]["tool_calls"] == [tool_call(2, "c", "h", "{}"), _later("{}", 1)]
 
 
+def test_an_empty_object_is_added_beside_a_part_of_another_kind() -> None:
+    calls = _begun()
+    _take(calls, tool_call(0, "a", "f", "{}"))
+    other = {"index": 0, "custom": {}, "mood": 1}
+    (last,) = chunks_in(calls.feed(event(chunk(delta(tool_calls=[other], finish="tool_calls")))))
+    assert last["choices"][0]["delta"]["tool_calls"] == [other, _later("{}")]
+
+
 def test_an_older_function_call_without_arguments_passes_unchanged() -> None:
     calls, old = _begun(), {"name": "f", "arguments": "{}"}
     docs = chunks_in(calls.feed(event(chunk(delta(function_call=old))) + event(chunk(delta(finish="function_call")))))
