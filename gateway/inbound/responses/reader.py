@@ -171,7 +171,7 @@ class ResponsesReader:
             raise ValueError("not a response") if failure is None else AttemptFailed(failure)
         self._keep_response(fields)
         status = rawjson.text_at(fields.get("status"))
-        if status == "failed" or not rawjson.is_null(fields.get("error")):
+        if _has_failed(fields):
             raise AttemptFailed(_failure_of(fields, {}, self._order.model, self._channel))
         for item in rawjson.objects(fields["output"]):
             self._count_item(item)
@@ -188,8 +188,7 @@ class ResponsesReader:
             status = rawjson.text_at(response.get("status"))
             kind = f"response.{status if status in _TERMINAL_EVENTS.values() else 'completed'}"
             fields = {**fields, "type": rawjson.raw(kind)}
-        has_failed = rawjson.text_at(response.get("status")) == "failed" or not rawjson.is_null(response.get("error"))
-        if kind == "response.failed" or (has_failed and kind in _TERMINAL_EVENTS):
+        if kind == "response.failed" or (kind in _TERMINAL_EVENTS and _has_failed(response)):
             fields = {**fields, "type": rawjson.raw("response.failed")}
             self.failure = _failure_of(response, fields, self._order.model, self._channel)
             return None
@@ -282,6 +281,11 @@ def _finish_reason(response: Fields, status: str, *, has_call: bool) -> str:
         return "tool_calls" if has_call else "stop"
     reason = rawjson.at(response.get("incomplete_details"), "reason")
     return "content_filter" if reason == "content_filter" else "length"
+
+
+def _has_failed(response: Fields) -> bool:
+    """Returns whether a response has failed, whatever its event is called. Some upstreams write an empty error."""
+    return rawjson.text_at(response.get("status")) == "failed" or bool(rawjson.maybe(response.get("error")))
 
 
 def _extra_marks(response: Fields) -> tuple[str, ...]:

@@ -204,6 +204,16 @@ def test_a_failure_in_the_middle_keeps_its_words(failure: bytes) -> None:
     assert error_of(made.failure).code == "upstream_rate_limited"
 
 
+@pytest.mark.parametrize("error", [{}, "", False])
+def test_an_empty_error_is_not_a_failure(error: object) -> None:
+    last = {**response(message("Hello")), "error": error}
+    made = stream()
+    made.feed(BEGUN + event("response.completed", 2, response=last))
+    assert (made.failure, made.finished) == (None, True)
+    answer = ResponsesRelay(OpenAIDialect()).whole(json.dumps(last).encode(), order_of(), channel())
+    assert "Hello" in body_of(answer).decode()
+
+
 def test_an_error_beside_an_empty_output_is_a_failure() -> None:
     reader = ResponsesReader(order_of(), channel())
     with pytest.raises(AttemptFailed) as raised:
