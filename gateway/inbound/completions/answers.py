@@ -46,9 +46,9 @@ def _choice_of(number: int, text: msgspec.Raw = rawjson.EMPTY_TEXT, reason: str 
     }
 
 
-def _has_text(answer: bytes) -> bool:
-    """Returns whether an answer may be of completions, and not of chat completions."""
-    return b'"text"' in answer or not (b'"message"' in answer or b'"delta"' in answer)
+def _is_chat(choice: Fields) -> bool:
+    """Returns whether a choice is one of chat completions."""
+    return "text" not in choice and ("message" in choice or "delta" in choice)
 
 
 def _event_of(chunk: Fields) -> bytes:
@@ -111,7 +111,8 @@ class CompletionsRelay(RenderingAdapter):
 
     def whole(self, body: bytes, order: Order, channel: Channel) -> WholeAnswer:
         body = as_utf8(body.strip().removeprefix(BOM))
-        if stream_in(body) or not _has_text(body):
+        may_be_chat = b'"text"' not in body and (b'"message"' in body or b'"delta"' in body)
+        if stream_in(body) or may_be_chat:
             return super().whole(body, order, channel)
         return CompletionTap(order, channel).read_whole(body)
 
@@ -135,11 +136,11 @@ class CompletionTap(NativeTap):
             return None
         chunk = rawjson.fields(event.data)
         self._head = self._head or _head_of(chunk, self.order)
-        choices = chunk.get("choices", rawjson.NULL)
-        if rawjson.is_null(choices) or not rawjson.items(choices):
+        choices = rawjson.maybe_objects(chunk.get("choices"))
+        if not choices:
             return b""
         edited = self._head | chunk
-        if not _has_text(bytes(choices)):
+        if all(map(_is_chat, choices)):
             edited |= {
                 "object": self._head["object"],
                 "choices": rawjson.raw(list(map(self._text_of, self._chat.choices))),

@@ -114,9 +114,9 @@ def test_events_without_choices_do_not_reach_the_client() -> None:
 def test_a_chat_that_comes_instead_is_a_completion() -> None:
     relay, asked = CompletionsRelay(), order({"model": "m", "prompt": "p"})
     stream = relay.stream(asked, channel())
-    out = stream.feed(event(chunk(delta("Hi"))) + event(chunk(delta(finish="length"))) + DONE)
+    out = stream.feed(event(chunk(delta("text"))) + event(chunk(delta(finish="length"))) + DONE)
     choices = [json.loads(part.partition(b"data: ")[2])["choices"][0] for part in out.split(b"\n\n")[:-1]]
-    assert [(each["text"], each["finish_reason"]) for each in choices] == [("Hi", None), ("", "length")]
+    assert [(each["text"], each["finish_reason"]) for each in choices] == [("text", None), ("", "length")]
     answer = relay.whole(dumps(whole("m", choice("Hi"))), asked, channel())
     assert json.loads(body_of(answer))["choices"][0]["text"] == "Hi"
 
