@@ -15,8 +15,8 @@ from gateway.domain.answer import SealKind
 from gateway.domain.rawjson import NULL
 
 _BLANK = re.compile(
-    rb'"(?:[ ]|\\[nrtf]|\\u(?:00[aA]0|0020|3000|200[0-9aA]|202[89fF])'
-    rb'|\xc2\xa0|\xe3\x80\x80|\xe2\x80[\x80-\x8a\xa8\xa9\xaf])*"'
+    rb'"(?:[ ]|\\[nrtf]|\\u(?:00(?:0[bB]|20|85|[aA]0)|1680|20(?:0[0-9aA]|2[89fF]|5[fF])|3000)'
+    rb'|\xc2[\x85\xa0]|\xe1\x9a\x80|\xe2(?:\x80[\x80-\x8a\xa8\xa9\xaf]|\x81\x9f)|\xe3\x80\x80)*"'
 )
 """Matches a JSON string with only whitespace in it, of any script."""
 _GAP = rb"\n\n"

@@ -255,7 +255,7 @@ def test_a_result_has_its_breakpoint_at_its_end() -> None:
     assert found == expected
 
 
-@pytest.mark.parametrize("text", ["\u00a0", "\u3000 \u2003", "\u2028\f", "\u200b", "\u00a0a"])
+@pytest.mark.parametrize("text", ["\u00a0", "\u3000 \u2003", "\u2028\f", "\u1680\u205f\u0085", "\u200b", "\u00a0a"])
 @pytest.mark.parametrize("escaped", [False, True])
 def test_whitespace_of_all_scripts_is_blank(text: str, escaped: bool) -> None:
     raw = msgspec.Raw(json.dumps(text, ensure_ascii=escaped).encode())
