@@ -36,6 +36,8 @@ OPENAI_TOOLS = NameRules(
 """Names of tools."""
 _CALL_IDS = NameRules(valid=re.compile(".{0,40}", re.DOTALL), invalid_character=re.compile("(?!)"), max_length=40)
 """The ids of tool calls that OpenAI takes. Other vendors take longer ones, in which some gateways keep signatures."""
+_SHORT_IDS = frozenset({OPENAI.name, "azure"})
+"""The vendors that refuse longer ids."""
 MOST_STOPS = 4
 """OpenAI's limit of stop sequences."""
 _ONLY_OPENAI = ("safety_identifier", "service_tier")
@@ -83,7 +85,7 @@ def _fit_parameters(parameters: Fields, param_names: Mapping[str, str], vendor: 
 class _MessageWriter:
     def __init__(self, vendor: Vendor) -> None:
         self._vendor = vendor
-        self._call_id = _CALL_IDS.valid_name if vendor is OPENAI else str
+        self._call_id = _CALL_IDS.valid_name if vendor.name in _SHORT_IDS else str
         self._system_first = vendor.name in LOCAL
         """Whether there may be one system message only, at the beginning: templates of local servers want it so."""
         self._system_parts: list[TextPart | MediaPart] = []

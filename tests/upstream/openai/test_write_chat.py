@@ -84,7 +84,9 @@ def test_arguments_keep_their_bytes() -> None:
     ]
 
 
-@pytest.mark.parametrize(("vendor", "lengths"), [(OPENAI, [40, 40, 40]), (PLAIN, [40, 41, 10_000])])
+@pytest.mark.parametrize(
+    ("vendor", "lengths"), [(OPENAI, [40] * 3), (PRESETS["azure"], [40] * 3), (PLAIN, [40, 41, 10_000])]
+)
 def test_a_long_id_of_a_call_is_one_that_openai_takes(vendor: Vendor, lengths: list[int]) -> None:
     image = MediaPart(type="image/png", data="AA", where="x")
     ids = ["a" * 40, "b" * 41, "b" * 10_000]
