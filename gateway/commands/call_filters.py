@@ -77,6 +77,8 @@ def call_query(values: dict[str, Any]) -> CallQuery:
     if since is not None and until is not None and until <= since:
         start, end = local_time(since), local_time(until)
         raise BadRequest(f"--until ({end}) is not after --since ({start})", param="until")
+    if since is not None and since > now():
+        raise BadRequest(f"--since ({local_time(since)}) is in the future", param="since")
     failed = values.pop("errors") or None
     return CallQuery(failed=failed, query=msgspec.structs.replace(words, since=since, until=until), **values)
 

@@ -113,6 +113,11 @@ def test_a_span_that_ends_before_it_begins_is_an_error() -> None:
     assert (ran.code, "is not after --since" in ran.err) == (Exit.USAGE, True)
 
 
+def test_a_span_that_begins_in_the_future_is_an_error() -> None:
+    ran = run("usage", "summary", "--since", "tomorrow", control=Control({}))
+    assert (ran.code, "is in the future" in ran.err) == (Exit.USAGE, True)
+
+
 def test_the_narrower_of_two_bounds_counts() -> None:
     control = Control({"GET /calls": CallPage(calls=[])})
     run("usage", "list", "since:2026-11-02T00:00Z", "--since", "2026-11-01T00:00Z", control=control)
