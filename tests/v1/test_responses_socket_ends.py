@@ -11,6 +11,7 @@ import pytest
 
 from gateway.config import Config
 from gateway.core.live_calls import CallDeadlines
+from gateway.core.memory import CHECK_S
 from gateway.domain.call import Outcome
 from gateway.domain.usage import UsageSource
 from gateway.store.verify import verify
@@ -336,6 +337,23 @@ async def test_a_small_frame_that_finds_no_memory_is_refused_and_the_running_cal
         assert (await peer.last())["type"] == "response.completed"
     records = await gateway.settled(2)
     assert sorted(record.status for record in records) == [200, 503]
+
+
+@pytest.mark.hasty(2)
+async def test_without_memory_for_another_call_no_connection_begins(gateway: Gateway, provider: Provider) -> None:
+    go = asyncio.Event()
+    provider.on("m", speak_after(go))
+    running = asyncio.create_task(gateway.client.chat())
+    await provider.asked()
+    gateway.settings(memory_mib=1)
+    await skip(CHECK_S)
+    head, peer = await shaken(gateway.client)
+    assert head.status == 503
+    peer.close()
+    go.set()
+    await running
+    records = await gateway.settled(2)
+    assert sorted(record.code for record in records) == ["", "out_of_memory"]
 
 
 async def test_what_is_remembered_is_bounded(gateway: Gateway, provider: Provider) -> None:
