@@ -79,7 +79,7 @@ def count_pages(text: bytes) -> int:
         bytes_left -= max(_HEADER_BYTES, len(part), examined)
         pages += _pages_in(part)
         start = document.find(_COMPRESSED_PART, start + 1)
-    return pages if pages and bytes_left > 0 else max(pages, 1 + len(document) // PAGE_BYTES)
+    return pages if pages and bytes_left > 0 else max(pages, 1 + 3 * len(content) // 4 // PAGE_BYTES)
 
 
 def _pages_in(text: bytes) -> int:

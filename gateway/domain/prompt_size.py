@@ -69,7 +69,7 @@ _FETCHED = frozenset(
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]{1,15}://", re.IGNORECASE)
 _MEDIA_TEXTS = frozenset({"title", "context", "content", "filename", "name", "text"})
 """Fields of a medium that are text, even if they begin like an address."""
-_MEDIA_URLS = _PICTURES | _FETCHED | {"url"}
+_MEDIA_URLS = _PICTURES | _FETCHED | {"url", "file_id"}
 """Names of fields that may have a ``data:`` URL. In any other field it is text, which the model reads."""
 _ARGUMENTS = frozenset({"input", "arguments", "action", "operation"})
 """Fields with what a tool is called with, which is text, whatever it looks like."""
@@ -314,19 +314,27 @@ def _is_data(name: str, text: str, key: str, kind: str) -> bool:
     if (kind, name) == _GENERATED:
         return True
     may_be_base64 = name == "file_data" or (name == "data" and (kind == "base64" or key == "input_audio"))
-    if text.startswith("data:") and ";base64," in text[:_SHORT]:
+    if _type_in_url(text) is not None:
         return may_be_base64 or name in _MEDIA_URLS
     if not may_be_base64 or _ADDRESS.match(text) is not None:
         return False
     return name == "file_data" or kind == "base64" or (len(text) > _SHORT and " " not in text and text.isascii())
 
 
+def _type_in_url(text: str) -> str | None:
+    """Returns the media type in a base64 ``data:`` URL, which may be in capitals; None for any other text."""
+    if text[:5].lower() != "data:":
+        return None
+    head = text[5 : text.find(",") + 1].lower()
+    return head.partition(";")[0] if head.endswith(";base64,") else None
+
+
 def _media_type(text: str, item: dict[str, Any], key: str) -> str:
     """Returns the media type of base64 text in an object; empty if it is unknown."""
     if item.get("type") == _GENERATED[0]:
         return "image/"
-    if text.startswith("data:"):
-        return text[len("data:") : _SHORT].partition(";")[0].lower()
+    if (embedded_type := _type_in_url(text)) is not None:
+        return embedded_type
     if isinstance(media_type := item.get("media_type"), str):
         return media_type.lower()
     if rawjson.text_at(item, "filename").lower().endswith(".pdf"):
