@@ -122,7 +122,7 @@ def run_program(
     program = shutil.which(command[0])
     if program is None:
         name = plain(command[0])
-        raise Quit(f"no program at '{name}'" if "/" in name else f"no program '{name}' in PATH", Exit.NOT_FOUND)
+        raise Quit(f"no executable at '{name}'" if "/" in name else f"no program '{name}' in PATH", Exit.NOT_FOUND)
     name = app or app_of(program, command[1:])
     if app is not None:
         find_app(app)
