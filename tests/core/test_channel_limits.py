@@ -11,7 +11,7 @@ from gateway.domain.errors import GatewayError, RateLimited, Unavailable
 from gateway.domain.limits import Limits
 from gateway.domain.settings import Settings
 from tests.core import kit
-from tests.core.ends import FakeClient, FakeReply, error_body, whole
+from tests.core.ends import GOOD_STREAM, FakeClient, FakeReply, error_body, whole
 from tests.core.rig import Rig
 from tests.core.test_pipeline import caught, until
 
@@ -134,6 +134,17 @@ async def test_errors_of_all_kinds_know_the_limits_of_who_asked(rig: Rig) -> Non
     errors: list[GatewayError] = [await caught(rig.call()), await caught(rig.call("unknown"))]
     errors.append(await caught(rig.run(b"{")))
     assert [error.readings[0].left for error in errors if error.readings[0] is not None] == [4, 4, 4]
+
+
+async def test_streams_hold_their_place_until_their_end(rig: Rig) -> None:
+    gate = asyncio.Event()
+    rig.channel("a", limits=Limits(concurrent=1, queue_s=0))
+    rig.upstreams.on("a", lambda: FakeReply(*GOOD_STREAM[:2], gate, *GOOD_STREAM[2:]))
+    task = rig.start(stream=True)
+    await until(lambda: rig.client.body)
+    assert (await caught(rig.run(kit.body(), FakeClient()))).code == "overloaded"
+    gate.set()
+    await task
 
 
 def test_who_has_a_place_already_needs_no_other(rig: Rig) -> None:
