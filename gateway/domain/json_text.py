@@ -7,6 +7,7 @@ Log probabilities have more elements than the rest of an answer; where they are 
 import codecs
 import json
 import re
+from collections import deque
 from collections.abc import Iterator
 from typing import TypeVar
 
@@ -43,18 +44,17 @@ def as_utf8(text: bytes) -> bytes:
         if len(text) <= _STEP:
             text.decode()
         else:
-            _decode_in_steps(memoryview(text))
+            deque(_decoded(text, "utf-8", "strict"), maxlen=0)
     except UnicodeDecodeError:
-        return text.decode(json.detect_encoding(text), "replace").encode()
+        return b"".join([part.encode() for part in _decoded(text, json.detect_encoding(text), "replace")])
     return text
 
 
-def _decode_in_steps(text: memoryview) -> None:
-    """Raises UnicodeDecodeError if a text is not UTF-8. A large one is never decoded at once."""
-    start = 0
-    while start < len(text):
-        is_last = start + _STEP >= len(text)
-        start += codecs.utf_8_decode(text[start : start + _STEP], "strict", is_last)[1]
+def _decoded(text: bytes, encoding: str, errors: str) -> Iterator[str]:
+    """Yields a text in parts, because a large one decoded at once takes much memory. Raises UnicodeDecodeError."""
+    decoder = codecs.getincrementaldecoder(encoding)(errors)
+    for start in range(0, len(text), _STEP):
+        yield decoder.decode(text[start : start + _STEP], start + _STEP >= len(text))
 
 
 def replace_lone_surrogates(text: bytes) -> bytes:

@@ -1,5 +1,7 @@
 """JSON text is searched and counted the same, wherever it is cut into steps."""
 
+import tracemalloc
+
 import pytest
 
 from gateway.domain.errors import BadRequest
@@ -29,3 +31,13 @@ def test_a_character_of_a_large_text_may_be_anywhere(shift: int) -> None:
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-32"])
 def test_json_in_other_encodings_is_read(encoding: str) -> None:
     assert as_utf8('{"a":"\N{GRINNING FACE}"}'.encode(encoding)).decode() == '{"a":"\N{GRINNING FACE}"}'
+
+
+def test_a_character_cut_in_two_in_a_large_text_costs_little_memory() -> None:
+    text = b"x" * (8 << 20) + b"\xe2"
+    tracemalloc.start()
+    try:
+        assert as_utf8(text).endswith("x\N{REPLACEMENT CHARACTER}".encode())
+        assert tracemalloc.get_traced_memory()[1] < 2.5 * len(text)
+    finally:
+        tracemalloc.stop()
