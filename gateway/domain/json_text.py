@@ -44,13 +44,13 @@ def as_utf8(text: bytes) -> bytes:
         if len(text) <= _STEP:
             text.decode()
         else:
-            deque(_decoded(text, "utf-8", "strict"), maxlen=0)
+            deque(_decode_in_steps(text, "utf-8", "strict"), maxlen=0)
     except UnicodeDecodeError:
-        return b"".join([part.encode() for part in _decoded(text, json.detect_encoding(text), "replace")])
+        return b"".join([part.encode() for part in _decode_in_steps(text, json.detect_encoding(text), "replace")])
     return text
 
 
-def _decoded(text: bytes, encoding: str, errors: str) -> Iterator[str]:
+def _decode_in_steps(text: bytes, encoding: str, errors: str) -> Iterator[str]:
     """Yields a text in parts, because a large one decoded at once takes much memory. Raises UnicodeDecodeError."""
     decoder = codecs.getincrementaldecoder(encoding)(errors)
     for start in range(0, len(text), _STEP):
