@@ -157,7 +157,8 @@ class RenderedStream(FramedStream):
     def read_whole(self, body: bytes, *, split: bool = False) -> bytes:
         """Returns what the client gets for a whole answer; with ``split``, long texts come in pieces."""
         out = BytesIO()  # it grows in one place, so nothing is copied again
-        body, self._state.whole = as_utf8(body), True
+        body = as_utf8(body)
+        self._state.whole = True
         try:
             self._check(body)
             parts = self._reader.read_whole(body)

@@ -40,7 +40,8 @@ class GeminiDialect(ChannelDialect):
     own_names = _OWN_NAMES
 
     def prepare(self, order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> PreparedRequest:
-        parameters, served = Parameters(order, learned), with_limit(served, learned)
+        parameters = Parameters(order, learned)
+        served = with_limit(served, learned)
         model = model_of(served.upstream_name)
         try:
             client_cap = parameters.take_output_cap()

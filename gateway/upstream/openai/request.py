@@ -127,7 +127,8 @@ class _MessageWriter:
 
     def _add_result(self, result: ResultPart) -> None:
         """Add the result of a tool call as text. Its media are held for the user's next message."""
-        call_id, texts = self._call_id(result.call_id), list[msgspec.Raw]()
+        call_id = self._call_id(result.call_id)
+        texts: list[msgspec.Raw] = []
         for part in result.parts:
             if isinstance(part, TextPart):
                 texts.append(part.raw)
