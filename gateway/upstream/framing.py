@@ -113,7 +113,9 @@ class FramedStream(ABC):
         if self.held > EVENT_LIMIT:
             self.failure = bad_response(self._channel, f"an event is longer than {EVENT_LIMIT >> 20} MiB")
             return b""
-        return self._read_events(as_utf8(block)) if block else b""
+        if not block.isascii():  # asked here, because it is asked for every event
+            block = as_utf8(block)
+        return self._read_events(block) if block else b""
 
     def end(self) -> bytes:
         if self.failure or self.finished:
