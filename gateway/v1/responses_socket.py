@@ -198,7 +198,7 @@ class SocketSession:
                     return
 
     def _count(self, size: int) -> None:
-        """Count more of the frame that is arriving. Cut the connection if there is no memory for a large one.
+        """Count more of the frame that is arriving. Cut the connection if memory is too short for a large one.
 
         A small one may arrive, and is then refused by a message, so that the call that runs meanwhile goes on.
         """

@@ -512,7 +512,7 @@ class NeverFound(FakeLink):
 
 @pytest.mark.parametrize("page", ["live", "tokens", "groups", "channels", "models"])
 async def test_before_there_is_data_a_page_says_what_it_waits_for(page: str) -> None:
-    """Otherwise it would say that there are no tokens yet, and how to create the first one."""
+    """Otherwise it would say how to create the first token, although the home has some."""
     app = console(state=SavedState(page=page))
     app.feed._link = NeverFound(FakeClient())  # noqa: SLF001 - the fake is switched
     async with app.run_test() as pilot:
