@@ -38,7 +38,7 @@ from gateway.domain.price import Price
 from gateway.domain.text import plain, word
 from gateway.domain.token import Token
 from gateway.domain.units import Millis
-from gateway.inbound.api import InboundApi, InboundRequest
+from gateway.inbound.api import InboundApi
 
 NAMED_MODELS = 12
 """How many visible models an error lists."""
@@ -115,7 +115,9 @@ def _admit(call: Call, limiter: Limiter, books: MoneyBooks, recall: Recall) -> A
             limiter.check(scopes.rated, call.need.rate_tokens)
         hold_plan, unaffordable = affordable_hold(call, needs, books)
     except GatewayError as error:
-        error.request_size = _request_size(context.request, call.need)
+        request = context.request
+        output = call.need.capped if request.output_cap is None else request.choices * request.output_cap
+        error.request_size = RequestSize(input=request.input_bound, max_output=output or None)
         raise
     if entry.fallbacks:
         call.limits.unaffordable = tuple(unaffordable)
@@ -181,11 +183,6 @@ def _hold_for(call: Call, model: ModelNeed, need: CallNeed, books: MoneyBooks) -
         if limit and model.plain and context.request.plain and context.request.choices == 1:
             error.message += f"; or send it with an output limit of at most {count_text(limit, 'token')}"
         raise
-
-
-def _request_size(request: InboundRequest, need: CallNeed) -> RequestSize:
-    output = need.capped if request.output_cap is None else request.choices * request.output_cap
-    return RequestSize(input=request.input_bound, max_output=output or None)
 
 
 def needs_by_model(call: Call, entry: ModelEntry, recall: Recall = lambda _: 0) -> tuple[ModelNeed, ...]:

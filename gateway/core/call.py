@@ -239,11 +239,6 @@ class Call:
         error, self.result.error = self.result.error, None
         return self.with_call_headers(error or InternalError("the call failed without an error"), limiter)
 
-    async def begin_early(self) -> None:
-        """Send the head of a stream whose first event is late, without facts that change. Raises ConnectionError."""
-        self.delivery.facts_due = True
-        await self.context.client.begin({})
-
     def late_facts(self) -> bytes:
         """Returns the facts that an early head left out, as a comment that clients ignore; empty if it had them."""
         if not self.delivery.facts_due:

@@ -78,12 +78,6 @@ class _Failures(msgspec.Struct, eq=False):
     missing: dict[str, float] = {}
     """When each model that the upstream does not know may be requested again."""
 
-    def needs_trial(self, now: float) -> bool:
-        return bool(self.reason) and self.until <= now and not self.trial
-
-    def failed_recently(self, now: float) -> bool:
-        return any(at > now - WINDOW_S and not succeeded for at, succeeded in self.outcomes)
-
     def add_failure(self, now: float) -> bool:
         """Count a failure. Returns whether the breaker opens."""
         half_open = bool(self.reason)
@@ -185,7 +179,11 @@ class ChannelHealth:
     def trying(self, channel: ChannelId, key: ChannelId | str = "") -> Iterator[None]:
         """Make the call in the block the trial of its channel and key, if they are half-open and have none."""
         now, candidates = self._mono(), (self.failing.get(channel), self.failing.get(ChannelId(key)))
-        trials = [failures for failures in candidates if failures is not None and failures.needs_trial(now)]
+        trials = [
+            failures
+            for failures in candidates
+            if failures is not None and failures.reason and failures.until <= now and not failures.trial
+        ]
         for failures in trials:
             failures.trial = True
         try:
@@ -204,11 +202,12 @@ class ChannelHealth:
         failures = self.failing.get(id)
         if failures is None:
             return
-        was_paused = bool(failures.reason)
-        failures.outcomes.append((self._mono(), True))
+        now, was_paused = self._mono(), bool(failures.reason)
+        failures.outcomes.append((now, True))
         failures.in_a_row = failures.pauses = 0
         failures.reason, failures.until, failures.attention = "", 0.0, False
-        if not failures.missing and not failures.failed_recently(self._mono()):
+        failed_recently = any(at > now - WINDOW_S and not succeeded for at, succeeded in failures.outcomes)
+        if not (failures.missing or failed_recently):
             del self.failing[id]
         if was_paused:
             self._changed()

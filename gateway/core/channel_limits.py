@@ -59,22 +59,17 @@ class ChannelLimits:
         if attempt.channel_ticket is not None:  # the previous attempt used no tokens
             attempt.channel_ticket.correct_tokens(0)
             attempt.channel_ticket = None
-        self._enter_gate(call, scope.gate if scope is not None else None)
+        gate = scope.gate if scope is not None else None
+        if limits.channel_slot is not None and (gate is None or limits.channel_slot.key != gate.key):
+            self.release_slot(call)
+        if gate is not None and limits.channel_slot is None:
+            self._limiter.concurrency.enter((gate,))
+        limits.channel_slot = None  # from now on ``leave`` frees the place
         if scope is not None and scope.rated:
             attempt.channel_ticket = self._limiter.take((scope,), call.need.rate_tokens)
         if scopes := limits.scopes:
             limits.read_headers = lambda: headers_of(self._limiter.readings(scopes))
             asyncio.get_running_loop().call_soon(limits.read)  # this takes no time from the call: it waits anyway
-
-    def _enter_gate(self, call: Call, gate: ConcurrencyGate | None) -> None:
-        """Give the attempt a place at its channel's gate, the call's or a new one. From now on ``leave`` frees it."""
-        slot = call.limits.channel_slot
-        if slot is not None and (gate is None or slot.key != gate.key):
-            self.release_slot(call)
-            slot = None
-        if gate is not None and slot is None:
-            self._limiter.concurrency.enter((gate,))
-        call.limits.channel_slot = None
 
     def leave(self, route: Route) -> None:
         if route.scope is not None and route.scope.gate is not None:

@@ -58,21 +58,16 @@ def _secrets(channel: Channel) -> Iterator[str]:
 
 
 def _reference_for(channel: str, value: str, which: int | str) -> str:
+    """Returns the reference for a secret: ``which`` is the number of a key, the name of a header, or ``proxy``."""
     if not value or value.startswith(REFERENCE):
         return value
-    return f"{REFERENCE}TOLLKEEPER_KEY_{_variable(channel, which)}"
-
-
-def _variable(channel: str, which: int | str) -> str:
-    """Returns the variable of a key, by its number, or of a header or the proxy, by its name. No two secrets share one.
-
-    It has capital letters, digits and ``_``.
-    """
     number = "" if which == 1 else f"__{which}"
     if re.fullmatch(r"(?=.{1,40}$)[a-z0-9]+(-[a-z0-9]+)*", channel) and isinstance(which, int):
-        return channel.upper().replace("-", "_") + number
-    cleaned = re.sub(r"[^A-Z0-9]", "_", f"{channel}{number}".upper())
-    return f"{cleaned[:40]}_{sha256(f'{channel}/{which}'.encode()).hexdigest()[:8].upper()}"
+        variable = channel.upper().replace("-", "_") + number
+    else:  # the digest lets no two secrets share a variable
+        cleaned = re.sub(r"[^A-Z0-9]", "_", f"{channel}{number}".upper())
+        variable = f"{cleaned[:40]}_{sha256(f'{channel}/{which}'.encode()).hexdigest()[:8].upper()}"
+    return f"{REFERENCE}TOLLKEEPER_KEY_{variable}"
 
 
 HEAD = f"""\

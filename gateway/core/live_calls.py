@@ -123,7 +123,8 @@ class LiveCalls:
         call.delivery.last_write = self._mono()
         try:
             if not call.context.client.begun:
-                await call.begin_early()
+                call.delivery.facts_due = True
+                await call.context.client.begin({})
             if comment := call.context.origin.api.sign_of_life(call.attempt.stream):
                 await call.context.client.write(comment)
         except ConnectionError:

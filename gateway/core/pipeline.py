@@ -14,7 +14,7 @@ import logging
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final
 
 import msgspec
 
@@ -51,8 +51,6 @@ from gateway.store.inflight import withheld_error
 from gateway.upstream.adapter import AnswerStream, WholeAnswer
 
 _log = logging.getLogger("tollkeeper")
-
-Result = TypeVar("Result")
 
 _EACH_CALL: Final = Durability.CALL
 
@@ -130,7 +128,8 @@ class Pipeline:
                 raise self.closed
             large = len(received.body) > LARGE
             if large:
-                request = await _run_in_worker(deps.worker, client, partial(parse_large, origin.api, received))
+                with until_gone(client):
+                    request = await deps.worker.run(partial(parse_large, origin.api, received))
             else:
                 request = origin.api.parse(received)
             if origin.api.repeats_blindly:
@@ -163,7 +162,8 @@ class Pipeline:
         deps, context = self._deps, call.context
         if large:
             needs = partial(needs_by_model, call, entry_for(call), deps.attempts.preparer.recalled)
-            call.needs = await _run_in_worker(deps.worker, context.client, needs)
+            with until_gone(context.client):
+                call.needs = await deps.worker.run(needs)
             if self.closed is not None:  # much may have happened meanwhile
                 raise self.closed
             current_token(context.token, deps.catalog(), context.origin.ts)
@@ -359,9 +359,3 @@ def _end_of_stream(call: Call, stream: AnswerStream) -> bytes:
         facts["x-gateway-usage"] = usage.source.value
     note = call.context.origin.api.comment(facts) if facts else b""
     return call.late_facts() + note + stream.tail(usage, estimated=usage.source is not UsageSource.REPORTED)
-
-
-async def _run_in_worker(worker: Worker, client: Client, work: Callable[[], Result]) -> Result:
-    """Returns the result of work on a large request. Raises ConnectionResetError if the client leaves meanwhile."""
-    with until_gone(client):
-        return await worker.run(work)
