@@ -14,7 +14,7 @@ from gateway.domain.order import Order
 from gateway.domain.sse import SSEEvent
 from gateway.domain.usage import Usage
 from gateway.inbound.chat.render import ChatRenderer, WholeChatRenderer
-from gateway.inbound.completions.answers import CompletionRenderer
+from gateway.inbound.completions.api import CompletionRenderer
 from gateway.inbound.rendering import RenderedStream, RenderingAdapter
 from gateway.upstream.adapter import AnswerReader, DialectAdapter, WholeAnswer, not_an_answer
 from gateway.upstream.failures import bad_response

@@ -37,8 +37,7 @@ from gateway.inbound.chat.api import check_model, error_object, is_plain, missin
 from gateway.inbound.chat.conversation import finish_translation
 from gateway.inbound.json_body import decode_body, fields_of
 from gateway.inbound.messages.conversation import translate_messages
-from gateway.inbound.messages.deferred_tools import without_deferred_tools
-from gateway.inbound.messages.native import CONTENT_FIELDS, MessagesRelay, native_order
+from gateway.inbound.messages.native import CONTENT_FIELDS, MessagesRelay, native_order, without_deferred_tools
 from gateway.inbound.messages.render import MessagesRenderer, WholeMessageRenderer, write_event
 from gateway.inbound.relay import forwarded_headers, lower_cap
 from gateway.inbound.rendering import RenderingAdapter
@@ -56,6 +55,7 @@ _SCHEMA_SIGNS = (b'"format"', b'"schema"')
 _FORWARDED = re.compile("anthropic-(?!dangerous-direct-browser-access$).*")
 """Headers that go to the vendor: all of Anthropic's, except one that a browser needs only to call it directly."""
 _SESSION = re.compile(r"_session_([0-9a-fA-F-]{8,64})\Z")
+"""Matches the end of a ``user_id`` that is not JSON."""
 
 
 class _Message(msgspec.Struct, gc=False):
@@ -86,7 +86,6 @@ class _Thread(msgspec.Struct, gc=False):
 _FIELDS = msgspec.json.Decoder(_MessagesFields)
 _THINKING = msgspec.json.Decoder(_Thinking | None)
 _THREAD = msgspec.json.Decoder(_Thread | None)
-_MESSAGES = msgspec.json.Decoder(list[_Message])
 _CHECKED = CONTENT_FIELDS | {"max_tokens", "stream", "thinking"}
 """Fields that are checked one by one."""
 
@@ -104,6 +103,7 @@ def parse_messages_request(request: HttpRequest, *, counts: bool = False) -> Inb
         raise BadRequest("messages: at least one message is required", param="messages")
     cap = 1 if counts and typed.max_tokens is None else _check_cap(typed.max_tokens)
     bound = _input_bound(fields)
+    is_beta = "?" in request.target and parse_qs(urlsplit(request.target).query).get("beta") == ["true"]
     return InboundRequest(
         body=request.body,
         fields=fields,
@@ -113,13 +113,13 @@ def parse_messages_request(request: HttpRequest, *, counts: bool = False) -> Inb
         plain=_thinks_within(typed.thinking, cap) and is_plain(fields, _CHECKED),
         input_bound=bound.tokens + MESSAGE_TOKENS * ("system" in fields),
         media=bound.media,
-        input_estimate=prompt_tokens_of(fields) if counts and len(request.body) > LARGE else None,
+        input_estimate=_prompt_tokens(fields) if counts and len(request.body) > LARGE else None,
         output_rule=messages_limit,
         remote_input=bool(continued_id),
         continued_id=continued_id,
         session=session_of(request.headers, fields),
         forward=forwarded_headers(request.headers, _FORWARDED),
-        query=_beta_query(request.target),
+        query="beta=true" if is_beta else "",
     )
 
 
@@ -154,10 +154,9 @@ def messages_limit(fields: Fields, channel: Channel, served: ServedModel) -> Out
     )
 
 
-def prompt_tokens_of(fields: Fields) -> int:
-    """Returns about how many tokens the input has."""
+def _prompt_tokens(fields: Fields) -> int:
     texts, schemas, others = _prompt_parts(fields)
-    return tokens_of([*texts, *others], schemas, len(_MESSAGES.decode(fields["messages"])))
+    return tokens_of([*texts, *others], schemas, len(rawjson.items(fields["messages"])))
 
 
 _TOOL_ADDITION = b'"tool_addition"'
@@ -191,22 +190,12 @@ def _prompt_parts(fields: Fields) -> tuple[list[msgspec.Raw], list[msgspec.Raw],
 def session_of(headers: Mapping[str, str], fields: Fields) -> str:
     """Returns the client's own name of the conversation; empty if it sent none. Claude Code sends it twice."""
     name = headers.get("x-claude-code-session-id", "")
-    if not name and "metadata" in fields:
-        name = _session_in(rawjson.text_at(fields["metadata"], "user_id"))
-    return (name or headers.get("session-id", "") or headers.get("session_id", ""))[:512]
-
-
-def _session_in(user: str) -> str:
-    """Returns the session in a ``user_id``: the ``session_id`` of a JSON text, or the end of another text."""
+    user = "" if name else rawjson.text_at(fields.get("metadata"), "user_id")
     if user.startswith("{"):
-        return rawjson.text_at(rawjson.maybe(user.encode("utf-8", "replace")), "session_id")
-    match = _SESSION.search(user)
-    return match[1] if match else ""
-
-
-def _beta_query(target: str) -> str:
-    """Returns the part of the query that selects the beta API; empty if none does."""
-    return "beta=true" if "?" in target and parse_qs(urlsplit(target).query).get("beta") == ["true"] else ""
+        name = rawjson.text_at(rawjson.maybe(user.encode("utf-8", "replace")), "session_id")
+    elif match := _SESSION.search(user):
+        name = match[1]
+    return (name or headers.get("session-id", "") or headers.get("session_id", ""))[:512]
 
 
 OVERLOADED = 529
@@ -250,7 +239,7 @@ class Messages(InboundApi):
         return tuple(name for name in dict.fromkeys((without_suffix, without_prefix)) if name != model)
 
     def prompt_tokens(self, request: InboundRequest) -> int:
-        return prompt_tokens_of(request.fields) if request.input_estimate is None else request.input_estimate
+        return _prompt_tokens(request.fields) if request.input_estimate is None else request.input_estimate
 
     def selects(self, request: InboundRequest) -> bool:
         """Returns whether the request has a thread: only some upstreams keep conversations."""
@@ -297,7 +286,9 @@ class Messages(InboundApi):
         status, message = self.status(error), error.message
         if isinstance(error, NotFound) and error.param == "model":
             message = "model: " + message.removeprefix("model ")
-        inner: dict[str, object] = {"type": _error_type(error, status), "message": message, "code": error.code}
+        kind = _ERROR_TYPES.get(status) or ("invalid_request_error" if status < 500 else "api_error")
+        kind = "authentication_error" if isinstance(error, InvalidToken) else kind
+        inner: dict[str, object] = {"type": kind, "message": message, "code": error.code}
         if error.code == NO_THREADS:
             inner["details"] = {"error_code": NO_THREADS}
         if isinstance(error, QuotaExceeded):
@@ -307,12 +298,6 @@ class Messages(InboundApi):
         details = error_object(error, call)["error"]
         inner |= {name: details[name] for name in ("gateway", "metadata") if name in details}
         return {"type": "error", "error": inner, "request_id": call}
-
-
-def _error_type(error: GatewayError, status: int) -> str:
-    if isinstance(error, InvalidToken):
-        return "authentication_error"
-    return _ERROR_TYPES.get(status) or ("invalid_request_error" if status < 500 else "api_error")
 
 
 MESSAGES = Messages()

@@ -105,6 +105,12 @@ _EFFORTS = {"xhigh": "high", "max": "high"}
 """Replaces efforts that many models behind OpenAI's API do not know."""
 _LIST = msgspec.json.Decoder(list[msgspec.Raw])
 _TIERS = {"auto": "auto", "standard_only": "default"}
+_UNTRANSLATABLE = {
+    "mcp_servers": "can call MCP servers",
+    "compaction": "answers with a compacted conversation",
+    "container.skills": "has skills",
+}
+"""What would change the answer if it were left out."""
 
 
 def translate_messages(order: Order) -> tuple[Order, MessageStyle]:
@@ -140,15 +146,10 @@ def translate_messages(order: Order) -> tuple[Order, MessageStyle]:
 
 
 def _refuse_untranslatable(fields: Fields) -> None:
-    """Raises BadRequest for what would change the answer if it were left out."""
-    if rawjson.maybe(fields.get("mcp_servers")):
-        raise unsupported_param("mcp_servers", "only a channel of dialect anthropic can call MCP servers")
-    if rawjson.maybe(fields.get("compaction")):
-        raise unsupported_param(
-            "compaction", "only a channel of dialect anthropic answers with a compacted conversation"
-        )
-    if rawjson.at(fields.get("container"), "skills"):
-        raise unsupported_param("container.skills", "only a channel of dialect anthropic has skills")
+    for path, why in _UNTRANSLATABLE.items():
+        name, *members = path.split(".")
+        if rawjson.at(fields.get(name), *members):
+            raise unsupported_param(path, f"only a channel of dialect anthropic {why}")
 
 
 class _MessageReader:
@@ -164,13 +165,14 @@ class _MessageReader:
     def read_system(self, content: msgspec.Raw) -> None:
         """Read the leading system text."""
         blocks = _read_blocks(content, "system")
-        if blocks:
-            blocks[0] = _without_billing(blocks[0])
+        if blocks and bytes(blocks[0].text).startswith(_BILLING):  # a line that only Anthropic reads
+            text = b'"' + _BILLING_LINE.sub(b"", bytes(blocks[0].text), count=1)
+            blocks[0] = msgspec.structs.replace(blocks[0], text=msgspec.Raw(text))
         self._add_system(blocks)
 
     def _add_system(self, blocks: list[_ContentBlock]) -> None:
         """Add a system text. Blocks that have none are left out and named."""
-        if texts := [_text_part(block) for block in blocks if _has_text(block)]:
+        if texts := [TextPart(raw=block.text, cache=block.cache_control) for block in blocks if _has_text(block)]:
             self.transcript.add("system", texts)
         self.lost |= {
             f"system[].{block.type}": None for block in blocks if block.type != "text" and not _has_text(block)
@@ -205,21 +207,18 @@ class _MessageReader:
         signatures: dict[str, str] = {}
         for i, block in enumerate(blocks):
             if block.type == "tool_use":
-                parts.append(self._call_part(block, signatures.get(str(block.id), "")))
+                arguments = self.transcript.arguments(b"" if rawjson.is_null(block.input) else bytes(block.input))
+                id, signature = str(block.id or ""), signatures.get(str(block.id), "")
+                parts.append(CallPart(id=id, name=block.name, arguments=arguments, signature=signature))
             elif block.type in ("thinking", "redacted_thinking"):
                 seal = parse_seal(block.signature or "") or (None if block.signature else PLAIN_SEAL)
                 parts.append(_thought_part(block, seal))
-                if seal is not None and seal.kind is SealKind.GEMINI:
-                    signatures |= _signatures_in(seal.content)
+                by_call = rawjson.maybe(seal.content) if seal is not None and seal.kind is SealKind.GEMINI else None
+                pairs = by_call.items() if isinstance(by_call, dict) else ()
+                signatures |= {TOOLS.valid_name(id): value for id, value in pairs if isinstance(value, str)}
             else:
                 parts += _content_parts(block, f"{where}.content.{i}")
         return parts
-
-    def _call_part(self, block: _ContentBlock, signature: str) -> CallPart:
-        arguments = b"" if rawjson.is_null(block.input) else bytes(block.input)
-        return CallPart(
-            id=str(block.id or ""), name=block.name, arguments=self.transcript.arguments(arguments), signature=signature
-        )
 
 
 def _read_blocks(content: msgspec.Raw, where: str) -> list[_ContentBlock]:
@@ -229,14 +228,6 @@ def _read_blocks(content: msgspec.Raw, where: str) -> list[_ContentBlock]:
     if rawjson.is_text(content):
         return [_ContentBlock("text", text=content)]
     return read_typed(_BLOCKS, content, where)
-
-
-def _without_billing(block: _ContentBlock) -> _ContentBlock:
-    """Returns a system block without the line that only Anthropic reads."""
-    if not bytes(block.text).startswith(_BILLING):
-        return block
-    text = b'"' + _BILLING_LINE.sub(b"", bytes(block.text), count=1)
-    return msgspec.structs.replace(block, text=msgspec.Raw(text))
 
 
 def _user_parts(block: _ContentBlock, where: str) -> list[Block]:
@@ -251,7 +242,7 @@ def _content_parts(block: _ContentBlock, where: str) -> list[TextPart | MediaPar
     """Returns the parts for a block of a message. Raises BadRequest for what has no counterpart."""
     match block.type:
         case "text":
-            return [_text_part(block)] if _has_text(block) else []
+            return [TextPart(raw=block.text, cache=block.cache_control)] if _has_text(block) else []
         case "image":
             return [_media_part(block, where)]
         case "document":
@@ -278,10 +269,6 @@ def _thought_part(block: _ContentBlock, seal: Seal | None) -> ThoughtPart:
     if seal is None or block.type != "thinking":
         return ThoughtPart(name=name)
     return ThoughtPart(text=_text_or_empty(block.thinking), maker=seal.kind, name=name)
-
-
-def _text_part(block: _ContentBlock) -> TextPart:
-    return TextPart(raw=block.text, cache=block.cache_control)
 
 
 def _document_parts(block: _ContentBlock, where: str) -> list[TextPart | MediaPart]:
@@ -329,12 +316,6 @@ def _has_text(block: _ContentBlock) -> bool:
 
 def _text_or_empty(raw: msgspec.Raw) -> msgspec.Raw:
     return raw if rawjson.is_text(raw) else rawjson.raw("")
-
-
-def _signatures_in(content: bytes) -> dict[str, str]:
-    signatures = rawjson.maybe(content)
-    items = signatures.items() if isinstance(signatures, dict) else ()
-    return {TOOLS.valid_name(name): value for name, value in items if isinstance(value, str)}
 
 
 def _translate_parameters(request: Fields) -> tuple[Fields, dict[str, str], list[str]]:

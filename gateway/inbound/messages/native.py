@@ -3,6 +3,10 @@
 Apart from the owner's overrides, two things change in a request. The model gets the channel's name for it. And thoughts
 that Anthropic did not make are left out, because it would refuse them: those with the gateway's own seal or an empty
 one, which clients send back like all others. In an answer, only the model's name changes.
+
+Claude Code sends only the tools that its own search has found. They are marked ``defer_loading``, the search's results
+refer to them by ``tool_reference``, and a beta allows both. A server that refuses one of these gets the request again
+without the marks, and with the references as text: the tools themselves are in the request anyway.
 """
 
 import re
@@ -18,6 +22,7 @@ from gateway.domain import rawjson
 from gateway.domain.answer import SEAL_PREFIX, Seal, SealKind, seal_text
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, Overrides, ServedModel
+from gateway.domain.errors import BadRequest
 from gateway.domain.failure import Failure, UpstreamText
 from gateway.domain.json_text import as_utf8
 from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
@@ -26,6 +31,7 @@ from gateway.domain.rawjson import Fields
 from gateway.domain.sse import is_stream
 from gateway.inbound.messages.native_answer import MessageTap
 from gateway.inbound.messages.render import MessagesRenderer, MessageStyle, WholeMessageRenderer
+from gateway.inbound.messages.tools import TOOL_CHANGE_TYPES, changed_tools
 from gateway.inbound.relay import (
     ChatWords,
     RenderableStream,
@@ -174,12 +180,13 @@ class MessagesRelay(Adapter):
     def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
         """Returns the failure, which never means that the channel lacks Messages: its dialect has no other API."""
         failure = native_failure(self._dialect.failure(channel, status, headers, body), body)
-        if status == HTTPStatus.NOT_FOUND and (message := _lost_state_message(body)) is not None:
+        error = rawjson.at(rawjson.maybe(body), "error") if status == HTTPStatus.NOT_FOUND else None
+        if rawjson.at(error, "details", "error_code"):  # the upstream no longer keeps something, such as a thread
             failure = msgspec.structs.replace(
                 failure,
                 kind=FailureKind.CLIENT,
                 code=REJECTED,
-                text=UpstreamText(f"channel '{channel.name}': {message}"),
+                text=UpstreamText(f"channel '{channel.name}': {rawjson.at(error, 'message')}"),
                 param=None,
                 verbatim=UpstreamText(body.decode("utf-8", "replace")),
             )
@@ -195,7 +202,8 @@ class MessagesRelay(Adapter):
     def _tap(self, order: Order, channel: Channel) -> MessageTap:
         model = order.model if self._renamed else ""
         tap = MessageTap(order, channel, self._dialect.reader(order, channel), model)
-        if "tool_choice" in order.fields and _is_choice_ignored(order, channel):
+        is_forced = rawjson.at(order.fields.get("tool_choice"), "type") not in (None, "auto")
+        if is_forced and not vendor_of(channel.preset, channel.base_url).heeds_tool_choice:
             tap.request_marks = ("tool_choice_ignored",)
         return tap
 
@@ -209,19 +217,81 @@ def _own_signature(seal: Seal) -> str:
 _NATIVE_STYLE = MessageStyle(sign=_own_signature)
 
 
-def _lost_state_message(body: bytes) -> str | None:
-    """Returns the message of an error about something that the upstream no longer keeps, such as a thread.
+_DEFERRED = "defer_loading"
+_BETA_HEADER = "anthropic-beta"
+_REFUSAL = re.compile(
+    r"defer_loading|tool[ _](?:reference|addition|removal)|tool_result|\bbeta\b|\"invalid request error\"",
+    re.IGNORECASE,
+)
+"""Matches refusals of deferred tools. Some servers name the mark or the block, some the result that contains it, and
+some only the beta; Kimi names nothing."""
+_BETA = re.compile(r"tool-search-tool-|advanced-tool-use-|mid-conversation-tool-changes-")
+"""Matches the betas that allow deferred tools and changes of tools."""
+_DEFERRED_PARTS = re.compile(rb'"(?:defer_loading|tool_reference|tool_addition|tool_removal)"')
 
-    None for other errors, which have no code in their details.
-    """
-    value = rawjson.maybe(body)
-    if not rawjson.at(value, "error", "details", "error_code"):
+
+def without_deferred_tools(order: Order, failure: Failure) -> Order | None:
+    """Returns the request without deferred and changed tools; None if it has none, or failed for another reason."""
+    message = failure.verbatim.cleared(str)
+    if failure.status not in (400, 422) or not _REFUSAL.search(message):
         return None
-    return str(rawjson.at(value, "error", "message"))
+    betas = order.forward.get(_BETA_HEADER, "")
+    fields: Fields = {name: order.fields[name] for name in ("tools", "messages") if name in order.fields}
+    has_parts = any(_DEFERRED_PARTS.search(memoryview(raw)) for raw in fields.values())
+    if not has_parts and not ("beta" in message and _BETA.search(betas)):
+        return None
+    if has_parts:
+        try:
+            fields = _with_plain_tools(fields)
+        except (ValueError, BadRequest):  # invalid for the API: the upstream's error stands
+            return None
+    others = ",".join(name for name in map(str.strip, betas.split(",")) if name and not _BETA.match(name))
+    return msgspec.structs.replace(
+        order,
+        fields={**order.fields, **fields},
+        body=b"" if has_parts else order.body,
+        forward={**order.forward, _BETA_HEADER: others} if betas else order.forward,
+        removed=(*order.removed, _DEFERRED),
+    )
 
 
-def _is_choice_ignored(order: Order, channel: Channel) -> bool:
-    """Returns whether the request requires or forbids a tool at a server that ignores that."""
-    if vendor_of(channel.preset, channel.base_url).heeds_tool_choice:
-        return False
-    return rawjson.at(order.fields["tool_choice"], "type") not in (None, "auto")
+def _with_plain_tools(fields: Fields) -> Fields:
+    """Returns the tools without marks, and the messages with references as the text that other dialects get. Tools
+    that the messages add are in the list, and tools that they remove are not.
+    """
+    plain_fields: Fields = {}
+    decoded = rawjson.value(fields.get("messages"))
+    messages: list[Any] = decoded if isinstance(decoded, list) else []
+    changes = _remove_tool_changes(messages)
+    _write_out_references(messages)
+    if messages and _DEFERRED_PARTS.search(memoryview(fields["messages"])):
+        filled = [message for message in messages if rawjson.at(message, "content") != []]
+        plain_fields["messages"] = rawjson.raw(filled)
+    if "tools" in fields or changes:
+        tools = rawjson.objects(changed_tools(fields.get("tools", rawjson.NULL), changes))
+        unmarked = [{name: value for name, value in tool.items() if name != _DEFERRED} for tool in tools]
+        plain_fields["tools"] = rawjson.raw(unmarked)
+    return plain_fields
+
+
+def _remove_tool_changes(messages: list[Any]) -> list[tuple[str, msgspec.Raw]]:
+    """Remove the blocks that add or remove tools. Returns the type and the tool of each."""
+    changes: list[tuple[str, msgspec.Raw]] = []
+    for message in messages:
+        blocks = [(rawjson.text_at(block, "type"), block) for block in rawjson.list_at(message, "content")]
+        removed = [(kind, rawjson.raw(block.get("tool"))) for kind, block in blocks if kind in TOOL_CHANGE_TYPES]
+        if removed:
+            message["content"] = [block for kind, block in blocks if kind not in TOOL_CHANGE_TYPES]
+            changes += removed
+    return changes
+
+
+def _write_out_references(messages: list[Any]) -> None:
+    """Replace each reference to a tool in the results of tools by a text."""
+    for message in messages:
+        for block in rawjson.list_at(message, "content"):
+            for part in rawjson.list_at(block, "content"):
+                if rawjson.text_at(part, "type") == "tool_reference":
+                    name = part.get("tool_name", "")
+                    part.clear()
+                    part |= {"type": "text", "text": f"[tool_reference {name}]"}

@@ -100,6 +100,7 @@ _CHANGE = msgspec.json.Decoder(_ToolChange)
 _RAW_TOOLS = msgspec.json.Decoder(list[msgspec.Raw] | None)
 _TOOLS = msgspec.json.Decoder(list[_Tool] | None)
 _CHOICE = msgspec.json.Decoder(_Choice | None)
+_MODES = {"auto": "auto", "none": "none", "any": "required", "tool": "named"}
 
 
 class ReadTools(msgspec.Struct, frozen=True):
@@ -137,9 +138,11 @@ def read_tools(fields: Fields) -> ReadTools:
     dropped += unread_members(offered, "tools[].", _READ)
     if not offers or choice is None:
         return ReadTools(tuple(offers), dropped=tuple(dropped))
+    if choice.type not in _MODES:
+        raise BadRequest("tool_choice.type must be auto, any, tool or none", param="tool_choice.type")
     return ReadTools(
         tuple(offers),
-        _translate_choice(choice),
+        ToolChoice(mode=_MODES[choice.type], name=choice.name if choice.type == "tool" else ""),
         single=bool(choice.disable_parallel_tool_use),
         dropped=tuple(dropped),
     )
@@ -184,18 +187,6 @@ def _offer(tool: _Tool, where: str) -> ToolOffer | None:
         raise BadRequest(f"{where}.name: Field required", code="missing_required_parameter", param=f"{where}.name")
     parameters = rawjson.raw(_NO_ARGUMENTS) if rawjson.is_null(tool.input_schema) else tool.input_schema
     return msgspec.structs.replace(offer, description=tool.description or "", parameters=parameters, strict=tool.strict)
-
-
-def _translate_choice(choice: _Choice) -> ToolChoice:
-    """Returns the choice. Raises BadRequest if its type is unknown."""
-    match choice.type:
-        case "any":
-            return ToolChoice(mode="required")
-        case "tool":
-            return ToolChoice(mode="named", name=choice.name)
-        case "auto" | "none":
-            return ToolChoice(mode=choice.type)
-    raise BadRequest("tool_choice.type must be auto, any, tool or none", param="tool_choice.type")
 
 
 def is_known_block(kind: str) -> bool:

@@ -3,40 +3,78 @@
 Chats are translated for every channel. A prompt with a suffix becomes a request for completions, and a request for
 vectors one for embeddings. Answers are streams of JSON lines unless the request says otherwise; there are no
 keep-alives, because every line must be JSON. Names may end with ``:latest``, as Ollama's own clients write them.
+
+Parameters get their names in chat completions. Those that only a model server can use (``num_ctx``, ``keep_alive``) are
+left out, and named in ``removed``. Clients may omit the ids of tool calls. A result belongs to the call that it names,
+else to the first call of its tool without a result, else to the first call of any tool without one.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import msgspec
 
 from gateway.domain import rawjson
-from gateway.domain.answer import AnswerForm
+from gateway.domain.answer import AnswerForm, SealKind
 from gateway.domain.channel import Channel
-from gateway.domain.errors import GatewayError
+from gateway.domain.conversation import CallPart, Conversation, MediaPart, ResultPart, TextPart, ThoughtPart
+from gateway.domain.errors import BadRequest, GatewayError
+from gateway.domain.json_text import read_typed
 from gateway.domain.order import Order
 from gateway.domain.output_limit import CAPS
-from gateway.domain.rawjson import Fields
+from gateway.domain.rawjson import NULL, Fields, is_nothing
+from gateway.domain.text import plain
+from gateway.domain.transcript import Transcript
 from gateway.inbound.api import AttemptPlan, HttpRequest, InboundApi, InboundRequest
-from gateway.inbound.chat.conversation import finish_translation
+from gateway.inbound.chat.api import read_chat
+from gateway.inbound.chat.contents import call_arguments
+from gateway.inbound.chat.conversation import ChatFunction, ChatTool, finish_translation, read_tools
 from gateway.inbound.completions.api import COMPLETIONS
 from gateway.inbound.embeddings.api import EMBEDDINGS
-from gateway.inbound.json_body import fields_of
+from gateway.inbound.json_body import check_text, fields_of
+from gateway.inbound.media import image_part, image_type_of
 from gateway.inbound.ollama.render import EmbeddingLines, LineRenderer, WholeLineRenderer
-from gateway.inbound.ollama.request import (
-    completion_fields,
-    embedding_fields,
-    read_chat_request,
-    read_generate_request,
-    translate_ollama,
-)
 from gateway.inbound.rendering import RenderingAdapter
 from gateway.upstream.adapter import AnswerStream, DialectAdapter
 from gateway.upstream.openai.completions import CompletionsDialect
 
 LATEST = ":latest"
 """The tag that Ollama adds to a name without one."""
+OUTPUT_LIMIT = "num_predict"
+"""The option that limits the output."""
+OPTIONS = (
+    *("temperature", "top_p", "top_k", "min_p", "seed", "stop", "presence_penalty", "frequency_penalty"),
+    "repeat_penalty",
+)
+"""Options with the same name in chat completions."""
+_READ_FIELDS = frozenset({"model", "stream", "options", "format", "think", "logprobs", "top_logprobs"})
+_READ_CHAT_FIELDS = _READ_FIELDS | {"messages", "tools"}
+_READ_PROMPT_FIELDS = _READ_FIELDS | {"prompt", "system", "images", "suffix", "raw"}
+_PARAM_NAMES = {
+    "max_tokens": f"options.{OUTPUT_LIMIT}",
+    "reasoning_effort": "think",
+    "response_format": "format",
+    **{name: f"options.{name}" for name in OPTIONS},
+}
+"""The client's names of parameters, by those of chat completions."""
+_EFFORTS = frozenset({"low", "medium", "high"})
+_TRUE = msgspec.Raw(b"true")
+
+
+class _Message(msgspec.Struct, frozen=True, gc=False):
+    role: str = ""
+    content: msgspec.Raw = NULL
+    images: list[str] | None = None
+    thinking: msgspec.Raw = NULL
+    tool_calls: list[ChatTool] | None = None
+    tool_call_id: str | int | None = None
+    tool_name: str | None = None
+
+
+_MESSAGES = msgspec.json.Decoder(list[_Message])
+_OPTIONS = msgspec.json.Decoder(Fields | None)
+_LIMIT = msgspec.json.Decoder(int | float | None)
 
 
 class _OllamaApi(InboundApi):
@@ -69,7 +107,9 @@ class OllamaChat(_OllamaApi):
     caps = CAPS
 
     def parse(self, request: HttpRequest) -> InboundRequest:
-        parsed = read_chat_request(fields_of(request.body))
+        fields = fields_of(request.body)
+        chat = _parameters(fields) | {name: fields[name] for name in ("messages", "tools") if name in fields}
+        parsed = _read_as_chat(fields, chat, _READ_CHAT_FIELDS)
         if not request.headers.get("user-agent", "").startswith("ollama-python/"):
             return parsed
         return msgspec.structs.replace(parsed, form=AnswerForm(image_objects=True))
@@ -97,8 +137,13 @@ class OllamaGenerate(OllamaChat):
     def parse(self, request: HttpRequest) -> InboundRequest:
         fields = fields_of(request.body)
         if rawjson.maybe(fields.get("suffix")) or rawjson.maybe(fields.get("raw")):
-            return COMPLETIONS.parse(_translate_request(request, completion_fields))
-        return read_generate_request(fields)
+            completion = rawjson.encode(_completion_fields(fields))
+            return COMPLETIONS.parse(msgspec.structs.replace(request, body=completion))
+        system, prompt = (_text(fields.get(name), name) for name in ("system", "prompt"))
+        messages: list[dict[str, Any]] = [{"role": "user", "content": prompt, "images": fields.get("images", NULL)}]
+        if not is_nothing(system):
+            messages.insert(0, {"role": "system", "content": system})
+        return _read_as_chat(fields, _parameters(fields) | {"messages": rawjson.raw(messages)}, _READ_PROMPT_FIELDS)
 
     def obstacle(self, request: InboundRequest, channel: Channel) -> str:
         return COMPLETIONS.obstacle(request, channel) if "prompt" in request.fields else ""
@@ -122,7 +167,15 @@ class OllamaEmbed(_OllamaApi):
     """Whether a request has one text and gets one vector, as with ``POST /api/embeddings``."""
 
     def parse(self, request: HttpRequest) -> InboundRequest:
-        return EMBEDDINGS.parse(_translate_request(request, partial(embedding_fields, single=self.single)))
+        sent = fields_of(request.body)
+        name = "prompt" if self.single else "input"
+        text = sent.get(name, NULL)
+        if rawjson.is_null(text) or (self.single and not rawjson.is_text(text)):
+            raise BadRequest(f"{name} must be a text{'' if self.single else ' or an array of texts'}", param=name)
+        fields = {"model": sent.get("model", NULL), "input": text, "encoding_format": rawjson.raw("float")}
+        if rawjson.maybe(sent.get("dimensions")):
+            fields["dimensions"] = sent["dimensions"]
+        return EMBEDDINGS.parse(msgspec.structs.replace(request, body=rawjson.encode(fields)))
 
     def obstacle(self, request: InboundRequest, channel: Channel) -> str:
         return EMBEDDINGS.obstacle(request, channel)
@@ -144,6 +197,131 @@ OLLAMA_EMBED = OllamaEmbed()
 OLLAMA_EMBEDDINGS = OllamaEmbeddings()
 
 
-def _translate_request(request: HttpRequest, translate: Callable[[Fields], Fields]) -> HttpRequest:
-    """Returns the equivalent request of another API. Raises BadRequest."""
-    return msgspec.structs.replace(request, body=rawjson.encode(translate(fields_of(request.body))))
+def _completion_fields(request: Fields) -> Fields:
+    """Returns the fields of the completion for a prompt with ``suffix`` or ``raw``. Raises BadRequest."""
+    fields = _parameters(request)
+    for name in ("reasoning_effort", "response_format", "top_logprobs"):
+        fields.pop(name, None)
+    fields["prompt"] = _text(request.get("prompt"), "prompt")
+    if not is_nothing(suffix := _text(request.get("suffix"), "suffix")):
+        fields["suffix"] = suffix
+    return fields
+
+
+def translate_ollama(order: Order) -> Order:
+    """Returns the order with its messages and tools as a ``Conversation``. Raises BadRequest."""
+    fields = {name: raw for name, raw in order.fields.items() if name not in ("messages", "tools")}
+    transcript = _transcript_of(order.fields["messages"])
+    tools, _ = read_tools({"tools": order.fields.get("tools", NULL)})
+    conversation = Conversation(turns=transcript.turns, tools=tools, param_names=_PARAM_NAMES, marks=transcript.marks)
+    fields["model"] = rawjson.raw(order.model)
+    return msgspec.structs.replace(order, fields=fields, body=b"", conversation=conversation)
+
+
+def _read_as_chat(request: Fields, chat: Fields, read_names: frozenset[str]) -> InboundRequest:
+    """Returns the checked chat. Fields of the request that are not in ``read_names`` are reported as removed."""
+    if "messages" in chat:
+        _transcript_of(chat["messages"])  # raises BadRequest
+    unread_options = [f"options.{name}" for name in _options(request) if name not in OPTIONS and name != OUTPUT_LIMIT]
+    unread = [name for name, raw in request.items() if name not in read_names and not is_nothing(raw)]
+    return msgspec.structs.replace(read_chat(b"", chat), removed=(*unread, *unread_options))
+
+
+def _parameters(request: Fields) -> Fields:
+    """Returns the model, the stream flag (Ollama streams by default) and parameters as in chats. Raises BadRequest."""
+    stream, options = request.get("stream", NULL), _options(request)
+    fields: Fields = {"model": request.get("model", NULL), "stream": _TRUE if rawjson.is_null(stream) else stream}
+    fields |= {name: options[name] for name in OPTIONS if not rawjson.is_null(options.get(name))}
+    limit = read_typed(_LIMIT, options.get(OUTPUT_LIMIT, NULL), f"options.{OUTPUT_LIMIT}")
+    if limit is not None and limit >= 1:  # -1 and -2 mean no limit
+        fields["max_tokens"] = rawjson.raw(int(limit))
+    response_format = _response_format(rawjson.maybe(request.get("format")))
+    if response_format is not None:
+        fields["response_format"] = rawjson.raw(response_format)
+    effort = _effort(rawjson.maybe(request.get("think")))
+    if effort is not None:
+        fields["reasoning_effort"] = rawjson.raw(effort)
+    return fields | {name: request[name] for name in ("logprobs", "top_logprobs") if rawjson.maybe(request.get(name))}
+
+
+def _options(request: Fields) -> Fields:
+    return read_typed(_OPTIONS, request.get("options", NULL), "options") or {}
+
+
+def _response_format(ollama_format: object) -> dict[str, Any] | None:
+    """Returns the ``response_format`` of chat completions; None for plain text. Raises BadRequest."""
+    if ollama_format == "json":
+        return {"type": "json_object"}
+    if isinstance(ollama_format, dict):
+        return {"type": "json_schema", "json_schema": {"name": "answer", "schema": ollama_format}}
+    if ollama_format in (None, ""):
+        return None
+    raise BadRequest("format must be 'json' or a JSON schema", param="format")
+
+
+def _effort(think: object) -> str | None:
+    """Returns the ``reasoning_effort`` of chat completions; None if the request does not say. Raises BadRequest."""
+    if think is None:
+        return None
+    if isinstance(think, bool):
+        return "medium" if think else "none"
+    if isinstance(think, str) and think in _EFFORTS:
+        return think
+    raise BadRequest("think must be true, false, low, medium or high", param="think")
+
+
+def _text(raw: msgspec.Raw | None, name: str) -> msgspec.Raw:
+    """Returns a text of the request; an empty one if it is missing. Raises BadRequest."""
+    return rawjson.EMPTY_TEXT if raw is None or rawjson.is_null(raw) else check_text(raw, name)
+
+
+def _transcript_of(raw_messages: msgspec.Raw) -> Transcript:
+    """Returns the turns of the messages. Raises BadRequest."""
+    transcript = Transcript()
+    ids, names = set[str](), set[str]()  # of all calls
+    messages = read_typed(_MESSAGES, raw_messages, "messages")
+    for number, message in enumerate(messages):
+        contents = _content_parts(message)
+        match message.role:
+            case "system" | "user":
+                transcript.add(message.role, contents)
+            case "assistant":
+                calls = [_call_part(call, transcript) for call in message.tool_calls or ()]
+                ids.update(call.id for call in calls)
+                names.update(call.name for call in calls)
+                text = _text(message.thinking, "thinking")
+                thought = ThoughtPart(text=text, maker=SealKind.PLAIN, name="messages[].thinking")
+                transcript.add("assistant", [*([] if is_nothing(text) else [thought]), *contents, *calls])
+            case "tool":
+                call_id, name = str(message.tool_call_id or ""), message.tool_name or ""
+                call_id = call_id if call_id in ids else ""
+                name = name if name in names else ""
+                transcript.add("tool", [ResultPart(call_id=call_id, name=name, parts=tuple(contents))])
+            case _:
+                where = f"messages[{number}].role"
+                raise BadRequest(f"{where}: '{plain(message.role, 40)}' is not a role", param=where)
+    return transcript
+
+
+def _call_part(call: ChatTool, transcript: Transcript) -> CallPart:
+    function = call.function or ChatFunction()
+    arguments = transcript.arguments(call_arguments(bytes(function.arguments)))
+    return CallPart(id=str(call.id or ""), name=function.name or "", arguments=arguments)
+
+
+def _content_parts(message: _Message) -> list[TextPart | MediaPart]:
+    """Returns the text and the images of a message. The text is left out if it is empty and there are images."""
+    text = _text(message.content, "content")
+    images = [_image(image) for image in message.images or ()]
+    return [*images] if images and is_nothing(text) else [TextPart(raw=text), *images]
+
+
+def _image(image: str) -> MediaPart:
+    """Returns an image from its address, or from base64, whose first bytes show the format. Raises BadRequest."""
+    if image.startswith(("data:", "http://", "https://")):
+        return image_part(image, "images")
+    try:
+        media_type = image_type_of(image)
+    except ValueError as error:
+        raise BadRequest("images must be base64 texts", param="images") from error
+    return MediaPart(type=media_type or "image/png", data=image, where="images")

@@ -144,17 +144,12 @@ class InputReader:
         self._signatures: dict[str, str] = {}
         """Gemini's signatures, by the ids of their calls."""
 
-    def read_instructions(self, instructions: msgspec.Raw) -> None:
-        """Read the instructions, a text or items. Raises BadRequest."""
-        if rawjson.is_list(instructions):
-            self.read(instructions, "instructions")
-        elif not rawjson.is_null(instructions):
-            self.transcript.add("system", [TextPart(raw=instructions)])
-
-    def read(self, content: msgspec.Raw, where: str = "input") -> None:
-        """Read all items, or a single text. Raises BadRequest for items that only the vendor can read."""
+    def read(self, content: msgspec.Raw, where: str = "input", role: str = "user") -> None:
+        """Read all items, or a single text, which is of the ``role``. Raises BadRequest for items that only the vendor
+        can read.
+        """
         if rawjson.is_text(content):
-            self.transcript.add("user", [TextPart(raw=content)])
+            self.transcript.add(role, [TextPart(raw=content)])
             return
         for number, raw in enumerate(rawjson.items(content)):
             place = f"{where}[{number}]"
@@ -170,12 +165,16 @@ class InputReader:
         elif kind in _CALL_KINDS:
             self.transcript.add("assistant", [self._call_part(item, _CALL_KINDS[kind])])
         elif kind in _OUTPUT_TYPES:
-            parts = tuple(self._result_parts(item, where))
-            self.transcript.add("tool", [ResultPart(call_id=item.any_call_id, parts=parts)])
+            parts = self._result_parts(item, where)
+            self.transcript.add("tool", [ResultPart(call_id=item.any_call_id, parts=tuple(parts))])
         elif kind == "reasoning":
             self.transcript.add("assistant", [self._thought_part(item)])
         elif kind in COMPACTIONS:
-            self.transcript.add("user", [TextPart(raw=_summary(item, where))])
+            summary = summary_in(rawjson.text_at(item.encrypted_content))
+            if summary is None:
+                msg = f"{where}: only its vendor can read this compacted conversation"
+                raise BadRequest(msg, code="unsupported_parameter", param=where)
+            self.transcript.add("user", [TextPart(raw=rawjson.raw(summary))])
         elif kind in ("additional_tools", "configuration_update"):
             self.tools.add(item.tools or (), f"{where}.tools")
             settings = {"reasoning": item.reasoning, "text": item.text}
@@ -224,21 +223,18 @@ class InputReader:
         return ThoughtPart(text=_reasoning_text(item), maker=seal.kind, name=REASONING)
 
     def _result_parts(self, item: _InputItem, where: str) -> list[TextPart | MediaPart]:
+        """Returns the result of a call. That of a search adds tools, which can be called from now on."""
         if item.kind == "tool_search_output":
-            return [self._add_searched_tools(item, f"{where}.tools")]
+            before = len(self.tools.offers)
+            self.tools.add(item.tools or (), f"{where}.tools")
+            names = [tool.name for tool in self.tools.offers[before:]]
+            return [TextPart(raw=rawjson.raw(rawjson.encode({"tools": names}).decode()))]
         if item.kind == "shell_call_output":
             return [TextPart(raw=rawjson.raw(bytes(item.output).decode()))]
         if item.kind == "apply_patch_call_output":
             texts = [raw for raw in (item.status, item.output) if rawjson.is_text(raw)]
             return [TextPart(raw=join_texts(texts, rb"\n"))]
         return read_content(item.output, f"{where}.output")
-
-    def _add_searched_tools(self, item: _InputItem, where: str) -> TextPart:
-        """Add the tools in the result of a search, which can be called from now on. Returns their names as a text."""
-        before = len(self.tools.offers)
-        self.tools.add(item.tools or (), where)
-        names = [tool.name for tool in self.tools.offers[before:]]
-        return TextPart(raw=rawjson.raw(rawjson.encode({"tools": names}).decode()))
 
 
 def _unreadable_item(item: _InputItem, where: str) -> BadRequest:
@@ -250,15 +246,6 @@ def _unreadable_item(item: _InputItem, where: str) -> BadRequest:
         why = "it must be in the input of a request of its own"
     msg = f"{where}: an item of type '{plain(item.kind, 40)}': {why}"
     return BadRequest(msg, code="unsupported_parameter", param=where)
-
-
-def _summary(item: _InputItem, where: str) -> msgspec.Raw:
-    """Returns the summary of a conversation that this gateway compacted. Raises BadRequest if a vendor did."""
-    summary = summary_in(rawjson.text_at(item.encrypted_content))
-    if summary is None:
-        msg = f"{where}: only its vendor can read this compacted conversation"
-        raise BadRequest(msg, code="unsupported_parameter", param=where)
-    return rawjson.raw(summary)
 
 
 def _arguments(item: _InputItem, kind: ToolKind) -> bytes:

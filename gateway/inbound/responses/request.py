@@ -76,7 +76,6 @@ _KEPT_ELSEWHERE = {
 """Fields that name input stored elsewhere, with the code and message of the error."""
 _BETA = "openai-beta"
 _FORWARDED = re.compile(_BETA)
-_SESSION_HEADERS = ("session-id", "session_id")
 
 
 class _Reasoning(msgspec.Struct, frozen=True, gc=False):
@@ -232,12 +231,8 @@ def _limit_fields(params: ResponsesFields, fields: Fields) -> Fields:
 
 def _session(params: ResponsesFields, headers: Mapping[str, str]) -> str:
     """Returns the client's own name of the conversation; empty if it sent none."""
-    if params.prompt_cache_key:
-        return params.prompt_cache_key
-    for name in _SESSION_HEADERS:
-        if name in headers:
-            return headers[name]
-    return rawjson.text_at(params.conversation) or rawjson.text_at(params.conversation, "id")
+    name = params.prompt_cache_key or headers.get("session-id") or headers.get("session_id")
+    return name or rawjson.text_at(params.conversation) or rawjson.text_at(params.conversation, "id")
 
 
 def translate_responses(order: Order, params: ResponsesFields) -> tuple[Order, ToolTable]:
@@ -248,7 +243,8 @@ def translate_responses(order: Order, params: ResponsesFields) -> tuple[Order, T
     tools = ToolTable()
     tools.add(params.tools or ())
     reader = InputReader(tools)
-    reader.read_instructions(params.instructions)
+    if not rawjson.is_null(params.instructions):
+        reader.read(params.instructions, "instructions", "system")
     reader.read(params.input)
     conversation = Conversation(
         turns=reader.transcript.turns,
@@ -266,11 +262,13 @@ def translate_responses(order: Order, params: ResponsesFields) -> tuple[Order, T
 def _names_left_out(request: Fields, tools: ToolTable) -> list[str]:
     """Returns the names of the fields, the kinds of tools, and the fields in objects that are left out."""
     known = _TRANSLATED | _NOT_MISSED
-    names = [name for name, raw in request.items() if name not in known and not _is_default(name, raw)]
+    names = [name for name, raw in request.items() if name not in known and bytes(raw) not in _EMPTY_VALUES]
+    if rawjson.maybe(request.get("truncation")) == "disabled":  # the default
+        names.remove("truncation")
     names += [f"tools[].{kind}" for kind in dict.fromkeys(tools.omitted)]
-    return names + [
-        name for holder, members in _READ_MEMBERS.items() for name in unread_names(request, holder, members)
-    ]
+    for holder, members in _READ_MEMBERS.items():
+        names += unread_names(request, holder, members)
+    return names
 
 
 def _with_updates(params: ResponsesFields, updates: Mapping[str, msgspec.Raw]) -> ResponsesFields:
@@ -282,10 +280,6 @@ def _with_updates(params: ResponsesFields, updates: Mapping[str, msgspec.Raw]) -
     if "text" in updates:
         text = msgspec.structs.replace(text, format=read_typed(_TEXT, updates["text"], "input[].text").format)
     return msgspec.structs.replace(params, reasoning=reasoning, text=text) if updates else params
-
-
-def _is_default(name: str, raw: msgspec.Raw) -> bool:
-    return bytes(raw) in _EMPTY_VALUES or (name == "truncation" and rawjson.maybe(raw) == "disabled")
 
 
 def _parameters(params: ResponsesFields, request: Fields) -> Fields:
@@ -351,7 +345,11 @@ def echo_of(order: Order, params: ResponsesFields) -> bytes:
     echo: dict[str, Any] = {"store": "store" in order.form.repeats, "background": False, **_ECHOED}
     echo |= {name: request[name] for name in _ECHOED if not rawjson.is_null(request.get(name))}
     if params.text is not None:
-        echo["text"] = _text_echo(params.text)
+        form, verbosity = params.text.format, params.text.verbosity
+        echo["text"] = {
+            "format": _with_defaults(form, "json_schema", _SCHEMA_FIELDS) if form != NULL else {"type": "text"},
+            "verbosity": verbosity if verbosity != NULL else "medium",
+        }
     if params.tools:
         echo["tools"] = [_with_defaults(tool, "function", _FUNCTION_FIELDS) for tool in params.tools]
     if b'"allowed_tools"' in bytes(request.get("tool_choice", NULL)):
@@ -362,13 +360,6 @@ def echo_of(order: Order, params: ResponsesFields) -> bytes:
     if rawjson.maybe(request.get("service_tier")) == "auto":
         echo["service_tier"] = "default"
     return b"," + rawjson.encode(echo)[1:-1]
-
-
-def _text_echo(options: _TextOptions) -> dict[str, Any]:
-    form: Any = {"type": "text"}
-    if not rawjson.is_null(options.format):
-        form = _with_defaults(options.format, "json_schema", _SCHEMA_FIELDS)
-    return {"format": form, "verbosity": "medium" if rawjson.is_null(options.verbosity) else options.verbosity}
 
 
 def _with_defaults(raw: msgspec.Raw, kind: str, defaults: Mapping[str, Any]) -> Any:

@@ -10,8 +10,7 @@ from gateway.domain.errors import BadRequest
 from gateway.domain.units import CallId, Millis
 from gateway.domain.usage import Usage, UsageSource
 from gateway.inbound.api import HttpRequest
-from gateway.inbound.completions.answers import CompletionsRelay
-from gateway.inbound.completions.api import COMPLETIONS
+from gateway.inbound.completions.api import COMPLETIONS, CompletionsRelay
 from gateway.upstream.dialects import new_adapter
 from tests.fakes.replies import DONE, choice, chunk, delta, dumps, event, whole
 from tests.upstream.makers import body_of, channel, order

@@ -13,8 +13,13 @@ from gateway.domain.media_size import PromptMedia
 from gateway.domain.order import Order
 from gateway.domain.units import CallId, Millis
 from gateway.inbound.api import HttpRequest, InboundRequest
-from gateway.inbound.ollama.api import OLLAMA_CHAT, OLLAMA_EMBED, OLLAMA_EMBEDDINGS, OLLAMA_GENERATE
-from gateway.inbound.ollama.request import translate_ollama
+from gateway.inbound.ollama.api import (
+    OLLAMA_CHAT,
+    OLLAMA_EMBED,
+    OLLAMA_EMBEDDINGS,
+    OLLAMA_GENERATE,
+    translate_ollama,
+)
 
 TURN = {"role": "user", "content": "Hi"}
 PNG = "iVBORw0KGgoAAAAN"
