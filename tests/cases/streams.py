@@ -387,14 +387,7 @@ def _short(came: bytes) -> bytes:
     return came
 
 
-_GROUPS = {
-    "frame": FRAMES,
-    "text": TEXTS,
-    "finish": FINISHES,
-    "tools": TOOLS,
-    "usage": USAGES,
-    "error": ERRORS,
-}
+_GROUPS = {"frame": FRAMES, "text": TEXTS, "finish": FINISHES, "tools": TOOLS, "usage": USAGES, "error": ERRORS}
 
 STREAMS = [
     Case(f"{group}: {case.name}", _short(case.came), case.said, case.usage, case.error, case.marks)

@@ -733,10 +733,7 @@ BLOCKS = [
         began(**SPENT)
         + block(0, {"type": "thinking", "thinking": "Hm"}, {"type": "thinking_delta", "thinking": "Hm"})
         + block(
-            1,
-            {"type": "text", "text": "H"},
-            {"type": "text_delta", "text": "H"},
-            {"type": "text_delta", "text": "i"},
+            1, {"type": "text", "text": "H"}, {"type": "text_delta", "text": "H"}, {"type": "text_delta", "text": "i"}
         )
         + ended(output_tokens=2),
         text="Hi",
@@ -840,10 +837,7 @@ BLOCKS = [
         finish="tool_calls",
     ),
     Row(
-        "a text instead of blocks",
-        ANTHROPIC,
-        plain={**MESSAGE, "content": "Hi", "stop_reason": "end_turn"},
-        text="Hi",
+        "a text instead of blocks", ANTHROPIC, plain={**MESSAGE, "content": "Hi", "stop_reason": "end_turn"}, text="Hi"
     ),
     Row(
         "no stop reason, and usage in the last event",
@@ -1371,12 +1365,7 @@ PARTS = [
         ),
         text="No",
     ),
-    Row(
-        "speech beside its text",
-        OPENAI,
-        plain=completion({**said("Hi"), "audio": SPOKEN}),
-        text="Hi",
-    ),
+    Row("speech beside its text", OPENAI, plain=completion({**said("Hi"), "audio": SPOKEN}), text="Hi"),
     Row(
         "reasoning in details alone",
         OPENAI,
@@ -1394,13 +1383,6 @@ PARTS = [
         source="https://a.example",
         marks=("upstream_extra=maps_requests:1",),
     ),
-    Row(
-        "a page that was read",
-        GEMINI,
-        gemini.event(READ),
-        READ,
-        text="It rains.",
-        source="https://a.example",
-    ),
+    Row("a page that was read", GEMINI, gemini.event(READ), READ, text="It rains.", source="https://a.example"),
 ]
 ROWS = [*USAGE, *ENDS, *REASONING, *BLOCKS, *CALLS, *PARTS]

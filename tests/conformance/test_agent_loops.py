@@ -155,9 +155,7 @@ async def test_a_second_question_follows_the_first(gateway: Gateway, provider: P
 
 
 @EACH
-async def test_a_turn_that_is_cut_off_says_that_it_may_be_tried_again(
-    gateway: Gateway, provider: Provider, dialect: Dialect
-) -> None:
+async def test_a_turn_that_was_cut_off_may_be_retried(gateway: Gateway, provider: Provider, dialect: Dialect) -> None:
     _connect(gateway, provider, dialect, turns=4, cut_at=2)
     async with openai(gateway) as client:
         with pytest.raises(APIError) as caught:

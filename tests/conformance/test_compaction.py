@@ -139,9 +139,7 @@ async def test_an_unknown_upstream_is_found_not_to_have_it(gateway: Gateway, pro
     assert [exchange.path for exchange in provider.exchanges[before:]] == ["/v1/chat/completions"]
 
 
-async def test_the_model_reads_the_whole_conversation_and_may_call_nothing(
-    gateway: Gateway, provider: Provider
-) -> None:
+async def test_the_model_reads_the_whole_conversation_and_calls_nothing(gateway: Gateway, provider: Provider) -> None:
     at(gateway, provider, "native", without_path)
     provider.other = at_path(fail(404, "Not Found"), respond(**NATIVE))
     await ask(gateway, PATH, input=TALK, tools=[WEATHER])
@@ -153,9 +151,7 @@ async def test_the_model_reads_the_whole_conversation_and_may_call_nothing(
 
 @pytest.mark.parametrize("kind", ["chat", "native"])
 @pytest.mark.parametrize("stream", [False, True])
-async def test_an_answer_without_a_summary_is_a_failure(
-    gateway: Gateway, provider: Provider, kind: str, stream: bool
-) -> None:
+async def test_an_answer_without_summary_fails(gateway: Gateway, provider: Provider, kind: str, stream: bool) -> None:
     empty = {"chat": reply(whole("m", choice(""), spent=usage())), "native": reply(response(model="m-1"))}
     at(gateway, provider, kind, empty[kind])
     answer = await ask(gateway, input=[*TALK, TRIGGER], stream=stream)

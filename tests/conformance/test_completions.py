@@ -120,9 +120,7 @@ CLAUDE = message(text_block("a chat"), stop="max_tokens", spent={"input_tokens":
         ("is one text", {"prompt": [1, 2]}),
     ],
 )
-async def test_what_chats_cannot_express_is_refused(
-    gateway: Gateway, provider: Provider, beyond: str, more: Doc
-) -> None:
+async def test_what_chats_cannot_say_is_refused(gateway: Gateway, provider: Provider, beyond: str, more: Doc) -> None:
     gateway.channel(f"http://127.0.0.1:{provider.port}", "c", dialect=Dialect.ANTHROPIC, name="claude")
     answer = await complete(gateway.client, {"model": "c", "prompt": "p", **more})
     assert answer.refusal == (400, "unsupported_parameter", "model")
@@ -255,9 +253,7 @@ async def test_a_stream_without_done_is_good_if_its_choices_have_ended(gateway: 
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_sticky_groups_take_requests_without_messages(
-    gateway: Gateway, provider: Provider, *, stream: bool
-) -> None:
+async def test_sticky_groups_take_prompts_too(gateway: Gateway, provider: Provider, *, stream: bool) -> None:
     gateway.group("default", sticky=True)
     gateway.channel(provider.base_url, "m", name="second")
     provider.on("m", writes("x"))

@@ -108,9 +108,7 @@ async def test_what_was_dropped_is_reported(gateway: Gateway, provider: Provider
 
 
 @FOREIGN
-async def test_a_cut_stream_is_an_error_and_books_what_is_known(
-    gateway: Gateway, provider: Provider, dialect: Dialect
-) -> None:
+async def test_a_cut_stream_fails_and_books_the_known(gateway: Gateway, provider: Provider, dialect: Dialect) -> None:
     _channel(gateway, provider, dialect)
     whole = STREAMED[dialect]
     provider.other = stream_bytes(whole[: whole.index(b"locate")])
@@ -171,9 +169,7 @@ async def test_a_large_image_arrives_everywhere_as_it_was_sent(
     assert HEARD[dialect](provider.last) == [(*said[:2], image) if PIXEL in said else said for said in MEANING]
 
 
-async def test_the_hold_pays_for_all_of_the_prompt_being_written_to_the_cache(
-    gateway: Gateway, provider: Provider
-) -> None:
+async def test_the_hold_pays_for_the_whole_prompt_written_to_the_cache(gateway: Gateway, provider: Provider) -> None:
     """What the vendor asks for that is a quarter more than for plain input."""
     _channel(gateway, provider, Dialect.ANTHROPIC, preset="anthropic")
     gateway.price("m", Nanos(4_000_000_000), Nanos(20_000_000_000), cache_write=Nanos(5_000_000_000))

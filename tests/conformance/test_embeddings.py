@@ -96,9 +96,7 @@ async def test_tokens_go_to_openai_channels_as_they_are(served: Gateway, provide
 
 
 @pytest.mark.parametrize("tokens", [[[1, 2]], [1, 2], [-1]])
-async def test_tokens_are_refused_where_only_gemini_could_answer(
-    gateway: Gateway, provider: Provider, tokens: list[Any]
-) -> None:
+async def test_gemini_cannot_be_sent_token_numbers(gateway: Gateway, provider: Provider, tokens: list[Any]) -> None:
     gateway.channel(f"http://127.0.0.1:{provider.port}", "e", dialect=Dialect.GEMINI, name="google")
     answer = await embed(gateway.client, {"model": "e", "input": tokens})
     assert answer.refusal == (400, "unsupported_parameter", "model")
@@ -195,9 +193,7 @@ async def test_many_texts_are_three_requests_and_one_record(google: Gateway, pro
     assert google.record.cost == 33 * 2_500
 
 
-async def test_a_part_that_fails_fails_the_call_and_shows_what_it_may_have_cost(
-    google: Gateway, provider: Provider
-) -> None:
+async def test_a_part_that_fails_fails_the_call_and_shows_its_cost(google: Gateway, provider: Provider) -> None:
     good, bad = gemini([0.5]), fail(400, "no")
 
     async def second_fails(exchange: Exchange) -> None:

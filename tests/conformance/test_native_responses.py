@@ -86,9 +86,7 @@ async def test_headers_of_the_client_stay_here(gateway: Gateway, provider: Provi
     assert not names & {"session-id", "originator", "openai-organization", "cookie"}
 
 
-async def test_an_upstream_without_the_api_is_called_with_chat_completions(
-    gateway: Gateway, provider: Provider
-) -> None:
+async def test_an_upstream_without_the_api_gets_chat_completions(gateway: Gateway, provider: Provider) -> None:
     provider.on("m", either(fail(404, "Invalid URL (POST /v1/responses)"), CHAT))
     for _ in range(2):
         answer = await call(gateway)
@@ -104,9 +102,7 @@ def odd(message: str = "no handler for this", **more: Any) -> Script:
     return reply({"error": error}, status=404)
 
 
-async def test_an_address_that_is_unknown_in_unusual_words_is_lacking_if_chat_completions_work(
-    gateway: Gateway, provider: Provider
-) -> None:
+async def test_an_unusual_404_means_a_lacking_api_if_chats_work(gateway: Gateway, provider: Provider) -> None:
     provider.on("m", either(odd(), CHAT))
     for _ in range(2):
         assert (await call(gateway)).json["output"][0]["content"][0]["text"] == "translated"
@@ -114,18 +110,14 @@ async def test_an_address_that_is_unknown_in_unusual_words_is_lacking_if_chat_co
     assert paths == ["/v1/responses", "/v1/chat/completions", "/v1/chat/completions"]
 
 
-async def test_a_refusal_in_unusual_words_is_not_learned_from_if_chat_completions_fail_too(
-    gateway: Gateway, provider: Provider
-) -> None:
+async def test_an_unusual_404_teaches_nothing_if_chats_fail_too(gateway: Gateway, provider: Provider) -> None:
     provider.on("m", either(odd(), fail(500)))
     assert "no handler for this" in (await call(gateway)).body.decode()
     provider.on("m", either(respond(message("native")), CHAT))
     assert (await call(gateway)).json["output"][0]["content"][0]["text"] == "native"
 
 
-async def test_an_answer_of_chat_completions_that_is_cut_off_is_reported_as_such(
-    gateway: Gateway, provider: Provider
-) -> None:
+async def test_an_answer_of_a_chat_that_is_cut_off_is_reported_as_such(gateway: Gateway, provider: Provider) -> None:
     provider.on("m", either(odd(), cut(chunk(delta("Hel")))))
     answer = (await call(gateway, stream=True)).body.decode()
     assert ("no handler for this" in answer, "channel 'up'" in answer) == (False, True)
@@ -158,9 +150,7 @@ async def test_what_chat_completions_say_of_the_request_is_not_hidden_by_the_fir
 
 
 @pytest.mark.parametrize("named", [{"param": "input"}, {"code": "item_not_found"}])
-async def test_a_refusal_that_names_what_was_not_found_is_the_answer(
-    gateway: Gateway, provider: Provider, named: Doc
-) -> None:
+async def test_a_404_that_names_what_is_lacking_is_the_answer(gateway: Gateway, provider: Provider, named: Doc) -> None:
     provider.on("m", either(odd("Item with id 'rs_1' not found.", **named), CHAT))
     assert "rs_1" in (await call(gateway)).body.decode()
     assert len(provider.exchanges) == 1
@@ -198,9 +188,7 @@ async def test_a_limit_above_the_models_own_is_lowered(gateway: Gateway, provide
     assert answer.head.get("x-gateway-output-limit") == "100"
 
 
-async def test_where_less_is_left_than_the_smallest_limit_costs_a_call_is_refused(
-    gateway: Gateway, provider: Provider
-) -> None:
+async def test_where_less_is_left_than_the_least_limit_costs_is_refused(gateway: Gateway, provider: Provider) -> None:
     """OpenAI accepts no limit below 16."""
     gateway.price(input=Nanos(0), output=Nanos(25 * MILLION))
     gateway.grant(25 * 15 - GRANTED)
@@ -243,9 +231,7 @@ async def test_an_error_event_without_an_end_becomes_a_failed_response(gateway: 
 
 
 @pytest.mark.parametrize("beside", [False, True])
-async def test_a_failed_response_passes_with_its_error_in_its_place(
-    gateway: Gateway, provider: Provider, *, beside: bool
-) -> None:
+async def test_a_failed_response_passes_with_its_error(gateway: Gateway, provider: Provider, *, beside: bool) -> None:
     error = {"code": "context_length_exceeded", "message": "too long"}
     failed = response(status="failed", usage=spent(50, 3), error=None if beside else error)
     more = {"error": error} if beside else {}
@@ -310,7 +296,7 @@ async def test_no_secret_shows_around_the_content_of_a_stream(gateway: Gateway, 
     assert plain.json["output"][0]["content"][0]["text"] == "Hello"
 
 
-async def test_an_output_of_zero_beside_output_is_estimated_and_marked(gateway: Gateway, provider: Provider) -> None:
+async def test_zero_beside_output_is_estimated_and_marked(gateway: Gateway, provider: Provider) -> None:
     provider.on("m", respond_with(b"".join(events_of(response(message("word " * 50), usage=spent(9, 0))))))
     await call(gateway, stream=True)
     record = gateway.record

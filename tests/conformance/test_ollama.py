@@ -124,9 +124,7 @@ async def test_the_python_client_lists_and_shows(gateway: Gateway, provider: Pro
     assert gateway.records == [] or {record.code for record in gateway.records} == {"model_not_found"}
 
 
-async def test_show_has_the_context_that_upstream_or_price_list_knows(
-    gateway: Gateway, provider: Provider, client: AsyncClient
-) -> None:
+async def test_show_has_the_context_that_is_known(gateway: Gateway, provider: Provider, client: AsyncClient) -> None:
     gateway.channel(provider.base_url, models=(ServedModel(name="a", context=32_768), ServedModel(name="b")))
     gateway.price("b", context=200_000)
     shown = [(await client.show(name)).modelinfo or {} for name in ("a", "b")]
@@ -275,9 +273,7 @@ def draw(exchange: Exchange) -> Script:
     return reply(whole("m", {**choice("Look"), "message": {**choice("Look")["message"], "images": DRAWN}}))
 
 
-async def test_the_python_client_gets_images_and_sends_them_back(
-    gateway: Gateway, provider: Provider, client: AsyncClient
-) -> None:
+async def test_the_python_client_sends_images_back(gateway: Gateway, provider: Provider, client: AsyncClient) -> None:
     """It refuses the base64 texts that Ollama's other clients read."""
     provider.on("m", lambda exchange: draw(exchange)(exchange))
     asked: list[Any] = [{"role": "user", "content": "Draw"}]
@@ -368,9 +364,7 @@ async def test_a_key_in_the_path_is_never_shown(gateway: Gateway, caplog: pytest
     ("offered", "asked"), [("m", "m:latest"), ("llama3:latest", "llama3"), ("x:latest", "x:latest")]
 )
 @pytest.mark.parametrize("path", ["/api/chat", "/api/generate", "/api/embed"])
-async def test_latest_is_the_same_as_nothing(
-    gateway: Gateway, provider: Provider, offered: str, asked: str, path: str
-) -> None:
+async def test_latest_needs_no_name(gateway: Gateway, provider: Provider, offered: str, asked: str, path: str) -> None:
     gateway.channel(provider.base_url, offered)
     provider.on(offered, vectors() if path == "/api/embed" else speak("Hi"))
     body: Doc = {"model": asked, "messages": HELLO, "prompt": "p", "input": "a"}

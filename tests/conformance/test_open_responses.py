@@ -66,9 +66,7 @@ REQUESTS: dict[str, Doc] = {
     },
     "a tool": {"input": [user("What is the weather in Oslo?")], "tools": [WEATHER]},
     "an image": {
-        "input": [
-            user([{"type": "input_text", "text": "What is this?"}, {"type": "input_image", "image_url": PIXEL}]),
-        ]
+        "input": [user([{"type": "input_text", "text": "What is this?"}, {"type": "input_image", "image_url": PIXEL}])]
     },
     "several turns": {
         "input": [
@@ -194,9 +192,7 @@ async def test_what_did_not_complete_has_no_time_of_completion(gateway: Gateway,
 
 
 @pytest.mark.parametrize("reasoning", [{}, {"effort": "low"}, {"summary": "auto"}])
-async def test_reasoning_comes_in_events_that_both_specifications_have(
-    gateway: Gateway, provider: Provider, reasoning: Doc
-) -> None:
+async def test_reasoning_comes_in_events_of_both_specs(gateway: Gateway, provider: Provider, reasoning: Doc) -> None:
     """OpenAI and Open Responses name the events of a summary alike, and those of a plain text not."""
     said = anthropic.thinking("Hm", "SIG==") + anthropic.text("Four", index=1) + anthropic.end()
     at(gateway, provider, "anthropic", messages.say_events(anthropic.start() + said))

@@ -147,7 +147,7 @@ async def test_a_model_that_thinks_or_calls_tools_is_told_not_to_think_where_the
         assert (answer.status, answer.head.get("x-gateway-dropped-params")) == (200, dropped)
     await gateway.client.chat(reasoning_effort="low")
     assert [exchange.json.get("reasoning_effort") for exchange in provider.exchanges] == [
-        *(given.get("reasoning_effort"), "none", "none", "low"),
+        *(given.get("reasoning_effort"), "none", "none", "low")
     ]
 
 
@@ -156,9 +156,7 @@ TOO_LARGE = (
 )
 
 
-async def test_an_output_limit_above_the_models_own_is_lowered_once_the_upstream_names_that(
-    gateway: Gateway, provider: Provider
-) -> None:
+async def test_an_output_limit_is_lowered_once_the_upstream_names_its_own(gateway: Gateway, provider: Provider) -> None:
     provider.on("m", fail(400, TOO_LARGE, code="invalid_value"), speak())
     for _ in range(2):
         answer = await gateway.client.chat(max_tokens=32_000)

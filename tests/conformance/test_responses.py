@@ -173,9 +173,7 @@ async def test_a_stream_that_breaks_raises_what_went_wrong(gateway: Gateway, pro
 
 
 @pytest.mark.parametrize("store", [None, True, False])
-async def test_a_response_is_kept_unless_the_client_forbids_it(
-    gateway: Gateway, provider: Provider, store: bool | None
-) -> None:
+async def test_a_response_is_kept_unless_forbidden(gateway: Gateway, provider: Provider, store: bool | None) -> None:
     _at(gateway, provider, Dialect.OPENAI, reply(whole("m", choice("Hi"), spent=usage())))
     async with openai(gateway) as client:
         made = await client.responses.create(model="m", input="hi", store=store)
@@ -208,9 +206,7 @@ async def test_a_response_is_kept_unless_the_client_forbids_it(
     ],
     ids=["in85", "in86", "in103", "in82", "or14", "type"],
 )
-async def test_what_cannot_be_is_a_bad_request(
-    gateway: Gateway, provider: Provider, fields: Any, code: str, param: str
-) -> None:
+async def test_bad_requests_get_400(gateway: Gateway, provider: Provider, fields: Any, code: str, param: str) -> None:
     _at(gateway, provider, Dialect.OPENAI, reply(PLAIN[Dialect.OPENAI]))
     async with openai(gateway) as client:
         with pytest.raises(BadRequestError) as refused:

@@ -80,9 +80,7 @@ class TestSilence:
     def patience(self) -> CallDeadlines:
         return CallDeadlines(first_event=0.1, keep_alive=0.15, tick=0.01)
 
-    async def test_only_comments_keep_the_client_waiting_with_our_own(
-        self, gateway: Gateway, provider: Provider
-    ) -> None:
+    async def test_comments_keep_the_client_waiting_with_our_own(self, gateway: Gateway, provider: Provider) -> None:
         async def chatter(exchange: Exchange) -> None:
             await exchange.begin_stream()
             for doc in story("Hel", "lo"):
@@ -98,9 +96,7 @@ class TestSilence:
         assert b"OPENROUTER" not in answer.body
         assert (stream_faults(answer.body), answer.text) == ([], "Hello")
 
-    async def test_a_slow_beginning_gets_a_head_then_keep_alives_then_text(
-        self, gateway: Gateway, provider: Provider
-    ) -> None:
+    async def test_a_slow_beginning_gets_head_keep_alives_text(self, gateway: Gateway, provider: Provider) -> None:
         begin = asyncio.Event()
 
         async def late(exchange: Exchange) -> None:

@@ -101,9 +101,7 @@ def _deflated(datas: Iterable[bytes], bits: int) -> list[bytes]:
 
 
 @pytest.mark.parametrize(("coding", "bits"), [("gzip", 31), ("deflate", 15)])
-async def test_compressed_events_are_not_held_back(
-    gateway: Gateway, provider: Provider, coding: str, bits: int
-) -> None:
+async def test_compressed_events_are_not_delayed(gateway: Gateway, provider: Provider, coding: str, bits: int) -> None:
     taken = asyncio.Semaphore(0)
 
     async def packed(exchange: Exchange) -> None:

@@ -78,8 +78,7 @@ APIS = {
         *(f"{ANTHROPIC}Message", f"{ANTHROPIC}RawMessageStreamEvent", f"{ANTHROPIC}ErrorResponse"),
     ),
     "responses": Types(
-        *("/v1/responses", {"input": "Hi"}),
-        *(f"{RESPONSES}Response", f"{RESPONSES}ResponseStreamEvent", OPENAI_ERROR),
+        *("/v1/responses", {"input": "Hi"}), *(f"{RESPONSES}Response", f"{RESPONSES}ResponseStreamEvent", OPENAI_ERROR)
     ),
     "ollama": Types("/api/chat", {"messages": MESSAGES["messages"]}, LINE, LINE, f"{__name__}:STRINGS", lines=True),
 }
@@ -231,9 +230,7 @@ OTHER_ANSWERS: list[tuple[str, Doc | None, str]] = [
 
 
 @pytest.mark.parametrize(("path", "body", "kind"), OTHER_ANSWERS, ids=[answer[0] for answer in OTHER_ANSWERS])
-async def test_ollamas_other_answers(
-    gateway: Gateway, provider: Provider, path: str, body: Doc | None, kind: str
-) -> None:
+async def test_ollamas_answers(gateway: Gateway, provider: Provider, path: str, body: Doc | None, kind: str) -> None:
     provider.on("m", vectors() if "embed" in path else speak("Hello"))
     client = gateway.client
     method, data = ("GET", b"") if body is None else ("POST", dumps({"model": "m", **body}))

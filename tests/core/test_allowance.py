@@ -245,9 +245,7 @@ def test_a_limit_bounds_nothing_that_goes_out_beside_it() -> None:
         (Dialect.ANTHROPIC, OLD_OPUS, msgspec.structs.replace(kit.PRICE, context=200_000), 4096),
     ],
 )
-def test_where_a_limit_comes_from(
-    dialect: Dialect, served: ServedModel, price: Price | None, limit: int | None
-) -> None:
+def test_a_limits_origin(dialect: Dialect, served: ServedModel, price: Price | None, limit: int | None) -> None:
     assert with_output_bound(kit.channel(dialect=dialect), served, price).max_output == limit
 
 
@@ -463,9 +461,7 @@ def test_the_quick_way_to_the_limit_is_the_same_as_the_long_one(dialect: Dialect
         ({"n": 50}, {}),
     ],
 )
-def test_where_little_is_left_a_call_without_a_cap_gets_the_one_that_is_paid(
-    fields: dict[str, Any], sent: dict[str, Any]
-) -> None:
+def test_where_little_is_left_a_call_gets_the_cap_that_is_paid(fields: dict[str, Any], sent: dict[str, Any]) -> None:
     prepared = prepared_for(kit.channel(), 40, **fields)
     body = msgspec.json.decode(prepared.body)
     assert {name: body[name] for name in ("max_tokens", "max_completion_tokens") if name in body} == sent

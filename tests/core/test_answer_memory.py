@@ -210,9 +210,7 @@ def small(rig: Rig) -> Rig:
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_an_answer_that_was_abandoned_is_charged_its_prompt_and_tried_nowhere_else(
-    small: Rig, *, stream: bool
-) -> None:
+async def test_an_abandoned_answer_is_charged_its_prompt_and_tried_nowhere_else(small: Rig, *, stream: bool) -> None:
     """A whole answer to a plain call, or instead of a stream."""
     small.upstreams.on(
         "a", lambda: FakeReply(*[whole("x" * 4 * MIB)[start : start + MIB] for start in range(0, 5 * MIB, MIB)])

@@ -77,9 +77,7 @@ def test_a_hold_covers_every_tier_that_may_be_answered(
         ({"overrides": Overrides(set={"service_tier": 7})}, "priority", 72),
     ],
 )
-def test_a_hold_leaves_out_what_dialect_and_owner_make_impossible(
-    fields: dict[str, Any], tier: str | None, dollars: int
-) -> None:
+def test_a_hold_leaves_out_what_is_impossible_there(fields: dict[str, Any], tier: str | None, dollars: int) -> None:
     sent = {} if tier is None else {"service_tier": tier}
     assert held(channel(**fields), **sent) == dollars * DOLLAR
 
@@ -97,9 +95,7 @@ def test_a_hold_leaves_out_what_dialect_and_owner_make_impossible(
         ("perplexity/sonar-pro", "", {}, 10),
     ],
 )
-def test_searches_are_held_for_where_a_vendor_may_make_them(
-    name: str, preset: str, sent: dict[str, Any], searches: int
-) -> None:
+def test_searches_are_held_for_where_possible(name: str, preset: str, sent: dict[str, Any], searches: int) -> None:
     most = held(channel(preset=preset), name, service_tier="default", **sent)
     assert most == 12 * DOLLAR + searches * DOLLAR // 100
 

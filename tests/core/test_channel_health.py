@@ -133,13 +133,8 @@ def test_a_success_forgets_everything(health: ChannelHealth, mono: Mono) -> None
     assert health.state(UP).left_s == STEPS_S[0]
 
 
-@pytest.mark.parametrize(
-    ("asked", "rest"),
-    [(None, STEPS_S[0]), (5.0, 5.0), (0.0, 0.0), (600.0, 600.0)],
-)
-def test_a_rate_limit_pauses_as_long_as_the_upstream_says(
-    health: ChannelHealth, asked: float | None, rest: float
-) -> None:
+@pytest.mark.parametrize(("asked", "rest"), [(None, STEPS_S[0]), (5.0, 5.0), (0.0, 0.0), (600.0, 600.0)])
+def test_a_rate_limit_pauses_as_the_upstream_says(health: ChannelHealth, asked: float | None, rest: float) -> None:
     fail(health, FailureKind.RATE, retry_after_s=asked)
     assert health.state(UP).left_s == rest
 
@@ -152,9 +147,7 @@ def test_rate_limits_without_a_time_rest_longer_each_time(health: ChannelHealth,
 
 
 @pytest.mark.parametrize(("asked", "rest"), [(None, OUT_OF_CREDIT_S), (30.0, 30.0), (600.0, 600.0)])
-def test_out_of_credit_pauses_an_hour_or_as_long_as_reported(
-    health: ChannelHealth, asked: float | None, rest: float
-) -> None:
+def test_out_of_credit_pauses_an_hour_or_as_told(health: ChannelHealth, asked: float | None, rest: float) -> None:
     fail(health, FailureKind.QUOTA, retry_after_s=asked)
     assert health.state(UP).left_s == rest
 

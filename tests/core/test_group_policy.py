@@ -86,10 +86,7 @@ def test_the_cheapest_is_by_the_price_of_the_upstream_s_own_model() -> None:
 
 def test_a_channel_may_ask_less_than_the_price() -> None:
     house = House(
-        Policy.CHEAPEST,
-        up("full", priority=1),
-        up("half", cost_factor=MILLION // 2),
-        prices=(price("m", 2),),
+        Policy.CHEAPEST, up("full", priority=1), up("half", cost_factor=MILLION // 2), prices=(price("m", 2),)
     )
     assert house.order == ["half", "full"]
 
@@ -205,9 +202,7 @@ def pair(rig: Rig, *first: Any) -> None:
 @pytest.mark.parametrize(
     ("model", "expected"), [("m", ("n", "o")), ("gpt-4", ("m",)), ("x", ("m", "n")), ("n", ("m",))]
 )
-def test_the_first_rule_that_fits_counts_and_no_model_is_its_own_fallback(
-    model: str, expected: tuple[str, ...]
-) -> None:
+def test_the_first_rule_that_fits_counts_and_no_model_replaces_itself(model: str, expected: tuple[str, ...]) -> None:
     assert fallback_models(model, RULES) == expected
     assert fallback_models(model, ()) == ()
 

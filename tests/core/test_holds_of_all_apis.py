@@ -55,10 +55,7 @@ MESSAGE_PARTS: list[Doc] = [
     {"type": "text", "text": "What is this?"},
     {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}},
     {"type": "image", "source": {"type": "url", "url": "https://h.example/a.png"}},
-    {
-        "type": "document",
-        "source": {"type": "base64", "media_type": "application/pdf", "data": BOOK.partition(",")[2]},
-    },
+    {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": BOOK.partition(",")[2]}},
 ]
 INPUT_PARTS: list[Doc] = [
     {"type": "input_text", "text": "What is this?"},
@@ -192,9 +189,7 @@ class ObedientGateway(StorelessGateway):
 @pytest.mark.parametrize("api", BASES, ids=lambda api: type(api).__name__)
 @settings(max_examples=amount(25, 1500))
 @given(data=st.data(), channels=CHANNELS, extras=EXTRAS)
-def test_no_call_of_any_api_costs_more_than_its_hold(
-    api: InboundApi, data: st.DataObject, channels: list[Any], extras: Doc
-) -> None:
+def test_no_call_exceeds_its_hold(api: InboundApi, data: st.DataObject, channels: list[Any], extras: Doc) -> None:
     request = data.draw(BASES[api])
     request = {**extras, **request, "stream": False}
     middle = ObedientGateway(configured(channels, [PRICE, PRICE], MILLION), (0, 0))

@@ -281,9 +281,7 @@ async def test_nothing_ticks_while_nothing_runs(up: Rig, gate: asyncio.Event) ->
     assert ticks == [False, True]
 
 
-async def test_waiting_for_the_disk_is_not_ended_from_outside(
-    up: Rig, gate: asyncio.Event, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_waiting_for_the_disk_is_not_ended(up: Rig, gate: asyncio.Event, monkeypatch: pytest.MonkeyPatch) -> None:
     up.put("settings", "", Settings(durability=Durability.CALL))
     disk = asyncio.Event()
     monkeypatch.setattr(up.books, "synced", disk.wait)

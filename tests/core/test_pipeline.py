@@ -201,9 +201,7 @@ async def test_a_token_edited_while_its_request_came_in_is_taken_as_it_is_now(up
 
 
 @pytest.mark.parametrize(("fields", "code"), [(None, "invalid_api_key"), ({"enabled": False}, "token_disabled")])
-async def test_a_token_taken_away_while_its_request_came_in_is_refused(
-    up: Rig, fields: dict[str, Any] | None, code: str
-) -> None:
+async def test_a_token_removed_meanwhile_is_refused(up: Rig, fields: dict[str, Any] | None, code: str) -> None:
     before = up.token
     if fields is None:
         up.store.entities.apply([Change("tokens", before.id, None)])
@@ -541,9 +539,7 @@ async def test_a_disk_that_refuses_the_hold_refuses_the_call(up: Rig, monkeypatc
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_with_durability_call_the_end_waits_for_the_disk(
-    up: Rig, monkeypatch: pytest.MonkeyPatch, stream: bool
-) -> None:
+async def test_durability_call_waits_for_the_disk(up: Rig, monkeypatch: pytest.MonkeyPatch, stream: bool) -> None:
     up.put("settings", "", Settings(durability=Durability.CALL))
     streams(up, *GOOD_STREAM) if stream else None
     gate = asyncio.Event()

@@ -23,9 +23,7 @@ def test_a_kill_finds(nursery: Nursery, scratch: Path, name: str) -> None:
     assert any(dies_at(nursery, scratch / "home", at, name) for at in range(1, POINTS))
 
 
-def test_a_kill_finds_that_records_are_not_looked_for(
-    nursery: Nursery, scratch: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_kill_finds_unread_records(nursery: Nursery, scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     MUTANTS["no_look_for_records"](monkeypatch)
     assert any(dies_at(nursery, scratch / "home", at) for at in range(1, POINTS))
 

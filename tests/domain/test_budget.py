@@ -76,8 +76,7 @@ def test_every_window_is_described(window: Window) -> None:
 
 
 @pytest.mark.parametrize(
-    ("window", "name"),
-    [(Window.DAY, "daily budget of token 'ci'"), (Window.EVER, "budget of token 'ci'")],
+    ("window", "name"), [(Window.DAY, "daily budget of token 'ci'"), (Window.EVER, "budget of token 'ci'")]
 )
 def test_a_budget_is_called_by_its_window_and_its_owner(window: Window, name: str) -> None:
     assert budget_name(window, "token 'ci'") == name

@@ -112,7 +112,5 @@ def test_values_of_the_right_type_and_of_unknown_parameters_pass() -> None:
         (Timeouts(head=900), 900, 900),
     ],
 )
-def test_the_head_of_a_plain_answer_may_take_as_long_as_all_of_it(
-    timeouts: Timeouts, streamed: float, plain: float
-) -> None:
+def test_a_plain_answers_head_may_take_as_long_as_all_of_it(timeouts: Timeouts, streamed: float, plain: float) -> None:
     assert (timeouts.head_s(stream=True), timeouts.head_s(stream=False)) == (streamed, plain)

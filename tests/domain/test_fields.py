@@ -99,10 +99,7 @@ def test_what_cannot_be_read_says_why(name: str) -> None:
 
 
 def test_a_budget_without_amounts_disappears() -> None:
-    given = {
-        "budgets": [[("day", None), ("month", 5)]],
-        "token_budgets": [[("day", None), ("ever", None)]],
-    }
+    given = {"budgets": [[("day", None), ("month", 5)]], "token_budgets": [[("day", None), ("ever", None)]]}
     assert changed_fields(TOKEN, given, TOKENS[1]) == {"budgets": [{"window": "month", "nanos": 5, "tokens": None}]}
 
 

@@ -24,18 +24,11 @@ LATER = PriceRule(since=Millis(1_798_761_600_000), input=Nanos(3 * DOLLAR), outp
         ("tiers", "none", (), []),
         ("extras", "input_audio=32, searches=0.01", {"input_audio": 32 * DOLLAR, "searches": DOLLAR // 100}, None),
         ("extras", "", {}, []),
-        (
-            "rules",
-            "flex = 1/5 ; from 2027-01-01 = 3/12;",
-            (FLEX, LATER),
-            ["flex = 1/5", "from 2027-01-01 = 3/12"],
-        ),
+        ("rules", "flex = 1/5 ; from 2027-01-01 = 3/12;", (FLEX, LATER), ["flex = 1/5", "from 2027-01-01 = 3/12"]),
         ("rules", " ", (), []),
     ],
 )
-def test_several_are_read_from_one_text_and_written_as_options(
-    name: str, text: str, value: Any, written: list[str] | None
-) -> None:
+def test_several_are_read_from_text_and_written(name: str, text: str, value: Any, written: list[str] | None) -> None:
     field = FIELDS[name]
     assert field.kind.read(text, Millis(0)) == value
     assert field.kind.read(field.kind.text(value), Millis(0)) == value

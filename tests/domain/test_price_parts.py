@@ -183,9 +183,7 @@ def test_a_receipt_adds_up_to_the_cost(price: Price, usage: Usage) -> None:
 
 
 @given(st.lists(PRICES, min_size=1, max_size=3), USAGES, st.integers(0, 100))
-def test_no_call_costs_more_at_one_of_several_prices_than_at_the_highest(
-    prices: list[Price], usage: Usage, now: int
-) -> None:
+def test_no_call_costs_more_at_a_price_than_at_the_highest(prices: list[Price], usage: Usage, now: int) -> None:
     forces = [in_force(price, Millis(now)) for price in prices]
     searches = usage.parts.get("searches", 0) + usage.parts.get("file_searches", 0)
     pictures = usage.parts.get("images", 0)

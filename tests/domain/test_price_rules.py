@@ -63,8 +63,7 @@ def test_hours_have_days_and_a_zone(text: str, moment: str, zone: str, found: bo
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["mon-fri 01:00-04:00 UTC", "16:30-00:30 UTC", "mon,wed,fri-sun 00:00-24:00 Asia/Shanghai"],
+    "text", ["mon-fri 01:00-04:00 UTC", "16:30-00:30 UTC", "mon,wed,fri-sun 00:00-24:00 Asia/Shanghai"]
 )
 def test_hours_are_written_as_they_are_read(text: str) -> None:
     assert str(parse_price_hours(text)) == text

@@ -74,9 +74,7 @@ def test_blanks_of_any_kind_are_one(written: str) -> None:
 @pytest.mark.parametrize("before", ["", "u", "us", "user:"])
 @pytest.mark.parametrize("after", ["", "@", "@x", "@host"])
 @pytest.mark.parametrize("encode", [b64encode, urlsafe_b64encode])
-def test_base64_is_found_wherever_the_secret_begins_in_it(
-    before: str, after: str, encode: Callable[[bytes], bytes]
-) -> None:
+def test_base64_is_found_wherever_the_secret_begins(before: str, after: str, encode: Callable[[bytes], bytes]) -> None:
     found = clear("Basic " + encode(f"{before}{KEY}{after}".encode()).decode(), KEY)
     assert "…" in found
     assert len(found.replace("…", "")) <= len("Basic ") + 4 * (len(before + after) // 3 + 2)
@@ -105,8 +103,7 @@ def test_pieces_of_twelve_characters_are_found(start: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "quoted",
-    ["sk-proj-...6789", "sk-pro***456789", "sk-proj-Ab3…", "sk-proj-A...", "...23456789", "sk-proj-***789"],
+    "quoted", ["sk-proj-...6789", "sk-pro***456789", "sk-proj-Ab3…", "sk-proj-A...", "...23456789", "sk-proj-***789"]
 )
 def test_masked_quotes_that_show_eight_characters_are_found(quoted: str) -> None:
     assert clear(f"key {quoted}, sorry", KEY) == "key …, sorry"

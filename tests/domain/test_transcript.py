@@ -58,10 +58,7 @@ CALLS = ("assistant", (_call("a", "f"), _call("b", "g")))
         ([("user", (_result("a"),)), ("user", (_said("x"), _result("b")))], ["tool: a=a b=b", "user: x"]),
         ([("user", (_said("x"),)), ("tool", (_result("b"),)), ("tool", (_result("a"),))], ["tool: a=a b=b", "user: x"]),
         ([("system", (_said("s"),)), ("user", (_result("a"), _result("b")))], ["tool: a=a b=b", "system: s"]),
-        (
-            [("assistant", (_said("hm"),)), ("tool", (_result("a"),)), ("tool", (_result("b"),))],
-            ["tool: a=a b=b"],
-        ),
+        ([("assistant", (_said("hm"),)), ("tool", (_result("a"),)), ("tool", (_result("b"),))], ["tool: a=a b=b"]),
     ],
 )
 def test_results_follow_their_calls_in_their_order(turns: list[Any], found: list[str]) -> None:
@@ -151,13 +148,7 @@ def test_a_result_keeps_its_images_and_whether_the_tool_failed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "found"),
-    [
-        ('{"a": 1.0}', '{"a": 1.0}'),
-        (' {"a":1}\n', '{"a":1}'),
-        ("", "{}"),
-        ("  ", "{}"),
-    ],
+    ("given", "found"), [('{"a": 1.0}', '{"a": 1.0}'), (' {"a":1}\n', '{"a":1}'), ("", "{}"), ("  ", "{}")]
 )
 def test_good_arguments_keep_their_bytes(given: str, found: str) -> None:
     transcript = Transcript()

@@ -52,11 +52,7 @@ def test_a_view_comes_back_as_it_was() -> None:
 
 @pytest.mark.parametrize(
     ("ms", "text"),
-    [
-        (0, "1970-01-01T00:00:00.000Z"),
-        (1, "1970-01-01T00:00:00.001Z"),
-        (4_102_444_799_999, "2099-12-31T23:59:59.999Z"),
-    ],
+    [(0, "1970-01-01T00:00:00.000Z"), (1, "1970-01-01T00:00:00.001Z"), (4_102_444_799_999, "2099-12-31T23:59:59.999Z")],
 )
 def test_moments_are_reported_in_utc(ms: int, text: str) -> None:
     assert iso(Millis(ms)) == text

@@ -22,9 +22,7 @@ GOOD = b'"model":"m","messages":[{"role":"user","content":"x"}]'
         (b'{"model":"m","messages":[{"role":"user"},{"role":7}]}', "invalid_type", "messages[1].role"),
     ],
 )
-async def test_a_bad_body_is_refused(
-    gateway: Gateway, provider: Provider, body: bytes, code: str, param: str | None
-) -> None:
+async def test_bad_bodies(gateway: Gateway, provider: Provider, body: bytes, code: str, param: str | None) -> None:
     headers = {**JSON, "content-length": str(len(body))}
     answer = await gateway.client.ask("POST", "/v1/chat/completions", body, headers)
     plainly(answer)
@@ -36,9 +34,7 @@ STRANGE = ["../../etc/passwd", "[red]x", "\u202eevil", "a\x1b[31mb", "m\n"]
 
 
 @pytest.mark.parametrize("name", STRANGE)
-async def test_a_strange_model_name_is_unknown_and_shown_plainly(
-    gateway: Gateway, provider: Provider, name: str
-) -> None:
+async def test_a_strange_model_is_unknown_and_shown_plainly(gateway: Gateway, provider: Provider, name: str) -> None:
     answer = await gateway.client.chat(name)
     plainly(answer)
     assert answer.refusal == (404, "model_not_found", "model")

@@ -16,12 +16,9 @@ BODY: dict[str, Any] = {"model": "m", "messages": HELLO}
 
 
 @pytest.mark.parametrize(
-    ("form", "code"),
-    [("", "missing_api_key"), ("Bearer ", "missing_api_key"), ("{key}", "invalid_api_key")],
+    ("form", "code"), [("", "missing_api_key"), ("Bearer ", "missing_api_key"), ("{key}", "invalid_api_key")]
 )
-async def test_a_wrong_key_is_distinguished_from_none(
-    gateway: Gateway, provider: Provider, form: str, code: str
-) -> None:
+async def test_a_wrong_key_is_not_a_missing_one(gateway: Gateway, provider: Provider, form: str, code: str) -> None:
     answer = await gateway.client.post(BODY, {"authorization": form.format(key=gateway.client.key) or None})
     plainly(answer)
     assert answer.refusal == (401, code, None)

@@ -72,9 +72,7 @@ def fits(answer: Answer, asked: str, *, stream: bool) -> str:
 @pytest.mark.slow
 @pytest.mark.hasty(10)
 @pytest.mark.parametrize("policy", list(Policy))
-async def test_every_call_ends_once_and_is_charged_what_it_used(
-    gateway: Gateway, provider: Provider, policy: Policy
-) -> None:
+async def test_every_call_ends_once_and_costs_its_usage(gateway: Gateway, provider: Provider, policy: Policy) -> None:
     chance = random.Random(policy)
     weather = Weather(chance)
     for model, prices in PRICES.items():

@@ -218,9 +218,7 @@ async def test_a_connection_is_good_after_an_error(gateway: Gateway, provider: P
 
 
 @pytest.mark.parametrize(("key", "status"), [("wrong", 401), ("", 401)])
-async def test_an_unread_body_is_never_taken_for_a_request(
-    gateway: Gateway, provider: Provider, key: str, status: int
-) -> None:
+async def test_an_unread_body_is_no_request(gateway: Gateway, provider: Provider, key: str, status: int) -> None:
     smuggled = gateway.client.chat_bytes()
     headers = {"authorization": f"Bearer {key}", "content-type": "application/json"}
     peer = await gateway.client.connect()

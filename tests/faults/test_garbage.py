@@ -107,9 +107,7 @@ async def until_a_write_waits(gateway: Gateway) -> None:
 
 @pytest.mark.parametrize("size", [60_000, 300_000])
 @pytest.mark.usefixtures("uncollected")
-async def test_a_client_that_resets_while_its_stream_waits_for_it_leaves_no_garbage(
-    gateway: Gateway, provider: Provider, size: int
-) -> None:
+async def test_a_reset_while_a_stream_waits_leaves_no_garbage(gateway: Gateway, provider: Provider, size: int) -> None:
     """``size``: bytes of an event. A large one is sent in slices."""
 
     async def flood(exchange: Exchange) -> None:

@@ -111,12 +111,7 @@ async def test_no_budget_is_passed(
 @pytest.mark.parametrize("edit", SET, ids=[name for name, _ in SET])
 @pytest.mark.parametrize("request_to", PATHS, ids=[f"{dialect} {path}" for dialect, path, _ in PATHS])
 async def test_no_budget_is_passed_by_what_an_owner_sets(
-    gateway: Gateway,
-    provider: Provider,
-    edit: tuple[str, object],
-    request_to: tuple[Dialect, str, Doc],
-    *,
-    usual: bool,
+    gateway: Gateway, provider: Provider, edit: tuple[str, object], request_to: tuple[Dialect, str, Doc], *, usual: bool
 ) -> None:
     dialect, path, body = request_to
     edits = dict([edit])

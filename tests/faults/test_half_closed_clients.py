@@ -56,9 +56,7 @@ async def test_every_api_answers_a_client_that_sends_no_more(
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_http_1_0_is_answered_and_gets_no_interim_answer(
-    gateway: Gateway, provider: Provider, stream: bool
-) -> None:
+async def test_http_1_0_gets_no_interim_answer(gateway: Gateway, provider: Provider, stream: bool) -> None:
     provider.on("m", slow(0.6))
     data = gateway.client.chat_bytes(stream=stream).replace(b"HTTP/1.1", b"HTTP/1.0", 1)
     peer = await asked(gateway.client, data)
@@ -69,9 +67,7 @@ async def test_http_1_0_is_answered_and_gets_no_interim_answer(
     peer.reset()
 
 
-async def test_a_quick_answer_has_no_interim_one_before_it_and_closes_the_connection(
-    gateway: Gateway, provider: Provider
-) -> None:
+async def test_a_quick_answer_has_no_interim_one_and_ends_the_connection(gateway: Gateway, provider: Provider) -> None:
     provider.on("m", speak())
     peer = await asked(gateway.client, gateway.client.chat_bytes())
     head = await peer.read_head()

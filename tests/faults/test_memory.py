@@ -164,12 +164,7 @@ def events(text: bytes) -> bytes:
     return event(story()[0]) + b"".join(large) + event(story()[-1]) + DONE
 
 
-BODIES = {
-    "m": (openai, JSON),
-    "events": (events, EVENTS),
-    "anthropic-m": (anthropic, JSON),
-    "gemini-m": (gemini, JSON),
-}
+BODIES = {"m": (openai, JSON), "events": (events, EVENTS), "anthropic-m": (anthropic, JSON), "gemini-m": (gemini, JSON)}
 
 
 @pytest.mark.sampled(2)
@@ -186,9 +181,7 @@ BODIES = {
         ("gemini-m", True),
     ],
 )
-async def test_answers_together_stay_within_their_memory(
-    home: Path, provider: Provider, model: str, *, stream: bool
-) -> None:
+async def test_answers_stay_within_their_memory(home: Path, provider: Provider, model: str, *, stream: bool) -> None:
     """They come packed, 60 kB for 62 MB, all at once; every one of them is delivered in the end."""
     make, kind = BODIES[model]
     provider.other = whole(gzip.compress(make(b"x" * SIZE), 6), kind, packed=True)

@@ -133,9 +133,7 @@ async def test_when_all_fail_all_holds_come_back(gateway: Gateway, provider: Pro
 
 
 @pytest.mark.parametrize("tight", ["token", "group", "account", "concurrent", "rpm"])
-async def test_the_tightest_limit_wins_and_leaves_no_half_hold(
-    gateway: Gateway, provider: Provider, tight: str
-) -> None:
+async def test_the_tightest_limit_wins_and_holds_nothing(gateway: Gateway, provider: Provider, tight: str) -> None:
     hold = await hold_of(gateway, provider)
     fits = 7
     tightly, loosely = Nanos(hold * fits + hold // 2), Nanos(hold * 150)
@@ -190,9 +188,7 @@ async def test_top_ups_and_calls_at_once_are_exact(gateway: Gateway, provider: P
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_a_call_that_is_ended_at_any_step_is_settled_once(
-    gateway: Gateway, provider: Provider, stream: bool
-) -> None:
+async def test_a_call_ended_at_any_step_is_settled_once(gateway: Gateway, provider: Provider, stream: bool) -> None:
     provider.on("m", speak(*"abcdef", prompt=9, completion=12))
     body = {**CAPPED, "stream": stream}
     seen: set[Outcome] = set()

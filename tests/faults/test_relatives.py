@@ -38,9 +38,7 @@ SILENT: dict[str, list[dict[str, object]]] = {
 
 @pytest.mark.parametrize("name", SILENT)
 @pytest.mark.parametrize("streamed", [False, True])
-async def test_output_that_is_not_text_is_counted(
-    gateway: Gateway, provider: Provider, name: str, streamed: bool
-) -> None:
+async def test_output_other_than_text_counts(gateway: Gateway, provider: Provider, name: str, streamed: bool) -> None:
     if streamed:
         docs = [chunk(delta(**more)) for more in SILENT[name]]  # type: ignore[arg-type]
         provider.on("m", stream(story()[0], *docs, chunk(delta(finish="stop"))))
@@ -53,9 +51,7 @@ async def test_output_that_is_not_text_is_counted(
     assert gateway.record.output >= 5
 
 
-async def test_stream_options_of_ours_are_withdrawn_where_they_are_refused(
-    gateway: Gateway, provider: Provider
-) -> None:
+async def test_our_stream_options_are_withdrawn_where_they_are_refused(gateway: Gateway, provider: Provider) -> None:
     gateway.channel(provider.base_url, strict=True)
     refused = fail(400, "Unknown parameter: 'stream_options'", code="unknown_parameter")
     provider.on("m", refused, speak())

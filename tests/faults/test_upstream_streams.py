@@ -130,9 +130,7 @@ async def test_usage_after_the_end_counts(gateway: Gateway, provider: Provider, 
     assert (record.input, record.output, record.source) == (9, 2, UsageSource.REPORTED)
 
 
-async def test_a_connection_that_stays_open_without_usage_holds_up_no_answer(
-    gateway: Gateway, provider: Provider
-) -> None:
+async def test_a_connection_left_open_without_usage_delays_no_answer(gateway: Gateway, provider: Provider) -> None:
     async def open_end(exchange: Exchange) -> None:
         await exchange.begin_stream()
         await exchange.piece(b"".join(map(event, story("Hello"))) + DONE)

@@ -124,11 +124,7 @@ async def bad_tls(kind: str, authority: trustme.CA) -> AsyncIterator[int]:
 @pytest.mark.usefixtures("trusting")
 @pytest.mark.filterwarnings("ignore:ssl.TLSVersion:DeprecationWarning")
 @pytest.mark.parametrize(
-    ("kind", "reason"),
-    [
-        ("self-signed", "its certificate is not accepted"),
-        ("old version", "closed the connection"),
-    ],
+    ("kind", "reason"), [("self-signed", "its certificate is not accepted"), ("old version", "closed the connection")]
 )
 async def test_bad_tls_is_refused_with_its_reason(
     gateway: Gateway, provider: Provider, authority: trustme.CA, kind: str, reason: str

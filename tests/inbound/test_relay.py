@@ -218,9 +218,7 @@ def failed(status: int, kind: FailureKind, body: bytes = b'{"error":{}}') -> Fai
         (500, FailureKind.SERVER, False),
     ],
 )
-def test_a_channel_without_the_api_is_distinguished_from_one_without_the_model(
-    status: int, kind: FailureKind, lacks: bool
-) -> None:
+def test_a_channel_without_the_api_is_not_one_without_the_model(status: int, kind: FailureKind, lacks: bool) -> None:
     assert failed(status, kind).lacks_api is lacks
 
 

@@ -59,9 +59,7 @@ def asked(api: InboundApi, fields: Doc) -> Order:
     ("api", "fields_of"),
     [(MESSAGES, _messages), (RESPONSES, _responses), (RESPONSES, _namespace), (OLLAMA_CHAT, _ollama)],
 )
-def test_a_name_that_is_refused_is_sent_in_another_form_and_comes_back(
-    api: InboundApi, fields_of: Any, name: str
-) -> None:
+def test_a_refused_name_is_sent_in_another_form_and_comes_back(api: InboundApi, fields_of: Any, name: str) -> None:
     at = channel(base_url="https://api.example/v1", preset="plain")
     plan = api.plan(asked(api, fields_of(name)), at, new_adapter(at.dialect), lacking=True)
     request = plan.adapter.prepare(plan.order, at, ServedModel(name="m"), NOTHING)

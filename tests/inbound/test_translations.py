@@ -113,11 +113,7 @@ SAMPLES: dict[str, tuple[str, Doc, Doc | None]] = {
         {"messages": [{"role": "assistant", "tool_calls": [{**CALL, "function": {"name": "f", "arguments": "{"}}]}]},
         {"messages": [{"role": "assistant", "content": [{"type": "tool_use", "id": "a", "name": "f", "input": "{"}]}]},
     ),
-    "`cache_control`": (
-        "ephemeral",
-        said(text("a", cache_control=MARK)),
-        said(text("a", cache_control=MARK)),
-    ),
+    "`cache_control`": ("ephemeral", said(text("a", cache_control=MARK)), said(text("a", cache_control=MARK))),
     "the output limit": ("777", {"max_tokens": 777}, {"max_tokens": 777}),
     "stop sequences": ("HALT", {"stop": ["HALT"]}, {"stop_sequences": ["HALT"]}),
     "`temperature`": ("0.25", {"temperature": 0.25}, {"temperature": 0.25}),
@@ -145,11 +141,7 @@ SAMPLES: dict[str, tuple[str, Doc, Doc | None]] = {
     "the user's id": ("u-4711", {"safety_identifier": "u-4711"}, {"metadata": {"user_id": "u-4711"}}),
     "other `metadata`": ("4711", {"metadata": {"a": "4711"}}, {"metadata": {"a": "4711"}}),
     "`service_tier`": ("auto", {"service_tier": "auto"}, {"service_tier": "auto"}),
-    "`name` of a message": (
-        "Eva",
-        {"messages": [{"role": "user", "content": "a", "name": "Eva"}]},
-        None,
-    ),
+    "`name` of a message": ("Eva", {"messages": [{"role": "user", "content": "a", "name": "Eva"}]}, None),
     "reasoning of another vendor": (
         "Hm",
         {"messages": [{"role": "assistant", "content": [text("a"), {"type": "thinking", "thinking": [text("Hm")]}]}]},
@@ -221,7 +213,7 @@ def test_nothing_of_a_responses_request_is_lost_without_a_name(dialect: Dialect)
     prepared = new_adapter(dialect).prepare(order, made, ServedModel(name="m"), NOTHING)
     lost = (*order.removed, *prepared.dropped)
     assert [name for name in lost if not name.startswith(("reasoning.effort", "text.verbosity"))] == [
-        *("max_tool_calls", "x4711", "truncation", "tools[].web_search", "reasoning.context", "text.x4712"),
+        *("max_tool_calls", "x4711", "truncation", "tools[].web_search", "reasoning.context", "text.x4712")
     ]
 
 

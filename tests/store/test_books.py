@@ -113,9 +113,7 @@ def test_spending_of_a_window_counts_by_the_start_of_the_call(store: Store) -> N
     assert store.books.last_used(token(1)) == T0 + 11
 
 
-def test_a_hold_that_cannot_be_written_is_unavailable_and_holds_nothing(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_hold_that_cannot_be_written_holds_nothing(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr("os.write", lambda *_: 0)
         with pytest.raises(Unavailable) as caught:
@@ -174,9 +172,7 @@ def test_the_client_gets_what_the_record_says() -> None:
     assert "(Input/output error), so its answer is withheld and nothing is charged" in kept.error
 
 
-async def test_a_record_that_cannot_be_synced_stands_and_no_call_begins(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_unsynced_record_stands_and_no_call_begins(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also if the reason is a bug."""
     store.books.open(running(1))
     store.books.settle(record(1, cost=500))

@@ -216,9 +216,7 @@ def test_a_change_by_another_program_is_adopted_and_noticed(path: Path) -> None:
     assert (once.edited, once.saved_copy, once.registry) == (False, None, again.registry)
 
 
-def test_a_change_by_another_program_is_adopted_though_it_cannot_be_kept(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_programs_change_is_adopted_though_it_is_not_kept(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Entities(path).apply(ALL)
     path.write_bytes(path.read_bytes().replace(b'"nanos":1000000000000000', b'"nanos":1000000000000001'))
     with monkeypatch.context() as patch:

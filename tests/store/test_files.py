@@ -61,9 +61,7 @@ def test_a_missing_file_reads_as_empty(tmp_path: Path) -> None:
     assert files.read(tmp_path / "nothing") == b""
 
 
-def test_a_failed_replacement_leaves_the_old_file_and_nothing_else(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_replacement_leaves_only_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "file"
     files.replace(path, b"old")
     monkeypatch.setattr(os, "fsync", refuse)
@@ -72,9 +70,7 @@ def test_a_failed_replacement_leaves_the_old_file_and_nothing_else(
     assert [(found.name, found.read_bytes()) for found in tmp_path.iterdir()] == [("file", b"old")]
 
 
-def test_a_durable_replacement_syncs_the_file_before_its_name_and_the_folder_after(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_durable_replacement_syncs_file_name_and_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     steps: list[str] = []
     real_fsync, real_replace = os.fsync, os.replace
 
@@ -92,9 +88,7 @@ def test_a_durable_replacement_syncs_the_file_before_its_name_and_the_folder_aft
     assert steps == ["file", "name", "folder"]
 
 
-def test_creating_refuses_what_exists_and_cleans_up_after_a_failure(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_creating_refuses_what_exists_and_cleans_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files.create(tmp_path / "one", b"x")
     with pytest.raises(FileExistsError):
         files.create(tmp_path / "one", b"y")
@@ -105,9 +99,7 @@ def test_creating_refuses_what_exists_and_cleans_up_after_a_failure(
 
 
 @pytest.mark.parametrize("name", ["pwrite", "write"])
-def test_a_write_that_the_disk_takes_in_parts_is_whole_in_the_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+def test_a_write_taken_in_parts_is_whole_in_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     real = getattr(os, name)
     monkeypatch.setattr(os, name, lambda fd, data, *at: real(fd, data[:3], *at))
     fd = files.open_file(tmp_path / "file", os.O_RDWR | os.O_CREAT)

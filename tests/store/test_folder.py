@@ -77,9 +77,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("change", [rename, swap, restore, point_elsewhere])
-def test_what_is_at_the_path_now_is_left_alone_and_nothing_is_lost(
-    tmp_path: Path, change: Callable[[Path], Path]
-) -> None:
+def test_what_is_at_the_path_is_left_alone_and_nothing_lost(tmp_path: Path, change: Callable[[Path], Path]) -> None:
     home = tmp_path / "home"
     if change is point_elsewhere:
         (tmp_path / "real").mkdir(mode=0o700)

@@ -118,9 +118,7 @@ CHANGES = (_append, _sync_and_append, _rebuild, _seal, _expire)
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=[change.__name__.strip("_") for change in CHANGES])
-def test_what_happens_to_the_files_after_a_snapshot_does_not_change_the_verdict(
-    store: Store, change: Callable[[Store], None]
-) -> None:
+def test_files_that_change_after_a_snapshot_do_not_matter(store: Store, change: Callable[[Store], None]) -> None:
     settle(store, 20)
     snapshot = take_snapshot(store)
     change(store)

@@ -152,9 +152,7 @@ def changed(home: Path) -> None:
 
 
 @pytest.mark.parametrize("after", [False, True])
-def test_wherever_a_crash_comes_history_and_configuration_agree(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: bool
-) -> None:
+def test_a_crash_leaves_history_and_catalog_equal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: bool) -> None:
     """A file is replaced by one rename; the process is killed before or after each of them."""
     rename, steps = files.rename, 0
 

@@ -179,9 +179,7 @@ def test_a_sync_that_failed_is_made_good_by_a_new_file(tmp_path: Path, monkeypat
 
 
 @pytest.mark.parametrize("name", ["open", "write", "fsync", "replace"])
-def test_a_file_that_cannot_be_rewritten_stays_in_use(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+def test_a_file_that_is_not_rewritten_stays_in_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     inflight = Inflight(tmp_path / "inflight.log")
     inflight.begin(running(0))
     with monkeypatch.context() as patch:

@@ -110,9 +110,7 @@ def test_a_crash_before_the_seal_leaves_it_to_the_next_start(tmp_path: Path) -> 
     assert reopened(tmp_path).count == 26
 
 
-def test_what_was_closed_while_a_sync_ran_is_sealed_by_the_next(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_closed_while_a_sync_runs_is_sealed_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls, real = log_of(tmp_path, 11, limit=SMALL), os.fdatasync
 
     def slow(fd: int) -> None:
@@ -128,9 +126,7 @@ def test_what_was_closed_while_a_sync_ran_is_sealed_by_the_next(
     assert len(Ledger(tmp_path).sealed) == 1
 
 
-def test_names_that_could_not_be_synced_are_synced_the_next_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_names_that_were_not_synced_are_synced_next_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls = log_of(tmp_path, 3)
     synced: list[Path] = []
     with monkeypatch.context() as patch:

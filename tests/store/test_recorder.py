@@ -206,9 +206,7 @@ def test_records_of_failures_are_not_tried_again_by_every_call(recorder: Recorde
     assert (on_disk(tmp_path), recorder.waiting()) == ([record(0).id, record(1).id], [])
 
 
-def test_a_good_answer_whose_record_is_refused_becomes_a_failure_that_costs_nothing(
-    recorder: Recorder, disk: Disk, tmp_path: Path
-) -> None:
+def test_an_answer_whose_record_is_refused_is_a_free_failure(recorder: Recorder, disk: Disk, tmp_path: Path) -> None:
     changed: list[tuple[Record, Record]] = []
     recorder.on_withheld = lambda old, new: changed.append((old, new))
     calls = [record(1, balance=900), record(2, status=502, balance=890, cost=10), record(3, balance=880)]
@@ -233,9 +231,7 @@ def test_a_good_answer_whose_record_is_refused_becomes_a_failure_that_costs_noth
 
 
 @pytest.mark.parametrize("number", [errno.EIO, errno.EFBIG, errno.ENOSPC])
-def test_a_file_that_refuses_is_left_for_a_new_one(
-    recorder: Recorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
-) -> None:
+def test_a_new_file_is_begun(recorder: Recorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     """Its limit of size may be reached, or its place on the disk be bad."""
     for i in range(3):
         recorder.begin(running(i))
@@ -303,9 +299,7 @@ def test_trouble_is_reported_when_it_begins_and_when_it_ends(recorder: Recorder,
     assert told == ["the disk refuses to write: the disk is full", ""]
 
 
-def test_a_record_that_cannot_be_written_lets_no_call_begin(
-    recorder: Recorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lost_record_lets_no_call_in(recorder: Recorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recorder.begin(running(0))
 
     def fails(*_: object, **__: object) -> None:

@@ -150,10 +150,7 @@ def test_words_find_what_looking_at_every_call_finds(data: st.DataObject) -> Non
     except BadRequest:
         return
     block = data.draw(st.sampled_from([64, 700, 1 << 17]))
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        patch.object(segment, "BLOCK", block),
-    ):
+    with tempfile.TemporaryDirectory() as folder, patch.object(segment, "BLOCK", block):
         log = log_of(Path(folder), limit=data.draw(st.sampled_from([500, 4000, 1 << 20])))
         for call in calls:
             log.log.append([call])
@@ -262,8 +259,7 @@ def test_odd_calls_are_neither_missed_nor_mistaken(tmp_path: Path, words: str) -
 def test_calls_under_other_names_are_neither_missed_nor_mistaken(tmp_path: Path, words: str, found: list[int]) -> None:
     """A group ``VIP`` is not ``vip``; one with the id ``VIP`` was called ``default`` for a time."""
     names = PresentNames(
-        tokens={"tok_0000000000000001": "Jupyter"},
-        groups={"VIP": "home", "vip": "house", "grp_4": "other"},
+        tokens={"tok_0000000000000001": "Jupyter"}, groups={"VIP": "home", "vip": "house", "grp_4": "other"}
     )
     log = log_of(tmp_path)
     log.log.append(
@@ -288,9 +284,7 @@ def paged(log: CallLog, query: Query, limit: int, seconds: float = 99) -> Iterat
 
 
 @pytest.mark.parametrize("words", ["", "tok:*3", "!curl", "st:err", "dur:>=599ms", "nothing-like-it"])
-def test_a_search_without_patience_goes_on_where_it_ended(
-    tmp_path: Path, words: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_short_search_goes_on_where_it_ended(tmp_path: Path, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(segment, "BLOCK", 2_000)
     calls = list(busy(3, 200, days=2))
     log = log_of(tmp_path, limit=9_000)
@@ -328,12 +322,7 @@ def test_a_segment_whose_sums_rule_a_word_out_is_not_read(tmp_path: Path, monkey
     read = reads(monkeypatch)
     for words in ("app:wget", "model:*-huge", "!app:*", "app:wget tok:laptop*"):
         assert log.search(parse(words, NOW), limit=9, deadline=SearchDeadline()).records == []
-    for query in (
-        where(token="tok_none"),
-        where(channel="ch_9"),
-        where(group="none"),
-        where(app="wget"),
-    ):
+    for query in (where(token="tok_none"), where(channel="ch_9"), where(group="none"), where(app="wget")):
         assert log.find(query, limit=9) == []
     assert read == []
 

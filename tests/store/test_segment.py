@@ -47,9 +47,7 @@ def test_a_line_with_an_old_id_is_a_repeat(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [1, 300, 5000, 1 << 20])
-def test_lines_come_whole_and_in_order_whatever_the_blocks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
-) -> None:
+def test_lines_are_whole_and_ordered_in_any_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     monkeypatch.setattr(module, "BLOCK", size)
     segment = segment_of(tmp_path, 40)
     segment.scan()

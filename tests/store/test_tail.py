@@ -112,9 +112,7 @@ def test_a_rebuild_that_fails_can_be_tried_again(tail: Tail, monkeypatch: pytest
     assert Segment(tail.segment.path).scan()
 
 
-def test_a_write_that_cannot_be_undone_counts_as_far_as_its_lines_are_whole(
-    tail: Tail, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_write_that_is_not_undone_counts_as_far_as_it_is_whole(tail: Tail, monkeypatch: pytest.MonkeyPatch) -> None:
     """For a crash would find them; and what stands behind them is cut off before anything else is written."""
     tail.append(LINES[:1])
     size = len(b"".join(LINES[1:4])) + 6 + 5
@@ -135,9 +133,7 @@ def test_a_write_that_cannot_be_undone_counts_as_far_as_its_lines_are_whole(
     assert content(tail) == EMPTY.removesuffix(TAIL) + b"\n" + b"\n,".join(LINES) + TAIL
 
 
-def test_lines_of_a_failed_write_are_never_left_behind_closing_braces(
-    tail: Tail, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_write_leaves_no_closing_braces(tail: Tail, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that cannot be cut is not closed either: the lines behind would be counted after a crash."""
     tail.append(LINES[:1])
     with monkeypatch.context() as patch:

@@ -37,7 +37,4 @@ def test_a_reported_usage_stands() -> None:
 
 
 def test_an_estimate_is_filled_in_and_marked() -> None:
-    assert json.loads(b"".join(_whole(None).parts(USAGE))) == {
-        "id": "x",
-        "usage": as_object(USAGE),
-    }
+    assert json.loads(b"".join(_whole(None).parts(USAGE))) == {"id": "x", "usage": as_object(USAGE)}

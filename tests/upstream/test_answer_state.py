@@ -302,9 +302,7 @@ def test_a_piece_belongs_to_its_call(parts: list[ToolCallPart], calls: list[tupl
         pytest.param([part(0, "x", "f", A), part(1, "x", "f", B)], [("f", A), ("f", B)], id="one id for two calls"),
     ],
 )
-def test_calls_without_ids_of_their_own_are_distinguished(
-    parts: list[ToolCallPart], calls: list[tuple[str, str]]
-) -> None:
+def test_calls_without_ids_are_distinguished(parts: list[ToolCallPart], calls: list[tuple[str, str]]) -> None:
     found = made(*parts)
     assert [call[1:] for call in found] == calls
     assert len({call[0] for call in found}) == len(calls)

@@ -74,9 +74,7 @@ def test_a_code_that_is_a_number_is_a_status(code: object) -> None:
         ({"status": "INVALID_ARGUMENT", "code": 400}, "", 400),
     ],
 )
-def test_a_vendors_own_number_is_a_code_and_a_status_may_have_a_name_of_its_own(
-    error: dict[str, object], code: str, status: int
-) -> None:
+def test_a_vendors_number_is_a_code_and_statuses_have_names(error: dict[str, object], code: str, status: int) -> None:
     said = _read({"error": {"message": "m", **error}})
     assert (said.code, said.status) == (code, status)
 

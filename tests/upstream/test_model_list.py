@@ -265,9 +265,7 @@ def test_amounts_are_read_in_their_unit(pricing: object, told: UpstreamPrices | 
         ),
     ],
 )
-def test_tiers_and_fees_are_read_in_the_forms_of_many_vendors(
-    entry: dict[str, object], told: UpstreamPrices | None
-) -> None:
+def test_tiers_and_fees_are_read_in_every_vendors_form(entry: dict[str, object], told: UpstreamPrices | None) -> None:
     assert _read({"data": [{"id": "m", **entry}]}) == [ServedModel(name="m", told=told)]
 
 
@@ -275,9 +273,7 @@ def test_tiers_and_fees_are_read_in_the_forms_of_many_vendors(
     ("prompt", "image", "fee"),
     [("0.00000125", "0.00516", None), ("0.00000125", "0.07", 70_000_000), ("0", "0.02", 20_000_000)],
 )
-def test_a_fee_for_a_picture_is_read_where_it_is_more_than_its_tokens_cost(
-    prompt: str, image: str, fee: int | None
-) -> None:
+def test_a_pictures_fee_is_read_where_it_exceeds_its_tokens(prompt: str, image: str, fee: int | None) -> None:
     pricing = {"prompt": prompt, "completion": "0.00001", "image": image}
     (model,) = _read({"data": [{"id": "m", "pricing": pricing}]}) or []
     assert model.told is not None

@@ -89,9 +89,7 @@ OWN = {"role": "system", "content": "New."}
         ([USER], True, [OWN, USER]),
     ],
 )
-def test_a_system_prompt_goes_before_the_clients_or_in_its_place(
-    messages: list[object], replace: bool, expected: list[object]
-) -> None:
+def test_a_system_prompt_precedes_or_replaces(messages: list[object], replace: bool, expected: list[object]) -> None:
     assert _fields({"messages": messages}, system="New.", replace_system=replace)["messages"] == expected
 
 

@@ -45,9 +45,7 @@ async def test_the_request_arrives_as_prepared(upstreams: Upstreams, provider: P
     assert head.get("user-agent").startswith("tollkeeper/")
 
 
-async def test_a_plain_answer_may_take_nine_minutes(
-    upstreams: Upstreams, provider: Provider, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_answers_may_be_late(upstreams: Upstreams, provider: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing but the limit of the whole call ends it."""
     provider.on("m", speak())
     asked: list[float] = []
@@ -136,9 +134,7 @@ async def test_models_are_listed(upstreams: Upstreams, provider: Provider) -> No
     assert provider.last.head.line == "GET /v1/models HTTP/1.1"
 
 
-async def test_models_that_cannot_be_named_are_in_the_log(
-    upstreams: Upstreams, provider: Provider, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_odd_names_are_logged(upstreams: Upstreams, provider: Provider, caplog: pytest.LogCaptureFixture) -> None:
     provider.on("/v1/models", reply({"object": "list", "data": [{"id": "a"}, {"id": "b\x1b[2J"}]}))
     assert await upstreams.fetch_models(channel(provider.base_url)) == [ServedModel(name="a")]
     assert list(upstreams.unnamed.values()) == [1]
@@ -150,9 +146,7 @@ async def test_models_that_cannot_be_named_are_in_the_log(
     ("status", "body", "code"),
     [(401, b"{}", "upstream_auth_failed"), (404, b"", "upstream_error"), (200, b"<html>", "upstream_bad_response")],
 )
-async def test_a_list_that_fails_says_why(
-    upstreams: Upstreams, provider: Provider, status: int, body: bytes, code: str
-) -> None:
+async def test_failed_lists_tell(upstreams: Upstreams, provider: Provider, status: int, body: bytes, code: str) -> None:
     provider.on("/v1/models", reply(body, status=status))
     with pytest.raises(UpstreamError) as caught:
         await upstreams.fetch_models(channel(provider.base_url))
@@ -162,9 +156,7 @@ async def test_a_list_that_fails_says_why(
 @pytest.mark.parametrize(
     ("given", "found"), [("/v1", "/v1"), ("", "/v1"), ("/", "/v1"), ("/v1/chat/completions", "/v1")]
 )
-async def test_the_root_is_found_with_or_without_v1(
-    upstreams: Upstreams, provider: Provider, given: str, found: str
-) -> None:
+async def test_v1_is_not_part_of_the_root(upstreams: Upstreams, provider: Provider, given: str, found: str) -> None:
     provider.on("/v1/models", reply({"data": [{"id": "a"}]}))
     root = provider.base_url.removesuffix("/v1")
     assert await upstreams.discover_root(channel(root + given)) == (root + found, [ServedModel(name="a")])

@@ -168,14 +168,9 @@ def test_what_another_model_used_is_a_part_of_the_usage(steps: list[Any], model:
 
 @pytest.mark.parametrize(
     ("declined", "usage"),
-    [
-        ({"input_tokens": 408, "output_tokens": 0}, (412, 264)),
-        ({"input_tokens": 408, "output_tokens": 7}, (820, 271)),
-    ],
+    [({"input_tokens": 408, "output_tokens": 0}, (412, 264)), ({"input_tokens": 408, "output_tokens": 7}, (820, 271))],
 )
-def test_a_model_that_declined_costs_something_only_if_it_wrote(
-    declined: dict[str, int], usage: tuple[int, int]
-) -> None:
+def test_a_model_that_declined_costs_only_what_it_wrote(declined: dict[str, int], usage: tuple[int, int]) -> None:
     answered = {"type": "fallback_message", "model": "claude-y", "input_tokens": 412, "output_tokens": 264}
     steps = [{"type": "message", "model": "claude-x", **declined}, answered]
     reading = read_report({"input_tokens": 412, "output_tokens": 264, "iterations": steps})

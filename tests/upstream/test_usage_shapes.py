@@ -134,11 +134,7 @@ CONTRADICTIONS: list[tuple[str, Doc, Usage]] = [
         _openai(9, 2, 11, completion_tokens_details={"reasoning_tokens": 5}),
         _usage(9, 2, reasoning=2),
     ),
-    (
-        "reasoning without output",
-        _openai(9, 0, 9, completion_tokens_details={"reasoning_tokens": 5}),
-        _usage(9, 0),
-    ),
+    ("reasoning without output", _openai(9, 0, 9, completion_tokens_details={"reasoning_tokens": 5}), _usage(9, 0)),
     (
         "Gemini, another total",
         {"promptTokenCount": 21, "candidatesTokenCount": 9, "thoughtsTokenCount": 4, "totalTokenCount": 19_000_000},

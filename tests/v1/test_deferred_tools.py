@@ -58,9 +58,7 @@ async def post(gateway: Gateway, body: Doc) -> Answer:
         (400, "Tool reference 'mcp__db__query' not found in available tools"),
     ],
 )
-async def test_a_channel_that_refuses_them_gets_ordinary_tools(
-    gateway: Gateway, provider: Provider, status: int, message: str
-) -> None:
+async def test_refused_ones_become_ordinary(gateway: Gateway, provider: Provider, status: int, message: str) -> None:
     gateway.channel(provider.base_url, dialect=Dialect.ANTHROPIC)
     gateway.price()
     provider.on("m", reply(refusal(message), status=status), speak_messages())
@@ -103,9 +101,7 @@ async def test_a_channel_that_refuses_tools_which_are_added_on_the_way_gets_them
         ("messages.2.content.0.tool_result: missing", {**request([REFERENCES[1]]), "tools": [SEARCH]}),
     ],
 )
-async def test_another_refusal_is_passed_on_word_by_word(
-    gateway: Gateway, provider: Provider, message: str, body: Doc
-) -> None:
+async def test_other_refusals_are_passed_on(gateway: Gateway, provider: Provider, message: str, body: Doc) -> None:
     gateway.channel(provider.base_url, dialect=Dialect.ANTHROPIC)
     provider.on("m", reply(refusal(message), status=400))
     answer = await post(gateway, body)

@@ -127,9 +127,7 @@ def test_the_doctor_can_test_every_api_but_these() -> None:
 
 @EVERY
 @pytest.mark.parametrize("stream", [False, True])
-async def test_the_ledger_says_what_the_upstream_reported(
-    gateway: Gateway, provider: Provider, name: str, *, stream: bool
-) -> None:
+async def test_what_was_reported_is_recorded(gateway: Gateway, provider: Provider, name: str, *, stream: bool) -> None:
     provider.on("m", upstream())
     stream = stream and CASES[name].streams
     answer = await call(gateway.client, name, stream=stream)
@@ -155,13 +153,7 @@ async def test_every_record_is_exported_and_verified(gateway: Gateway, provider:
 @EVERY
 @pytest.mark.parametrize("stream", [False, True])
 async def test_no_answer_ends_whose_record_is_not_kept(
-    gateway: Gateway,
-    provider: Provider,
-    home: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    name: str,
-    *,
-    stream: bool,
+    gateway: Gateway, provider: Provider, home: Path, monkeypatch: pytest.MonkeyPatch, name: str, *, stream: bool
 ) -> None:
     disk, go_on, stream = Disk(monkeypatch, home), asyncio.Event(), stream and CASES[name].streams
 
@@ -243,9 +235,7 @@ async def test_an_unknown_path_has_the_form_of_its_api(gateway: Gateway, path: s
     assert "POST /v1/chat/completions" in json.dumps(answer.json["error"])
 
 
-async def test_a_fallback_that_may_write_more_puts_no_limit_on_the_model_that_answers(
-    gateway: Gateway, provider: Provider
-) -> None:
+async def test_a_fallback_that_may_write_more_puts_no_limit_on_a_model(gateway: Gateway, provider: Provider) -> None:
     """The money that is left pays for all that the model itself may need, not for the fallback."""
     gateway.channel(provider.base_url, "claude-opus-4-5", name="spare", dialect=Dialect.ANTHROPIC)
     gateway.group("default", fallbacks=(Fallback(model="m", to=("claude-opus-4-5",)),))

@@ -34,9 +34,7 @@ def sent(provider: Provider) -> str:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("stream", [False, True])
-async def test_a_conversation_goes_on_from_a_response(
-    gateway: Gateway, provider: Provider, kind: str, stream: bool
-) -> None:
+async def test_a_conversation_goes_on_from_it(gateway: Gateway, provider: Provider, kind: str, stream: bool) -> None:
     at(gateway, provider, kind)
     previous: dict[str, Any] = {}
     for turn in range(5):
@@ -51,9 +49,7 @@ async def test_a_conversation_goes_on_from_a_response(
 
 
 @pytest.mark.parametrize("kind", ["chat", "anthropic", "gemini"])
-async def test_references_stand_for_the_words_and_calls_of_the_model(
-    gateway: Gateway, provider: Provider, kind: str
-) -> None:
+async def test_references_stand_for_what_the_model_said(gateway: Gateway, provider: Provider, kind: str) -> None:
     """Vercel's AI SDK sends so by default: its own words in full, those of the model as references."""
     at(gateway, provider, kind)
     talk: list[Doc] = []
@@ -110,9 +106,7 @@ async def test_what_an_upstream_does_not_keep_is_remembered(gateway: Gateway, pr
 
 @pytest.mark.parametrize("field", ["previous_response_id", "input"])
 @pytest.mark.parametrize("why", ["unknown", "not stored", "of another token", "switched off", "deleted"])
-async def test_what_is_gone_has_the_code_on_which_clients_send_all(
-    gateway: Gateway, provider: Provider, field: str, why: str
-) -> None:
+async def test_what_is_gone_makes_clients_send_all(gateway: Gateway, provider: Provider, field: str, why: str) -> None:
     at(gateway, provider, "chat")
     if why == "switched off":
         gateway.settings(responses_mib=0)

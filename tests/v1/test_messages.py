@@ -385,9 +385,7 @@ async def test_other_spellings_of_a_model(native: Gateway, provider: Provider, n
     assert (provider.last.json["model"], native.record.model) == ("m", "m")
 
 
-async def test_discovery_lists_every_model_by_a_name_that_claude_code_offers(
-    gateway: Gateway, provider: Provider
-) -> None:
+async def test_discovery_lists_every_model_as_claude_code_offers_it(gateway: Gateway, provider: Provider) -> None:
     gateway.channel(provider.base_url, "claude-a", "m", dialect=Dialect.ANTHROPIC)
     provider.on("m", speak_messages())
 
@@ -466,9 +464,7 @@ async def test_a_large_request_passes_as_it_is(gateway: Gateway, provider: Provi
     assert provider.last.json == {**HELLO, "model": "claude-x", "messages": turns, "stream": True}
 
 
-async def test_while_it_runs_a_call_has_its_api_and_a_hold_for_the_cap_and_the_input(
-    native: Gateway, provider: Provider
-) -> None:
+async def test_a_running_call_has_its_api_and_a_hold_for_cap_and_input(native: Gateway, provider: Provider) -> None:
     held: list[int] = []
 
     async def look(exchange: Any) -> None:
@@ -483,9 +479,7 @@ async def test_while_it_runs_a_call_has_its_api_and_a_hold_for_the_cap_and_the_i
     assert native.record.held == held[0]
 
 
-async def test_limits_of_the_vendor_are_passed_on_and_its_names_of_the_account_are_not(
-    native: Gateway, provider: Provider
-) -> None:
+async def test_the_vendors_limits_are_passed_on_and_its_account_is_not(native: Gateway, provider: Provider) -> None:
     limits = {
         "anthropic-ratelimit-requests-remaining": "49",
         "anthropic-ratelimit-tokens-reset": "2026-11-22T15:00:00Z",

@@ -24,11 +24,7 @@ def _start(**usage: int) -> bytes:
 def _text(**delta: object) -> list[bytes]:
     piece = delta or {"type": "text_delta", "text": TEXT}
     begin = event("content_block_start", index=0, content_block={"type": "text", "text": ""})
-    return [
-        begin,
-        event("content_block_delta", index=0, delta=piece),
-        event("content_block_stop", index=0),
-    ]
+    return [begin, event("content_block_delta", index=0, delta=piece), event("content_block_stop", index=0)]
 
 
 END = {"delta": {"stop_reason": "end_turn", "stop_sequence": None}}
@@ -43,9 +39,7 @@ UNREPORTED: Mapping[str, list[bytes]] = {
 
 
 @pytest.mark.parametrize("events", UNREPORTED.values(), ids=UNREPORTED)
-async def test_output_that_nobody_reports_is_estimated(
-    native: Gateway, provider: Provider, events: list[bytes]
-) -> None:
+async def test_output_without_a_report_is_estimated(native: Gateway, provider: Provider, events: list[bytes]) -> None:
     """The number at the beginning of a message is not its output."""
     provider.on("m", say_events(*events, event("message_stop")))
     await post(native, {**HELLO, "max_tokens": 4000, "stream": True})
@@ -101,9 +95,7 @@ async def test_what_the_model_says_is_never_changed(native: Gateway, provider: P
 
 
 @pytest.mark.parametrize("streamed", [False, True])
-async def test_an_output_of_zero_beside_output_is_estimated_and_marked(
-    native: Gateway, provider: Provider, streamed: bool
-) -> None:
+async def test_zero_beside_output_is_estimated_and_marked(native: Gateway, provider: Provider, streamed: bool) -> None:
     provider.on("m", speak_messages(message(text_block(TEXT), spent={"output_tokens": 0})))
     await post(native, {**HELLO, "max_tokens": 4000, "stream": streamed})
     (record,) = await native.settled()

@@ -85,9 +85,7 @@ async def test_with_a_smaller_hold_both_calls_run_and_their_caps_go_out_unchange
     assert [answer.status for answer in await asyncio.gather(*calls)] == [200, 200]
 
 
-async def test_a_call_without_a_limit_holds_what_the_owner_of_its_token_says(
-    gateway: Gateway, provider: Provider
-) -> None:
+async def test_a_call_without_a_limit_holds_what_the_tokens_owner_says(gateway: Gateway, provider: Provider) -> None:
     gateway.channel(provider.base_url)
     gateway.price(input=Nanos(0), output=Nanos(25 * MILLION))
     provider.on("m", speak())

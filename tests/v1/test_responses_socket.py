@@ -200,9 +200,7 @@ async def test_a_response_that_was_stored_over_http_is_continued(
 
 
 @pytest.mark.parametrize("store", [True, False])
-async def test_a_response_of_a_connection_is_continued_over_http_if_it_was_stored(
-    gateway: Gateway, provider: Provider, *, store: bool
-) -> None:
+async def test_a_stored_response_is_continued_over_http(gateway: Gateway, provider: Provider, *, store: bool) -> None:
     chats(gateway, provider)
     provider.on("m", speak("A"), speak("B"), reply(whole("m", choice("C"), spent=usage())))
     async with talk(gateway) as peer:
@@ -295,9 +293,7 @@ FAILURES: dict[str, Doc] = {
 
 
 @pytest.mark.parametrize("case", FAILURES)
-async def test_a_turn_that_fails_takes_what_it_went_on_from_with_it(
-    gateway: Gateway, provider: Provider, case: str
-) -> None:
+async def test_a_turn_that_fails_takes_its_previous_along(gateway: Gateway, provider: Provider, case: str) -> None:
     chats(gateway, provider)
     provider.on("m", speak("A"), fail(400, "no") if case == "an upstream fails" else speak("never"), speak("B"))
     async with talk(gateway) as peer:
@@ -308,9 +304,7 @@ async def test_a_turn_that_fails_takes_what_it_went_on_from_with_it(
         assert (await peer.response("again"))["status"] == "completed"
 
 
-async def test_an_answer_that_breaks_is_a_failed_response_and_not_remembered(
-    gateway: Gateway, provider: Provider
-) -> None:
+async def test_an_answer_that_breaks_is_failed_and_not_remembered(gateway: Gateway, provider: Provider) -> None:
     chats(gateway, provider)
     provider.on("m", stream(chunk(delta("Hal")), done=False), speak("B"))
     async with talk(gateway) as peer:
@@ -376,9 +370,7 @@ FRAMES: dict[str, tuple[str, int, str]] = {
 
 
 @pytest.mark.parametrize("case", FRAMES)
-async def test_a_wrong_frame_is_an_error_event_and_the_connection_stays(
-    gateway: Gateway, provider: Provider, case: str
-) -> None:
+async def test_a_wrong_frame_leaves_the_connection_open(gateway: Gateway, provider: Provider, case: str) -> None:
     chats(gateway, provider)
     provider.on("m", speak("A"))
     text, status, code = FRAMES[case]

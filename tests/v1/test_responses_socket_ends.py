@@ -67,9 +67,7 @@ async def test_a_client_that_leaves_ends_its_call(gateway: Gateway, provider: Pr
     peer.reset()
 
 
-async def test_a_client_that_leaves_before_the_answer_ends_its_call_and_what_waits(
-    gateway: Gateway, provider: Provider
-) -> None:
+async def test_leaving_before_the_answer_ends_the_call_and_what_waits(gateway: Gateway, provider: Provider) -> None:
     provider.on("m", speak_after(asyncio.Event()))
     async with talk(gateway) as peer:
         await peer.create()
@@ -321,9 +319,7 @@ async def test_a_frame_counts_while_it_arrives(gateway: Gateway) -> None:
     await gateway.until(lambda: gateway.engine.pressure.body_bytes == 0)
 
 
-async def test_a_small_frame_that_finds_no_memory_is_refused_and_the_running_call_goes_on(
-    gateway: Gateway, provider: Provider
-) -> None:
+async def test_a_small_frame_without_memory_is_refused_and_a_call_goes_on(gateway: Gateway, provider: Provider) -> None:
     go = asyncio.Event()
     provider.on("m", speak_after(go))
     async with talk(gateway) as peer:
@@ -374,9 +370,7 @@ async def test_what_is_remembered_is_bounded(gateway: Gateway, provider: Provide
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("native", [False, True])
-async def test_a_cut_anywhere_is_never_shown_as_a_success(
-    gateway: Gateway, provider: Provider, *, native: bool
-) -> None:
+async def test_a_cut_anywhere_is_never_a_success(gateway: Gateway, provider: Provider, *, native: bool) -> None:
     """The upstream is cut, or the connection, at random places; continuation goes on beside it."""
     count, chance, ends = amount(80, 2500), random.Random(7), Counter[str]()
     gateway.grant(10**13)

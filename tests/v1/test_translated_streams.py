@@ -52,9 +52,7 @@ def piece(api: str, text: str, finish: str | None = None) -> bytes:
 
 
 @STREAMED
-async def test_the_first_piece_arrives_before_the_upstream_sends_the_second(
-    gateway: Gateway, provider: Provider, api: str
-) -> None:
+async def test_the_first_piece_does_not_wait_for_the_second(gateway: Gateway, provider: Provider, api: str) -> None:
     gateway.channel(provider.base_url)
     seen = asyncio.Event()
 
@@ -127,9 +125,7 @@ async def test_a_long_stream_of_a_hundred_calls_ends_as_it_should(provider: Prov
 
 @STREAMED
 @pytest.mark.parametrize("data", [event({"error": {"message": "no slot is free", "type": "server_error"}})])
-async def test_an_error_as_the_first_event_is_a_status(
-    gateway: Gateway, provider: Provider, api: str, data: bytes
-) -> None:
+async def test_an_error_as_first_event_is_a_status(gateway: Gateway, provider: Provider, api: str, data: bytes) -> None:
     """llama.cpp answers 200 before it knows whether it can."""
     gateway.channel(provider.base_url)
 
@@ -204,9 +200,7 @@ def strictly(exchange: Exchange) -> str:
 
 
 @pytest.mark.parametrize("thinks", [False, True])
-async def test_two_turns_with_tools_have_the_shapes_that_mistral_wants(
-    gateway: Gateway, provider: Provider, thinks: bool
-) -> None:
+async def test_turns_with_tools_have_mistrals_shapes(gateway: Gateway, provider: Provider, thinks: bool) -> None:
     gateway.channel(provider.base_url, preset="mistral")
     faults: list[str] = []
 

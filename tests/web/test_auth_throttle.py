@@ -26,9 +26,7 @@ def knocks(time: Time) -> AuthThrottle:
     return AuthThrottle(time)
 
 
-def test_an_address_waits_after_its_tenth_failure_until_a_minute_after_its_first(
-    knocks: AuthThrottle, time: Time
-) -> None:
+def test_an_address_waits_from_its_tenth_failure_a_minute_from_its_first(knocks: AuthThrottle, time: Time) -> None:
     for _ in range(MAX_FAILURES):
         knocks.check(FAR)
         knocks.count_failure(FAR)

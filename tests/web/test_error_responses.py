@@ -155,9 +155,7 @@ def _codes(folder: str) -> set[str]:
         (None, NEVER),
     ],
 )
-def test_a_wait_is_reported_in_whole_seconds_if_an_sdk_will_wait_it(
-    wait: float | None, headers: dict[str, str]
-) -> None:
+def test_a_wait_is_whole_seconds_if_an_sdk_will_wait_it(wait: float | None, headers: dict[str, str]) -> None:
     assert retry_headers(RateLimited("x", retry_after_s=wait), 429) == headers
 
 

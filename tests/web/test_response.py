@@ -35,9 +35,7 @@ async def answer(request: web.BaseRequest) -> Response:
         ("1.0", "keep-alive", "keep-alive", True),
     ],
 )
-async def test_the_connection_is_kept_as_the_version_wants(
-    version: str, asked: str, connection: str, stays: bool
-) -> None:
+async def test_the_connection_is_kept_by_version(version: str, asked: str, connection: str, stays: bool) -> None:
     async with opened(answer) as (client, _):
         peer = await client.connect()
         wish = f"connection: {asked}\r\n" if asked else ""

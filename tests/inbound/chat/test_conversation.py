@@ -36,8 +36,7 @@ def _media(part: Any) -> MediaPart:
 
 
 @pytest.mark.parametrize(
-    ("role", "known"),
-    [("system", "system"), ("developer", "system"), ("user", "user"), ("assistant", "assistant")],
+    ("role", "known"), [("system", "system"), ("developer", "system"), ("user", "user"), ("assistant", "assistant")]
 )
 def test_roles(role: str, known: str) -> None:
     (turn,) = _turns({"role": role, "content": "a"})

@@ -57,9 +57,7 @@ REGULAR = [
 
 
 @pytest.mark.parametrize("answer", REGULAR)
-def test_a_regular_answer_is_the_same_bytes_and_reads_as_if_it_were_opened(
-    answer: Doc, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_regular_answer_is_the_same_bytes_and_reads_as_opened(answer: Doc, monkeypatch: pytest.MonkeyPatch) -> None:
     data = json.dumps(answer, ensure_ascii=False, indent=1).encode()
     found = _read(data)
     assert found.body == data

@@ -57,12 +57,7 @@ def test_the_channels_version_wins() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "tokens"),
-    [
-        ({"max_tokens": 5}, 5),
-        ({"max_completion_tokens": 7, "max_tokens": 5}, 7),
-        ({}, 32_000),
-    ],
+    ("fields", "tokens"), [({"max_tokens": 5}, 5), ({"max_completion_tokens": 7, "max_tokens": 5}, 7), ({}, 32_000)]
 )
 def test_an_output_limit_is_always_named(fields: dict[str, Any], tokens: int) -> None:
     assert (_body(**fields)["max_tokens"], _body(OLD)["max_tokens"], _body("x")["max_tokens"]) == (tokens, 8192, 8192)
@@ -167,11 +162,7 @@ def test_service_tier(tier: str, sent: str | None, dropped: tuple[str, ...]) -> 
 def test_what_would_be_another_answer_is_refused(fields: dict[str, Any], param: str) -> None:
     with attempt_fails("cannot take this request") as caught:
         _prepared(**fields)
-    assert (
-        caught.value.code,
-        caught.value.param,
-        caught.value.status,
-    ) == ("unsupported_parameter", param, 400)
+    assert (caught.value.code, caught.value.param, caught.value.status) == ("unsupported_parameter", param, 400)
     assert (caught.value.kind, caught.value.sent) == (FailureKind.CLIENT, False)
 
 

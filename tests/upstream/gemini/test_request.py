@@ -15,14 +15,7 @@ from gateway.domain.errors import BadRequest
 from gateway.domain.order import LearnedRefusals, PreparedRequest
 from gateway.upstream.gemini.dialect import GeminiDialect
 from gateway.upstream.gemini.models import UNKNOWN, model_of
-from gateway.upstream.gemini.request import (
-    PLACEHOLDER,
-    config_of,
-    parts_of,
-    result_parts,
-    tools_of,
-    write_contents,
-)
+from gateway.upstream.gemini.request import PLACEHOLDER, config_of, parts_of, result_parts, tools_of, write_contents
 from gateway.upstream.learned_params import NOTHING
 from gateway.upstream.translation import Parameters, conversation_of
 from tests.cases.conversations import PIXEL, TOOLS_AND_IMAGE, call, function
@@ -90,11 +83,7 @@ def test_what_was_learned_is_left_out() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "param"),
-    [
-        ({"modalities": ["audio"]}, "modalities"),
-        ({"temperature": "hot"}, "temperature"),
-    ],
+    ("fields", "param"), [({"modalities": ["audio"]}, "modalities"), ({"temperature": "hot"}, "temperature")]
 )
 def test_what_cannot_be_translated_is_refused(fields: dict[str, Any], param: str) -> None:
     with attempt_fails() as caught:
@@ -321,10 +310,7 @@ def test_but_not_for_older_models() -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        *("Oslo", "[1]", "", '{"celsius": 4}', ' {"a": {}}\n', '{"id": 9007199254740993, "share": 1.0}'),
-    ],
+    "text", [*("Oslo", "[1]", "", '{"celsius": 4}', ' {"a": {}}\n', '{"id": 9007199254740993, "share": 1.0}')]
 )
 def test_a_result_goes_as_the_text_it_is(text: str) -> None:
     """JSON, too: a model reads its layout, and large numbers would be rounded."""

@@ -343,9 +343,7 @@ class TestTogether:
             await _asked(pools[0], port)
             assert len(opened) == 3
 
-    async def test_without_a_place_anywhere_it_is_nobodys_fault(
-        self, pools: tuple[Pool, Pool], caplog: pytest.LogCaptureFixture
-    ) -> None:
+    async def test_no_place_is_nobodys_fault(self, pools: tuple[Pool, Pool], caplog: pytest.LogCaptureFixture) -> None:
         first, second = pools
         async with listening(saying(OK + b"Content-Length: 1\r\n\r\n")) as port:
             replies = [await pool.send("POST", question(port), 5) for pool in pools]

@@ -42,7 +42,7 @@ def test_a_basic_header_that_is_none() -> None:
 def test_a_proxys_password_in_all_its_forms() -> None:
     sent = b64encode(b"anna:p@ss/1").decode()
     assert secrets(proxy="http://anna:p%40ss%2F1@host:3128") == {
-        *("anna:p%40ss%2F1", "anna:p@ss/1", "p%40ss%2F1", "p@ss/1", sent),
+        *("anna:p%40ss%2F1", "anna:p@ss/1", "p%40ss%2F1", "p@ss/1", sent)
     }
     assert "p4ss" in secrets(proxy="env:UP_PROXY")
     assert secrets(proxy="http://host:3128") == set()
