@@ -1,7 +1,6 @@
 """Admin: shows, stops and verifies the server, edits its settings, and manages the owner's account with its grants."""
 
 import asyncio
-from collections.abc import Sequence
 
 import msgspec
 from aiohttp import web
@@ -13,7 +12,6 @@ from gateway.control.views import account_view
 from gateway.core.auth import new_id
 from gateway.core.change_history import field_differences
 from gateway.domain.account import AccountFields, Grant
-from gateway.domain.config_views import FieldDifference
 from gateway.domain.diagnosis import Verdict
 from gateway.domain.errors import BadRequest
 from gateway.domain.human_values import first_of
@@ -71,21 +69,17 @@ async def edit_settings(edits: ConfigEdits, request: web.Request) -> Settings:
     validation.settings(settings)
     if settings.ollama_token != edits.registry.settings.ollama_token and settings.ollama_token:
         edits.engine.catalog.token(settings.ollama_token)  # raises NotFound
-    done, undone = _settings_texts(field_differences("settings", edits.registry.settings, settings))
+    changed = field_differences("settings", edits.registry.settings, settings)
+    names = first_of([setting.field for setting in changed], 4)
+    done, undone = f"changed settings {names}", f"settings {names} are as before"
+    if len(changed) == 1:
+        before = changed[0].before
+        done, undone = (
+            f"changed setting {names} from {before} to {changed[0].after}",
+            f"setting {names} is {before} again",
+        )
     await edits.commit(done, undone, Change("settings", "", settings))
     return edits.registry.settings
-
-
-def _settings_texts(changed: Sequence[FieldDifference]) -> tuple[str, str]:
-    """Returns what was changed, and what is true once it is undone."""
-    if len(changed) == 1:
-        (setting,) = changed
-        return (
-            f"changed setting {setting.field} from {setting.before} to {setting.after}",
-            f"setting {setting.field} is {setting.before} again",
-        )
-    names = first_of([setting.field for setting in changed], 4)
-    return f"changed settings {names}", f"settings {names} are as before"
 
 
 async def list_incidents(edits: ConfigEdits, request: web.Request) -> list[Incident]:

@@ -80,7 +80,9 @@ async def edit_many(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
 
 async def _plan_edit(body: BatchBody, edit: BatchEdit, plan: BatchPlan) -> None:
     """Add an edit to the plan. It may depend on the edits before it."""
-    patch = _patch_of(edit, alone=len(body.edits) == 1)
+    patch = None if bytes(edit.patch) == b"null" else bytes(edit.patch)
+    if patch is not None and len(body.edits) > 1 and "name" in members(patch):
+        raise BadRequest("name: cannot be changed for several at once", param="name")
     name, changes = await _PLANNERS[body.kind](plan.edits, edit.ref, patch)
     plan.names.append(name)
     if body.kind == "tokens" and patch is None:
@@ -92,15 +94,6 @@ async def _plan_edit(body: BatchBody, edit: BatchEdit, plan: BatchPlan) -> None:
             raise BadRequest(f"edits: '{plain(name)}' is edited twice", param="edits")
         plan.changes[change.table, change.key] = change
     plan.edits = plan.edits.with_planned(changes)
-
-
-def _patch_of(edit: BatchEdit, *, alone: bool) -> bytes | None:
-    """Returns the fields to change; None for a removal. Raises BadRequest for a rename, unless it is ``alone``."""
-    if bytes(edit.patch) == b"null":
-        return None
-    if not alone and "name" in members(bytes(edit.patch)):
-        raise BadRequest("name: cannot be changed for several at once", param="name")
-    return bytes(edit.patch)
 
 
 def _sentences(body: BatchBody, names: Sequence[str]) -> tuple[str, str]:

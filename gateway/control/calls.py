@@ -195,16 +195,6 @@ def calls_query(edits: ConfigEdits, params: Mapping[str, Any]) -> Query:
     )
 
 
-def _field_value(edits: ConfigEdits, names: PresentNames, parameter: str, text: str) -> str:
-    """Returns the value that a call's field must have. Raises BadRequest or NotFound."""
-    if parameter in _PREFIXES:
-        return _id_of(edits, names, parameter, text)
-    apis = edits.engine.apis
-    if parameter == "api" and text not in apis:
-        raise BadRequest(f"unknown API '{plain(text, 40)}'; use one of {', '.join(apis)}", param="api")
-    return text
-
-
 def names_of_removed(engine: Engine) -> dict[str, str]:
     """Returns the last names of removed tokens and channels by id; empty if the history cannot be read."""
     try:
@@ -213,21 +203,28 @@ def names_of_removed(engine: Engine) -> dict[str, str]:
         return {}
 
 
-def _id_of(edits: ConfigEdits, names: PresentNames, kind: str, ref: str) -> str:
-    """Returns the id of a present or removed entity. ``ref`` is an id, a name or a key. Raises NotFound."""
-    prefix = _PREFIXES[kind]
+def _field_value(edits: ConfigEdits, names: PresentNames, parameter: str, ref: str) -> str:
+    """Returns the value that a call's field must have. Raises BadRequest for an unknown API.
+
+    For an entity it is the id. There ``ref`` is the id, name or key of a present or removed one, else raises NotFound.
+    """
+    apis = edits.engine.apis
+    if parameter == "api" and ref not in apis:
+        raise BadRequest(f"unknown API '{plain(ref, 40)}'; use one of {', '.join(apis)}", param="api")
+    if (prefix := _PREFIXES.get(parameter)) is None:
+        return ref
     try:
-        entity: Token | Channel | Group = getattr(edits.engine.catalog, kind)(ref)
+        entity: Token | Channel | Group = getattr(edits.engine.catalog, parameter)(ref)
     except NotFound as error:
         if ref.startswith(f"{prefix}_"):
             return ref
         if (owner := find_owner(edits.registry, ref)) is not None and owner.id.startswith(prefix):
             return owner.id
-        ids: list[str] = [key for key, name in getattr(names, f"{kind}s").items() if name == ref]
+        ids: list[str] = [key for key, name in getattr(names, f"{parameter}s").items() if name == ref]
         if len(ids) == 1:
             return ids[0]
         hint = f"to find calls under a former name, use the filter word {prefix}:{word(ref)} instead of the option"
-        raise NotFound(f"{error.message}; {hint}", param=kind) from error
+        raise NotFound(f"{error.message}; {hint}", param=parameter) from error
     return entity.id
 
 

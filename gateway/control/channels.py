@@ -17,11 +17,10 @@ from gateway.core.auth import new_id
 from gateway.core.model_prices import channel_price, set_by_owner
 from gateway.core.offered_models import chosen_by_hand, fix_models
 from gateway.domain.call import FailureKind
-from gateway.domain.channel import Channel, ChannelFields, Check, Dialect, ServedModel, UpstreamModels, key_id
+from gateway.domain.channel import Channel, ChannelFields, Check, Dialect, UpstreamModels, key_id
 from gateway.domain.errors import BadRequest, Conflict, NotFound, UpstreamError
 from gateway.domain.history import NOTHING_CHANGED
 from gateway.domain.human_values import count_text
-from gateway.domain.price import Price
 from gateway.domain.registry import Change
 from gateway.domain.text import plain
 from gateway.domain.units import ChannelId
@@ -215,15 +214,12 @@ async def test_channel(edits: ConfigEdits, request: web.Request) -> Check:
     if (current := edits.registry.channels.get(channel.id)) is not None:
         edits.change(Change("channels", current.id, msgspec.structs.replace(current, last_check=check)))
         if check.ok and not paused:
+            called = {model.upstream_name for model in channel.models if model.name == body.model}
+            names = [model.name for model in channel.models if model.upstream_name in called]
             # rejected keys stay out of use, and so do other models that the upstream did not have
-            health.clear(current.id, keys=False, models=_names_of_same_model(channel, body.model))
+            health.clear(current.id, keys=False, models=names)
     edits.engine.incident_watch.refresh()  # begins or ends incidents by the result
     return check
-
-
-def _names_of_same_model(channel: Channel, name: str) -> list[str]:
-    called = {model.upstream_name for model in channel.models if model.name == name}
-    return [model.name for model in channel.models if model.upstream_name in called]
 
 
 async def resume_channel(edits: ConfigEdits, request: web.Request) -> ChannelView:
@@ -317,23 +313,18 @@ def _check(channel: Channel, edits: ConfigEdits) -> Channel:
 
 
 def _date_models(channel: Channel, old: Channel | None, edits: ConfigEdits) -> Channel:
-    """Returns the channel with the date since when each model has been offered here, and with the prices to keep."""
-    dates = {model.name: model.created for model in old.models} if old is not None else {}
-    models = tuple(
-        msgspec.structs.replace(model, created=model.created or dates.get(model.name) or edits.now)
-        for model in channel.models
-    )
-    if old is not None:
-        models = _keep_prices(models, old, drop_imported=_may_change_vendor(channel, old))
-    return msgspec.structs.replace(channel, models=models)
+    """Returns the channel with the date since when each model has been offered here, and with the price that it had.
 
-
-def _keep_prices(models: tuple[ServedModel, ...], old: Channel, *, drop_imported: bool) -> tuple[ServedModel, ...]:
-    """Returns the models with the prices that they had here; with ``drop_imported``, only those the owner set."""
-    old_prices = {(model.name, model.upstream_name): model.price for model in old.models}
-
-    def kept_price(model: ServedModel) -> Price | None:
-        price = model.price or old_prices.get((model.name, model.upstream_name))
-        return None if drop_imported and not set_by_owner(price) else price
-
-    return tuple(msgspec.structs.replace(model, price=kept_price(model)) for model in models)
+    If the channel may belong to another vendor now, only prices that the owner set are kept.
+    """
+    old_models = old.models if old is not None else ()
+    dates = {model.name: model.created for model in old_models}
+    prices = {(model.name, model.upstream_name): model.price for model in old_models}
+    drops_imported = old is not None and _may_change_vendor(channel, old)
+    models = []
+    for model in channel.models:
+        price = model.price or prices.get((model.name, model.upstream_name))
+        kept = None if drops_imported and not set_by_owner(price) else price
+        created = model.created or dates.get(model.name) or edits.now
+        models.append(msgspec.structs.replace(model, created=created, price=kept))
+    return msgspec.structs.replace(channel, models=tuple(models))

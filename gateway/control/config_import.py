@@ -79,8 +79,11 @@ class ImportPlan:
         for section in SECTIONS:
             if section.title:
                 self._plan_entities(section, _table(document, section.name), prune=prune)
-            elif section.name in document or prune:
-                self._plan_single(section, _table(document, section.name))
+            elif section.name in document or prune:  # one entity: the settings or the account
+                old = getattr(self.registry, section.name)
+                omitted = {name: getattr(old, name) for name in section.omit}
+                new = read(section.kind, _table(document, section.name), section.name, omitted, INNER)
+                self._add_change(section, old, new)
             self.registry = with_changes(self._before, self.changes)
         for section in SECTIONS:
             self._check(section, _table(document, section.name))
@@ -92,12 +95,6 @@ class ImportPlan:
             replacement if (change.table, change.key) == ("channels", channel.id) else change for change in self.changes
         ]
         self.registry = with_changes(self._before, self.changes)
-
-    def _plan_single(self, section: Section, values: Mapping[str, Any]) -> None:
-        """Plan a section that is one entity: the settings or the account."""
-        old: msgspec.Struct = getattr(self.registry, section.name)
-        new = read(section.kind, values, section.name, {name: getattr(old, name) for name in section.omit}, INNER)
-        self._add_change(section, old, new)
 
     def _plan_entities(self, section: Section, tables: Mapping[str, Any], *, prune: bool) -> None:
         registry = self.registry
@@ -142,23 +139,22 @@ class ImportPlan:
     def _merge_present(
         self, new: msgspec.Struct, old: msgspec.Struct | None, values: Mapping[str, Any], path: str
     ) -> msgspec.Struct:
-        """Returns the entity with what it keeps of the present one, and with the time of the change."""
-        if isinstance(new, Channel):
-            return self._merge_channel(new, old if isinstance(old, Channel) else None, values, path)
-        if "updated" in new.__struct_fields__ and new != old:
-            return msgspec.structs.replace(new, updated=self._now)
-        return new
+        """Returns the entity with what it keeps of the present one, and with the time of the change.
 
-    def _merge_channel(self, new: Channel, old: Channel | None, values: Mapping[str, Any], path: str) -> Channel:
-        """Returns the channel with the present secrets and models, and with its URL checked."""
-        if old is not None:
-            new = restore_secrets(new, old)
+        A channel keeps its secrets and models, and its URL is checked.
+        """
+        if not isinstance(new, Channel):
+            is_dated = "updated" in new.__struct_fields__ and new != old
+            return msgspec.structs.replace(new, updated=self._now) if is_dated else new
+        present = old if isinstance(old, Channel) else None
+        if present is not None:
+            new = restore_secrets(new, present)
         url = new.base_url if "base_url" in values else default_base_url(new.dialect, new.preset)
         if new.dialect.info.needs_url:
             with _error_path(path):
                 url = checked_base_url(url)
         channel = msgspec.structs.replace(new, base_url=url, options=mock.with_stored_names(new.options))
-        return self._with_models(separate_patterns(channel), old)
+        return self._with_models(separate_patterns(channel), present)
 
     def _with_models(self, new: Channel, old: Channel | None) -> Channel:
         """Returns the channel with its named models, dated as before, and the models that its patterns select."""
@@ -180,7 +176,10 @@ class ImportPlan:
         """Plan the change from ``old`` to ``new``, unless they are equal. None means that the entity does not exist."""
         if new == old:
             return
-        key = _key(section, old if new is None else new)
+        entity: Any = old if new is None else new
+        key = ""
+        if section.title:
+            key = str(entity.id if isinstance(entity, Token | Channel) else getattr(entity, section.title))
         self.changes.append(Change(section.name, key, cast("Entity | None", new)))
 
     def _check(self, section: Section, values: Mapping[str, Any]) -> None:
@@ -224,12 +223,6 @@ def _table(document: Document, name: str) -> Mapping[str, Any]:
     if not isinstance(values, Mapping):
         raise bad_value(name, "must be a table")
     return values
-
-
-def _key(section: Section, entity: Any) -> str:
-    if not section.title:
-        return ""
-    return str(entity.id if isinstance(entity, Token | Channel) else getattr(entity, section.title))
 
 
 @contextmanager

@@ -34,9 +34,12 @@ async def list_offers(edits: ConfigEdits, request: web.Request) -> list[Offer]:
     """GET /offers: the offers, local servers first. An upstream that already has a channel is not offered."""
     query(request.query, {})
     used = {channel.base_url for channel in edits.registry.channels.values()}
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(_local_offer(edits.engine, name, base_url)) for name, base_url in LOCAL]
+    local_offers = [offer for task in tasks if (offer := task.result()) is not None]
     return [
         offer
-        for offer in (*await _local_offers(edits.engine), *key_offers(os.environ))
+        for offer in (*local_offers, *key_offers(os.environ))
         if offer.base_url not in used and not edits.engine.address.startswith(offer.base_url)
     ]
 
@@ -70,12 +73,6 @@ async def list_presets(_: ConfigEdits, request: web.Request) -> list[PresetView]
         )
         for vendor in PRESETS.values()
     ]
-
-
-async def _local_offers(engine: Engine) -> list[Offer]:
-    async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(_local_offer(engine, name, base_url)) for name, base_url in LOCAL]
-    return [offer for task in tasks if (offer := task.result()) is not None]
 
 
 async def _local_offer(engine: Engine, name: str, base_url: str) -> Offer | None:

@@ -1,6 +1,6 @@
 """Groups: add, edit and remove them. Tokens and channels name their groups, so a rename changes them too."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 from aiohttp import web
@@ -76,7 +76,9 @@ def _removal_changes(edits: ConfigEdits, group: Group, target: str) -> list[Chan
     """Returns the changes that remove a group and move its users to ``target``, except for programs that ended."""
     registry = edits.registry
     ended = [token for token in registry.tokens.values() if token.group == group.name and token.outlived(edits.now)]
-    users = _users(registry, group.name, {token.id for token in ended})
+    tokens = [token for token in registry.tokens.values() if token.group == group.name and token not in ended]
+    users = sorted(f"token '{token.name}'" for token in tokens)
+    users += sorted(f"channel '{c.name}'" for c in registry.channels.values() if group.name in c.groups)
     if target:
         validation.group_exists(target, registry, field="move")
     if users and target in ("", group.name):
@@ -103,12 +105,6 @@ def _group_of(edits: ConfigEdits, request: web.Request) -> Group:
 def _check_unused(name: str, registry: Registry) -> None:
     if name in registry.groups:
         raise Conflict(f"there is already a group '{name}'; choose another name", param="name")
-
-
-def _users(registry: Registry, group: str, ended: Collection[str]) -> list[str]:
-    """Returns the tokens and channels that use the group, as words of a message. ``ended`` are tokens to leave out."""
-    tokens = sorted(f"token '{t.name}'" for t in registry.tokens.values() if t.group == group and t.id not in ended)
-    return tokens + sorted(f"channel '{c.name}'" for c in registry.channels.values() if group in c.groups)
 
 
 def _moves(registry: Registry, old: str, new: str) -> Iterator[Change]:

@@ -59,7 +59,9 @@ async def list_history(edits: ConfigEdits, request: web.Request) -> list[History
 
 async def show_entry(edits: ConfigEdits, request: web.Request) -> HistoryView:
     """GET /history/{id}: one entry."""
-    return await _view(edits, edits.find_entry(_entry_number(request)))
+    text = request.match_info["id"]
+    is_number = text.isascii() and text.isdecimal() and len(text) < 16 and int(text)
+    return await _view(edits, edits.find_entry(int(text) if is_number else -1))  # no entry has the number -1
 
 
 async def _view(edits: ConfigEdits, entry: HistoryEntry) -> HistoryView:
@@ -100,12 +102,6 @@ async def clear_history(edits: ConfigEdits, _: web.Request) -> dict[str, str]:
     except OSError as exc:
         raise Unavailable(f"the history cannot be written: {exc.strerror or exc}", code="store_failed") from exc
     return {"done": "history deleted"}
-
-
-def _entry_number(request: web.Request) -> int:
-    """Returns the entry's number in the path; -1, which no entry has, if it is not a number from 1 on."""
-    text = request.match_info["id"]
-    return int(text) if text.isascii() and text.isdecimal() and len(text) < 16 and int(text) else -1
 
 
 def _concerns(entry: HistoryEntry, kinds: Collection[str], names: Collection[str]) -> bool:

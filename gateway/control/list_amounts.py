@@ -168,7 +168,8 @@ def _price_fields(amounts: Mapping[str, Any], model: str) -> dict[str, Any] | No
         if listed in amounts:
             extras[extra] = _fee(amounts[listed])
     per_call = _fee(amounts[_CALL_FEE]) if _CALL_FEE in amounts else Nanos(0)
-    starts = _starts([*rates.values(), *extra_rates.values()])
+    all_rates = (*rates.values(), *extra_rates.values())
+    starts = sorted({tier.start for rate in all_rates for tier in getattr(rate, "tiers", ())})
     tiers = tuple(_tier(start, rates, extra_rates, base["output"]) for start in starts)
     return {**base, "extras": extras, "per_call": per_call, "tiers": tiers}
 
@@ -215,11 +216,6 @@ def _utc_minute(moment: time) -> int:
     offset = datetime.combine(date(1970, 1, 1), moment).utcoffset()
     offset_minutes = 0 if offset is None else round(offset.total_seconds() / 60)
     return (moment.hour * 60 + moment.minute - offset_minutes) % 1440
-
-
-def _starts(rates: "Iterable[Rate]") -> list[int]:
-    """Returns the numbers of input tokens above which a rate changes."""
-    return sorted({tier.start for rate in rates for tier in getattr(rate, "tiers", ())})
 
 
 def _nanos(rate: "Rate", input_tokens: int) -> Nanos | None:

@@ -7,6 +7,7 @@ import socket
 import stat
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from aiohttp import web
@@ -54,9 +55,10 @@ def check_home(folder: Path) -> Step:
         text = f"{folder} cannot be written to: it belongs to another user, or its file system is read-only"
         fix = f"sudo chown -R $(id -u) {word(str(folder))}, or mount its file system writable"
         return Step(name="the home", result="fail", text=plain(text, 500), fix=fix)
-    paths = [folder, *_contents(folder)]
-    open_to_others = [path for path in paths if _permissions(path) & 0o077]
-    foreign = [path for path in paths if _is_foreign(path)]
+    files = {folder: folder.lstat(), **dict(_contents(folder))}
+    links = {path for path, status in files.items() if stat.S_ISLNK(status.st_mode)}
+    open_to_others = [path for path, status in files.items() if path not in links and status.st_mode & 0o077]
+    foreign = [path for path, status in files.items() if status.st_uid != os.getuid()]
     if not open_to_others and not foreign:
         return Step(name="the home", result="ok", text=f"{folder}: only you can read it")
     examples = (open_to_others or foreign)[:3]
@@ -92,27 +94,9 @@ def check_open_files(files: OpenFiles, connections: int) -> Step:
     return Step(name="open files", result="warning", text=text, fix=fix)
 
 
-def _contents(folder: Path) -> Iterator[Path]:
-    """Yields the files and folders in a folder, at any depth."""
-    for parent, _, names in os.walk(folder):
-        if Path(parent) != folder:
-            yield Path(parent)
-        yield from (Path(parent, name) for name in names)
-
-
-def _permissions(path: Path) -> int:
-    """Returns the permission bits; 0 for a link, and for a file that has just been deleted."""
-    status = _status(path)
-    return 0 if status is None or stat.S_ISLNK(status.st_mode) else stat.S_IMODE(status.st_mode)
-
-
-def _is_foreign(path: Path) -> bool:
-    status = _status(path)
-    return status is not None and status.st_uid != os.getuid()
-
-
-def _status(path: Path) -> os.stat_result | None:
-    try:
-        return path.lstat()
-    except OSError:
-        return None
+def _contents(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
+    """Yields the files and folders in a folder, at any depth, except for those that have just been deleted."""
+    for parent, folders, names in os.walk(folder):
+        for name in (*folders, *names):
+            with suppress(OSError):
+                yield Path(parent, name), Path(parent, name).lstat()

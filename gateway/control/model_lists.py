@@ -62,7 +62,8 @@ async def save_changes(channel: Channel, old: Channel | None, edits: ConfigEdits
                 message = f"none of the models it lists ({len(fetched.models):,}) matches {patterns}"
                 raise _no_list_error(channel, message)
         if not channel.dialect.info.lists_models and channel.patterns == ALL:
-            channel = _with_fixed_models(channel)
+            fixed = tuple(msgspec.structs.replace(model, live=False) for model in channel.models)
+            channel = msgspec.structs.replace(channel, models=fixed, patterns=())
     elif needs_list and channel.dialect.info.lists_models and not _is_known_root(channel):
         with suppress(UpstreamError, TimeoutError):
             channel, listed = await _find_root(channel, before, edits)
@@ -268,11 +269,6 @@ def separate_patterns(channel: Channel) -> Channel:
     models = tuple(m for m in channel.models if m.name not in patterns)
     merged = tuple(dict.fromkeys((*channel.patterns, *patterns)))
     return msgspec.structs.replace(channel, models=models, patterns=merged)
-
-
-def _with_fixed_models(channel: Channel) -> Channel:
-    models = tuple(msgspec.structs.replace(model, live=False) for model in channel.models)
-    return msgspec.structs.replace(channel, models=models, patterns=())
 
 
 def refuses_key(error: UpstreamError) -> bool:

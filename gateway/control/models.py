@@ -1,6 +1,6 @@
 """Models: the public models, with the channels that serve them, the tokens that see them, and their prices."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 
 import msgspec
 from aiohttp import web
@@ -39,7 +39,10 @@ async def show_model(edits: ConfigEdits, request: web.Request) -> ModelDetail:
     in_groups = {group: catalog.group_models(group).get(name) for group in sorted(registry.groups)}
     entries = {group: entry for group, entry in in_groups.items() if entry is not None}
     if not entries and not offers:
-        raise _unknown_model(name, {m.name for c in registry.channels.values() for m in c.models})
+        known = {model.name for channel in registry.channels.values() for model in channel.models}
+        near = ", ".join(f"'{plain(other)}'" for other in near_names(name, known))
+        hint = f"did you mean {near}?" if near else "'tollkeeper model list' lists the models"
+        raise NotFound(f"no model '{plain(name)}'; {hint}", param="model")
     (view,) = model_views(engine, await tallies(engine), only=name)
     routes = [route for group, entry in entries.items() for route in _routes_in_order(engine, group, entry)]
     listed = {route.channel for route in routes}
@@ -55,12 +58,6 @@ async def show_model(edits: ConfigEdits, request: web.Request) -> ModelDetail:
         ),
         routes=routes,
     )
-
-
-def _unknown_model(name: str, known: Collection[str]) -> NotFound:
-    near = ", ".join(f"'{plain(other)}'" for other in near_names(name, known))
-    hint = f"did you mean {near}?" if near else "'tollkeeper model list' lists the models"
-    return NotFound(f"no model '{plain(name)}'; {hint}", param="model")
 
 
 def _routes_in_order(engine: Engine, group: str, entry: ModelEntry) -> Iterator[ModelRoute]:

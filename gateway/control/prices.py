@@ -202,13 +202,10 @@ async def _price_of(edits: ConfigEdits, model: str, body: bytes) -> Price:
     else:
         price = Price(model=model, updated=edits.now, **fields(body, Price, EDITABLE, ("input", "output")))
     validation.price(price)
-    return _with_known_context(price, edits.engine.catalog.price(model))
-
-
-def _with_known_context(price: Price, before: Price | None) -> Price:
-    """Returns the price with the context length that came with the model's former price, because it does not change."""
+    before = edits.engine.catalog.price(model)
     if before is None or before.context is None:
         return price
+    # the context length, which came with the former price, does not change
     source = before.context_source or before.source
     return msgspec.structs.replace(price, context=before.context, context_source=source)
 

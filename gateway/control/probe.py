@@ -63,16 +63,13 @@ async def probe(engine: Engine, channel: Channel, model: str) -> Check:
         reason = text.removeprefix(NO_ANSWER)
         same = not ok and reason == listed.removeprefix(NO_MODELS)
         text = f"neither a call nor the list of models works: {reason}" if same else f"{text}; {listed}"
-    elif ok and any(engine.health.state_of(state_id).kind is FailureKind.QUOTA for state_id in _state_ids(channel)):
-        text += f"; {CREDIT_UNKNOWN}"
+    elif ok:
+        numbers = range(1, len(channel.all_keys) + 1) if channel.keys else ()
+        state_ids = [key_id(channel.id, number) for number in numbers] or [channel.id]
+        if any(engine.health.state_of(state_id).kind is FailureKind.QUOTA for state_id in state_ids):
+            text += f"; {CREDIT_UNKNOWN}"
     ms = Millis(round((engine.clock.mono() - began) * 1000))
     return Check(time=engine.now(), ok=ok, ms=ms, text=plain(text, 300), failed_keys=failed_keys)
-
-
-def _state_ids(channel: Channel) -> list[ChannelId]:
-    """Returns the ids of the health states of a channel's keys, or of the channel itself if it has only one key."""
-    keys = [key_id(channel.id, number) for number in range(1, len(channel.all_keys) + 1)] if channel.keys else []
-    return keys or [channel.id]
 
 
 async def test_key(engine: Engine, channel: Channel, number: int) -> None:
@@ -178,20 +175,15 @@ NO_LIST = (404, 405, 501)
 
 
 async def check_channel(edits: ConfigEdits, request: web.Request) -> Checkup:
-    """GET /channels/{ref}/checkup: check a channel step by step."""
-    channel = edits.engine.catalog.channel(request.match_info["ref"])
-    step, ahead_ms = await _examine(edits.engine, channel)
-    return Checkup(step=step, ahead_ms=ahead_ms)
-
-
-async def _examine(engine: Engine, channel: Channel) -> tuple[Step, Millis | None]:
-    """Returns the first problem, or that all is well; and how far our clock is ahead, None if that is unknown."""
+    """GET /channels/{ref}/checkup: check a channel step by step. Returns the first problem, or that all is well."""
+    engine = edits.engine
+    channel = engine.catalog.channel(request.match_info["ref"])
     name = plain(channel.name)
     if not channel.enabled:
-        return Step(name=f"channel {name}", result="skipped", text="disabled"), None
+        return Checkup(step=Step(name=f"channel {name}", result="skipped", text="disabled"))
     contact = await engine.upstreams.check_reachability(channel)
     if contact is not None and contact.failed is not None:
-        return _unreached_step(name, contact), None
+        return Checkup(step=_unreached_step(name, contact))
     reached = _reached_text(contact, engine.now())
     models: list[ServedModel] = []
     for number, key in enumerate(channel.all_keys or ("",), start=1):
@@ -199,15 +191,19 @@ async def _examine(engine: Engine, channel: Channel) -> tuple[Step, Millis | Non
             models = await engine.upstreams.fetch_models(msgspec.structs.replace(channel, key=key, keys=()))
         except UpstreamError as error:
             prefix = f"{reached}key {number}: " if channel.keys else reached
-            return _unlisted_step(name, prefix, error, _key_number(channel, number)), _clock_ahead(engine, channel)
+            step = _unlisted_step(name, prefix, error, _key_number(channel, number))
+            return Checkup(step=step, ahead_ms=_clock_ahead(engine, channel))
     listed = f"it lists {count_text(len(models), 'model')}"
     for number, state in enumerate(engine.key_states(channel), start=1):
         if state.name == "attention":
             subject = f"key {number}" if channel.keys else "its key"
             text = f"{reached}{listed}, but {subject} was refused before: {reason_text(state.reason)}"
-            return _rejected_step(name, text, _key_number(channel, number)), _clock_ahead(engine, channel)
-    text = f"{reached}{_accepted_text(len(channel.all_keys))}{listed}"
-    return Step(name=f"channel {name}", result="ok", text=text), _clock_ahead(engine, channel)
+            step = _rejected_step(name, text, _key_number(channel, number))
+            return Checkup(step=step, ahead_ms=_clock_ahead(engine, channel))
+    count = len(channel.all_keys)
+    accepted = "" if not count else "its key is accepted; " if count == 1 else f"its {count} keys are accepted; "
+    step = Step(name=f"channel {name}", result="ok", text=f"{reached}{accepted}{listed}")
+    return Checkup(step=step, ahead_ms=_clock_ahead(engine, channel))
 
 
 def _key_number(channel: Channel, number: int) -> str:
@@ -221,10 +217,6 @@ def _rejected_step(name: str, text: str, key: str) -> Step:
     replace = f"channel key rotate {word(name)} {key} --key KEY" if key else f"channel edit {word(name)} --key KEY"
     fix = f"{test}; 'tollkeeper {replace}' replaces the key"
     return Step(name=f"channel {name}", result="warning", text=plain(text, 400), fix=fix)
-
-
-def _accepted_text(keys: int) -> str:
-    return "" if not keys else "its key is accepted; " if keys == 1 else f"its {keys} keys are accepted; "
 
 
 def _unreached_step(name: str, contact: Reachability) -> Step:

@@ -20,6 +20,7 @@ from gateway.domain.units import MOST
 AnyStruct = TypeVar("AnyStruct", bound=msgspec.Struct)
 
 _DECODER_MESSAGE = re.compile(r"(?P<what>.*?)(?: - at `(?P<place>.*)`)?", re.DOTALL)
+"""Matches a decoder's message such as ``Expected `int`, got `str` - at `$[0].nanos```."""
 
 
 def members(data: bytes) -> dict[str, msgspec.Raw]:
@@ -111,17 +112,12 @@ def _decode(name: str, raw: msgspec.Raw, hint: Any) -> object:
         value = msgspec.json.decode(raw, type=hint)
         untyped = msgspec.json.decode(raw)  # has the unknown fields too, which typed decoding drops
     except (msgspec.DecodeError, UnicodeDecodeError) as exc:
-        raise _type_error(name, str(exc), hint) from exc
+        match = _DECODER_MESSAGE.fullmatch(str(exc))
+        reason, path = (match["what"], match["place"] or "$") if match else (str(exc), "$")
+        choices = "; known: " + ", ".join(_choices(hint)) if "enum" in reason.lower() and any(_choices(hint)) else ""
+        raise BadRequest(f"{name}{path.removeprefix('$')}: {plain(reason)}{choices}", param=name) from exc
     _check_nested(name, untyped, hint)
     return value
-
-
-def _type_error(name: str, text: str, hint: Any) -> BadRequest:
-    """Returns the error for a decoder's message such as ``Expected `int`, got `str` - at `$[0].nanos```."""
-    match = _DECODER_MESSAGE.fullmatch(text)
-    reason, path = (match["what"], match["place"] or "$") if match else (text, "$")
-    choices = "; known: " + ", ".join(_choices(hint)) if "enum" in reason.lower() and any(_choices(hint)) else ""
-    return BadRequest(f"{name}{path.removeprefix('$')}: {plain(reason)}{choices}", param=name)
 
 
 def _choices(hint: Any) -> Iterator[str]:

@@ -15,7 +15,7 @@ from gateway.domain.human_values import parse_price_hours
 from gateway.domain.limits import Limits
 from gateway.domain.output_limit import MOST_TOKENS
 from gateway.domain.patterns import NOT
-from gateway.domain.price import AMOUNTS, DAY_MINUTES, RATE_NAMES, VARIANTS, Price, PriceRule, Tier
+from gateway.domain.price import AMOUNTS, DAY_MINUTES, RATE_NAMES, VARIANTS, Price, PriceRule
 from gateway.domain.registry import Registry
 from gateway.domain.settings import Settings
 from gateway.domain.text import REFERENCE, plain
@@ -172,7 +172,9 @@ def _check_amounts(value: Price | PriceRule) -> None:
     above = [tier.above for tier in value.tiers]
     _demand(above == sorted(set(above)), "tiers", "must be sorted by 'above', without duplicates")
     for tier in value.tiers:
-        _check_tier(tier)
+        for field in ("above", "input", "output", "cached_input", "cache_write", "cache_write_long"):
+            _not_negative(getattr(tier, field), "tiers")
+        _check_extras(tier.extras)
 
 
 def _check_extras(extras: Mapping[str, int]) -> None:
@@ -304,12 +306,6 @@ def group_exists(group_name: str, registry: Registry, field: str = "group") -> N
         names = ", ".join(sorted(registry.groups)) or "none yet"
         message = f"no group '{plain(group_name, 64)}'; the groups are: {names}; 'tollkeeper group add' adds one"
         raise BadRequest(message, code="unknown_group", param=field)
-
-
-def _check_tier(tier: Tier) -> None:
-    for field in ("above", "input", "output", "cached_input", "cache_write", "cache_write_long"):
-        _not_negative(getattr(tier, field), "tiers")
-    _check_extras(tier.extras)
 
 
 def _not_negative(value: int | None, field: str) -> None:

@@ -91,14 +91,10 @@ async def with_known_prices(channel: Channel, names: Collection[str], registry: 
     try:
         find: PriceSearch = await load()
     except Unavailable:
-        find = _find_nothing
+        find = PriceList((), "")
     part = msgspec.structs.replace(channel, models=tuple(unpriced))
     priced = await asyncio.to_thread(lambda: list(known_prices([part], registry, find, now)))
     return with_price(channel, {served.name: price for _, served, price in priced if not implausibility(None, price)})
-
-
-def _find_nothing(_channel: Channel, _served: ServedModel, _now: Millis) -> None:
-    """Returns None, as a price list without prices does."""
 
 
 def new_prices(channel: Channel, old: Channel | None) -> list[Price]:

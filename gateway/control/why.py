@@ -19,7 +19,7 @@ from gateway.core.rate_scopes import RateScope
 from gateway.core.routing import NOTHING_TRIED, choose, place_text
 from gateway.core.visibility import Visibility, unused_fallbacks, visibility_of
 from gateway.domain.advice import advice
-from gateway.domain.call import CHAT_API
+from gateway.domain.call import ACCOUNT, CHAT_API
 from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.diagnosis import LimitView, Obstacle, PartyView, RouteView, UnusedFallback, Why
 from gateway.domain.errors import BadRequest, GatewayError, InvalidToken, NoChannel, Unavailable, UpstreamError
@@ -92,6 +92,7 @@ def _why(engine: Engine, call: PlannedCall) -> Why:
     visibility = visibility_of(call.model, token, group, catalog)
     hold_plan = admission.hold_plan if admission is not None else None
     price = _price(catalog, call, entry, outcome)
+    prices = [in_force(other, now) for other in answering_model(entry).effects.prices] if entry is not None else []
     sticky = group.sticky or call.api.sticky
     why = Why(
         token=token.name,
@@ -112,7 +113,7 @@ def _why(engine: Engine, call: PlannedCall) -> Why:
         rule=visibility.rule,
         refuses_unpriced=catalog.registry.settings.refuse_unpriced,
         price=price_view(in_force(price, now), now, call.model) if price is not None else None,
-        prices=[price_view(price, now, call.model) for price in _different_prices(entry, now)],
+        prices=[price_view(price, now, call.model) for price in different_prices(prices, None)],
         multiplier=group.multiplier,
         hold_nanos=hold_plan.nanos if hold_plan is not None else None,
         hold_tokens=hold_plan.tokens if hold_plan is not None else None,
@@ -217,18 +218,10 @@ def _price(catalog: Catalog, call: PlannedCall, entry: ModelEntry | None, outcom
     return catalog.price_shown(entry) if entry is not None else catalog.price(call.model)
 
 
-def _different_prices(entry: ModelEntry | None, now: Millis) -> list[Price]:
-    prices = answering_model(entry).effects.prices if entry is not None else ()
-    return different_prices([in_force(price, now) for price in prices], None)
-
-
 def _parties(engine: Engine, token: Token, group: Group) -> Iterator[PartyView]:
     scopes = {scope.key[0]: scope for scope in engine.catalog.party_scopes(token)}
-    account = engine.catalog.registry.account
-    yield PartyView(
-        kind="account", name="", budgets=list(budget_views(engine, ("account", ""), account.budgets)), limits=[]
-    )
     for kind, name, views in (
+        ("account", "", budget_views(engine, ACCOUNT, engine.catalog.registry.account.budgets)),
         ("group", group.name, budget_views(engine, ("group", group.id), group.budgets)),
         ("token", token.name, budget_views(engine, ("token", token.id), token.budgets)),
     ):
