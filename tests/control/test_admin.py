@@ -2,7 +2,7 @@ import pytest
 
 from gateway import __version__
 from gateway.client.control import ControlClient
-from gateway.domain.errors import BadRequest, Conflict
+from gateway.domain.errors import Conflict
 from gateway.domain.settings import Durability, ExpiringRecords, Settings
 from gateway.store.rollup import DAY
 from tests.fakes.gateway import GRANTED, Gateway
@@ -23,11 +23,6 @@ async def test_stopping_is_passed_on(owner: ControlClient, gateway: Gateway, now
     assert asked == [now]
 
 
-async def test_how_to_stop_is_checked(owner: ControlClient) -> None:
-    with pytest.raises(BadRequest):
-        await owner.send("POST", "/stop", {"now": "yes"})
-
-
 async def test_the_books_are_proven(owner: ControlClient, gateway: Gateway) -> None:
     await gateway.client.chat()
     (record,) = await gateway.settled()
@@ -38,28 +33,6 @@ async def test_the_books_are_proven(owner: ControlClient, gateway: Gateway) -> N
         GRANTED,
         GRANTED - record.cost,
     )
-
-
-async def test_the_last_change_is_undone_first(owner: ControlClient) -> None:
-    made = await owner.add_token({"name": "phone"})
-    await owner.remove_token("phone")
-    assert (await owner.undo(accept=True)).text == "token 'phone' is back"
-    assert await owner.token("phone") == made.token
-    assert (await owner.undo()).text == "token 'phone' is removed"
-    assert [token.name for token in await owner.tokens()] == ["laptop"]
-
-
-async def test_with_nothing_to_undo_it_says_so(owner: ControlClient) -> None:
-    with pytest.raises(Conflict) as caught:
-        await owner.undo()
-    assert caught.value.code == "nothing_to_undo"
-
-
-async def test_a_refused_change_leaves_nothing_to_undo(owner: ControlClient) -> None:
-    with pytest.raises(BadRequest):
-        await owner.add_token({"name": ""})
-    with pytest.raises(Conflict):
-        await owner.undo()
 
 
 async def test_settings_are_shown_and_changed(owner: ControlClient) -> None:
@@ -83,11 +56,9 @@ async def test_a_change_at_the_end_of_a_long_setting_is_named(owner: ControlClie
     await owner.set_settings({"origins": [*pages, "https://last.example.com"]})
     (newest, *_) = await owner.history()
     assert newest.text.startswith("changed setting origins from …")
-    assert "last.example.com" in newest.text
     (named,) = newest.differences[0].fields
-    assert named.field == "origins"
-    assert "last.example.com" in named.after
-    assert "last.example.com" not in named.before
+    found = ["last.example.com" in text for text in (newest.text, named.after, named.before)]
+    assert (named.field, found) == ("origins", [True, True, False])
 
 
 async def test_records_that_are_deleted_are_announced(owner: ControlClient, gateway: Gateway) -> None:
@@ -118,17 +89,3 @@ async def test_a_setting_holds_at_once(owner: ControlClient, gateway: Gateway) -
     await owner.remove_price("m")
     await owner.set_settings({"refuse_unpriced": True})
     assert (await gateway.client.chat()).status >= 400
-
-
-@pytest.mark.parametrize(
-    ("patch", "param"),
-    [
-        ({"durability": "always"}, "durability"),
-        ({"keep_days": 0}, "keep_days"),
-    ],
-)
-async def test_senseless_settings_are_refused(owner: ControlClient, patch: dict[str, object], param: str) -> None:
-    with pytest.raises(BadRequest) as caught:
-        await owner.set_settings(patch)
-    assert caught.value.param == param
-    assert await owner.settings() == Settings()

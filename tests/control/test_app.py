@@ -6,9 +6,10 @@ from gateway.client.control import ControlClient
 from gateway.client.http import Address, ClientRequest, request
 from gateway.control import admin
 from gateway.control.app import BODY_LIMIT
-from gateway.domain.errors import GatewayError, NotFound, TooLarge
+from gateway.domain.errors import BadRequest, Conflict, GatewayError, NotFound, TooLarge
 from tests.control.conftest import SECRET, Surface
 from tests.fakes.client import Client
+from tests.fakes.gateway import Gateway
 
 AUTH = {"authorization": f"Bearer {SECRET}"}
 
@@ -31,6 +32,73 @@ async def test_an_unknown_path_is_reported(owner: ControlClient) -> None:
     with pytest.raises(NotFound) as caught:
         await owner.send("GET", "/nothing")
     assert caught.value.code == "unknown_url"
+
+
+@pytest.mark.parametrize(
+    ("call", "body", "param"),
+    [
+        ("PATCH /account", {"status": "rich"}, "status"),
+        ("PATCH /account", {"budgets": [{}]}, "budgets"),
+        ("PATCH /account", {"balance": 5}, "balance"),
+        ("POST /account/grants", {}, "nanos"),
+        ("POST /account/grants", {"nanos": 0}, "nanos"),
+        ("POST /account/grants", {"nanos": "5"}, "nanos"),
+        ("POST /account/grants", {"nanos": 1.5}, "nanos"),
+        ("POST /account/grants", {"nanos": 1, "note": "a\nb"}, "note"),
+        ("POST /channels", {"name": "x", "dialect": "smtp"}, "dialect"),
+        ("POST /channels", {"name": "x", "dialect": "openai", "base_url": "http://169.254.169.254/v1"}, "base_url"),
+        ("POST /channels", {"name": "x", "last_check": None}, "last_check"),
+        ("POST /channels", {"name": "x", "limits": {"rps": 1}}, "limits.rps"),
+        ("PATCH /channels/up", {"models": [{"name": "m", "price": {"input": -1, "output": 1}}]}, "models"),
+        ("POST /groups", {}, "name"),
+        ("POST /groups", {"name": "x", "multiplier": -1}, "multiplier"),
+        ("PUT /prices/m", {"input": 1}, "output"),
+        ("PUT /prices/m", {"input": -1, "output": 1}, "input"),
+        ("PATCH /settings", {"durability": "always"}, "durability"),
+        ("PATCH /settings", {"keep_days": 0}, "keep_days"),
+        ("POST /tokens", {}, "name"),
+        ("POST /tokens", {"name": "x", "group": "nobody"}, "group"),
+        ("POST /tokens", {"name": "x", "colour": "red"}, "colour"),
+        ("POST /config", {}, "text"),
+        ("POST /stop", {"now": "yes"}, "now"),
+        ("GET /calls?limit=0", None, "limit"),
+        ("GET /calls?limit=9999999", None, "limit"),
+        ("GET /calls?since=x", None, "since"),
+        ("GET /calls?a=b", None, "a"),
+        ("GET /usage?by=colour", None, "by"),
+        ("GET /usage?step=week", None, "step"),
+        ("GET /usage?since=now", None, "since"),
+        ("GET /usage?by=token|model&step=day", None, "step"),
+        ("GET /events?recent=0", None, "recent"),
+        ("GET /events?recent=1001", None, "recent"),
+        ("GET /events?recent=many", None, "recent"),
+    ],
+)
+async def test_what_makes_no_sense_is_refused_with_its_name_and_changes_nothing(
+    owner: ControlClient, gateway: Gateway, call: str, body: dict[str, object] | None, param: str
+) -> None:
+    before, (method, path) = gateway.engine.catalog.registry, call.split()
+    with pytest.raises(BadRequest) as caught:
+        await owner.send(method, path, body)
+    assert caught.value.param == param
+    assert gateway.engine.catalog.registry is before
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        ("POST /channels", "up"),
+        ("POST /tokens", "laptop"),
+        ("POST /tokens", "tok_laptop"),
+        ("POST /groups", "work"),
+        ("PATCH /groups/work", "default"),
+    ],
+)
+async def test_a_name_is_used_once(owner: ControlClient, gateway: Gateway, call: str, name: str) -> None:
+    gateway.group("work")
+    method, path = call.split()
+    with pytest.raises(Conflict):
+        await owner.send(method, path, {"name": name, **({"dialect": "mock"} if path == "/channels" else {})})
 
 
 async def test_another_method_is_reported_with_those_there_are(surface: Surface) -> None:
@@ -112,11 +180,6 @@ async def test_a_line_without_end_is_cut_off_early(surface: Surface, owner: Cont
         writer.transport.abort()
     assert sent < 8 << 20
     assert (await owner.status()).state == "serving"
-
-
-async def test_two_changes_at_once_are_both_made(owner: ControlClient) -> None:
-    await asyncio.gather(*(owner.add_token({"name": f"t{number}"}) for number in range(20)))
-    assert len(await owner.tokens()) == 21
 
 
 async def test_closing_ends_the_server_at_once(surface: Surface, owner: ControlClient) -> None:

@@ -7,8 +7,6 @@ from gateway.domain.errors import InvalidToken, NotFound
 from gateway.domain.key_owners import without_keys
 from tests.fakes.client import Client
 from tests.fakes.gateway import Gateway
-from tests.fakes.provider import Provider
-from tests.fakes.replies import speak
 
 
 async def test_a_key_finds_its_token_before_and_after_it_is_rotated(owner: ControlClient) -> None:
@@ -62,11 +60,7 @@ async def test_a_call_with_a_former_key_is_refused_and_recorded_with_its_owner(
 
 
 @pytest.mark.parametrize("filters", ["words", "token", "word"])
-async def test_calls_are_found_by_a_former_key(
-    owner: ControlClient, gateway: Gateway, provider: Provider, filters: str
-) -> None:
-    provider.on("m", speak())
-    gateway.channel(provider.base_url)
+async def test_calls_are_found_by_a_former_key(owner: ControlClient, gateway: Gateway, filters: str) -> None:
     made = await owner.add_token({"name": "ci"})
     await Client(gateway.port, made.key).chat()
     await owner.rotate_token("ci")

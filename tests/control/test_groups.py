@@ -30,43 +30,14 @@ async def test_a_group_counts_its_calls(owner: ControlClient, gateway: Gateway) 
     assert (group.calls, group.spent_nanos) == (1, record.cost)
 
 
-async def test_a_multiplier_is_in_parts_per_million(owner: ControlClient) -> None:
-    assert (await owner.add_group({"name": "dear", "multiplier": 1_500_000})).multiplier == 1_500_000
-
-
-@pytest.mark.parametrize(
-    ("body", "param"),
-    [
-        ({}, "name"),
-        ({"name": "x", "multiplier": -1}, "multiplier"),
-    ],
-)
-async def test_senseless_groups_are_refused(owner: ControlClient, body: dict[str, object], param: str) -> None:
-    with pytest.raises(BadRequest) as caught:
-        await owner.add_group(body)
-    assert caught.value.param == param
-
-
-async def test_a_name_is_used_once(owner: ControlClient) -> None:
-    await owner.add_group({"name": "work"})
-    with pytest.raises(Conflict):
-        await owner.add_group({"name": "work"})
-    with pytest.raises(Conflict):
-        await owner.edit_group("work", {"name": "default"})
-
-
-async def test_tokens_and_channels_follow_a_new_name(owner: ControlClient, gateway: Gateway) -> None:
+async def test_tokens_and_channels_follow_a_new_name_and_its_undo(owner: ControlClient, gateway: Gateway) -> None:
     group = await owner.edit_group("default", {"name": "home", "note": "new"})
     assert (group.name, group.tokens, group.channels, group.note) == ("home", ["laptop"], ["up"], "new")
     assert (await owner.token("laptop")).group == "home"
     assert (await owner.channel("up")).groups == ("home",)
     assert [group.name for group in await owner.groups()] == ["home"]
     assert (await gateway.client.chat()).status == 200
-
-
-async def test_a_new_name_is_one_change_and_one_undo(owner: ControlClient) -> None:
-    await owner.edit_group("default", {"name": "home"})
-    await owner.undo()
+    await owner.undo(accept=True)
     assert (await owner.token("laptop")).group == "default"
     assert (await owner.channel("up")).groups == ("default",)
     assert [group.name for group in await owner.groups()] == ["default"]
@@ -265,7 +236,6 @@ async def test_however_often_a_group_is_renamed_the_log_is_not_read_for_each_cal
 async def test_only_the_calls_of_the_group_hold_something_of_its_budget(
     owner: ControlClient, gateway: Gateway, provider: Provider
 ) -> None:
-    gateway.price()
     go = asyncio.Event()
     provider.on("m", speak_after(go))
     await owner.edit_group("default", {"name": "home", "budgets": [{"window": "day", "nanos": 10_000}]})
@@ -285,7 +255,6 @@ async def test_only_the_calls_of_the_group_hold_something_of_its_budget(
 async def test_running_calls_and_warnings_follow_a_new_name(
     owner: ControlClient, gateway: Gateway, provider: Provider
 ) -> None:
-    gateway.price()
     go = asyncio.Event()
     provider.on("m", speak_after(go))
     await owner.edit_group("default", {"budgets": [{"window": "day", "nanos": 15_000_000}]})

@@ -22,7 +22,7 @@ from tests.control.conftest import Surface
 from tests.fakes.client import Client
 from tests.fakes.gateway import GRANTED, Gateway
 from tests.fakes.provider import Provider, Script
-from tests.fakes.replies import reply, speak
+from tests.fakes.replies import reply
 
 UPSTREAM_KEY = "sk-upstream-key-of-the-owner"
 
@@ -156,11 +156,7 @@ async def test_undo_of_an_unused_change_of_ones_own_asks_nothing(console: Contro
     assert [token.name for token in await console.tokens()] == ["laptop"]
 
 
-async def test_undo_asks_before_it_removes_a_token_that_was_used(
-    console: ControlClient, gateway: Gateway, provider: Provider, surface: Surface
-) -> None:
-    provider.on("m", speak())
-    gateway.channel(provider.base_url)
+async def test_undo_asks_before_it_removes_a_token_that_was_used(console: ControlClient, gateway: Gateway) -> None:
     key = (await console.add_token({"name": "ci"})).key
     await Client(gateway.port, key).chat()
     await gateway.settled()
@@ -172,10 +168,8 @@ async def test_undo_asks_before_it_removes_a_token_that_was_used(
 
 
 async def test_undo_asks_before_a_rotated_key_that_was_used_stops_working(
-    console: ControlClient, gateway: Gateway, provider: Provider, surface: Surface
+    console: ControlClient, gateway: Gateway
 ) -> None:
-    provider.on("m", speak())
-    gateway.channel(provider.base_url)
     key = (await console.rotate_token("laptop")).key
     await Client(gateway.port, key).chat()
     await gateway.settled()
@@ -229,20 +223,15 @@ async def test_undo_undoes_the_change_that_was_redone_last_however_old_it_is(con
     assert [(await console.redo(accept=True)).text for _ in range(2)] == ["added token 'new'", "added token 'old'"]
 
 
-async def test_any_change_can_be_undone_and_what_else_was_changed_since_stays(console: ControlClient) -> None:
-    await console.edit_token("laptop", {"limits": {"rpm": 5}})
+@pytest.mark.parametrize("patch", [{"limits": {"rpm": 5}}, {"models": ["a", "b"]}])
+async def test_any_change_can_be_undone_and_what_else_was_changed_since_stays(
+    console: ControlClient, patch: dict[str, object]
+) -> None:
+    before = await console.token("laptop")
+    await console.edit_token("laptop", patch)
     await console.edit_token("laptop", {"note": "mine"})
-    first = (await console.history())[1]
-    assert (await console.undo(first.id)).text == "token 'laptop' is as before"
-    token = await console.token("laptop")
-    assert (token.limits.rpm, token.note) == (None, "mine")
-
-
-async def test_models_of_a_token_are_undone_after_another_change(console: ControlClient) -> None:
-    await console.edit_token("laptop", {"models": ["a", "b"]})
-    await console.edit_token("laptop", {"note": "mine"})
-    await console.undo((await console.history())[1].id)
-    assert ((await console.token("laptop")).models, (await console.token("laptop")).note) == ((), "mine")
+    assert (await console.undo((await console.history())[1].id)).text == "token 'laptop' is as before"
+    assert await console.token("laptop") == msgspec.structs.replace(before, note="mine")
 
 
 async def test_undo_asks_before_it_overwrites_what_was_changed_since(console: ControlClient) -> None:
@@ -333,12 +322,7 @@ async def test_a_change_is_undone_once(console: ControlClient) -> None:
         await console.undo(99)
 
 
-async def test_money_that_is_undone_leaves_the_books_equal(
-    console: ControlClient, gateway: Gateway, provider: Provider, surface: Surface
-) -> None:
-    provider.on("m", speak())
-    gateway.channel(provider.base_url)
-    gateway.price()
+async def test_money_that_is_undone_leaves_the_books_equal(console: ControlClient, gateway: Gateway) -> None:
     await console.grant(5 * DOLLAR)
     await gateway.client.chat()
     (record,) = await gateway.settled()
@@ -408,17 +392,6 @@ async def test_of_keys_the_history_says_which_were_added_and_removed(tmp_path: P
         [("keys", "env:SECOND", "…4321")],
         [("keys", "…4321", "none")],
     ]
-
-
-async def test_a_change_at_the_end_of_a_long_list_is_shown(console: ControlClient) -> None:
-    models = [f"vendor/some-long-name-of-a-model-{number}" for number in range(10)]
-    await console.add_token({"name": "ci", "models": models})
-    await console.edit_token("ci", {"models": [*models, "newest"]})
-    (newest, *_) = await console.history()
-    (field,) = newest.differences[0].fields
-    assert field.field == "models"
-    assert "newest" in field.after
-    assert "newest" not in field.before
 
 
 async def test_every_kind_of_change_is_undone_after_a_restart(tmp_path: Path) -> None:

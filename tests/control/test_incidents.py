@@ -156,10 +156,8 @@ async def test_a_watcher_learns_of_an_incident(owner: ControlClient, gateway: Ga
 
 
 async def test_a_budget_that_is_nearly_spent_is_in_the_answers_header_the_record_and_the_log_once(
-    owner: ControlClient, gateway: Gateway, provider: Provider, caplog: pytest.LogCaptureFixture
+    owner: ControlClient, gateway: Gateway, caplog: pytest.LogCaptureFixture
 ) -> None:
-    provider.on("m", speak())
-    gateway.price()
     client = gateway.token("tight", budgets=(Budget(window=Window.DAY, nanos=Nanos(COST * 10)),))
     with caplog.at_level(logging.WARNING, "tollkeeper"):
         headers = []
@@ -200,10 +198,8 @@ async def test_a_budget_that_is_too_small_for_a_call_is_an_incident_for_ten_minu
 
 
 async def test_a_budget_that_then_pays_for_a_smaller_call_is_not_refusing(
-    owner: ControlClient, gateway: Gateway, provider: Provider
+    owner: ControlClient, gateway: Gateway
 ) -> None:
-    provider.on("m", speak())
-    gateway.price()
     client = gateway.token("tight", budgets=(Budget(window=Window.DAY, nanos=Nanos(COST * 10)),))
     for number, (cap, refuses) in enumerate([(1_000, True), (1, False), (1_000, True)], start=1):
         assert (await client.chat(max_tokens=cap)).status == (429 if refuses else 200)
@@ -213,11 +209,7 @@ async def test_a_budget_that_then_pays_for_a_smaller_call_is_not_refusing(
             assert any(found) == refuses
 
 
-async def test_refusals_that_are_recorded_late_are_before_the_raise(
-    owner: ControlClient, gateway: Gateway, provider: Provider
-) -> None:
-    provider.on("m", speak())
-    gateway.price()
+async def test_refusals_that_are_recorded_late_are_before_the_raise(owner: ControlClient, gateway: Gateway) -> None:
     client = gateway.token("tight", budgets=(Budget(window=Window.DAY, nanos=Nanos(10)),))
     assert [(await client.chat(max_tokens=1)).status for _ in range(3)] == [429] * 3
     await owner.edit_token("tight", {"budgets": [{"window": "day", "nanos": 10**12}]})
@@ -227,7 +219,6 @@ async def test_refusals_that_are_recorded_late_are_before_the_raise(
 async def test_a_budget_is_not_too_small_while_running_calls_hold_the_rest(
     owner: ControlClient, gateway: Gateway, provider: Provider
 ) -> None:
-    gateway.price()
     go = asyncio.Event()
     provider.on("m", speak_after(go))
     client = gateway.token("tight", budgets=(Budget(window=Window.DAY, nanos=Nanos(15_000_000)),))
@@ -242,9 +233,8 @@ async def test_a_budget_is_not_too_small_while_running_calls_hold_the_rest(
 
 
 async def test_a_budget_that_is_raised_and_still_too_small_refuses_again(
-    owner: ControlClient, gateway: Gateway, provider: Provider
+    owner: ControlClient, gateway: Gateway
 ) -> None:
-    gateway.price()
     client = gateway.token("tight", budgets=(Budget(window=Window.DAY, nanos=Nanos(10)),))
     assert (await client.chat(max_tokens=1)).status == 429
     await gateway.settled(1)
@@ -299,11 +289,7 @@ async def test_a_channel_with_no_key_but_one_that_is_not_set_is_one_incident(
     assert [one.paused for one in await owner.incidents()] == [False]
 
 
-async def test_a_raised_or_removed_budget_ends_its_warning(
-    owner: ControlClient, gateway: Gateway, provider: Provider
-) -> None:
-    provider.on("m", speak())
-    gateway.price()
+async def test_a_raised_or_removed_budget_ends_its_warning(owner: ControlClient, gateway: Gateway) -> None:
     for name in ("raised", "gone"):
         client = gateway.token(name, budgets=(Budget(window=Window.DAY, nanos=Nanos(COST)),))
         await client.chat(max_tokens=1)
@@ -317,10 +303,8 @@ async def test_a_raised_or_removed_budget_ends_its_warning(
 
 
 async def test_calls_that_are_refused_for_a_spent_budget_are_counted_with_its_warning(
-    owner: ControlClient, gateway: Gateway, provider: Provider
+    owner: ControlClient, gateway: Gateway
 ) -> None:
-    provider.on("m", speak())
-    gateway.price()
     client = gateway.token("tight", budgets=(Budget(window=Window.DAY, nanos=Nanos(COST)),))
     assert [(await client.chat(max_tokens=1)).status for _ in range(4)] == [200, 429, 429, 429]
     gateway.engine.pipeline.refusals.close()
@@ -364,10 +348,8 @@ async def test_a_rejected_key_stays_an_incident_when_another_one_is_added(
 
 
 async def test_a_balance_that_is_used_up_is_an_incident_until_money_is_added(
-    owner: ControlClient, gateway: Gateway, provider: Provider
+    owner: ControlClient, gateway: Gateway
 ) -> None:
-    provider.on("m", speak())
-    gateway.price()
     gateway.grant(COST - GRANTED)
     assert [(await gateway.client.chat(max_tokens=1)).status for _ in range(3)] == [200, 429, 429]
     gateway.engine.pipeline.refusals.close()

@@ -10,8 +10,6 @@ from gateway.domain.errors import Conflict
 from gateway.domain.history import REVIVES_KEY
 from tests.fakes.client import Client
 from tests.fakes.gateway import Gateway
-from tests.fakes.provider import Provider
-from tests.fakes.replies import speak
 
 URL = "http://127.0.0.1:9/v1"
 OLD, NEW = "sk-old-key-of-the-upstream", "sk-new-key-of-the-upstream"
@@ -35,10 +33,8 @@ async def add_channel(owner: ControlClient) -> None:
 
 
 async def test_undoing_a_rotation_asks_and_lets_the_old_key_work_only_then(
-    owner: ControlClient, gateway: Gateway, provider: Provider
+    owner: ControlClient, gateway: Gateway
 ) -> None:
-    provider.on("m", speak())
-    gateway.channel(provider.base_url)
     leaked = await owner.add_token({"name": "ci"})
     await owner.rotate_token("ci")
     error = await refused(owner.undo())

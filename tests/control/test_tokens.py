@@ -51,27 +51,6 @@ async def test_names_of_any_kind_reach_their_token(owner: ControlClient, name: s
     await owner.remove_token(name)
 
 
-@pytest.mark.parametrize(
-    ("body", "param"),
-    [
-        ({}, "name"),
-        ({"name": "x", "group": "nobody"}, "group"),
-        ({"name": "x", "colour": "red"}, "colour"),
-    ],
-)
-async def test_senseless_tokens_are_refused(owner: ControlClient, body: dict[str, object], param: str) -> None:
-    with pytest.raises(BadRequest) as caught:
-        await owner.add_token(body)
-    assert caught.value.param == param
-
-
-@pytest.mark.parametrize("what", ["name", "id"])
-async def test_a_name_is_used_once(owner: ControlClient, what: str) -> None:
-    taken = getattr(await owner.token("laptop"), what)
-    with pytest.raises(Conflict):
-        await owner.add_token({"name": taken})
-
-
 async def test_a_renamed_token_keeps_its_key_and_its_past(owner: ControlClient, gateway: Gateway) -> None:
     await gateway.client.chat()
     await gateway.settled()

@@ -140,6 +140,9 @@ def test_groups(more: dict[str, object], field: str | None) -> None:
         ({"proxy": "http://me:pw@h:3128"}, None),
         ({"proxy": "env:PROXY"}, None),
         ({"proxy": "socks5://h:1"}, "proxy"),
+        ({"dialect": Dialect.MOCK, "base_url": "", "options": {"latency": 5}}, None),
+        ({"dialect": Dialect.MOCK, "base_url": "", "options": {"nope": 5}}, "options"),
+        ({"options": {"latency": 5}}, "options"),
         ({"proxy": "http://h:1", "dialect": Dialect.MOCK, "base_url": ""}, "proxy"),
         ({"headers": {"bad name": "x"}}, "headers"),
         ({"headers": {"X-A": "1", "x-a": "2"}}, "headers"),
@@ -209,10 +212,6 @@ def test_the_settings(more: dict[str, object], field: str | None) -> None:
     assert fault(lambda: validation.settings(settings)) == field
 
 
-def test_the_account_s_budgets_are_checked() -> None:
-    assert fault(lambda: validation.account(Account(budgets=(Budget(),)))) == "budgets"
-
-
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
@@ -246,10 +245,3 @@ def test_any_body_is_accepted_whole_or_refused_with_its_field(
         assert msgspec.json.decode(msgspec.json.encode(changed), type=type(entity)) == changed
     else:
         assert field.partition(".")[0].partition("[")[0] in editable
-
-
-def test_only_the_mock_dialect_has_options() -> None:
-    mock = {"dialect": Dialect.MOCK, "base_url": ""}
-    assert fault(lambda: validation.channel(channel(**mock, options={"latency": 5}), REGISTRY)) is None
-    assert fault(lambda: validation.channel(channel(**mock, options={"nope": 5}), REGISTRY)) == "options"
-    assert fault(lambda: validation.channel(channel(options={"latency": 5}), REGISTRY)) == "options"

@@ -8,12 +8,11 @@ from genai_prices.types import TieredPrices
 
 from gateway.control import vendor_prices
 from gateway.control.list_amounts import price_of
-from gateway.control.vendor_prices import known_prices, load
+from gateway.control.vendor_prices import load
 from gateway.domain.channel import Channel, Dialect, ServedModel
 from gateway.domain.errors import Unavailable
 from gateway.domain.price import Price, Tier
 from gateway.domain.units import DOLLAR, ChannelId, Millis, Nanos
-from tests.core.kit import registry
 
 NOW = Millis(1_790_000_000_000)
 
@@ -100,11 +99,5 @@ def test_a_model_for_embeddings_needs_no_price_for_output() -> None:
     listed: Any = Listed(input_mtok=Decimal("0.02"), output_mtok=None)
     found = price_of("small", listed, "list", NOW, "text-embedding-3-small")
     assert found is not None
-    assert (found.model, found.input, found.output) == ("small", Nanos(20_000_000), Nanos(0))
+    assert (found.model, found.input, found.output, found.free) == ("small", Nanos(20_000_000), Nanos(0), False)
     assert price_of("small", listed, "list", NOW, "tts-1") is None
-
-
-async def test_the_list_prices_embedding_models() -> None:
-    models = ("text-embedding-3-small", "text-embedding-3-large", "text-embedding-ada-002")
-    found = known_prices([channel("c", *models)], registry(), await load(), NOW)
-    assert {p.model: (p.output, p.free) for _, _, p in found} == dict.fromkeys(models, (0, False))

@@ -149,7 +149,7 @@ async def test_prices_that_differ_are_all_shown(owner: ControlClient, gateway: G
     assert {price.output_nanos for price in (await owner.why("laptop", "m")).prices} == {OUTPUT, 2}
 
 
-async def test_a_question_must_make_sense(owner: ControlClient, gateway: Gateway) -> None:
+async def test_a_question_must_make_sense(owner: ControlClient) -> None:
     with pytest.raises(NotFound):
         await owner.why("nobody", "m")
     for size in (0, -1, 10**18):
@@ -234,7 +234,7 @@ async def test_fallbacks_stand_behind_and_take_over_when_nobody_else_can(
 
 @pytest.mark.parametrize(("api", "sticky"), [("chat", False), ("messages", True), ("responses", True)])
 async def test_conversations_of_some_apis_stay_whatever_the_group_says(
-    owner: ControlClient, gateway: Gateway, api: str, sticky: bool
+    owner: ControlClient, api: str, sticky: bool
 ) -> None:
     found = await owner.why("laptop", "m", api=api)
     assert found.sticky == sticky
