@@ -8,11 +8,11 @@ from gateway.domain.call import (
     BUDGET_MARK,
     CHAT_API,
     EXPLAINED_MARKS,
+    PASSED_MARK,
     Outcome,
-    budget_warnings,
     lost_events,
+    mark_values,
     outcome_text,
-    passed_channels,
     request_size,
     wait_of,
 )
@@ -215,7 +215,7 @@ def _add_attempts(card: TextCard, call: CallView) -> None:
         if call.attempt > 1:
             card.row("tries", f"{call.attempt}, now on {safe(call.channel)}")
         return
-    for skipped in passed_channels(call.marks):
+    for skipped in mark_values(call.marks, PASSED_MARK):
         card.row("passed over", (safe(skipped), "dim"))
     for number, attempt in enumerate(call.attempts, 1):
         mark, tone = (glyphs.OK, "ok") if attempt.kind is None else (glyphs.FAILED, "bad")
@@ -239,7 +239,7 @@ def _add_other_rows(card: TextCard, call: CallView) -> None:
         card.row("repeated", f"{more:,} more like this {'was' if more == 1 else 'were'} not listed")
     if call.retry:
         card.row("retry", f"{call.retry} of the same call, as its SDK counts")
-    for warning in budget_warnings(call.marks):
+    for warning in mark_values(call.marks, BUDGET_MARK):
         card.row("budget", (f"{glyphs.WARNING} {safe(warning)}", "warn"))
     marks = [mark for mark in call.marks if not mark.startswith((BUDGET_MARK, *EXPLAINED_MARKS))]
     if marks:

@@ -26,11 +26,12 @@ from gateway.commands.usage_summary import summary
 from gateway.commands.usage_tail import tail
 from gateway.domain.call import (
     EXPLAINED_MARKS,
+    PASSED_MARK,
     Attempt,
     Outcome,
     is_call_id,
+    mark_values,
     outcome_text,
-    passed_channels,
     request_size,
     wait_of,
 )
@@ -261,7 +262,7 @@ def _time_pairs(call: CallView, typical: SumRow | None) -> list[tuple[str, str]]
         ("waited", f"{formatting.span(wait.ms)} of it for {plain(wait.place)}" if wait else ""),
         ("" if wait else "waited", _retry_wait_text(call)),  # may be a second line of "waited"
         ("stayed", call.stay),
-        *(("passed over", plain(text)) for text in passed_channels(call.marks)),
+        *(("passed over", plain(text)) for text in mark_values(call.marks, PASSED_MARK)),
         ("in the gateway", f"{overhead_ms:.2f}ms before the upstream request" if call.attempts else ""),
     ]
 

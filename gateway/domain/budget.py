@@ -53,10 +53,6 @@ def _midnight(moment: datetime) -> datetime:
     return datetime(moment.year, moment.month, moment.day)  # noqa: DTZ001 - local by intent: resolved by timestamp()
 
 
-def _monday(moment: datetime) -> datetime:
-    return _midnight(moment) - timedelta(days=moment.weekday())
-
-
 _WINDOWS = {
     Window.DAY: WindowInfo(
         first=_midnight,
@@ -68,7 +64,7 @@ _WINDOWS = {
         example=5,
     ),
     Window.WEEK: WindowInfo(
-        first=_monday,
+        first=lambda moment: _midnight(moment) - timedelta(days=moment.weekday()),
         following=lambda first: first + timedelta(days=7),
         adjective="weekly",
         current="this week",

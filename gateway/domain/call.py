@@ -237,7 +237,8 @@ LOST_EVENTS_MARK = "bad_chunks="
 REPEATED_MARK = "repeated="
 """Prefix of a mark with how many more refusals the record stands for."""
 BUDGET_MARK = "budget="
-"""Prefix of a mark with a budget that was nearly spent when the call began."""
+"""Prefix of a mark with a budget that was nearly spent when the call began: ``daily budget of token 'ci': 84% spent``.
+"""
 SKIPPED_MARK = "skipped="
 """Prefix of a refusal's mark with a channel that could not serve it: paused, or in need of attention."""
 EXCEEDED_MARK = "exceeded="
@@ -249,17 +250,19 @@ WAITED_MARK = "waited="
 STAYED_MARK = "conversation_stayed"
 """The mark of a call that stayed at its conversation's channel although others rank higher."""
 PASSED_MARK = "passed="
-"""Prefix of a mark with a channel that ranks higher than the one that answered, and why it was passed over."""
+"""Prefix of a mark with a channel that ranks higher than the one that answered, and why it was passed over:
+``a: paused for 12s: rate limited``."""
 EXPLAINED_MARKS = (REPEATED_MARK, EXCEEDED_MARK, SIZE_MARK, WAITED_MARK, STAYED_MARK, PASSED_MARK)
 """Prefixes of marks that are shown as sentences."""
 
 
-def _mark_values(marks: Iterable[str], prefix: str) -> list[str]:
+def mark_values(marks: Iterable[str], prefix: str) -> list[str]:
+    """Returns what follows the prefix in each mark that has it."""
     return [mark.removeprefix(prefix) for mark in marks if mark.startswith(prefix)]
 
 
 def _mark_total(marks: Iterable[str], prefix: str) -> int:
-    return sum(int(number) for number in _mark_values(marks, prefix) if number.isdecimal())
+    return sum(int(number) for number in mark_values(marks, prefix) if number.isdecimal())
 
 
 class Wait(msgspec.Struct, frozen=True):
@@ -275,7 +278,7 @@ class Wait(msgspec.Struct, frozen=True):
 
 def wait_of(marks: Iterable[str]) -> Wait | None:
     """Returns the wait of a call; None if its record has none."""
-    for value in _mark_values(marks, WAITED_MARK):
+    for value in mark_values(marks, WAITED_MARK):
         ms, _, place = value.partition(":")
         if ms.isdecimal():
             return Wait(Millis(int(ms)), place)
@@ -302,7 +305,7 @@ class RequestSize(msgspec.Struct, frozen=True, kw_only=True):
 
 def request_size(marks: Iterable[str]) -> RequestSize | None:
     """Returns the size of a refused call; None if its record does not have it."""
-    for value in _mark_values(marks, SIZE_MARK):
+    for value in mark_values(marks, SIZE_MARK):
         input_tokens, _, output = value.partition("/")
         if input_tokens.isdecimal() and (output.isdecimal() or output == "none"):
             return RequestSize(input=int(input_tokens), max_output=int(output) if output.isdecimal() else None)
@@ -319,24 +322,9 @@ def repeats(marks: Iterable[str]) -> int:
     return _mark_total(marks, REPEATED_MARK)
 
 
-def budget_warnings(marks: Iterable[str]) -> list[str]:
-    """Returns the budgets that were nearly spent when the call began: ``daily budget of token 'ci': 84% spent``."""
-    return _mark_values(marks, BUDGET_MARK)
-
-
-def skipped_channels(marks: Iterable[str]) -> list[str]:
-    """Returns the channels that could not serve a refused call because they were paused or needed attention."""
-    return _mark_values(marks, SKIPPED_MARK)
-
-
-def passed_channels(marks: Iterable[str]) -> list[str]:
-    """Returns the higher-ranked channels that were passed over, and why: ``a: paused for 12s: rate limited``."""
-    return _mark_values(marks, PASSED_MARK)
-
-
 def exceeded_budget(marks: Iterable[str]) -> str:
     """Returns the id of the budget that was too small for a refused call; empty if it was not a budget."""
-    return next(iter(_mark_values(marks, EXCEEDED_MARK)), "")
+    return next(iter(mark_values(marks, EXCEEDED_MARK)), "")
 
 
 def has_incident_mark(marks: Iterable[str]) -> bool:

@@ -13,7 +13,6 @@ from gateway.domain.units import MILLION, ChannelId, Millis, Nanos
 
 OURS = frozenset({"model", "messages", "stream", "stream_options"})
 """Parameters that the gateway sets itself."""
-SYSTEM_LIMIT = 100_000
 
 _TYPES: tuple[tuple[str, tuple[type, ...], frozenset[str]], ...] = (
     (
@@ -67,8 +66,8 @@ def check_overrides(overrides: Overrides) -> None:
         raise BadRequest(
             f"overrides: a parameter that is set can neither have a default nor be removed: {both}", param="overrides"
         )
-    if len(overrides.system) > SYSTEM_LIMIT:
-        raise BadRequest(f"overrides: the system prompt is longer than {SYSTEM_LIMIT} characters", param="overrides")
+    if len(overrides.system) > 100_000:
+        raise BadRequest("overrides: the system prompt is longer than 100000 characters", param="overrides")
     if overrides.replace_system and not overrides.system:
         raise BadRequest("overrides: a system prompt is needed to replace the client's", param="overrides")
 

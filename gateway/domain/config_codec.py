@@ -122,7 +122,9 @@ def read(
     """
     if not isinstance(values, Mapping):
         raise bad_value(path, "must be a table of names and values")
-    fields = _fields_in_file(kind, (*base, *inner.get(kind, ())))
+    omitted = {*base, *inner.get(kind, ())}
+    fields = {_NAMES.get((kind, field.name), field.name): (field, hint) for field, hint in _fields(kind)}
+    fields = {name: pair for name, pair in fields.items() if pair[0].name not in omitted}
     arguments = dict(base)
     for name, value in values.items():
         if name not in fields:
@@ -137,14 +139,6 @@ def read(
         if field.required and field.name not in arguments:
             raise bad_value(f"{path}.{name}", "is missing")
     return kind(**arguments)
-
-
-def _fields_in_file(
-    kind: type[msgspec.Struct], omitted: Collection[str]
-) -> dict[str, tuple[msgspec.structs.FieldInfo, Any]]:
-    """Returns the fields that a table may have, and their types, by their names in a file."""
-    fields = [(field, hint) for field, hint in _fields(kind) if field.name not in omitted]
-    return {_NAMES.get((kind, field.name), field.name): (field, hint) for field, hint in fields}
 
 
 @cache

@@ -216,8 +216,6 @@ def _round_half_up(millionths: int, multiplier: int) -> Nanos:
 
 
 COST_MARK = "upstream_cost="
-LEAST_GAP = Nanos(1_000)
-"""The largest difference that may come from rounding, in nano-dollars."""
 
 
 def price_gap(record: Record) -> tuple[Nanos, Nanos] | None:
@@ -233,4 +231,5 @@ def price_gap(record: Record) -> tuple[Nanos, Nanos] | None:
         return None
     charged, reported = Nanos(record.cost * MILLION // record.rates.multiplier), Nanos(round(dollars * DOLLAR))
     gap = abs(charged - reported)
-    return (charged, reported) if gap > max(LEAST_GAP, 0.1 * max(charged, reported)) else None
+    most = max(1_000, 0.1 * max(charged, reported))  # rounding may make a difference of a thousand nano-dollars
+    return (charged, reported) if gap > most else None

@@ -26,9 +26,6 @@ ACCEPT_HEADER = "X-Tollkeeper-Accept"
 REVIVES_KEY = "revives_key"
 """The code of the question whether a key or token may work again."""
 
-RUN = "run"
-"""The name of the command that starts a program with a token of its own."""
-
 NOTHING_CHANGED = "nothing was changed"
 """The result of an edit that changed nothing. It is not in the history."""
 
@@ -59,7 +56,7 @@ class ChangeSource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     @property
     def runs_program(self) -> bool:
         """Returns whether ``tollkeeper run`` made the change, to the token of a program, which ends with it."""
-        return self.via == "command" and self.command == RUN
+        return self.via == "command" and self.command == "run"
 
     def header(self) -> str:
         return urlencode(msgspec.structs.asdict(self), errors="replace")

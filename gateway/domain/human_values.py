@@ -13,7 +13,18 @@ from typing import Any
 
 from gateway.domain.errors import BadRequest
 from gateway.domain.money import parse_price, typed_dollars
-from gateway.domain.price import AMOUNTS, DAY_MINUTES, DAYS, UPSTREAM, Day, Price, PriceHours, Tier, rates, zone_of
+from gateway.domain.price import (
+    DAY_MINUTES,
+    DAYS,
+    RATE_AMOUNTS,
+    UPSTREAM,
+    Day,
+    Price,
+    PriceHours,
+    Tier,
+    rates,
+    zone_of,
+)
 from gateway.domain.units import MILLION, MOST, MOST_TIMES, Millis
 
 _COUNT = re.compile(r"((?=\.?[0-9])[0-9]{0,40}(?:\.[0-9]{1,6})?)([kKmMbB]?)", re.ASCII)
@@ -215,24 +226,18 @@ def parse_tier(text: str) -> Tier:
     amounts = amounts_text.split("/")
     if not sign or not 2 <= len(amounts) <= 5:
         raise BadRequest(f"{text!r} is not a price for longer inputs such as 200k=6/22.50, which is input/output")
-    nanos: dict[str, Any] = dict(zip(AMOUNTS, map(parse_price, amounts), strict=False))
+    nanos: dict[str, Any] = dict(zip(RATE_AMOUNTS, map(parse_price, amounts), strict=False))
     return Tier(above=parse_count(above), **nanos)
 
 
 def tier_text(tier: Tier) -> str:
     """Returns the tier as it is typed."""
-    optional = [tier.cached_input, tier.cache_write, tier.cache_write_long]
-    while optional and optional[-1] is None:
-        optional.pop()
+    names = [*RATE_AMOUNTS]
+    while getattr(tier, names[-1]) is None:
+        names.pop()
     tier_rates = rates(Price(model="", input=tier.input, output=tier.output, tiers=(tier,)), tier.above + 1, MILLION)
-    amounts = [
-        tier_rates.input,
-        tier_rates.output,
-        tier_rates.cached_input,
-        tier_rates.cache_write,
-        tier_rates.long_write,
-    ][: 2 + len(optional)]
-    return f"{exact_count(tier.above)}={'/'.join(map(typed_dollars, amounts))}"
+    amounts = [typed_dollars(getattr(tier_rates, name)) for name in names]
+    return f"{exact_count(tier.above)}={'/'.join(amounts)}"
 
 
 _HOURS = re.compile(

@@ -6,12 +6,12 @@ Failures with another kind or HTTP status are another incident, even at the same
 
 import re
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
 
 from gateway.domain.budget import WARN_SHARE, share_of
-from gateway.domain.call import NOT_UPSTREAM, Attempt, FailureKind, exceeded_budget, skipped_channels
+from gateway.domain.call import NOT_UPSTREAM, SKIPPED_MARK, Attempt, FailureKind, exceeded_budget, mark_values
 from gateway.domain.human_values import count_text, percent_text
 from gateway.domain.text import plain
 from gateway.domain.units import Millis
@@ -23,9 +23,6 @@ QUIET_MS = 120_000
 ENDED_BY_SUCCESS = frozenset({FailureKind.AUTH, FailureKind.UNSET, FailureKind.QUOTA, FailureKind.NETWORK})
 """Kinds of failures that are over after a successful call. Others, such as rate limits, may occur between successes."""
 
-LIMIT = 200
-"""The number of incidents that are kept."""
-
 STORE = ""
 """The channel name of incidents of the store and of budgets."""
 
@@ -33,9 +30,6 @@ PAUSED_STATES = ("cooling", "attention")
 """The states in which a channel gets no calls."""
 
 ALL_SPENT = "all is spent, and calls are rejected"
-
-_STATE_KINDS = frozenset({FailureKind.UNSET, FailureKind.MISSING})
-"""Kinds of failures whose incidents end with their condition, even if the channel fails otherwise."""
 
 _KEY_CAUSES = frozenset({FailureKind.AUTH, FailureKind.QUOTA, FailureKind.RATE})
 """Kinds of failures that concern one key, so that the others of the channel can be used."""
@@ -146,10 +140,10 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Incidents:
-    """All incidents, oldest first."""
+    """The newest 200 incidents, oldest first."""
 
     def __init__(self, incidents: Iterable[Incident] = ()) -> None:
-        self._all: deque[Incident] = deque(incidents, maxlen=LIMIT)
+        self._all: deque[Incident] = deque(incidents, maxlen=200)
         self._names: Mapping[str, str] = {}
         """The present names of channels and budgets by their ids."""
         self._ids: dict[str, str] = {}
@@ -194,11 +188,16 @@ class Incidents:
         return incident
 
     def add_failures(self, call: CallView) -> None:
+        """Count the attempts of a call that failed because of the upstream."""
         if call.outcome in NOT_UPSTREAM:
             return
         is_answered = 200 <= call.status < 300
         counted_channels: set[str] = set()
-        for at, attempt in _failed_attempts(call):
+        at = call.time_ms
+        for attempt in call.attempts:
+            at = Millis(at + attempt.ms)
+            if attempt.kind is None or attempt.kind is FailureKind.CLIENT:
+                continue
             incident = self._incident_of_failure(attempt, at)
             _add_failure(incident, call.api, attempt, at)
             if attempt.channel not in counted_channels and not is_answered:
@@ -224,7 +223,7 @@ class Incidents:
 
     def add_refusal(self, call: CallView) -> None:
         """Count a call that was refused because a budget was too small, or because channels were paused."""
-        channels = [self._ids.get(name, name) for name in skipped_channels(call.marks)]
+        channels = [self._ids.get(name, name) for name in mark_values(call.marks, SKIPPED_MARK)]
         for subject in filter(None, (exceeded_budget(call.marks), *channels)):
             incidents = [incident for incident in self.newest() if incident.subject_id == subject]
             if not incidents:
@@ -244,8 +243,16 @@ class Incidents:
         """
         lasting, warnings = set[int](), list[Incident]()
         for condition in conditions:
-            incident = self._incident_of_condition(condition, now) or self._begin_with(condition, now)
-            if _is_new_warning(incident, condition):
+            incident = self._incident_of_condition(condition, now) or self.begin(
+                channel=condition.channel,
+                subject_id=condition.subject_id,
+                budget=condition.budget,
+                kind=condition.kind,
+                began=now,
+                last=now,
+            )
+            was_just_spent = condition.reason == ALL_SPENT and incident.reason != ALL_SPENT
+            if incident.budget and (not incident.reason or was_just_spent):
                 incident.last = now
                 warnings.append(incident)
             _apply_condition(incident, condition)
@@ -259,41 +266,19 @@ class Incidents:
         for incident in self._all:
             if incident.ended is None and incident.id not in lasting:
                 subject = (incident.subject_id, _mask(incident.key))
-                still_fails = incident.kind not in _STATE_KINDS and subject in failing_subjects
+                is_state = incident.kind in (FailureKind.UNSET, FailureKind.MISSING)  # it ends with its condition
+                still_fails = not is_state and subject in failing_subjects
                 _end_pause(incident, now, still_fails=still_fails)
-
-    def _begin_with(self, condition: Condition, now: Millis) -> Incident:
-        return self.begin(
-            channel=condition.channel,
-            subject_id=condition.subject_id,
-            budget=condition.budget,
-            kind=condition.kind,
-            began=now,
-            last=now,
-        )
 
     def _incident_of_condition(self, condition: Condition, now: Millis) -> Incident | None:
         """Returns the incident of a condition. If there are several, it is the one with the latest failure."""
-        incidents = [
-            incident
-            for incident in self._all
-            if incident.has_cause(condition.subject_id, condition.key, condition.kind)
-            and _may_continue(incident, condition, now)
-        ]
+        subject, key, kind = condition.subject_id, condition.key, condition.kind
+        incidents = [incident for incident in self._all if incident.has_cause(subject, key, kind)]
+        if condition.channel == STORE:  # the incident of a budget lasts one window
+            incidents = [other for other in incidents if other.ended is None and other.until == condition.until]
+        else:
+            incidents = [other for other in incidents if other.includes(now)]
         return max(incidents, key=lambda incident: incident.last, default=None)
-
-
-def _may_continue(incident: Incident, condition: Condition, now: Millis) -> bool:
-    """Returns whether an incident of the same cause can be that of the condition. A budget's lasts one window."""
-    if condition.channel == STORE:
-        return incident.ended is None and incident.until == condition.until
-    return incident.includes(now)
-
-
-def _is_new_warning(incident: Incident, condition: Condition) -> bool:
-    """Returns whether the incident of a budget has just begun, or the last of the budget was just spent."""
-    was_just_spent = condition.reason == ALL_SPENT and incident.reason != ALL_SPENT
-    return bool(incident.budget) and (not incident.reason or was_just_spent)
 
 
 def _add_failure(incident: Incident, api: str, attempt: Attempt, at: Millis) -> None:
@@ -378,12 +363,3 @@ def spent_text(budget: BudgetView) -> str:
         return ALL_SPENT
     text = f"{percent_text(share)} is spent"
     return text if share >= WARN_SHARE else f"too little is left for a call; {text}"
-
-
-def _failed_attempts(call: CallView) -> Iterator[tuple[Millis, Attempt]]:
-    """Yields the attempts that failed because of the upstream, and when they did."""
-    at = call.time_ms
-    for attempt in call.attempts:
-        at = Millis(at + attempt.ms)
-        if attempt.kind is not None and attempt.kind is not FailureKind.CLIENT:
-            yield at, attempt

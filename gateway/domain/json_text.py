@@ -9,6 +9,7 @@ import json
 import re
 from collections import deque
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import TypeVar
 
 import msgspec
@@ -71,14 +72,9 @@ def replace_lone_surrogates(text: bytes) -> bytes:
 
 def refuse_repeated(keys: int, *texts: bytes | msgspec.Raw) -> None:
     """Raises BadRequest if an object in these JSON texts has a key twice. ``keys``: how many keys they have decoded."""
-    if keys != sum(map(_count_keys, texts)):
+    objects = [text for text in map(bytes, texts) if b"{" in text]
+    if keys != sum(part.count(b":") for text in objects for part in _outside_strings(text)):
         raise BadRequest("an object of the body has a key twice; send each field once", code="duplicate_key")
-
-
-def _count_keys(data: bytes | msgspec.Raw) -> int:
-    """Returns how many keys a JSON text has, including repeated ones."""
-    text = bytes(data)
-    return sum(part.count(b":") for part in _outside_strings(text)) if b"{" in text else 0
 
 
 def _outside_strings(text: bytes) -> Iterator[bytes]:
@@ -141,7 +137,9 @@ def refuse_many_elements(text: bytes, *, opens_logprobs: bool = True) -> None:
     most = MOST_ELEMENTS if opens_logprobs or b'"logprobs"' not in text else MOST_LOGPROBS
     count = count_elements(text, most)
     if MOST_ELEMENTS < count <= most:
-        count -= _count_logprobs(text)
+        with suppress(msgspec.DecodeError, RecursionError):
+            choices = _PROBED.decode(text).choices
+            count -= sum(count_elements(bytes(choice.logprobs), MOST_LOGPROBS) for choice in choices)
     if count > MOST_ELEMENTS:
         raise TooManyElements(f"it has more than {MOST_ELEMENTS:,} elements")
 
@@ -154,14 +152,6 @@ def count_elements(text: bytes, most: int) -> int:
         if count > most:
             break
     return count
-
-
-def _count_logprobs(text: bytes) -> int:
-    try:
-        choices = _PROBED.decode(text).choices
-    except (msgspec.DecodeError, RecursionError):
-        return 0
-    return sum(count_elements(bytes(choice.logprobs), MOST_LOGPROBS) for choice in choices)
 
 
 class ObjectEnd:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import chain
 from typing import Any, Literal
 
@@ -26,26 +27,20 @@ CHANNEL_LIMITS = ("rpm", "tpm", "rpd", "tpd", "concurrent", "queue", "queue_s")
 CLIENT_LIMITS = (*CHANNEL_LIMITS, "streams")
 """The limits of tokens and groups, which also limit streams."""
 
-_OPTION_HELP = {
-    "rpm": "Requests a minute; 'none' removes a limit.",
-    "tpm": "Tokens a minute.",
-    "rpd": "Requests a day.",
-    "tpd": "Tokens a day.",
-    "concurrent": "Calls running at once.",
-    "queue": "Calls that may wait at once. See 'settings show'.",
-    "queue_s": "Seconds a call may wait for a free slot; 0: not at all. See 'settings show'.",
-    "streams": "Streams running at once. See 'settings show'.",
+_TEXTS = {
+    "rpm": ("requests a minute", "Requests a minute; 'none' removes a limit."),
+    "tpm": ("tokens a minute", "Tokens a minute."),
+    "rpd": ("requests a day", "Requests a day."),
+    "tpd": ("tokens a day", "Tokens a day."),
+    "concurrent": ("calls at once", "Calls running at once."),
+    "streams": ("streams at once", "Streams running at once. See 'settings show'."),
+    "queue": ("calls waiting", "Calls that may wait at once. See 'settings show'."),
+    "queue_s": (
+        "seconds of waiting",
+        "Seconds a call may wait for a free slot; 0: not at all. See 'settings show'.",
+    ),
 }
-_UNITS = {
-    "rpm": "requests a minute",
-    "tpm": "tokens a minute",
-    "rpd": "requests a day",
-    "tpd": "tokens a day",
-    "concurrent": "calls at once",
-    "streams": "streams at once",
-    "queue": "calls waiting",
-    "queue_s": "seconds of waiting",
-}
+"""The words after each limit, and the help of its option."""
 
 _BETWEEN_AMOUNTS = re.compile(r"[\s,]+(?=[A-Za-z]+(?:=|[\s,]|$))")
 """Matches the separator between two amounts, but not one inside an amount such as ``1,000``."""
@@ -71,7 +66,7 @@ def budget_text(budget: Budget) -> str:
 def limits_text(limits: Limits) -> str:
     """Returns ``60 requests a minute, 4 calls at once``; empty if nothing is limited."""
     return ", ".join(
-        f"{exact_count(number)} {plural(number, _UNITS[name])}" for name, number in _set_limits(limits).items()
+        f"{exact_count(number)} {plural(number, _TEXTS[name][0])}" for name, number in _set_limits(limits).items()
     )
 
 
@@ -130,7 +125,16 @@ class RateLimits(Pairs[Limits]):
         self._names = names
 
     def options(self, field: Field) -> Sequence[Option]:
-        return [_option(name) for name in self._names]
+        return [
+            Option(
+                flags=_flag(name),
+                name=name,
+                help=_TEXTS[name][1],
+                metavar="COUNT",
+                read=partial(_limit, name),
+            )
+            for name in self._names
+        ]
 
     def change(self, field: Field, options: Mapping[str, Any], before: Limits) -> Any:
         changes = {name: change[0] for name in self._names if (change := options.get(name)) is not None}
@@ -208,14 +212,7 @@ def _example(amount: str) -> str:
     return f"day={number} or ever={number}"
 
 
-def _option(name: str) -> Option:
-    def read(text: str, _now: Millis) -> int | None:
-        return _limit(name, text)
-
-    return Option(flags=_flag(name), name=name, help=_OPTION_HELP[name], metavar="COUNT", read=read)
-
-
-def _limit(name: str, text: str) -> int | None:
+def _limit(name: str, text: str, _now: Millis | None = None) -> int | None:
     """Returns a limit, or None to remove it. Raises BadRequest for one that would stop every call."""
     if text.strip().lower() in NONE_WORDS[1:]:
         return None

@@ -1,5 +1,6 @@
 """List kinds: the kinds of fields with several values: names, patterns, and the base of those with pairs."""
 
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
@@ -13,6 +14,9 @@ from gateway.domain.units import Millis
 
 T = TypeVar("T")
 K = TypeVar("K")
+
+_QUOTED = re.compile(r"[\s\"'\\]")
+"""Matches characters for which a word of a form is quoted."""
 
 
 class ListKind(Kind[T]):
@@ -130,7 +134,8 @@ class Pairs(ListKind[T]):
         raise NotImplementedError
 
     def text(self, value: T) -> str:
-        return " ".join(_quote_word(f"{name}={text}") for name, text in self.pairs(value).items())
+        words = [f"{name}={text}" for name, text in self.pairs(value).items()]
+        return " ".join(shlex.quote(word) if _QUOTED.search(word) else word for word in words)
 
     def read(self, text: str, now: Millis) -> Any:
         pairs = []
@@ -169,10 +174,6 @@ def unique_pairs(pairs: Sequence[tuple[K, T]], option: str) -> dict[K, T]:
 
 def _parameter(flag: str) -> str:
     return flag.removeprefix("--").replace("-", "_")
-
-
-def _quote_word(word: str) -> str:
-    return shlex.quote(word) if not word or any(char.isspace() or char in "\"'\\" for char in word) else word
 
 
 def shell_words(text: str) -> list[str]:

@@ -121,7 +121,8 @@ class MockOptions(Pairs[dict[str, Any]]):
         for name, text in changes.items():
             options.pop(name, None)
             if text != NONE_WORD:
-                options[name] = _scalar(text)
+                value = json_or_text(text)
+                options[name] = value if isinstance(value, str | int | float | bool) else text
         return options
 
     def pairs(self, value: dict[str, Any]) -> Mapping[str, str]:
@@ -129,12 +130,6 @@ class MockOptions(Pairs[dict[str, Any]]):
 
     def show(self, value: dict[str, Any]) -> str:
         return ", ".join(f"{name}={item}" for name, item in value.items())
-
-
-def _scalar(text: str) -> str | int | float | bool:
-    """Returns the JSON value of a text, unless it is an array, an object or null; then the text."""
-    value = json_or_text(text)
-    return value if isinstance(value, str | int | float | bool) else text
 
 
 class Fallbacks(Pairs[tuple[Fallback, ...]]):
@@ -164,8 +159,6 @@ class Fallbacks(Pairs[tuple[Fallback, ...]]):
 PROMPT_PLACES = ("before the client's", "instead of the client's")
 DEFAULT, REMOVE = "?", "-"
 """The first characters of a parameter that is set by default, and of one that is removed."""
-BREAK = "\\n"
-"""The text that stands for a line break of the system prompt in an input of one line."""
 
 
 class RequestOverrides(Kind[Overrides | None]):
@@ -206,7 +199,18 @@ class RequestOverrides(Kind[Overrides | None]):
         return " ".join([*words, *(REMOVE + shlex.quote(name) for name in overrides.remove)])
 
     def read(self, text: str, now: Millis) -> Overrides:
-        return _parse_parameters(text)
+        always: dict[str, Any] = {}
+        defaults: dict[str, Any] = {}
+        removed: list[str] = []
+        for word in shell_words(text):
+            name, equals, value = word.removeprefix(DEFAULT).partition("=")
+            if word.startswith(REMOVE) and not equals:
+                removed.append(word.removeprefix(REMOVE))
+            elif not name or not equals:
+                raise BadRequest(f"{word!r} is not name=value, ?name=value or -name")
+            else:
+                (defaults if word.startswith(DEFAULT) else always)[name] = json_or_text(value)
+        return Overrides(set=always, default=defaults, remove=tuple(dict.fromkeys(removed)))
 
     def part(self, value: Overrides | None) -> Overrides:
         return msgspec.structs.replace(value or Overrides(), system="", replace_system=False)
@@ -239,13 +243,16 @@ class RequestOverrides(Kind[Overrides | None]):
 
 
 class SystemPrompt(Text):
-    """The system prompt of overrides. ``RequestOverrides`` returns its arguments of a command."""
+    r"""The system prompt of overrides, with ``\n`` for a line break in an input of one line.
+
+    ``RequestOverrides`` returns its arguments of a command.
+    """
 
     def text(self, value: Any) -> str:
-        return self.part(value).replace("\n", BREAK)
+        return self.part(value).replace("\n", "\\n")
 
     def read(self, text: str, now: Millis) -> str:
-        return text.strip().replace(BREAK, "\n")
+        return text.strip().replace("\\n", "\n")
 
     def part(self, value: Any) -> str:
         return (value or Overrides()).system
@@ -271,22 +278,6 @@ class PromptPlace(Flag):
 
     def arguments(self, field: Field, before: Any, after: Any) -> Sequence[str]:
         return []
-
-
-def _parse_parameters(text: str) -> Overrides:
-    """Returns the parameters in a text, without a system prompt. Raises BadRequest."""
-    always: dict[str, Any] = {}
-    defaults: dict[str, Any] = {}
-    removed: list[str] = []
-    for word in shell_words(text):
-        name, equals, value = word.removeprefix(DEFAULT).partition("=")
-        if word.startswith(REMOVE) and not equals:
-            removed.append(word.removeprefix(REMOVE))
-        elif not name or not equals:
-            raise BadRequest(f"{word!r} is not name=value, ?name=value or -name")
-        else:
-            (defaults if word.startswith(DEFAULT) else always)[name] = json_or_text(value)
-    return Overrides(set=always, default=defaults, remove=tuple(dict.fromkeys(removed)))
 
 
 def _read_removed_names(text: str, _now: Millis) -> str:

@@ -31,8 +31,9 @@ REASONING: Final = "reasoning"
 RATE_NAMES: Final = (*PARTS, REASONING)
 """The names of rates that have no fields of their own: for parts of a usage, for reasoning if it is billed separately
 from other output, and for ``UNITS``, whose rates are nano-dollars per unit."""
-AMOUNTS: Final = ("input", "output", "cached_input", "cache_write", "cache_write_long", "per_call")
-"""The names of the fields with amounts."""
+RATE_AMOUNTS: Final = ("input", "output", "cached_input", "cache_write", "cache_write_long")
+AMOUNTS: Final = (*RATE_AMOUNTS, "per_call")
+"""The names of the fields with amounts. Those with rates are also fields of ``Rates``."""
 VARIANTS: Final = ("flex", "priority", "fast", "batch")
 """The ways to process a call for which vendors have other prices."""
 RATE_WORDS: Final[Mapping[str, str]] = {
@@ -183,17 +184,10 @@ class Price(PriceAmounts, frozen=True, kw_only=True, omit_defaults=True):
     def free(self) -> bool:
         if self.input or self.output or self.per_call:
             return False
-        parts: list[PriceAmounts] = [
-            self,
-            *self.tiers,
-            *self.rules,
-            *(tier for rule in self.rules for tier in rule.tiers),
-        ]
-        return not any(map(_has_amount, parts))
-
-
-def _has_amount(part: PriceAmounts) -> bool:
-    return any(getattr(part, name, 0) for name in AMOUNTS) or any(part.extras.values())
+        rule_tiers = [tier for rule in self.rules for tier in rule.tiers]
+        parts: list[PriceAmounts] = [self, *self.tiers, *self.rules, *rule_tiers]
+        has_amount = any(getattr(part, name, 0) for part in parts for name in AMOUNTS)
+        return not has_amount and not any(rate for part in parts for rate in part.extras.values())
 
 
 Part = TypeVar("Part", Price, PriceRule, Tier)
@@ -283,17 +277,10 @@ def variant_price(price: Price, variant: str) -> Price | None:
 
 
 def _with_rule(price: Price, rule: PriceRule) -> Price:
-    return msgspec.structs.replace(
-        price,
-        input=rule.input,
-        output=rule.output,
-        cached_input=rule.cached_input,
-        cache_write=rule.cache_write,
-        cache_write_long=rule.cache_write_long,
-        per_call=price.per_call if rule.per_call is None else rule.per_call,
-        tiers=rule.tiers,
-        extras={**price.extras, **rule.extras},
-    )
+    amounts = {name: getattr(rule, name) for name in RATE_AMOUNTS}
+    per_call = price.per_call if rule.per_call is None else rule.per_call
+    extras = {**price.extras, **rule.extras}
+    return msgspec.structs.replace(price, **amounts, per_call=per_call, tiers=rule.tiers, extras=extras)
 
 
 def as_rule(price: Price, **conditions: Any) -> PriceRule:
@@ -311,11 +298,6 @@ def rates(price: Price, input_tokens: int, multiplier: int, variant: str = "") -
     for tier in price.tiers:
         if input_tokens > tier.above > highest:
             amounts, highest = tier, tier.above
-    return _rates_at(price, amounts, multiplier)
-
-
-def _rates_at(price: Price, amounts: Price | Tier, multiplier: int) -> Rates:
-    """Returns the rates by these amounts, which are those of the price or of one of its tiers."""
     return Rates(
         input=amounts.input,
         cached_input=amounts.input if amounts.cached_input is None else amounts.cached_input,

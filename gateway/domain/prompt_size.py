@@ -79,8 +79,6 @@ _LABELS = frozenset(
 """Fields that no model reads as text."""
 _GENERATED = ("image_generation_call", "result")
 """The type of the object with a picture that OpenAI generated, and the field with its base64 text."""
-_SHORT = 256
-"""The length up to which a text in a field for data counts as text."""
 _NUMBERS = re.compile(rb"\[\s*-?[0-9]")
 _TOOL_CALLS = (b'"tool_calls"', b'_call"', b'"tool_use"')
 _FUNCTION_TYPES = (b'"type":"function"', b'"type": "function"')
@@ -120,7 +118,8 @@ def bound_of(
     marked_values = [value for value in contents if _has_marker(bytes(value), markers)]
     all_others = b"".join(others)
     if all_others and _NUMBERS.search(all_others):
-        tokens += _numbers_bound(others)
+        # the shortest number in an array has a digit and a comma
+        tokens += sum(len(memoryview(value)) // 2 for value in others if _NUMBERS.search(bytes(value)))
     if all_others and _has_marker(all_others, _MARKERS):
         marked_values += [value for value in others if _has_marker(bytes(value), _MARKERS)]
     media = NO_MEDIA
@@ -131,11 +130,6 @@ def bound_of(
         tokens -= -parts.sealed_bytes // SEAL_BYTES_PER_TOKEN
         media = parts.media
     return InputBound(max(least, -(-size // BOUND_BYTES_PER_TOKEN) + tokens), media)
-
-
-def _numbers_bound(values: list[msgspec.Raw]) -> int:
-    """Returns the most numbers that arrays in these values can have: the shortest has a digit and a comma."""
-    return sum(len(memoryview(value)) // 2 for value in values if _NUMBERS.search(bytes(value)))
 
 
 def _has_marker(text: bytes, markers: Iterable[bytes]) -> bool:
@@ -318,7 +312,8 @@ def _is_data(name: str, text: str, key: str, kind: str) -> bool:
         return may_be_base64 or name in _MEDIA_URLS
     if not may_be_base64 or _ADDRESS.match(text) is not None:
         return False
-    return name == "file_data" or kind == "base64" or (len(text) > _SHORT and " " not in text and text.isascii())
+    is_certain = name == "file_data" or kind == "base64"
+    return is_certain or (len(text) > 256 and " " not in text and text.isascii())  # a shorter one counts as text
 
 
 def _type_in_url(text: str) -> str | None:

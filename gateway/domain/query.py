@@ -41,9 +41,6 @@ from gateway.domain.money import parse_dollars
 from gateway.domain.units import Millis
 from gateway.domain.views import CallView
 
-TEXTS = ("id", "token", "group", "model", "upstream_model", "channel", "app", "outcome", "code", "error")
-"""The fields of a call in which a bare word is searched, in addition to the status."""
-
 INFINITE = 1 << 62
 """More than any number of a call."""
 
@@ -82,13 +79,15 @@ _FULL_NAMES = {
 FIELDS = (*_PATTERNS, "st", *_NUMBERS, "since", "until")
 """The names that may precede a colon."""
 _FILTER = re.compile(rf"!*({'|'.join((*FIELDS, *_FULL_NAMES))})(:|!=|==?|>=|<=|>|<)")
-WAITING = "waiting"
-_STATES = ("running", WAITING, "settled", *Outcome)
+_STATES = ("running", "waiting", "settled", *Outcome)
 
 _SEPARATOR = "\0"
 """The separator between the texts of a call when they are searched at once."""
 
-_texts_of: Callable[[Any], tuple[str, ...]] = attrgetter(*TEXTS)
+_texts_of: Callable[[Any], tuple[str, ...]] = attrgetter(
+    *("id", "token", "group", "model", "upstream_model", "channel", "app", "outcome", "code", "error")
+)
+"""Returns the fields of a call in which a bare word is searched, in addition to the status."""
 
 
 class TextCondition(msgspec.Struct, frozen=True):
@@ -136,7 +135,7 @@ class StateCondition(msgspec.Struct, frozen=True):
     value: str
 
     def matches(self, call: Any) -> bool:
-        return self.value in (call.outcome, call.state) or (self.value == WAITING and bool(call.waits_for))
+        return self.value in (call.outcome, call.state) or (self.value == "waiting" and bool(call.waits_for))
 
 
 class FailureCondition(msgspec.Struct, frozen=True):
@@ -370,16 +369,11 @@ def _status_condition(value: str) -> Condition:
         return NumberCondition("status", hundreds, hundreds + 99)
     if value in _STATES:
         return StateCondition(value)
-    return _number_condition("status", value, _parse_status)
-
-
-def _parse_status(text: str) -> int:
-    """Returns the status in a text. Raises BadRequest."""
-    if not re.fullmatch(r"[0-9]{1,3}", text, re.ASCII):
+    if not re.fullmatch(r"(>=?|<=?|=)?[0-9]{1,3}", value, re.ASCII):
         raise BadRequest(
-            f"st:{text} is not a status; write st:err, st:ok, st:4xx, st:429, st:>=400 or one of {', '.join(_STATES)}"
+            f"st:{value} is not a status; write st:err, st:ok, st:4xx, st:429, st:>=400 or one of {', '.join(_STATES)}"
         )
-    return int(text)
+    return _number_condition("status", value, int)
 
 
 def _number_condition(field: str, value: str, parse_number: Callable[[str], int]) -> NumberCondition:

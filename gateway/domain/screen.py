@@ -63,7 +63,9 @@ class Screen:
         self._harmless: set[bytes] = set()
         """Short values without secrets, which most chunks repeat."""
         self._grams = frozenset(gram for spelling in needles.long for gram in windows_of(spelling, BLOCK))
-        self._values = tuple(dict.fromkeys(form for value in needles.values for form in _json_spellings(value)))
+        written = [msgspec.json.encode(value)[1:-1] for value in needles.values]
+        self._values = frozenset([*written, *(value.replace(b"/", b"\\/") for value in written)])
+        """The secrets as they are written in JSON strings, with and without the slash escaped."""
 
     def has_secret(self, text: str) -> bool:
         """Returns whether a short text contains a secret, or a piece of one."""
@@ -166,12 +168,6 @@ class Screen:
 def _useful_headers(names: tuple[str, ...]) -> tuple[str, ...]:
     """Returns the names of headers that a client may use. It is cached because most answers have the same headers."""
     return tuple(name for name in names if name in _PASSED or _LIMIT.fullmatch(name))
-
-
-def _json_spellings(value: str) -> tuple[bytes, ...]:
-    """Returns the value as it is written in a JSON string, with and without the slash escaped."""
-    written = msgspec.json.encode(value)[1:-1]
-    return (written, written.replace(b"/", b"\\/"))
 
 
 NO_SCREEN = Screen(Needles())

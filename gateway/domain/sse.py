@@ -193,8 +193,12 @@ class PieceDecoder(Generic[PieceEvent]):
         end = events.find(b"\n", begin)
         next_start = end + len(BLANK)
         if begin <= end <= start + WINDOW and not events.startswith(head, next_start):  # as most upstreams send them
-            pieces = self._read_one(events[begin - 1 : end]) if events.startswith(BLANK, end) else []
-            return pieces, next_start if pieces else start
+            if not events.startswith(BLANK, end):
+                return [], start
+            try:
+                return [self._decoder.decode(events[begin - 1 : end])], next_start
+            except (msgspec.DecodeError, UnicodeDecodeError):
+                return [], start
         parts = _run_data(events[begin : start + WINDOW], head)
         while parts:
             lines = b"\n{".join(parts)
@@ -206,13 +210,6 @@ class PieceDecoder(Generic[PieceEvent]):
                 return pieces, start + len(parts) * len(head) + len(lines) + len(BLANK)
             parts = parts[: len(parts) // 2]  # one of them has another form, perhaps in the second half
         return [], start
-
-    def _read_one(self, line: bytes) -> list[PieceEvent]:
-        """Returns the piece with this data; none if it has another form."""
-        try:
-            return [self._decoder.decode(line)]
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            return []
 
 
 def _run_data(window: bytes, head: bytes) -> list[bytes]:

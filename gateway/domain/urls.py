@@ -77,7 +77,8 @@ def _check_host(url: str, host: str) -> None:
     if not host:
         raise _bad_url(url, "has no host")
     address = _address(host)
-    if address is None and _looks_numeric(host):
+    last_label = host.rstrip(".").rpartition(".")[2]
+    if address is None and (last_label.isdigit() or last_label.startswith("0x")):  # WHATWG URL: an IPv4 address
         raise _bad_url(url, "has a host that is neither a name nor a whole IPv4 address")
     if host.rstrip(".") in _METADATA or (address is not None and (address.is_link_local or address == _METADATA_V6)):
         raise _bad_url(url, "is a link-local address, where clouds serve machine credentials")
@@ -92,12 +93,6 @@ def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     except ValueError:
         return None
     return getattr(address, "ipv4_mapped", None) or address
-
-
-def _looks_numeric(host: str) -> bool:
-    """Returns whether the last label of a host is a number, so that it counts as an IPv4 address (WHATWG URL)."""
-    last = host.rstrip(".").rpartition(".")[2]
-    return last.isdigit() or last.startswith("0x")
 
 
 @lru_cache(maxsize=1024)

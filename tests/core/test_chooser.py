@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from gateway.core.channel_health import ChannelHealth
 from gateway.core.chooser import StickyRoute, StickyRoutes, conversation_id
 from gateway.core.routing import choose, choose_in_tier
-from gateway.domain.call import STAYED_MARK, FailureKind, passed_channels
+from gateway.domain.call import PASSED_MARK, STAYED_MARK, FailureKind, mark_values
 from gateway.domain.errors import NoChannel
 from gateway.domain.group import Fallback, Group, Policy
 from gateway.domain.limits import Limits
@@ -195,7 +195,7 @@ async def test_a_call_says_why_it_did_not_go_to_a_channel_that_comes_first(rig: 
     rig.health.failed(ChannelId("ch_a"), FailureKind.RATE, "429", 10)
     rig.health.failed(ChannelId("ch_d"), FailureKind.RATE, "429", 10)
     await rig.call()
-    assert passed_channels(rig.records[0].marks) == ["a: paused for 10 s: 429"]
+    assert mark_values(rig.records[0].marks, PASSED_MARK) == ["a: paused for 10 s: 429"]
 
 
 async def test_a_channel_that_a_call_waited_for_was_not_passed_over(rig: Rig) -> None:
@@ -210,7 +210,7 @@ async def test_a_channel_that_a_call_waited_for_was_not_passed_over(rig: Rig) ->
     hold.set()
     await asyncio.gather(*calls)
     assert rig.upstreams.order == ["b", "b"]
-    assert [passed_channels(record.marks) for record in rig.records] == [[], []]
+    assert [mark_values(record.marks, PASSED_MARK) for record in rig.records] == [[], []]
 
 
 async def test_a_fallback_says_why_the_model_itself_had_no_channel(rig: Rig) -> None:
@@ -220,7 +220,7 @@ async def test_a_fallback_says_why_the_model_itself_had_no_channel(rig: Rig) -> 
     rig.upstreams.on("b", good)
     rig.health.failed(ChannelId("ch_a"), FailureKind.AUTH, "refused")
     await rig.call()
-    assert passed_channels(rig.records[0].marks) == ["a: needs attention, tried again in 1m00s: refused"]
+    assert mark_values(rig.records[0].marks, PASSED_MARK) == ["a: needs attention, tried again in 1m00s: refused"]
 
 
 async def test_it_stays_with_its_key(rig: Rig) -> None:

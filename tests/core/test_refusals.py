@@ -7,7 +7,7 @@ import pytest
 from gateway.core.call import CallOrigin
 from gateway.core.event_bus import EventBus
 from gateway.core.refusal_log import BURST, GAP_S, KINDS_KEPT, LONG_GAP_S, Refusals
-from gateway.domain.call import Outcome, Record, skipped_channels
+from gateway.domain.call import SKIPPED_MARK, Outcome, Record, mark_values
 from gateway.domain.errors import GatewayError, InvalidToken, NoChannel, NotFound, RateLimited
 from gateway.domain.group import Group
 from gateway.domain.token import Token
@@ -276,7 +276,7 @@ def test_of_a_call_that_met_only_paused_channels_those_are_recorded(desk: Desk) 
         desk.refuse(error)
     desk.advance(GAP_S)
     first, second = desk.records
-    assert (first.marks, skipped_channels(second.marks)) == (("skipped=up", "skipped=other"), ["up", "other"])
+    assert (first.marks, mark_values(second.marks, SKIPPED_MARK)) == (("skipped=up", "skipped=other"), ["up", "other"])
     desk.refuse(RateLimited("too fast"))
     assert list(desk.bus.noteworthy) == [first, second]
 

@@ -4,7 +4,6 @@ import msgspec
 import pytest
 
 from gateway.domain.channel import (
-    SYSTEM_LIMIT,
     Channel,
     Dialect,
     Overrides,
@@ -28,7 +27,7 @@ from gateway.domain.units import ChannelId, Millis
         Overrides(set={"a\x1b": 1}),
         Overrides(set={"seed": 1}, default={"seed": 2}),
         Overrides(set={"seed": 1}, remove=("seed",)),
-        Overrides(system="x" * (SYSTEM_LIMIT + 1)),
+        Overrides(system="x" * 100_001),
         Overrides(replace_system=True),
     ],
 )

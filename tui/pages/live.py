@@ -14,7 +14,7 @@ from textual.content import Content
 
 from gateway.client import connect_card
 from gateway.client.cells import cut, cut_middle, cut_pair
-from gateway.domain.call import budget_warnings, lost_events
+from gateway.domain.call import BUDGET_MARK, lost_events, mark_values
 from gateway.domain.errors import GatewayError
 from gateway.domain.query import SORT_KEYS, parse, speed_of
 from gateway.domain.units import CallId
@@ -170,7 +170,7 @@ def _name_columns() -> Iterator[Column[CallView]]:
             title,
             width,
             partial(_name_text, name),
-            tone=(lambda c: "warn" if budget_warnings(c.marks) else "") if id_ == "token" else None,
+            tone=(lambda c: "warn" if mark_values(c.marks, BUDGET_MARK) else "") if id_ == "token" else None,
             dim=id_ != "token",
             rank=rank,
             max_width=max_width,
@@ -187,7 +187,7 @@ def _name_text(name: Callable[[CallView], str], call: CallView, width: int = LIM
 
 def _token_text(call: CallView) -> str:
     """Returns the token's name, marked if most of a budget of the call was spent."""
-    return f"{glyphs.WARNING}{call.token}" if budget_warnings(call.marks) else call.token
+    return f"{glyphs.WARNING}{call.token}" if mark_values(call.marks, BUDGET_MARK) else call.token
 
 
 def end_text(call: CallView) -> str:
