@@ -216,6 +216,8 @@ class Books:
         self.running_in = self._holds.running_in
         self.last_used = self.counters.last_used
         self.disk_errors = recorder.disk_errors
+        self.waiting = recorder.waiting
+        self.sync = recorder.sync
         recorder.on_withheld = self._withhold
 
     @property
@@ -270,10 +272,6 @@ class Books:
             raise InternalError(f"call {record.id} was settled but never opened")
         return first
 
-    def waiting(self) -> list[Record]:
-        """Returns the records that are not in the log yet, oldest first: many if the disk refuses them."""
-        return self._recorder.waiting()
-
     def final_record(self, record: Record) -> Record:
         """Returns a record after ``write``: itself, or the first time its replacement if the answer is withheld."""
         return self._withheld.pop(record.id, record)
@@ -292,10 +290,6 @@ class Books:
             if call.id not in recorded:
                 self._book(lost_record(call))
         return len(unfinished) - len(recorded)
-
-    def sync(self) -> bool:
-        """Make everything written survive a power cut. Returns whether nothing is left to write. Raises OSError."""
-        return self._recorder.sync()
 
     async def synced(self) -> None:
         """Wait until all earlier writes are safe from a power cut. Raises Unavailable if the disk refuses."""

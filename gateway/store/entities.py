@@ -47,7 +47,10 @@ class Entities:
 
     def __init__(self, path: Path, *, expected: bool = False, moment: int = 0) -> None:
         self._path = path
-        self._storage = _open_storage(path)
+        try:
+            self._storage = AtomicStorage(path)
+        except StoreDamaged as exc:
+            raise _damaged_error(path, f"it is damaged: {exc.__cause__}") from exc
         tables = self._storage.read()
         if tables is None and (expected or path.exists()):
             raise _damaged_error(path, "it is empty" if path.exists() else "it is missing")
@@ -96,13 +99,6 @@ def _check_change(change: Change) -> None:
             raise InternalError(f"{change.table} cannot be deleted")
     elif not isinstance(change.value, kind) or (getattr(change.value, field) if field else "") != change.key:
         raise InternalError(f"{change.value!r} cannot be {change.key!r} of {change.table}")
-
-
-def _open_storage(path: Path) -> AtomicStorage:
-    try:
-        return AtomicStorage(path)
-    except StoreDamaged as exc:
-        raise _damaged_error(path, f"it is damaged: {exc.__cause__}") from exc
 
 
 def _read_meta(path: Path, tables: Tables) -> dict[str, Any]:

@@ -105,7 +105,10 @@ def check_complete(path: Path, segments: Iterable[Segment]) -> None:
     """
     expected, previous_exists = 1, False
     for segment in segments:
-        if segment.count and segment.first > expected and not previous_exists and not _was_repaired(segment):
+        has_gap = segment.count and segment.first > expected and not previous_exists
+        if has_gap and not any(
+            segment.path.parent.glob(f"{segment.name}.*.damaged")
+        ):  # these are copies of repaired files
             raise StoreDamaged(
                 f"{ordinary_path(path)} is damaged or missing, and so is its former version: the sums of calls "
                 f"{expected} to {segment.first - 1} are lost and their records deleted, so balances cannot be known. "
@@ -113,7 +116,3 @@ def check_complete(path: Path, segments: Iterable[Segment]) -> None:
                 details={"file": str(ordinary_path(path))},
             )
         expected, previous_exists = segment.last + 1, not segment.deleted
-
-
-def _was_repaired(segment: Segment) -> bool:
-    return any(segment.path.parent.glob(f"{segment.name}.*.damaged"))

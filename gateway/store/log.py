@@ -82,11 +82,6 @@ class SegmentView(NamedTuple):
     """The offset in the file before which no byte changes again."""
 
 
-def _view(segment: Segment) -> SegmentView:
-    sums = segment.sums.copy() if isinstance(segment.sums, Rollup) else segment.sums
-    return SegmentView(segment, segment.count, segment.last, sums, segment.end)
-
-
 class Log:
     """The call log in the folder ``usage``. Opening it repairs damage and reports that in ``notes``.
 
@@ -153,7 +148,16 @@ class Log:
 
     def views(self) -> list[SegmentView]:
         """Returns the segments as they are now. The caller holds the lock."""
-        return [_view(segment) for segment in self.segments]
+        return [
+            SegmentView(
+                segment=segment,
+                calls=segment.count,
+                last=segment.last,
+                sums=segment.sums.copy() if isinstance(segment.sums, Rollup) else segment.sums,
+                end=segment.end,
+            )
+            for segment in self.segments
+        ]
 
     def sync(self) -> None:
         """Make everything appended before survive a power cut, rewriting files that do not sync. Raises OSError."""

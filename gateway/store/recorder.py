@@ -132,6 +132,7 @@ class Recorder:
         self.disk_errors = DiskErrors()
         self._backlog = Backlog(log, reserve, self.disk_errors)
         self.waiting = self._backlog.waiting
+        """Returns the records that are not in the log yet, oldest first: many if the disk refuses them."""
         self._synced_count = 0
         """The number of calls at the beginning of ``Backlog.written`` whose records are safe from a power cut."""
         self._sync_lock = threading.Lock()
@@ -273,7 +274,6 @@ class Backlog:
         return bool(self._refused)
 
     def waiting(self) -> list[Record]:
-        """Returns the records that are not on the disk."""
         return [*self._refused.values(), *self.fresh.values()]
 
     def write(self) -> Sequence[tuple[Record, Record]]:
@@ -285,12 +285,9 @@ class Backlog:
         if self._disk_errors.write and all(record.failed for record in fresh.values()):
             return ()  # no answer depends on them: the next hold or sync tries again
         try:
-            self._append()
-        except OSError as first:
-            try:
-                self._write_elsewhere(first)
-            except OSError as exc:
-                return self._withhold(fresh, reason(exc))
+            self.flush()
+        except OSError as exc:
+            return self._withhold(fresh, reason(exc))
         return ()
 
     def flush(self) -> None:

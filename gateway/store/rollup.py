@@ -4,7 +4,7 @@ While a segment grows, its calls are summed in a Rollup, by hour and by all dime
 sums become a SealedSegment, with one table for each dimension, in the ledger.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from sys import intern
 from typing import Literal, TypeVar, get_args
 
@@ -255,19 +255,14 @@ SegmentSums = Rollup | SealedSegment
 """The sums of one segment, which may still grow."""
 
 
-def encode_totals(sums: SegmentSums) -> dict[Dimension, msgspec.Raw]:
-    """Returns the encoded totals of all dimensions."""
-    return {by: msgspec.Raw(msgspec.json.encode(sums.totals(by))) for by in DIMENSIONS}
-
-
-def encode_tables(sums: SegmentSums) -> dict[Dimension, msgspec.Raw]:
-    """Returns the encoded tables of all dimensions."""
-    return {by: msgspec.Raw(msgspec.json.encode(sums.table(by))) for by in DIMENSIONS}
+def encode_sums(sums_by: Callable[[Dimension], Totals | Table]) -> dict[Dimension, msgspec.Raw]:
+    """Returns the totals or tables of all dimensions, each encoded."""
+    return {by: msgspec.Raw(msgspec.json.encode(sums_by(by))) for by in DIMENSIONS}
 
 
 def to_daily(sealed: SealedSegment) -> SealedSegment:
     """Returns the segment with tables by day instead of hour, for a segment too old for an hourly chart."""
-    tables = {by: msgspec.Raw(msgspec.json.encode(daily_table(sealed.table(by)))) for by in DIMENSIONS}
+    tables = encode_sums(lambda by: daily_table(sealed.table(by)))
     return msgspec.structs.replace(sealed, hourly=False, raw_tables=tables)
 
 

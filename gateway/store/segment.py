@@ -10,15 +10,7 @@ import msgspec
 from gateway.store import files
 from gateway.store.errors import too_new
 from gateway.store.line_format import CRC, FORMAT, TAIL, body_of, format_of, head, id_of, is_intact, pack, split_lines
-from gateway.store.rollup import (
-    Countable,
-    Rollup,
-    RollupEntry,
-    SealedSegment,
-    SegmentSums,
-    encode_tables,
-    encode_totals,
-)
+from gateway.store.rollup import Countable, Rollup, RollupEntry, SealedSegment, SegmentSums, encode_sums
 
 HEAD = head("calls")
 EMPTY = HEAD + TAIL
@@ -77,7 +69,9 @@ class Segment:
         """
         with files.open_to_read(self.path) as file:
             start = file.read(100)
-            self._check_format(start)
+            version = format_of(start)
+            if version is not None and version > FORMAT:
+                raise too_new(self.path, version, FORMAT)
             has_head = start.startswith(HEAD)
             file.seek(self.end if has_head else 0)
             in_order = self._count_lines(file)
@@ -99,11 +93,6 @@ class Segment:
             offset += len(raw)
         return in_order
 
-    def _check_format(self, start: bytes) -> None:
-        version = format_of(start)
-        if version is not None and version > FORMAT:
-            raise too_new(self.path, version, FORMAT)
-
     def seal(self) -> SealedSegment:
         """Returns the entry of the file for the ledger, once the file has stopped growing."""
         return SealedSegment(
@@ -116,8 +105,8 @@ class Segment:
             end=self.end,
             hourly=True,
             last_used=dict(self.sums.last_used),
-            raw_totals=encode_totals(self.sums),
-            raw_tables=encode_tables(self.sums),
+            raw_totals=encode_sums(self.sums.totals),
+            raw_tables=encode_sums(self.sums.table),
         )
 
     def lines(self) -> Iterator[bytes]:

@@ -11,6 +11,9 @@ usage/ledger.json    TinyDB: one document of sums per sealed segment            
 usage/reserve        space kept back for the records of running calls
 """
 
+import errno
+import os
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -25,14 +28,72 @@ from gateway.store.books import Books
 from gateway.store.calls import CallLog
 from gateway.store.disk_reserve import DiskReserve
 from gateway.store.entities import Entities
-from gateway.store.errors import StoreError, cannot_open
+from gateway.store.errors import StoreBusy, StoreError, cannot_open
 from gateway.store.folder import Folder, ordinary_path
 from gateway.store.history import History
 from gateway.store.inflight import Inflight
-from gateway.store.lock import Lock
 from gateway.store.log import LIMIT, HighWater, Log
 from gateway.store.recorder import Recorder
 from gateway.store.rollup import DAY
+
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
+
+
+class Lock:
+    """Allows one writer for each store, from construction to ``close``, or until the process ends, however it ends.
+
+    Raises StoreBusy, which names the holder, and OSError for other failures.
+    """
+
+    _HELD = frozenset({errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EDEADLK})
+    """The system's errors when another process has the lock. Any other error is a failure of the system itself."""
+
+    def __init__(self, path: Path, folder: int = -1) -> None:
+        """``folder``: the store's open folder, or -1. It is locked too, as its file could be replaced."""
+        self._fd = files.open_file(path, os.O_RDWR | os.O_CREAT)
+        try:
+            _lock(self._fd)
+            self._lock_folder(folder)
+            os.ftruncate(self._fd, 0)
+            os.lseek(self._fd, 0, os.SEEK_SET)
+            os.write(self._fd, str(os.getpid()).encode())
+        except OSError as exc:
+            failure = self._busy(path) if exc.errno in self._HELD else exc
+            self.close()
+            raise failure from None
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+    def _lock_folder(self, fd: int) -> None:
+        """Lock the folder where the system can lock folders."""
+        if sys.platform != "win32" and fd >= 0:
+            try:
+                _lock(fd)
+            except OSError as exc:
+                if exc.errno in self._HELD:
+                    raise
+
+    def _busy(self, path: Path) -> StoreBusy:
+        holder = os.read(self._fd, 20).decode("ascii", "replace").strip() or "unknown"
+        return StoreBusy(
+            f"another process (pid {holder}) is using the store in {ordinary_path(path).parent}; "
+            "stop it, or give this one a home of its own with --home",
+            details={"pid": holder},
+        )
+
+
+def _lock(fd: int) -> None:
+    """Lock a file or folder without waiting. Raises OSError."""
+    if sys.platform == "win32":
+        os.lseek(fd, 1 << 30, os.SEEK_SET)  # beyond the process id, which others may read
+        msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
+        os.lseek(fd, 0, os.SEEK_SET)
+    else:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 class IncidentFile:

@@ -6,7 +6,7 @@ A complete line is never changed, and a failed write is undone. A repair loses n
 
 import errno
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -160,19 +160,16 @@ class Tail:
             self._truncate()
         if not self._torn:
             return
-        begin = self.segment.end
-        written_ends = [end for end in _line_ends(lines, begin) if end - begin <= exc.written]
-        if written_ends:
-            self.segment.end = written_ends[-1]
-            self._unsynced += lines[: len(written_ends)]
-            raise PartlyWritten(exc, len(written_ends))
-
-
-def _line_ends(lines: Iterable[bytes], offset: int) -> Iterator[int]:
-    for line in lines:
-        separator = 1 if offset == len(HEAD) else 2  # the first line has no comma
-        offset += separator + len(line)
-        yield offset
+        begin, count = self.segment.end, 0
+        for line in lines:
+            separator = 1 if self.segment.end == len(HEAD) else 2  # the first line has no comma
+            end = self.segment.end + separator + len(line)
+            if end - begin > exc.written:
+                break
+            self.segment.end, count = end, count + 1
+        if count:
+            self._unsynced += lines[:count]
+            raise PartlyWritten(exc, count)
 
 
 def repair(segment: Segment, last: int, moment: int) -> str:

@@ -86,9 +86,11 @@ class _Audit:
         """Yields a text for each difference, and collects the damage."""
         for view in self._snapshot.segments:
             yield from self._check_segment(view)
-        self._check_end()
+        missing_from, last = self._next, self._snapshot.last
+        if missing_from <= last:
+            self.damage.append(f"{missing_records(missing_from, last)} from the end; the cost is in no sum")
         for record in self._snapshot.backlog:
-            yield from self._check_call(record, record.id)
+            yield from self._check_call(record)
         for scope, since, spent in self._snapshot.counters:
             sums = self._spent[scope][since]
             counted = Amounts(Nanos(sums.cost), sums.input + sums.output, sums.admitted)
@@ -111,7 +113,7 @@ class _Audit:
             doc_id, call = id_of(line), decode_entry(body_of(line))
             counted.add(call)
             count += 1
-            yield from self._check_call(call, call.id)
+            yield from self._check_call(call)
             if doc_id <= last:
                 yield f"{name}: record {doc_id} follows {last}"
             gaps += self._gap_before(name, doc_id, doc_id)
@@ -131,13 +133,13 @@ class _Audit:
             table = counted.table(by) if view.sums.step(by) == counted.step(by) else daily_table(counted.table(by))
             yield from self._compare(f"{name}: table by {by}", view.sums.table(by), table)
 
-    def _check_call(self, call: Countable, call_id: str) -> Iterator[str]:
+    def _check_call(self, call: Countable) -> Iterator[str]:
         """Check that the id of a call is unique, and charge the call to its scopes."""
         self.calls += 1
         self.cost += call.cost
-        hashed_id = hash(call_id)
+        hashed_id = hash(call.id)
         if hashed_id in self._hashed_ids:
-            yield f"call {call_id} is recorded twice"
+            yield f"call {call.id} is recorded twice"
         self._hashed_ids.add(hashed_id)
         charged: tuple[Scope, ...] = (ACCOUNT, ("token", call.token), ("group", call.group), ("channel", call.channel))
         for scope in charged:
@@ -150,11 +152,6 @@ class _Audit:
         begin, end, self._next = self._next, first - 1, max(self._next, last + 1)
         if begin <= end:
             yield f"{name}: {missing_records(begin, end)} before {first}; the cost is in no sum"
-
-    def _check_end(self) -> None:
-        begin, end = self._next, self._snapshot.last
-        if begin <= end:
-            self.damage.append(f"{missing_records(begin, end)} from the end; the cost is in no sum")
 
     def _add_sums(self, view: SegmentView) -> None:
         """Add the sums of a segment whose calls cannot be read."""

@@ -36,7 +36,7 @@ from gateway.config import Config
 from gateway.domain.errors import Unavailable
 from gateway.domain.token import PREFIX
 from gateway.runfile import Endpoint
-from gateway.store.lock import Lock
+from gateway.store.store import Lock
 from tests.client.scripted import talking
 from tests.control.conftest import Surface
 

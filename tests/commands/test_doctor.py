@@ -8,7 +8,7 @@ import pytest
 
 from gateway.commands.exit_codes import Exit
 from gateway.domain.errors import Unavailable
-from gateway.store import lock
+from gateway.store import files
 from tests.commands.runner import Control, run
 from tests.commands.samples import HOSTILE, STATUS
 
@@ -42,7 +42,7 @@ def test_where_the_store_cannot_be_opened_the_machine_is_looked_at(home: Path, m
     def refuse(path: Path, _flags: int) -> int:
         raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
 
-    monkeypatch.setattr(lock, "open_file", refuse)
+    monkeypatch.setattr(files, "open_file", refuse)
     monkeypatch.setattr(os, "access", lambda *_: False)
     ran = run("doctor", env=env)
     assert ran.code == Exit.STORE

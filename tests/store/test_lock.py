@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from gateway.store.errors import StoreBusy
-from gateway.store.lock import Lock
+from gateway.store.store import Lock
 
 HOLDER = """
 import sys, time
 from pathlib import Path
-from gateway.store.lock import Lock
+from gateway.store.store import Lock
 Lock(Path(sys.argv[1]))
 print("held", flush=True)
 sys.stdin.read()

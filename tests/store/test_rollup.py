@@ -15,8 +15,7 @@ from gateway.store.rollup import (
     Rollup,
     RollupEntry,
     SealedSegment,
-    encode_tables,
-    encode_totals,
+    encode_sums,
     to_daily,
 )
 from gateway.store.sums import value_of
@@ -43,8 +42,8 @@ def sealed(sums: Rollup) -> SealedSegment:
         end=0,
         hourly=True,
         last_used=sums.last_used,
-        raw_totals=encode_totals(sums),
-        raw_tables=encode_tables(sums),
+        raw_totals=encode_sums(sums.totals),
+        raw_tables=encode_sums(sums.table),
     )
 
 
