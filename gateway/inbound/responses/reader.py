@@ -99,6 +99,9 @@ class ResponsesReader:
 
     def take(self, event: SSEEvent) -> bytes | None:
         fields = rawjson.fields(event.data)
+        if "type" not in fields and event.name.startswith(b"response."):
+            data = rawjson.encode(_with_type(fields, event.name.decode("utf-8", "replace")))
+            return self.take(SSEEvent(data, event.name)) or b"event: %b\ndata: %b\n\n" % (event.name, data)
         kind = rawjson.text(fields["type"]) if "type" in fields else event.name.decode("utf-8", "replace")
         holders = _holders_of(fields)
         if not self._order.screen.any_has_secret(_values_around(fields, holders, kind, self._response)):
@@ -126,6 +129,9 @@ class ResponsesReader:
             self.failure = answer_errors.failure_in(self._channel, fields)
         self._begun = True
         return None
+
+    def end_choices(self) -> bytes:
+        return b""
 
     def replay(self, body: bytes) -> bytes:
         """Returns a whole response as the events of a stream, without the terminal one. For errors see ``whole``."""
@@ -229,6 +235,12 @@ class ResponsesReader:
         kind = f"response.{name}"
         data = rawjson.encode({"type": kind, "sequence_number": number, **fields})
         return b"event: %b\ndata: %b\n\n" % (kind.encode(), data)
+
+
+def _with_type(fields: Fields, kind: str) -> dict[str, Any]:
+    """Returns an event that has its type only as its name, as some relays write it, perhaps with a bare response."""
+    is_bare = rawjson.maybe(fields.get("object")) == "response"
+    return {"type": kind, "response": fields} if is_bare else {"type": kind, **fields}
 
 
 def _holders_of(fields: Fields) -> dict[str, Fields]:

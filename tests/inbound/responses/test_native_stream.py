@@ -11,7 +11,7 @@ import pytest
 from gateway.domain.failure import AttemptFailed
 from gateway.domain.screen import Screen
 from gateway.domain.secret_search import needles
-from gateway.domain.usage import NOTHING, Usage
+from gateway.domain.usage import NOTHING, Usage, UsageSource
 from gateway.inbound.responses.reader import ResponsesReader
 from gateway.inbound.responses.regular_events import PIECE_KINDS
 from gateway.inbound.responses.relay import ResponsesRelay, ResponsesStream
@@ -106,6 +106,21 @@ def test_a_secret_that_one_of_the_three_responses_of_a_stream_has_does_not_pass(
     out += made.tail(NOTHING, estimated=False)
     assert KEY.encode() not in out
     assert out.count(b'"response":') == 3
+
+
+@pytest.mark.parametrize("bare", [False, True])
+def test_events_with_their_type_only_as_their_name_get_it(*, bare: bool) -> None:
+    """Clients read the type. Some relays write a bare response, too."""
+    sent = [json.loads(event.partition(b"data: ")[2]) for event in events_of(response(message("Hello")))]
+    made, data = stream(), b""
+    for doc in sent:
+        doc.pop("sequence_number")
+        fields = {name: value for name, value in doc.items() if name != "type"}
+        fields = fields.get("response", fields) if bare else fields
+        data += f"event: {doc['type']}\ndata: {json.dumps(fields)}\n\n".encode()
+    out = made.feed(data) + made.end() + made.tail(NOTHING, estimated=False)
+    assert (made.failure, made.reported) == (None, Usage(input=9, output=12, source=UsageSource.REPORTED))
+    assert [json.loads(part.partition(b"data: ")[2]) for part in out.split(b"\n\n") if part] == sent
 
 
 def test_the_number_after_the_last_piece_is_known() -> None:
