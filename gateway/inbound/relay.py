@@ -237,9 +237,8 @@ class NativeStream(FramedStream):
             self.comments += event is None and has_comment(text)
             return None if self.started else b""  # until the answer begins, another channel may answer
         self.events += 1
-        if event.data.strip() == b"[DONE]":  # some relays send it in other APIs than OpenAI's older ones
-            self.finished = self.reader.complete
-            return b""
+        if event.data.strip() == b"[DONE]":
+            return self._read_done()
         replaced = None
         try:
             refuse_many_elements(event.data)
@@ -257,6 +256,11 @@ class NativeStream(FramedStream):
             self._terminal, self.finished = block if replaced is None else replaced, True
             return b""
         return replaced
+
+    def _read_done(self) -> bytes:
+        """Returns what the client gets at ``[DONE]``, which some relays send in other APIs than OpenAI's older ones."""
+        self.finished = self.reader.complete
+        return b""
 
 
 class RenderableStream(NativeStream):

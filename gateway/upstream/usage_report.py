@@ -227,8 +227,8 @@ class UsageReports:
         """How the request was processed, if the answer says so outside of its report."""
         self._cost: Any = None
         """The cost, if the answer has it outside of its report, as Venice's have."""
-        self.suspect = False
-        """Whether one of the reports contradicts itself."""
+        self._suspect = False
+        """Whether a report is suspect, whatever the last one says. Gemini's first ones of a step leave counts out."""
         self.final = True
         """Whether the last report has the output of the whole answer, and not a first number."""
 
@@ -248,7 +248,7 @@ class UsageReports:
         if "timings" in chunk and isinstance(timings := rawjson.maybe(chunk["timings"]), dict):
             self._timings = read_report(timings)
             implausible = "prompt_n" in timings if self._timings is None else self._timings.suspect
-            self.suspect = self.suspect or implausible
+            self._suspect = self._suspect or implausible
 
     def _add_report(self, report: msgspec.Raw, *, per_choice: bool) -> None:
         """Add a report. ``per_choice``: llama.cpp sends one for each choice; only the outputs add up."""
@@ -260,8 +260,8 @@ class UsageReports:
             reading, self.plain, self._report = UsageReading(usage), True, report.copy()
         if reading is None:
             return
-        self.suspect = self.suspect or reading.suspect
         if per_choice:
+            self._suspect = self._suspect or reading.suspect
             self._output_sum += reading.usage.output
             usage = msgspec.structs.replace(reading.usage, output=self._output_sum)
             reading = msgspec.structs.replace(reading, usage=usage, corrected=True)
@@ -271,7 +271,7 @@ class UsageReports:
         """Returns the reading of a report, merged with those before it if it ``merges``; None if it says too little."""
         decoded = rawjson.maybe(report)
         if not isinstance(decoded, dict):
-            self.suspect = self.suspect or bool(decoded)
+            self._suspect = self._suspect or bool(decoded)
             return None
         named = with_underscores(decoded)
         counts = self._merged(named) if merges else named
@@ -281,7 +281,7 @@ class UsageReports:
         self._report, self.plain = report.copy(), usage is not None  # not a view, which would keep the whole answer
         reading = read_report(counts, self._limits) if usage is None else UsageReading(usage)
         if reading is None:
-            self.suspect = self.suspect or any("oken" in name and value != 0 for name, value in counts.items())
+            self._suspect = self._suspect or any("oken" in name and value != 0 for name, value in counts.items())
             return None
         return reading if named is decoded else msgspec.structs.replace(reading, corrected=True)
 
@@ -291,7 +291,7 @@ class UsageReports:
             earlier.pop("output_tokens", None)
         may_decrease = not _GEMINI_COUNTS.isdisjoint(later)
         merged, decreased = merge(without_newly_cached(earlier, later), later, may_decrease=may_decrease)
-        self.suspect = self.suspect or decreased
+        self._suspect = self._suspect or decreased
         return merged
 
     def _limits(self) -> UsageLimits:
@@ -343,10 +343,11 @@ class UsageReports:
     @property
     def marks(self) -> tuple[str, ...]:
         """Returns marks for the record: a suspect report, extras, and the cost that the upstream reports, if any."""
+        suspect = self._suspect or (self._reading is not None and self._reading.suspect)
         if (self.plain or self._report is None) and not (self._variant or self._cost):
-            return (SUSPECT,) if self.suspect else ()
+            return (SUSPECT,) if suspect else ()
         outside = {"service_tier": self._variant, "cost": self._cost}
-        return marks_of({**outside, **(rawjson.maybe(self._report) or {})}, suspect=self.suspect)
+        return marks_of({**outside, **(rawjson.maybe(self._report) or {})}, suspect=suspect)
 
 
 def _elsewhere(chunk: Fields) -> msgspec.Raw | None:

@@ -92,6 +92,14 @@ OUT_OF_CREDIT: list[Said] = [
     (403, {"error": {"message": "You have no credits left", "type": "forbidden"}}),
     (400, openai("Not enough credits to run this model", "bad_request")),
     (400, openai("Your organization needs more prepaid credits", "bad_request")),
+    (
+        403,  # watsonx
+        {
+            "errors": [{"code": "token_quota_reached", "message": "This api request exceeds the token quota."}],
+            "trace": "1f",
+            "status_code": 403,
+        },
+    ),
     (403, siliconflow(30001, "Sorry, your account balance is insufficient")),
     (403, siliconflow(30011, "The selected model requires paid balance. Your paid balance is insufficient.")),
     (200, {"error_code": 17, "error_msg": "Open api daily request limit reached"}),

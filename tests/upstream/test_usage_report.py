@@ -105,6 +105,17 @@ def test_doubt_and_cost_are_marked() -> None:
     assert _seen({"usage": {**usage(9, 2), "cost": "much"}}).marks == ()
 
 
+def test_reports_of_a_step_that_leave_counts_out_are_not_suspect() -> None:
+    """Gemini 3 reports again after each execution of code, at first without what it wrote."""
+    steps = [(46, 51, 101, 198, 0), (46, None, None, 46, 0), (46, 57, 67, 170, 0), (147, 108, 168, 783, 360)]
+    names = ("promptTokenCount", "candidatesTokenCount", "thoughtsTokenCount", "totalTokenCount")
+    reports = [{**dict(zip(names, step[:4], strict=True)), "toolUsePromptTokenCount": step[4]} for step in steps]
+    found = _seen(*({"usage": report} for report in reports))
+    usage = found.usage(_tally("x"))
+    assert usage is not None
+    assert (usage.input, usage.output, found.marks) == (507, 276, ())
+
+
 def test_odd_chunks_do_no_harm() -> None:
     chunks = [{"x_groq": 1}, {"choices": ["usage"]}, {"choices": "usage"}, {"usage": []}, {"timings": 3}]
     assert _seen(*chunks).usage(_tally("x")) is None

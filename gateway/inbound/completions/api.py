@@ -274,7 +274,7 @@ class CompletionsRelay(RenderingAdapter):
         super().__init__(CompletionsDialect(), CompletionRenderer, WholeCompletionRenderer)
 
     def stream(self, order: Order, channel: Channel) -> RenderableStream:
-        return RenderableStream(channel, CompletionTap(order, channel), partial(self.rendered, order, channel))
+        return CompletionStream(channel, CompletionTap(order, channel), partial(self.rendered, order, channel))
 
     def whole(self, body: bytes, order: Order, channel: Channel) -> WholeAnswer:
         body = as_utf8(body.strip().removeprefix(BOM))
@@ -282,6 +282,16 @@ class CompletionsRelay(RenderingAdapter):
         if stream_in(body) or may_be_chat:
             return super().whole(body, order, channel)
         return CompletionTap(order, channel).read_whole(body)
+
+
+class CompletionStream(RenderableStream):
+    """A native stream. Like a chat, it stops at ``[DONE]`` without a finish reason if its usage came."""
+
+    reader: "CompletionTap"
+
+    def _read_done(self) -> bytes:
+        last = b"" if self.reported is None else self.reader.end_choices("stop")
+        return last + super()._read_done()
 
 
 class CompletionTap(NativeTap):
@@ -323,10 +333,14 @@ class CompletionTap(NativeTap):
         return _choice_of(choice.index, text, _REASONS.get(reason, "stop") if reason else None)
 
     def cut_short(self) -> bytes:
-        cut_off = self.unfinished
-        self.conclude("length")
+        return self.end_choices("length")
+
+    def end_choices(self, reason: str) -> bytes:
+        """Returns the ends of the choices that have none yet."""
+        unfinished = self.unfinished
+        self.conclude(reason)
         head = self._head or _head_of({}, self.order)
-        return b"".join(_chunk(head, _choice_of(number, reason="length")) for number in cut_off)
+        return b"".join(_chunk(head, _choice_of(number, reason=reason)) for number in unfinished)
 
     def terminal_event(self, usage: Usage, *, estimated: bool) -> bytes:
         if not self.order.include_usage:

@@ -130,9 +130,6 @@ class ResponsesReader:
         self._begun = True
         return None
 
-    def end_choices(self) -> bytes:
-        return b""
-
     def replay(self, body: bytes) -> bytes:
         """Returns a whole response as the events of a stream, without the terminal one. For errors see ``whole``."""
         response = rawjson.fields(self.whole(body))

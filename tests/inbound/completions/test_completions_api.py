@@ -120,6 +120,16 @@ def test_a_chat_that_comes_instead_is_a_completion() -> None:
     assert json.loads(body_of(answer))["choices"][0]["text"] == "Hi"
 
 
+@pytest.mark.parametrize("used", [False, True])
+def test_a_stream_with_usage_and_without_a_finish_reason_stops(*, used: bool) -> None:
+    """As a chat does. Without usage it may have been cut."""
+    stream = CompletionsRelay().stream(order({"model": "m", "prompt": "p", "stream": True}), channel())
+    usage = b'data: {"choices":[],"usage":{"prompt_tokens":2,"completion_tokens":3,"total_tokens":5}}\n\n'
+    out = stream.feed(STREAM.split(b"\n\n")[0] + b"\n\n" + (usage if used else b"") + DONE) + stream.end()
+    assert (stream.finished, stream.finish, stream.failure is None) == (used, "stop" if used else "", used)
+    assert out.count(b'"finish_reason":"stop"') == used
+
+
 def test_a_stream_ends_with_its_last_event_even_if_the_upstream_keeps_the_connection_open() -> None:
     stream = CompletionsRelay().stream(order({"model": "m", "prompt": "p", "stream": True}), channel())
     stream.feed(STREAM + b"data: [DONE]\n\n")

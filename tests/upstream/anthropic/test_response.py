@@ -149,7 +149,7 @@ def _seen(*reports: Any) -> tuple[Usage | None, bool]:
     seen = UsageReports({})
     for found in reports:
         seen.add({"usage": rawjson.raw(found)})
-    return seen.usage(OutputCounter()), seen.suspect
+    return seen.usage(OutputCounter()), "suspect_usage" in seen.marks
 
 
 def test_input_is_what_was_fresh_and_what_was_cached() -> None:
