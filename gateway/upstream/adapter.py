@@ -40,17 +40,12 @@ class OutputCounter(msgspec.Struct, eq=False):
         """Add content, reasoning, a tool's name or arguments, or a refusal."""
         self.chars += len(text)
         self._pieces.append(text)
-        if len(self._pieces) >= 256 or self.chars > self._fold_at:  # a stream has thousands, of a few letters each
-            self._fold()
-
-    def _fold(self) -> None:
-        """Join the pieces. If they are long, estimate them roughly, because the number is rarely needed."""
-        text = "".join(self._pieces)
-        self._pieces = [text]
-        if self.chars > self._fold_at:
-            self._folded_tokens += estimate(text, samples=2)
+        if self.chars > self._fold_at:  # a rough estimate, because the number is rarely needed
+            self._folded_tokens += estimate("".join(self._pieces), samples=2)
             self._pieces = []
             self._fold_at = self.chars + 65_536
+        elif len(self._pieces) >= 256:  # a stream has thousands, of a few letters each
+            self._pieces = ["".join(self._pieces)]
 
     def add_call(self) -> None:
         """Count a tool call, or a medium."""

@@ -79,17 +79,11 @@ def failure_named(channel: Channel, word: str) -> Failure:
 def _error_in(body: Mapping[str, msgspec.Raw], event: bytes) -> ErrorBody | None:
     if event == b"error":
         return read_object({name: rawjson.maybe(value) for name, value in body.items()})
-    if _has_only_common_fields(body):
+    is_usual = _COMMON.issuperset(body) and body.get("object") != _ERROR
+    if is_usual and b'"error"' not in bytes(body.get("choices", rawjson.NULL)):
         return None
     decoded = {name: _decode(name, value) for name, value in body.items()}
     return read_object(decoded) if error_part(decoded) is not None or _is_error(decoded) else None
-
-
-def _has_only_common_fields(body: Mapping[str, msgspec.Raw]) -> bool:
-    """Returns whether it has only fields of nearly every event, and no error in them."""
-    if not _COMMON.issuperset(body) or body.get("object") == _ERROR:
-        return False
-    return b'"error"' not in bytes(body.get("choices", rawjson.NULL))
 
 
 def _decode(name: str, value: msgspec.Raw) -> Any:
@@ -116,10 +110,6 @@ def _is_error(body: Mapping[str, Any]) -> bool:
 
 def _classify(channel: Channel, error: ErrorBody) -> Failure:
     """Returns the failure of an error. It asks for no second request: at status 200, work may have been billed."""
-    failure = classify(channel, error.status or _status(error), error, {})
+    statuses = (error.status, *(_STATUSES.get(name.lower()) for name in (error.type, error.code)))
+    failure = classify(channel, next(filter(None, statuses), 500), error, {})
     return msgspec.structs.replace(failure, parameters=(), max_output=None)
-
-
-def _status(error: ErrorBody) -> int:
-    statuses = (_STATUSES.get(name.lower()) for name in (error.type, error.code))
-    return next(filter(None, statuses), 500)

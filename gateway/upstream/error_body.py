@@ -4,6 +4,7 @@ import html
 import re
 import zlib
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -71,34 +72,21 @@ class ErrorBody(msgspec.Struct, frozen=True, kw_only=True):
 
 def read_error(body: bytes) -> ErrorBody:
     """Returns the error in the body of a failed answer."""
-    body = _decompress(body[:BODY_LIMIT]).strip()
+    body = body[:BODY_LIMIT]
+    if body.startswith(b"\x1f\x8b"):  # gzip, although no header said so
+        with suppress(zlib.error):
+            body = zlib.decompressobj(wbits=31).decompress(body, BODY_LIMIT)
+    body = body.strip()
     decoded = rawjson.maybe(body)
-    if decoded is None:
-        decoded = _first_event(body)
+    if decoded is None:  # it may be an event stream
+        lines = (rawjson.maybe(line.removeprefix(b"data:").strip()) for line in body[:65536].splitlines()[:20])
+        decoded = next((value for value in lines if value is not None), None)
     decoded = _first(decoded) if isinstance(decoded, list) else decoded  # Gemini's compatible API sends a list
     if isinstance(decoded, dict):
         return read_object(decoded)
     if isinstance(decoded, str):
         return ErrorBody(message=tidy(decoded))
     return ErrorBody(message=excerpt(body), json=False)
-
-
-def _decompress(body: bytes) -> bytes:
-    """Returns the body, decompressed if it is gzip although no header said so."""
-    if not body.startswith(b"\x1f\x8b"):
-        return body
-    try:
-        return zlib.decompressobj(wbits=31).decompress(body, BODY_LIMIT)
-    except zlib.error:
-        return body
-
-
-def _first_event(body: bytes) -> Any:
-    """Returns the first JSON value in the lines of an event stream; None if there is none."""
-    for line in body[:65536].splitlines()[:20]:
-        if (decoded := rawjson.maybe(line.removeprefix(b"data:").strip())) is not None:
-            return decoded
-    return None
 
 
 def read_object(body: Mapping[str, Any]) -> ErrorBody:
@@ -108,7 +96,11 @@ def read_object(body: Mapping[str, Any]) -> ErrorBody:
 
 
 def _read_known(body: Mapping[str, Any]) -> ErrorBody:
-    part = error_part(body) or _filter_error(body.get("choices"))
+    part, choice = error_part(body), _first(body.get("choices"))
+    if not part and not rawjson.at(
+        choice, "message", "content"
+    ):  # the choice may have only the error of Azure's filter
+        part = rawjson.at(choice, "content_filter_results", "error")
     if isinstance(part, str):
         outer = _read_fields(body)
         nested = _nested_error(part)
@@ -138,13 +130,6 @@ def error_part(body: Mapping[str, Any]) -> Any:
 def _first(value: Any) -> Any:
     """Returns the first item of a list; None for an empty list and anything else."""
     return value[0] if isinstance(value, list) and value else None
-
-
-def _filter_error(choices: Any) -> Any:
-    """Returns the error of Azure's content filter: an answer whose choice has nothing but that error."""
-    choice = _first(choices)
-    content = rawjson.at(choice, "message", "content")
-    return None if content else rawjson.at(choice, "content_filter_results", "error")
 
 
 def _read_fields(fields: Mapping[str, Any]) -> ErrorBody:

@@ -154,12 +154,8 @@ def pieces(text: bytes | msgspec.Raw) -> Iterator[bytes]:
     start, stop = 1, len(view) - 1
     while start < stop:
         end = min(start + PIECE, stop)
-        while end < stop and not _may_split(view, end):
+        # neither a character nor an escape is split
+        while end < stop and (view[end] & 0xC0 == 0x80 or b"\\" in bytes(view[end - _LONGEST_ESCAPE : end])):
             end += 1
         yield b'"%b"' % bytes(view[start:end])
         start = end
-
-
-def _may_split(view: memoryview, index: int) -> bool:
-    """Returns whether neither a character nor an escape is split here."""
-    return view[index] & 0xC0 != 0x80 and b"\\" not in bytes(view[index - _LONGEST_ESCAPE : index])

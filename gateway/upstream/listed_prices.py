@@ -281,14 +281,12 @@ def _factor(holder: Mapping[str, Any]) -> int | None:
 
 def _hours(peak: Mapping[str, Any]) -> tuple[PriceHours, ...]:
     """Returns the peak hours; none if one of them cannot be read."""
-    try:
-        return tuple(parse_price_hours(_hours_text(window)) for window in list_at(peak, "windows"))
-    except BadRequest:
-        return ()
-
-
-def _hours_text(window: Any) -> str:
-    """Returns a window as people write it: ``mon,tue 01:00-04:00 UTC``."""
-    start, end, zone = (text_at(window, name) for name in ("start", "end", "timezone"))
-    days = ",".join(str(day).lower()[:3] for day in list_at(window, "days"))
-    return f"{days} {start}-{end} {zone}"
+    hours: list[PriceHours] = []
+    for window in list_at(peak, "windows"):
+        start, end, zone = (text_at(window, name) for name in ("start", "end", "timezone"))
+        days = ",".join(str(day).lower()[:3] for day in list_at(window, "days"))
+        try:
+            hours.append(parse_price_hours(f"{days} {start}-{end} {zone}"))
+        except BadRequest:
+            return ()
+    return tuple(hours)

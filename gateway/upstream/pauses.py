@@ -6,6 +6,7 @@ Absolute times are compared with the answer's own ``Date``, because the upstream
 
 import math
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta, timezone
 from email.utils import parsedate_to_datetime
 
@@ -112,7 +113,10 @@ def _parse_pause(text: str, headers: Mapping[str, str], *, unit_s: float = 1.0) 
     if number is not None:
         if number < _EPOCH_S or unit_s != 1.0 or math.isinf(number):
             return _clamp(number * unit_s)
-        return _seconds_until(_from_epoch(number / 1000 if number >= _EPOCH_MS else number), headers)
+        with suppress(OverflowError, OSError, ValueError):
+            moment = datetime.fromtimestamp(number / 1000 if number >= _EPOCH_MS else number, UTC)
+            return _seconds_until(moment, headers)
+        return None
     if _WHOLE_SPAN.fullmatch(text):
         return _clamp(_span_s(text))
     try:
@@ -136,13 +140,6 @@ def _parse_iso(text: str, default_zone: timezone) -> datetime | None:
     except ValueError:
         return None
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=default_zone)
-
-
-def _from_epoch(seconds: float) -> datetime | None:
-    try:
-        return datetime.fromtimestamp(seconds, UTC)
-    except (OverflowError, OSError, ValueError):
-        return None
 
 
 def _seconds_until(moment: datetime | None, headers: Mapping[str, str]) -> float | None:

@@ -181,17 +181,9 @@ def with_limit(served: ServedModel, learned: LearnedRefusals) -> ServedModel:
 
 def refusal_of(channel: Channel, fault: BadRequest) -> AttemptFailed:
     """Returns the failure of an attempt whose request the dialect cannot express: status 400, nothing sent."""
-    text = f"channel '{channel.name}' cannot take this request: {plain(fault.message, 500)}"
-    return AttemptFailed(
-        Failure(
-            kind=FailureKind.CLIENT,
-            code=fault.code,
-            text=UpstreamText(text),
-            status=400,
-            param=fault.param,
-            sent=False,
-        )
-    )
+    text = UpstreamText(f"channel '{channel.name}' cannot take this request: {plain(fault.message, 500)}")
+    kind = FailureKind.CLIENT
+    return AttemptFailed(Failure(kind=kind, code=fault.code, text=text, status=400, param=fault.param, sent=False))
 
 
 DIGEST = 8

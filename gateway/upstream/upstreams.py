@@ -63,7 +63,10 @@ class Upstreams:
         if channel.dialect in _MOCKED:
             return await self._mock.answer(channel, prepared)
         if self._retired:
-            await self._close_retired()
+            idle = [pool for pool in self._retired if not pool.busy]
+            self._retired = [pool for pool in self._retired if pool.busy]
+            for pool in idle:
+                await pool.close()
         pools = self._pools.get(channel.id)
         pool = pools[0] if pools and pools[0].channel is channel else self._pool_for(channel)
         return await pool.send("POST", prepared, pool.head_s[stream])
@@ -198,10 +201,3 @@ class Upstreams:
         )
         self._pools.setdefault(channel.id, []).append(pool)
         return pool
-
-    async def _close_retired(self) -> None:
-        """Close the retired pools whose last call has ended."""
-        idle = [pool for pool in self._retired if not pool.busy]
-        self._retired = [pool for pool in self._retired if pool.busy]
-        for pool in idle:
-            await pool.close()

@@ -180,11 +180,6 @@ SUMMED = ("input_tokens", "output_tokens", *_CACHE)
 LONG_WRITE = "ephemeral_1h_input_tokens"
 
 
-def sum_iterations(report: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Returns Anthropic's report with the sums of its ``iterations``, because its own totals omit compactions."""
-    return {**report, **sum_counts(iterations(report))}
-
-
 def sum_writes(report: Mapping[str, Any]) -> Mapping[str, Any]:
     """Returns Anthropic's report with the sum of its cache writes, of which some proxies report only the parts."""
     if report.get("cache_creation_input_tokens") is not None:

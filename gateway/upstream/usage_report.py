@@ -31,10 +31,11 @@ from gateway.upstream.adapter import OutputCounter
 from gateway.upstream.usage_counts import (
     OPENAI_NAMES,
     PLAUSIBLE,
+    iterations,
     merge,
     openai_usage,
     read_counts,
-    sum_iterations,
+    sum_counts,
     sum_writes,
     with_underscores,
     without_newly_cached,
@@ -80,8 +81,8 @@ class UsageReading(msgspec.Struct, frozen=True, gc=False):
 
 def read_report(report: Mapping[str, Any], limits: LimitsOf = UsageLimits) -> UsageReading | None:
     """Returns a report in canonical form; None if its counts say too little."""
-    if isinstance(report.get("iterations"), list):
-        report = sum_iterations(report)
+    if isinstance(report.get("iterations"), list):  # Anthropic's own totals omit compactions
+        report = {**report, **sum_counts(iterations(report))}
     if isinstance(report.get("cache_creation"), dict):
         report = sum_writes(report)
     counts, implausible = read_counts(report)
@@ -104,13 +105,9 @@ def read_report(report: Mapping[str, Any], limits: LimitsOf = UsageLimits) -> Us
             other_model="" if plain else other_model_tokens(report)[0],
         )
     )
-    return UsageReading(usage, suspect, corrected=suspect or not _shows(report, usage))
-
-
-def _shows(report: Mapping[str, Any], usage: Usage) -> bool:
-    """Returns whether clients read the same counts in the report itself."""
-    counts = (report.get("prompt_tokens"), report.get("completion_tokens"), report.get("total_tokens"))
-    return counts == (usage.input, usage.output, usage.total) and {*map(type, counts)} == {int}
+    shown = (report.get("prompt_tokens"), report.get("completion_tokens"), report.get("total_tokens"))
+    is_same = shown == (usage.input, usage.output, usage.total) and {*map(type, shown)} == {int}
+    return UsageReading(usage, suspect, corrected=suspect or not is_same)
 
 
 class _Totals(msgspec.Struct, gc=False):

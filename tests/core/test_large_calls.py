@@ -10,7 +10,8 @@ import pytest
 from gateway.domain.channel import Dialect, Overrides
 from gateway.domain.errors import BadRequest, NotFound, Unavailable, UpstreamError
 from gateway.inbound.api import LARGE, HttpRequest, InboundApi, InboundRequest, parse_large
-from gateway.upstream.http.connection import RequestHeads, target_of
+from gateway.upstream.http.connection import RequestHeads
+from gateway.upstream.http.dial import target_of
 from tests.core.ends import FakeReply, error_body, whole
 from tests.core.rig import Rig
 from tests.core.test_pipeline import until

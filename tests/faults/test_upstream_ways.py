@@ -14,7 +14,7 @@ import trustme
 from gateway.domain.call import FailureKind, Outcome
 from gateway.domain.channel import Timeouts
 from gateway.domain.usage import UsageSource
-from gateway.upstream.http import connection, dial
+from gateway.upstream.http import dial
 from tests.conformance.shapes import error_faults
 from tests.fakes.client import Answer
 from tests.fakes.gateway import Gateway
@@ -89,14 +89,14 @@ def authority() -> trustme.CA:
 @pytest.fixture
 def trusting(authority: trustme.CA, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Channels trust the tests' authority, and are as strict as ever for the rest."""
-    context = connection.tls_context()
+    context = dial.tls_context()
     made = ssl.create_default_context()
     made.minimum_version = context.minimum_version
     authority.configure_trust(made)
-    connection.target_of.cache_clear()
-    monkeypatch.setattr(connection, "tls_context", lambda: made)
+    dial.target_of.cache_clear()
+    monkeypatch.setattr(dial, "tls_context", lambda: made)
     yield
-    connection.target_of.cache_clear()
+    dial.target_of.cache_clear()
 
 
 def certified(authority: trustme.CA) -> ssl.SSLContext:

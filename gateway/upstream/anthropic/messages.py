@@ -87,16 +87,13 @@ def _media_block(media: MediaPart) -> Block:
         check_address(media)
         source = {"type": "url", "url": media.url}
     elif is_text:
-        source = {"type": "text", "media_type": "text/plain", "data": _plain_text(media)}
+        try:
+            text = base64.b64decode(media.data, validate=True).decode()
+        except ValueError as error:
+            raise BadRequest(f"{media.where}: is not base64 of UTF-8 text", param=media.where) from error
+        source = {"type": "text", "media_type": "text/plain", "data": text}
     title = {"title": media.name} if media.name and not is_image else {}
     return _mark_cached({"type": "image" if is_image else "document", "source": source, **title}, media.cache)
-
-
-def _plain_text(media: MediaPart) -> str:
-    try:
-        return base64.b64decode(media.data, validate=True).decode()
-    except ValueError as error:
-        raise BadRequest(f"{media.where}: is not base64 of UTF-8 text", param=media.where) from error
 
 
 def _mark_cached(block: Block, cache: msgspec.Raw) -> Block:
@@ -236,7 +233,11 @@ def equip(
     if not rawjson.is_null(form.schema) and not row.structured:
         tools.append({"name": JSON_TOOL, "description": "Gives the answer.", "input_schema": form.schema})
         choice = {"type": "auto"} if thinking else _with_json_tool(choice)
-    return tools, _limit_choice(choice, single=single) if tools else None
+    if not tools:
+        return tools, None
+    if single and (choice or {}).get("type") != "none":
+        choice = {**(choice or {"type": "auto"}), "disable_parallel_tool_use": True}
+    return tools, choice
 
 
 def _with_json_tool(choice: dict[str, Any] | None) -> dict[str, Any]:
@@ -259,9 +260,7 @@ def _tool(offer: ToolOffer, row: AnthropicModel) -> dict[str, Any]:
         tool["description"] = offer.description
     if offer.strict and row.structured:
         tool["strict"] = True
-    if not rawjson.is_null(offer.cache):
-        tool["cache_control"] = offer.cache
-    return tool
+    return _mark_cached(tool, offer.cache)
 
 
 def _schema(offer: ToolOffer) -> dict[str, Any]:
@@ -315,10 +314,3 @@ def _choice(choice: ToolChoice) -> dict[str, Any] | None:
         case "named":
             return {"type": "tool", "name": TOOLS.valid_name(choice.name)}
     return None
-
-
-def _limit_choice(choice: dict[str, Any] | None, *, single: bool) -> dict[str, Any] | None:
-    """Returns the choice, with at most one call at a time if the client wants no parallel ones."""
-    if not single or (choice or {}).get("type") == "none":
-        return choice
-    return {**(choice or {"type": "auto"}), "disable_parallel_tool_use": True}

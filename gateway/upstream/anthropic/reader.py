@@ -117,11 +117,8 @@ class MessageReader(AnswerReader):
     def read_whole(self, body: bytes) -> Iterator[AnswerPart]:
         try:
             message = rawjson.fields(body.strip().removeprefix(BOM))
-        except ValueError as error:
-            raise not_an_answer(body, self._channel) from error
-        if (failure := failure_in(self._channel, message)) is not None:
-            raise AttemptFailed(failure)
-        try:
+            if (failure := failure_in(self._channel, message)) is not None:
+                raise AttemptFailed(failure)
             blocks = _blocks(message.get("content", NULL))
         except ValueError as error:
             raise not_an_answer(body, self._channel) from error
@@ -176,7 +173,10 @@ class MessageReader(AnswerReader):
             for citation in rawjson.list_at(fields.get("citations")):
                 yield from _cite(citation, index)
         else:
-            yield _other_block(kind, rawjson.maybe(fields.get("source")))
+            source = rawjson.maybe(fields.get("source"))
+            media_type, data, url = (rawjson.text_at(source, name) for name in ("media_type", "data", "url"))
+            is_image = kind == "image" and (data or url)
+            yield Medium(media_type or "image", data, url) if is_image else AnswerMark("block_dropped")
 
     def _open_call(self, block: _Block, fields: Fields) -> Iterator[AnswerPart]:
         """Yields the beginning of a tool call, and remembers the thoughts before it."""
@@ -292,10 +292,3 @@ def _blocks(content: msgspec.Raw) -> list[Fields]:
     """Returns the blocks of a whole answer, each of which may also be just a text. Raises ValueError for others."""
     items = rawjson.items(content) if rawjson.is_list(content) else [content]
     return [{"text": item} if rawjson.is_text(item) else rawjson.fields(item) for item in items]
-
-
-def _other_block(kind: str, source: Any) -> AnswerPart:
-    """Returns the part for a block of another kind: an image, or a mark for the record."""
-    media_type, data, url = (rawjson.text_at(source, name) for name in ("media_type", "data", "url"))
-    is_image = kind == "image" and (data or url)
-    return Medium(media_type or "image", data, url) if is_image else AnswerMark("block_dropped")

@@ -44,8 +44,10 @@ class GeminiDialect(ChannelDialect):
         served = with_limit(served, learned)
         model = model_of(served.upstream_name)
         try:
-            client_cap = parameters.take_output_cap()
-            cap = _lower_cap(_affordable_cap(order) if client_cap is None else client_cap, served)
+            client_cap = cap = parameters.take_output_cap()
+            if cap is None and order.output_budget is not None:  # what the hold pays for, else a typical answer
+                cap = max(1, order.output_budget // max(1, read_caps(order.fields)[1]))
+            cap = _lower_cap(cap, served)
             recall = partial(self._memory.recall, order.owner)
             body = _body(parameters, model, cap, recall, own_cap=client_cap is None)
         except BadRequest as fault:
@@ -95,13 +97,6 @@ def _path(model: str, *, stream: bool) -> str:
         collection, name = "models", model
     verb = "streamGenerateContent?alt=sse" if stream else "generateContent"
     return f"/{collection}/{quote(name, safe='')}:{verb}"
-
-
-def _affordable_cap(order: Order) -> int | None:
-    """Returns the output limit that the hold pays for; None if it pays for a typical answer."""
-    if order.output_budget is None:
-        return None
-    return max(1, order.output_budget // max(1, read_caps(order.fields)[1]))
 
 
 def _lower_cap(cap: int | None, served: ServedModel) -> int | None:

@@ -32,7 +32,6 @@ from gateway.upstream.translation import (
     JSON_LINE,
     NameRules,
     Parameters,
-    ResponseFormat,
     check_address,
     schema_fields,
 )
@@ -58,9 +57,20 @@ def config_of(parameters: Parameters, model: GeminiModel, cap: int | None, *, ow
     penalties: dict[str, type[float]] = {"presence_penalty": float, "frequency_penalty": float}
     config |= _take_renamed(parameters, sampling, supported=model.sampling)
     config |= _take_renamed(parameters, penalties, supported=model.penalties)
-    config |= _logprob_fields(parameters, model)
-    config |= _format_fields(parameters.take_format())
-    config |= _modality_fields(parameters)
+    wants_logprobs, alternatives = parameters.take("logprobs", bool), parameters.take("top_logprobs", int)
+    if wants_logprobs and model.logprobs:
+        config |= {"responseLogprobs": True, "logprobs": alternatives}
+    elif wants_logprobs:
+        parameters.drop("logprobs")
+    form = parameters.take_format()
+    if form.type in JSON_FORMATS:  # responseJsonSchema takes any schema; responseSchema would not
+        schema = None if rawjson.is_null(form.schema) else form.schema
+        config |= {"responseMimeType": "application/json", "responseJsonSchema": schema}
+    modalities = parameters.take("modalities", list[str]) or ["text"]
+    if "audio" in modalities:
+        raise parameters.refusal("modalities", "Gemini's chat models have no audio output")
+    if modalities != ["text"]:  # models that make images do so by default
+        config["responseModalities"] = [word.upper() for word in modalities]
     config["thinkingConfig"] = _limited_thinking(parameters, model, cap, own_cap=own_cap)
     return {name: value for name, value in config.items() if value is not None}
 
@@ -101,25 +111,6 @@ def camel(name: str) -> str:
     return first + "".join(word.capitalize() for word in rest)
 
 
-def _logprob_fields(parameters: Parameters, model: GeminiModel) -> dict[str, Any]:
-    """Returns the fields for log probabilities. If the model does not support them, drops the parameter."""
-    requested, alternatives = parameters.take("logprobs", bool), parameters.take("top_logprobs", int)
-    if not requested:
-        return {}
-    if not model.logprobs:
-        parameters.drop("logprobs")
-        return {}
-    return {"responseLogprobs": True, "logprobs": alternatives}
-
-
-def _format_fields(form: ResponseFormat) -> dict[str, Any]:
-    """Returns the fields for a JSON answer. ``responseJsonSchema`` takes any schema; ``responseSchema`` would not."""
-    if form.type not in JSON_FORMATS:
-        return {}
-    schema = {} if rawjson.is_null(form.schema) else {"responseJsonSchema": form.schema}
-    return {"responseMimeType": "application/json", **schema}
-
-
 def take_format_lines(parameters: Parameters) -> list[Part]:
     """Returns what the system prompt says of an answer that must be JSON. Marks the parameter as left out: the model is
     not made to comply.
@@ -130,14 +121,6 @@ def take_format_lines(parameters: Parameters) -> list[Part]:
     parameters.drop("response_format")
     schema = "" if rawjson.is_null(form.schema) else bytes(form.schema).decode("utf-8", "replace")
     return [{"text": JSON_LINE}, *([{"text": f"It must match this JSON schema:\n{schema}"}] if schema else [])]
-
-
-def _modality_fields(parameters: Parameters) -> dict[str, Any]:
-    """Returns the modalities of the answer, unless it is only text: models that make images do so by default."""
-    modalities = parameters.take("modalities", list[str]) or ["text"]
-    if "audio" in modalities:
-        raise parameters.refusal("modalities", "Gemini's chat models have no audio output")
-    return {} if modalities == ["text"] else {"responseModalities": [word.upper() for word in modalities]}
 
 
 def thinking_config(effort: str | None, model: GeminiModel) -> dict[str, Any] | None:

@@ -9,23 +9,12 @@ socket does not take is copied again into a buffer.
 """
 
 import asyncio
-import ssl
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 from typing import cast
 
-import yarl
-
 from gateway.domain.order import PreparedRequest
-from gateway.upstream.http.dial import DialTarget, text_of
+from gateway.upstream.http.dial import Target, text_of
 from gateway.upstream.http.parser import ConnectionBroken, Parser, WireAnswer
-
-
-class Target(DialTarget, frozen=True):
-    """A URL: where to connect to, and how it is sent."""
-
-    line: bytes
-    """The request line after the method, and the Host header."""
 
 
 class RequestHeads:
@@ -43,39 +32,17 @@ class RequestHeads:
         if lines is None:
             if len(self._written) >= 64:
                 self._written.clear()
-            lines = self._written[key] = _header_lines({**self._headers, **prepared.headers})
+            headers = {**self._headers, **prepared.headers}
+            for name, value in headers.items():
+                line = name + value
+                if "\r" in line or "\n" in line or "\0" in line or not line.isascii():
+                    raise ValueError(
+                        f"the header '{name}' of the channel, or its key, has characters that cannot be sent"
+                    )
+            lines = self._written[key] = "".join(f"{name}: {value}\r\n" for name, value in headers.items()).encode()
         size = len(prepared.body)
         length = b"Content-Length: %d\r\n" % size if size or method == "POST" else b""
         return b"%b %b\r\n%b%b\r\n" % (method.encode(), target.line, lines, length)
-
-
-def _header_lines(headers: Mapping[str, str]) -> bytes:
-    for name, value in headers.items():
-        line = name + value
-        if "\r" in line or "\n" in line or "\0" in line or not line.isascii():
-            raise ValueError(f"the header '{name}' of the channel, or its key, has characters that cannot be sent")
-    return "".join(f"{name}: {value}\r\n" for name, value in headers.items()).encode()
-
-
-@lru_cache(maxsize=256)
-def target_of(text: str) -> Target:
-    """Returns the target of a URL."""
-    url = yarl.URL(text)
-    host, port = url.raw_host or "", url.port or 0
-    authority = f"[{host}]" if ":" in host else host
-    if not url.is_default_port():
-        authority += f":{port}"
-    line = f"{url.raw_path_qs} HTTP/1.1\r\nHost: {authority}".encode()
-    return Target(host, port, tls_context() if url.scheme == "https" else None, line)
-
-
-@lru_cache(maxsize=1)
-def tls_context() -> ssl.SSLContext:
-    """Returns a context that checks certificates and names and requires TLS 1.2: Python's defaults."""
-    context = ssl.create_default_context()
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.set_alpn_protocols(["http/1.1"])
-    return context
 
 
 PIECE_SIZE = 256 * 1024

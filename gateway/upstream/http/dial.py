@@ -15,10 +15,13 @@ import ssl
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
+from functools import lru_cache
 from typing import TypeVar
 
 import aiohappyeyeballs
 import msgspec
+import yarl
 
 from gateway.domain.urls import Proxy
 
@@ -59,8 +62,11 @@ _STATUS = re.compile(rb"HTTP/1\.[01] (\d{3})(?: [^\r\n]*)?\r\n")
 
 async def tunnel(sock: socket.socket, proxy: Proxy, host: str, port: int) -> None:
     """Have the proxy connect a socket to a host. If it refuses, raises OSError, and the socket is closed."""
+    authority = _authority(host, port)
+    authorization = f"Proxy-Authorization: {proxy.authorization}\r\n" if proxy.authorization else ""
+    request = f"CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\n{authorization}\r\n"
     try:
-        await asyncio.get_running_loop().sock_sendall(sock, _connect_request(proxy, host, port))
+        await asyncio.get_running_loop().sock_sendall(sock, request.encode())
         _check_answer(await _read_head(sock), proxy)
     except BaseException:
         sock.close()
@@ -76,12 +82,6 @@ async def _read_head(sock: socket.socket) -> bytes:
             break
         head += data
     return head
-
-
-def _connect_request(proxy: Proxy, host: str, port: int) -> bytes:
-    authority = _authority(host, port)
-    authorization = f"Proxy-Authorization: {proxy.authorization}\r\n" if proxy.authorization else ""
-    return f"CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\n{authorization}\r\n".encode()
 
 
 def _check_answer(head: bytes, proxy: Proxy) -> None:
@@ -106,14 +106,37 @@ def _authority(host: str, port: int) -> str:
 AnyProtocol = TypeVar("AnyProtocol", bound=asyncio.BaseProtocol)
 
 
-class DialTarget(msgspec.Struct, frozen=True):
-    """Where to connect to."""
+class Target(msgspec.Struct, frozen=True):
+    """A URL: where to connect to, and how it is sent."""
 
     host: str
     """A name or an address."""
     port: int
     tls: ssl.SSLContext | None
     """None: without TLS."""
+    line: bytes = b""
+    """The request line after the method, and the Host header."""
+
+
+@lru_cache(maxsize=256)
+def target_of(text: str) -> Target:
+    """Returns the target of a URL."""
+    url = yarl.URL(text)
+    host, port = url.raw_host or "", url.port or 0
+    authority = f"[{host}]" if ":" in host else host
+    if not url.is_default_port():
+        authority += f":{port}"
+    line = f"{url.raw_path_qs} HTTP/1.1\r\nHost: {authority}".encode()
+    return Target(host, port, tls_context() if url.scheme == "https" else None, line)
+
+
+@lru_cache(maxsize=1)
+def tls_context() -> ssl.SSLContext:
+    """Returns a context that checks certificates and names and requires TLS 1.2: Python's defaults."""
+    context = ssl.create_default_context()
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols(["http/1.1"])
+    return context
 
 
 class Dialer:
@@ -125,16 +148,21 @@ class Dialer:
         self._cache: dict[tuple[str, int], tuple[float, list[Address]]] = {}
         """The addresses of each name, and until when they count, by the loop's clock."""
 
-    async def dial(self, target: DialTarget, make: Callable[[], AnyProtocol]) -> AnyProtocol:
+    async def dial(self, target: Target, make: Callable[[], AnyProtocol]) -> AnyProtocol:
         """Returns the protocol of a new connection. Raises OSError, for certificates too."""
-        loop = asyncio.get_running_loop()
-        if self._proxy is None:
+        proxy = self._proxy
+        if proxy is None:
             sock = await self._connect(target.host, target.port)
         else:
-            sock = await self._tunnel(target, self._proxy)
+            try:
+                sock = await self._connect(proxy.host, proxy.port)
+            except OSError as exc:
+                raise OSError(None, f"the proxy {proxy.host}:{proxy.port} cannot be reached: {text_of(exc)}") from exc
+            await tunnel(sock, proxy, target.host, target.port)
         name = target.host if target.tls is not None else None
         # From here on the socket is asyncio's, which closes it on failure as well. If it were closed here too, the loop
         # could forget another connection that has got its number meanwhile.
+        loop = asyncio.get_running_loop()
         _, protocol = await loop.create_connection(make, sock=sock, ssl=target.tls, server_hostname=name)
         return protocol
 
@@ -147,24 +175,13 @@ class Dialer:
             self._cache.pop((host, port), None)
             raise
 
-    async def _tunnel(self, target: DialTarget, proxy: Proxy) -> socket.socket:
-        try:
-            sock = await self._connect(proxy.host, proxy.port)
-        except OSError as exc:
-            raise OSError(None, f"the proxy {proxy.host}:{proxy.port} cannot be reached: {text_of(exc)}") from exc
-        await tunnel(sock, proxy, target.host, target.port)
-        return sock
-
     async def addresses(self, host: str, port: int) -> list[Address]:
-        """Returns the addresses of a name or an address. Raises OSError."""
-        try:
+        """Returns the addresses of a name or an address. Names are looked up one at a time, so that calls that need the
+        same one share it. Raises OSError.
+        """
+        with suppress(ValueError):
             family = socket.AF_INET6 if ipaddress.ip_address(host).version == 6 else socket.AF_INET
-        except ValueError:
-            return await self._look_up(host, port)
-        return [(family, socket.IPPROTO_TCP, host, port)]
-
-    async def _look_up(self, host: str, port: int) -> list[Address]:
-        """Returns the addresses of a name. Names are looked up one at a time: calls that need the same one share it."""
+            return [(family, socket.IPPROTO_TCP, host, port)]
         async with self._look_up_lock:
             now = asyncio.get_running_loop().time()
             until, addresses = self._cache.get((host, port), (0.0, []))
@@ -180,14 +197,8 @@ def text_of(exc: Exception) -> str:
         return f"its certificate is not accepted: {exc.verify_message}"
     if isinstance(exc, ssl.SSLError):
         return f"TLS failed: {exc.reason or exc}"
-    if isinstance(exc, OSError):
-        return _system_text(exc)
-    return str(exc) or type(exc).__name__
-
-
-def _system_text(exc: OSError) -> str:
-    """Returns the system's text for an error, which asyncio replaces by one of its own."""
-    if exc.errno and not isinstance(exc, socket.gaierror):  # look-ups have other numbers
-        return os.strerror(exc.errno)
+    if isinstance(exc, OSError) and exc.errno and not isinstance(exc, socket.gaierror):  # look-ups have other numbers
+        return os.strerror(exc.errno)  # asyncio replaces the system's text by one of its own
+    text = exc.strerror if isinstance(exc, OSError) else ""
     default = "it closed the connection" if isinstance(exc, ConnectionError) else type(exc).__name__
-    return exc.strerror or str(exc) or default
+    return text or str(exc) or default

@@ -308,7 +308,11 @@ class Inflater:
             return piece
         try:
             while self.pending:
-                if piece := self._decompress():
+                member = self._member or zlib.decompressobj(wbits=self._wbits)
+                piece = member.decompress(self.pending, 32 * 1024)
+                self.pending = member.unused_data if member.eof else member.unconsumed_tail
+                self._member = None if member.eof else member  # another member may follow
+                if piece:
                     return piece
         except zlib.error as exc:
             raise ValueError("its compressed body is damaged") from exc
@@ -318,14 +322,3 @@ class Inflater:
         """Check that the body is complete. Raises ValueError if it is not."""
         if self.pending or self._member is not None:
             raise ValueError("its compressed body ends too early")
-
-    def _decompress(self) -> bytes:
-        """Returns the next piece, which may be empty."""
-        if self._member is None:
-            self._member = zlib.decompressobj(wbits=self._wbits)
-        piece = self._member.decompress(self.pending, 32 * 1024)
-        if self._member.eof:  # another member may follow
-            self.pending, self._member = self._member.unused_data, None
-        else:
-            self.pending = self._member.unconsumed_tail
-        return piece

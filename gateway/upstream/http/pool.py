@@ -23,8 +23,8 @@ from gateway.domain.failure import AttemptFailed, Failure
 from gateway.domain.order import PreparedRequest
 from gateway.domain.urls import Proxy
 from gateway.upstream import failures
-from gateway.upstream.http.connection import READ_SIZE, RequestHeads, Target, UpstreamConnection, target_of
-from gateway.upstream.http.dial import Dialer, text_of
+from gateway.upstream.http.connection import READ_SIZE, RequestHeads, UpstreamConnection
+from gateway.upstream.http.dial import Dialer, Target, target_of, text_of
 from gateway.upstream.http.parser import ConnectionBroken, WireAnswer
 from gateway.upstream.http.reply import HttpReply
 

@@ -10,8 +10,7 @@ from enum import StrEnum
 import msgspec
 
 from gateway.domain.urls import Proxy
-from gateway.upstream.http.connection import target_of
-from gateway.upstream.http.dial import Dialer, text_of
+from gateway.upstream.http.dial import Dialer, target_of, text_of
 
 
 class Stage(StrEnum):
@@ -71,10 +70,8 @@ async def check_reachability(base_url: str, seconds: float, proxy: Proxy | None 
         return _with_failure(result, stage, exc, limit_s)
     tls = probe.transport.get_extra_info("ssl_object")
     probe.transport.close()
-    return result if tls is None else _with_certificate(result, tls)
-
-
-def _with_certificate(result: Reachability, tls: ssl.SSLObject) -> Reachability:
+    if tls is None:
+        return result
     not_after = (tls.getpeercert() or {}).get("notAfter")
     expires_s = float(ssl.cert_time_to_seconds(str(not_after))) if not_after else None
     return msgspec.structs.replace(result, tls=tls.version() or "", expires_s=expires_s)

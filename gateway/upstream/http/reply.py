@@ -43,8 +43,14 @@ class HttpReply:
         self._timer: asyncio.TimerHandle | None = None
         self.status = answer.status
         self.headers: Mapping[str, str] = answer.headers
-        coding = answer.headers.get("content-encoding", "")
-        self._inflater = self._inflater_for(coding.strip().lower()) if coding else None
+        self._inflater: Inflater | None = None
+        coding = answer.headers.get("content-encoding", "").strip().lower()
+        if coding not in _NO_CODINGS:
+            try:
+                self._inflater = Inflater(coding)
+            except ValueError as exc:
+                answer.abort()
+                raise AttemptFailed(failures.bad_response(channel, str(exc))) from exc
 
     async def read(self, limit: int, memory: Memory) -> bytes:
         data = b""
@@ -53,11 +59,7 @@ class HttpReply:
             if len(data) <= limit and memory.take(len(data)):
                 self._end()
                 return data
-        return await self._gather(data, limit, memory)
-
-    async def _gather(self, data: bytes, limit: int, memory: Memory) -> bytes:
-        """Returns the whole body, of which ``data`` has arrived."""
-        gathered = BytesIO()
+        gathered, loop = BytesIO(), asyncio.get_running_loop()
         seconds = self.channel.timeouts.total
         self.arm(self._began + seconds, self.expire, "total", seconds)
         while data or (data := await self.receive()):
@@ -65,20 +67,15 @@ class HttpReply:
                 self.abort()
                 raise AttemptFailed(failures.bad_response(self.channel, f"it is longer than {limit} bytes"))
             if not memory.take(len(data)):
-                seconds += await self._wait_for_memory(memory, len(data))
+                self._disarm()
+                began = loop.time()
+                await memory.wait(len(data))
+                seconds += loop.time() - began  # the wait does not count against the upstream
                 self.arm(self._began + seconds, self.expire, "total", self.channel.timeouts.total)
             gathered.write(data)
             data = b""
         self.release()
         return gathered.getvalue()
-
-    async def _wait_for_memory(self, memory: Memory, size: int) -> float:
-        """Wait for memory. Returns the seconds that it took, which do not count against the upstream."""
-        loop = asyncio.get_running_loop()
-        began = loop.time()
-        self._disarm()
-        await memory.wait(size)
-        return loop.time() - began
 
     def chunks(self, progress: StreamProgress) -> AsyncIterator[bytes]:
         return Incoming(self, progress, self._began)
@@ -104,15 +101,6 @@ class HttpReply:
                 return b""
             if data := inflater.feed(compressed):
                 return data
-
-    def _inflater_for(self, coding: str) -> Inflater | None:
-        if coding in _NO_CODINGS:
-            return None
-        try:
-            return Inflater(coding)
-        except ValueError as exc:
-            self._answer.abort()
-            raise AttemptFailed(failures.bad_response(self.channel, str(exc))) from exc
 
     def arm(self, at: float, callback: Callable[..., None], *args: object) -> None:
         """Set the reply's only timer, which is cancelled when the reply ends."""

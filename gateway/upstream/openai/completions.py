@@ -14,7 +14,7 @@ from gateway.upstream.error_body import read_error
 from gateway.upstream.failures import classify, lacks_path
 from gateway.upstream.openai.dialect import PLAIN_HEADERS, STREAM_HEADERS, endpoint, limit_output, request_usage
 from gateway.upstream.openai.reader import ChatReader
-from gateway.upstream.vendors import Vendor, vendor_of
+from gateway.upstream.vendors import vendor_of
 
 DEFAULT_OUTPUT = 16
 """OpenAI's default for ``max_tokens``, which is sent if the client sends none."""
@@ -24,7 +24,9 @@ class CompletionsDialect(RequestWriter):
     """Implements ``DialectAdapter``."""
 
     def prepare(self, order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> PreparedRequest:
-        vendor = vendor_of(channel.preset, channel.base_url)
+        vendor, base_url = vendor_of(channel.preset, channel.base_url), channel.base_url
+        if vendor.completions_root:  # such as DeepSeek, which has them under another root
+            base_url = base_url.rstrip("/").removesuffix("/v1").removesuffix("/beta") + vendor.completions_root
         fields = dict(order.fields)
         dropped = tuple(name for name in learned.dropped if fields.pop(name, None) is not None)
         fields = with_limit({**fields, "model": rawjson.raw(served.upstream_name)})
@@ -32,7 +34,7 @@ class CompletionsDialect(RequestWriter):
         if order.stream:
             request_usage(fields, requested=vendor.stream_options and "stream_options" not in learned.dropped)
         return PreparedRequest(
-            url=_url(channel.base_url, vendor),
+            url=endpoint(base_url, "/completions"),
             headers=STREAM_HEADERS if order.stream else PLAIN_HEADERS,
             body=order.body if order.body and fields == order.fields else rawjson.encode(fields),
             dropped=dropped,
@@ -51,10 +53,3 @@ def with_limit(fields: Fields) -> Fields:
     """Returns the fields with ``max_tokens``: the client's, else OpenAI's default."""
     has_limit = not rawjson.is_null(fields.get("max_tokens"))
     return fields if has_limit else {**fields, "max_tokens": rawjson.raw(DEFAULT_OUTPUT)}
-
-
-def _url(base_url: str, vendor: Vendor) -> str:
-    """Returns the URL of completions. Some vendors, such as DeepSeek, have them under another root."""
-    if vendor.completions_root:
-        base_url = base_url.rstrip("/").removesuffix("/v1").removesuffix("/beta") + vendor.completions_root
-    return endpoint(base_url, "/completions")

@@ -18,11 +18,16 @@ def normalize_texts(holder: Fields) -> None:
     if content is not None and bytes(memoryview(content)[:1]) in (b"[", b"{"):
         _join_parts(holder, content)
     for name in _REASONING & holder.keys():
-        _normalize_reasoning(holder, name)
+        if bytes(memoryview(holder[name])[:1]) in (b"[", b"{"):
+            holder[name] = rawjson.raw(_text_in(rawjson.value(holder[name]), _REASONING_TEXTS))
+        if name in ("reasoning_text", "thinking") and _is_empty(holder.get("reasoning_content")):
+            holder["reasoning_content"] = holder[name]
     if not _is_empty(holder.get("reasoning_content")):
         holder.pop("reasoning", None)
-    elif _is_empty(holder.get("reasoning")) and "reasoning_details" in holder:
-        _use_details(holder)
+    elif _is_empty(holder.get("reasoning")) and "reasoning_details" in holder:  # OpenRouter's
+        text = _text_in(rawjson.list_at(holder["reasoning_details"]), _REASONING_TEXTS)
+        if text:
+            holder["reasoning_content"] = rawjson.raw(text)
 
 
 _REASONING = frozenset({"reasoning_content", "reasoning", "reasoning_text", "thinking"})
@@ -33,15 +38,6 @@ _TEXTS = ("text", "refusal", "value", "parts")
 """Fields of a part with its text, or with an object or a list that has it."""
 _REASONING_TEXTS = ("text", "summary", "thinking", "content", "reasoning")
 """Fields with the text of a part of reasoning."""
-
-
-def _normalize_reasoning(holder: Fields, name: str) -> None:
-    """Replace reasoning that is an object or a list by its text."""
-    raw = holder[name]
-    if bytes(memoryview(raw)[:1]) in (b"[", b"{"):
-        raw = holder[name] = rawjson.raw(_text_in(rawjson.value(raw), _REASONING_TEXTS))
-    if name in ("reasoning_text", "thinking") and _is_empty(holder.get("reasoning_content")):
-        holder["reasoning_content"] = raw
 
 
 def _text_in(part: object, names: tuple[str, ...]) -> str:
@@ -89,12 +85,6 @@ def _tool_call(part: dict[str, Any]) -> dict[str, Any]:
     inner = nested if isinstance(nested, dict) else part
     function = {"name": inner.get("name"), "arguments": inner.get("arguments", inner.get("input", {}))}
     return {"id": part.get("call_id") or part.get("id"), "type": "function", "function": function}
-
-
-def _use_details(holder: Fields) -> None:
-    """Use the text of OpenRouter's ``reasoning_details`` as the reasoning."""
-    if text := _text_in(rawjson.list_at(holder.get("reasoning_details")), _REASONING_TEXTS):
-        holder["reasoning_content"] = rawjson.raw(text)
 
 
 def _part_image(part: object) -> str:

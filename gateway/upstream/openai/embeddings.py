@@ -67,7 +67,17 @@ class OpenAIEmbeddings(EmbeddingsAdapter):
     def whole(self, body: bytes, order: Order, channel: Channel) -> WholeAnswer:
         body = body.strip().removeprefix(BOM)
         try:
-            return _read_answer(body, order, channel)
+            answer = rawjson.fields(body)
+            if "data" not in answer and reports_error(answer):
+                raise AttemptFailed(reported_failure(channel, body))
+            raw = answer.pop("data", None)
+            if raw is None:
+                raise AttemptFailed(bad_response(channel, f"it has no embeddings: {excerpt(body)}"))
+            if order.screen.clean(answer):
+                body = b""
+            data = _VECTORS.decode(raw)
+            vectors = in_order(data, text_count(order.fields["input"]))
+            return write_answer(vectors, order, answer, body if vectors is data else b"")
         except ValueError as error:
             raise AttemptFailed(bad_response(channel, f"it has no embeddings: {error}")) from error
 
@@ -80,21 +90,6 @@ class Vector(msgspec.Struct):
 
 
 _VECTORS = msgspec.json.Decoder(list[Vector])
-
-
-def _read_answer(body: bytes, order: Order, channel: Channel) -> WholeAnswer:
-    """Returns the answer. Raises ValueError if it has no embeddings, AttemptFailed if it is an error."""
-    answer = rawjson.fields(body)
-    if "data" not in answer and reports_error(answer):
-        raise AttemptFailed(reported_failure(channel, body))
-    raw = answer.pop("data", None)
-    if raw is None:
-        raise ValueError(excerpt(body))
-    if order.screen.clean(answer):
-        body = b""
-    data = _VECTORS.decode(raw)
-    vectors = in_order(data, text_count(order.fields["input"]))
-    return write_answer(vectors, order, answer, body if vectors is data else b"")
 
 
 def in_order(vectors: list[Vector], count: int) -> list[Vector]:
@@ -145,7 +140,10 @@ def as_encoding(embedding: msgspec.Raw, encoding: str) -> msgspec.Raw:
     if encoding == "base64" and first == b"[":
         return rawjson.raw(pack_vector(numbers(embedding)))
     if encoding == "float" and first == b'"':
-        return rawjson.raw(unpack_vector(rawjson.text(embedding)))
+        data = base64.b64decode(rawjson.text(embedding), validate=True)
+        if len(data) % 4:
+            raise ValueError("a vector is not a number of whole floats")
+        return rawjson.raw(struct.unpack(f"<{len(data) // 4}f", data))
     return embedding
 
 
@@ -160,14 +158,6 @@ def numbers(embedding: msgspec.Raw) -> list[float]:
 def pack_vector(values: Sequence[float]) -> str:
     """Returns the numbers in base64: 32 bits each, little-endian."""
     return base64.b64encode(struct.pack(f"<{len(values)}f", *values)).decode()
-
-
-def unpack_vector(text: str) -> list[float]:
-    """Returns the numbers that ``pack_vector`` packed. Raises ValueError if it is not base64 of 32-bit floats."""
-    data = base64.b64decode(text, validate=True)
-    if len(data) % 4:
-        raise ValueError("a vector is not a number of whole floats")
-    return list(struct.unpack(f"<{len(data) // 4}f", data))
 
 
 def read_usage(report: msgspec.Raw | None) -> Usage | None:

@@ -109,7 +109,13 @@ class ChatReader(AnswerReader):
     def texts(self, events: bytes, start: int) -> tuple[list[bytes], int]:
         """See ``AnswerReader``. Most events differ only in their text, so a template finds it."""
         texts: list[bytes] = []
-        self._learn_template()
+        event, self._last_event = self._last_event, None
+        if event is not None and not event.name and self._templates_left and len(self._parts) == 1:
+            part = self._parts[0]
+            if isinstance(part, TextPiece) and not (part.choice or part.logprobs):  # it had nothing but text
+                line = b"data: " + event.data
+                self._templates_left -= 1
+                self._template = learn(line, line, part.piece)
         while self._template is not None and start < len(events):
             run = self._template.run(events, start) or self._template.run(events, start, several=False)
             if run is None:
@@ -118,17 +124,6 @@ class ChatReader(AnswerReader):
             texts += [b'"%b"' % text for text in run.texts if text]
             start += run.size
         return texts, start
-
-    def _learn_template(self) -> None:
-        """Learn a template from the last event, if it had nothing but text."""
-        event, self._last_event = self._last_event, None
-        if event is None or event.name or not self._templates_left or len(self._parts) != 1:
-            return
-        part = self._parts[0]
-        if isinstance(part, TextPiece) and not (part.choice or part.logprobs):
-            line = b"data: " + event.data
-            self._templates_left -= 1
-            self._template = learn(line, line, part.piece)
 
     def read(self, event: SSEEvent) -> list[AnswerPart]:
         self._parts, self.choices, self._last_event = [], [], event
@@ -307,21 +302,15 @@ def _parse_chunk(data: bytes) -> Fields:
             raise ValueError("an array")
         return errors[0]
     chunk = rawjson.fields(data)
-    return chunk if "choices" in chunk else _unwrap(chunk)
+    if "choices" in chunk:
+        return chunk
+    inner = (rawjson.maybe_fields(chunk.get(name)) for name in ("result", "data"))  # Cloudflare's place, and others'
+    return next((fields for fields in inner if "choices" in fields), chunk)
 
 
 def may_report_error(fields: Fields, data: bytes) -> bool:
     """Returns whether a chunk or an answer, whose bytes are ``data``, has unusual fields, or an error in usual ones."""
     return not _REGULAR_FIELDS.issuperset(fields) or b'"error"' in data
-
-
-def _unwrap(fields: Fields) -> Fields:
-    """Returns the answer or chunk within another object: in ``result`` at Cloudflare, in ``data`` at others."""
-    for name in ("result", "data"):
-        inner = rawjson.maybe_fields(fields.get(name))
-        if "choices" in inner:
-            return inner
-    return fields
 
 
 def _parse_choice(fields: Fields, position: int, holder: str, first_index: int) -> ParsedChoice:
@@ -334,8 +323,10 @@ def _parse_choice(fields: Fields, position: int, holder: str, first_index: int) 
     message = {} if raw == NULL else rawjson.fields(raw)
     if raw == NULL and "text" in fields:  # as completions have it
         message["content"] = fields.pop("text")
-    elif raw == NULL and whole and not _is_withheld(fields):
-        raise ValueError("a choice has no message")
+    elif raw == NULL and whole:
+        word = rawjson.value(fields.get("finish_reason"))
+        if not (isinstance(word, str) and finish_reason(word, tools=False) == "content_filter"):  # Azure's removes it
+            raise ValueError("a choice has no message")
     normalize_texts(message)
     calls: list[Fields] = []
     if (raw := message.get("tool_calls", NULL)) != NULL:
@@ -344,12 +335,6 @@ def _parse_choice(fields: Fields, position: int, holder: str, first_index: int) 
         calls = [{"function": raw}]
     index = index - first_index if type(index) is int else position
     return ParsedChoice(index, fields, message, calls, whole, repeats=is_other and not whole)
-
-
-def _is_withheld(choice: Fields) -> bool:
-    """Returns whether a filter removed the message (Azure)."""
-    word = rawjson.value(choice.get("finish_reason"))
-    return isinstance(word, str) and finish_reason(word, tools=False) == "content_filter"
 
 
 def upstream_id(answer: Fields, screen: Screen) -> str:

@@ -26,7 +26,7 @@ SIZE = 4 << 20
 MOST_RESTORED = 16 << 20
 """The most bytes of reasoning that one request gets back: its messages may repeat one call."""
 
-_ASSISTANT = b'"assistant"'
+_NOTHING = (rawjson.NULL, rawjson.EMPTY_TEXT)
 
 
 def restore_reasoning(fields: Fields, owner: str, memory: CallMemory) -> None:
@@ -35,7 +35,10 @@ def restore_reasoning(fields: Fields, owner: str, memory: CallMemory) -> None:
     if not any(_keys(message) for message in messages):
         return
     bytes_left = MOST_RESTORED
-    for message in filter(_lacks_reasoning, messages):
+    for message in messages:
+        is_assistants = bytes(message.get("role", rawjson.NULL)) == b'"assistant"'
+        if not is_assistants or message.get("reasoning_content", rawjson.NULL) not in _NOTHING:
+            continue
         recalled = filter(None, (memory.recall(owner, *key) for key in _keys(message)))
         reasoning = next(recalled, b"")
         if len(reasoning) > bytes_left:
@@ -43,12 +46,6 @@ def restore_reasoning(fields: Fields, owner: str, memory: CallMemory) -> None:
         bytes_left -= len(reasoning)
         message["reasoning_content"] = msgspec.Raw(reasoning or bytes(rawjson.EMPTY_TEXT))
     fields["messages"] = rawjson.raw(messages)
-
-
-def _lacks_reasoning(message: Fields) -> bool:
-    reasoning = message.get("reasoning_content", rawjson.NULL)
-    lacks = rawjson.is_null(reasoning) or reasoning == rawjson.EMPTY_TEXT
-    return lacks and bytes(message.get("role", rawjson.NULL)) == _ASSISTANT
 
 
 def _keys(message: Fields) -> list[tuple[str, str]]:

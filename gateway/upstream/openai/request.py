@@ -42,7 +42,6 @@ MOST_STOPS = 4
 """OpenAI's limit of stop sequences."""
 _ONLY_OPENAI = ("safety_identifier", "service_tier")
 """Parameters that a client of another API means for OpenAI only, and that other vendors may refuse."""
-_LABELS = {"image": "image", "audio": "audio"}
 
 Doc = dict[str, Any]
 
@@ -133,8 +132,9 @@ class _MessageWriter:
             if isinstance(part, TextPart):
                 texts.append(part.raw)
             else:
-                kind = _LABELS.get(part.type.partition("/")[0] or "image", "file")
-                texts.append(rawjson.raw(f"[{kind} of tool result {call_id[:64]}]"))  # not all of it for each medium
+                kind = part.type.partition("/")[0] or "image"
+                label = kind if kind in ("image", "audio") else "file"
+                texts.append(rawjson.raw(f"[{label} of tool result {call_id[:64]}]"))  # not all of it for each medium
                 self._held_media.append(_media(part, self._vendor))
         content = join_texts(texts)
         if result.failed and not bytes(content).startswith(b'"Error'):

@@ -152,7 +152,4 @@ def _normalize(text: str) -> bytes:
 
 def _character_indexes(text: str) -> list[int]:
     """Returns the index of the character that each byte of the normalized text comes from."""
-    indexes: list[int] = []
-    for index, character in enumerate(text):
-        indexes += [index] * len(_normalize(character))
-    return indexes
+    return [index for index, character in enumerate(text) for _ in _normalize(character)]

@@ -261,9 +261,12 @@ def _error_code(failure: Failure, upstream_code: str | None) -> str:
 def _redact(text: UpstreamText, channel: Channel, secrets: Sequence[Needles]) -> str:
     """Returns a text without secrets and without quotes of what the channel's owner added to the request."""
     cleared = text.cleared(partial(_remove_secrets, secrets))
-    if channel.overrides and cleared:
-        return blank_spans(cleared, Quotes(_added_fields(channel)).spans(cleared))
-    return cleared
+    overrides = channel.overrides
+    if overrides is None or not cleared:
+        return cleared
+    values = [*{**overrides.default, **overrides.set}.values()]
+    added = {"system": rawjson.raw(overrides.system), "values": rawjson.raw(values)}
+    return blank_spans(cleared, Quotes(added).spans(cleared))
 
 
 def _may_quote(failure: Failure) -> bool:
@@ -297,12 +300,3 @@ def _identifiers(origin: OrderOrigin, secrets: Iterable[Needles], quotes: Quotes
         "request_id": identifier(origin.request_id, _ID),
         "param": identifier(origin.param, _IDENTIFIER),
     }
-
-
-def _added_fields(channel: Channel) -> Fields:
-    """Returns what the channel's owner adds to every request."""
-    overrides = channel.overrides
-    if overrides is None:
-        return _NO_FIELDS
-    values = {**overrides.default, **overrides.set}
-    return {"system": rawjson.raw(overrides.system), "values": rawjson.raw(list(values.values()))}

@@ -14,7 +14,7 @@ import trustme
 
 from gateway.domain.urls import Proxy
 from gateway.upstream.http import dial
-from gateway.upstream.http.dial import Address, Dialer, DialTarget, look_up
+from gateway.upstream.http.dial import Address, Dialer, Target, look_up
 from tests.fakes.wire import Socket
 from tests.upstream.http.makers import Talk, hang, listening
 
@@ -41,7 +41,7 @@ def _certified(authority: trustme.CA, name: str, expires: dt.datetime | None = N
 
 async def _dial(port: int, tls: ssl.SSLContext | None = None, host: str = "127.0.0.1") -> Socket:
     async with asyncio.timeout(30):
-        made = await Dialer().dial(DialTarget(host, port, tls), Socket)
+        made = await Dialer().dial(Target(host, port, tls), Socket)
     made.transport.abort()
     return made
 
@@ -107,7 +107,7 @@ async def test_a_handshake_that_hangs_can_be_left(trusting: ssl.SSLContext) -> N
     async with listening(silent) as port:
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.1):
-                await Dialer().dial(DialTarget("127.0.0.1", port, trusting), Socket)
+                await Dialer().dial(Target("127.0.0.1", port, trusting), Socket)
         async with asyncio.timeout(30):
             await left.wait()
 
@@ -142,12 +142,12 @@ async def test_addresses_are_remembered_until_they_fail(looked_up: list[list[Add
     async with listening(hang) as port:
         dialer = Dialer()
         for _ in range(2):
-            (await dialer.dial(DialTarget("moved.test", port, None), Socket)).transport.abort()
+            (await dialer.dial(Target("moved.test", port, None), Socket)).transport.abort()
         assert len(looked_up) == 2
     with pytest.raises(ConnectionRefusedError):
-        await dialer.dial(DialTarget("moved.test", port, None), Socket)
+        await dialer.dial(Target("moved.test", port, None), Socket)
     with pytest.raises(ConnectionRefusedError):
-        await dialer.dial(DialTarget("moved.test", port, None), Socket)
+        await dialer.dial(Target("moved.test", port, None), Socket)
     assert looked_up == [new]
 
 
@@ -250,7 +250,7 @@ async def _pump(peer: Socket, writer: asyncio.StreamWriter) -> None:
 
 async def _dial_tunnel(proxy: Proxy, port: int, tls: ssl.SSLContext | None = None) -> Socket:
     async with asyncio.timeout(30):
-        return await Dialer(proxy).dial(DialTarget("127.0.0.1", port, tls), Socket)
+        return await Dialer(proxy).dial(Target("127.0.0.1", port, tls), Socket)
 
 
 async def test_the_proxy_gets_the_host_and_its_credentials() -> None:
@@ -313,4 +313,4 @@ async def test_one_that_says_nothing_can_be_left() -> None:
     async with listening(hang) as there:
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.05):
-                await Dialer(Proxy("127.0.0.1", there)).dial(DialTarget("127.0.0.1", 9, None), Socket)
+                await Dialer(Proxy("127.0.0.1", there)).dial(Target("127.0.0.1", 9, None), Socket)

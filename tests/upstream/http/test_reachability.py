@@ -7,7 +7,7 @@ import ssl
 import pytest
 import trustme
 
-from gateway.upstream.http import connection, dial
+from gateway.upstream.http import dial
 from gateway.upstream.http.dial import Address
 from gateway.upstream.http.reachability import Stage, check_reachability
 from tests.upstream.http.makers import hang, listening
@@ -23,8 +23,8 @@ def trusting(authority: trustme.CA, monkeypatch: pytest.MonkeyPatch) -> None:
     """The channels' connections trust the tests' authority."""
     context = ssl.create_default_context()
     authority.configure_trust(context)
-    connection.target_of.cache_clear()
-    monkeypatch.setattr(connection, "tls_context", lambda: context)
+    dial.target_of.cache_clear()
+    monkeypatch.setattr(dial, "tls_context", lambda: context)
 
 
 def certified(authority: trustme.CA, name: str, expires: dt.datetime | None = None) -> ssl.SSLContext:

@@ -3,7 +3,8 @@
 import pytest
 
 from gateway.domain.order import PreparedRequest
-from gateway.upstream.http.connection import RequestHeads, target_of, tls_context
+from gateway.upstream.http.connection import RequestHeads
+from gateway.upstream.http.dial import target_of, tls_context
 
 CASES = {
     "http://a.test/v1/x": (b"/v1/x HTTP/1.1\r\nHost: a.test", "a.test", 80),
