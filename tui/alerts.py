@@ -67,8 +67,7 @@ def _account_alerts(board: Board, refusing: Collection[str]) -> Iterator[Alert]:
         yield Alert("warn", "running calls hold the balance", "account")
     elif account.balance_nanos < LOW_BALANCE:
         yield Alert("warn", f"{fmt.dollar_amount(account.balance_nanos)} left", "account")
-    owner = _BudgetOwner(kind="account", id="", name="account", page="account")
-    yield from _budget_alert(owner, account.budgets, refusing)
+    yield from _budget_alert("account", "", "account", account.budgets, refusing)
 
 
 def _channel_alerts(board: Board, now: int) -> Iterator[Alert]:
@@ -86,32 +85,24 @@ def _channel_alerts(board: Board, now: int) -> Iterator[Alert]:
                     yield Alert("warn", f"{name} key {', '.join(numbers)} {problem}", "channels", channel.id)
 
 
-class _BudgetOwner(msgspec.Struct, frozen=True, kw_only=True):
-    kind: str
-    id: str
-    name: str
-    page: str
-    row: str = ""
-
-
 def _budget_alerts(board: Board, refusing: Collection[str]) -> Iterator[Alert]:
     for token in board.tokens:
         if token.enabled:
-            owner = _BudgetOwner(kind="token", id=token.id, name=token.name, page="tokens", row=token.id)
-            yield from _budget_alert(owner, token.budgets, refusing)
+            yield from _budget_alert("token", token.id, token.name, token.budgets, refusing, row=token.id)
     for group in board.groups:
-        owner = _BudgetOwner(kind="group", id=group.id, name=group.name, page="groups", row=group.name)
-        yield from _budget_alert(owner, group.budgets, refusing)
+        yield from _budget_alert("group", group.id, group.name, group.budgets, refusing, row=group.name)
 
 
-def _budget_alert(owner: _BudgetOwner, budgets: Sequence[BudgetView], refusing: Collection[str]) -> Iterator[Alert]:
+def _budget_alert(
+    kind: str, id_: str, name: str, budgets: Sequence[BudgetView], refusing: Collection[str], *, row: str = ""
+) -> Iterator[Alert]:
     """Yields an alert if a budget is nearly spent or refuses calls. ``refusing``: the ids of the budgets that do."""
     share = max(map(spent_share, budgets), default=0.0)
-    refuses = any(budget_id(budget.window, owner.kind, owner.id) in refusing for budget in budgets)
+    refuses = any(budget_id(budget.window, kind, id_) in refusing for budget in budgets)
     if share < WARN_SHARE and not refuses:
         return
     problem = f"{fmt.percent(share)}{', refusing' if refuses else ''}"
     if refuses and share < 1:  # this share does not explain the refusal; the current one arrives a moment later
         problem = "budget refusing"
     level: Level = "bad" if share >= 1 or refuses else "warn"
-    yield Alert(level, f"{safe(owner.name, 16)} {problem}", owner.page, owner.row)
+    yield Alert(level, f"{safe(name, 16)} {problem}", "account" if kind == "account" else f"{kind}s", row)

@@ -147,7 +147,8 @@ class Console(ConsoleApp):
             self.session.board.apply(event)
         if any(isinstance(event, Snapshot) for event in events):
             self.run_worker(global_actions.fetch_today(self), name="today", group="today", exclusive=True)
-            global_actions.offer_first_steps(self)
+            if not self.session.state.view("wizard").choices:  # its file is rarely needed, so it is loaded late
+                importlib.import_module("tui.wizard").offer_once(self)
 
     def on_console_feed_disconnected(self, event: ConsoleFeed.Disconnected) -> None:
         self.session.mark_server_gone(event.reason)

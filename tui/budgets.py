@@ -73,28 +73,23 @@ def budget_parts(budget: BudgetView, width: int, text: str = "") -> list[tuple[s
 
 
 def amounts(budget: BudgetView) -> str:
-    """Returns ``$12.44/20``, or the tokens if they are the scarcer part."""
+    """Returns ``$12.44/20``, with as many decimals as fit, or the tokens if they are the scarcer part."""
     in_money = budget.nanos is not None
     if in_money and budget.tokens is not None:
         in_money = _share(budget.spent_nanos, budget.nanos) >= _share(budget.spent_tokens, budget.tokens)
-    if in_money:
-        return _money_text(budget.spent_nanos, budget.nanos or 0)
-    return f"{brief_count(budget.spent_tokens)}/{brief_count(budget.tokens or 0)} tok"
+    if not in_money:
+        return f"{brief_count(budget.spent_tokens)}/{brief_count(budget.tokens or 0)} tok"
+    text, limit = "", budget.nanos or 0
+    for places in (2, 1, 0):  # zeros stay, so that the width rarely changes
+        text = f"${_spent_text(budget.spent_nanos, places, limit)}/{_exact_text(limit)}"
+        if len(text) <= 10:  # cells of a column
+            break
+    return text
 
 
 def _share(part: int, whole: int | None) -> float:
     """Returns the share used. A limit of 0 counts as used up."""
     return part / whole if whole else 1.0
-
-
-def _money_text(spent: int, limit: int) -> str:
-    """Returns ``$12.44/20``, with as many decimals as fit. Zeros stay, so that the width rarely changes."""
-    text = ""
-    for places in (2, 1, 0):
-        text = f"${_spent_text(spent, places, limit)}/{_exact_text(limit)}"
-        if len(text) <= 10:  # cells of a column
-            break
-    return text
 
 
 def _spent_text(nanos: int, places: int, limit: int) -> str:

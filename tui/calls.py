@@ -17,7 +17,6 @@ from gateway.domain.views import CallView, call_view, running_view
 LIMIT = 20_000
 """The number of ended calls kept in memory."""
 
-
 AnyCall = CallView | Running
 
 
@@ -110,7 +109,12 @@ class CallRing:
         self._ended.append(call_id)
         self._note_change(call_id)
         if len(self._ended) >= self._limit + self._slack:
-            self._drop_oldest()
+            dropped = {self._ended.popleft() for _ in range(self._slack)}
+            for dropped_id in dropped:
+                del self.by_id[dropped_id]
+            self.order = [id_ for id_ in self.order if id_ not in dropped]
+            self.below += len(dropped)
+            self._note_change(None)
 
     def take_changes(self) -> list[CallId] | None:
         """Returns the ids that changed since the last time, some perhaps twice; None if any call may have changed."""
@@ -120,14 +124,6 @@ class CallRing:
     def _insert_id(self, call_id: CallId) -> None:
         """Insert the id in order. Its place is nearly always the end, so this is cheap."""
         self.order.insert(bisect_left(self.order, call_id), call_id)
-
-    def _drop_oldest(self) -> None:
-        dropped = {self._ended.popleft() for _ in range(self._slack)}
-        for call_id in dropped:
-            del self.by_id[call_id]
-        self.order = [call_id for call_id in self.order if call_id not in dropped]
-        self.below += len(dropped)
-        self._note_change(None)
 
     def _note_change(self, call_id: CallId | None) -> None:
         """Note that this call changed, for ``take_changes``; None: any may have changed."""

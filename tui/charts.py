@@ -5,7 +5,7 @@ Every chart begins at zero and ends at a round tick. Series differ by their colo
 
 import math
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 import msgspec
 
@@ -76,7 +76,10 @@ def spark(values: Sequence[float], width: int) -> str:
     """Returns a sparkline of ``width`` cells. A cell shows the highest of its values; zero is a low line."""
     if not values or width < 1:
         return " " * max(0, width)
-    peaks = _peaks(values, width)
+    peaks = values
+    if len(values) > width:
+        cuts = [i * len(values) // width for i in range(width + 1)]
+        peaks = [max(values[a:b]) for a, b in pairwise(cuts)]
     top = max(peaks) or 1
     low = glyphs.BLOCKS[1]
     marks = [glyphs.BLOCKS[max(1, min(FULL, round(value / top * FULL)))] if value > 0 else low for value in peaks]
@@ -168,21 +171,10 @@ def _round_step(least: float, *, whole: bool, times: bool) -> float:
     return max(1.0, step) if whole else step
 
 
-def _peaks(values: Sequence[float], width: int) -> list[float]:
-    """Returns at most ``width`` values: each is the highest of a run of values."""
-    if len(values) <= width:
-        return list(values)
-    cuts = [i * len(values) // width for i in range(width + 1)]
-    return [max(values[a:b]) for a, b in pairwise(cuts)]
-
-
 def _exact_stack(column: Sequence[float], height: int, top: float) -> list[ChartCell]:
     """Returns a bar from the bottom up. Series end at eighths of a cell, so that a cell may show two of them."""
-    ends, total = [], 0.0
-    for part in column:
-        total += part
-        ends.append(round(total / top * height * FULL))
-    if total > 0 and ends[-1] == 0:  # a small value is still visible, unlike none
+    ends = [round(total / top * height * FULL) for total in accumulate(column)]
+    if any(column) and ends[-1] == 0:  # a small value is still visible, unlike none
         ends = [int(part == max(column) or number > column.index(max(column))) for number, part in enumerate(column)]
     return [_exact_cell(ends, row * FULL) for row in range(height)]
 
@@ -214,20 +206,12 @@ def _pattern_stack(column: Sequence[float], height: int, top: float) -> list[Cha
     for row in range(height):
         low, high = row / height * top, (row + 1) / height * top
         if total >= high or (total > low and (row == 0 or total - low >= (high - low) / 2)):
-            series = _series_at(column, (low + min(total, high)) / 2)
+            middle = (low + min(total, high)) / 2
+            series = next((i for i, end in enumerate(accumulate(column)) if middle <= end), len(column) - 1)
             cells.append(ChartCell(glyphs.FILLS[series % len(glyphs.FILLS)], series))
         else:
             cells.append(BLANK)
     return cells
-
-
-def _series_at(column: Sequence[float], value: float) -> int:
-    reached = 0.0
-    for series, part in enumerate(column):
-        reached += part
-        if value <= reached:
-            return series
-    return len(column) - 1
 
 
 def _path(values: Sequence[float | None], width: int, height: int, top: float) -> Iterator[tuple[int, int, bool]]:
@@ -241,13 +225,8 @@ def _path(values: Sequence[float | None], width: int, height: int, top: float) -
         next_value = values[number + 1] if number + 1 < len(values) else None
         yield *dot, previous is None and next_value is None
         if previous is not None:
-            yield from ((x, y, False) for x, y in _straight(previous, dot))
+            (x, y), width_moved, height_moved = previous, dot[0] - previous[0], dot[1] - previous[1]
+            steps = max(abs(width_moved), abs(height_moved))
+            for step in range(1, steps):
+                yield round(x + width_moved * step / steps), round(y + height_moved * step / steps), False
         previous = dot
-
-
-def _straight(start: tuple[int, int], end: tuple[int, int]) -> Iterator[tuple[int, int]]:
-    steps = max(abs(end[0] - start[0]), abs(end[1] - start[1]))
-    for step in range(1, steps):
-        x = start[0] + (end[0] - start[0]) * step / steps
-        y = start[1] + (end[1] - start[1]) * step / steps
-        yield round(x), round(y)

@@ -121,23 +121,17 @@ def fit_columns(
     while fixed_columns and len(shown) > 1 and sum(c.min_width + 1 for c in shown) - 1 > width:
         shown.remove(fixed_columns.pop())
     if not chosen and len(shown) == regular_count:
-        shown = _add_extra(columns, shown, width)
+        growth = sum(c.full_width - c.width for c in shown)
+        for column in sorted((c for c in columns if c.extra), key=lambda c: c.rank):
+            if _total([*shown, column]) + growth > width:
+                break  # less important ones are not added either: wider screens never show fewer columns
+            shown.append(column)
+        shown = [c for c in columns if c in shown]
     return _lend_cells(_grow(shown, width - _total(shown)), needs or {})
 
 
 def _total(columns: Sequence[Column[R]]) -> int:
     return sum(c.width + 1 for c in columns) - 1
-
-
-def _add_extra(columns: Sequence[Column[R]], shown: Sequence[Column[R]], width: int) -> list[Column[R]]:
-    """Returns the columns and extra ones up to the first that does not fit: wider screens never show fewer."""
-    fitting = list(shown)
-    growth = sum(c.full_width - c.width for c in shown)
-    for column in sorted((c for c in columns if c.extra), key=lambda c: c.rank):
-        if _total([*fitting, column]) + growth > width:
-            break
-        fitting.append(column)
-    return [c for c in columns if c in fitting]
 
 
 def _grow(shown: Sequence[Column[R]], spare: int) -> list[PlacedColumn[R]]:

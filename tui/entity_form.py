@@ -11,16 +11,10 @@ import msgspec
 from gateway.domain.field_kinds import Field, json_value
 from gateway.domain.fields import Table
 from gateway.domain.quoting import quote_name
-from tui.board import Board
 from tui.session import ConsoleSession
 from tui.widgets.combobox import Suggestion
 from tui.widgets.dialogs import UNCHANGED
 from tui.widgets.form import FormField, Values
-
-
-def known_names(board: Board, kind: str) -> list[str]:
-    """Returns the names of all ``groups``, ``models`` or ``tokens``; empty for any other ``kind``."""
-    return [quote_name(entity.name) for entity in getattr(board, kind, ())] if kind else []
 
 
 def save_changes(
@@ -102,6 +96,7 @@ class EntityForm:
 
     def _input(self, field: Field) -> FormField:
         kind = field.kind
+        entities = getattr(self.session.board, kind.completes, ()) if kind.completes else ()
         return FormField(
             id=field.id,
             errors=(field.name,),
@@ -109,7 +104,7 @@ class EntityForm:
             value=kind.text(getattr(self._source, field.name)),
             hint=field.placeholder,
             options=kind.choices,
-            suggest=[Suggestion(name) for name in known_names(self.session.board, kind.completes)],
+            suggest=[Suggestion(quote_name(entity.name)) for entity in entities],
             many=kind.many,
             advanced=field.advanced,
             default=kind.text(getattr(self._blank, field.name)),

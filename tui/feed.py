@@ -6,6 +6,7 @@ at most one such message waits in the app's queue.
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 
 from textual.message import Message
 
@@ -16,7 +17,6 @@ from tui.session import AttachedServer, ServerLink
 
 STOPPED = "it stopped"
 """The reason of a disconnection if no error tells another one."""
-
 
 RETRY_S = 0.5
 """The time between two looks for a server that is gone."""
@@ -88,21 +88,16 @@ class ConsoleFeed:
         return STOPPED
 
     async def _reconnect(self) -> AttachedServer:
+        """Look for a server until one is back, or start one if that is requested. Returns it."""
         while True:
-            if await self._is_start_requested():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(RETRY_S):
+                    await self._start_requested.wait()
+            if self._start_requested.is_set():
+                self._start_requested.clear()
                 try:
                     return await self._link.ensure()
                 except GatewayError as error:
                     self._post(self.Disconnected(error.message))
             elif (server := await self._link.find()) is not None:
                 return server
-
-    async def _is_start_requested(self) -> bool:
-        """Wait for a moment. Returns True, at once, if a start is requested."""
-        try:
-            async with asyncio.timeout(RETRY_S):
-                await self._start_requested.wait()
-        except TimeoutError:
-            return False
-        self._start_requested.clear()
-        return True

@@ -100,11 +100,20 @@ def restart(app: ConsoleApp) -> None:
 
 async def stop(app: ConsoleApp) -> None:
     """Ask, let running calls finish, stop the server, then quit."""
+    leave_key = app.session.key("app.leave")
     if app.session.link != "attached":
-        toast(app, f"The server is not running. Press {app.session.key('app.leave')} to quit.")
+        toast(app, f"The server is not running. Press {leave_key} to quit.")
         return
-    if await app.push_screen_wait(Confirm("Stop the server?", await _stop_warning(app.session), "Stop")):
-        await stop_and_leave(app)
+    if not await app.push_screen_wait(Confirm("Stop the server?", await _stop_warning(app.session), "Stop")):
+        return
+    client = app.session.client
+    toast(app, f"Stopping after running calls finish. Press {leave_key} to quit now.")
+    try:
+        await launch.stop(client.endpoint, wait_s=app.session.config.drain_s + 5)
+    except Unavailable:
+        app.exit(exit_status.draining_status())
+        return
+    app.exit(exit_status.ExitStatus(f"server stopped ('{app.session.restart_command}' starts it again)"))
 
 
 async def _stop_warning(session: ConsoleSession) -> str:
@@ -121,27 +130,20 @@ async def _stop_warning(session: ConsoleSession) -> str:
     return f"{' '.join(sentences)}\n{session.key('app.leave')} quits the console and keeps the server running."
 
 
-async def stop_and_leave(app: ConsoleApp) -> None:
-    """Ask the server to stop, wait for it, and quit."""
-    client = app.session.client
-    toast(app, f"Stopping after running calls finish. Press {app.session.key('app.leave')} to quit now.")
-    try:
-        await launch.stop(client.endpoint, wait_s=app.session.config.drain_s + 5)
-    except Unavailable:
-        app.exit(exit_status.draining_status())
-        return
-    app.exit(exit_status.ExitStatus(f"server stopped ('{app.session.restart_command}' starts it again)"))
-
-
 async def leave(app: ConsoleApp) -> None:
     """Quit as the settings say: the server keeps running, unless it was started here and ``stop_on_leave`` is set."""
-    session = app.session
+    session, stops = app.session, False
     if session.link != "attached":  # the board may still show a server that has stopped
         text = f"console closed; no server is running ('{session.restart_command}' starts one)"
         app.exit(exit_status.ExitStatus(text))
-    elif session.board.stopping is not None:
+        return
+    if session.board.stopping is not None:
         app.exit(exit_status.draining_status())
-    elif session.started_here and await _stops_on_leave(session):
+        return
+    if session.started_here:
+        with suppress(GatewayError):
+            stops = (await session.client.settings()).stop_on_leave
+    if stops:
         await stop(app)
     else:
         detach(app)
@@ -159,19 +161,6 @@ def how_to_leave(app: ConsoleApp) -> None:
         toast(app, f"Press esc to close this, then {leave} to quit the console.")
     else:
         toast(app, f"Press {leave} to quit; the server keeps running. Press {stop} to stop the server too.")
-
-
-def offer_first_steps(app: ConsoleApp) -> None:
-    """Open the first steps once, if the home is unused. Their file is rarely needed, so it is loaded late."""
-    if not app.session.state.view("wizard").choices:
-        importlib.import_module("tui.wizard").offer_once(app)
-
-
-async def _stops_on_leave(session: ConsoleSession) -> bool:
-    try:
-        return bool((await session.client.settings()).stop_on_leave)
-    except GatewayError:
-        return False
 
 
 async def go_to(app: ConsoleApp, page: str, key: Hashable, verb: str = "") -> None:

@@ -115,9 +115,7 @@ class Asciify(LineFilter):
 
 @lru_cache(4096)
 def ascii_of(text: str) -> str:
-    """Returns the text in ASCII, cell by cell; a character without an equivalent becomes a question mark."""
-    return "".join(char if char.isascii() else _ascii_char(char) for char in text)
-
-
-def _ascii_char(char: str) -> str:
-    return _ASCII_OF.get(char, "?") if (width := get_character_cell_size(char)) == 1 else "?" * width
+    """Returns the text in ASCII, cell by cell; a character without an equivalent becomes question marks."""
+    return "".join(
+        char if char.isascii() else _ASCII_OF.get(char, "?" * get_character_cell_size(char)) for char in text
+    )

@@ -18,19 +18,15 @@ def timeline(incidents: Sequence[Incident], now: int, width: int) -> Content:
         lasts = incident.lasts(now)
         tone = "bad" if incident.paused and incident.until is None else "warn" if lasts else "dim"
         mark = glyphs.WARNING if lasts else glyphs.OK
-        text = f"{':' if incident.budget else ''} {what_failed(incident, now)}"
-        card.row(fmt.moment(incident.began, now), (f"{mark} ", tone), (_subject(incident), "bold"), text)
+        place = "the store" if incident.channel == STORE else safe(incident.channel, 40)
+        subject = f"{safe(incident.budget, 80)}:" if incident.budget else place
+        text = f" {what_failed(incident, now)}"
+        card.row(fmt.moment(incident.began, now), (f"{mark} ", tone), (subject, "bold"), text)
         if incident.reason and not incident.budget:
             card.row("", (safe(reason_text(incident.reason)), "dim"))
         if effect := where_calls_went(incident):
             card.row("", effect)
     return card.content()
-
-
-def _subject(incident: Incident) -> str:
-    if incident.budget:
-        return safe(incident.budget, 80)
-    return "the store" if incident.channel == STORE else safe(incident.channel, 40)
 
 
 def incident_line(incident: Incident, now: int) -> str:

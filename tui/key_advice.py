@@ -116,8 +116,10 @@ def _replacement(match: re.Match[str], keymap: Keymap) -> str:
         return match[0]
     if words[:2] == ["channel", "presets"]:
         return "the Preset field of a channel's form"
-    if action_id := _global_action(words):
-        return f"{keymap.key(action_id)} ({_ACTION_BY_ID[action_id].label})"
+    first, *others = words or [""]
+    if first in _GLOBAL_ACTIONS and (first == "why" or not others):
+        action = _ACTION_BY_ID[_GLOBAL_ACTIONS[first]]
+        return f"{keymap.key(action.id)} ({action.label})"
     page, verb = _page_and_verb(words)
     number = next((i for i, info in enumerate(PAGES, 1) if info.id == page), 0)
     if not number:
@@ -133,7 +135,11 @@ def _replacement(match: re.Match[str], keymap: Keymap) -> str:
 
 def _form_entries(noun: str, options: Sequence[str]) -> list[str]:
     """Returns what to enter in the form instead of these options: ``"Expires": 30d``."""
-    inputs = _form_inputs(noun)
+    inputs = dict(_OTHER_INPUTS.get(noun, {}))
+    for field in _TABLES.get(noun, ()):
+        for option in field.kind.options(field):
+            prefix = f"{option.name}=" if isinstance(field.kind, RateLimits) else ""
+            inputs |= dict.fromkeys(option.flags.split("/"), _FormInput(field.label, prefix))
     entries = []
     for flag, following in zip_longest(options, options[1:], fillvalue=""):
         if not flag.startswith("--"):
@@ -144,21 +150,6 @@ def _form_entries(noun: str, options: Sequence[str]) -> list[str]:
         else:
             entries.append(shlex.join([flag, value] if value else [flag]))
     return entries
-
-
-def _form_inputs(noun: str) -> dict[str, _FormInput]:
-    inputs = dict(_OTHER_INPUTS.get(noun, {}))
-    for field in _TABLES.get(noun, ()):
-        for option in field.kind.options(field):
-            prefix = f"{option.name}=" if isinstance(field.kind, RateLimits) else ""
-            inputs |= dict.fromkeys(option.flags.split("/"), _FormInput(field.label, prefix))
-    return inputs
-
-
-def _global_action(words: Sequence[str]) -> str:
-    """Returns the id of the action of every page that runs a command; empty if there is none."""
-    first = words[0] if words else ""
-    return _GLOBAL_ACTIONS.get(first, "") if first == "why" or len(words) == 1 else ""
 
 
 def _page_and_verb(words: list[str]) -> tuple[str, str]:

@@ -6,7 +6,7 @@ usable. Unknown names, and keys that would have two meanings on a page, are repo
 
 import difflib
 import string
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 
 import msgspec
 
@@ -82,20 +82,17 @@ def parse_keys(text: str) -> str:
     """Returns keys that the owner wrote, separated by blanks or commas, in Textual's names. Raises BadRequest."""
     if text.strip().lower() in NO_KEY_WORDS:
         return ""
-    words = text.split() if text.strip() == "," else text.replace(",", " ").split()
-    return ",".join(dict.fromkeys(parse_key(word) for word in words))
-
-
-def parse_key(word: str) -> str:
-    """Returns Textual's name of one key: ``p``, ``/``, ``^x``, ``ctrl+x``, ``f5``, ``space``. Raises BadRequest."""
-    key = _textual_name(word)
-    if key in RESERVED_KEYS:
-        raise BadRequest(f"'{plain(word, 20)}' cannot be used: it moves in lists, opens a page or the palette")
-    return key
+    keys: list[str] = []
+    for word in text.split() if text.strip() == "," else text.replace(",", " ").split():
+        key = _textual_name(word)
+        if key in RESERVED_KEYS:
+            raise BadRequest(f"'{plain(word, 20)}' cannot be used: it moves in lists, opens a page or the palette")
+        keys.append(key)
+    return ",".join(dict.fromkeys(keys))
 
 
 def _textual_name(word: str) -> str:
-    """Returns Textual's name of a key. Raises BadRequest if there is no such key."""
+    """Returns Textual's name of one key: ``p``, ``/``, ``^x``, ``ctrl+x``, ``f5``, ``space``. Raises BadRequest."""
     if len(word) == 1:
         return _character_key(word)
     *modifiers, last = word.removeprefix("^").split("+") if word != "+" else [word]
@@ -131,16 +128,12 @@ def _conflict(changed: Mapping[str, str], pages: Mapping[str, Collection[Action]
             if len(ids) > 1 and changed_ids:
                 id_ = changed_ids[-1]
                 other = next(other for other in ids if other != id_)
+                free = [sign for sign in string.ascii_letters if sign not in RESERVED_KEYS and sign not in owners]
                 return id_, (
                     f"{id_}: '{shown_key(key)}' is already {other} on page {page}; give {other} another key too, "
-                    f"or use a free one: {', '.join(_free_keys(owners))}"
+                    f"or use a free one: {', '.join(free[:6])}"
                 )
     return None
-
-
-def _free_keys(used: Collection[str], count: int = 6) -> Sequence[str]:
-    """Returns the first letters that can be given to an action of a page."""
-    return [letter for letter in string.ascii_letters if letter not in RESERVED_KEYS and letter not in used][:count]
 
 
 def _suggestion(word: str, names: Collection[str]) -> str:

@@ -16,7 +16,6 @@ import msgspec
 from textual.command import DiscoveryHit, Hit, Hits, Provider
 from textual.content import Content
 
-from gateway.client import control
 from gateway.domain.errors import GatewayError
 from gateway.domain.views import CallView
 from tui import format as fmt
@@ -26,7 +25,7 @@ from tui.calls import AnyCall
 from tui.columns import sortable_columns
 from tui.console_app import ConsoleApp, available_actions
 from tui.global_actions import apply_theme, go_to, theme_options
-from tui.pages.base import AnyPage, ConsolePage, page_class
+from tui.pages.base import ConsolePage, page_class
 from tui.pages.list_page import ListPage, select_row, set_filter, sort_by_title, toggle_detail
 from tui.pages.settings_table import setting_names
 from tui.text import safe
@@ -84,11 +83,14 @@ class Palette(Provider):
 
 
 def entries(app: ConsoleApp) -> Iterator[PaletteEntry]:
-    """Yields pages, the actions of all of them, settings and themes."""
+    """Yields pages, the actions of all of them, the columns to sort the open list by, settings and themes."""
     yield from page_entries(app)
     keymap, open_page = app.session.keymap, app.page
     yield from action_entries(app, open_page, available_actions(open_page, keymap))
-    yield from order_entries(open_page)
+    for column in sortable_columns(open_page.columns) if isinstance(open_page, ListPage) else ():
+        title = column.title or column.id.capitalize()
+        about = f"{'the largest' if column.largest_first else 'in order, the first'} on top; once more reverses"
+        yield PaletteEntry(f"Sort by {title}", about, partial(sort_by_title, open_page, column.id))
     for info in PAGES:
         if info.id != open_page.id:
             for action in page_class(info.id).actions(keymap):
@@ -112,14 +114,6 @@ def action_entries(app: ConsoleApp, page: ConsolePage, actions: Sequence[Action]
         owner = app if action.scope == "app" else page
         run = partial(owner.action_act, action.verb)
         yield PaletteEntry(action.label + _key_suffix(action), action.help, run, OPEN_PAGE_WEIGHT)
-
-
-def order_entries(page: AnyPage) -> Iterator[PaletteEntry]:
-    """Yields the columns by which the open list can be sorted."""
-    for column in sortable_columns(page.columns) if isinstance(page, ListPage) else ():
-        title = column.title or column.id.capitalize()
-        about = f"{'the largest' if column.largest_first else 'in order, the first'} on top; once more reverses"
-        yield PaletteEntry(f"Sort by {title}", about, partial(sort_by_title, page, column.id))
 
 
 def entity_entries(app: ConsoleApp) -> Iterator[PaletteEntry]:
@@ -232,7 +226,10 @@ async def _call_hits(app: ConsoleApp, query: str) -> Hits:
     calls: list[AnyCall] = [call for id_, call in app.session.board.calls.by_id.items() if typed in id_][-3:]
     if not calls:
         try:
-            calls = [*await _find_recorded(app.session.client, typed)]
+            page = await app.session.client.calls(words=f"id:*{typed}*", limit=3)
+            while not page.calls and page.cursor:  # Textual cancels the search when the query changes
+                page = await app.session.client.calls(words=f"id:*{typed}*", limit=3, before=page.cursor)
+            calls = [*page.calls]
         except GatewayError:
             return
     for call in reversed(calls):
@@ -240,14 +237,6 @@ async def _call_hits(app: ConsoleApp, query: str) -> Hits:
         text = f"Call {safe(call.id)}"
         about = f"{safe(call.model, 60)}, {fmt.moment(began_ms, app.session.now()).strip()}"
         yield Hit(200.0, highlight(text, typed), partial(show_call, app, call.id), text=text, help=about)
-
-
-async def _find_recorded(client: control.ControlClient, part: str) -> list[CallView]:
-    """Returns the newest records with this part of an id. Textual cancels the search when the query changes."""
-    page = await client.calls(words=f"id:*{part}*", limit=3)
-    while not page.calls and page.cursor:
-        page = await client.calls(words=f"id:*{part}*", limit=3, before=page.cursor)
-    return page.calls
 
 
 def _key_suffix(action: Action) -> str:

@@ -103,7 +103,8 @@ def _quote(text: str) -> str:
 def _read(path: Path) -> tuple[dict[str, Any], list[str]]:
     """Returns the file's content and the problems with it. A missing file is empty."""
     try:
-        _make_private(path)
+        if os.name != "nt" and not path.is_symlink() and path.stat().st_mode & 0o077:
+            path.chmod(0o600)  # an editor may have created it with another mode
         with path.open("rb") as file:
             data = file.read(256 * 1024)
     except FileNotFoundError:
@@ -116,12 +117,6 @@ def _read(path: Path) -> tuple[dict[str, Any], list[str]]:
         return {}, ["it is not UTF-8 text, so it is ignored"]
     except tomllib.TOMLDecodeError as exc:
         return {}, [f"not valid TOML, so it is ignored: {plain(str(exc), 200)}"]
-
-
-def _make_private(path: Path) -> None:
-    """Set the mode to 0600, because an editor may have created the file with another one. Links are left alone."""
-    if os.name != "nt" and not path.is_symlink() and path.stat().st_mode & 0o077:
-        path.chmod(0o600)
 
 
 def _section(table: Mapping[str, Any], name: str, problems: list[str]) -> dict[str, Any]:

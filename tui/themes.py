@@ -128,7 +128,6 @@ THEMES = (DARK, LIGHT, CONTRAST, NONE)
 
 NAMES = tuple(theme.name for theme in THEMES)
 
-
 BASES = {theme.name: theme for theme in (DARK, LIGHT, CONTRAST)}
 
 VARIABLES = {

@@ -15,7 +15,7 @@ import msgspec
 from rich.cells import cell_len
 
 from gateway.client.cells import cell
-from gateway.domain.channel import Dialect, ServedModel
+from gateway.domain.channel import Dialect
 from gateway.domain.errors import BadRequest, GatewayError
 from gateway.domain.money import dollars, number, parse_dollars
 from gateway.domain.price_view import PriceView
@@ -53,6 +53,12 @@ CreateChannel = Callable[[Values, Body | None], Awaitable[ChannelView]]
 def balance_plan(session: ConsoleSession, balance: Nanos) -> FormPlan:
     """Returns the form of step 1: how much may be spent."""
 
+    def parse(text: str) -> int:
+        nanos = parse_dollars(text)
+        if nanos < 0:
+            raise BadRequest("a balance cannot be negative")
+        return nanos
+
     async def save(values: Values) -> bool:
         if values["balance"] != balance:
             await session.client.grant(values["balance"] - balance, "first steps")
@@ -68,7 +74,7 @@ def balance_plan(session: ConsoleSession, balance: Nanos) -> FormPlan:
     return FormPlan(
         title="First steps, 1 of 4: your balance",
         intro="Every call is charged to one balance, at the prices you set. No real money moves: it is your own limit.",
-        fields=[FormField(id="balance", label="Balance, dollars", value=number(balance), parse=_parse_balance)],
+        fields=[FormField(id="balance", label="Balance, dollars", value=number(balance), parse=parse)],
         save=save,
         command=command,
         preview=lambda values: f"the balance will be {dollars(values['balance'])}; page 6 tops it up and sets budgets",
@@ -81,6 +87,10 @@ def channel_plan(offers: Sequence[Offer], choose: CreateChannel, presets: Sequen
     presets_by_name = {preset.name: preset for preset in presets}
     offers_by_text = {_offer_text(offer): offer for offer in offers}
     sources = [*offers_by_text, DEMO, ADDRESS]
+
+    def parse_address(text: str) -> str:
+        address = text.strip()
+        return checked_base_url(address) if address and address not in presets_by_name else address
 
     async def save(values: Values) -> ChannelView:
         body = None if values["source"] == DEMO else channel_body(values, offers_by_text, presets_by_name)
@@ -99,7 +109,7 @@ def channel_plan(offers: Sequence[Offer], choose: CreateChannel, presets: Sequen
                 narrows=True,
                 literal="://",
                 applies=lambda texts: texts["source"] == ADDRESS,
-                parse=lambda text: text.strip() if text.strip() in presets_by_name else _parse_url(text),
+                parse=parse_address,
             ),
             FormField(
                 id="key",
@@ -141,20 +151,6 @@ def token_plan(session: ConsoleSession) -> FormPlan:
         verb="Create and test",
         back=True,
     )
-
-
-async def create_channel(session: ConsoleSession, body: Body | None) -> ChannelView:
-    """Returns a new channel of this body; without a body, the existing demo or a new one. Raises GatewayError."""
-    demos = [channel for channel in session.board.channels if channel.dialect == Dialect.MOCK]
-    if body is None and demos:
-        return next((channel for channel in demos if channel.name == "demo"), demos[0])
-    return await session.client.add_channel(body or {"name": "demo", "dialect": Dialect.MOCK.value})
-
-
-def offer_only(models: Sequence[ServedModel]) -> Body:
-    """Returns the change of a channel that offers exactly these models, whatever its upstream lists later."""
-    fixed = [msgspec.structs.replace(model, live=False) for model in models]
-    return {"models": msgspec.to_builtins(fixed), "patterns": []}
 
 
 def model_options(session: ConsoleSession, channel: ChannelView) -> list[tuple[str, str]]:
@@ -217,9 +213,8 @@ def _channel_command(values: Mapping[str, str], offers: OffersByText, presets: P
     body = channel_body(values, offers, presets)
     key = body.get("key")
     shown_key = "-" if key and not key.startswith(REFERENCE) else key
-    if "base_url" in body:
-        return cli_command("channel", "add", body["name"], base_url=body["base_url"], key=shown_key)
-    return cli_command("channel", "add", body["name"], preset=body["preset"], key=shown_key)
+    source = "base_url" if "base_url" in body else "preset"
+    return cli_command("channel", "add", body["name"], **{source: body[source]}, key=shown_key)
 
 
 def _channel_preview(values: Values, offers: OffersByText, presets: PresetsByName) -> str:
@@ -252,28 +247,12 @@ def _name_of(url: str) -> str:
     return parts[-2] if len(parts) > 1 and not parts[-1].isdigit() else host or "upstream"
 
 
-def _parse_url(text: str) -> str:
-    return checked_base_url(text.strip()) if text.strip() else ""
-
-
-def _parse_balance(text: str) -> int:
-    nanos = parse_dollars(text)
-    if nanos < 0:
-        raise BadRequest("a balance cannot be negative")
-    return nanos
-
-
 SEEN = "seen"
 """The name of the saved choice that keeps the wizard from opening by itself again."""
 LEFT_EARLY = "Continue any time: page 4 for channels, page 2 for tokens, or : First steps."
 
 Step = Callable[[], Awaitable[Any]]
 """A step of the wizard. Returns its result, BACK, or None if the wizard was closed."""
-
-
-def _with_text(field: FormField, text: str) -> FormField:
-    """Returns the field with this text. A choice without such an option is returned as it is."""
-    return field if field.options and text not in field.options else msgspec.structs.replace(field, value=text)
 
 
 def is_fresh(board: Board) -> bool:
@@ -370,7 +349,9 @@ class WizardSteps:
         offered = [model for model in channel.models if model.name in result] or channel.models
         current = await session.client.channel(channel.id)
         if [model.name for model in offered] != [model.name for model in current.models]:
-            await session.client.edit_channel(channel.id, offer_only(offered))
+            fixed = [msgspec.structs.replace(model, live=False) for model in offered]  # whatever is listed later
+            body = {"models": msgspec.to_builtins(fixed), "patterns": []}
+            await session.client.edit_channel(channel.id, body)
         self._offered = (channel.id, [model.name for model in offered])
         self.model = offered[0].name if offered else ""
         return True
@@ -381,9 +362,12 @@ class WizardSteps:
     async def _ask(self, plan: FormPlan) -> Any:
         """Show the form of a step, with the texts with which it was left before. Returns its result."""
         draft = self._drafts.get(plan.title, {})
-        fields = [_with_text(field, draft.get(field.id, field.value)) for field in plan.fields]
+        fields = []
+        for field in plan.fields:
+            text = draft.get(field.id, field.value)
+            is_option = not field.options or text in field.options  # options may have changed since
+            fields.append(msgspec.structs.replace(field, value=text) if is_option else field)
         self._saved.setdefault(plan.title, {field.id: field.value for field in plan.fields})
-
         has_draft = any(texts != self._saved[title] for title, texts in self._drafts.items())
         form = Form(msgspec.structs.replace(plan, fields=fields, has_draft=has_draft))
         result = await self._app.push_screen_wait(form)
@@ -394,15 +378,20 @@ class WizardSteps:
         return result
 
     async def _create_channel(self, values: Values, body: Body | None) -> ChannelView:
-        """Returns the channel for these values: a new one, unless they are the same as before. Raises GatewayError."""
-        if self._channel is None or values != self._channel_values:
-            await self._remove_channel()
-            self._channel = await create_channel(self._session, body)
-            self._owns_channel = body is not None
-            self._channel_values = values
-        return self._channel
+        """Returns the channel for these values: a new one, unless they are the same as before. Raises GatewayError.
 
-    async def _remove_channel(self) -> None:
-        if self._channel is not None and self._owns_channel:
-            await self._session.client.remove_channel(self._channel.id)
+        Without a body, it is the existing demo, or a new one.
+        """
+        client, channel = self._session.client, self._channel
+        if channel is not None and values == self._channel_values:
+            return channel
+        if channel is not None and self._owns_channel:
+            await client.remove_channel(channel.id)
         self._channel = None
+        demos = [view for view in self._session.board.channels if view.dialect == Dialect.MOCK]
+        if body is None and demos:
+            channel = next((view for view in demos if view.name == "demo"), demos[0])
+        else:
+            channel = await client.add_channel(body or {"name": "demo", "dialect": Dialect.MOCK.value})
+        self._channel, self._owns_channel, self._channel_values = channel, body is not None, values
+        return channel
