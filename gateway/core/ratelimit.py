@@ -4,7 +4,7 @@ All limits of a call are checked and taken together; a refused call uses nothing
 60 seconds admits more than the limit. Days are read from the books, so they survive a restart.
 """
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Iterator
 from math import ceil, inf
 from typing import NamedTuple
@@ -104,6 +104,8 @@ class _CountedCall(msgspec.Struct, eq=False):
 
 
 class _MinuteLog(msgspec.Struct, eq=False):
+    """The calls of one party in the last minute, and their total, once expired ones are removed."""
+
     calls: deque[_CountedCall] = msgspec.field(default_factory=deque)
     total: int = 0
 
@@ -115,6 +117,7 @@ class _MinuteLog(msgspec.Struct, eq=False):
             expired.log = None
 
     def add(self, now: float, amount: int) -> _CountedCall:
+        self.expire(now)  # so that it never grows beyond a minute's calls
         counted = _CountedCall(now, amount, self)
         self.calls.append(counted)
         self.total += amount
@@ -138,8 +141,8 @@ class Limiter:
     def __init__(self, mono: Callable[[], float], today: Today) -> None:
         self._mono = mono
         self._today = today
-        self._requests: dict[Scope, _MinuteLog] = {}
-        self._tokens: dict[Scope, _MinuteLog] = {}
+        self._requests: defaultdict[Scope, _MinuteLog] = defaultdict(_MinuteLog)
+        self._tokens: defaultdict[Scope, _MinuteLog] = defaultdict(_MinuteLog)
         self.concurrency = ConcurrencyLimiter()
 
     def check(self, scopes: Iterable[RateScope], tokens: int) -> None:
@@ -186,19 +189,21 @@ class Limiter:
         for scope in scopes:
             now = self._mono()
             if scope.limits.rpm is not None:
-                _log_for(self._requests, scope.key, now).add(now, 1)
+                self._requests[scope.key].add(now, 1)
             if scope.limits.tpm is not None:
-                counted.append(_log_for(self._tokens, scope.key, now).add(now, tokens))
+                counted.append(self._tokens[scope.key].add(now, tokens))
         return Ticket(counted, self.concurrency, gates)
 
     def readings(self, scopes: Iterable[RateScope]) -> Readings:
         """Returns the limits of requests and of tokens of which the least is left, for ``x-ratelimit-*`` headers."""
         now = self._mono()
-        uses = [use for scope in scopes for use in self._uses(scope, now)]
-        return (
-            _tightest([use.reading() for use in uses if not use.of_tokens]),
-            _tightest([use.reading() for use in uses if use.of_tokens]),
-        )
+        requests: list[LimitReading] = []
+        tokens: list[LimitReading] = []
+        for scope in scopes:
+            for use in self._uses(scope, now):
+                reading = LimitReading(use.limit, max(0, use.limit - use.used), use.reset_s)
+                (tokens if use.of_tokens else requests).append(reading)
+        return min(requests, key=_share_left, default=None), min(tokens, key=_share_left, default=None)
 
 
 class _LimitUse(NamedTuple):
@@ -232,24 +237,9 @@ class _LimitUse(NamedTuple):
             wait_s=wait_s,
         )
 
-    def reading(self) -> LimitReading:
-        return LimitReading(self.limit, max(0, self.limit - self.used), self.reset_s)
 
-
-def _log_for(logs: dict[Scope, _MinuteLog], key: Scope, now: float) -> _MinuteLog:
-    """Returns a party's log without expired calls, so that it never grows beyond a minute's calls."""
-    log = logs.get(key)
-    if log is None:
-        log = logs[key] = _MinuteLog()
-    else:
-        log.expire(now)
-    return log
-
-
-def _tightest(readings: list[LimitReading]) -> LimitReading | None:
-    if len(readings) < 2:
-        return readings[0] if readings else None
-    return min(readings, key=lambda r: r.left / r.limit if r.limit else 0.0, default=None)
+def _share_left(reading: LimitReading) -> float:
+    return reading.left / reading.limit if reading.limit else 0.0
 
 
 def headers_of(readings: Readings) -> dict[str, str]:
