@@ -128,21 +128,6 @@ async def test_claude_thinks_in_all_of_the_loop_and_caches_what_it_has_read(
     assert agent.cached > 0.9 * agent.input
 
 
-async def test_without_marks_nothing_is_cached(gateway: Gateway, provider: Provider) -> None:
-    agent = _connect(gateway, provider, Dialect.ANTHROPIC)
-    channel = gateway.engine.catalog.registry.channels[ChannelId("ch_up")]
-    gateway.channel(
-        channel.base_url,
-        f"m={AGENTS[Dialect.ANTHROPIC][2]}",
-        dialect=Dialect.ANTHROPIC,
-        preset="anthropic",
-        cache_marks=False,
-    )
-    async with openai(gateway) as client:
-        await _work(client, stream=False)
-    assert (agent.cached, agent.refusals) == (0, [])
-
-
 @EACH
 async def test_a_second_question_follows_the_first(gateway: Gateway, provider: Provider, dialect: Dialect) -> None:
     agent = _connect(gateway, provider, dialect, turns=3)

@@ -16,7 +16,6 @@ from gateway.core.live_calls import CallDeadlines
 from tests.conformance import nodejs
 from tests.conformance.sdk import MESSAGES, openai
 from tests.conformance.shapes import stream_faults
-from tests.conformance.test_errors import FATES
 from tests.conformance.test_streaming_shapes import TOOLS
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Exchange, Provider, Script
@@ -42,19 +41,6 @@ async def test_openai_async(gateway: Gateway, provider: Provider) -> None:
     assert plain._request_id == gateway.records[0].id  # noqa: SLF001 - the name that its documentation gives
 
 
-async def test_openai_sync(gateway: Gateway, provider: Provider) -> None:
-    provider.on("m", speak("Hel", "lo"))
-
-    def calls() -> tuple[str | None, str]:
-        with sdk.OpenAI(base_url=gateway.base_url, api_key=gateway.client.key) as client:
-            plain = client.chat.completions.create(model="m", messages=MESSAGES)
-            with client.chat.completions.stream(model="m", messages=MESSAGES) as events:
-                text = "".join(event.delta for event in events if event.type == "content.delta")
-        return plain.choices[0].message.content, text
-
-    assert await asyncio.to_thread(calls) == ("Hello", "Hello")
-
-
 @pytest.mark.parametrize("streamed", [False, True])
 async def test_openai_parse(gateway: Gateway, provider: Provider, streamed: bool) -> None:
     provider.on("m", speak('{"a":1,', '"b":2}'))
@@ -66,16 +52,6 @@ async def test_openai_parse(gateway: Gateway, provider: Provider, streamed: bool
             answer = await client.chat.completions.parse(model="m", messages=MESSAGES, response_format=Sum)
     assert answer.choices[0].message.parsed == Sum(a=1, b=2)
     assert provider.last.json["response_format"]["json_schema"]["name"] == "Sum"
-
-
-async def test_one_connection_serves_many_calls(gateway: Gateway, provider: Provider) -> None:
-    provider.on("m", speak())
-    async with openai(gateway) as client:
-        for stream in (False, True, False, True):
-            answer = await client.chat.completions.create(model="m", messages=MESSAGES, stream=stream)
-            if isinstance(answer, sdk.AsyncStream):
-                _ = [chunk async for chunk in answer]
-    assert [exchange.reused for exchange in provider.exchanges] == [False, True, True, True]
 
 
 @nodejs.may_wait
@@ -102,20 +78,6 @@ async def test_openai_node(gateway: Gateway, provider: Provider) -> None:
     assert streamed["usage"] == usage(9, 12)
     assert broken["error"] == "APIError"
     assert "before the answer was complete" in broken["message"]
-
-
-@nodejs.may_wait
-async def test_openai_node_maps_errors(gateway: Gateway, provider: Provider) -> None:
-    for fate in FATES:
-        gateway.channel(provider.base_url, f"s{fate.upstream}", name=f"c{fate.upstream}")
-        words = "the model does not exist" if fate.upstream == 404 else "it broke"
-        provider.on(f"s{fate.upstream}", fail(fate.upstream, words, code="weird"))
-    results = await nodejs.run(gateway, *({"do": "create", "model": f"s{fate.upstream}"} for fate in FATES))
-    names = {sdk.APIStatusError: "APIError"}
-    for fate, result in zip(FATES, results, strict=True):
-        wanted = (names.get(fate.kind, fate.kind.__name__), fate.status, fate.code)
-        assert (result["error"], result["status"], result["code"]) == wanted, fate
-    assert len(gateway.records) == len(FATES)
 
 
 class TestEarlyHead:
@@ -253,13 +215,6 @@ async def in_thread(gateway: Gateway, work: Callable[[Any], Any], **options: Any
             return work(chat)
 
     return await asyncio.to_thread(run)
-
-
-async def test_langchain_invoke(gateway: Gateway, provider: Provider) -> None:
-    provider.on("m", speak("Hel", "lo", prompt=9, completion=12))
-    message = await in_thread(gateway, lambda chat: chat.invoke("Say hello."))
-    assert message.content == "Hello"
-    assert (message.usage_metadata["input_tokens"], message.usage_metadata["output_tokens"]) == (9, 12)
 
 
 async def test_langchain_stream_adds_up_usage_once(gateway: Gateway, provider: Provider) -> None:

@@ -1,19 +1,14 @@
 """Which error a client gets, what its SDK makes of it, and how often it tries again."""
 
-import logging
-import time
 from dataclasses import dataclass
-from typing import Any
 
 import openai as sdk
 import pytest
 
-from gateway.domain.budget import Budget, Window
-from gateway.domain.units import Nanos
 from tests.conformance.sdk import openai, raised
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Provider
-from tests.fakes.replies import fail, speak
+from tests.fakes.replies import fail
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,51 +82,3 @@ async def test_a_wait_that_is_too_long_to_be_obeyed_is_not_told(gateway: Gateway
     provider.on("m", fail(429, "slow down", headers={"retry-after-ms": "300000", "retry-after": "300"}))
     head = (await gateway.client.chat()).head
     assert (head.get("retry-after"), head.get("retry-after-ms"), head.get("x-should-retry")) == ("", "", "false")
-
-
-async def test_the_sdk_waits_as_told(gateway: Gateway, provider: Provider) -> None:
-    limited = fail(429, "slow down", headers={"retry-after": "1"})
-    provider.on("m", limited, limited, speak())  # the gateway itself waits for the only channel, once
-    began = time.monotonic()
-    async with openai(gateway) as client:
-        answer = await client.chat.completions.create(model="m", messages=[{"role": "user", "content": "x"}])
-    assert answer.choices[0].message.content == "Hello"
-    assert 0.9 <= time.monotonic() - began < 5
-
-
-EXHAUSTED: dict[str, tuple[dict[str, Any], str]] = {
-    "account": ({}, "insufficient_quota"),
-    "token's money": ({"budgets": (Budget(window=Window.DAY, nanos=Nanos(1)),)}, "token_quota_exceeded"),
-    "token's tokens": ({"budgets": (Budget(window=Window.MONTH, tokens=1),)}, "token_quota_exceeded"),
-}
-
-
-@pytest.mark.parametrize("name", EXHAUSTED)
-async def test_an_empty_account_is_reported_once(gateway: Gateway, provider: Provider, name: str) -> None:
-    fields, code = EXHAUSTED[name]
-    if name == "account":
-        gateway.grant(-10_000_000_000)
-    client = gateway.token(**fields)
-    async with openai(gateway, api_key=client.key) as caller:
-        error = await raised(caller)
-    assert isinstance(error, sdk.RateLimitError)
-    assert error.code == code
-    assert error.type == "insufficient_quota"
-    assert error.response.headers["x-should-retry"] == "false"
-    assert provider.exchanges == []
-    assert len(gateway.records) == 1
-
-
-async def test_a_refused_channel_key_is_our_fault_and_stays_secret(
-    gateway: Gateway, provider: Provider, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.DEBUG)
-    said = "Incorrect API key provided: sk-upstream-canary."
-    provider.on("m", fail(401, said, code="invalid_api_key"))
-    async with openai(gateway) as client:
-        error = await raised(client)
-    assert (error.status_code, error.code) == (502, "upstream_auth_failed")
-    assert len(provider.exchanges) == 1
-    for text in (error.response.text, caplog.text, str(gateway.records)):
-        assert "canary" not in text
-        assert gateway.client.key not in text

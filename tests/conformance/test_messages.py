@@ -141,17 +141,6 @@ async def test_an_upstreams_status_has_its_class_and_its_attempts(
     assert len(gateway.records) == attempts
 
 
-async def test_our_refusals_have_their_classes(gateway: Gateway) -> None:
-    async with anthropic(gateway) as client:
-        with pytest.raises(error("NotFoundError")):
-            await client.messages.create(**{**ASK, "model": "none"})
-        gateway.grant(-(10**10))
-        with pytest.raises(error("RateLimitError")):
-            await client.messages.create(**ASK)
-        with pytest.raises(error("AuthenticationError")):
-            await client.with_options(api_key="sk-tk-x").messages.create(**ASK)
-
-
 async def test_a_stream_that_breaks_raises(gateway: Gateway, provider: Provider) -> None:
     provider.on("m", cut(chunk(delta("Hi"))))
     async with anthropic(gateway, max_retries=0) as client:

@@ -202,9 +202,3 @@ async def test_reasoning_comes_in_events_of_both_specs(gateway: Gateway, provide
     (item, _) = events[-1]["response"]["output"]
     assert item["summary"] == [{"type": "summary_text", "text": "Hm"}]
     assert item.get("content") == (None if "summary" in reasoning else [{"type": "reasoning_text", "text": "Hm"}])
-
-
-def test_assistant_messages_may_have_a_phase() -> None:
-    said = {**message("Four"), "phase": "final_answer"}
-    assert faults(said, "Item") == []
-    assert faults({**said, "phase": "x"}, "Item") == [".phase: 'x' is not 'commentary'|'final_answer'"]

@@ -7,12 +7,11 @@ from typing import Any
 import pytest
 
 from gateway.domain.channel import Dialect
-from gateway.domain.limits import Limits
 from tests.cases.anthropic import streams as anthropic
 from tests.fakes.client import Answer, Client
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Exchange, Provider
-from tests.fakes.replies import DONE, choice, chunk, delta, dumps, event, fail, reply, story, stream_bytes, usage, whole
+from tests.fakes.replies import DONE, chunk, delta, dumps, event, fail, story, stream_bytes
 from tests.fakes.responses import message, parsed, respond
 from tests.inbound.responses.grammar import checked
 
@@ -34,39 +33,6 @@ async def test_mistakes_are_400(gateway: Gateway, provider: Provider, upstream: 
     provider.on("m", fail(status, "your content was flagged", code="moderation"))
     answer = await call(gateway)
     assert (answer.status, answer.error["code"]) == (wanted, "moderation")
-
-
-async def test_no_money_is_final(gateway: Gateway, provider: Provider) -> None:
-    gateway.grant(-(10**10) + 1000)
-    answer = await call(gateway)
-    assert (answer.status, answer.error["code"]) == (429, "insufficient_quota")
-    assert answer.head.get("retry-after") == ""
-    assert answer.head.get("x-should-retry") == "false"
-    assert provider.exchanges == []
-
-
-async def test_too_fast_says_when(gateway: Gateway, provider: Provider, upstream: str) -> None:
-    provider.other = respond() if upstream == "native" else reply(whole("m", choice("Hi"), spent=usage()))
-    client = gateway.token("slow", limits=Limits(rpm=1))
-    assert (await call(gateway, client)).status == 200
-    answer = await call(gateway, client)
-    assert (answer.status, answer.error["code"]) == (429, "rate_limit_exceeded")
-    assert int(answer.head.get("retry-after")) <= 60
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        "This model's maximum context length is 8192 tokens.",
-        "prompt is too long: 300000 tokens > 200000 maximum",
-        "Your input exceeds the context window of this model.",
-    ],
-)
-async def test_a_conversation_that_is_too_long(gateway: Gateway, provider: Provider, words: str) -> None:
-    gateway.channel(provider.base_url, preset="cerebras")
-    provider.on("m", fail(400, words))
-    answer = await call(gateway)
-    assert (answer.status, answer.error["code"]) == (400, "context_length_exceeded")
 
 
 async def test_a_body_that_is_too_large_is_400_and_the_connection_ends(gateway: Gateway) -> None:

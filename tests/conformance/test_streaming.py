@@ -9,7 +9,7 @@ import pytest
 
 from gateway.core.live_calls import CallDeadlines
 from gateway.domain.usage import UsageSource
-from tests.conformance.sdk import gathered, openai
+from tests.conformance.sdk import openai
 from tests.conformance.shapes import stream_faults
 from tests.fakes.client import Answer
 from tests.fakes.gateway import Gateway
@@ -50,13 +50,6 @@ async def test_each_chunk_arrives_before_the_next_is_sent(gateway: Gateway, prov
             assert (await answer.event()).startswith(b"data: {")
             taken.release()
         assert (await answer.rest()).endswith(b"\n\n" + DONE)
-
-
-async def test_the_sdk_joins_the_text(gateway: Gateway, provider: Provider) -> None:
-    provider.on("m", speak("a", "b", "c"))
-    async with openai(gateway) as client:
-        texts = await gathered(client, lambda chunk: chunk.choices[0].delta.content or "")
-    assert "".join(map(str, texts)) == "abc"
 
 
 async def test_the_sdks_own_accumulator_has_the_usage(gateway: Gateway, provider: Provider) -> None:

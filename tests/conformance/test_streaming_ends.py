@@ -6,16 +6,14 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from openai import APIError, RateLimitError
 
 from gateway.domain.call import Outcome
 from gateway.domain.usage import UsageSource
-from tests.conformance.sdk import gathered, openai, raised
 from tests.conformance.shapes import stream_faults
 from tests.fakes.client import Answer, read_answer
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Exchange, Provider, Script
-from tests.fakes.replies import DONE, choice, chunk, cut, delta, event, fail, reply, speak, story, stream, usage, whole
+from tests.fakes.replies import DONE, chunk, cut, delta, event, story, stream
 
 BEGUN = story("Hel", "lo")[:3]
 
@@ -62,24 +60,6 @@ async def test_a_truncated_answer_ends_in_an_error(gateway: Gateway, provider: P
     assert record.cost > 0
 
 
-async def test_the_sdk_raises(gateway: Gateway, provider: Provider) -> None:
-    provider.on("m", cut(*BEGUN))
-    async with openai(gateway) as client:
-        with pytest.raises(APIError, match="before the answer was complete"):
-            await gathered(client, lambda chunk: chunk)
-    assert len(provider.exchanges) == 1
-
-
-async def test_a_json_answer_to_a_stream_request_becomes_a_stream(gateway: Gateway, provider: Provider) -> None:
-    calls = [{"id": "call_a", "type": "function", "function": {"name": "f", "arguments": "{}"}}]
-    doc = whole("m", choice("Hello", finish="tool_calls", tool_calls=calls), spent=usage(9, 12))
-    answer = await streamed(gateway, provider, reply(doc), stream_options={"include_usage": True})
-    assert stream_faults(answer.body, usage="yes") == []
-    assert answer.text == "Hello"
-    assert answer.head.get("content-type").startswith("text/event-stream")
-    assert (gateway.record.input, gateway.record.output) == (9, 12)
-
-
 async def test_after_done_the_client_does_not_wait_for_the_upstream(gateway: Gateway, provider: Provider) -> None:
     async def lingers(exchange: Exchange) -> None:
         await exchange.begin_stream()
@@ -119,17 +99,3 @@ async def test_compressed_events_are_not_delayed(gateway: Gateway, provider: Pro
             taken.release()
         assert (await answer.rest()).endswith(b"\n\n" + DONE)
         taken.release()
-
-
-async def test_a_refused_stream_keeps_its_status(gateway: Gateway, provider: Provider) -> None:
-    answer = await streamed(gateway, provider, fail(429, "slow down", headers={"retry-after": "1"}))
-    assert (answer.status, answer.error["code"]) == (429, "upstream_rate_limited")
-    provider.on("m", fail(429, "slow down"))
-    async with openai(gateway, max_retries=0) as client:
-        assert isinstance(await raised(client), RateLimitError)
-
-
-async def test_a_good_call_after_a_broken_one_is_good(gateway: Gateway, provider: Provider) -> None:
-    provider.on("m", cut(*BEGUN), speak())
-    await gateway.client.chat(stream=True)
-    assert (await gateway.client.chat(stream=True)).text == "Hello"

@@ -23,16 +23,7 @@ from tests.crash.life import SEGMENT_BYTES, live, small_inflight
 from tests.crash.mutants import MUTANTS
 
 WRITING = (
-    "pwrite",
-    "write",
-    "fsync",
-    "fdatasync",
-    "replace",
-    "ftruncate",
-    "unlink",
-    "open",
-    "close",
-    "mkdir",
+    *("pwrite", "write", "fsync", "fdatasync", "replace", "ftruncate", "unlink", "open", "close", "mkdir"),
     "posix_fallocate",
 )
 """System calls at which a life can end. Reading changes nothing, so it is not one of them."""

@@ -174,35 +174,6 @@ class TestDribble:
         peer.close()
         nothing_happened(gateway, provider)
 
-    @pytest.mark.parametrize("pace", [0, 1, 500])
-    async def test_a_slow_body_is_abandoned(self, gateway: Gateway, provider: Provider, pace: int) -> None:
-        request = gateway.client.chat_bytes(x="y" * 200_000)
-        head, _, body = request.partition(b"\r\n\r\n")
-        peer = await gateway.client.connect()
-        await peer.write(head + b"\r\n\r\n")
-        began = asyncio.get_running_loop().time()
-        sent = 0
-        while not peer.buffer and asyncio.get_running_loop().time() - began < 300:
-            await peer.write(body[sent : sent + pace])
-            sent += pace
-            await asyncio.sleep(1)
-        assert (await read_answer(peer)).refusal == (408, "request_timeout", None)
-        peer.close()
-        nothing_happened(gateway, provider)
-
-    async def test_chunks_without_end_are_given_up(self, gateway: Gateway, provider: Provider) -> None:
-        headers = {"transfer-encoding": "chunked", "content-type": "application/json"}
-        peer = await gateway.client.connect()
-        await peer.write(gateway.client.request("POST", "/v1/chat/completions", headers=headers))
-        for _ in range(100):
-            if peer.buffer:
-                break
-            await peer.write(b"1\r\n \r\n")
-            await asyncio.sleep(1)
-        assert (await read_answer(peer)).status == 408
-        peer.close()
-        nothing_happened(gateway, provider)
-
 
 @pytest.mark.parametrize("stream", [False, True])
 async def test_a_connection_is_good_after_an_error(gateway: Gateway, provider: Provider, stream: bool) -> None:

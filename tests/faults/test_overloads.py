@@ -1,7 +1,5 @@
 """One answer of an overloaded upstream, of the only channel, reaches no client: the call is made again there."""
 
-import json
-
 import pytest
 
 from gateway.domain.channel import Dialect
@@ -59,13 +57,3 @@ async def test_not_sooner_than_the_upstream_asks(gateway: Gateway, provider: Pro
     answer = await post(gateway, BODIES["/v1/messages"])
     await gateway.settled()
     assert (len(provider.exchanges), answer.status) == (asked, 200 if asked == 2 else 529)
-
-
-async def test_an_upstream_that_stays_overloaded_is_called_twice(gateway: Gateway, provider: Provider) -> None:
-    gateway.channel(provider.base_url, dialect=Dialect.ANTHROPIC)
-    provider.on("m", fail(529, "Overloaded"))
-    answer = await post(gateway, BODIES["/v1/messages"])
-    (record,) = await gateway.settled()
-    assert (answer.status, json.loads(answer.body)["error"]["type"]) == (529, "overloaded_error")
-    assert record.status == 529
-    assert len(provider.exchanges) == 2

@@ -2,24 +2,18 @@
 
 import pytest
 
-from gateway.domain.call import Outcome
-from gateway.domain.channel import Timeouts
 from gateway.domain.usage import UsageSource
 from tests.conformance.shapes import completion_faults, error_faults
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Exchange, Provider, Script
 from tests.fakes.replies import (
     DONE,
-    choice,
     chunk,
     dumps,
     event,
-    fail,
     reply,
-    silence,
     speak,
     story,
-    stream,
     stream_bytes,
     usage,
     whole,
@@ -39,29 +33,6 @@ def raw(data: bytes, *, close: bool = True) -> Script:
         await exchange.left()
 
     return script
-
-
-async def test_when_all_fail_there_is_an_end(gateway: Gateway, provider: Provider) -> None:
-    for n in range(6):
-        gateway.channel(provider.base_url, name=f"c{n}")
-    provider.on("m", fail(503))
-    answer = await gateway.client.chat()
-    assert answer.status in {502, 503}
-    assert error_faults(answer.json) == []
-    assert len(provider.exchanges) == 3
-    assert [a["status"] for a in answer.error["gateway"]["attempts"]] == [503] * 3
-
-
-@pytest.mark.parametrize("stream", [False, True])
-async def test_an_upstream_that_never_answers_is_abandoned(gateway: Gateway, provider: Provider, stream: bool) -> None:
-    gateway.channel(provider.base_url, timeouts=Timeouts(head=0.2))
-    provider.on("m", silence)
-    answer = await gateway.client.chat(stream=stream)
-    assert (answer.status, answer.error["code"]) == (504, "upstream_timeout")
-    assert answer.head.get("x-should-retry") == "false"
-    await provider.last.left()
-    (record,) = await gateway.settled()
-    assert (record.outcome, record.cost, record.possible) == (Outcome.TIMEOUT, 0, record.held)
 
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
@@ -128,13 +99,3 @@ async def test_the_upstreams_ids_do_not_matter(gateway: Gateway, provider: Provi
     assert [completion_faults(answer.json) for answer in answers] == [[], []]
     assert len({record.id for record in gateway.records}) == 2
     assert all(len(record.upstream_id) <= 80 and record.upstream_id.isprintable() for record in gateway.records)
-
-
-async def test_choices_in_a_refused_form_are_a_bad_response(gateway: Gateway, provider: Provider) -> None:
-    for odd in ([], [1], {"0": choice()}, None, "x"):
-        provider.on("m", reply({**whole("m"), "choices": odd}))
-        gateway.engine.health.clear(gateway.engine.catalog.channel("up").id)
-        assert (await gateway.client.chat()).error["code"] == "upstream_bad_response"
-        provider.on("m", stream({**chunk(), "choices": odd}))
-        gateway.engine.health.clear(gateway.engine.catalog.channel("up").id)
-        assert (await gateway.client.chat(stream=True)).status == 502

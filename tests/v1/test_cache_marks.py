@@ -10,7 +10,7 @@ from gateway.domain.channel import Dialect
 from tests.fakes.gateway import Gateway
 from tests.fakes.messages import speak_messages
 from tests.fakes.provider import Exchange, Provider
-from tests.fakes.replies import Doc, dumps, reply
+from tests.fakes.replies import Doc, reply
 from tests.v1.test_messages import post
 
 LONG = "word " * 1000
@@ -72,11 +72,3 @@ async def test_marks_of_the_client_go_with_the_others_and_are_named(gateway: Gat
     body = {"model": "m", "messages": [{"role": "user", "content": [part]}]}
     answer = await post(gateway, body, path="/v1/chat/completions")
     assert (answer.status, answer.head.get("x-gateway-dropped-params")) == (200, "cache_control")
-
-
-async def test_a_messages_request_passes_as_it_came(gateway: Gateway, provider: Provider) -> None:
-    gateway.channel(provider.base_url, dialect=Dialect.ANTHROPIC)
-    provider.on("m", speak_messages())
-    body = dumps({"model": "m", "max_tokens": 9, "system": LONG, "messages": SAID})
-    await post(gateway, body)
-    assert provider.last.body == body

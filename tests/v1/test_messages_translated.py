@@ -7,7 +7,6 @@ import pytest
 
 from gateway.core.live_calls import CallDeadlines
 from gateway.domain.account import Account
-from gateway.domain.answer import SealKind, parse_seal
 from gateway.domain.channel import Dialect
 from gateway.domain.usage import UsageSource
 from tests.fakes.gateway import GRANTED, Gateway, running
@@ -71,34 +70,6 @@ async def test_reasoning_text_and_interleaved_calls(gateway: Gateway, provider: 
     assert last(events)["delta"] == {"stop_reason": "tool_use", "stop_sequence": None}
 
 
-async def test_gemini(gateway: Gateway, provider: Provider) -> None:
-    gateway.channel(provider.base_url, dialect=Dialect.GEMINI)
-    call = {"functionCall": {"name": "f", "args": {"a": 1}}, "thoughtSignature": "sig"}
-    parts = [{"text": "Hm", "thought": True}, {"text": "So"}, call]
-    counts = {"promptTokenCount": 9, "candidatesTokenCount": 10, "thoughtsTokenCount": 2, "totalTokenCount": 21}
-    candidate = {"content": {"role": "model", "parts": parts}, "finishReason": "STOP", "index": 0}
-    provider.other = stream_bytes(event({"candidates": [candidate], "usageMetadata": counts}))
-    events = await streamed(gateway)
-    kinds = [block["type"] for block in blocks(events)]
-    assert kinds == ["thinking", "text", "thinking", "tool_use"]
-    seal = parse_seal(blocks(events)[2]["signature"])
-    assert seal is not None
-    assert (seal.kind, b"sig" in seal.content) == (SealKind.GEMINI, True)
-    assert last(events)["usage"]["output_tokens"] == gateway.record.output == 12
-
-
-async def test_googles_signature_comes_back_to_google(gateway: Gateway, provider: Provider) -> None:
-    gateway.channel(provider.base_url, dialect=Dialect.GEMINI)
-    call = {"functionCall": {"name": "f", "args": {}}, "thoughtSignature": "sig"}
-    provider.other = reply({"candidates": [{"content": {"parts": [call]}, "finishReason": "STOP"}]})
-    first = (await post(gateway)).json["content"]
-    result = {"type": "tool_result", "tool_use_id": first[-1]["id"], "content": "ok"}
-    turns = [*HELLO["messages"], {"role": "assistant", "content": first}, {"role": "user", "content": [result]}]
-    await post(gateway, {**HELLO, "messages": turns})
-    sent = [part for turn in provider.last.json["contents"] for part in turn["parts"] if "functionCall" in part]
-    assert sent[0]["thoughtSignature"] == "sig"
-
-
 async def test_googles_signature_comes_back_after_a_restart(gateway: Gateway, provider: Provider, home: Path) -> None:
     """It travels with the conversation: a gateway that never saw the call knows it too."""
     gateway.channel(provider.base_url, dialect=Dialect.GEMINI)
@@ -113,18 +84,6 @@ async def test_googles_signature_comes_back_after_a_restart(gateway: Gateway, pr
         assert (await post(another, {**HELLO, "messages": turns})).status == 200
     sent = [part for turn in provider.last.json["contents"] for part in turn["parts"] if "functionCall" in part]
     assert sent[0]["thoughtSignature"] == "sig"
-
-
-async def test_deepseek_gets_its_reasoning_back_with_the_tool_turn(gateway: Gateway, provider: Provider) -> None:
-    gateway.channel(provider.base_url, preset="deepseek")
-    provider.on("m", stream(*CALLS[:1], chunk(delta(tool_calls=[tool_call(0, "c0", "f", "{}")])), CALLS[-1]))
-    said = blocks(await streamed(gateway))
-    said[-1]["input"] = {}
-    result = {"type": "tool_result", "tool_use_id": "c0", "content": "ok"}
-    turns = [*HELLO["messages"], {"role": "assistant", "content": said}, {"role": "user", "content": [result]}]
-    await streamed(gateway, {**STREAM, "messages": turns})
-    (turn,) = [turn for turn in provider.last.json["messages"] if turn["role"] == "assistant"]
-    assert (turn["reasoning_content"], turn["tool_calls"][0]["id"]) == ("Hm", "c0")
 
 
 async def test_the_clients_names_of_its_tools_come_back(gateway: Gateway, provider: Provider) -> None:

@@ -77,14 +77,6 @@ async def test_a_request_is_a_frame_and_so_is_each_event(
     assert verify(gateway.engine.store).equal
 
 
-async def test_requests_follow_each_other_on_one_connection(gateway: Gateway, provider: Provider) -> None:
-    chats(gateway, provider)
-    provider.on("m", speak("one"), speak("two"), speak("three"))
-    async with talk(gateway) as peer:
-        assert [said(await peer.response()) for _ in range(3)] == ["one", "two", "three"]
-    assert len(await gateway.settled(3)) == 3
-
-
 async def test_a_request_that_comes_meanwhile_waits_its_turn(gateway: Gateway, provider: Provider) -> None:
     chats(gateway, provider)
     go = asyncio.Event()
@@ -318,17 +310,6 @@ async def test_an_answer_that_breaks_is_failed_and_not_remembered(gateway: Gatew
     assert verify(gateway.engine.store).equal
 
 
-async def test_reasoning_that_nobody_can_read_is_not_sent_back(gateway: Gateway, provider: Provider) -> None:
-    native(gateway, provider)
-    bare: Doc = {"id": "rs_1", "type": "reasoning", "summary": []}
-    sealed: Doc = {"id": "rs_2", "type": "reasoning", "summary": [], "encrypted_content": "xyz"}
-    provider.on("m", respond(bare, sealed, message("A")), respond(message("B")))
-    async with talk(gateway) as peer:
-        first = await peer.response("one")
-        await peer.response("two", previous=first["id"])
-    assert [item.get("id") for item in provider.last.json["input"]] == [None, "rs_2", "msg_1", None]
-
-
 async def test_a_request_without_generation_is_only_remembered(gateway: Gateway, provider: Provider) -> None:
     """Codex sends one as soon as it starts."""
     chats(gateway, provider)
@@ -503,23 +484,6 @@ async def test_the_beta_of_the_connection_goes_no_further(gateway: Gateway, prov
     assert provider.last.head.get("openai-beta") == ""
 
 
-async def test_a_mistake_is_reported_in_the_words_of_the_upstream(gateway: Gateway, provider: Provider) -> None:
-    native(gateway, provider)
-    provider.on("m", fail(400, "tools[0] is odd"))
-    async with talk(gateway) as peer:
-        await peer.create()
-        last = await peer.last()
-    assert (last["type"], last["status"]) == ("error", 400)
-    assert "tools[0] is odd" in last["error"]["message"]
-
-
-async def test_an_upstream_that_answers_whole_is_given_as_events(gateway: Gateway, provider: Provider) -> None:
-    chats(gateway, provider)
-    provider.on("m", reply(whole("m", choice("Whole."), spent=usage())))
-    async with talk(gateway) as peer:
-        assert said(await peer.response()) == "Whole."
-
-
 async def test_pings_are_answered(gateway: Gateway) -> None:
     async with talk(gateway) as peer:
         peer.socket._autoping = False  # noqa: SLF001 - else the client hides the answer
@@ -553,13 +517,3 @@ async def test_a_conversation_is_compacted_and_goes_on_from_its_summary(gateway:
     texts = " ".join(heard(provider)[2])
     assert ("They launch on Tuesday." in texts, "one" in texts.split()) == (True, False)
     assert [record.marks for record in await gateway.settled(3)] == [(), ("compaction",), ()]
-
-
-async def test_what_was_compacted_over_http_begins_a_conversation(gateway: Gateway, provider: Provider) -> None:
-    chats(gateway, provider)
-    provider.on("m", reply(whole("m", choice("They launch on Tuesday."), spent=usage())), speak("B"), speak("C"))
-    answer = await gateway.client.ask("POST", "/v1/responses/compact", dumps({"model": "m", "input": "one"}))
-    async with talk(gateway) as peer:
-        first = await peer.response([*answer.json["output"], {"role": "user", "content": "two"}])
-        assert said(await peer.response("three", previous=first["id"])) == "C"
-    assert "They launch on Tuesday." in " ".join(heard(provider)[2])

@@ -291,17 +291,6 @@ async def test_an_old_connection_ends_before_the_next_request(gateway: Gateway, 
         assert await peer.closed() == 1000
 
 
-async def test_money_that_runs_out_refuses_the_next_request(gateway: Gateway, provider: Provider) -> None:
-    provider.on("m", speak("A"))
-    async with talk(gateway) as peer:
-        await peer.response()
-        gateway.grant(-(10**10))
-        await peer.create()
-        last = await peer.last()
-    assert (last["status"], last["error"]["code"]) == (429, "insufficient_quota")
-    assert verify(gateway.engine.store).equal
-
-
 async def test_a_frame_counts_while_it_arrives(gateway: Gateway) -> None:
     peers = [(await shaken(gateway.client))[1] for _ in range(4)]
     assert gateway.engine.pressure.most_body_bytes == 256 << 20

@@ -39,20 +39,7 @@ def test_templates_change_nothing(case: Case, monkeypatch: pytest.MonkeyPatch) -
 
 
 DAMAGE = [
-    b'"',
-    b"\\",
-    b"\n\n",
-    b"\n",
-    b"\r",
-    b"data: ",
-    b"{",
-    b"}",
-    b"[",
-    b"]",
-    b",",
-    b"null",
-    b"\xff",
-    b"\\ud83d",
+    *(b'"', b"\\", b"\n\n", b"\n", b"\r", b"data: ", b"{", b"}", b"[", b"]", b",", b"null", b"\xff", b"\\ud83d"),
     b'"usage":{},',
 ]
 
@@ -293,12 +280,6 @@ def _joined(text: str) -> str:
 
 
 MESSAGE_CALL = {name: value for name, value in tool_call(0, "a", "f", '{"x":1}').items() if name != "index"}
-
-
-def _told(answer: object) -> tuple[NativeChatStream, list[Doc]]:
-    """A whole answer that came where a stream was requested."""
-    stream, out = _fed(dumps(answer), 1 << 20)
-    return stream, chunks_in(out)
 
 
 def test_a_whole_answer_with_several_choices_becomes_a_stream() -> None:

@@ -88,7 +88,6 @@ def test_a_schema_is_always_an_object(parameters: Any) -> None:
 
 
 TEXT = {"type": "string"}
-NEEDS_A = {"properties": {"a": TEXT}, "required": ["a"]}
 
 
 def test_null_members_of_a_schema_are_left_out() -> None:

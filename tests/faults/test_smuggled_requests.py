@@ -1,4 +1,4 @@
-"""Wrong keys, queries, upgrades, and names of models that would leave their place in a path."""
+"""What a request cannot do: lead a call elsewhere, leave its place in a path, be upgraded."""
 
 from typing import Any
 from urllib.parse import unquote
@@ -6,24 +6,24 @@ from urllib.parse import unquote
 import pytest
 
 from gateway.domain.channel import Dialect, ServedModel
-from tests.fakes.client import HELLO
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Provider
-from tests.fakes.replies import fail
-from tests.faults.refusals import nothing_happened, plainly
-
-BODY: dict[str, Any] = {"model": "m", "messages": HELLO}
+from tests.fakes.replies import fail, speak
 
 
-@pytest.mark.parametrize(
-    ("form", "code"), [("", "missing_api_key"), ("Bearer ", "missing_api_key"), ("{key}", "invalid_api_key")]
-)
-async def test_a_wrong_key_is_not_a_missing_one(gateway: Gateway, provider: Provider, form: str, code: str) -> None:
-    answer = await gateway.client.post(BODY, {"authorization": form.format(key=gateway.client.key) or None})
-    plainly(answer)
-    assert answer.refusal == (401, code, None)
-    assert answer.head.get("www-authenticate") == "Bearer"
-    nothing_happened(gateway, provider)
+async def test_a_body_cannot_redirect_a_call(gateway: Gateway, provider: Provider) -> None:
+    provider.on("m", speak())
+    strange: dict[str, Any] = {
+        "api_base": "http://127.0.0.1:1/v1",
+        "base_url": "http://127.0.0.1:1/v1",
+        "api_key": "sk-other",
+        "headers": {"authorization": "Bearer x"},
+        "extra_headers": {"authorization": "Bearer x"},
+        "channel": "ch_other",
+    }
+    assert (await gateway.client.chat(**strange)).status == 200
+    assert provider.last.head.get("authorization") == "Bearer sk-upstream-canary"
+    assert {key: provider.last.json[key] for key in strange} == strange
 
 
 @pytest.mark.parametrize(
