@@ -39,7 +39,7 @@ from gateway.core.settlement import Meter
 from gateway.core.tasks import Tasks
 from gateway.domain.views import Step
 from gateway.runfile import Endpoint
-from gateway.store.folder import Folder, ordinary_path
+from gateway.store.files import Folder, ordinary_path
 from gateway.store.store import Store
 from gateway.upstream import dialects
 from gateway.upstream.learned_params import LearnedParams

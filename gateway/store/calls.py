@@ -21,7 +21,7 @@ from gateway.store.latency import LatencyCache, LatencyTable, book_latency
 from gateway.store.line_format import body_of, id_of, is_intact
 from gateway.store.log import Log
 from gateway.store.rollup import DAY, Counts, Dimension, Rollup, Table
-from gateway.store.search import LogSearch, SearchDeadline
+from gateway.store.search import SearchDeadline, search_steps
 from gateway.store.segment import Segment, decode_entry
 from gateway.store.sums import FOREVER, Bucket, Span, Step, Sums
 
@@ -96,7 +96,7 @@ class CallLog:
         """Search for matching calls, newest first, until ``limit`` or the deadline. ``below`` is an earlier cursor."""
         records: list[Record] = []
         segments = self.log.segments[::-1]
-        for step in LogSearch(query).steps(segments, below):
+        for step in search_steps(query, segments, below):
             for line in step.lines:
                 if is_intact(line) and (number := id_of(line)) < below:
                     records.append(_decode(body_of(line)))
@@ -196,7 +196,7 @@ def filtered_sums_of(calls: CallLog, selection: CallSelection, by: Dimension, st
     The stored sums do not tell which calls match a query, so records are read, and calls without one are missing here.
     """
     rollup, latency, start_of, deadline = Rollup(), LatencyTable(), cache(_START_OF[step]), selection.deadline
-    for block in LogSearch(selection.query).steps(calls.log.segments[::-1], FOREVER):
+    for block in search_steps(selection.query, calls.log.segments[::-1], FOREVER):
         for line in filter(is_intact, block.lines):
             call = decode_entry(body_of(line))
             rollup.add(call)

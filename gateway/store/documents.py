@@ -13,7 +13,6 @@ from tinydb.storages import Storage
 
 from gateway.store import files
 from gateway.store.errors import StoreDamaged
-from gateway.store.folder import ordinary_path
 
 Tables = dict[str, dict[str, Any]]
 """Maps table names to documents by their ids, as TinyDB does."""
@@ -39,7 +38,7 @@ class AtomicStorage(Storage):
         try:
             return decode(self.raw)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
-            where = ordinary_path(self.path)
+            where = files.ordinary_path(self.path)
             raise StoreDamaged(f"{where} is damaged: {exc}", details={"file": str(where)}) from exc
 
     def write(self, data: Mapping[str, Mapping[Any, Any]]) -> None:

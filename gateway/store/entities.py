@@ -19,7 +19,6 @@ from gateway.domain.settings import Settings
 from gateway.store import files
 from gateway.store.documents import FORMAT, AtomicStorage, Tables, layout
 from gateway.store.errors import StoreDamaged, too_new, unavailable
-from gateway.store.folder import ordinary_path
 
 _KEYS: dict[Table, str] = {
     "account": "",
@@ -167,5 +166,5 @@ def _damaged_error(path: Path, why: str) -> StoreDamaged:
         if old.exists()
         else f"restore {path.name} from a backup"
     )
-    where = ordinary_path(path)
+    where = files.ordinary_path(path)
     return StoreDamaged(f"{where} cannot be used: {why}. Nothing was changed; {fix}", details={"file": str(where)})

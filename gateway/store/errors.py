@@ -7,8 +7,7 @@ from pathlib import Path
 
 from gateway.domain.errors import GatewayError, Unavailable
 from gateway.domain.text import plain, word
-from gateway.store.files import reason
-from gateway.store.folder import ordinary_path
+from gateway.store.files import ordinary_path, reason
 
 RETRY_AFTER_S = 5.0
 """How long a client should wait while the disk refuses to write, in seconds."""

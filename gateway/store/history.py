@@ -17,7 +17,6 @@ from gateway.domain.units import Millis
 from gateway.store import files
 from gateway.store.documents import AtomicStorage, encode, layout
 from gateway.store.errors import StoreDamaged
-from gateway.store.folder import ordinary_path
 
 MOST_ENTRIES = 500
 """The most entries that are kept."""
@@ -83,7 +82,7 @@ class History:
             with suppress(OSError):
                 copy = files.save_copy(path, files.read(path), self._now(), "damaged" if damaged else "changed")
                 left = count_text(len(entries), "change")
-                self._note(f"{ordinary_path(path)} {what}; {left} left in it, the original is {copy.name}")
+                self._note(f"{files.ordinary_path(path)} {what}; {left} left in it, the original is {copy.name}")
         return entries
 
 

@@ -14,7 +14,6 @@ import threading
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
 
 import msgspec
 
@@ -188,17 +187,13 @@ class Inflight:
         return unreadable
 
 
-WITHHELD: Final = "store_failed"
-"""The error code of a call whose answer was withheld."""
-
-
 def withheld_record(record: Record, reason: str) -> Record:
     """Returns the record of a call whose answer is withheld. Its cost becomes a possible cost of its channel."""
     return msgspec.structs.replace(
         record,
         status=503,
         outcome=Outcome.ERROR,
-        code=WITHHELD,
+        code="store_failed",
         error=(
             f"the gateway could not keep the record of this call ({reason}), so its answer is withheld and nothing is "
             "charged. Try again; calls are refused until the store works again"

@@ -12,7 +12,6 @@ import msgspec
 
 from gateway.store import files
 from gateway.store.errors import StoreDamaged, too_new
-from gateway.store.folder import ordinary_path
 from gateway.store.line_format import FORMAT, TAIL, body_of, format_of, head, is_intact, join_lines, pack
 from gateway.store.rollup import DAY, SealedSegment, to_daily
 from gateway.store.segment import Segment
@@ -110,9 +109,9 @@ def check_complete(path: Path, segments: Iterable[Segment]) -> None:
             segment.path.parent.glob(f"{segment.name}.*.damaged")
         ):  # these are copies of repaired files
             raise StoreDamaged(
-                f"{ordinary_path(path)} is damaged or missing, and so is its former version: the sums of calls "
+                f"{files.ordinary_path(path)} is damaged or missing, and so is its former version: the sums of calls "
                 f"{expected} to {segment.first - 1} are lost and their records deleted, so balances cannot be known. "
                 f"Restore {path.name} from a backup",
-                details={"file": str(ordinary_path(path))},
+                details={"file": str(files.ordinary_path(path))},
             )
         expected, previous_exists = segment.last + 1, not segment.deleted

@@ -22,7 +22,6 @@ import msgspec
 
 from gateway.domain.call import Record
 from gateway.store import files
-from gateway.store.folder import ordinary_path
 from gateway.store.ledger import Ledger, check_complete
 from gateway.store.line_format import pack
 from gateway.store.rollup import DAY, Rollup, SegmentSums
@@ -263,7 +262,8 @@ class Log:
         if self._tail is not None:
             self._closed.append(self._tail)
         self._tail = tail
-        self._day_end = _day_end(tail.segment.name)
+        day = time.strptime(tail.segment.name[6:14], "%Y%m%d")
+        self._day_end = calendar.timegm(day) * 1000 + DAY
 
     def _load(self) -> None:
         """Open all segments, repair what is damaged, and report what is missing."""
@@ -275,13 +275,17 @@ class Log:
         if self.ledger.damaged or not self.ledger.exists:
             check_complete(self.ledger.path, self.segments)
         if self._high_water is not None and self._high_water.last > self.last:
-            self.notes.append(_missing_records_note(self.folder, self.last + 1, self._high_water.last))
+            missing = missing_records(self.last + 1, self._high_water.last)
+            self.notes.append(
+                f"{missing} from the end of {files.ordinary_path(self.folder)}: the newest call file was deleted or "
+                "truncated. The cost is missing from all sums. Restore the file from a backup if there is one"
+            )
             self.last = self._high_water.last  # other calls do not get these numbers: the file may be restored
             if not self.ledger.exists:  # otherwise the next start would refuse the gap in the numbers
                 self.ledger.put()
         if self.ledger.damaged:
             copy = self.ledger.rebuild(self._moment)
-            path = ordinary_path(self.ledger.path)
+            path = files.ordinary_path(self.ledger.path)
             self.notes.append(f"{path} was damaged and has been rebuilt; the original is {copy.name}")
         self._delete_old_files()
 
@@ -290,39 +294,22 @@ class Log:
         names = {path.name for path in self.folder.iterdir() if _NAME.fullmatch(path.name)}
         sealed = self.ledger.sealed
         for name in sorted({*names, *sealed}, key=_order):
-            if name not in sealed:
-                segment = self._open_unsealed(name)
-            else:
-                segment = Segment(self.folder / name, sealed[name])
-                segment.deleted = name not in names
-                if not segment.deleted:
-                    segment, note = recheck_sealed(segment, self.ledger, self._moment)
-                    self.notes += [note] if note else []
+            segment, note = Segment(self.folder / name, sealed.get(name)), ""
+            segment.deleted = name not in names
+            if name not in sealed:  # the newest one, or one that was not sealed because of a crash
+                note = repair(segment, self.last, self._moment)
+                self.damage += [note] if note else []
+                self._set_tail(Tail(segment))
+            elif not segment.deleted:
+                segment, note = recheck_sealed(segment, self.ledger, self._moment)
+            self.notes += [note] if note else []
             self.last = max(self.last, segment.last)
             yield segment
-
-    def _open_unsealed(self, name: str) -> Segment:
-        """Returns a segment that is not sealed: the newest one, or one that was not sealed because of a crash."""
-        segment = Segment(self.folder / name)
-        segment.last = self.last
-        text = repair(segment, self.last, self._moment)
-        if text:
-            self.notes.append(text)
-            self.damage.append(text)
-        self._set_tail(Tail(segment))
-        return segment
 
 
 def missing_records(first: int, last: int) -> str:
     """Returns ``record 3 is missing``, or ``records 3 to 9 are missing``."""
     return f"record {first} is missing" if first == last else f"records {first} to {last} are missing"
-
-
-def _missing_records_note(folder: Path, first: int, last: int) -> str:
-    return (
-        f"{missing_records(first, last)} from the end of {ordinary_path(folder)}: the newest call file was "
-        "deleted or truncated. The cost is missing from all sums. Restore the file from a backup if there is one"
-    )
 
 
 def _order(name: str) -> tuple[str, int]:
@@ -338,7 +325,3 @@ def _next_name(segments: Sequence[Segment], ts: int) -> str:
     day = time.strftime("%Y%m%d", time.gmtime(min(max(ts, 0), year_end) // 1000))
     newest, number = _order(segments[-1].name) if segments else ("", 0)
     return f"calls-{day}-0000.json" if day > newest else f"calls-{newest}-{number + 1:04d}.json"
-
-
-def _day_end(name: str) -> int:
-    return calendar.timegm(time.strptime(name[6:14], "%Y%m%d")) * 1000 + DAY

@@ -120,32 +120,21 @@ class SearchStep(msgspec.Struct, frozen=True):
         return 0, Millis(0)
 
 
-class LogSearch:
-    """Searches segments for the calls of a query."""
-
-    def __init__(self, query: Query) -> None:
-        self._since = query.since or 0
-        self._until = FOREVER if query.until is None else query.until
-        self._conditions = query.conditions
-
-    def steps(self, segments: Iterable[Segment], below: int) -> Iterator[SearchStep]:
-        """Yields the matching lines with ids under ``below``, newest first, block by block."""
-        for segment in segments:
-            if segment.first >= below or not segment.readable:
-                continue
-            if self._may_match(segment):
-                is_inside = self._since <= segment.earliest and segment.latest < self._until
-                in_span = [] if is_inside else [NumberCondition("time_ms", self._since, self._until - 1)]
-                for block in segment.blocks():
-                    if below > segment.last or _begins_below(block, below):
-                        yield SearchStep(_matching_lines(block, [*in_span, *self._conditions]), segment, block)
-            else:
-                yield SearchStep([], segment)
-
-    def _may_match(self, segment: Segment) -> bool:
-        if segment.latest < self._since or segment.earliest >= self._until:
-            return False
-        return segment.edited or all(_may_satisfy(segment, condition) for condition in self._conditions)
+def search_steps(query: Query, segments: Iterable[Segment], below: int) -> Iterator[SearchStep]:
+    """Yields the lines of a query's calls with ids under ``below``, newest first, block by block."""
+    since, until = query.since or 0, FOREVER if query.until is None else query.until
+    for segment in segments:
+        if segment.first >= below or not segment.readable:
+            continue
+        is_outside = segment.latest < since or segment.earliest >= until
+        if is_outside or not (segment.edited or all(_may_satisfy(segment, part) for part in query.conditions)):
+            yield SearchStep([], segment)
+            continue
+        is_inside = since <= segment.earliest and segment.latest < until
+        in_span = [] if is_inside else [NumberCondition("time_ms", since, until - 1)]
+        for block in segment.blocks():
+            if below > segment.last or _begins_below(block, below):
+                yield SearchStep(_matching_lines(block, [*in_span, *query.conditions]), segment, block)
 
 
 def _matching_lines(block: bytes, conditions: Sequence[Condition]) -> list[bytes]:

@@ -29,7 +29,6 @@ from gateway.store.calls import CallLog
 from gateway.store.disk_reserve import DiskReserve
 from gateway.store.entities import Entities
 from gateway.store.errors import StoreBusy, StoreError, cannot_open
-from gateway.store.folder import Folder, ordinary_path
 from gateway.store.history import History
 from gateway.store.inflight import Inflight
 from gateway.store.log import LIMIT, HighWater, Log
@@ -80,7 +79,7 @@ class Lock:
     def _busy(self, path: Path) -> StoreBusy:
         holder = os.read(self._fd, 20).decode("ascii", "replace").strip() or "unknown"
         return StoreBusy(
-            f"another process (pid {holder}) is using the store in {ordinary_path(path).parent}; "
+            f"another process (pid {holder}) is using the store in {files.ordinary_path(path).parent}; "
             "stop it, or give this one a home of its own with --home",
             details={"pid": holder},
         )
@@ -134,7 +133,7 @@ class Store:
         self.entities: Entities
         self.incidents: IncidentFile
         self.history: History
-        self.folder: Folder
+        self.folder: files.Folder
         self.calls: CallLog
         self.books: Books
 
@@ -166,7 +165,7 @@ class Store:
         with ExitStack() as resources:
             make_home(self._home)
             _check_files(self._home)
-            folder = Folder(self._home)
+            folder = files.Folder(self._home)
             resources.callback(folder.close)
             self.folder, self._home = folder, folder.path
             resources.callback(Lock(self._home / "lock", folder.fd).close)
@@ -199,14 +198,14 @@ class Store:
     def _add_opening_notes(self, inflight: Inflight, lost: int) -> None:
         """Report what was found when the store was opened. ``lost``: the number of calls that a crash interrupted."""
         if inflight.saved_copy:
-            where = ordinary_path(inflight.path)
+            where = files.ordinary_path(inflight.path)
             text = f"{where} had {inflight.unreadable} unreadable lines; the original is {inflight.saved_copy.name}"
             self.notes.append(text)
         if lost:
             self.notes.append(f"calls that were running when the gateway died: {lost}, recorded as lost, at no cost")
         if self.entities.edited:
             kept = f", the file as it was found is {self.entities.saved_copy.name}" if self.entities.saved_copy else ""
-            path = ordinary_path(self._home / "config.json")
+            path = files.ordinary_path(self._home / "config.json")
             self.notes.append(f"{path} was changed by another program; the changes are used{kept}")
 
 

@@ -13,7 +13,6 @@ from typing import NamedTuple
 import msgspec
 
 from gateway.store import files
-from gateway.store.folder import ordinary_path
 from gateway.store.ledger import Ledger
 from gateway.store.line_format import TAIL, body_of, id_of, is_intact, join_lines, split_lines
 from gateway.store.segment import HEAD, Segment, convert_foreign_layout, decode_entry
@@ -67,8 +66,10 @@ class Tail:
 
         Raises PartlyWritten if the disk refuses that too; then the complete lines in the file count as appended.
         """
-        if self._fd < 0 or self._torn:
-            self._clean_up()
+        if self._fd < 0:
+            self._fd = files.open_file(self.segment.path, os.O_RDWR)
+        if self._torn:
+            self._truncate()
         end = self.segment.end
         body = join_lines(lines, first=end == len(HEAD))
         try:
@@ -139,13 +140,6 @@ class Tail:
             raise OSError(errno.EIO, "the file is shorter than it was")
         return safe
 
-    def _clean_up(self) -> None:
-        """Reopen the file and remove the remains of a failed write, whichever is needed. Raises OSError."""
-        if self._fd < 0:
-            self._fd = files.open_file(self.segment.path, os.O_RDWR)
-        if self._torn:
-            self._truncate()
-
     def _truncate(self) -> None:
         """End the file after its last line. It is truncated first, so that no complete line follows closing braces."""
         end = self.segment.end
@@ -191,7 +185,7 @@ def repair(segment: Segment, last: int, moment: int) -> str:
     files.replace(segment.path, body + TAIL)
     segment.end = len(body)
     original = f"the original is {copy.name}" if copy else "not a byte was left"
-    return f"{ordinary_path(segment.path)} was damaged; {len(lines)} of its calls are intact, {original}"
+    return f"{files.ordinary_path(segment.path)} was damaged; {len(lines)} of its calls are intact, {original}"
 
 
 def recheck_sealed(segment: Segment, ledger: Ledger, moment: int) -> tuple[Segment, str]:
@@ -206,7 +200,7 @@ def recheck_sealed(segment: Segment, ledger: Ledger, moment: int) -> tuple[Segme
     note = repair(current, sealed.first - 1, moment)
     is_complete = (current.count, current.last) == (sealed.count, sealed.last)
     if not note:  # what is left of it is intact
-        note = f"{ordinary_path(segment.path)} holds {'all' if is_complete else current.count} of its calls"
+        note = f"{files.ordinary_path(segment.path)} holds {'all' if is_complete else current.count} of its calls"
     remaining = None if is_complete else current.count
     changed = msgspec.structs.replace(sealed, remaining=remaining, end=current.end, edited=True)
     ledger.put(changed)

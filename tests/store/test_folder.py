@@ -12,7 +12,7 @@ from gateway.domain.history import ChangeSource, HistoryEntry
 from gateway.domain.registry import Change
 from gateway.domain.units import DOLLAR, Millis, Nanos
 from gateway.store.errors import StoreBusy
-from gateway.store.folder import Folder
+from gateway.store.files import Folder
 from gateway.store.store import Store
 from gateway.store.verify import verify
 from tests.store.samples import T0, grant, record, running, settle, store_of
