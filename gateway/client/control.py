@@ -19,8 +19,7 @@ from gateway.domain.events import AnyEvent
 from gateway.domain.history import HistoryView, UndoView
 from gateway.domain.incidents import Incident
 from gateway.domain.key_owners import KeyOwner
-from gateway.domain.price_news import PriceNews
-from gateway.domain.price_view import PriceView
+from gateway.domain.price_view import PriceNews, PriceView
 from gateway.domain.settings import ExpiringRecords, Settings
 from gateway.domain.upstream_views import ListingView, ModelDetail, PresetView, PriceProposal, SavedChannel
 from gateway.domain.views import (

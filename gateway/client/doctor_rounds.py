@@ -20,7 +20,7 @@ from gateway.domain.diagnosis import Checkup
 from gateway.domain.errors import GatewayError
 from gateway.domain.human_values import count_text
 from gateway.domain.money import dollars
-from gateway.domain.price_news import news_lines
+from gateway.domain.price_view import news_lines
 from gateway.domain.text import plain
 from gateway.domain.units import Millis
 from gateway.domain.views import CallView, Step

@@ -31,7 +31,7 @@ from gateway.domain.history import NOTHING_CHANGED
 from gateway.domain.human_values import count_text
 from gateway.domain.incidents import reason_text
 from gateway.domain.money import brief_dollars, dollars
-from gateway.domain.offering import offering_of, offering_words
+from gateway.domain.quoting import offering_of, offering_words
 from gateway.domain.text import plain, word
 from gateway.domain.upstream_views import SavedChannel
 from gateway.domain.urls import base_url_warning

@@ -18,8 +18,7 @@ from gateway.commands.output import notify
 from gateway.domain.channel import ChannelFields, Dialect, ServedModel
 from gateway.domain.fields import CHANNEL
 from gateway.domain.list_kinds import unique_pairs
-from gateway.domain.offering import Offering, offering_of, read_offering
-from gateway.domain.quoting import option_names
+from gateway.domain.quoting import Offering, offering_of, option_names, read_offering
 from gateway.domain.text import REFERENCE, plain
 from gateway.domain.views import ChannelView
 

@@ -18,8 +18,7 @@ from gateway.domain.human_values import count_text, first_of, tier_text
 from gateway.domain.money import dollars
 from gateway.domain.price import MANUAL
 from gateway.domain.price_kinds import rule_text
-from gateway.domain.price_news import PriceNews, news_lines
-from gateway.domain.price_view import PriceView, draft_of, example_cost
+from gateway.domain.price_view import PriceNews, PriceView, draft_of, example_cost, news_lines
 from gateway.domain.quoting import option_names
 from gateway.domain.text import plain, word
 from gateway.domain.upstream_views import ModelDetail, ModelRoute, PriceProposal

@@ -26,7 +26,7 @@ from gateway.domain.budget import BALANCE_ID
 from gateway.domain.errors import GatewayError, QuotaExceeded
 from gateway.domain.human_values import brief_span, count_text, local_time, parse_past, state_word
 from gateway.domain.money import brief_dollars
-from gateway.domain.price_news import news_lines
+from gateway.domain.price_view import news_lines
 from gateway.domain.text import plain, word
 from gateway.domain.views import AccountView, Status, Summary
 from gateway.runfile import Endpoint

@@ -34,7 +34,7 @@ from gateway.commands.output import (
 from gateway.commands.session import run
 from gateway.domain.fields import TOKEN, details
 from gateway.domain.human_values import count_text, expiry_time
-from gateway.domain.key_owners import former_key_text
+from gateway.domain.key_owners import shown_part, since_text
 from gateway.domain.money import brief_dollars, dollars
 from gateway.domain.token import TokenFields
 from gateway.domain.views import NewToken, TokenView
@@ -224,7 +224,11 @@ def _pairs(view: TokenView) -> list[tuple[str, str]]:
         ("name", view.name),
         ("id", view.id),
         ("key", view.hint),
-        *(("former key", former_key_text(key, now())) for key in view.keys if key.since is not None),
+        *(
+            ("former key", f"{shown_part(key.handle)} until {since_text(key.since, now())}")
+            for key in view.keys
+            if key.since is not None
+        ),
         ("state", view.state),
         ("created", formatting.moment(view.created_ms)),
         ("last used", formatting.moment(view.last_used_ms) or "never"),

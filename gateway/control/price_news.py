@@ -16,7 +16,7 @@ from gateway.core.price_change import OLD_MS, change_kind
 from gateway.domain.channel import Channel, Dialect, ServedModel
 from gateway.domain.errors import Unavailable
 from gateway.domain.price import Price, in_force
-from gateway.domain.price_news import PriceHint, PriceNews, PriceRise, PublishedPrice
+from gateway.domain.price_view import PriceHint, PriceNews, PriceRise, PublishedPrice
 from gateway.domain.registry import Registry
 from gateway.domain.units import Millis
 

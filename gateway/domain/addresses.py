@@ -23,7 +23,7 @@ _VENDOR_ONLY: Final = "not supported: have the program call its vendor directly 
 class _Rule(msgspec.Struct, frozen=True):
     """What to do about requests for some unknown paths."""
 
-    pattern: "re.Pattern[str]"
+    pattern: str
     """Matches the whole path, without a ``/v1`` at its beginning."""
     advice: str
     """The advice. ``{base}`` is the base URL of /v1, ``{root}`` the same without ``/v1``."""
@@ -33,31 +33,27 @@ class _Rule(msgspec.Struct, frozen=True):
     """Whether it is another vendor's API, even if its paths look like paths of this gateway."""
 
 
-def _rule(pattern: str, advice: str, *, harmless: bool = False, foreign: bool = False) -> _Rule:
-    return _Rule(lazy_pattern(pattern), advice, harmless, foreign)
-
-
 def _foreign_api(pattern: str, owner: str) -> _Rule:
     advice = "choose an OpenAI-compatible provider in the program, with the base URL {base}"
-    return _rule(pattern, f"this is {owner}'s API: {advice}", foreign=True)
+    return _Rule(pattern, f"this is {owner}'s API: {advice}", foreign=True)
 
 
 _RULES: Final = (
-    _rule(
+    _Rule(
         rf"/(?:chat/completions|completions|embeddings|messages|responses)(?:/v1)?/(?:{_TAILS})(?:/.*)?",
         "the base URL has the path of one API at its end: set it to {base}",
     ),
-    _rule(r"/messages/batches.*|/batches.*", "batches are " + _VENDOR_ONLY),
-    _rule(
+    _Rule(r"/messages/batches.*|/batches.*", "batches are " + _VENDOR_ONLY),
+    _Rule(
         r"/(?:files|uploads|vector_stores|assistants|threads|containers|skills|conversations)(?:/.*)?",
         "files, threads and other objects that a vendor stores are " + _VENDOR_ONLY,
     ),
-    _rule(r"/responses/.*", "a response supports GET, DELETE, GET /input_items and POST /cancel only"),
-    _rule(
+    _Rule(r"/responses/.*", "a response supports GET, DELETE, GET /input_items and POST /cancel only"),
+    _Rule(
         r"/(?:images|audio|videos|realtime|moderations|fine_tuning|fine-tunes|rerank|ocr)(?:/.*)?",
         "this API is " + _VENDOR_ONLY,
     ),
-    _rule(r"/complete", "this API is obsolete: have the program use /v1/messages"),
+    _Rule(r"/complete", "this API is obsolete: have the program use /v1/messages"),
     _foreign_api(r"(?:/v\d\w*)?/projects/.*|/publishers/.*", "Vertex AI"),
     _foreign_api(
         r"/(?:v\d(?:beta|alpha)\d*)/.*|(?:/v\d)?/(?:models|tunedModels)/.+:(?:[a-z]+[A-Z]\w*|predict)", "Gemini"
@@ -67,18 +63,18 @@ _RULES: Final = (
     _foreign_api(
         r"/api/(?:tags|show|chat|generate|embed|embeddings|ps|version|pull|create|copy|delete|push)", "Ollama"
     ),
-    _rule(
+    _Rule(
         r"/(?:me|organizations|usage|dashboard|credits|key|account)(?:/.*)?|/api/(?:claude_cli|claude_code|oauth|"
         r"event_logging|organizations|hello|eval)(?:/.*)?|/(?:\.well-known|oauth|authorize|register|token)(?:/.*)?",
         "the program asks about an account at its vendor and works without an answer",
         harmless=True,
     ),
-    _rule(
+    _Rule(
         r"/(?:favicon\.ico|robots\.txt|apple-touch-icon.*|metrics|index\.html?)",
         "a browser or a monitor sent the request, and works without an answer",
         harmless=True,
     ),
-    _rule(
+    _Rule(
         rf"/.*?/(?:v1/)?(?:{_TAILS})(?:/count_tokens)?",
         "the base URL has an extra part: set it to {base}, or to {root} for Anthropic's",
     ),
@@ -131,7 +127,7 @@ def is_foreign(path: str) -> bool:
 
 def _rule_for(path: str) -> _Rule | None:
     inner = re.sub(r"^(?:/v1)+(?=/)", "", standard_path(path)[0].rstrip("/")) or "/"
-    return next((rule for rule in _RULES if rule.pattern.fullmatch(inner)), None)
+    return next((rule for rule in _RULES if re.fullmatch(rule.pattern, inner)), None)
 
 
 def request_text(method: str, path: str) -> str:

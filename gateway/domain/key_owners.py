@@ -88,11 +88,6 @@ class KeyOwner(msgspec.Struct, frozen=True, kw_only=True):
         return f"{key} was {owner} until {since_text(self.since, now)}, when {what}"
 
 
-def former_key_text(owner: KeyOwner, now: Millis) -> str:
-    """Returns ``sk-tk-abcd…wxyz until 2026-11-25 20:26:31 (2d ago)``."""
-    return f"{shown_part(owner.handle)} until {since_text(owner.since or now, now)}"
-
-
 def since_text(since: Millis, now: Millis) -> str:
     """Returns ``2026-11-25 20:26:31 (2d ago)``."""
     passed = "just now" if now - since < 1_000 else f"{brief_span(max(0, now - since))} ago"

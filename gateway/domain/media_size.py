@@ -72,18 +72,14 @@ def count_pages(text: bytes) -> int:
         document = base64.b64decode(content)
     except (binascii.Error, ValueError):
         return 1 + len(text) // PAGE_BYTES
-    pages = _pages_in(document)
+    pages = len(_PAGE.findall(document))
     bytes_left, start = 8 << 20, document.find(_COMPRESSED_PART)  # more is not decompressed
     while start >= 0 and bytes_left > 0:
         part, examined = _inflate(document, start, bytes_left)
         bytes_left -= max(_HEADER_BYTES, len(part), examined)
-        pages += _pages_in(part)
+        pages += len(_PAGE.findall(part))
         start = document.find(_COMPRESSED_PART, start + 1)
     return pages if pages and bytes_left > 0 else max(pages, 1 + 3 * len(content) // 4 // PAGE_BYTES)
-
-
-def _pages_in(text: bytes) -> int:
-    return len(_PAGE.findall(text))
 
 
 def _inflate(document: bytes, start: int, most: int) -> tuple[bytes, int]:

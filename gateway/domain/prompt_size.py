@@ -124,7 +124,8 @@ def bound_of(
         marked_values += [value for value in others if _has_marker(bytes(value), _MARKERS)]
     media = NO_MEDIA
     if marked_values:
-        parts = read_prompt(marked_values)
+        parts = PromptParts()
+        parts.add(map(rawjson.maybe, marked_values))
         refuse_repeated(parts.keys, *marked_values)
         size -= parts.skipped_bytes
         tokens -= -parts.sealed_bytes // SEAL_BYTES_PER_TOKEN
@@ -294,13 +295,6 @@ class PromptParts(msgspec.Struct):
             if not self._add_medium(image, _media_type(image, {}, "") or "image/"):
                 self.texts.append(image)
         return True
-
-
-def read_prompt(values: Iterable[msgspec.Raw]) -> PromptParts:
-    """Returns the texts in these values, and what else they contain."""
-    parts = PromptParts()
-    parts.add(map(rawjson.maybe, values))
-    return parts
 
 
 def _is_data(name: str, text: str, key: str, kind: str) -> bool:

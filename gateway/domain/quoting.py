@@ -1,4 +1,4 @@
-"""Quoting: lists of names and of ``name=value`` as people type them on one line.
+"""Quoting: lists of names and of ``name=value`` as people type them on one line, and a channel's models among them.
 
 In a form, names are separated by commas or spaces. A name that contains one of these is quoted. A quotation mark has a
 meaning only at the start of a name, so ``bob's`` is a name; inside quotation marks it is doubled. In an option of a
@@ -6,9 +6,15 @@ command, names are separated by commas alone and never quoted, because shells ta
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Any
 
+import msgspec
+
+from gateway.domain.channel import ChannelFields, ServedModel
 from gateway.domain.errors import BadRequest
+from gateway.domain.patterns import is_pattern
+from gateway.domain.urls import refuse_url
 
 _MARKS = "\"'"
 _QUOTED = r'"(?:[^"]|"")*"|' + r"'(?:[^']|'')*'"
@@ -78,3 +84,45 @@ def model_pair(word: str) -> tuple[str, str]:
     if not name or (equals and not upstream):
         raise BadRequest(f"{word!r} is not a model name or name=upstream-name")
     return name, upstream
+
+
+class Offering(msgspec.Struct, frozen=True):
+    """The models that a channel offers: single ones, and patterns for the upstream's list."""
+
+    models: list[ServedModel]
+    """The models that are listed by name. Which ones the patterns select is up to the server, whose list is newer."""
+    patterns: list[str]
+
+    def patch(self) -> dict[str, Any]:
+        """Returns the offering as a request body."""
+        return {"models": msgspec.to_builtins(self.models), "patterns": self.patterns}
+
+
+def read_offering(text: str, known: Sequence[ServedModel] = ()) -> Offering:
+    """Returns the offering of ``a, name=upstream, gpt-*, !*-preview``, with data of ``known``. Raises BadRequest."""
+    by_name = {model.name: model for model in known}
+    named = {model.name for model in known if not model.live}
+    models, patterns = [], []
+    for word in dict.fromkeys(split_names(text)):
+        name, upstream = model_pair(word)
+        for part in (name, upstream):
+            refuse_url(part)
+        if not upstream and is_pattern(name) and name not in named:
+            patterns.append(name)
+            continue
+        model = by_name.get(name, ServedModel(name=name))
+        models.append(msgspec.structs.replace(model, upstream="" if upstream == name else upstream, live=False))
+    return Offering(models, patterns)
+
+
+def offering_of(channel: ChannelFields) -> Offering:
+    """Returns the offering of a channel as its owner configured it."""
+    return Offering([model for model in channel.models if not model.live], list(channel.patterns))
+
+
+def offering_words(offering: Offering) -> list[str]:
+    """Returns the words that a user would type for the offering, separated by commas."""
+    named = [
+        quote_name(m.name, "=") + (f"={quote_name(m.upstream, '=')}" if m.upstream else "") for m in offering.models
+    ]
+    return [*named, *(quote_name(pattern, "=") for pattern in offering.patterns)]

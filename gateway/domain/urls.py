@@ -7,7 +7,7 @@ import base64
 import ipaddress
 import re
 from functools import lru_cache
-from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
 
 import msgspec
 
@@ -33,7 +33,11 @@ def checked_base_url(url: str) -> str:
     """
     if url != plain(url, 2000) or " " in url or "\\" in url:
         raise _bad_url(url, "has characters that are not allowed in a URL")
-    parts = _split(url)
+    try:
+        parts = urlsplit(url)
+        _ = parts.port  # raises ValueError if it is not valid
+    except ValueError as exc:
+        raise _bad_url(url, f"cannot be read ({exc})") from exc
     if parts.scheme not in ("http", "https"):
         raise _bad_url(url, "must begin with http:// or https://")
     if "@" in parts.netloc:
@@ -60,16 +64,6 @@ def base_url_warning(url: str) -> str:
             f"{plain(url)} is not encrypted: everyone on the network path can read the key, the prompts and the answers"
         )
     return ""
-
-
-def _split(url: str) -> SplitResult:
-    """Returns the parts of a URL. Raises BadRequest."""
-    try:
-        parts = urlsplit(url)
-        _ = parts.port  # raises ValueError if it is not valid
-    except ValueError as exc:
-        raise _bad_url(url, f"cannot be read ({exc})") from exc
-    return parts
 
 
 def _check_host(url: str, host: str) -> None:
@@ -136,7 +130,10 @@ def parse_proxy(text: str) -> Proxy:
         raise _bad_proxy("it must have neither path nor query")
     if not port:
         raise _bad_proxy("its port is missing: http://host:3128")
-    return Proxy(parts.hostname, port, _authorization(parts.username, parts.password))
+    if parts.username is None:
+        return Proxy(parts.hostname, port)
+    pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+    return Proxy(parts.hostname, port, "Basic " + base64.b64encode(pair.encode()).decode())
 
 
 def shown_proxy(text: str) -> str:
@@ -145,13 +142,6 @@ def shown_proxy(text: str) -> str:
         return plain(text)
     _, at, place = text.rpartition("@")
     return plain(f"http://…@{place}" if at else text)
-
-
-def _authorization(user: str | None, password: str | None) -> str:
-    if user is None:
-        return ""
-    pair = f"{unquote(user)}:{unquote(password or '')}"
-    return "Basic " + base64.b64encode(pair.encode()).decode()
 
 
 def _bad_proxy(reason: str) -> BadRequest:

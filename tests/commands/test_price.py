@@ -9,7 +9,7 @@ from gateway.commands import formatting, output
 from gateway.commands.exit_codes import Exit
 from gateway.domain.channel import UpstreamPrices
 from gateway.domain.price import Price, Tier
-from gateway.domain.price_news import PriceNews
+from gateway.domain.price_view import PriceNews
 from gateway.domain.settings import Settings
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.upstream_views import PriceProposal

@@ -8,7 +8,7 @@ import pytest
 
 from gateway.commands.exit_codes import Exit
 from gateway.commands.price_file import prices_in
-from gateway.domain.price_news import PriceNews
+from gateway.domain.price_view import PriceNews
 from tests.commands.runner import Control, run
 from tests.commands.samples import PRICE
 

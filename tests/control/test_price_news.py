@@ -10,7 +10,7 @@ from gateway.control.price_news import price_news
 from gateway.control.vendor_prices import load
 from gateway.domain.channel import Channel, Dialect, ServedModel, UpstreamPrices
 from gateway.domain.price import Price
-from gateway.domain.price_news import PriceNews, PublishedPrice, news_lines
+from gateway.domain.price_view import PriceNews, PublishedPrice, news_lines
 from gateway.domain.units import DOLLAR, ChannelId, Millis, Nanos
 from tests.core.kit import registry
 from tests.fakes.gateway import Gateway

@@ -4,7 +4,7 @@ import pytest
 
 from gateway.domain.channel import ChannelFields, ServedModel
 from gateway.domain.errors import BadRequest
-from gateway.domain.offering import Offering, offering_of, offering_words, read_offering
+from gateway.domain.quoting import Offering, offering_of, offering_words, read_offering
 from tests.domain.field_samples import ODD
 
 

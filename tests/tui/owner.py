@@ -17,8 +17,7 @@ from gateway.domain.channel import Check, ServedModel
 from gateway.domain.diagnosis import Checkup, LimitView, PartyView, RouteView, Verdict, Why
 from gateway.domain.errors import BadRequest
 from gateway.domain.events import EntityChanged, Snapshot
-from gateway.domain.price_news import PriceNews
-from gateway.domain.price_view import PriceView
+from gateway.domain.price_view import PriceNews, PriceView
 from gateway.domain.settings import ExpiringRecords, Settings
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.upstream_views import ListedModel, ListingView, PresetView, PriceProposal, SavedChannel

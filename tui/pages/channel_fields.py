@@ -10,9 +10,9 @@ from gateway.domain.channel import Dialect, ServedModel
 from gateway.domain.errors import BadRequest
 from gateway.domain.human_values import brief_context, plural, state_word
 from gateway.domain.incidents import reason_text
-from gateway.domain.offering import Offering, offering_of, offering_words
 from gateway.domain.pair_kinds import HEADERS_EXAMPLE
 from gateway.domain.patterns import NOT, is_pattern, matches
+from gateway.domain.quoting import Offering, offering_of, offering_words
 from gateway.domain.text import REFERENCE
 from gateway.domain.upstream_views import ListedModel, ListingView, SavedChannel
 from gateway.domain.views import ChannelView, KeyView

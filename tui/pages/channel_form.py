@@ -11,7 +11,7 @@ import msgspec
 from gateway.domain.channel import ChannelFields, Dialect
 from gateway.domain.errors import BadRequest
 from gateway.domain.fields import CHANNEL
-from gateway.domain.offering import Offering, offering_of, read_offering
+from gateway.domain.quoting import Offering, offering_of, read_offering
 from gateway.domain.text import REFERENCE
 from gateway.domain.upstream_views import PresetView
 from gateway.domain.urls import base_url_warning

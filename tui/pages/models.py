@@ -12,8 +12,7 @@ from gateway.domain.human_values import brief_count, first_of
 from gateway.domain.money import dollars
 from gateway.domain.price import PriceDraft, is_set_by_owner
 from gateway.domain.price_kinds import PRICE
-from gateway.domain.price_news import news_lines
-from gateway.domain.price_view import PriceView, draft_of, example_cost
+from gateway.domain.price_view import PriceView, draft_of, example_cost, news_lines
 from gateway.domain.units import MILLION
 from gateway.domain.upstream_views import PriceProposal
 from gateway.domain.views import ModelView

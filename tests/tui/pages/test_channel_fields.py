@@ -3,7 +3,7 @@ from msgspec.structs import replace
 
 from gateway.domain.channel import ServedModel, UpstreamPrices
 from gateway.domain.errors import BadRequest
-from gateway.domain.offering import Offering, read_offering
+from gateway.domain.quoting import Offering, read_offering
 from gateway.domain.units import Nanos
 from tests.tui.owner import listed, listing
 from tests.tui.stage import channel

@@ -2,8 +2,7 @@ import msgspec
 
 from gateway.domain.channel import ServedModel
 from gateway.domain.price import PriceRule, Tier
-from gateway.domain.price_news import PriceNews
-from gateway.domain.price_view import PriceView
+from gateway.domain.price_view import PriceNews, PriceView
 from gateway.domain.units import DOLLAR, Nanos
 from tests.tui.owner import Owner, press, proposal, said, screen, shown, until
 from tests.tui.stage import channel, words
