@@ -18,6 +18,7 @@ from gateway.domain.views import (
     CallView,
     ChannelView,
     GroupView,
+    KeyView,
     ModelView,
     Status,
     Summary,
@@ -119,6 +120,11 @@ CHANNEL = ChannelView(
     last_check=Check(time=NOW, ok=True, ms=Millis(85), text="2 models"),
     note="",
 )
+
+TWO_KEYS = [
+    KeyView(number=1, key="env:FIRST", state="ok", reason="", until_ms=None),
+    KeyView(number=2, key="…abcd", state="cooling", reason="429 \x1b[2J", until_ms=NOW),
+]
 
 PRICE = PriceView(
     model="gpt-4o",

@@ -76,7 +76,3 @@ def test_setting_merges_budgets() -> None:
     run("account", "set", "--status", "suspended", "--budget", "day=none", control=control)
     tokens_only = {"window": "day", "nanos": None, "tokens": 1_000_000}
     assert control.bodies == [{"status": "suspended", "budgets": [tokens_only]}]
-
-
-def test_setting_nothing_is_a_usage_error() -> None:
-    assert run("account", "set", control=Control({"GET /account": ACCOUNT})).code == Exit.USAGE

@@ -1,14 +1,19 @@
-"""All commands have help with examples and take --home."""
+"""All commands have help with examples and take --home; what those of several nouns have in common."""
 
+import re
 from collections.abc import Iterator
 
 import click
 import pytest
+from msgspec.structs import replace
 
 import cli
 from gateway.commands.base import Command, Noun
 from gateway.commands.exit_codes import Exit
+from gateway.domain.settings import Settings
+from gateway.domain.units import Nanos
 from tests.commands.runner import Control, run
+from tests.commands.samples import ACCOUNT, BUDGET, CHANNEL, GROUP, TOKEN
 
 
 def leaves(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
@@ -75,6 +80,32 @@ def test_an_option_that_takes_one_value_is_refused_when_it_is_repeated(
 
 def test_a_flag_may_be_repeated() -> None:
     assert run("token", "list", "--json", "--json", control=Control({"GET /tokens": []})).code == 0
+
+
+@pytest.mark.parametrize("line", ["account set", "channel edit x", "group edit x", "token edit x", "settings set"])
+def test_an_edit_of_nothing_is_a_usage_error(line: str) -> None:
+    views = {"GET /channels/x": CHANNEL, "GET /groups/x": GROUP, "GET /tokens/x": TOKEN}
+    control = Control({"GET /account": ACCOUNT, "GET /settings": Settings(), **views})
+    ran = run(*line.split(), control=control)
+    assert (ran.code, ran.err.count("\n"), control.bodies) == (Exit.USAGE, 1, [])
+
+
+@pytest.mark.parametrize("noun", ["token", "group"])
+def test_what_has_a_budget_says_how_long_it_lasts(noun: str) -> None:
+    used_up = replace(BUDGET, nanos=Nanos(100), spent_nanos=Nanos(100), resets_at_ms=None)
+    view = replace(TOKEN if noun == "token" else GROUP, budgets=(used_up,))
+    shown = run(noun, "show", "x", control=Control({f"GET /{noun}s/x": view})).out
+    assert re.search(r"budget day +used up\n", shown)
+
+
+@pytest.mark.parametrize("noun", ["token", "channel", "group"])
+def test_a_new_name(noun: str) -> None:
+    view = {"token": TOKEN, "channel": CHANNEL, "group": GROUP}[noun]
+    control = Control({f"PATCH /{noun}s/old": replace(view, name="new"), "GET /groups/old": replace(GROUP, calls=0)})
+    assert run(noun, "rename", "old", "new", control=control).err == f"{noun.capitalize()} 'old' renamed to 'new'.\n"
+    assert {"name": "new"} in control.bodies
+    same = Control({f"PATCH /{noun}s/old": replace(view, name="old")})
+    assert run(noun, "rename", "old", "old", control=same).err == "Nothing was changed.\n"
 
 
 @pytest.mark.parametrize(

@@ -144,33 +144,24 @@ async def test_a_refusal_says_when_to_try_again(provider: Provider, message: str
         assert caught.value.message == said
 
 
-def test_a_tokens_name_is_turned_into_a_key_that_works_for_a_minute() -> None:
-    control = Control({**NOBODY, **PASS})
-    ran = run("chat", "--model", "m", "--token", "laptop", "hi", control=control)
-    assert ("POST /tokens/laptop/pass", None) in control.asked
-    assert ran.code == Exit.UNREACHABLE
+LATER = replace(TOKEN, name="later", created_ms=Millis(TOKEN.created_ms + 1), last_used_ms=Millis(TOKEN.created_ms + 9))
+OFF = replace(TOKEN, name="off", state="disabled", created_ms=Millis(1))
 
 
-def test_a_key_in_the_environment_is_used() -> None:
-    control = Control(NOBODY)
-    run("chat", "--model", "m", "hi", control=control, env={"OPENAI_API_KEY": KEY})
-    assert [asked for asked, _ in control.asked] == ["GET /status"]
-
-
-def test_the_vendors_own_key_is_never_sent_here() -> None:
-    control = Control({**NOBODY, **PASS, "GET /tokens": [TOKEN]})
-    run("chat", "--model", "m", "hi", control=control, env={"OPENAI_API_KEY": "sk-proj-vendor"})
-    assert ("POST /tokens/laptop/pass", None) in control.asked
-
-
-def test_of_several_tokens_the_oldest_is_taken() -> None:
-    later = replace(
-        TOKEN, name="later", created_ms=Millis(TOKEN.created_ms + 1), last_used_ms=Millis(TOKEN.created_ms + 9)
-    )
-    off = replace(TOKEN, name="off", state="disabled", created_ms=Millis(1))
-    control = Control({**NOBODY, **PASS, "GET /tokens": [later, TOKEN, off]})
-    run("chat", "--model", "m", "hi", control=control)
-    assert ("POST /tokens/laptop/pass", None) in control.asked
+@pytest.mark.parametrize(
+    ("args", "env", "asked"),
+    [
+        (("--token", "laptop"), {}, ["POST /tokens/laptop/pass"]),
+        ((), {"OPENAI_API_KEY": KEY}, []),
+        ((), {"OPENAI_API_KEY": "sk-proj-vendor"}, ["GET /tokens", "POST /tokens/laptop/pass"]),
+        ((), {}, ["GET /tokens", "POST /tokens/laptop/pass"]),
+    ],
+    ids=["the named token", "a key of ours", "never a vendor's key", "the oldest active token"],
+)
+def test_whose_key_is_sent(args: tuple[str, ...], env: dict[str, str], asked: list[str]) -> None:
+    control = Control({**NOBODY, **PASS, "GET /tokens": [LATER, TOKEN, OFF]})
+    assert run("chat", "--model", "m", *args, "hi", control=control, env=env).code == Exit.UNREACHABLE
+    assert [line for line, _ in control.asked if "/tokens" in line] == asked
 
 
 def test_without_an_active_token_the_command_that_creates_one_is_named() -> None:
@@ -262,12 +253,9 @@ def test_interrupting_cancels_the_call(served: Served) -> None:
 def test_the_answer_and_its_call_as_json(served: Served) -> None:
     ran = tollkeeper(served.home, "chat", "hello", "--model", "demo-echo", "--json")
     assert (ran.code, ran.err) == (0, "")
-    assert (ran.json["message"]["role"], ran.json["message"]["content"]) == ("assistant", "hello")
-    assert (ran.json["call"]["model"], ran.json["call"]["status"], ran.json["call"]["stream"]) == (
-        "demo-echo",
-        200,
-        False,
-    )
+    message, call = ran.json["message"], ran.json["call"]
+    assert (message["role"], message["content"]) == ("assistant", "hello")
+    assert (call["model"], call["status"], call["stream"]) == ("demo-echo", 200, False)
 
 
 def test_a_tool_call_of_the_demo_needs_tools(served: Served) -> None:

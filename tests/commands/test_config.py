@@ -51,12 +51,7 @@ def test_an_export_goes_to_stdout_as_it_is_and_its_notes_do_not() -> None:
     for args in (("config", "export"), ("config", "export", "-")):
         ran = run(*args, control=exporting())
         assert (ran.out, ran.err) == (TEXT, "note: tokens are without their keys\n")
-
-
-def test_an_export_goes_to_a_file(tmp_path: Path) -> None:
-    path = tmp_path / "out.toml"
-    ran = run("config", "export", str(path), control=exporting())
-    assert (path.read_text(encoding="utf-8"), ran.out) == (TEXT, "")
+    assert run("config", "export", "--json", control=exporting()).json["text"] == TEXT
 
 
 @pytest.mark.parametrize("name", ["x.yaml", "x.yml", "x.json"])
@@ -64,14 +59,6 @@ def test_an_export_does_not_write_toml_into_a_file_of_another_kind(tmp_path: Pat
     ran = run("config", "export", str(tmp_path / name), control=exporting())
     assert (ran.code, list(tmp_path.iterdir())) == (Exit.USAGE, [])
     assert "the configuration is written as TOML; name it x.toml" in ran.err
-
-
-def test_an_export_as_json() -> None:
-    assert run("config", "export", "--json", control=exporting()).json["text"] == TEXT
-
-
-def test_a_file_that_cannot_be_written_is_a_failure(tmp_path: Path) -> None:
-    assert run("config", "export", str(tmp_path / "no" / "folder"), control=exporting()).code != 0
 
 
 def test_a_dry_run_shows_what_would_change(file: Path) -> None:
@@ -122,7 +109,7 @@ def test_json_is_one_value(file: Path) -> None:
     assert set(ran.json) == {"applied", "differences", "notes", "expiring", "keys"}
 
 
-def test_a_text_from_stdin(file: Path) -> None:
+def test_a_text_from_stdin() -> None:
     control = Control({"POST /config": FOUND})
     run("config", "import", "-", "--dry-run", control=control, stdin=TEXT)
     assert control.bodies[0]["text"] == TEXT
@@ -132,12 +119,6 @@ def test_a_refusal_says_where(file: Path) -> None:
     control = Control({"POST /config": BadRequest("channels.up.prio: is unknown")})
     ran = run("config", "import", str(file), control=control)
     assert (ran.code, "channels.up.prio: is unknown" in ran.err) == (Exit.USAGE, True)
-
-
-def test_a_file_that_is_not_text(file: Path) -> None:
-    file.write_bytes(b"\xff\xfd")
-    ran = run("config", "import", str(file), control=Control({}))
-    assert (ran.code, "not UTF-8 text" in ran.err) == (Exit.USAGE, True)
 
 
 def test_strangers_names_are_made_harmless(file: Path) -> None:
@@ -201,46 +182,28 @@ MIXED = "{a: [" * 40_000
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        (BOMB, "more than 200,000 values"),
-        (MERGED, "more than 200,000 values"),
-        ("- " + ",".join("x" for _ in range(9)) + "\n" + "- x\n" * 200_001, "more than 200,000 values"),
-        (DEEP, "nest"),
-        (STAIRS, "nested more than 100 levels deep"),
-        (MIXED, "nested more than 100 levels deep"),
-        ("&a [*a]", "contains itself"),
-        ("&a {b: *a}", "contains itself"),
-        ("? [a, b]\n: c", "not valid YAML"),
-        ("{? {a: b}: c}", "not valid YAML"),
-    ],
-    ids=[
-        "aliases",
-        "merges",
-        "many",
-        "deep",
-        "stairs",
-        "mixed",
-        "loop",
-        "loop of tables",
-        "list as key",
-        "table as key",
+        pytest.param(BOMB, "more than 200,000 values", id="aliases"),
+        pytest.param(MERGED, "more than 200,000 values", id="merges"),
+        pytest.param("- x\n" * 200_001, "more than 200,000 values", id="many"),
+        pytest.param(DEEP, "nest", id="deep"),
+        pytest.param(STAIRS, "nested more than 100 levels deep", id="stairs"),
+        pytest.param(MIXED, "nested more than 100 levels deep", id="mixed"),
+        pytest.param("&a [*a]", "contains itself", id="loop"),
+        pytest.param("&a {b: *a}", "contains itself", id="loop of tables"),
+        pytest.param("? [a, b]\n: c", "not valid YAML", id="list as key"),
+        pytest.param("{? {a: b}: c}", "not valid YAML", id="table as key"),
+        pytest.param("2026-01-01: x", "", id="date as key"),
+        pytest.param("a: [", "", id="open"),
+        pytest.param("a: !!python/object/apply:os.system [ls]", "", id="program"),
+        pytest.param("\x00", "", id="control character"),
     ],
 )
-def test_a_file_that_would_take_long_to_read_is_refused_soon(file: Path, text: str, why: str) -> None:
+def test_a_file_that_is_not_yaml_or_more_than_it_seems_is_refused_soon(file: Path, text: str, why: str) -> None:
     file.write_text(text, encoding="utf-8")
-    began = time.process_time()
-    ran = run("config", "import", str(file), "--from", "litellm", control=Control({}))
-    assert (ran.code, why in ran.err, time.process_time() - began < 5) == (Exit.USAGE, True, True), ran.err
-
-
-@pytest.mark.parametrize(
-    "text", ["a: [", "a: !!python/object/apply:os.system [ls]", "\x00", BOMB, "[" * 5000, "2026-01-01: x"]
-)
-def test_a_file_that_is_not_yaml_or_more_than_it_seems(file: Path, text: str) -> None:
-    file.write_text(text, encoding="utf-8")
-    control = Control({})
+    control, began = Control({}), time.process_time()
     ran = run("config", "import", str(file), "--from", "litellm", control=control)
-    assert (ran.code, control.asked) == (Exit.USAGE, [])
-    assert ran.err.count("\n") == 1
+    assert (ran.code, why in ran.err, time.process_time() - began < 5) == (Exit.USAGE, True, True), ran.err
+    assert (control.asked, ran.err.count("\n")) == ([], 1)
 
 
 def test_an_export_asks_before_it_replaces_another_text(tmp_path: Path) -> None:

@@ -35,19 +35,22 @@ def test_every_exit_code_has_a_meaning() -> None:
     assert set(MEANINGS) == set(Exit)
 
 
-def test_what_the_store_cannot_do_has_its_own_code() -> None:
-    assert exit_of(Unavailable("x", code="store_unavailable")) is Exit.STORE
-    assert exit_of(GatewayError("x", code="store_busy")) is Exit.STORE
-
-
-@pytest.mark.parametrize("kind", [Unavailable, RateLimited, UpstreamError])
-def test_what_an_upstream_did_has_its_own_code_whatever_the_status(kind: type[GatewayError]) -> None:
-    assert exit_of(kind("x", code="upstream_overloaded")) is Exit.UPSTREAM
-
-
-def test_a_group_that_does_not_exist_has_the_code_of_what_does_not_exist() -> None:
-    assert exit_of(BadRequest("no group 'x'", code="unknown_group")) is Exit.NOT_FOUND
-    assert exit_of(BadRequest("x")) is Exit.USAGE
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (Unavailable("x", code="store_unavailable"), Exit.STORE),
+        (GatewayError("x", code="store_busy"), Exit.STORE),
+        (Unavailable("x", code="upstream_overloaded"), Exit.UPSTREAM),
+        (RateLimited("x", code="upstream_overloaded"), Exit.UPSTREAM),
+        (UpstreamError("x", code="upstream_overloaded"), Exit.UPSTREAM),
+        (BadRequest("no group 'x'", code="unknown_group"), Exit.NOT_FOUND),
+        (BadRequest("x"), Exit.USAGE),
+        (BadRequest("no access", code="model_not_found", details={"channel": "openai"}), Exit.UPSTREAM),
+        (NotFound("no such model", code="model_not_found"), Exit.NOT_FOUND),
+    ],
+)
+def test_the_code_of_an_error_may_say_more_than_its_kind(error: GatewayError, code: Exit) -> None:
+    assert exit_of(error) is code
 
 
 @pytest.mark.parametrize("error", [click.Abort(), KeyboardInterrupt()])
@@ -74,9 +77,3 @@ def test_a_usage_error_points_at_the_help() -> None:
 def test_a_command_may_quit_with_its_own_code(capsys: pytest.CaptureFixture[str]) -> None:
     assert report(Quit("nothing was changed", Exit.CONFLICT)) is Exit.CONFLICT
     assert capsys.readouterr().err == "tollkeeper: nothing was changed\n"
-
-
-def test_a_model_that_an_upstream_does_not_have_is_its_failure() -> None:
-    refused = BadRequest("no access", code="model_not_found", details={"channel": "openai"})
-    assert exit_of(refused) is Exit.UPSTREAM
-    assert exit_of(NotFound("no such model", code="model_not_found")) is Exit.NOT_FOUND

@@ -39,6 +39,8 @@ def test_what_changes_is_shown_with_its_new_value() -> None:
     assert "rises steeply" in rows["gpt-5"]
     assert "same" in rows["gpt-6"]
     assert "imported: 1 price\nnot imported: 1 price; see the notes (--accept" in ran.err
+    stale = replace(NEW, listed=replace(PRICE, stale=True))
+    assert "the price list is old" in run("price", "import", control=Control({"POST /prices/import": [stale]})).err
 
 
 def test_prices_for_longer_inputs_are_in_every_list() -> None:
@@ -80,20 +82,11 @@ def test_leaps_can_be_accepted() -> None:
     assert "not imported" not in ran.err
 
 
-def test_an_old_list_says_so() -> None:
-    stale = replace(NEW, listed=replace(PRICE, stale=True))
-    assert "the price list is old" in run("price", "import", control=Control({"POST /prices/import": [stale]})).err
-
-
-def test_prices_are_listed_in_dollars() -> None:
-    ran = run("price", "list", control=Control({"GET /prices": [PRICE], **NEWS}))
-    assert ran.out.splitlines()[1].split()[:6] == ["gpt-4o", "$2.50", "$1.25", "-", "-", "$10.00"]
-
-
-def test_a_list_price_has_its_day_and_whether_it_is_old() -> None:
+def test_prices_are_listed_in_dollars_with_the_day_of_their_list_and_whether_it_is_old() -> None:
     listed = replace(PRICE, source="genai-prices 0.2.3", as_of_ms=Millis(1_790_000_000_000), stale=True)
-    ran = run("price", "list", control=Control({"GET /prices": [listed], **NEWS}))
-    assert "genai-prices 0.2.3 of 2026-09-21, stale" in ran.out
+    row = run("price", "list", control=Control({"GET /prices": [listed], **NEWS})).out.splitlines()[1]
+    assert row.split()[:6] == ["gpt-4o", "$2.50", "$1.25", "-", "-", "$10.00"]
+    assert "genai-prices 0.2.3 of 2026-09-21, stale" in row
 
 
 def test_models_without_a_price_are_in_one_place() -> None:
@@ -103,16 +96,6 @@ def test_models_without_a_price_are_in_one_place() -> None:
     assert [line.split()[0] for line in ran.out.splitlines()] == ["Model", "odd"]
     assert "$1.00 / $2.00" in ran.out
     assert [row["name"] for row in run("price", "list", "--unpriced", "--json", control=control).json] == ["odd"]
-
-
-def test_a_price_is_set_in_nano_dollars() -> None:
-    control = Control({**OFFERED, "PUT /prices/org%2Fgpt-4o": PRICE})
-    args = ("--input", "2.50", "--output", "10", "--cached", "0.000000001", "--per-call", "0.01")
-    ran = run("price", "set", "org/gpt-4o", *args, control=control)
-    assert ran.code == 0
-    assert control.bodies == [
-        {"input": 2_500_000_000, "output": 10_000_000_000, "cached_input": 1, "per_call": 10_000_000}
-    ]
 
 
 def test_rates_that_a_new_price_does_not_have_any_more_are_named() -> None:
@@ -158,10 +141,20 @@ def test_several_models_get_the_same_price() -> None:
     assert run("price", "set", "x", "2", "10", control=Control({})).code == Exit.USAGE
 
 
-def test_a_price_is_copied_from_another_model() -> None:
-    control = Control({**OFFERED, "PUT /prices/mine": PRICE})
-    ran = run("price", "set", "mine", "--like", "gpt-4o", control=control)
-    assert (ran.code, control.bodies) == (0, [{"like": "gpt-4o"}])
+@pytest.mark.parametrize(
+    ("options", "body"),
+    [
+        (
+            "--input 2.50 --output 10 --cached 0.000000001 --per-call 0.01",
+            {"input": 2_500_000_000, "output": 10_000_000_000, "cached_input": 1, "per_call": 10_000_000},
+        ),
+        ("--like gpt-4o", {"like": "gpt-4o"}),
+    ],
+)
+def test_a_price_is_set_in_nano_dollars_or_copied_from_another_model(options: str, body: dict[str, object]) -> None:
+    control = Control({**OFFERED, "PUT /prices/org%2Fgpt-4o": PRICE})
+    assert run("price", "set", "org/gpt-4o", *options.split(), control=control).code == 0
+    assert control.bodies == [body]
 
 
 @pytest.mark.parametrize(

@@ -145,11 +145,6 @@ def test_a_program_whose_budget_is_too_small_learns_how_the_next_one_gets_more(s
     assert [token["calls"] for token in tokens(served)] == [0]
 
 
-def test_a_token_that_made_no_call_is_removed(served: Served) -> None:
-    assert tollkeeper(served.home, "run", sys.executable, "-c", "").code == 0
-    assert tokens(served) == []
-
-
 def test_the_key_is_in_no_command_line_and_no_file_stays(served: Served, tmp_path: Path) -> None:
     body = f"""
 import json, os, sys
@@ -226,13 +221,17 @@ os.replace(folder / "new", folder / "logs.db")
 """
 
 
-def writing(tmp_path: Path) -> Ran:
-    """A program that replaces ``logs.db`` in its settings folder, ``real``."""
+def token_maker() -> Control:
+    """A server that makes, extends and ends the token of a program."""
     created = NewToken(key="sk-tk-" + "k" * 43, token=TOKEN)
     answers = {"POST /tokens": created, "GET /tokens/tok_1": TOKEN, "PATCH /tokens/tok_1": TOKEN}
-    control = Control({**answers, "GET /models": [MODEL], "GET /status": STATUS, "GET /calls": CallPage(calls=[])})
+    return Control({**answers, "GET /models": [MODEL], "GET /status": STATUS, "GET /calls": CallPage(calls=[])})
+
+
+def writing(tmp_path: Path) -> Ran:
+    """A program that replaces ``logs.db`` in its settings folder, ``real``."""
     environ = {"LLM_USER_PATH": str(tmp_path / "real"), "TMPDIR": str(tmp_path / "tmp")}
-    return run("run", str(script(tmp_path, "llm", WRITES)), control=control, env=environ)
+    return run("run", str(script(tmp_path, "llm", WRITES)), control=token_maker(), env=environ)
 
 
 @pytest.fixture
@@ -291,9 +290,10 @@ def test_a_signal_reaches_the_program_and_the_token_ends(served: Served, name: s
     assert tokens(served) == []
 
 
-def test_a_program_ended_by_a_signal_is_128_and_its_number(served: Served) -> None:
+def test_a_program_ended_by_a_signal_is_128_and_its_number_and_without_a_call_no_token_stays(served: Served) -> None:
     body = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
     assert tollkeeper(served.home, "run", sys.executable, "-c", body).code == 137
+    assert tokens(served) == []
 
 
 def test_when_run_is_killed_the_token_expires_by_itself(served: Served) -> None:
@@ -306,33 +306,33 @@ def test_when_run_is_killed_the_token_expires_by_itself(served: Served) -> None:
     assert before < token["expires_ms"] <= time.time() * 1000 + LEASE_MS
 
 
-def test_while_run_lives_the_token_is_extended(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("options", "extends"), [((), True), (("--expires", "2h"), False)])
+def test_while_run_lives_the_token_is_extended_unless_its_end_was_given(
+    monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], *, extends: bool
+) -> None:
     monkeypatch.setattr("gateway.commands.run.LEASE_MS", 200)
-    created = NewToken(key="sk-tk-" + "k" * 43, token=TOKEN)
-    answers = {"POST /tokens": created, "GET /tokens/tok_1": TOKEN, "PATCH /tokens/tok_1": TOKEN}
-    control = Control({**answers, "GET /models": [MODEL], "GET /status": STATUS, "GET /calls": CallPage(calls=[])})
-    assert run("run", sys.executable, "-c", "import time; time.sleep(1)", control=control).code == 0
-    *extended, ended = [body["expires"] for asked, body in control.asked if asked == "PATCH /tokens/tok_1"]
-    assert len(extended) >= 2
-    assert extended == sorted(extended)
-    assert ended < extended[-1]
-
-
-def test_a_moment_that_was_given_is_not_extended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.commands.run.LEASE_MS", 200)
-    created = NewToken(key="sk-tk-" + "k" * 43, token=TOKEN)
-    answers = {"POST /tokens": created, "GET /tokens/tok_1": TOKEN, "PATCH /tokens/tok_1": TOKEN}
-    control = Control({**answers, "GET /models": [MODEL], "GET /status": STATUS, "GET /calls": CallPage(calls=[])})
+    control = token_maker()
     program = (sys.executable, "-c", "import time; time.sleep(1)")
-    assert run("run", "--expires", "2h", *program, control=control).code == 0
-    assert len([asked for asked, _ in control.asked if asked.startswith("PATCH")]) == 1
+    assert run("run", *options, *program, control=control).code == 0
+    *extended, ended = [body["expires"] for asked, body in control.asked if asked == "PATCH /tokens/tok_1"]
+    assert (len(extended) >= 2) == extends
+    assert extended == sorted(extended)
+    assert not extended or ended < extended[-1]
 
 
-def test_it_may_end_earlier(served: Served) -> None:
-    with started(served, "--expires", "2h", sys.executable, "-c", "input()", stdin=subprocess.PIPE) as process:
+def test_it_may_end_earlier_and_each_of_its_calls_may_hold_less(served: Served) -> None:
+    options = ("--expires", "2h", "--hold-output", "8000")
+    with started(served, *options, sys.executable, "-c", "input()", stdin=subprocess.PIPE) as process:
         (token,) = _awaited(served)
         assert token["expires_ms"] <= time.time() * 1000 + 7_200_000
+        assert token["hold_output"] == 8000
         process.communicate("\n", timeout=PATIENCE_S)
+
+
+def in_terminal(served: Served, *command: str) -> Any:
+    """``run`` in a terminal of its own."""
+    env, arguments = environment(served.home), [*PROGRAM[1:], "run", *command]
+    return pexpect.spawn(PROGRAM[0], arguments, env=env, encoding="utf-8", timeout=PATIENCE_S, use_poll=True)
 
 
 def test_ctrl_c_reaches_the_program_once_through_its_terminal(served: Served) -> None:
@@ -341,10 +341,7 @@ def test_ctrl_c_reaches_the_program_once_through_its_terminal(served: Served) ->
         "print('ready', sys.stdin.isatty(), sys.stdout.isatty(), flush=True)\n"
         "time.sleep(1.5)\nprint('interrupts:', len(seen), flush=True)\nsys.exit(3)"
     )
-    arguments = [*PROGRAM[1:], "run", sys.executable, "-c", body]
-    child = pexpect.spawn(
-        PROGRAM[0], arguments, env=environment(served.home), encoding="utf-8", timeout=PATIENCE_S, use_poll=True
-    )
+    child = in_terminal(served, sys.executable, "-c", body)
     child.expect("ready True True")
     child.sendintr()
     child.expect("interrupts: 1")
@@ -433,13 +430,7 @@ def test_a_session_is_resumed_only_if_it_was_begun(served: Served, tmp_path: Pat
     body = "import os\nos.environ['OPENAI_API_KEY'] = os.environ['ANTHROPIC_AUTH_TOKEN']"
     body += "\nos.environ['OPENAI_BASE_URL'] = os.environ['ANTHROPIC_BASE_URL'] + '/v1'\n"
     program = script(tmp_path, "claude", body + (CALL if called else ""))
-    child = pexpect.spawn(
-        *(PROGRAM[0], [*PROGRAM[1:], "run", str(program)]),
-        env=environment(served.home),
-        encoding="utf-8",
-        timeout=PATIENCE_S,
-        use_poll=True,
-    )
+    child = in_terminal(served, str(program))
     child.expect(r"claude-\S+: (no calls|1 call)")
     assert ("tollkeeper run -- claude --resume ID" in child.before) is called
     child.expect(pexpect.EOF)
@@ -447,9 +438,9 @@ def test_a_session_is_resumed_only_if_it_was_begun(served: Served, tmp_path: Pat
 
 
 def test_a_server_that_is_gone_at_the_end_leaves_the_exit_code(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    created = NewToken(key="sk-tk-" + "k" * 43, token=TOKEN)
-    answers = {"POST /tokens": created, "GET /models": [MODEL], "GET /status": STATUS}
-    control = Control({**answers, "GET /calls": iter([CallPage(calls=[]), CallPage(calls=[]), Unavailable("gone")])})
+    calls = iter([CallPage(calls=[]), CallPage(calls=[]), Unavailable("gone")])
+    gone = dict.fromkeys(("GET /tokens/tok_1", "PATCH /tokens/tok_1"), Unavailable("gone"))
+    control = Control({**token_maker().answers, **gone, "GET /calls": calls})
     monkeypatch.setattr("gateway.commands.stdin.on_terminal", lambda: True)
     ran = run("run", str(script(tmp_path, "claude", "import sys; sys.exit(7)")), control=control)
     assert (ran.code, "tollkeeper run -- claude --resume ID" in ran.err) == (7, True), ran.err
@@ -467,13 +458,6 @@ def test_its_output_limits_fit_what_is_left_unless_told_otherwise(
     tollkeeper(served.home, "run", *options, "--", sys.executable, "-c", CALL)
     (token,) = tokens(served)
     assert token["fit_output"] is fits
-
-
-def test_each_of_its_calls_may_hold_less(served: Served) -> None:
-    with started(served, "--hold-output", "8000", sys.executable, "-c", "input()", stdin=subprocess.PIPE) as process:
-        (token,) = _awaited(served)
-        assert token["hold_output"] == 8000
-        process.communicate("\n", timeout=PATIENCE_S)
 
 
 def test_a_module_of_python_is_recognized_as_its_program() -> None:

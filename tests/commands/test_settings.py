@@ -81,10 +81,6 @@ def test_a_host_and_an_origin_are_added_to_those_there_are() -> None:
     ]
 
 
-def test_naming_nothing_is_a_usage_error() -> None:
-    assert run("settings", "set", control=Control(CONTROL)).code == Exit.USAGE
-
-
 def test_every_limit_can_be_set() -> None:
     control = Control(CONTROL)
     args = (word for name in LIMITS for word in (f"--{name.replace('_', '-')}", "0"))

@@ -91,11 +91,33 @@ def asked(found: Why) -> Control:
     return Control({"GET /why": found})
 
 
-def test_a_call_refused_as_its_model_has_no_price_is_not_called_free() -> None:
-    refused = replace(FOUND, status=401, code="token_disabled", works=False, refuses_unpriced=True)
-    out = run("why", "laptop", "gpt-4o", control=asked(refused)).out
-    assert "unpriced: calls are refused; " in out
-    assert "not charged" not in out
+HOLD = "hold           $0.0017384 for 1,000 input and 4,096 output tokens, as the request sets no limit"
+UNPAID = replace(FOUND, works=False, status=429, code="insufficient_quota", hold_nanos=None)
+OFF = replace(FOUND, works=False, status=401, code="token_disabled", refuses_unpriced=True)
+HELD = replace(FOUND, fallbacks=[], max_tokens=5_000, hold_tokens=1_100)
+MARKED = replace(FOUND, routes=[replace(ROUTE, cache_marks=True)])
+
+
+@pytest.mark.parametrize(
+    ("found", "told", "untold"),
+    [
+        (OFF, "unpriced: calls are refused; ", "not charged"),
+        (UNPAID, "size           1,000 input tokens, no limit of output; --prompt-tokens and --max-tokens say", ""),
+        (FOUND, "", "size "),
+        (replace(UNPAID, visible=False), "", "size "),
+        (HELD, "1,000 input and 100 output tokens of the 5,000 that the request allows\n", ""),
+        (replace(FOUND, fallbacks=[]), f"{HOLD}\n", ""),
+        (replace(FOUND, holds_rest=True), "input tokens and as many output tokens as the rest pays for", ""),
+        (replace(FOUND, hold_output=4096), "1,000 input and 4,096 output tokens, by the token's --hold-output", ""),
+        (replace(FOUND, hold_tokens=1000), "for 1,000 input tokens;", ""),
+        (MARKED, "prompt cache   marked for the vendor's cache where the client sets no marks", ""),
+        (MARKED, "'tollkeeper channel edit demo --no-cache-marks' stops that", ""),
+        (FOUND, "", "cache"),
+    ],
+)
+def test_what_is_told_of_a_decision(found: Why, told: str, untold: str) -> None:
+    out = run("why", "laptop", "gpt-4o", control=asked(found)).out
+    assert (told in out, bool(untold) and untold in out) == (True, False)
 
 
 def test_a_call_is_explained_as_one_like_it_would_be_now() -> None:
@@ -111,15 +133,6 @@ def test_a_call_is_explained_as_one_like_it_would_be_now() -> None:
     assert run("why", CALL.id, control=bare).err.endswith("the call had no token or no model\n")
 
 
-def test_a_refusal_says_of_what_size_the_call_would_be() -> None:
-    refused = replace(FOUND, works=False, status=429, code="insufficient_quota", hold_nanos=None, max_tokens=None)
-    out = run("why", "laptop", "gpt-4o", control=asked(refused)).out
-    assert "size           1,000 input tokens, no limit of output; --prompt-tokens and --max-tokens say" in out
-    assert "size " not in run("why", "laptop", "gpt-4o", control=asked(FOUND)).out
-    hidden = replace(refused, visible=False)
-    assert "size " not in run("why", "laptop", "gpt-4o", control=asked(hidden)).out
-
-
 def test_the_decision_and_its_reasons() -> None:
     ran = run("why", "laptop", "gpt-4o", control=asked(FOUND))
     assert ran.code == 0
@@ -127,19 +140,9 @@ def test_the_decision_and_its_reasons() -> None:
     assert lines[0] == "result         200: channel 'demo' would be tried first: priority 5"
     (price,) = [line for line in lines if line.startswith("price ")]
     assert price.startswith("price          unpriced: counted, not charged; 'tollkeeper price set gpt-4o --like OTHER'")
-    hold = "hold           $0.0017384 for 1,000 input and 4,096 output tokens, as the request sets no limit"
-    assert f"{hold}; the highest of the model and its fallbacks" in lines
+    assert f"{HOLD}; the highest of the model and its fallbacks" in lines
     assert "fallbacks      small, tiny" in lines
     assert "no fallback    huge: the token may not use it; 'tollkeeper token edit laptop'" in lines
-    alone = run("why", "laptop", "gpt-4o", control=Control({"GET /why": replace(FOUND, fallbacks=[])})).out
-    assert f"{hold}\n" in alone
-    rest = run("why", "laptop", "gpt-4o", control=asked(replace(FOUND, holds_rest=True))).out
-    assert "input tokens and as many output tokens as the rest pays for" in rest
-    by_token = run("why", "laptop", "gpt-4o", control=asked(replace(FOUND, hold_output=4096))).out
-    assert "1,000 input and 4,096 output tokens, by the token's --hold-output" in by_token
-    assert (
-        "for 1,000 input tokens;" in run("why", "laptop", "gpt-4o", control=asked(replace(FOUND, hold_tokens=1000))).out
-    )
     assert "account        $9.00 available" in lines
     assert "group default  no budget and no limit" in lines
     (token,) = [line for line in lines if line.startswith("token laptop")]
@@ -147,22 +150,6 @@ def test_the_decision_and_its_reasons() -> None:
     assert token.endswith("; requests: 3 of 60 left, all in 20 s")
     assert lines[-1].split()[:9] == ["slow", "priority", "5", "1", "-", "paused", "2", "gpt-4o", "="]
     assert lines[-1].endswith("echo  paused for 30 s: 429")
-
-
-def test_the_hold_is_shown_as_it_is_also_if_the_request_allows_more() -> None:
-    found = replace(FOUND, fallbacks=[], prompt_tokens=1_000, max_tokens=5_000, hold_tokens=1_100)
-    out = run("why", "laptop", "gpt-4o", control=Control({"GET /why": found})).out
-    assert "1,000 input and 100 output tokens of the 5,000 that the request allows\n" in out
-
-
-def test_cache_marks_are_reported_with_the_command_that_stops_them() -> None:
-    found = replace(FOUND, routes=[replace(ROUTE, cache_marks=True)])
-    (line,) = [
-        line for line in run("why", "laptop", "gpt-4o", control=asked(found)).out.splitlines() if "cache" in line
-    ]
-    assert line.startswith("prompt cache   marked for the vendor's cache where the client sets no marks")
-    assert "'tollkeeper channel edit demo --no-cache-marks' stops that" in line
-    assert "cache" not in run("why", "laptop", "gpt-4o", control=asked(FOUND)).out
 
 
 def test_a_refusal_is_a_failure_and_says_what_to_do() -> None:
