@@ -141,6 +141,15 @@ def list_at(item: Any, *names: str) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
+def whole_number(value: Any) -> int | None:
+    """Returns a whole number, which may also be text or a float; None for anything else."""
+    if isinstance(value, str):
+        return int(value) if value.isascii() and value.isdigit() and len(value) < 20 else None
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else None
+    return value if type(value) is int else None
+
+
 def is_null(data: msgspec.Raw | None) -> bool:
     """Returns whether a value is missing or null."""
     return data is None or data == NULL

@@ -155,20 +155,13 @@ def _read_fields(fields: Mapping[str, Any]) -> ErrorBody:
 def _code_and_status(fields: Mapping[str, Any]) -> tuple[str, int]:
     """Returns the identifier and the HTTP status. A code may be either; a status may also have a field of its own."""
     code = next((fields[name] for name in _CODES if fields.get(name) not in (None, "")), "")
-    numbers = [_whole_number(code), *(_whole_number(fields.get(name)) for name in _STATUSES)]
-    status = next((number for number in numbers if 400 <= number <= 599), 0)
-    if (number := _whole_number(code)) and number <= 599 and len(str(code)) <= 3:
+    numbers = (rawjson.whole_number(value) for value in (code, *map(fields.get, _STATUSES)))
+    status = next((number for number in numbers if number and 400 <= number <= 599), 0)
+    if (number := rawjson.whole_number(code)) and number <= 599 and len(str(code)) <= 3:
         return "", status
     if "status_code" in fields and number in _MINIMAX:
         status = _MINIMAX[number]
     return str(number) if isinstance(code, int) and number else _text(code), status
-
-
-def _whole_number(value: Any) -> int:
-    """Returns a whole number, also from digits; 0 for anything else."""
-    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 10:
-        return int(value)
-    return value if isinstance(value, int) and not isinstance(value, bool) else 0
 
 
 def _nested_error(message: Any) -> ErrorBody | None:

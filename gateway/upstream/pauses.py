@@ -127,11 +127,10 @@ def _parse_pause(text: str, headers: Mapping[str, str], *, unit_s: float = 1.0) 
 
 def _span_s(span: str) -> float:
     """Returns the seconds of a span such as ``1m2.5s``."""
-    return sum(float(number) * _unit_s(unit) for number, unit in _AMOUNT.findall(span))
-
-
-def _unit_s(unit: str) -> float:
-    return next(seconds for starts, seconds in _UNITS if unit.startswith(starts))
+    pause_s = 0.0
+    for number, unit in _AMOUNT.findall(span):
+        pause_s += float(number) * next(seconds for starts, seconds in _UNITS if unit.startswith(starts))
+    return pause_s
 
 
 def _parse_iso(text: str, default_zone: timezone) -> datetime | None:

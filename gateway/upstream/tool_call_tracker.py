@@ -248,7 +248,6 @@ class ToolCallTracker:
         return NamelessCall(part.id, part.index, [])
 
     def _hold(self, part: ToolCallPart) -> None:
-        """Keep a piece until the name of its call comes."""
         key = (part.id, part.index)
         call = next((held for held in self.nameless if (held.id, held.index) == key or not part.id), None)
         if call is None:

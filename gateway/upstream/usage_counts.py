@@ -4,14 +4,13 @@ A count is accepted only if it is a whole number from 0 to ``PLAUSIBLE``. Succes
 here too, and the steps of an answer are added up.
 """
 
-import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, Literal
 
 import msgspec
 
-from gateway.domain.rawjson import at, list_at
+from gateway.domain.rawjson import at, list_at, whole_number
 from gateway.domain.usage import CITATIONS, LONGEST_WRITE, MODALITIES, Usage, UsageSource
 
 PLAUSIBLE = 20_000_000
@@ -103,22 +102,13 @@ def read_counts(report: Mapping[str, Any]) -> tuple[dict[str, int], bool]:
                     holders.append((path + ".", value))
                 continue
             name, rank = _PATHS[path]
-            count = value if type(value) is int else _whole_number(value)
+            count = value if type(value) is int else whole_number(value)
             rank += 0 if count else _LAST_RANK  # new-api writes zeros under the names that it does not use
-            if not 0 <= count <= PLAUSIBLE:
+            if count is None or not 0 <= count <= PLAUSIBLE:
                 implausible = True
             elif rank < ranks.get(name, 2 * _LAST_RANK):
                 counts[name], ranks[name] = count, rank
     return counts, implausible
-
-
-def _whole_number(value: Any) -> int:
-    """Returns the whole number in a float or a text of digits; -1 for anything else."""
-    if isinstance(value, str):
-        return int(value) if value.isascii() and value.isdigit() and len(value) < 20 else -1
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        return -1
-    return int(value) if value == int(value) else -1
 
 
 def with_underscores(report: dict[str, Any]) -> dict[str, Any]:

@@ -152,7 +152,12 @@ def _body(parameters: Parameters, row: AnthropicModel, max_thinking: int, recall
     if thinking is None:
         parameters.drop(effort_name)
     parameters.drop(*conversation.dropped_reasoning(lambda thought: bool(thought.signed) or thought.empty))
-    _add_own_fields(parameters, body, own_thinking)
+    # fields of Anthropic's own names override others
+    own = {"thinking": own_thinking, CACHE_MARK: parameters.take_raw(CACHE_MARK)}
+    body |= {name: value for name, value in own.items() if not rawjson.is_null(value)}
+    config = rawjson.maybe(parameters.take_raw("output_config"))
+    if isinstance(config, dict):
+        body["output_config"] = {**body.get("output_config", {}), **config}
     body |= _sampling(parameters, row, thinking=_thinks(body)) | _user_and_tier(parameters)
     return {name: value for name, value in body.items() if value is not None and value != []}
 
@@ -220,15 +225,6 @@ def _take_thinking(parameters: Parameters) -> tuple[str | None, str, msgspec.Raw
 
 def _thinks(body: dict[str, Any]) -> bool:
     return rawjson.at(body.get("thinking"), "type") in ("enabled", "adaptive")
-
-
-def _add_own_fields(parameters: Parameters, body: dict[str, Any], thinking: msgspec.Raw) -> None:
-    """Add the request's fields of Anthropic's own names, which override others."""
-    own = {"thinking": thinking, CACHE_MARK: parameters.take_raw(CACHE_MARK)}
-    body |= {name: value for name, value in own.items() if not rawjson.is_null(value)}
-    config = rawjson.maybe(parameters.take_raw("output_config"))
-    if isinstance(config, dict):
-        body["output_config"] = {**body.get("output_config", {}), **config}
 
 
 def _sampling(parameters: Parameters, row: AnthropicModel, *, thinking: bool) -> dict[str, Any]:

@@ -50,18 +50,17 @@ _DELTA_TYPES = {"text": "text_delta", "thinking": "thinking_delta", "partial_jso
 _KINDS = {"text": BlockKind.TEXT, "tool_use": BlockKind.TOOL_CALL, **dict.fromkeys(THOUGHTS, BlockKind.REASONING)}
 
 
-class _Block:
-    def __init__(self, index: int, kind: str, fields: Fields) -> None:
-        self.index = index
-        self.kind = kind
-        self.is_answer = False
-        """Whether the input of this tool call is the answer itself."""
-        self.start_input = arguments_text(fields.get("input"))
-        self.start_text = b""
-        """The text in its start, until the first delta came."""
-        self.has_deltas = False
-        self.thought: dict[str, Any] = {}
-        """The fields of a thinking block, as Anthropic wants them back."""
+class _Block(msgspec.Struct, eq=False):
+    index: int
+    kind: str = ""
+    start_input: bytes = b""
+    start_text: bytes = b""
+    """The text in its start, until the first delta came."""
+    is_answer: bool = False
+    """Whether the input of this tool call is the answer itself."""
+    has_deltas: bool = False
+    thought: dict[str, Any] = {}
+    """The fields of a thinking block, as Anthropic wants them back."""
 
 
 class MessageReader(AnswerReader):
@@ -125,7 +124,6 @@ class MessageReader(AnswerReader):
         yield from self._read_message(message, blocks)
 
     def _read_message(self, message: Fields, blocks: list[Fields]) -> Iterator[AnswerPart]:
-        """Yields the parts of a whole message."""
         yield from _usage(message, final=True)
         yield AnswerId(rawjson.text_at(message.get("id")))
         for index, block in enumerate(blocks):
@@ -158,7 +156,7 @@ class MessageReader(AnswerReader):
 
     def _open(self, index: int, fields: Fields) -> Iterator[AnswerPart]:
         kind, self.has_content = _type_of(fields, _BLOCK_TYPES), True
-        block = self._blocks[index] = _Block(index, kind, fields)
+        block = self._blocks[index] = _Block(index, kind, arguments_text(fields.get("input")))
         if kind == "tool_use":
             yield from self._open_call(block, fields)
         elif kind in THOUGHTS:
@@ -192,8 +190,9 @@ class MessageReader(AnswerReader):
     def _add(self, index: int, delta: Fields) -> Iterator[AnswerPart]:
         block = self._blocks.get(index)
         if block is None:  # its start did not come
-            block = self._blocks[index] = _Block(index, "", {})
-        if block.start_text and _repeats_start(block, delta):
+            block = self._blocks[index] = _Block(index)
+        start_text, block.start_text = block.start_text, b""
+        if start_text and start_text == bytes(delta.get("text", delta.get("thinking", NULL))):  # MiniMax repeats it
             return
         match _type_of(delta, _DELTA_TYPES):
             case "text_delta" if piece := _text(delta, "text"):
@@ -247,12 +246,6 @@ def _input(block: _Block, piece: bytes) -> Iterator[AnswerPart]:
         yield ToolCallPart(block.index, piece=piece)
     elif not block.kind:
         yield AnswerMark("block_dropped")
-
-
-def _repeats_start(block: _Block, delta: Fields) -> bool:
-    """Returns whether the first delta of a block is the text in its start once more, as MiniMax sends it."""
-    start, block.start_text = block.start_text, b""
-    return start == bytes(delta.get("text", delta.get("thinking", NULL)))
 
 
 def _cite(citation: Any, index: int) -> Iterator[AnswerPart]:

@@ -100,7 +100,6 @@ def _path(model: str, *, stream: bool) -> str:
 
 
 def _lower_cap(cap: int | None, served: ServedModel) -> int | None:
-    """Returns the output limit, lowered to the model's own."""
     return cap if cap is None or served.max_output is None else min(cap, served.max_output)
 
 

@@ -14,7 +14,7 @@ MOST_ITEMS = 10_000
 DEEPEST_PATH = 100
 """The most steps of a path."""
 _STEP = re.compile(r"""\.([^.\[\]]+)|\[(\d+)\]|\['([^']*)'\]|\["([^"]*)"\]""")
-"""One step of a JSON path: a name, a position, or a quoted name."""
+"""One step of a JSON path such as ``$.days[1]['a b']``: a name, a position, or a quoted name."""
 _VALUES = ("stringValue", "numberValue", "boolValue", "nullValue")
 
 
@@ -36,7 +36,9 @@ class PartialCall:
             path = rawjson.text_at(piece, "jsonPath")
             kind = next((kind for kind in _VALUES if isinstance(piece, dict) and kind in piece), "")
             if path and kind:
-                self._set(_steps_of(path), None if kind == "nullValue" else piece[kind])
+                found = _STEP.finditer(path.removeprefix("$"))
+                steps = [int(match[2]) if match[2] else match[1] or match[3] or match[4] or "" for match in found]
+                self._set(steps, None if kind == "nullValue" else piece[kind])
 
     def _set(self, steps: list[str | int], value: Any) -> None:
         """Set a value at these steps; a text is added to the text that is there."""
@@ -65,11 +67,3 @@ class PartialCall:
             raise ValueError("the lists of arguments are too long")
         items += [None] * missing
         return items
-
-
-def _steps_of(path: str) -> list[str | int]:
-    """Returns the names and positions in a JSON path such as ``$.days[1]['a b']``."""
-    return [
-        int(match[2]) if match[2] else match[1] or match[3] or match[4] or ""
-        for match in _STEP.finditer(path.removeprefix("$"))
-    ]

@@ -6,7 +6,10 @@ reasons are held until then.
 
 import re
 from collections.abc import Iterator
+from itertools import zip_longest
 from typing import Any
+
+import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.answer import (
@@ -43,16 +46,15 @@ _PARTS = frozenset({"text", "inlineData", "fileData", "executableCode", "codeExe
 """Fields that are read from parts without calls. Others are of the vendor's own tools, and not passed on."""
 
 
-class _Candidate:
-    def __init__(self, index: int) -> None:
-        self.index = index
-        self.reason = ""
-        """The finish reason. It may come before the last parts, or more than once."""
-        self.produced = False
-        self.calls = 0
-        self.call: PartialCall | None = None
-        """The call whose arguments are not complete."""
-        self.cited: set[str] = set()
+class _Candidate(msgspec.Struct, eq=False):
+    index: int
+    reason: str = ""
+    """The finish reason. It may come before the last parts, or more than once."""
+    produced: bool = False
+    calls: int = 0
+    call: PartialCall | None = None
+    """The call whose arguments are not complete."""
+    cited: set[str] = set()
 
 
 class ResponseReader(AnswerReader):
@@ -252,23 +254,21 @@ def _camel_names(value: Any) -> Any:
 
 
 def _parts(fields: Fields) -> list[dict[str, Any]]:
-    """Returns the parts of a candidate; none if it has no content. Raises ValueError for anything else."""
+    """Returns the decoded parts of a candidate; none if it has no content. Raises ValueError for anything else."""
     parts = fields.get("content", rawjson.NULL)
     if bytes(memoryview(parts)[:1]) == b"{":
         parts = rawjson.fields(parts).get("parts", rawjson.NULL)
-    raw_parts = rawjson.items(parts) if rawjson.is_list(parts) else [parts]
-    return [_values_in(rawjson.fields(part)) for part in raw_parts if not rawjson.is_null(part)]
-
-
-def _values_in(part: Fields) -> dict[str, Any]:
-    """Returns a part's decoded values. Its text stays a JSON string, because it may be all of a large answer; it is
-    empty if it is anything else.
-    """
-    text = part.pop("text", None)
-    values = {name: rawjson.value(value) for name, value in part.items()}
-    if text is not None:
-        values["text"] = bytes(text) if rawjson.is_text(text) and rawjson.text(text) else b""
-    return values
+    decoded: list[dict[str, Any]] = []
+    for raw in rawjson.items(parts) if rawjson.is_list(parts) else [parts]:
+        if rawjson.is_null(raw):
+            continue
+        part = rawjson.fields(raw)
+        text = part.pop("text", None)
+        values = {name: rawjson.value(value) for name, value in part.items()}
+        if text is not None:  # it stays a JSON string, because it may be all of a large answer
+            values["text"] = bytes(text) if rawjson.is_text(text) and rawjson.text(text) else b""
+        decoded.append(values)
+    return decoded
 
 
 def _medium(part: dict[str, Any], index: int) -> AnswerPart:
@@ -326,9 +326,10 @@ def _citation(candidate: _Candidate, source: Any, segment: Any) -> Iterator[Answ
 def read_logprobs(result: Any) -> list[dict[str, Any]]:
     """Returns the log probabilities of the text's tokens, in the form of chat completions."""
     chosen, tops = (rawjson.list_at(result, name) for name in ("chosenCandidates", "topCandidates"))
+    alternatives = [rawjson.list_at(top, "candidates") for top in tops]
     return [
-        {**_token(token), "top_logprobs": [_token(other) for other in _alternatives(tops, i)]}
-        for i, token in enumerate(chosen)
+        {**_token(token), "top_logprobs": [_token(other) for other in others or () if isinstance(other, dict)]}
+        for token, others in zip_longest(chosen, alternatives)
         if isinstance(token, dict)
     ]
 
@@ -341,8 +342,3 @@ def _token(token: dict[str, Any]) -> dict[str, Any]:
         "logprob": number if isinstance(number, int | float) else -9999.0,
         "bytes": list(text.encode("utf-8", "replace")),
     }
-
-
-def _alternatives(tops: list[Any], i: int) -> list[dict[str, Any]]:
-    candidates = rawjson.list_at(tops[i], "candidates") if i < len(tops) else []
-    return [token for token in candidates if isinstance(token, dict)]

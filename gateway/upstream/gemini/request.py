@@ -138,14 +138,10 @@ def thinking_config(effort: str | None, model: GeminiModel) -> dict[str, Any] | 
 
 
 _MEDIA_TYPES = {
-    "png": "image/png",
     "jpg": "image/jpeg",
-    "jpeg": "image/jpeg",
-    "webp": "image/webp",
-    "gif": "image/gif",
+    **{kind: f"image/{kind}" for kind in ("png", "jpeg", "webp", "gif")},
+    **{kind: f"video/{kind}" for kind in ("mp4", "webm")},
     "pdf": "application/pdf",
-    "mp4": "video/mp4",
-    "webm": "video/webm",
 }
 """The media types of URLs, by their endings."""
 
@@ -220,7 +216,6 @@ def write_contents(turns: Iterable[Turn], recall: Recall, model: GeminiModel) ->
 
 
 def _turn_parts(turn: Turn, recall: Recall, model: GeminiModel) -> list[Part]:
-    """Returns the parts of a turn, which is not a system prompt."""
     if turn.role == "tool":
         parts = [part for block in turn.blocks if isinstance(block, ResultPart) for part in result_parts(block, model)]
         return sorted(parts, key=lambda part: "functionResponse" not in part)  # all results come before all media

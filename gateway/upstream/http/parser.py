@@ -149,6 +149,7 @@ class WireAnswer(msgspec.Struct, eq=False):
 
 HEAD_LIMIT = 64 * 1024
 """The most bytes of an answer's head, and of chunk framing and trailers without any body."""
+_LONG_HEAD = f"it has more than {HEAD_LIMIT >> 10} KiB in its head"
 
 
 class Parser:
@@ -219,7 +220,7 @@ class Parser:
         if key in headers:
             text = f"{headers[key]}, {text}"
             if len(text) > HEAD_LIMIT:
-                raise _too_long_error()
+                raise ValueError(_LONG_HEAD)
         headers[key] = text
 
     def on_headers_complete(self) -> None:
@@ -230,7 +231,7 @@ class Parser:
         if len(headers) > 200:
             raise ValueError("it has too many headers")
         if sum(map(len, headers.values())) > HEAD_LIMIT:
-            raise _too_long_error()
+            raise ValueError(_LONG_HEAD)
         if status < 200:
             self._informational += 1
             if self._informational > 10:
@@ -258,10 +259,6 @@ class Parser:
         if self._answer is not None:
             self._answer.feed_body(body[0] if len(body) == 1 else b"".join(body))
         body.clear()
-
-
-def _too_long_error() -> ValueError:
-    return ValueError(f"it has more than {HEAD_LIMIT >> 10} KiB in its head")
 
 
 def _malformed_error(text: str) -> ConnectionBroken:

@@ -152,7 +152,6 @@ class Pool:
         self.busy -= 1
 
     async def _exchange(self, connection: UpstreamConnection, head: bytes, body: bytes, head_s: float) -> WireAnswer:
-        """Send a request. Returns the answer once its head has arrived."""
         answer = connection.send(head, body, soon=self.busy > 1)
         deadline = self._loop.call_later(head_s, self._expire, answer, head_s)
         try:

@@ -65,7 +65,6 @@ class _Target(msgspec.Struct, frozen=True, gc=False):
 
 
 def _may_pass_unchanged(order: Order, target: _Target) -> bool:
-    """Returns whether the client's body can be sent as it is."""
     fields, vendor, served = order.fields, target.vendor, target.served
     if not order.body or order.stream or order.output_budget is not None:
         return False

@@ -264,7 +264,6 @@ class ChatReader(AnswerReader):
             self._parts.append(ReasoningSeal(Seal(SealKind.ANTHROPIC, rawjson.encode([sealed])), index))
 
     def _add_extras(self, message: Fields, index: int) -> None:
-        """Add the media and the citations of a message."""
         self._parts += media_in(message, index)
         self._keep_sources(message)
         for annotation in rawjson.list_at(message.get("annotations")):

@@ -78,7 +78,6 @@ class Template:
         return events.startswith(self._joint.join(texts) + self._foot, start + len(self._head))
 
     def _match_one(self, events: bytes, start: int, stop: int) -> Run | None:
-        """Returns the event from ``start`` to ``stop``; None if it does not match."""
         begin, end = start + len(self._head), stop - len(self._foot)
         if end < begin or not (events.startswith(self._head, start) and events.startswith(self._foot, end)):
             return None

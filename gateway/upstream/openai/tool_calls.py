@@ -55,12 +55,8 @@ def has_content(function: msgspec.Raw) -> bool:
 
 def lenient_index(value: msgspec.Raw | None, default: int | None = None) -> int | None:
     """Returns an index, which may be text or a float; the default for anything else."""
-    number = rawjson.maybe(value)
-    if isinstance(number, str) and number.isascii() and number.isdigit():
-        number = int(number[:6])
-    if isinstance(number, float) and number.is_integer():
-        number = int(number)
-    return number if type(number) is int and number >= 0 else default
+    number = rawjson.whole_number(rawjson.maybe(value))
+    return default if number is None or number < 0 else number
 
 
 def lenient_text(value: msgspec.Raw | None) -> str:

@@ -9,6 +9,7 @@ reflow and escape what they quote.
 The time is linear in both lengths: the request is scanned once, in words of eight bytes, each with one look-up.
 """
 
+import re
 import sys
 from array import array
 from collections.abc import Iterator, Mapping
@@ -17,7 +18,7 @@ from typing import Any
 import msgspec
 
 from gateway.domain import rawjson
-from gateway.domain.secret_search import SearchView, Span, views
+from gateway.domain.secret_search import Span, views
 
 LONG = 24
 """The fewest characters of a quoted part; bytes of UTF-8 in other scripts."""
@@ -53,7 +54,21 @@ class Quotes:
         """Returns where a message quotes the request."""
         if self._text is None:
             self._read()
-        return [span for view in views(message) for span in self._spans_in(view)]
+        spans: list[Span] = []
+        for view in views(message):
+            normal = _normalize(view.text)
+            parts = list(self._long_parts(normal))
+            texts = (re.escape(text) for text in self._short_texts if text in normal)
+            wholes = [match.span() for text in texts for match in re.finditer(text, normal)]
+            # the character of the view that each byte of the normalized text comes from
+            characters = enumerate(view.text) if parts or wholes else ()
+            indexes = [index for index, character in characters for _ in _normalize(character)]
+            for begin, end in parts:
+                first, last = indexes[begin], indexes[end - 1]
+                if max(end - begin, last - first + 1) >= LONG:
+                    spans.append((view.starts[first], view.ends[last]))
+            spans += [(view.starts[indexes[begin]], view.ends[indexes[end - 1]]) for begin, end in wholes]
+        return spans
 
     def contains(self, word: str) -> bool:
         """Returns whether an identifier is from the request. A request that is too long is searched for all of it."""
@@ -76,18 +91,6 @@ class Quotes:
         self._text = text = _END.join(longs)
         self._words.frombytes(text[: len(text) // WORD * WORD])
 
-    def _spans_in(self, view: SearchView) -> Iterator[Span]:
-        """Yields where one view of a message quotes the request."""
-        message = _normalize(view.text)
-        parts, wholes = list(self._long_parts(message)), list(self._whole_texts(message))
-        indexes = _character_indexes(view.text) if parts or wholes else []
-        for begin, end in parts:
-            first, last = indexes[begin], indexes[end - 1]
-            if max(end - begin, last - first + 1) >= LONG:
-                yield view.starts[first], view.ends[last]
-        for begin, end in wholes:
-            yield view.starts[indexes[begin]], view.ends[indexes[end - 1]]
-
     def _long_parts(self, message: bytes) -> Iterator[Span]:
         """Yields the parts that a long text has too; all of the message if it repeats itself too much to compare."""
         text = self._text or b""
@@ -109,14 +112,6 @@ class Quotes:
                 if end - begin >= RUN:
                     covered[begin:end] = b"x" * (end - begin)
                     yield begin, end
-
-    def _whole_texts(self, message: bytes) -> Iterator[Span]:
-        """Yields where the message has a whole short text."""
-        for text in self._short_texts:
-            start = message.find(text)
-            while start >= 0:
-                yield start, start + len(text)
-                start = message.find(text, start + len(text))
 
 
 def _extend(message: bytes, start: int, text: bytes, text_start: int) -> Span:
@@ -148,8 +143,3 @@ def _normalize(text: str) -> bytes:
     if not text.isascii():
         text = "".join(text.split())
     return text.encode("utf-8", "replace").translate(_LOWER, _DROPPED)
-
-
-def _character_indexes(text: str) -> list[int]:
-    """Returns the index of the character that each byte of the normalized text comes from."""
-    return [index for index, character in enumerate(text) for _ in _normalize(character)]
