@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,11 +50,15 @@ def tollkeeper(home: Path, *args: str, stdin: str = "") -> Ran:
 
 @contextmanager
 def serving(
-    home: Path, *args: str, start: Callable[..., "subprocess.Popen[str]"] = fork_server.start
+    home: Path,
+    *args: str,
+    start: Callable[..., "subprocess.Popen[str]"] = fork_server.start,
+    environ: Mapping[str, str] = {},
 ) -> Iterator[Served]:
-    """A server on an empty home and a free port, until the block ends."""
+    """A server on an empty home and a free port, until the block ends. Its variables are the usual and these."""
+    variables = environment(home) | dict(environ)
     with start(
-        [*PROGRAM, *args], env=environment(home), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True
+        [*PROGRAM, *args], env=variables, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True
     ) as process:
         try:
             yield Served(home, process, _greeting(process))

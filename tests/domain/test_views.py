@@ -1,10 +1,13 @@
-"""What front ends read of a call."""
+"""What front ends and scripts read."""
 
 import msgspec
 import pytest
 
 from gateway.domain.call import Attempt, Outcome, Record
+from gateway.domain.config_views import Difference, ExportView, FieldDifference, ImportView
+from gateway.domain.diagnosis import LimitView, Obstacle, PartyView, RouteView, Why
 from gateway.domain.units import CallId, Millis, Nanos
+from gateway.domain.upstream_views import ListedModel, ListingView, PresetView
 from gateway.domain.usage import UsageSource
 from gateway.domain.views import CallView, call_view, iso
 
@@ -42,8 +45,18 @@ def test_a_record_is_shown_by_names_and_units() -> None:
 
 
 def test_every_key_is_always_there() -> None:
-    shown = msgspec.to_builtins(call_view(Record(id=CallId("req_1"), ts=Millis(0))))
-    assert set(shown) == set(CallView.__struct_fields__)
+    """Front ends and scripts may count on it."""
+    call = call_view(Record(id=CallId("req_1"), ts=Millis(0)))
+    listing = ListingView(channel="up", patterns=[], time_ms=None, stale=False, error="", models=[])
+    for view in (call, listing, PresetView(name="x", dialect="openai", base_url="", key_variable="", local=True)):
+        assert set(msgspec.to_builtins(view)) == set(view.__struct_fields__)
+    for kind in (LimitView, PartyView, RouteView, Obstacle, Why, ExportView, ImportView, Difference, FieldDifference):
+        assert all(field.required for field in msgspec.structs.fields(kind))
+
+
+def test_a_listed_model_has_these_fields() -> None:
+    fields = {"name", "state", "served", "public", "context", "told", "max_output", "known_context", "context_source"}
+    assert set(ListedModel.__struct_fields__) == fields
 
 
 def test_a_view_comes_back_as_it_was() -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests import fork_server
+from tests.commands.program import serving
 from tests.house import ROOT
 from tests.tui.terminal import Terminal, terminal
 from tests.tui.test_in_a_terminal import ALTERNATE_SCREEN, restored
@@ -38,25 +39,6 @@ with openai.OpenAI(max_retries=0) as client:
 """
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="pseudo-terminals of Unix")
-
-
-@contextmanager
-def upstream(home: Path) -> Iterator[tuple[str, str]]:
-    """The address and a key of another gateway."""
-    with fork_server.start(
-        [sys.executable, fork_server.CLI, "--home", str(home), "serve", "--port", "0"],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as server:
-        said = ""
-        assert server.stdout is not None
-        while "OPENAI_API_KEY" not in said and (line := server.stdout.readline()):
-            said += line
-        try:
-            yield ADDRESS.findall(said)[0], KEY.findall(said)[0]
-        finally:
-            server.terminate()
 
 
 @contextmanager
@@ -94,8 +76,8 @@ def first_steps(shown: Terminal, url: str, key: str) -> tuple[str, str]:
 @pytest.mark.slow
 @pytest.mark.long
 def test_from_an_empty_home_to_goodbye(tmp_path: Path) -> None:
-    with upstream(tmp_path / "friend") as (url, friends_key), console(tmp_path) as shown:
-        address, key = first_steps(shown, url, friends_key)
+    with serving(tmp_path / "friend", "serve") as friend, console(tmp_path) as shown:
+        address, key = first_steps(shown, friend.address, friend.key)
         shown.keys("\x1b").wait("following", "friend")
 
         plain = sdk(address, key, "demo-echo", "plain")

@@ -8,12 +8,12 @@ import json
 import os
 import re
 import sys
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.commands.program import serving
 from tests.fakes.provider import Exchange, Provider
 from tests.fakes.replies import speak
 from tests.house import ROOT
@@ -60,30 +60,6 @@ async def vendor(exchange: Exchange) -> None:
         await speak()(exchange)
 
 
-@asynccontextmanager
-async def started(home: Path, environ: dict[str, str]) -> AsyncIterator[tuple[str, str]]:
-    """A server on an empty home: the address it prints, without its path, and the key of its first token."""
-    command = (sys.executable, "cli.py", "--home", str(home), "serve", "--port", "0")
-    process = await asyncio.create_subprocess_exec(*command, cwd=ROOT, env=environ, stdout=asyncio.subprocess.PIPE)
-    assert process.stdout is not None
-    printed = ""
-    try:
-        async with asyncio.timeout(PATIENCE_S):
-            while "OPENAI_API_KEY" not in printed:
-                line = await process.stdout.readline()
-                assert line, "it ended before it had said everything"
-                printed += line.decode()
-        url = re.search(r"OPENAI_BASE_URL='(http://[^/]+)/v1'", printed)
-        key = re.search(r"sk-tk-\w+", printed)
-        assert url is not None
-        assert key is not None
-        yield url[1], key[0]
-    finally:
-        process.terminate()
-        async with asyncio.timeout(PATIENCE_S):
-            await process.communicate()
-
-
 def folder_of(path: Path, home: Path) -> Path:
     """A folder to work in, with the files that pages name, and with programs in its ``bin``."""
     programs = path / "bin"
@@ -105,18 +81,15 @@ async def test_the_commands_of_a_page_work_in_order(page: Path, home: Path, prov
     lines, folder = LINES[page], folder_of(tmp_path / "work", home)
     provider.other = vendor
     upstream_keys = ("OPENAI_UPSTREAM_KEY", "ANTHROPIC_API_KEY", "SECOND_KEY", "OPENROUTER_API_KEY")
-    environ = {
-        **os.environ,
-        **dict.fromkeys(upstream_keys, "sk-upstream"),
-        "OUTGOING_PROXY": "http://127.0.0.1:9",
-        "PATH": f"{folder / 'bin'}:{os.environ['PATH']}",
-    }
-    async with started(home, environ) as (url, key):
+    environ = dict.fromkeys(upstream_keys, "sk-upstream")
+    environ |= {"OUTGOING_PROXY": "http://127.0.0.1:9", "PATH": f"{folder / 'bin'}:{os.environ['PATH']}"}
+    with serving(home, "serve", environ=environ) as server:
+        url, key = server.address.removesuffix("/v1"), server.key
         script = "\n".join(f"{{ {as_run(line, url, key, provider.base_url)}\n}} <<<sk-upstream" for line in lines)
         process = await asyncio.create_subprocess_exec(
             *("bash", "-eo", "pipefail", "-c", f"trap 'echo \"FAILED: $BASH_COMMAND\"' ERR\n{script}"),
             cwd=folder,
-            env={**environ, "OPENAI_BASE_URL": f"{url}/v1", "OPENAI_API_KEY": key},
+            env={**os.environ, **environ, "OPENAI_BASE_URL": f"{url}/v1", "OPENAI_API_KEY": key},
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
         )

@@ -19,6 +19,14 @@ def read(path: Path) -> list[str]:
         return list(inflight.running)
 
 
+@pytest.fixture
+def inflight(tmp_path: Path) -> Inflight:
+    """With one running call."""
+    made = Inflight(tmp_path / "inflight.log")
+    made.begin(running(0))
+    return made
+
+
 def test_what_began_and_did_not_end_is_running(tmp_path: Path) -> None:
     inflight = Inflight(tmp_path / "inflight.log")
     for i in range(3):
@@ -68,9 +76,7 @@ def test_calls_may_begin_while_the_file_is_rewritten(tmp_path: Path, monkeypatch
     assert b"0000001" not in inflight.path.read_bytes()
 
 
-def test_a_file_that_cannot_be_rewritten_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    inflight = Inflight(tmp_path / "inflight.log")
-    inflight.begin(running(0))
+def test_a_file_that_cannot_be_rewritten_stays(inflight: Inflight, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(files, "rename", lambda *_: (_ for _ in ()).throw(OSError(5, "refused")))
         with pytest.raises(OSError, match="refused"):
@@ -79,17 +85,13 @@ def test_a_file_that_cannot_be_rewritten_stays(tmp_path: Path, monkeypatch: pyte
     assert read(inflight.path) == [running(0).id, running(1).id]
 
 
-def test_ending_what_does_not_run_writes_nothing(tmp_path: Path) -> None:
-    inflight = Inflight(tmp_path / "inflight.log")
-    inflight.begin(running(0))
+def test_ending_what_does_not_run_writes_nothing(inflight: Inflight) -> None:
     size = inflight.path.stat().st_size
     inflight.end([running(5).id])
     assert inflight.path.stat().st_size == size
 
 
-def test_any_torn_line_spoils_no_other(tmp_path: Path) -> None:
-    inflight = Inflight(tmp_path / "inflight.log")
-    inflight.begin(running(0))
+def test_any_torn_line_spoils_no_other(inflight: Inflight) -> None:
     before = inflight.path.read_bytes()
     inflight.begin(running(1))
     after = inflight.path.read_bytes()
@@ -129,9 +131,7 @@ def test_every_unreadable_original_has_a_name_of_its_own(tmp_path: Path) -> None
     assert sorted(kept.read_bytes() for kept in tmp_path.glob("*.damaged")) == [b"torn 0", b"torn 1", b"torn 2"]
 
 
-def test_a_line_that_could_not_be_written_whole_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    inflight = Inflight(tmp_path / "inflight.log")
-    inflight.begin(running(0))
+def test_a_line_that_could_not_be_written_whole_is_removed(inflight: Inflight, monkeypatch: pytest.MonkeyPatch) -> None:
     before = inflight.path.read_bytes()
     with monkeypatch.context() as patch:
         takes_only(patch, 20)
@@ -141,10 +141,10 @@ def test_a_line_that_could_not_be_written_whole_is_removed(tmp_path: Path, monke
     assert list(inflight.running) == [running(0).id]
 
 
-def test_what_could_not_be_removed_takes_no_later_line_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_could_not_be_removed_takes_no_later_line_with_it(
+    inflight: Inflight, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Lines are appended behind the torn one, but it is cut off where it begins."""
-    inflight = Inflight(tmp_path / "inflight.log")
-    inflight.begin(running(0))
     with monkeypatch.context() as patch:
         takes_only(patch, 20)
         patch.setattr(os, "ftruncate", refuse)
@@ -161,9 +161,7 @@ def test_what_could_not_be_removed_takes_no_later_line_with_it(tmp_path: Path, m
     assert list(inflight.running) == read(inflight.path) == [running(0).id, running(3).id]
 
 
-def test_a_sync_that_failed_is_made_good_by_a_new_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    inflight = Inflight(tmp_path / "inflight.log")
-    inflight.begin(running(0))
+def test_a_sync_that_failed_is_made_good_by_a_new_file(inflight: Inflight, monkeypatch: pytest.MonkeyPatch) -> None:
     inode = inflight.path.stat().st_ino
     with monkeypatch.context() as patch:
         patch.setattr(os, "fdatasync", refuse)
@@ -179,9 +177,9 @@ def test_a_sync_that_failed_is_made_good_by_a_new_file(tmp_path: Path, monkeypat
 
 
 @pytest.mark.parametrize("name", ["open", "write", "fsync", "replace"])
-def test_a_file_that_is_not_rewritten_stays_in_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    inflight = Inflight(tmp_path / "inflight.log")
-    inflight.begin(running(0))
+def test_a_file_that_is_not_rewritten_stays_in_use(
+    inflight: Inflight, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(os, name, refuse)
         with pytest.raises(OSError, match="refused"):
@@ -190,18 +188,14 @@ def test_a_file_that_is_not_rewritten_stays_in_use(tmp_path: Path, monkeypatch: 
     assert read(inflight.path) == [running(0).id, running(1).id]
 
 
-def test_syncing_needs_no_further_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_syncing_needs_no_further_file(inflight: Inflight, monkeypatch: pytest.MonkeyPatch) -> None:
     """The table of files may be full."""
-    inflight = Inflight(tmp_path / "inflight.log")
-    inflight.begin(running(0))
     for name in ("dup", "open"):
         monkeypatch.setattr(os, name, refuse)
     inflight.sync()
 
 
-def test_probing_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    inflight = Inflight(tmp_path / "inflight.log")
-    inflight.begin(running(0))
+def test_probing_leaves_nothing_behind(inflight: Inflight, monkeypatch: pytest.MonkeyPatch) -> None:
     before = inflight.path.read_bytes()
     inflight.probe()
     with monkeypatch.context() as patch:
@@ -213,9 +207,7 @@ def test_probing_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.Monke
     assert read(inflight.path) == [running(0).id, running(1).id]
 
 
-def test_an_end_that_could_not_be_written_is_not_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    inflight = Inflight(tmp_path / "inflight.log")
-    inflight.begin(running(0))
+def test_an_end_that_could_not_be_written_is_not_an_error(inflight: Inflight, monkeypatch: pytest.MonkeyPatch) -> None:
     inflight.begin(running(1))
     monkeypatch.setattr(os, "write", lambda *_: 0)
     inflight.end([running(0).id])

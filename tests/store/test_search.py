@@ -36,8 +36,8 @@ LETTERS = (
 )
 MARKS = '"\\/\n\t\x00\x1f\x7f{}[]*?:, .-_019'
 PIECES = (
-    *("laptop", "GPT-4o", "stra\xdfe", "STRASSE", "token", "reported", '"status":200', "attempts", "done", "req_"),
-    "429",
+    *("laptop", "GPT-4o", "stra\xdfe", "STRASSE", "token", "reported", '"status":200', "attempts", "done"),
+    *("req_", "429"),
 )
 
 texts = st.one_of(
@@ -169,32 +169,17 @@ ODD = [
 @pytest.mark.parametrize(
     "words",
     [
-        *(
-            *("done", "DONE", "0", "reported", "stop", "chatcmpl", "tok_", "status", "nb", "\\", "gpt", "strasse"),
-            *("k2", "\xfc"),
-        ),
+        *("done", "DONE", "0", "reported", "stop", "chatcmpl", "tok_", "status", "nb", "\\", "gpt", "strasse"),
+        *("k2", "\xfc"),
         *("!done", "!nb", "!\\", "!gpt", "!reported", "!strasse", "!K", "!u", "!laptop !done", "!x"),
         *("st:<100", "!st:ok", "st:0", "st:err", "!st:err", "st:done", "!st:lost", "st:=204", "st:2xx", "st:>=0"),
         *("dur:<10ms", "dur:5s", "!dur:>10ms", "dur:0ms", "!dur:0ms", "dur:<=5ms st:ok", "dur:7ms", "!st:err dur:<1s"),
-        *(
-            *("!ttft:>1ms", "ttft:<2ms", "!ttft:<1h", "ttft:<1h", "in:0", "!in:0", "out:<1", "cost:0", "!cost:0"),
-            "cost:>0",
-        ),
-        *(
-            *("tok:a?b", "!tok:a?b", "!tok:a??b", "!tok:a*b", "!tok:stra*", "tok:STRASSE", "tok:", "!tok:", "tok:k?"),
-            *("!tok:*", "tok:tok_0123456789abcdef", "!ch:ch_0123456789abcdef"),
-        ),
+        *("!ttft:>1ms", "ttft:<2ms", "!ttft:<1h", "ttft:<1h", "in:0", "!in:0", "out:<1", "cost:0", "!cost:0"),
+        *("cost:>0", "!tok:*", "tok:tok_0123456789abcdef", "!ch:ch_0123456789abcdef"),
+        *("tok:a?b", "!tok:a?b", "!tok:a??b", "!tok:a*b", "!tok:stra*", "tok:STRASSE", "tok:", "!tok:", "tok:k?"),
         *("app:", "!app:?*", "model:*", "!model:m-*", "grp:VIP", "!ch:*", "id:*1", "id:req_*", "!id:*2", "!settled"),
-        *(
-            "since:1h st:err",
-            "until:1h",
-            "since:59m until:1m curl",
-            "since:3599996ms",
-            "until:3599996ms !x",
-            "st:running",
-            "!st:running",
-            "st:settled",
-        ),
+        *("since:1h st:err", "until:1h", "since:59m until:1m curl", "since:3599996ms", "until:3599996ms !x"),
+        *("st:running", "!st:running", "st:settled"),
     ],
 )
 def test_odd_calls_are_neither_missed_nor_mistaken(tmp_path: Path, words: str) -> None:

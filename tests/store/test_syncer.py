@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from collections.abc import Iterator
 
 import pytest
 
@@ -34,17 +35,25 @@ def done() -> bool:
     return True
 
 
-async def test_a_waiting_one_is_served_at_once_by_another_thread() -> None:
-    work = Work()
-    syncer = Syncer(work, done, LONG)
+@pytest.fixture
+def work() -> Work:
+    return Work()
+
+
+@pytest.fixture
+def syncer(work: Work) -> Iterator[Syncer]:
+    """One that works only for who waits."""
+    made = Syncer(work, done, LONG)
+    yield made
+    made.close()
+
+
+async def test_a_waiting_one_is_served_at_once_by_another_thread(work: Work, syncer: Syncer) -> None:
     await syncer.wait()
     assert (work.rounds, work.thread) == (1, "tollkeeper-sync")
-    syncer.close()
 
 
-async def test_all_who_wait_are_served_by_one_round() -> None:
-    work = Work()
-    syncer = Syncer(work, done, LONG)
+async def test_all_who_wait_are_served_by_one_round(work: Work, syncer: Syncer) -> None:
     work.go_on.clear()
     first = asyncio.ensure_future(syncer.wait())
     await asyncio.to_thread(work.begun.wait, LONG)
@@ -53,12 +62,9 @@ async def test_all_who_wait_are_served_by_one_round() -> None:
     work.go_on.set()
     await asyncio.gather(first, *rest)
     assert work.rounds == 2
-    syncer.close()
 
 
-async def test_who_comes_during_a_round_waits_for_the_next() -> None:
-    work = Work()
-    syncer = Syncer(work, done, LONG)
+async def test_who_comes_during_a_round_waits_for_the_next(work: Work, syncer: Syncer) -> None:
     work.go_on.clear()
     first = asyncio.ensure_future(syncer.wait())
     await asyncio.to_thread(work.begun.wait, LONG)
@@ -70,24 +76,20 @@ async def test_who_comes_during_a_round_waits_for_the_next() -> None:
     assert not second.done() or work.rounds == 2
     await second
     assert work.rounds == 2
-    syncer.close()
 
 
 @pytest.mark.parametrize("error", [OSError(5, "refused"), ValueError("a bug")])
-async def test_an_error_reaches_the_waiting_ones_and_the_next_round_may_succeed(error: Exception) -> None:
-    work = Work()
-    syncer = Syncer(work, done, LONG)
+async def test_an_error_reaches_the_waiting_ones_and_the_next_round_may_succeed(
+    work: Work, syncer: Syncer, error: Exception
+) -> None:
     work.error = error
     with pytest.raises(type(error), match=str(error.args[-1])):
         await syncer.wait()
     work.error = None
     await syncer.wait()
-    syncer.close()
 
 
-async def test_one_that_no_longer_waits_does_no_harm() -> None:
-    work = Work()
-    syncer = Syncer(work, done, LONG)
+async def test_one_that_no_longer_waits_does_no_harm(work: Work, syncer: Syncer) -> None:
     work.go_on.clear()
     waiting = asyncio.ensure_future(syncer.wait())
     await asyncio.to_thread(work.begun.wait, LONG)
@@ -95,7 +97,6 @@ async def test_one_that_no_longer_waits_does_no_harm() -> None:
     work.go_on.set()
     await syncer.wait()
     assert waiting.cancelled()
-    syncer.close()
 
 
 def test_what_is_dirty_is_worked_on_after_the_interval() -> None:
@@ -112,16 +113,16 @@ def test_what_is_written_while_it_works_is_worked_on_in_another_round() -> None:
     again = threading.Event()
 
     def work() -> None:
-        rounds.append(syncer.dirty)
+        rounds.append(worker.dirty)
         if len(rounds) == 1:
-            syncer.wake()
+            worker.wake()
         else:
             again.set()
 
-    syncer = Syncer(work, done, 0.001)
-    syncer.wake()
+    worker = Syncer(work, done, 0.001)
+    worker.wake()
     assert again.wait(LONG)
-    syncer.close()
+    worker.close()
     assert rounds[:2] == [False, False]
 
 
