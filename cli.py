@@ -126,7 +126,10 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
-            raise _unknown_command(args[0], ctx)
+            if suggestion := SUGGESTIONS.get(args[0]):
+                command = suggestion if suggestion == PROGRAM else f"{PROGRAM} {suggestion}"
+                raise click.UsageError(f"No such command '{args[0]}'. Did you mean '{command}'?", ctx)
+            raise no_such_command(args[0], COMMANDS, ctx)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -148,13 +151,6 @@ _HIDDEN: Mapping[str, click.Command] = {"help": show_help, "version": version}
 """Commands that are not listed, because options do the same."""
 
 
-def _unknown_command(name: str, ctx: click.Context) -> click.UsageError:
-    if suggestion := SUGGESTIONS.get(name):
-        command = suggestion if suggestion == PROGRAM else f"{PROGRAM} {suggestion}"
-        return click.UsageError(f"No such command '{name}'. Did you mean '{command}'?", ctx)
-    return no_such_command(name, COMMANDS, ctx)
-
-
 @click.group(cls=LazyGroup, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, "-V", "--version", message=f"{PROGRAM} %(version)s", help="Show the version.")
 @click.pass_context
@@ -166,7 +162,7 @@ def tollkeeper(ctx: click.Context) -> None:
     """
     if os.environ.get("NO_COLOR"):
         ctx.color = False
-    ctx.meta[CONSOLE] = _draw_console
+    ctx.meta[CONSOLE] = lambda config: importlib.import_module("tui.selftest").draw(config)
     if ctx.invoked_subcommand is None:
         _start(ctx)
     if (HOST in ctx.meta or PORT in ctx.meta) and ctx.invoked_subcommand not in ("serve", "env"):
@@ -175,10 +171,6 @@ def tollkeeper(ctx: click.Context) -> None:
 
 
 tollkeeper.params[:0] = [home_option(), *address_options()]
-
-
-def _draw_console(config: object) -> str:
-    return str(importlib.import_module("tui.selftest").draw(config))
 
 
 def _start(ctx: click.Context) -> NoReturn:

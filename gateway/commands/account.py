@@ -42,7 +42,17 @@ def _run_and_print(query: Callable[[ControlClient], Awaitable[AccountView]], *, 
         return view, await formatting.find_balance_outlook(client, view)
 
     view, outlook = run(work, create=create)
-    out_view(outlook.json() if outlook else view, _pairs(view, outlook.text() if outlook else ""), as_json=as_json)
+    available = outlook.text().replace(" available", "", 1) if outlook else dollars(view.available_nanos)
+    pairs = [
+        ("available", available),
+        ("balance", dollars(view.balance_nanos)),
+        ("held", f"{dollars(view.held_nanos)} for running calls"),
+        ("granted", dollars(view.granted_nanos)),
+        ("spent", dollars(view.spent_nanos)),
+        *details(ACCOUNT, view),
+        *formatting.budget_outlooks(view.budgets, Millis(view.begun_ms or 0)),
+    ]
+    out_view(outlook.json() if outlook else view, pairs, as_json=as_json)
 
 
 @account.command(
@@ -83,15 +93,3 @@ def set_account(*, as_json: bool, **values: Any) -> None:
         return await client.set_account(options.require_changes(patch))
 
     _run_and_print(work, create=True, as_json=as_json)
-
-
-def _pairs(view: AccountView, outlook: str) -> list[tuple[str, str]]:
-    return [
-        ("available", outlook.replace(" available", "", 1) or dollars(view.available_nanos)),
-        ("balance", dollars(view.balance_nanos)),
-        ("held", f"{dollars(view.held_nanos)} for running calls"),
-        ("granted", dollars(view.granted_nanos)),
-        ("spent", dollars(view.spent_nanos)),
-        *details(ACCOUNT, view),
-        *formatting.budget_outlooks(view.budgets, Millis(view.begun_ms or 0)),
-    ]

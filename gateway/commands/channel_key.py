@@ -80,7 +80,11 @@ def rotate_key(ref: str, number: int, *, key: str, as_json: bool) -> None:
 def remove_key(ref: str, number: int, *, yes: bool, as_json: bool) -> None:
     """Remove a key. The numbers of the keys after it decrease by one."""
     if not yes:
-        confirm(f"Remove key {number} of channel '{ref}' ({_find_key(ref, number).key})?", yes=yes)
+        keys = {key.number: key for key in run(lambda client: client.channel(ref)).keys}
+        if number not in keys:
+            present = keys_text([*keys.values()]) or "none"
+            raise NotFound(f"channel '{ref}' has no key {number}; its keys are: {present}")
+        confirm(f"Remove key {number} of channel '{ref}' ({keys[number].key})?", yes=yes)
     view = run(lambda client: client.remove_key(ref, number))
     _print_keys(view, as_json=as_json)
     if not view.keys and view.preset:
@@ -94,14 +98,6 @@ def remove_key(ref: str, number: int, *, yes: bool, as_json: bool) -> None:
 def resume_key(ref: str, number: int, *, as_json: bool) -> None:
     """Use a paused key again at once."""
     _print_keys(run(lambda client: client.clear_key(ref, number)), as_json=as_json)
-
-
-def _find_key(ref: str, number: int) -> KeyView:
-    keys = run(lambda client: client.channel(ref)).keys
-    key = next((key for key in keys if key.number == number), None)
-    if key is None:
-        raise NotFound(f"channel '{ref}' has no key {number}; its keys are: {keys_text(keys) or 'none'}")
-    return key
 
 
 def _print_keys(view: ChannelView, *, as_json: bool) -> None:

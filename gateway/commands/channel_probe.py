@@ -166,7 +166,10 @@ def models(
     action = _action(patterns, add=add, set=replace, remove=remove)
 
     async def work(client: ControlClient) -> tuple[ListingView, list[ListedModel], ChannelView]:
-        listing = await _fetch_listing(client, ref, refresh=refresh)
+        listing = await client.channel_listing(ref)
+        is_fresh = not listing.stale and listing.models and (listing.time_ms or 0) >= now() - 3_600_000
+        if refresh or not is_fresh:
+            listing = await client.refresh_channel(ref)
         matching = [model for model in listing.models if matches(model.name, patterns)]
         view = await client.channel(ref)
         if action in ("add", "set"):
@@ -273,14 +276,6 @@ def _require_models(ref: str, listing: ListingView, models: list[ListedModel], p
         raise Quit(f"channel '{ref}': {plain(listing.error)}; nothing was changed", Exit.UPSTREAM)
     missing = f"model that matches {' '.join(map(word, patterns))}" if patterns else "models"
     raise Quit(f"the upstream of channel '{ref}' lists no {missing}; nothing was changed", Exit.NOT_FOUND)
-
-
-async def _fetch_listing(client: ControlClient, ref: str, *, refresh: bool) -> ListingView:
-    """Returns the last list if it is at most an hour old, else fetches it again."""
-    listing = await client.channel_listing(ref)
-    if refresh or listing.stale or not listing.models or (listing.time_ms or 0) < now() - 3_600_000:
-        return await client.refresh_channel(ref)
-    return listing
 
 
 def _patch_with(view: ChannelView, models: list[ListedModel], *, replace: bool) -> Patch:

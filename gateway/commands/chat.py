@@ -108,19 +108,19 @@ def prompt_text(words: tuple[str, ...]) -> str:
 
 
 async def _fetch_key(client: ControlClient, token: str | None) -> str:
-    """Returns the key that is given, else a pass for the token whose name is given, or for the default token."""
+    """Returns the key that is given, else a pass for the token whose name is given.
+
+    Without either, the pass is for the oldest active token, which is most likely the owner's. Raises Quit without any.
+    """
     key_or_name = token or key_in(os.environ)
     if key_or_name.startswith(PREFIX):
         return key_or_name
-    return await client.token_pass(key_or_name or await _find_default_token(client))
-
-
-async def _find_default_token(client: ControlClient) -> str:
-    """Returns the name of the oldest active token, which is most likely the owner's. Raises Quit if there is none."""
-    usable = [token for token in await client.tokens() if token.state == "active" and not token.temporary]
-    if not usable:
-        raise Quit("no active token; create one: tollkeeper token add NAME", Exit.NOT_FOUND)
-    return min(usable, key=lambda token: token.created_ms).name
+    if not key_or_name:
+        usable = [token for token in await client.tokens() if token.state == "active" and not token.temporary]
+        if not usable:
+            raise Quit("no active token; create one: tollkeeper token add NAME", Exit.NOT_FOUND)
+        key_or_name = min(usable, key=lambda token: token.created_ms).name
+    return await client.token_pass(key_or_name)
 
 
 async def default_model(client: ControlClient, api: PublicApi) -> str:

@@ -66,8 +66,9 @@ class ShellLine(NamedTuple):
         return re.sub(special, r"\\\1", text)
 
 
-def parse_line(text: str, breaks: str) -> ShellLine:
-    """Returns the line, parsed. ``breaks`` are the characters of ``COMP_WORDBREAKS``."""
+def parse_line() -> ShellLine:
+    """Returns the line that our script for bash passes on, parsed."""
+    text, breaks = os.environ.get("COMP_LINE", ""), os.environ.get("COMP_WORDBREAKS", "")
     lexer = shlex.shlex(f"{text}{CURSOR}", posix=True)
     lexer.whitespace_split, lexer.commenters = True, ""
     words, quote = [], ""
@@ -90,21 +91,18 @@ class BashComplete(shell_completion.BashComplete):
 
     def get_completion_args(self) -> tuple[list[str], str]:
         """Returns the words between the program's name and the cursor, and the word at the cursor."""
-        line = self._line()
+        line = parse_line()
         return line.words[1:], line.word
 
     def format_completion(self, item: CompletionItem[str]) -> str:
         """Returns ``plain,TEXT``, where TEXT is for the part of the word at the cursor that bash replaces."""
-        line = self._line()
+        line = parse_line()
         word = item.value
         option, equals, value = line.word.partition("=")
         is_option_value = equals and option.startswith("-") and word.startswith(value)
         if is_option_value and not word.startswith(line.word):
             word = f"{option}={word}"
         return f"{item.type},{line.escaped(word.removeprefix(line.fixed))}"
-
-    def _line(self) -> ShellLine:
-        return parse_line(os.environ.get("COMP_LINE", ""), os.environ.get("COMP_WORDBREAKS", ""))
 
 
 def register() -> None:

@@ -48,17 +48,13 @@ def export(file: str | None, *, yes: bool, as_json: bool) -> None:
     elif file in (None, "-"):
         out(plain_lines(exported.text), end="")
     if file is not None and file != "-":
-        _write_file(Path(file), exported.text, yes=yes)
+        path = Path(file)
+        if path.is_file() and path.read_bytes() != exported.text.encode():  # neither a device nor a pipe
+            confirm(f"{path} exists and has other content. Replace it?", yes=yes)
+        write_private(file, exported.text)
         notify(f"Configuration written to {file}.")
     for note in exported.notes:
         notify(f"note: {note}")
-
-
-def _write_file(path: Path, text: str, *, yes: bool) -> None:
-    """Write a file. Ask before it replaces a file with other content, but not before writing to a device or pipe."""
-    if path.is_file() and path.read_bytes() != text.encode():
-        confirm(f"{path} exists and has other content. Replace it?", yes=yes)
-    write_private(str(path), text)
 
 
 @config.command(

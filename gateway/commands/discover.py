@@ -2,10 +2,9 @@
 
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 
 import click
-import msgspec
 
 from gateway.client.control import ControlClient
 from gateway.commands import formatting
@@ -17,7 +16,7 @@ from gateway.commands.session import run
 from gateway.domain.human_values import count_text
 from gateway.domain.text import plain
 from gateway.domain.token import PREFIX
-from gateway.domain.upstream_views import PresetView, SavedChannel
+from gateway.domain.upstream_views import PresetView
 from gateway.domain.views import Offer
 
 COLUMNS = [
@@ -29,21 +28,6 @@ COLUMNS = [
         lambda o: formatting.some([model.name for model in o.models]) if o.models else "fetched when it is added",
     ),
 ]
-
-
-class DiscoveryFailed(msgspec.Struct, frozen=True, kw_only=True):
-    """An offer that could not be added, and why."""
-
-    name: str
-    message: str
-
-
-class DiscoverResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The offers, the channels that were added, and the offers that could not be added."""
-
-    offers: list[Offer]
-    added: list[SavedChannel]
-    failed: list[DiscoveryFailed]
 
 
 @click.command(
@@ -66,19 +50,23 @@ def discover(names: tuple[str, ...], *, add_all: bool, as_json: bool) -> None:
     references (env:NAME). On a terminal, the command asks which ones to add.
     """
     offers, unused = run(_find_offers, create=bool(names) or add_all, needs_data=False)
-    notify(*_missing_key_notes(unused, os.environ))
+    for preset in unused:
+        value = os.environ.get(preset.key_variable, "").strip()
+        if value and not value.startswith(PREFIX):
+            variable = preset.key_variable
+            notify(f"{variable} is set here, but not in the server's environment: restart the server with it")
     if not as_json:
         out_list(offers, COLUMNS, as_json=False, empty="nothing found; see: tollkeeper channel add --help")
     chosen = _choose_offers(offers, names, add_all=add_all, ask=not as_json)
     added, errors = run(lambda client: client.add_offers(chosen), create=True) if chosen else ([], {})
-    failed = [DiscoveryFailed(name=name, message=plain(error.message, 500)) for name, error in errors.items()]
+    failed = [{"name": name, "message": plain(error.message, 500)} for name, error in errors.items()]
     if as_json:
-        out_json(DiscoverResult(offers=offers, added=added, failed=failed))
+        out_json({"offers": offers, "added": added, "failed": failed})
     for view in added:
         created = f"Channel '{view.name}' created: {count_text(len(view.models), 'model')}"
         notify(created, *formatting.price_notes(view))
     if failed:
-        failures = "; ".join(f"{failure.name}: {failure.message}" for failure in failed)
+        failures = "; ".join(f"{failure['name']}: {failure['message']}" for failure in failed)
         raise Quit(f"not added: {failures}", Exit.UPSTREAM)
     if offers and not chosen and not as_json:
         notify("to add them: tollkeeper discover --add NAME, or --all")
@@ -89,14 +77,6 @@ async def _find_offers(client: ControlClient) -> tuple[list[Offer], list[PresetV
     offers = await client.offers()
     used = {offer.key for offer in offers} | {channel.key for channel in await client.channels()}
     return offers, [p for p in await client.presets() if p.key_variable and f"env:{p.key_variable}" not in used]
-
-
-def _missing_key_notes(unused: Sequence[PresetView], environ: Mapping[str, str]) -> Iterator[str]:
-    """Yields a note for each vendor whose key is in our environment, but not in the server's."""
-    for preset in unused:
-        value = environ.get(preset.key_variable, "").strip()
-        if value and not value.startswith(PREFIX):
-            yield f"{preset.key_variable} is set here, but not in the server's environment: restart the server with it"
 
 
 def _choose_offers(offers: Sequence[Offer], names: Sequence[str], *, add_all: bool, ask: bool) -> list[Offer]:

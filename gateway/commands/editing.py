@@ -10,7 +10,7 @@ from gateway.client.control import ControlClient
 from gateway.commands.completion import GROUPS, MODELS, PRESETS, TOKENS, Completer, comma_separated
 from gateway.commands.options import ParsedText, Patch, now, with_options
 from gateway.domain.errors import BadRequest
-from gateway.domain.field_kinds import Option, Reader, json_value
+from gateway.domain.field_kinds import Option, json_value
 from gateway.domain.fields import Table, changed_fields
 from gateway.domain.history import NOTHING_CHANGED
 from gateway.domain.human_values import count_text, first_of
@@ -50,17 +50,15 @@ def _click_option(option: Option) -> Callable[[F], F]:
         settings |= {"default": None} if "/" in option.flags else {"is_flag": True}
     else:
         settings |= {"metavar": option.metavar, "multiple": option.multiple}
-        if option.read is not None:
-            settings["type"] = ParsedText(option.metavar.lower(), _value_reader(option.read, many=option.multiple))
+        if (read := option.read) is not None:
+            # a single value is in a tuple, as None may be the value itself
+            settings["type"] = ParsedText(
+                option.metavar.lower(), lambda text: read(text, now()) if option.multiple else (read(text, now()),)
+            )
     if option.completes:
         completer = COMPLETERS[option.completes]
         settings["shell_complete"] = comma_separated(completer) if option.multiple else completer
     return click.option(option.flags, option.name, **settings)
-
-
-def _value_reader(read: Reader, *, many: bool) -> Callable[[str], Any]:
-    """Returns the reader of an option's text. A single value is in a tuple, as None may be the value itself."""
-    return lambda text: read(text, now()) if many else (read(text, now()),)
 
 
 def names_argument(complete: Completer) -> Callable[[F], F]:

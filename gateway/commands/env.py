@@ -71,9 +71,10 @@ def env(
     each part goes. If the first part is variables, a pipe gets the other parts as comments, so that a shell can
     evaluate the whole output. Keys are not stored and cannot be looked up: without --key, a placeholder is printed.
     """
-    shell_kind = SHELLS[shell] if shell else _own_shell()
+    own_shell = SHELLS.get(Path(os.environ.get("SHELL", "")).name, "powershell" if os.name == "nt" else "sh")
+    shell_kind = SHELLS[shell] if shell else own_shell
     secret = _read_key(key)
-    piped_key = secret if key == "-" else ""
+    piped_key, note = secret if key == "-" else "", ""
     with _print_key_on_failure(piped_key):
         if app is None and (model or only):
             raise click.UsageError("--model and --only need --for")
@@ -85,7 +86,10 @@ def env(
             snippets = _choose_snippets(_snippets(app, secret, token, model), only, app)
             _print_guide(snippets, shell_kind, as_json=as_json)
             settings = "\n".join(snippet.lines(shell_kind) for snippet in snippets)
-            note = _piped_key_note(settings, piped_key) if secret else _app_key_note(settings, app, token, only)
+            if not secret:
+                note = _app_key_note(settings, app, token, only)
+            elif piped_key not in settings:  # it cannot be read again
+                note = f"the printed settings do not contain the key; save it now: {piped_key}"
     notify(note)
 
 
@@ -177,11 +181,6 @@ def _print_guide(snippets: Sequence[Snippet], shell: Shell, *, as_json: bool) ->
         out("\n".join(f"# {line}".rstrip() for line in text.splitlines()) if commented else text)
 
 
-def _own_shell() -> Shell:
-    name = Path(os.environ.get("SHELL", "")).name
-    return SHELLS.get(name, "powershell" if os.name == "nt" else "sh")
-
-
 def _read_key(option: str | None) -> str:
     """Returns the key in ``--key``, on stdin, or in the environment; empty if there is none."""
     if option == "-":
@@ -222,13 +221,6 @@ def _address() -> str:
         raise Quit("the port is chosen when the server starts; 'tollkeeper serve' prints it", Exit.UNREACHABLE)
     host = f"[{config.host}]" if ":" in config.host else config.host
     return f"http://{host}:{config.port}/v1"
-
-
-def _piped_key_note(settings: str, piped_key: str) -> str:
-    """Returns a note with a key from a pipe, which cannot be read again, if the printed settings lack it."""
-    if not piped_key or piped_key in settings:
-        return ""
-    return f"the printed settings do not contain the key; save it now: {piped_key}"
 
 
 def _app_key_note(settings: str, app: str, token: str | None, only: str | None) -> str:

@@ -20,8 +20,12 @@ def read_text(file: str, limit: int, what: str) -> str:
 
     Raises OSError, and BadParameter if there are more than ``limit`` bytes or they are not text.
     """
-    data = stdin.read_bytes(limit + 1) if file == "-" else _read_bytes(file, limit + 1)
-    name = "stdin" if file == "-" else file
+    if file == "-":
+        name, data = "stdin", stdin.read_bytes(limit + 1)
+    else:
+        name = file
+        with open(file, "rb") as raw:  # noqa: PTH123 - also the number of an open file
+            data = raw.read(limit + 1)  # a device may never end
     if len(data) > limit:
         raise click.BadParameter(f"{name} is larger than {limit >> 20} MiB, too large for {what}")
     mark = next((mark for mark in _ENCODINGS if data.startswith(mark)), b"")
@@ -49,9 +53,3 @@ def write_private(file: str, text: str) -> None:
         raise
     if old_mode is not None and sys.platform != "win32" and old_mode & 0o077:
         notify(f"note: other users could read or write {file} (mode {stat.S_IMODE(old_mode):o}); its mode is now 0600")
-
-
-def _read_bytes(file: str, limit: int) -> bytes:
-    """Returns at most ``limit`` bytes, because a device may never end."""
-    with open(file, "rb") as raw:  # noqa: PTH123 - also the number of an open file
-        return raw.read(limit)

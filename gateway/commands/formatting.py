@@ -45,12 +45,6 @@ def duration(call: CallView) -> str:
     return "" if call.outcome == Outcome.LOST else span(call.duration_ms)
 
 
-def connections(view: Status) -> str:
-    """Returns ``3 of 2048``, and why the limit is lower than the settings say."""
-    limit = f" of {view.most_connections}" if view.most_connections else ""
-    return f"{view.connections}{limit}{files_note(view)}"
-
-
 def files_note(view: Status) -> str:
     """Returns why fewer connections are possible than the settings allow; empty if that is not so."""
     return f"; the system allows this server {view.open_files} open files" if view.open_files else ""

@@ -7,7 +7,6 @@ from gateway.commands.base import Command, Noun
 from gateway.commands.options import SINCE, UNTIL, WholeNumber, confirm, json_option, now, yes_option
 from gateway.commands.output import ListColumn, more_text, notify, out, out_json, out_list, out_view
 from gateway.commands.session import run
-from gateway.domain.config_views import Difference
 from gateway.domain.errors import Conflict
 from gateway.domain.history import UndoDoubt, UndoView, undo_text
 from gateway.domain.human_values import local_time
@@ -94,14 +93,12 @@ def show(*, number: int, as_json: bool) -> None:
     ]
     out_view(entry, pairs, as_json=as_json)
     for difference in () if as_json else entry.differences:
-        _print_difference(difference)
-
-
-def _print_difference(difference: Difference) -> None:
-    out(plain(f"{difference.what} {difference.noun} {difference.name}".rstrip(), 400))
-    for field in difference.fields:
-        values = f"{field.before or 'default'} -> {field.after or 'default'}"
-        out(plain(f"  {field.field}: {values if difference.what == 'changed' else field.after or field.before}", 400))
+        out(plain(f"{difference.what} {difference.noun} {difference.name}".rstrip(), 400))
+        for field in difference.fields:
+            value = field.after or field.before
+            if difference.what == "changed":
+                value = f"{field.before or 'default'} -> {field.after or 'default'}"
+            out(plain(f"  {field.field}: {value}", 400))
 
 
 @history.command(name="undo", examples=["tollkeeper history undo 12"])

@@ -3,8 +3,8 @@
 import asyncio
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -17,7 +17,6 @@ from gateway.commands.options import json_option
 from gateway.commands.output import out, out_view
 from gateway.commands.session import run
 from gateway.config import Config, load
-from gateway.domain.diagnosis import Verdict
 from gateway.domain.errors import GatewayError
 from gateway.domain.human_values import count_text
 from gateway.domain.money import dollars
@@ -43,7 +42,9 @@ def selftest() -> None:
 
 async def _check_server(config: Config) -> None:
     """Check a server, its calls and its books. Raises Quit at the first failure."""
-    async with _server(config) as client:
+    server = await launch.start(config)
+    client = ControlClient(server.endpoint)
+    try:
         _print_ok("a server starts", (await client.status()).address)
         await client.add_token({"name": "selftest", "group": "default"})
         async for step in doctor.examine_call(client):
@@ -54,13 +55,6 @@ async def _check_server(config: Config) -> None:
         if not verdict.equal:
             raise Quit(f"selftest: the books do not balance: {verdict.difference}", Exit.STORE)
         _print_ok("the books are right", f"{verdict.checks} comparisons were equal")
-
-
-@asynccontextmanager
-async def _server(config: Config) -> AsyncIterator[ControlClient]:
-    server = await launch.start(config)
-    try:
-        yield ControlClient(server.endpoint)
     finally:
         with suppress(GatewayError):
             await launch.stop(server.endpoint, now=True, wait_s=15)
@@ -78,8 +72,9 @@ def verify(*, as_json: bool) -> None:
     Also reports what is missing from the call log, and what was damaged when the store was opened.
     """
     verdict = run(lambda client: client.verify())
+    result = "DAMAGED" if verdict.damage else "equal"
     pairs = [
-        ("result", _result(verdict)),
+        ("result", result if verdict.equal else "DIFFERENT"),
         ("granted", dollars(verdict.granted_nanos)),
         ("spent", f"{dollars(verdict.cost_nanos)} by {count_text(verdict.calls, 'call')}"),
         ("balance", dollars(verdict.balance_nanos)),
@@ -92,12 +87,6 @@ def verify(*, as_json: bool) -> None:
         raise Quit(f"the books do not balance: {verdict.difference}; keep a copy of the data folder", Exit.STORE)
     if verdict.damage:
         raise Quit("the sums are right, but the call log is damaged; keep a copy of the data folder", Exit.STORE)
-
-
-def _result(verdict: Verdict) -> str:
-    if not verdict.equal:
-        return "DIFFERENT"
-    return "DAMAGED" if verdict.damage else "equal"
 
 
 NOT_FROZEN = (

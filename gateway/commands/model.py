@@ -100,7 +100,9 @@ def _pairs(detail: ModelDetail, *, refused: bool) -> Iterator[tuple[str, str]]:
         "there",
         f"{dollars(detail.told.input)} / {dollars(detail.told.output)} by the upstream's list" if detail.told else "",
     )
-    yield "context", f"{detail.context:,} tokens{_context_source(detail)}" if detail.context else "not known"
+    source = "the upstream's list" if detail.context_source == UPSTREAM else detail.context_source
+    context = f"{detail.context:,} tokens{f' by {source}' if source else ''}" if detail.context else "not known"
+    yield "context", context
     yield "longest answer", f"{detail.max_output:,} tokens" if detail.max_output else "not known"
     yield "groups", ", ".join(detail.groups) or "none: no token can see it"
     for group, models in detail.fallbacks.items():
@@ -111,9 +113,3 @@ def _pairs(detail: ModelDetail, *, refused: bool) -> Iterator[tuple[str, str]]:
     yield "tokens", ", ".join(detail.tokens) or "none: no token sees it"
     yield "calls", f"{detail.calls:,}"
     yield "spent", dollars(detail.spent_nanos)
-
-
-def _context_source(detail: ModelDetail) -> str:
-    if detail.context_source == UPSTREAM:
-        return " by the upstream's list"
-    return f" by {detail.context_source}" if detail.context_source else ""

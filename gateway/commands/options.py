@@ -120,16 +120,12 @@ ACCEPTED = "tollkeeper.accepted"
 """The key in ``click.Context.meta`` of ``--yes``, in commands that ask only before a key or token works again."""
 
 
-def _store_accepted(ctx: click.Context, _param: click.Parameter, value: bool) -> None:  # noqa: FBT001 - click calls it
-    ctx.meta[ACCEPTED] = value
-
-
 accept_option = click.option(
     "--yes",
     "-y",
     is_flag=True,
     expose_value=False,
-    callback=_store_accepted,
+    callback=lambda ctx, _param, value: ctx.meta.update({ACCEPTED: value}),
     help="Do not ask before a former key works again.",
 )
 

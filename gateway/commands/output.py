@@ -133,16 +133,16 @@ def json_text(value: object) -> str:
     return json.dumps(json_value(value), indent=2)
 
 
-def out_json_line(value: object) -> None:
-    """Write one value as ASCII JSON on one line."""
-    out(_line(value))
+def json_line(value: object) -> str:
+    """Returns one value as ASCII JSON on one line."""
+    return json.dumps(json_value(value))
 
 
 def out_json_list(values: Iterable[object]) -> None:
     """Write a JSON array with one element per line, each as soon as it is available."""
     separator = "["
     for value in values:
-        out(f"{separator}\n{_line(value)}", end="")
+        out(f"{separator}\n{json_line(value)}", end="")
         separator = ","
     out("[]" if separator == "[" else "\n]")
 
@@ -296,10 +296,6 @@ def errors_on_terminal() -> bool:
     return sys.stderr is not None and sys.stderr.isatty()
 
 
-def _line(value: object) -> str:
-    return json.dumps(json_value(value))
-
-
 def _write(text: str) -> None:
     """Write to stdout. Raises BrokenPipeError if the reader has closed the pipe, and Quit for other failures."""
     if not has_stdout():
@@ -307,13 +303,8 @@ def _write(text: str) -> None:
     try:
         click.echo(text, nl=False)
     except OSError as error:
-        _discard_stdout()
+        with open(os.devnull, "w", encoding="utf-8") as null:  # noqa: PTH123 - a device, not a path of ours
+            os.dup2(null.fileno(), sys.stdout.fileno())  # else what is buffered fails again when the interpreter ends
         if isinstance(error, BrokenPipeError):
             raise
         raise Quit(f"the output cannot be written: {error.strerror or error}", Exit.FAILED) from error
-
-
-def _discard_stdout() -> None:
-    """Discard what is still buffered, so that the interpreter does not fail again at its end."""
-    with open(os.devnull, "w", encoding="utf-8") as null:  # noqa: PTH123 - a device, not a path of ours
-        os.dup2(null.fileno(), sys.stdout.fileno())

@@ -21,7 +21,7 @@ from gateway.domain.price_kinds import rule_text
 from gateway.domain.price_view import PriceNews, PriceView, draft_of, example_cost, news_lines
 from gateway.domain.quoting import option_names
 from gateway.domain.text import plain, word
-from gateway.domain.upstream_views import ModelDetail, ModelRoute, PriceProposal
+from gateway.domain.upstream_views import ModelRoute, PriceProposal
 from gateway.domain.views import ChannelView, ModelView
 
 IMPORT_COLUMNS = [
@@ -211,7 +211,9 @@ def show_price(model: str, *, as_json: bool) -> None:
     async def work(client: ControlClient) -> tuple[PriceView | None, list[ModelRoute], bool]:
         try:
             detail = await client.model(model)
-            view, routes = detail.price, _differing_routes(detail)
+            view, routes = detail.price, [*{route.channel: route for route in detail.routes}.values()]
+            if all(route.price == view for route in routes):
+                routes = []
         except NotFound:  # no channel offers it, but it may have a price
             view = next((view for view in await client.prices() if view.model == model and not view.channel), None)
             if view is None:
@@ -226,12 +228,6 @@ def show_price(model: str, *, as_json: bool) -> None:
     out_pairs(_details(view, model, refused=refused))
     if routes:
         out("\n" + table(routes, ROUTE_COLUMNS, terminal_width()))
-
-
-def _differing_routes(detail: ModelDetail) -> list[ModelRoute]:
-    """Returns the channels of a model, each once, if the price at one of them differs from the model's; else none."""
-    routes = {route.channel: route for route in detail.routes}
-    return [*routes.values()] if any(route.price != detail.price for route in routes.values()) else []
 
 
 def _details(view: PriceView | None, model: str, *, refused: bool) -> Iterator[tuple[str, str]]:

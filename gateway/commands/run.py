@@ -173,7 +173,9 @@ async def _prepare(
 ) -> tuple[Launch, Mapping[str, str]]:
     """Returns how to start the program, with its environment. Raises Quit if the token does not see the model."""
     models, app = await client.models(created.token.id), find_app(app_name) if app_name else UNKNOWN_PROGRAM
-    choice = await _choose_model(client, [view.name for view in models], start, app)
+    names = [view.name for view in models]
+    named = start.model or next((name for name in start.model_arguments if name in names), "")
+    choice = ModelChoice(model=named) if named else await find_model(client, names, family=app.family, start=start)
     target = target_of(models, base_url=(await client.status()).address, key=created.key, model=choice.model)
     launch = app.launch_for(target, folder)
     is_model_used = launch != app.launch_for(msgspec.structs.replace(target, model=""), folder)
@@ -184,14 +186,6 @@ async def _prepare(
     elif start.model:
         notify(f"note: --model has no effect on {_model_owner(app)}")
     return launch, _environment(launch, created.key, folder)
-
-
-async def _choose_model(client: ControlClient, names: Sequence[str], start: ProgramStart, app: App) -> ModelChoice:
-    """Returns the model that the user named, with ``--model`` or in the program's arguments; else the best one."""
-    named = start.model or next((name for name in start.model_arguments if name in names), "")
-    if named:
-        return ModelChoice(model=named)
-    return await find_model(client, names, family=app.family, start=start)
 
 
 def _environment(launch: Launch, key: str, folder: Path) -> Mapping[str, str]:

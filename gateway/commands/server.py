@@ -16,7 +16,7 @@ from gateway.commands import formatting
 from gateway.commands.base import Command, address_options
 from gateway.commands.exit_codes import Exit, Quit
 from gateway.commands.options import Seconds, json_option, now
-from gateway.commands.output import has_stdout, notify, out, out_json, out_json_line, out_pairs
+from gateway.commands.output import has_stdout, json_line, notify, out, out_json, out_pairs
 from gateway.commands.session import NO_SERVER, current_config, run, server_imports
 from gateway.commands.usage_tail import print_calls
 from gateway.config import Config
@@ -47,9 +47,15 @@ def serve_here(config: Config, *, log: bool = False) -> int:
             return
         if log:
             log_thread.start()
-        print_greeting(welcome.address, welcome.home, [welcome.open_to, *welcome.notes])
+        out(f"Tollkeeper is running at {welcome.address}")
+        out(f"Data folder: {plain(welcome.home, limit=1_000)}. Press Ctrl-C to stop.")
+        for note in filter(None, [welcome.open_to, *welcome.notes]):
+            notify(f"note: {note}")
         if welcome.key:
-            print_first_key(welcome.address, welcome.token, welcome.key, next(iter(welcome.models), "MODEL"))
+            curl = connect_card.curl(welcome.address, next(iter(welcome.models), "MODEL"), welcome.key)
+            out(f"\nToken '{plain(welcome.token)}' created. Its key is shown only this once:\n\n  {welcome.key}")
+            out(f"\nTry it in another terminal:\n\n{curl}")
+            out(f"\nSettings for SDKs:\n\n{connect_card.environment(welcome.address, welcome.key)}")
 
     code = server.run(config, ready)
     if log_thread.ident is not None:
@@ -79,21 +85,6 @@ def require_no_server(config: Config, *, elsewhere: bool = False) -> None:
             f"for a new one: tollkeeper token rotate {word(token.name)}{config.home_option}"
         )
     raise Quit(f"already serving at {endpoint.address} (pid {endpoint.pid}); {advice_text}", Exit.STORE)
-
-
-def print_greeting(address: str, home: str, notes: Sequence[str]) -> None:
-    """Print the address and the data folder, and the notes that are not empty."""
-    out(f"Tollkeeper is running at {address}")
-    out(f"Data folder: {plain(home, limit=1_000)}. Press Ctrl-C to stop.")
-    for note in filter(None, notes):
-        notify(f"note: {note}")
-
-
-def print_first_key(address: str, token: str, key: str, model: str) -> None:
-    """Print the key of the first token, which is shown only once, and how to use it."""
-    out(f"\nToken '{plain(token)}' created. Its key is shown only this once:\n\n  {key}")
-    out(f"\nTry it in another terminal:\n\n{connect_card.curl(address, model, key)}")
-    out(f"\nSettings for SDKs:\n\n{connect_card.environment(address, key)}")
 
 
 def follow_or_serve(config: Config) -> int:
@@ -141,10 +132,7 @@ def status(*, line: bool, as_json: bool) -> None:
     """
     if line:
         status_line = _fetch_bar_line()
-        if as_json:
-            out_json_line(status_line)
-        else:
-            out(plain(status_line.text, limit=1_000))
+        out(json_line(status_line) if as_json else plain(status_line.text, limit=1_000))
         return
 
     async def work(client: ControlClient) -> tuple[Status, formatting.BalanceOutlook | None, list[str], list[str]]:
@@ -185,7 +173,8 @@ async def _fetch_price_news(client: ControlClient) -> list[str]:
 def _print_status(
     view: Status, outlook: formatting.BalanceOutlook | None, spent: Sequence[str], news: Sequence[str]
 ) -> None:
-    ollama = view.ollama_address or view.ollama_error
+    ollama, waiting = view.ollama_address or view.ollama_error, sum(view.waits.values())
+    most_connections = f" of {view.most_connections}" if view.most_connections else ""
     out_pairs(
         [
             ("state", view.state),
@@ -197,10 +186,10 @@ def _print_status(
             ("started", f"{local_time(view.started_ms)}, {brief_span(view.uptime_s * 1000)} ago"),
             *([("account", _account_problem(outlook.account)), ("balance", outlook.text())] if outlook else []),
             ("refusing", ", ".join(plain(name) for name in spent)),
-            ("calls", _calls_text(view)),
+            ("calls", f"{view.in_flight + view.queued - waiting} running · {waiting} waiting"),
             *(("", f"{count} waiting for {plain(resource)}") for resource, count in view.waits.items()),
             ("open consoles", str(view.watchers)),
-            ("connections", formatting.connections(view)),
+            ("connections", f"{view.connections}{most_connections}{formatting.files_note(view)}"),
             (
                 "channels",
                 ", ".join(f"{n} {state_word(state, n)}" for state, n in sorted(view.channels.items())) or "none",
@@ -223,12 +212,6 @@ def _account_problem(account: AccountView) -> str:
         return ""
     fix = advice(QuotaExceeded("", details={"missing_nanos": -account.balance_nanos}))
     return f"balance used up: all calls that cost something are rejected; {fix}"
-
-
-def _calls_text(view: Status) -> str:
-    """Returns ``32 running · 28 waiting``. Waiting calls are not counted as running."""
-    waiting = sum(view.waits.values())
-    return f"{view.in_flight + view.queued - waiting} running · {waiting} waiting"
 
 
 @click.command(cls=Command, examples=["tollkeeper stop", "tollkeeper stop --now"])

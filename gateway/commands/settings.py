@@ -60,8 +60,10 @@ def set_settings(
     Asks first if --keep-days deletes call records.
     """
     patch: dict[str, Any] = dict(patch_of(SETTINGS, values, Settings()))
-    if add_hosts or add_origins:
-        _extend_lists(patch, hosts=add_hosts, origins=add_origins)
+    added = {name: items for name, items in (("hosts", add_hosts), ("origins", add_origins)) if items}
+    present = run(lambda client: client.settings()) if added else None
+    for name, items in added.items():  # to the items that the other options set, else to the present ones
+        patch[name] = list(dict.fromkeys((*patch.get(name, getattr(present, name)), *items)))
     changes = options.require_changes(patch)
     if (days := patch.get("keep_days")) is not None:
         expiring = run(lambda client: client.expiring_records(days), create=True)
@@ -78,12 +80,3 @@ def set_settings(
     changed = [(name, f"{old or NONE} -> {new or NONE}") for (name, old), (_, new) in pairs if old != new]
     out_view(after, changed or [("settings", f"as before: {NOTHING_CHANGED}")], as_json=as_json)
     notify(f"note: Ollama's port is closed: {ollama_error}" if ollama_error else "")
-
-
-def _extend_lists(patch: dict[str, Any], **added: tuple[str, ...]) -> None:
-    """Add items to lists in the patch. A list that the patch does not set begins with its present items."""
-    present = run(lambda client: client.settings())
-    for name, items in added.items():
-        if items:
-            before = patch.get(name, getattr(present, name))
-            patch[name] = list(dict.fromkeys((*before, *items)))

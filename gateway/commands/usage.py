@@ -42,7 +42,7 @@ from gateway.domain.query import CallOrder, parse
 from gateway.domain.repeated_calls import earlier_attempts, repeated_calls
 from gateway.domain.text import plain
 from gateway.domain.usage import PART_WORDS
-from gateway.domain.views import CallView, SumRow
+from gateway.domain.views import CallView
 
 ANSWERED = "st:done"
 """The filter of the calls that a call is compared with. Failures have no typical duration."""
@@ -147,10 +147,10 @@ def show_call(call_id: str, *, as_json: bool) -> None:
 
     async def work(client: ControlClient) -> tuple[CallView, list[tuple[str, str]]]:
         call = await _find_call(client, call_id)
-        typical, retry_text = await _fetch_typical(client, call), await _fetch_retry_text(client, call)
+        typical, retry_text = await _fetch_typical_times(client, call), await _fetch_retry_text(client, call)
         outlook = await formatting.find_balance_outlook(client)
-        money = _money_pairs(call, outlook.text() if outlook else "")
-        return call, [*_request_pairs(call, retry_text), *_time_pairs(call, typical), *money, *_record_pairs(call)]
+        results = _result_pairs(call, outlook.text() if outlook else "")
+        return call, [*_request_pairs(call, retry_text), *_time_pairs(call, typical), *results]
 
     call, pairs = run(work)
     out_pairs(pairs)
@@ -200,19 +200,15 @@ async def _fetch_retry_text(client: ControlClient, call: CallView) -> str:
     return f"{call.retry} of the same call{f'; before it: {before}' if before else ''}"
 
 
-async def _fetch_typical(client: ControlClient, call: CallView) -> SumRow | None:
-    """Returns the sums of the answered calls of its model in the week before it; None if none was answered."""
+async def _fetch_typical_times(client: ControlClient, call: CallView) -> str:
+    """Returns ``duration avg 2.10s, p50 1.80s, p95 6.02s; first token ...`` of the answered calls of its model in the
+    week before it; empty if none was answered.
+    """
     if not call.model:
-        return None
+        return ""
     since, until = call.time_ms - 7 * 86_400_000, call.time_ms
     answered = await client.summary(since=since, until=until, percentiles=True, model=call.model, words=ANSWERED)
-    return answered.total if answered.total.calls else None
-
-
-def _typical_times(row: SumRow | None) -> str:
-    """Returns ``duration avg 2.10s, p50 1.80s, p95 6.02s; first token ...``."""
-    if row is None:
-        return ""
+    row = answered.total
     times = (
         ("duration", row.mean_duration_ms, row.duration_p50_ms, row.duration_p95_ms),
         ("first token", row.mean_first_byte_ms, row.first_byte_p50_ms, row.first_byte_p95_ms),
@@ -252,13 +248,13 @@ def _request_pairs(call: CallView, retry_text: str) -> list[tuple[str, str]]:
     ]
 
 
-def _time_pairs(call: CallView, typical: SumRow | None) -> list[tuple[str, str]]:
+def _time_pairs(call: CallView, typical: str) -> list[tuple[str, str]]:
     wait = wait_of(call.marks)
     first = "" if call.first_byte_ms is None else f", first token after {formatting.span(call.first_byte_ms)}"
     overhead_ms = max(0.0, call.overhead_us / 1000 - (wait.ms if wait else 0))
     return [
         ("duration", f"{formatting.duration(call) or 'not known'}{first}{', streamed' if call.stream else ''}"),
-        ("usual", _typical_times(typical)),
+        ("usual", typical),
         ("waited", f"{formatting.span(wait.ms)} of it for {plain(wait.place)}" if wait else ""),
         ("" if wait else "waited", _retry_wait_text(call)),  # may be a second line of "waited"
         ("stayed", call.stay),
@@ -267,8 +263,10 @@ def _time_pairs(call: CallView, typical: SumRow | None) -> list[tuple[str, str]]
     ]
 
 
-def _money_pairs(call: CallView, balance_now: str) -> list[tuple[str, str]]:
+def _result_pairs(call: CallView, balance_now: str) -> list[tuple[str, str]]:
     size, balance = request_size(call.marks), call.balance_nanos
+    more = call.count - 1  # identical refusals, which have no record of their own
+    repeated = f"{more:,} more like this {'was' if more == 1 else 'were'} not listed" if more else ""
     return [
         ("asked for", size.text() if size is not None else ""),
         ("usage", _usage_text(call)),
@@ -278,13 +276,8 @@ def _money_pairs(call: CallView, balance_now: str) -> list[tuple[str, str]]:
         ("balance", f"{dollars(balance)} after the call" if balance is not None else ""),
         ("", f"now {balance_now}" if balance_now and balance is not None else ""),
         ("possible", f"{dollars(call.possible_nanos)} at the upstream, not charged" if call.possible_nanos else ""),
-    ]
-
-
-def _record_pairs(call: CallView) -> list[tuple[str, str]]:
-    return [
         ("upstream id", call.upstream_id),
-        ("repeated", _repeated_text(call)),
+        ("repeated", repeated),
         ("marks", ", ".join(mark for mark in call.marks if not mark.startswith(EXPLAINED_MARKS))),
     ]
 
@@ -303,12 +296,6 @@ def _status_text(call: CallView) -> str:
     if call.state == "running":
         return call.state
     return f"{call.status or ''}, {outcome_text(call.outcome, call.finish_reason)}".removeprefix(", ")
-
-
-def _repeated_text(call: CallView) -> str:
-    """Returns the number of identical refusals that have no record of their own; empty if there are none."""
-    more = call.count - 1
-    return f"{more:,} more like this {'was' if more == 1 else 'were'} not listed" if more else ""
 
 
 def _cost_text(call: CallView) -> str:

@@ -1,6 +1,5 @@
 """``usage summary``: sums up calls, by what they have in common or over time."""
 
-from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
@@ -121,7 +120,10 @@ def summary(by: tuple[tuple[str, ...], ...], *, as_csv: bool, as_json: bool, **v
     view, note = run(lambda client: _fetch(client, query, grouping))
     named = named_rows(view, grouping)
     if as_csv:
-        out(_csv(named, grouping), end="")
+        out(csv_text([*grouping.names, *CSV_FIELDS, "cost_dollars"]), end="")
+        for names, row in named:
+            counts = [getattr(row, name) for name in CSV_FIELDS]
+            out(csv_text([*names, *counts, number(row.cost_nanos)]), end="")
     elif as_json:
         rows = [msgspec.structs.replace(row, name="|".join(names)) for names, row in named]
         out_json(msgspec.structs.replace(view, by=",".join(grouping.names), rows=rows))
@@ -136,7 +138,11 @@ async def _fetch(client: ControlClient, query: CallQuery, grouping: Grouping) ->
     since, until = query.query.since, query.query.until
     filters = {name: value for name, value in query.fields.items() if name not in ("since", "until")}
     default_span = YEAR_MS if grouping.step == "month" else MONTH_MS
-    start = _step_start(now() - default_span if since is None else since, grouping.step)
+    start = now() - default_span if since is None else since
+    if grouping.step in ("day", "month"):  # from its beginning on, so that the first row is complete
+        start = window_start(Window(grouping.step), Millis(start))
+    elif grouping.step == "hour":
+        start = Millis(start // HOUR_MS * HOUR_MS)
     view = await client.summary(
         by=grouping.by, since=start, until=until, step=grouping.step, percentiles=True, **filters
     )
@@ -175,21 +181,6 @@ def _name_column(at: int, title: str) -> ListColumn:
 
 def _sum_column(column: ListColumn) -> ListColumn:
     return ListColumn(column.heading, lambda named: column.cell(named[1]), "number", drop=column.drop)
-
-
-def _csv(named: Sequence[NamedRow], grouping: Grouping) -> str:
-    """Returns a line with the names of the columns, then one line for each row, without the total."""
-    lines = [csv_text([*grouping.names, *CSV_FIELDS, "cost_dollars"])]
-    for names, row in named:
-        lines.append(csv_text([*names, *(getattr(row, name) for name in CSV_FIELDS), number(row.cost_nanos)]))
-    return "".join(lines)
-
-
-def _step_start(since: int, step: str) -> int:
-    """Returns the start of the month, day or hour that contains this time, so that its row is complete."""
-    if step in ("day", "month"):
-        return window_start(Window(step), Millis(since))
-    return since // HOUR_MS * HOUR_MS if step == "hour" else since
 
 
 def named_rows(view: Summary, grouping: Grouping) -> list[NamedRow]:

@@ -20,10 +20,10 @@ from gateway.commands.output import (
     MARGIN,
     NOTHING,
     ListColumn,
+    json_line,
     narrow_widths,
     notify,
     out,
-    out_json_line,
     terminal_width,
 )
 from gateway.commands.session import run
@@ -74,7 +74,10 @@ def tail(recent: int, *, as_json: bool, **values: Any) -> None:
     query = call_query(values)
 
     async def work(client: ControlClient) -> None:
-        await _check_names(client, query)
+        finders = (query.token, client.token), (query.group, client.group), (query.channel, client.channel)
+        for refs, find_entity in finders:
+            for ref in refs:
+                await find_entity(ref)  # raises NotFound for a name that does not exist
         await _follow(client, EventFeed(query, recent), as_json=as_json)
         raise Quit("the server stopped", Exit.UNREACHABLE)
 
@@ -98,17 +101,10 @@ async def _follow(client: ControlClient, feed: "EventFeed", *, as_json: bool, qu
         async for event in events:
             if isinstance(event, Snapshot) and feed.missed(event):
                 notify("note: some calls are left out here; 'tollkeeper usage list' lists them")
-            _print(feed.calls_in(event), as_json=as_json)
+            for call in feed.calls_in(event):
+                out(json_line(call) if as_json else line_of(call, terminal_width()))
             if isinstance(event, Stopping) and not quiet:
                 notify("the server is stopping")
-
-
-async def _check_names(client: ControlClient, query: CallQuery) -> None:
-    """Raise NotFound for the name of a token, group or channel that does not exist."""
-    finders = (query.token, client.token), (query.group, client.group), (query.channel, client.channel)
-    for refs, find_entity in finders:
-        for ref in refs:
-            await find_entity(ref)
 
 
 async def _events(client: ControlClient) -> AsyncGenerator[AnyEvent, None]:
@@ -127,14 +123,6 @@ async def _events(client: ControlClient) -> AsyncGenerator[AnyEvent, None]:
             await asyncio.sleep(RECONNECT_S)
         else:
             return
-
-
-def _print(calls: Iterable[CallView], *, as_json: bool) -> None:
-    for call in calls:
-        if as_json:
-            out_json_line(call)
-        else:
-            out(line_of(call, terminal_width()))
 
 
 class EventFeed:
