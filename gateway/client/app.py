@@ -1,8 +1,4 @@
-"""App: what a client program needs to use the gateway, and how ``tollkeeper run`` starts it.
-
-``guide`` says what a person does by hand: files, variables, menus. ``launch`` says how ``tollkeeper run`` starts the
-program without changing its files. A program without ``launch`` needs only the variables of its guide.
-"""
+"""App: what a client program needs to use the gateway, and how ``tollkeeper run`` starts it."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -21,6 +17,8 @@ KEY_VARIABLE = "TOLLKEEPER_TOKEN"
 HOME_NOTE = "on Windows ~ is %USERPROFILE%"
 NO_TRACES = {"OPENAI_AGENTS_DISABLE_TRACING": "1"}
 """Without this variable, OpenAI's Agents SDK sends traces to OpenAI, with the key of this gateway."""
+FOLDER = "@TOLLKEEPER_FOLDER@"
+"""Stands for the temporary folder in the variables and arguments of a launch."""
 CLAUDE = ("sonnet", "claude")
 """Patterns of the models with which Anthropic's programs start, the most suitable first."""
 
@@ -104,26 +102,42 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     """A note shown after the program has ended, if it called a model."""
 
 
+class Setup(msgspec.Struct, frozen=True):
+    """How a program is pointed at the gateway."""
+
+    guide: Sequence[Snippet]
+    """What a person does by hand: files, variables, menus."""
+    launch: Launch | None = None
+    """How ``tollkeeper run`` starts it without changing its files. None means with the guide's variables."""
+
+
 class App(msgspec.Struct, frozen=True, kw_only=True):
     """A client program that can be pointed at the gateway."""
 
     title: str
-    guide: Callable[[AppTarget], Sequence[Snippet]]
+    setup: Callable[[AppTarget], Setup]
     programs: Sequence[str] = ()
     """The names of its executables, by which ``tollkeeper run`` recognizes it."""
     family: Sequence[str] = ()
     """Patterns of the models that its vendor made it for, the most suitable first; empty if it suits any model."""
-    launch: Callable[[AppTarget, Path], Launch] | None = None
-    """Returns how to start it. The path is that of the temporary folder. None means with the guide's variables."""
+
+    def guide(self, target: AppTarget) -> Sequence[Snippet]:
+        """Returns what a person does by hand."""
+        return self.setup(target).guide
 
     def launch_for(self, target: AppTarget, folder: Path) -> Launch:
-        if self.launch is not None:
-            return self.launch(target, folder)
-        variables = {name: value for snippet in self.guide(target) for name, value in snippet.variables.items()}
+        """Returns how to start the program with our files in a temporary folder."""
+        setup = self.setup(target)
+        if (launch := setup.launch) is not None:
+            variables = {name: value.replace(FOLDER, str(folder)) for name, value in launch.variables.items()}
+            arguments = tuple(argument.replace(FOLDER, str(folder)) for argument in launch.arguments)
+            return msgspec.structs.replace(launch, variables=variables, arguments=arguments)
+        variables = {name: value for snippet in setup.guide for name, value in snippet.variables.items()}
         if self.programs:
             return Launch(variables=variables)
         # a library, or an unknown program: it may use any SDK
-        return Launch(variables={**generic_variables(target), **variables}, defaults=NO_TRACES)
+        generic = {**sdk_variables(target), "OPENAI_API_BASE": target.base_url}
+        return Launch(variables={**generic, **variables}, defaults=NO_TRACES)
 
 
 def shell_part(variables: Mapping[str, str], where: str = "in the shell that starts it") -> Snippet:
@@ -154,11 +168,6 @@ def anthropic_variables(target: AppTarget) -> dict[str, str]:
 def sdk_variables(target: AppTarget) -> dict[str, str]:
     """Returns the variables that both vendors' SDKs read."""
     return {**openai_variables(target), **anthropic_variables(target)}
-
-
-def generic_variables(target: AppTarget) -> dict[str, str]:
-    """Returns the variables for an unknown program."""
-    return {**sdk_variables(target), "OPENAI_API_BASE": target.base_url}
 
 
 def key_part(target: AppTarget) -> Snippet:

@@ -12,6 +12,7 @@ from gateway.client.app import (
     App,
     AppTarget,
     Launch,
+    Setup,
     Snippet,
     anthropic_variables,
     file_part,
@@ -28,93 +29,81 @@ from gateway.domain.token import PREFIX
 from gateway.domain.views import TokenView
 
 
-def _llm_models(target: AppTarget) -> str:
-    return "\n".join(
+def _llm(target: AppTarget) -> Setup:
+    models = "\n".join(
         f"- model_id: {quote(name)}\n  model_name: {quote(name)}\n  api_base: {quote(target.base_url)}\n"
         "  api_key_name: tollkeeper\n  can_stream: true\n  supports_tools: true"
         for name in target.chat_models
     )
-
-
-def _llm(target: AppTarget) -> Sequence[Snippet]:
     where = "extra-openai-models.yaml in the folder that 'dirname \"$(llm logs path)\"' prints"
-    return (
-        file_part(where, _llm_models(target)),
+    guide = (
+        file_part(where, models),
         Snippet(where="in a shell; it asks for the key", text="llm keys set tollkeeper"),
         Snippet(where="then", text=f"llm -m {word(target.model)} 'Hello'"),
     )
-
-
-def _llm_launch(target: AppTarget, _: Path) -> Launch:
     files = {
-        "extra-openai-models.yaml": _llm_models(target) + "\n",
+        "extra-openai-models.yaml": models + "\n",
         "keys.json": json_text({"tollkeeper": target.secret}),
         "default_model.txt": target.model,
     }
-    return Launch(files=files, folder_variable="LLM_USER_PATH", folder_default="io.datasette.llm")
+    return Setup(guide, Launch(files=files, folder_variable="LLM_USER_PATH", folder_default="io.datasette.llm"))
 
 
-def _open_webui_variables(target: AppTarget) -> dict[str, str]:
+def _open_webui(target: AppTarget) -> Setup:
     variables = {"OPENAI_API_BASE_URL": target.base_url, "OPENAI_API_KEY": target.secret}
     if embedding := target.embedding_model:
         variables |= {"RAG_EMBEDDING_ENGINE": "openai", "RAG_EMBEDDING_MODEL": embedding}
         variables |= {"RAG_OPENAI_API_BASE_URL": target.base_url, "RAG_OPENAI_API_KEY": target.secret}
-    return variables
-
-
-def _open_webui_launch(target: AppTarget, _: Path) -> Launch:
-    # Otherwise it stores the address and the key in its database at its first start, but the key ends with this run.
-    return Launch(
-        variables={**_open_webui_variables(target), "ENABLE_PERSISTENT_CONFIG": "False"},
-        warning="Open WebUI now takes its settings from the environment, and keeps no changes of its Admin Panel; to "
-        "keep them, give it a permanent token: tollkeeper env --for open-webui",
-    )
-
-
-def _open_webui(target: AppTarget) -> Sequence[Snippet]:
-    variables = _open_webui_variables(target)
     text = f"URL: {target.base_url}\nKey: {target.secret}"
-    return (
+    guide = (
         shell_part(variables, "in the environment of its first start; later starts read its database"),
         Snippet(where="or in the browser: Admin Panel > Settings > Connections > OpenAI API > +", text=text),
     )
+    launch = Launch(
+        # else it stores the address and the key in its database at its first start, but the key ends with this run
+        variables={**variables, "ENABLE_PERSISTENT_CONFIG": "False"},
+        warning="Open WebUI now takes its settings from the environment, and keeps no changes of its Admin Panel; to "
+        "keep them, give it a permanent token: tollkeeper env --for open-webui",
+    )
+    return Setup(guide, launch)
 
 
-def _shell_gpt(target: AppTarget) -> Sequence[Snippet]:
+def _shell_gpt(target: AppTarget) -> Setup:
     variables = {"API_BASE_URL": target.base_url, "OPENAI_API_KEY": target.secret, "DEFAULT_MODEL": target.model}
     text = "\n".join(f"{name}={value}" for name, value in variables.items())
     where = f"or, to keep it: these lines of ~/.config/shell_gpt/.sgptrc ({HOME_NOTE})"
-    return shell_part(variables), file_part(where, text)
+    return Setup((shell_part(variables), file_part(where, text)))
 
 
-def _ollama(target: AppTarget) -> Sequence[Snippet]:
+def _ollama(target: AppTarget) -> Setup:
     url = f"{target.root}/k/{target.secret}"  # most of these programs cannot send a key
     where = "in the shell that starts a program that speaks Ollama's API"
-    return shell_part({"OLLAMA_HOST": url}, where), Snippet(where="or in its settings, as Ollama's address", text=url)
+    by_hand = Snippet(where="or in its settings, as Ollama's address", text=url)
+    return Setup((shell_part({"OLLAMA_HOST": url}, where), by_hand))
 
 
 _CHAT_APPS: Mapping[str, App] = {
-    "llm": App(title="llm", guide=_llm, programs=("llm",), launch=_llm_launch),
-    "open-webui": App(title="Open WebUI", guide=_open_webui, programs=("open-webui",), launch=_open_webui_launch),
+    "llm": App(title="llm", setup=_llm, programs=("llm",)),
+    "open-webui": App(title="Open WebUI", setup=_open_webui, programs=("open-webui",)),
     "gptme": App(
         title="gptme",
-        guide=lambda target: (shell_part({**openai_variables(target), "MODEL": f"local/{target.model}"}),),
+        setup=lambda target: Setup((shell_part({**openai_variables(target), "MODEL": f"local/{target.model}"}),)),
         programs=("gptme",),
     ),
-    "shell-gpt": App(title="ShellGPT", guide=_shell_gpt, programs=("sgpt",)),
-    "ollama": App(title="Ollama clients", guide=_ollama, programs=("ollama",)),
+    "shell-gpt": App(title="ShellGPT", setup=_shell_gpt, programs=("sgpt",)),
+    "ollama": App(title="Ollama clients", setup=_ollama, programs=("ollama",)),
 }
 
 
-def _openai(target: AppTarget) -> Sequence[Snippet]:
-    return (
-        shell_part(openai_variables(target)),
+def _openai(target: AppTarget) -> Setup:
+    programs = (
         file_part("a program in Python", python(target.model)),
         file_part("a module for Node.js", node(target.model)),
     )
+    return Setup((shell_part(openai_variables(target)), *programs))
 
 
-def _anthropic(target: AppTarget) -> Sequence[Snippet]:
+def _anthropic(target: AppTarget) -> Setup:
     text = f"""\
 from anthropic import Anthropic
 
@@ -122,20 +111,20 @@ client = Anthropic()
 messages = [{{"role": "user", "content": "Hello"}}]
 answer = client.messages.create(model={quote(target.model)}, max_tokens=1024, messages=messages)
 print(answer.content[0].text)"""
-    return shell_part(anthropic_variables(target)), file_part("a program in Python", text)
+    return Setup((shell_part(anthropic_variables(target)), file_part("a program in Python", text)))
 
 
-def _openai_agents(target: AppTarget) -> Sequence[Snippet]:
+def _openai_agents(target: AppTarget) -> Setup:
     variables = {**openai_variables(target), "OPENAI_DEFAULT_MODEL": target.model, **NO_TRACES}
     text = f"""\
 from agents import Agent, Runner
 
 agent = Agent(name="Assistant", model={quote(target.model)})
 print(Runner.run_sync(agent, "Hello").final_output)"""
-    return shell_part(variables), file_part("a program", text)
+    return Setup((shell_part(variables), file_part("a program", text)))
 
 
-def _ai_sdk(target: AppTarget) -> Sequence[Snippet]:
+def _ai_sdk(target: AppTarget) -> Setup:
     text = f"""\
 import {{ createOpenAICompatible }} from "@ai-sdk/openai-compatible";
 import {{ generateText }} from "ai";
@@ -150,28 +139,28 @@ const {{ text }} = await generateText({{ model: tollkeeper({quote(target.model)}
 console.log(text);"""
     where = "openai() and anthropic() of @ai-sdk/openai and @ai-sdk/anthropic read these"
     anthropic = {"ANTHROPIC_BASE_URL": target.base_url, "ANTHROPIC_API_KEY": target.secret}
-    return shell_part({**openai_variables(target), **anthropic}, where), file_part("a module", text)
+    return Setup((shell_part({**openai_variables(target), **anthropic}, where), file_part("a module", text)))
 
 
-def _pydantic_ai(target: AppTarget) -> Sequence[Snippet]:
+def _pydantic_ai(target: AppTarget) -> Setup:
     text = f"""\
 from pydantic_ai import Agent
 
 agent = Agent({quote("openai-chat:" + target.model)})
 print(agent.run_sync("Hello").output)"""
-    return shell_part(sdk_variables(target)), file_part("a program", text)
+    return Setup((shell_part(sdk_variables(target)), file_part("a program", text)))
 
 
-def _langchain(target: AppTarget) -> Sequence[Snippet]:
+def _langchain(target: AppTarget) -> Setup:
     text = f"""\
 from langchain_openai import ChatOpenAI
 
 llm = ChatOpenAI(model={quote(target.model)})
 print(llm.invoke("Hello").content)"""
-    return shell_part(sdk_variables(target)), file_part("a program", text)
+    return Setup((shell_part(sdk_variables(target)), file_part("a program", text)))
 
 
-def _llama_index(target: AppTarget) -> Sequence[Snippet]:
+def _llama_index(target: AppTarget) -> Setup:
     context = target.models.get(target.model) or 128_000
     text = f"""\
 import os
@@ -187,37 +176,37 @@ llm = OpenAILike(
     context_window={context},
 )
 print(llm.complete("Hello"))"""
-    return shell_part(openai_variables(target)), file_part("a program", text)
+    return Setup((shell_part(openai_variables(target)), file_part("a program", text)))
 
 
-def _litellm(target: AppTarget) -> Sequence[Snippet]:
+def _litellm(target: AppTarget) -> Setup:
     text = f"""\
 import litellm
 
 messages = [{{"role": "user", "content": "Hello"}}]
 answer = litellm.completion(model={quote("openai/" + target.model)}, messages=messages)
 print(answer.choices[0].message.content)"""
-    return shell_part(openai_variables(target)), file_part("a program", text)
+    return Setup((shell_part(openai_variables(target)), file_part("a program", text)))
 
 
-def _curl(target: AppTarget) -> Sequence[Snippet]:
-    where = "in a shell"
-    return shell_part(openai_variables(target), where), Snippet(where="then", text=curl(target.base_url, target.model))
+def _curl(target: AppTarget) -> Setup:
+    command = Snippet(where="then", text=curl(target.base_url, target.model))
+    return Setup((shell_part(openai_variables(target), "in a shell"), command))
 
 
 _LIBRARIES: Mapping[str, App] = {
-    "openai": App(title="OpenAI SDKs", guide=_openai),
-    "anthropic": App(title="Anthropic SDKs", guide=_anthropic, family=CLAUDE),
-    "openai-agents": App(title="OpenAI Agents SDK", guide=_openai_agents),
-    "ai-sdk": App(title="AI SDK (Vercel)", guide=_ai_sdk),
-    "pydantic-ai": App(title="Pydantic AI", guide=_pydantic_ai),
-    "langchain": App(title="LangChain", guide=_langchain),
-    "llama-index": App(title="LlamaIndex", guide=_llama_index),
-    "litellm": App(title="LiteLLM", guide=_litellm),
-    "curl": App(title="curl", guide=_curl),
+    "openai": App(title="OpenAI SDKs", setup=_openai),
+    "anthropic": App(title="Anthropic SDKs", setup=_anthropic, family=CLAUDE),
+    "openai-agents": App(title="OpenAI Agents SDK", setup=_openai_agents),
+    "ai-sdk": App(title="AI SDK (Vercel)", setup=_ai_sdk),
+    "pydantic-ai": App(title="Pydantic AI", setup=_pydantic_ai),
+    "langchain": App(title="LangChain", setup=_langchain),
+    "llama-index": App(title="LlamaIndex", setup=_llama_index),
+    "litellm": App(title="LiteLLM", setup=_litellm),
+    "curl": App(title="curl", setup=_curl),
 }
 
-UNKNOWN_PROGRAM = App(title="an unknown program", guide=lambda _: ())
+UNKNOWN_PROGRAM = App(title="an unknown program", setup=lambda _: Setup(()))
 
 APPS: Mapping[str, App] = {**CODING_AGENTS, **_CHAT_APPS, **_LIBRARIES}
 

@@ -123,13 +123,11 @@ def _fix(error: GatewayError, case: Case) -> str:
     names = {"token": case.token_ref, "model": case.model}
     if case.token is not None:
         names |= {"token": case.token.name, "group": case.token.group}
-    default = START_ADVICE if error.code == NO_SERVER else _show_call_advice(error)
-    return advice(error, **{noun: name for noun, name in names.items() if name}) or default
-
-
-def _show_call_advice(error: GatewayError) -> str:
     call = str(error.details.get("call_id", ""))
-    return f"'tollkeeper usage {f'show {word(call)}' if call else 'list'}' shows what happened to the call"
+    default = f"'tollkeeper usage {f'show {word(call)}' if call else 'list'}' shows what happened to the call"
+    if error.code == NO_SERVER:
+        default = START_ADVICE
+    return advice(error, **{noun: name for noun, name in names.items() if name}) or default
 
 
 async def check_gateway(case: Case) -> str:

@@ -116,8 +116,9 @@ def check_addresses(calls: Sequence[CallView], base: str) -> list[Step]:
         )
     if not steps:
         return [Step(name="the addresses", result="ok", text="every address that programs requested exists")]
+    times = {key: "once" if count == 1 else f"{count:,} times" for key, count in counts.items()}
     return [
-        msgspec.structs.replace(step, text=plain(f"{step.text} ({_times(counts[key])} in a day)", 500))
+        msgspec.structs.replace(step, text=plain(f"{step.text} ({times[key]} in a day)", 500))
         for key, step in list(steps.items())[:5]
     ]
 
@@ -129,10 +130,6 @@ def _address_problem(call: CallView, base: str) -> tuple[str, str] | None:
         return None if harmless else ("which does not exist here", fix)
     text, _, fix = call.error.partition("; use " if call.code == "wrong_host" else "; permit it with ")
     return text, fix
-
-
-def _times(count: int) -> str:
-    return "once" if count == 1 else f"{count:,} times"
 
 
 async def _store_steps(client: ControlClient, error: str) -> list[Step]:

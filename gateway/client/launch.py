@@ -182,7 +182,11 @@ async def check_server(config: Config) -> ServerState:
     except GatewayError as error:
         if error.code == "too_many_files":
             raise
-        is_silent = error.code in ("server_slow", "server_gone") and await _has_listener(endpoint)
+        if (
+            error.code not in ("server_slow", "server_gone") or not endpoint.socket
+        ):  # a TCP port may be another program's
+            return ServerState()
+        is_silent = await is_listening(Address(socket=endpoint.socket))
         return ServerState(silent=_silent_error(config, endpoint, error) if is_silent else None)
     return ServerState(endpoint=endpoint if instance == endpoint.instance else None)
 
@@ -270,11 +274,6 @@ async def _is_foreign(endpoint: Endpoint, child: Child) -> bool:
             while child.poll() is None:  # noqa: ASYNC110 - the event happens in another process
                 await asyncio.sleep(POLL_S)
     return child.poll() is not None
-
-
-async def _has_listener(endpoint: Endpoint) -> bool:
-    """Returns whether a process listens at the control socket. Another program may use a TCP port by now."""
-    return bool(endpoint.socket) and await is_listening(Address(socket=endpoint.socket))
 
 
 def _silent_error(config: Config, endpoint: Endpoint, error: GatewayError) -> Unavailable:

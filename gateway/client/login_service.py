@@ -219,7 +219,9 @@ def _run_or_fail(line: str, *arguments: str) -> None:
     """Run a command line, with further arguments that may contain spaces. Raises ServiceFailed if it fails."""
     result = _run([*line.split(), *arguments])
     if result.returncode:
-        raise ServiceFailed(f"{line} failed: {_last_line(result)}")
+        lines = (result.stderr or result.stdout).decode(errors="replace").strip().splitlines()
+        reason = lines[-1][:200] if lines else f"exit code {result.returncode}"
+        raise ServiceFailed(f"{line} failed: {reason}")
 
 
 def _run(words: Sequence[str]) -> "subprocess.CompletedProcess[bytes]":
@@ -231,8 +233,3 @@ def _run(words: Sequence[str]) -> "subprocess.CompletedProcess[bytes]":
         return subprocess.run([program, *words[1:]], capture_output=True, timeout=20.0, check=False)
     except subprocess.TimeoutExpired as exc:
         raise ServiceFailed(f"{words[0]} did not answer within 20 s") from exc
-
-
-def _last_line(result: "subprocess.CompletedProcess[bytes]") -> str:
-    lines = (result.stderr or result.stdout).decode(errors="replace").strip().splitlines()
-    return lines[-1][:200] if lines else f"exit code {result.returncode}"

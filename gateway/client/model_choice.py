@@ -45,10 +45,6 @@ class ProgramStart(msgspec.Struct, frozen=True, kw_only=True):
         separate = [value for option in ("--model", "-m") for word, value in pairs if word == option]
         return [value for value in (*joined, *separate) if value]
 
-    def is_own_token(self, name: str) -> bool:
-        """Returns whether a run of this program has had the token with this name."""
-        return name == self.program or name.startswith(f"{self.program}-")
-
 
 async def find_model(
     client: ControlClient,
@@ -74,7 +70,7 @@ class RecentCalls(msgspec.Struct, frozen=True, kw_only=True):
         own: list[CallView] = []
         if start is not None:
             calls = (await client.calls(words=f'tok:"{start.program}*"', limit=20)).calls
-            own = [call for call in calls if start.is_own_token(call.token)]
+            own = [c for c in calls if c.token == start.program or c.token.startswith(f"{start.program}-")]
             prefix = f"{start.program}-{start.folder}-"
             own.sort(key=lambda call: not call.token.startswith(prefix))  # runs in the same folder come first
         elif token:

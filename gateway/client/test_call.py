@@ -121,9 +121,10 @@ class PublicApi(msgspec.Struct, frozen=True, kw_only=True):
         async with self.stream(tested.path, _test_body(tested, model, stream=True)) as stream:
             async for line in stream.lines():
                 last_line = line.strip() or last_line
-        error = _stream_error(last_line)
-        if error is not None:
-            raise error
+        event = rawjson.maybe(last_line.removeprefix(b"data: "))
+        error = rawjson.at(event, "response", "error") or rawjson.at(event, "error")  # Responses has it in the response
+        if isinstance(error, dict):
+            raise error_of(502, rawjson.encode({"error": error}))
         if not any(mark.encode() in last_line for mark in tested.end_marks):
             raise UpstreamError("the streamed answer was cut off", code="upstream_cut")
         return stream.headers.get("x-request-id", "")
@@ -167,13 +168,6 @@ def _test_body(tested: TestedApi, model: str, *, stream: bool) -> bytes:
     if tested.end_marks:
         fields["stream"] = stream
     return msgspec.json.encode(fields)
-
-
-def _stream_error(line: bytes) -> GatewayError | None:
-    """Returns the error in the last event of a stream; None if it has none."""
-    event = rawjson.maybe(line.removeprefix(b"data: "))
-    error = rawjson.at(event, "response", "error") or rawjson.at(event, "error")  # Responses has it in the response
-    return error_of(502, rawjson.encode({"error": error})) if isinstance(error, dict) else None
 
 
 def _decode(body: bytes, kind: type[Value]) -> Value:
