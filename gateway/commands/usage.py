@@ -21,8 +21,7 @@ from gateway.commands.exit_codes import Exit, Quit
 from gateway.commands.options import WholeNumber, json_option, now
 from gateway.commands.output import ListColumn, ProgressLine, more_text, notify, out, out_json, out_list, out_pairs
 from gateway.commands.session import run
-from gateway.commands.usage_export import export
-from gateway.commands.usage_summary import summary
+from gateway.commands.usage_reports import export, summary
 from gateway.commands.usage_tail import tail
 from gateway.domain.call import (
     EXPLAINED_MARKS,
@@ -218,7 +217,7 @@ async def _fetch_typical_times(client: ControlClient, call: CallView) -> str:
         for name, average, p50, p95 in times
         if average is not None and p50 is not None
     ]
-    if not texts:
+    if not (row.calls and texts):
         return ""
     return f"{'; '.join(texts)} ({row.calls:,} answered {plural(row.calls, 'call')} of this model in 7 days)"
 

@@ -7,7 +7,7 @@ import click
 import pytest
 
 from gateway.commands.exit_codes import Exit
-from gateway.commands.price_file import prices_in
+from gateway.commands.price_set import prices_in
 from gateway.domain.price_view import PriceNews
 from tests.commands.runner import Control, run
 from tests.commands.samples import PRICE

@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from gateway.client.login_service import ServiceState
 from gateway.commands import service
 from tests.commands.runner import run
 
@@ -15,16 +14,16 @@ class Stand:
     def __init__(self) -> None:
         self.installed = False
 
-    def install(self, _config: object) -> ServiceState:
+    def install(self, _config: object) -> service.ServiceState:
         self.installed = True
         return self.state()
 
-    def remove(self) -> ServiceState:
+    def remove(self) -> service.ServiceState:
         self.installed = False
         return self.state()
 
-    def state(self) -> ServiceState:
-        return ServiceState(
+    def state(self) -> service.ServiceState:
+        return service.ServiceState(
             system="systemd", installed=self.installed, running=self.installed, file="/u/tollkeeper.service"
         )
 

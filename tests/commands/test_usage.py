@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from gateway.commands import output
 from gateway.commands.exit_codes import Exit
-from gateway.commands.usage_export import CSV_COLUMNS, FIELDS, csv_line
+from gateway.commands.usage_reports import CSV_COLUMNS, FIELDS, csv_line
 from gateway.domain.call import FailureKind
 from gateway.domain.field_kinds import json_value
 from gateway.domain.human_values import local_time

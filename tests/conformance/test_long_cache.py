@@ -7,7 +7,8 @@ import msgspec
 import pytest
 
 from gateway.commands.formatting import receipt
-from gateway.commands.usage_export import FIELDS, json_line
+from gateway.commands.output import json_line
+from gateway.commands.usage_reports import FIELDS
 from gateway.domain.channel import Dialect
 from gateway.domain.cost import cost, highest_cost
 from gateway.domain.price import Price, Rates, rates

@@ -11,7 +11,7 @@ import pytest
 
 from gateway.client.connect_card import SAMPLES
 from gateway.client.test_call import TESTED
-from gateway.commands.usage_export import FIELDS, csv_line
+from gateway.commands.usage_reports import FIELDS, csv_line
 from gateway.domain.channel import Dialect
 from gateway.domain.errors import GatewayError
 from gateway.domain.group import Fallback

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.client.login_service import Launchd, ServiceFailed, Systemd, plist, unit
+from gateway.commands.service import Launchd, ServiceFailed, Systemd, plist, unit
 from gateway.config import Config
 from gateway.domain.errors import Conflict
 
