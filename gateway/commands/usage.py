@@ -232,6 +232,9 @@ def cancel_call(call_id: str) -> None:
 
 def _request_pairs(call: CallView, retry_text: str) -> list[tuple[str, str]]:
     upstream_model = "" if call.upstream_model in ("", call.model) else f" ({call.upstream_model})"
+    status = f"{call.status or ''}, {outcome_text(call.outcome, call.finish_reason)}".removeprefix(", ")
+    if call.state == "running":
+        status = call.state
     return [
         ("id", call.id),
         ("time", formatting.moment(call.time_ms)),
@@ -242,7 +245,7 @@ def _request_pairs(call: CallView, retry_text: str) -> list[tuple[str, str]]:
         ("model", f"{call.model}{upstream_model}"),
         ("retry", retry_text),
         ("channel", call.channel or "none"),
-        ("status", _status_text(call)),
+        ("status", status),
         ("error", f"{call.code}: {call.error}" if call.code else call.error),
     ]
 
@@ -250,12 +253,15 @@ def _request_pairs(call: CallView, retry_text: str) -> list[tuple[str, str]]:
 def _time_pairs(call: CallView, typical: str) -> list[tuple[str, str]]:
     wait = wait_of(call.marks)
     first = "" if call.first_byte_ms is None else f", first token after {formatting.span(call.first_byte_ms)}"
+    tries, retry_wait = count_text(call.failed_tries, "try"), ""
+    if call.between_tries_ms:
+        retry_wait = f"{formatting.span(call.between_tries_ms)} of it after {tries} that failed"
     overhead_ms = max(0.0, call.overhead_us / 1000 - (wait.ms if wait else 0))
     return [
         ("duration", f"{formatting.duration(call) or 'not known'}{first}{', streamed' if call.stream else ''}"),
         ("usual", typical),
         ("waited", f"{formatting.span(wait.ms)} of it for {plain(wait.place)}" if wait else ""),
-        ("" if wait else "waited", _retry_wait_text(call)),  # may be a second line of "waited"
+        ("" if wait else "waited", retry_wait),  # may be a second line of "waited"
         ("stayed", call.stay),
         *(("passed over", plain(text)) for text in mark_values(call.marks, PASSED_MARK)),
         ("in the gateway", f"{overhead_ms:.2f}ms before the upstream request" if call.attempts else ""),
@@ -290,25 +296,12 @@ def _attempt_text(call: CallView, attempt: Attempt) -> str:
     return f"{attempt.channel}{model}{key}  {call.attempt_status(attempt)}  {result}{billed}"
 
 
-def _status_text(call: CallView) -> str:
-    """Returns ``200, finished (stop)``, ``lost (gateway stopped)`` or ``running``."""
-    if call.state == "running":
-        return call.state
-    return f"{call.status or ''}, {outcome_text(call.outcome, call.finish_reason)}".removeprefix(", ")
-
-
 def _cost_text(call: CallView) -> str:
     if call.state == "running":
         return f"at most {dollars(call.cost_nanos)} so far"
     if formatting.cost(call) != formatting.UNPRICED:
         return dollars(call.cost_nanos)
     return formatting.price_words(None, call.model)
-
-
-def _retry_wait_text(call: CallView) -> str:
-    """Returns ``2.43s of it after 1 try that failed``; empty if it did not wait after one."""
-    waited = call.between_tries_ms
-    return f"{formatting.span(waited)} of it after {count_text(call.failed_tries, 'try')} that failed" if waited else ""
 
 
 def _usage_text(call: CallView) -> str:

@@ -23,7 +23,6 @@ from gateway.control import (
     history,
     machine,
     models,
-    price_news,
     prices,
     probe,
     tokens,
@@ -103,7 +102,7 @@ ROUTES: tuple[tuple[str, str, Handler], ...] = (
     ("POST", "/channels/{ref}/keys/{number}/clear", channels.resume_key),
     ("GET", "/channels/{ref}/checkup", probe.check_channel),
     ("GET", "/prices", prices.list_prices),
-    ("GET", "/prices/news", price_news.show_news),
+    ("GET", "/prices/news", prices.show_news),
     ("POST", "/prices/import", prices.import_prices),
     ("PUT", "/prices/{model:(?s:.+)}", prices.put_price),
     ("DELETE", "/prices/{model:(?s:.+)}", prices.remove_price),
@@ -124,7 +123,7 @@ def control_app(engine: Engine, secret: str) -> web.Application:
     engine.upstreams.redaction.protect(secret)
     app = web.Application(client_max_size=BODY_LIMIT, middlewares=[_guard_and_report(secret)])
     app[calls.SEARCH_TURN], app[usage.SUM_TURN] = asyncio.Semaphore(), asyncio.Semaphore()
-    app[price_news.NEWS_CACHE] = price_news.NewsCache()
+    app[prices.NEWS_CACHE] = prices.NewsCache()
     edits = ConfigEdits(engine)
     for method, path, handler in ROUTES:
         app.router.add_route(method, "/control" + _PATH_PARAMETER.sub(r"{\1:[^/]+}", path), _bind(handler, edits))

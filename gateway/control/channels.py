@@ -69,8 +69,7 @@ async def add_channel(edits: ConfigEdits, request: web.Request) -> SavedChannel:
         raise missing("dialect")
     values.setdefault("base_url", default_base_url(values["dialect"], values.get("preset", "")))
     channel = _check(Channel(id=ChannelId(new_id("ch")), created=edits.now, **values), edits)
-    changes = await model_lists.save_changes(_date_models(channel, None, edits), None, edits)
-    changes[0] = await _with_new_prices(_channel_of(changes), None, edits)
+    changes = await _save_changes(channel, None, edits)
     channel = _check(channel, edits)  # another request may have added a channel in the meantime
     await _commit(edits, None, changes, f"added channel '{channel.name}'", f"channel '{channel.name}' is removed")
     return await _saved_view(edits, channel.id, None)
@@ -116,17 +115,20 @@ def _channel_of(changes: Sequence[Change]) -> Channel:
     return cast("Channel", changes[0].value)
 
 
-async def _with_new_prices(channel: Channel, old: Channel | None, edits: ConfigEdits) -> Change:
-    """Returns the change that saves the channel, with known prices for its new models and for renamed ones.
+async def _save_changes(channel: Channel, old: Channel | None, edits: ConfigEdits) -> list[Change]:
+    """Returns the changes that save the channel, with known prices for its new models and for renamed ones, and its
+    list of models if that was fetched.
 
     All models get known prices if the channel did not use them before, or if it may belong to another vendor now.
     """
+    changes = await model_lists.save_changes(_date_models(channel, old, edits), old, edits)
+    channel = _channel_of(changes)
     offered = {(model.name, model.upstream_name) for model in channel.models}
     if old is not None and old.known_prices and not _may_change_vendor(channel, old):
         offered -= {(model.name, model.upstream_name) for model in old.models}
     if channel.known_prices:
         channel = await with_known_prices(channel, {name for name, _ in offered}, edits.registry, edits.now)
-    return Change("channels", channel.id, channel)
+    return [Change("channels", channel.id, channel), *changes[1:]]
 
 
 def _may_change_vendor(channel: Channel, old: Channel) -> bool:
@@ -171,15 +173,11 @@ async def plan_batch_change(edits: ConfigEdits, ref: str, body: bytes | None) ->
 
 
 async def _edit_changes(edits: ConfigEdits, old: Channel, body: bytes) -> list[Change]:
-    """Returns the changes of an edit: the channel, and its list of models if that was fetched."""
     edited = patch(old, body, (*ChannelFields.__struct_fields__, "dialect"))
     if edited.preset != old.preset:
         validation.preset(edited.preset)
     edited = chosen_by_hand(old, _with_matching_url(edited, old), sends_patterns="patterns" in members(body))
-    channel = _date_models(_check(fix_models(edited), edits), old, edits)
-    changes = await model_lists.save_changes(channel, old, edits)
-    changes[0] = await _with_new_prices(_channel_of(changes), old, edits)
-    return changes
+    return await _save_changes(_check(fix_models(edited), edits), old, edits)
 
 
 async def show_listing(edits: ConfigEdits, request: web.Request) -> ListingView:

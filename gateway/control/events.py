@@ -19,7 +19,7 @@ from gateway.control.request_bodies import query
 from gateway.control.usage import tallies
 from gateway.control.views import account_view, channel_views, group_views, model_views, token_views
 from gateway.core.engine import Engine
-from gateway.core.event_bus import Batch, Notice, Watcher
+from gateway.core.event_bus import Batch, Watcher
 from gateway.domain import events
 from gateway.domain.call import Record
 from gateway.domain.errors import BadRequest
@@ -104,8 +104,14 @@ class WatcherStream:
         if batch.behind:
             return await self.snapshot()
         now = self._clock()
-        lines = [self._line(_event_of(notice)) for notice in batch.notices]
-        lines += self._incident_lines()
+        lines = [
+            self._line(events.CallSettled(call=call_view(notice)) if isinstance(notice, Record) else notice)
+            for notice in batch.notices
+        ]
+        incidents = self._engine.incident_watch.refresh()
+        if changed := incidents.changed_since(self._incidents):
+            self._incidents = incidents.copies()
+        lines += [self._line(events.IncidentChanged(incident=incident)) for incident in changed]
         self._schedule_reports(batch, now)
         if self._tables_due is not None and now >= self._tables_due:
             entities = await self._entities()
@@ -120,12 +126,6 @@ class WatcherStream:
         """Returns the number of seconds until something must be sent, even without events."""
         heartbeat = self._last_sent + HEARTBEAT_S
         return max(0.0, min(self._balance_due or heartbeat, self._tables_due or heartbeat, heartbeat) - self._clock())
-
-    def _incident_lines(self) -> list[bytes]:
-        incidents = self._engine.incident_watch.refresh()
-        if changed := incidents.changed_since(self._incidents):
-            self._incidents = incidents.copies()
-        return [self._line(events.IncidentChanged(incident=incident)) for incident in changed]
 
     def _schedule_reports(self, batch: Batch, now: float) -> None:
         """Schedule the next reports. A call changes the balance, which is due soon, and sums, which can wait."""
@@ -150,10 +150,6 @@ class WatcherStream:
     def _line(self, event: events.Event) -> bytes:
         self._last_sent = self._clock()
         return self._encoder.encode(event) + b"\n"
-
-
-def _event_of(notice: Notice) -> events.Event:
-    return events.CallSettled(call=call_view(notice)) if isinstance(notice, Record) else notice
 
 
 async def stream(edits: ConfigEdits, request: web.Request) -> web.StreamResponse:

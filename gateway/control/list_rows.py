@@ -137,7 +137,12 @@ class ListNames(msgspec.Struct, frozen=True):
         if vendor.id == "azure":
             return self._azure_row(vendor, name)
         if vendor.id == "aws":
-            return self._bedrock_row(vendor, name, base_url)
+            match = _BEDROCK.match(name)
+            if match is None:
+                return ListRow()
+            name = match["model"]
+            if match["region"]:  # it takes precedence over the address
+                base_url = f"https://bedrock-runtime.{match['region']}.amazonaws.com"
         return self._vendor_row(vendor, name, base_url)
 
     def _azure_row(self, vendor: "Provider", name: str) -> ListRow:
@@ -150,15 +155,6 @@ class ListNames(msgspec.Struct, frozen=True):
                 global_row = self._azure_row(vendor, name.partition("/")[2])
                 return msgspec.structs.replace(global_row, factor=factor)
         return self._vendor_row(vendor, name, "")
-
-    def _bedrock_row(self, vendor: "Provider", name: str, base_url: str) -> ListRow:
-        """Returns what the list has for a name at Bedrock. A region in the name takes precedence over the address."""
-        match = _BEDROCK.match(name)
-        if match is None:
-            return ListRow()
-        if match["region"]:
-            base_url = f"https://bedrock-runtime.{match['region']}.amazonaws.com"
-        return self._vendor_row(vendor, match["model"], base_url)
 
     def _vendor_row(self, vendor: "Provider", name: str, base_url: str) -> ListRow:
         """Returns the first of these: amounts that correct the list, the vendor's row or why it does not apply, the

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from gateway.client.control import ControlClient
-from gateway.control.price_news import price_news
+from gateway.control.prices import price_news
 from gateway.control.vendor_prices import load
 from gateway.domain.channel import Channel, Dialect, ServedModel, UpstreamPrices
 from gateway.domain.price import Price
