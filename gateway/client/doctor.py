@@ -45,9 +45,16 @@ class CheckFailed(Exception):
 
 
 class Case:
-    """The call to examine. Each check fills in what later checks need; the first failure skips those."""
+    """The call to examine. Each check fills in what later checks need; the first failure skips those.
 
-    def __init__(self, client: ControlClient, *, key: str, token: str, model: str, api: str = "") -> None:
+    ``key`` is a client's key, or ``token`` the name of a token; the default is the active token used last. The default
+    of ``model`` is the first model that the token sees, embedding models last. ``api`` is a name in ``TESTED``; the
+    default is the one that suits the model.
+    """
+
+    def __init__(
+        self, client: ControlClient, *, key: str = "", token: str = "", model: str = "", api: str = ""
+    ) -> None:
         self.client = client
         self.key = key
         self.token_ref = token
@@ -76,26 +83,18 @@ async def examine(
     api: str = "",
     one_call: bool = False,
 ) -> AsyncIterator[Step]:
-    """Yields one Step for each check of the call, then those of all channels and of the machine.
+    """Yields one Step for each check of the call, then those of all channels and of the machine. See ``Case``.
 
     With ``one_call``, only problems of this call are failures; all others are warnings.
     """
-    async for step in examine_call(client, key=key, token=token, model=model, api=api):
+    async for step in examine_call(Case(client, key=key, token=token, model=model, api=api)):
         yield step
     async for step in check_everything(client):
         yield msgspec.structs.replace(step, result="warning") if one_call and step.result == "fail" else step
 
 
-async def examine_call(
-    client: ControlClient, *, key: str = "", token: str = "", model: str = "", api: str = ""
-) -> AsyncIterator[Step]:
-    """Yields one Step for each check of the call.
-
-    ``key`` is a client's key, or ``token`` the name of a token; the default is the active token used last. The default
-    of ``model`` is the first model that the token sees, embedding models last. ``api`` is a name in ``TESTED``; the
-    default is the one that suits the model.
-    """
-    case = Case(client, key=key, token=token, model=model, api=api)
+async def examine_call(case: Case) -> AsyncIterator[Step]:
+    """Yields one Step for each check of the call."""
     failed = False
     for name, check in CHECKS:
         if failed:

@@ -208,17 +208,12 @@ async def print_receipt(client: ControlClient, call_id: str, max_tokens: int | N
     route = f"{model} from {call.channel} as {call.token}"
     notify(f"{usage}, {formatting.cost(call)}, {brief_span(call.duration_ms)}, {route}, {call.id}")
     if call.finish_reason == "length":
-        limit = _limit_text(call, max_tokens)
+        limit = "it reached the model's output limit"
+        if max_tokens is not None and call.output_tokens >= max_tokens:
+            limit = f"--max-tokens {max_tokens}"
+        elif any(mark.startswith("output_limit=") for mark in call.marks):
+            limit = "the model, or what is left of a budget or of the balance, allows no more"
         notify(f"note: the answer was cut off after {count_text(call.output_tokens, 'token')}: {limit}")
-
-
-def _limit_text(call: CallView, max_tokens: int | None) -> str:
-    """Returns which limit cut the answer off."""
-    if max_tokens is not None and call.output_tokens >= max_tokens:
-        return f"--max-tokens {max_tokens}"
-    if any(mark.startswith("output_limit=") for mark in call.marks):
-        return "the model, or what is left of a budget or of the balance, allows no more"
-    return "it reached the model's output limit"
 
 
 async def _fetch_record(client: ControlClient, call_id: str) -> CallView | None:

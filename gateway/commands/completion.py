@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import click
 from click import shell_completion
-from click.shell_completion import CompletionItem, get_completion_class
+from click.shell_completion import CompletionItem
 
 from gateway.client.apps import APPS
 from gateway.client.control import ControlClient
@@ -154,6 +154,7 @@ MODELS = name_completer(lambda client: client.models())
 PRESETS = name_completer(lambda client: client.presets())
 
 
+SHELLS = {"bash": BashComplete, "zsh": shell_completion.ZshComplete, "fish": shell_completion.FishComplete}
 LOAD_ZSH_COMPLETION = "(( $+functions[compdef] )) || { autoload -Uz compinit && compinit; }"
 
 
@@ -165,13 +166,10 @@ LOAD_ZSH_COMPLETION = "(( $+functions[compdef] )) || { autoload -Uz compinit && 
         "fish: tollkeeper completion fish > ~/.config/fish/completions/tollkeeper.fish",
     ],
 )
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.argument("shell", type=click.Choice(list(SHELLS)))
 def completion(shell: str) -> None:
     """Print the script that completes commands and options in SHELL."""
-    register()
-    completion_class = get_completion_class(shell)
-    if completion_class is None:
-        raise click.UsageError(f"no completion for {shell}")
+    completion_class = SHELLS[shell]
     script = completion_class(click.get_current_context().find_root().command, {}, PROGRAM, COMPLETE).source()
     if shell == "fish":  # click's script splits at every comma, but a value may contain commas
         script = script.replace('string split ","', 'string split --max 1 ","')

@@ -83,7 +83,7 @@ def env(
             note = "" if secret else _key_note(token)
             _print_variables(secret, shell_kind, as_json=as_json)
         else:
-            snippets = _choose_snippets(_snippets(app, secret, token, model), only, app)
+            snippets = _snippets(app, secret, token, model, only)
             _print_guide(snippets, shell_kind, as_json=as_json)
             settings = "\n".join(snippet.lines(shell_kind) for snippet in snippets)
             if not secret:
@@ -115,7 +115,8 @@ def target_of(models: Sequence[ModelView], *, base_url: str, key: str, model: st
     return target
 
 
-def _snippets(app: str, key: str, token: str | None, model: str | None) -> Sequence[Snippet]:
+def _snippets(app: str, key: str, token: str | None, model: str | None, only: str | None) -> Sequence[Snippet]:
+    """Returns the app's snippets; with ``only``, just the first one with variables or with a file. Raises Quit."""
     program = find_app(app)
 
     async def fetch_models(client: ControlClient) -> tuple[Sequence[ModelView], str]:
@@ -127,11 +128,7 @@ def _snippets(app: str, key: str, token: str | None, model: str | None) -> Seque
         return models, choice.model
 
     models, first_model = run(fetch_models)
-    return program.guide(target_of(models, base_url=_address(), key=key, model=first_model))
-
-
-def _choose_snippets(snippets: Sequence[Snippet], only: str | None, app: str) -> Sequence[Snippet]:
-    """Returns all snippets, or the first one with variables or with a file. Raises Quit if there is none."""
+    snippets = program.guide(target_of(models, base_url=_address(), key=key, model=first_model))
     if only is None:
         return snippets
     selected = [snippet for snippet in snippets if (snippet.is_file if only == "file" else snippet.variables)]

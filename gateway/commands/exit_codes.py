@@ -65,10 +65,6 @@ _BY_KIND: tuple[tuple[type[GatewayError], Exit], ...] = (
 )
 
 
-_UNKNOWN = frozenset({"unknown_group"})
-"""Codes of errors that are bad requests in HTTP, but NOT_FOUND for a script: a field names something unknown."""
-
-
 class Quit(click.ClickException):
     """Raised to end a command with a line on stderr and an exit code."""
 
@@ -93,7 +89,7 @@ def exit_for(kind: type[GatewayError], code: str) -> Exit:
     """Returns the exit code for an error of this class with this code."""
     if code.startswith("store_"):
         return Exit.STORE
-    if code in _UNKNOWN:
+    if code == "unknown_group":  # a bad request in HTTP, because a field names it
         return Exit.NOT_FOUND
     if code.startswith("upstream_"):  # whatever the class is: the upstream failed, not this gateway
         return Exit.UPSTREAM

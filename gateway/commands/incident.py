@@ -48,12 +48,8 @@ def list_incidents(channels: tuple[str, ...], since: Millis | None, limit: int |
     channel because this one was paused are not counted.
     """
     incidents = run(lambda client: client.incidents(*channels))
-    recent = [incident for incident in incidents if incident.lasts(now()) or _end_of(incident) >= (since or 0)]
+    recent = [i for i in incidents if i.lasts(now()) or max(i.last, i.ended or i.quiet_from) >= (since or 0)]
     out_list(recent[:limit], COLUMNS, as_json=as_json, empty="no incidents")
-
-
-def _end_of(incident: Incident) -> int:
-    return max(incident.last, incident.quiet_from if incident.ended is None else incident.ended)
 
 
 def _subject(incident: Incident) -> str:

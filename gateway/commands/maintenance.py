@@ -47,7 +47,7 @@ async def _check_server(config: Config) -> None:
     try:
         _print_ok("a server starts", (await client.status()).address)
         await client.add_token({"name": "selftest", "group": "default"})
-        async for step in doctor.examine_call(client):
+        async for step in doctor.examine_call(doctor.Case(client)):
             if step.result != "ok":
                 raise Quit(f"selftest: {step.name} failed: {step.text}", Exit.FAILED)
             _print_ok(step.name, step.text)
@@ -89,13 +89,11 @@ def verify(*, as_json: bool) -> None:
         raise Quit("the sums are right, but the call log is damaged; keep a copy of the data folder", Exit.STORE)
 
 
-NOT_FROZEN = (
-    "This is not a packaged executable: its packages are installed with their own licences ('pip show --files NAME')."
-)
-
-
 @click.command(cls=Command, examples=["tollkeeper licences | less"])
 def licences() -> None:
     """Print the licences of everything bundled in this executable."""
-    folder = getattr(sys, "_MEIPASS", None)
-    out(NOT_FROZEN if folder is None else (Path(folder) / "licences.txt").read_text(encoding="utf-8"))
+    installed = "its packages are installed with their own licences ('pip show --files NAME')"
+    text = f"This is not a packaged executable: {installed}."
+    if (folder := getattr(sys, "_MEIPASS", None)) is not None:
+        text = (Path(folder) / "licences.txt").read_text(encoding="utf-8")
+    out(text)

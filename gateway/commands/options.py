@@ -35,21 +35,6 @@ class WholeNumber(click.IntRange):
             self.fail(f"{value!r} is not a whole number {span}", param, ctx)
 
 
-class Seconds(click.ParamType[float]):
-    """A number of seconds, up to a day."""
-
-    name = "number"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        try:
-            seconds = float(value)
-        except ValueError:
-            seconds = -1
-        if not 0 <= seconds <= 86_400:  # nan is not either
-            self.fail(f"{value!r} is not a number of seconds from 0 to 86400", param, ctx)
-        return seconds
-
-
 class ParsedText(click.ParamType[T]):
     """A text that a function of the domain parses. BadRequest becomes a usage error."""
 
@@ -75,6 +60,17 @@ def parse_renaming(text: str) -> tuple[str, str]:
     if not upstream.strip():
         raise BadRequest(f"{text!r} names no upstream model; write PUBLIC=UPSTREAM")
     return public, upstream
+
+
+def parse_seconds(text: str) -> float:
+    """Returns a number of seconds. Raises BadRequest if it is not one of up to a day."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1
+    if not 0 <= seconds <= 86_400:  # nan is not either
+        raise BadRequest(f"{text!r} is not a number of seconds from 0 to 86400")
+    return seconds
 
 
 def require_text(text: str) -> str:
@@ -107,6 +103,7 @@ def names_type(otherwise: str) -> ParsedText[str]:
 
 
 NAMES = names_type("leave the option out, or write '*' for all")
+SECONDS: ParsedText[float] = ParsedText("number", parse_seconds)
 SOME: ParsedText[str] = ParsedText("text", require_text)
 DOLLARS: ParsedText[int] = ParsedText("dollars", parse_dollars)
 SINCE: ParsedText[Millis] = ParsedText("when", lambda text: parse_past(text, now()))

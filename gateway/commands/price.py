@@ -24,6 +24,15 @@ from gateway.domain.text import plain, word
 from gateway.domain.upstream_views import ModelRoute, PriceProposal
 from gateway.domain.views import ChannelView, ModelView
 
+
+def _note(proposal: PriceProposal) -> str:
+    if proposal.kept:
+        return "set by you, kept"
+    if proposal.applied:
+        return "imported"
+    return plain(proposal.guard) if proposal.differs else ""
+
+
 IMPORT_COLUMNS = [
     ListColumn("Model", lambda p: p.model, "name", least=16),
     ListColumn("Change", lambda p: p.change),
@@ -31,7 +40,7 @@ IMPORT_COLUMNS = [
     ListColumn("Listed", lambda p: formatting.price(p.listed), "whole"),
     ListColumn("Source", lambda p: formatting.source(p.listed), drop=2),
     ListColumn("Channel", lambda p: p.channel, "name", drop=1),
-    ListColumn("Note", lambda p: _note(p), drop=3),  # noqa: PLW0108 - it is below
+    ListColumn("Note", _note, drop=3),
 ]
 
 
@@ -95,14 +104,6 @@ def _no_prices_reason(channels: Sequence[ChannelView], models: Sequence[str] | N
         f"'tollkeeper channel edit {word(unknown[0])} --preset VENDOR', "
         "or copy single prices with 'tollkeeper price set MODEL --like MODEL'"
     )
-
-
-def _note(proposal: PriceProposal) -> str:
-    if proposal.kept:
-        return "set by you, kept"
-    if proposal.applied:
-        return "imported"
-    return plain(proposal.guard) if proposal.differs else ""
 
 
 def _summary(proposals: list[PriceProposal], *, dry_run: bool, accept: bool) -> list[str]:

@@ -18,7 +18,7 @@ from typing import Any
 import click
 import msgspec
 
-from gateway.client.app import KEY_VARIABLE, App, Launch
+from gateway.client.app import KEY_VARIABLE, Launch
 from gateway.client.apps import UNKNOWN_PROGRAM, app_of_program, find_app, require_api
 from gateway.client.control import ControlClient
 from gateway.client.exports import create_private
@@ -43,8 +43,6 @@ from gateway.domain.views import NewToken, TokenView
 
 LEASE_MS = 12 * 3_600_000
 """The time until a token expires unless ``run`` extends it, in milliseconds."""
-OWN_BUDGET = "token_quota"
-"""The prefix of the error codes of calls that a budget of their token rejected."""
 LOOPBACK = "127.0.0.1,localhost,::1"
 
 WHEN: ParsedText[Millis] = ParsedText("when", lambda text: parse_future(text, now()))
@@ -184,7 +182,9 @@ async def _prepare(
             chosen = f"{start.program} starts with {plain(choice.model)}, {choice.reason}"
             notify(f"{chosen}; --model chooses another one")
     elif start.model:
-        notify(f"note: --model has no effect on {_model_owner(app)}")
+        decides = f"a program like this one ({app.title}), which decides itself which model it calls"
+        unknown = "an unknown program; --for APP says which app it is"
+        notify(f"note: --model has no effect on {unknown if app is UNKNOWN_PROGRAM else decides}")
     return launch, _environment(launch, created.key, folder)
 
 
@@ -198,13 +198,6 @@ def _environment(launch: Launch, key: str, folder: Path) -> Mapping[str, str]:
         for name in ("no_proxy", "NO_PROXY"):  # some programs read one of them, some the other
             environment[name] = ",".join(filter(None, (environment.get(name), LOOPBACK)))
     return environment
-
-
-def _model_owner(app: App) -> str:
-    """Returns the words for a program whose model cannot be set from outside."""
-    if app is UNKNOWN_PROGRAM:
-        return "an unknown program; --for APP says which app it is"
-    return f"a program like this one ({app.title}), which decides itself which model it calls"
 
 
 @contextmanager
@@ -257,7 +250,7 @@ async def _end_token(client: ControlClient, token: TokenView) -> str:
     await client.edit_token(token.id, {"expires": now()})
     calls = f"{count_text(view.calls, 'call')}, {brief_dollars(view.spent_nanos)}"
     error = plain(newest.error.partition("; ")[0]) if newest else ""
-    if newest and newest.code.startswith(OWN_BUDGET):
+    if newest and newest.code.startswith("token_quota"):  # a budget of this token
         calls += f"; a call was rejected: {error}. To allow more: tollkeeper run --budget DOLLARS"
     elif not view.calls:
         calls = f"no call was accepted: {error}"

@@ -15,7 +15,7 @@ from gateway.client.test_call import require_serving
 from gateway.commands import formatting
 from gateway.commands.base import Command, address_options
 from gateway.commands.exit_codes import Exit, Quit
-from gateway.commands.options import Seconds, json_option, now
+from gateway.commands.options import SECONDS, json_option, now
 from gateway.commands.output import has_stdout, json_line, notify, out, out_json, out_pairs
 from gateway.commands.session import NO_SERVER, current_config, run, server_imports
 from gateway.commands.usage_tail import print_calls
@@ -99,7 +99,7 @@ def follow_or_serve(config: Config) -> int:
 
 
 @click.command(cls=Command, examples=["tollkeeper serve", "tollkeeper serve --port 8700 --log"])
-@click.option("--drain", type=Seconds(), help="Seconds that running calls get to finish when the server stops.")
+@click.option("--drain", type=SECONDS, help="Seconds that running calls get to finish when the server stops.")
 @click.option("--log", is_flag=True, help="Print a line for each call as it ends.")
 @click.option("--no-token", is_flag=True, help="Do not create a first token, because nobody reads the output.")
 def serve(drain: float | None, *, log: bool, no_token: bool) -> None:
@@ -217,7 +217,7 @@ def _account_problem(account: AccountView) -> str:
 @click.command(cls=Command, examples=["tollkeeper stop", "tollkeeper stop --now"])
 @click.option("--now", "at_once", is_flag=True, help="Do not wait for running calls; they end with an error.")
 @click.option(
-    "--wait", type=Seconds(), default=60, show_default=True, help="Seconds to wait until the server has stopped."
+    "--wait", type=SECONDS, default=60, show_default=True, help="Seconds to wait until the server has stopped."
 )
 def stop(wait: float, *, at_once: bool) -> None:
     """Stop accepting calls, let running ones finish, then stop the server. Waits until it has stopped."""

@@ -43,9 +43,6 @@ from gateway.domain.text import plain
 from gateway.domain.usage import PART_WORDS
 from gateway.domain.views import CallView
 
-ANSWERED = "st:done"
-"""The filter of the calls that a call is compared with. Failures have no typical duration."""
-
 DEFAULT_LIMIT = 50
 SORTS = ("cost", "duration", "first", "speed", "input", "cached", "output", "tries")
 """The numbers of a call that a list can be sorted by."""
@@ -206,8 +203,8 @@ async def _fetch_typical_times(client: ControlClient, call: CallView) -> str:
     if not call.model:
         return ""
     since, until = call.time_ms - 7 * 86_400_000, call.time_ms
-    answered = await client.summary(since=since, until=until, percentiles=True, model=call.model, words=ANSWERED)
-    row = answered.total
+    answered = {"model": call.model, "words": "st:done"}  # failures have no typical duration
+    row = (await client.summary(since=since, until=until, percentiles=True, **answered)).total
     times = (
         ("duration", row.mean_duration_ms, row.duration_p50_ms, row.duration_p95_ms),
         ("first token", row.mean_first_byte_ms, row.first_byte_p50_ms, row.first_byte_p95_ms),

@@ -32,8 +32,6 @@ from gateway.domain.views import CallView, Summary, SumRow
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
-MONTH_MS = 30 * DAY_MS
-YEAR_MS = 365 * DAY_MS
 
 STEPS = {"month": "2026-11", "day": "2026-11-20", "hour": "2026-11-20 22:00"}
 """The time spans by which calls are summed up, each with an example of its name."""
@@ -144,8 +142,8 @@ def summary(by: tuple[tuple[str, ...], ...], *, as_csv: bool, as_json: bool, **v
 async def _fetch(client: ControlClient, query: CallQuery, grouping: Grouping) -> tuple[Summary, str]:
     since, until = query.query.since, query.query.until
     filters = {name: value for name, value in query.fields.items() if name not in ("since", "until")}
-    default_span = YEAR_MS if grouping.step == "month" else MONTH_MS
-    start = now() - default_span if since is None else since
+    default_days = 365 if grouping.step == "month" else 30
+    start = now() - default_days * DAY_MS if since is None else since
     if grouping.step in ("day", "month"):  # from its beginning on, so that the first row is complete
         start = window_start(Window(grouping.step), Millis(start))
     elif grouping.step == "hour":

@@ -21,8 +21,6 @@ from gateway.upstream.vendors import PRESETS
 if TYPE_CHECKING:
     from genai_prices.types import ModelInfo, Provider
 
-SUGGESTIONS = 3
-
 _VENDOR_URLS = (
     (r"https?://api\.together\.(ai|xyz)", "together"),
     (r"https?://codestral\.mistral\.ai", "mistral"),
@@ -175,7 +173,7 @@ class ListNames(msgspec.Struct, frozen=True):
         return _row_by_size(vendor.id, name) or self._maker_row(vendor, name) or ListRow()
 
     def similar_names(self, vendor: "Provider", name: str) -> list[str]:
-        """Returns the closest names that have a row in the list."""
+        """Returns the three closest names that have a row in the list."""
         short = name.rpartition("/")[2].lower()
         if vendor.id not in self.short_names:
             texts = (text for row in vendor.models for text in (row.id.lower(), *_row_texts(row)))
@@ -186,9 +184,9 @@ class ListNames(msgspec.Struct, frozen=True):
             version = re.compile(re.escape(family) + r"-\d[\d.-]*")
             versions = [candidate for candidate in candidates if version.fullmatch(candidate)]
             if versions:
-                return sorted(versions, reverse=True)[:SUGGESTIONS]
+                return sorted(versions, reverse=True)[:3]
         whole_names = [candidate for candidate in candidates if candidate and candidate[-1].isalnum()]
-        return near_names(short, whole_names, SUGGESTIONS)
+        return near_names(short, whole_names, 3)
 
     def router_names(self, base_url: str, name: str) -> list[str] | None:
         """Returns names at Hugging Face's router that select a vendor with a price; None elsewhere."""

@@ -22,7 +22,6 @@ SOURCE = "in the price files of LiteLLM and models.dev, autumn 2026"
 
 _FILE = Path(__file__).with_name("more_prices.csv")
 _AMOUNTS = ("input", "output", "cached_input", "cache_write", "cache_write_long")
-_NONE = "-"
 
 
 class MorePrices(msgspec.Struct, frozen=True):
@@ -46,7 +45,7 @@ def _read_file() -> Mapping[str, MorePrices]:
         for row in csv.DictReader(file):
             prices = vendors.setdefault(row["vendor"], MorePrices({}, {}))
             if row["same_as"]:
-                prices.same_as[row["model"]] = row["same_as"].removeprefix(_NONE)
+                prices.same_as[row["model"]] = row["same_as"].removeprefix("-")
             else:
                 prices.amounts[row["model"]] = {
                     name: Nanos(int(Decimal(row[name]) * DOLLAR)) for name in _AMOUNTS if row[name]

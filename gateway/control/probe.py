@@ -35,7 +35,6 @@ from gateway.upstream.http.reachability import Reachability, Stage
 
 NO_MODELS = "no list of models: "
 NO_ANSWER = "the call failed: "
-CREDIT_UNKNOWN = "it stays paused: only a call to a model shows whether it has credit again"
 
 _QUESTION = "Reply with the single word: ok"
 _CHAT = {"messages": [{"role": "user", "content": _QUESTION}], "max_tokens": 16, "stream": False}
@@ -67,7 +66,7 @@ async def probe(engine: Engine, channel: Channel, model: str) -> Check:
         numbers = range(1, len(channel.all_keys) + 1) if channel.keys else ()
         state_ids = [key_id(channel.id, number) for number in numbers] or [channel.id]
         if any(engine.health.state_of(state_id).kind is FailureKind.QUOTA for state_id in state_ids):
-            text += f"; {CREDIT_UNKNOWN}"
+            text += "; it stays paused: only a call to a model shows whether it has credit again"
     ms = Millis(round((engine.clock.mono() - began) * 1000))
     return Check(time=engine.now(), ok=ok, ms=ms, text=plain(text, 300), failed_keys=failed_keys)
 
@@ -170,10 +169,6 @@ async def _exchange(engine: Engine, channel: Channel, served: ServedModel) -> Wh
     return await engine.upstreams.complete(channel, plan.order, served, learned, 1 << 20, plan.adapter)
 
 
-NO_LIST = (404, 405, 501)
-"""Statuses with which upstreams answer that accept calls but list no models."""
-
-
 async def check_channel(edits: ConfigEdits, request: web.Request) -> Checkup:
     """GET /channels/{ref}/checkup: check a channel step by step. Returns the first problem, or that all is well."""
     engine = edits.engine
@@ -242,7 +237,7 @@ def _unreached_step(name: str, contact: Reachability) -> Step:
 def _unlisted_step(name: str, prefix: str, error: UpstreamError, key: str) -> Step:
     """Returns the step for a list that was not fetched. ``key`` is the key's number; empty if there is only one."""
     message = prefix + plain(error.record_message.removeprefix(f"channel '{name}': "), 400)
-    if (status := error.status) in NO_LIST:
+    if (status := error.status) in (404, 405, 501):  # the upstream may still accept calls
         text = (
             f"{prefix}it lists no models (HTTP {status}), so only a real call can test it: "
             f"'tollkeeper channel test {word(name)} --model M'"

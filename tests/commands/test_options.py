@@ -4,7 +4,7 @@ import click
 import pytest
 
 from gateway.commands import options
-from gateway.commands.options import NAMES, RENAMING, SINCE, SOME, UNTIL, Seconds, WholeNumber, now
+from gateway.commands.options import NAMES, RENAMING, SECONDS, SINCE, SOME, UNTIL, WholeNumber, now
 from gateway.domain.errors import BadRequest
 from gateway.domain.limit_kinds import _window_amount
 from gateway.domain.money import parse_dollars
@@ -55,5 +55,5 @@ def test_an_empty_patch_is_a_usage_error() -> None:
 @pytest.mark.parametrize("text", ["soon", "nan", "-1", "86401", ""])
 def test_seconds_that_are_none_are_reported_in_our_own_words(text: str) -> None:
     with pytest.raises(click.BadParameter, match=f"'{text}' is not a number of seconds from 0 to 86400"):
-        Seconds()(text)
-    assert Seconds()("86400") == 86_400
+        SECONDS(text)
+    assert SECONDS("86400") == 86_400
