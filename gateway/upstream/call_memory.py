@@ -8,7 +8,7 @@ recall one at any moment, so no step may depend on the one before.
 
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 import msgspec
@@ -67,17 +67,9 @@ class CallMemory:
 
     def tokens_for(self, fields: Mapping[str, msgspec.Raw]) -> int:
         """Returns the most input tokens of the values for a request's tool calls, each as often as its call occurs."""
-        if not self._values:
+        messages = plain_escapes(fields.get("messages", b"")) if self._values else b""
+        if not any(word in messages for word in _CALL_WORDS):
             return 0
-        size = sum(self._longest.get(call_id, 0) for call_id in call_ids(fields))
+        call_ids = (rawjson.maybe(match[1]) for match in _CALL_ID.finditer(messages))
+        size = sum(self._longest.get(call_id, 0) for call_id in call_ids if isinstance(call_id, str))
         return -(-size // BOUND_BYTES_PER_TOKEN)
-
-
-def call_ids(fields: Mapping[str, msgspec.Raw]) -> Iterator[str]:
-    """Yields the ids of tool calls in a conversation of any API, each as often as it occurs."""
-    messages = plain_escapes(fields.get("messages", b""))
-    if any(word in messages for word in _CALL_WORDS):
-        for match in _CALL_ID.finditer(messages):
-            call_id = rawjson.maybe(match[1])
-            if isinstance(call_id, str):
-                yield call_id

@@ -135,6 +135,8 @@ def _first(value: Any) -> Any:
 def _read_fields(fields: Mapping[str, Any]) -> ErrorBody:
     message = next((fields[name] for name in _MESSAGES if fields.get(name) not in (None, "")), None)
     code, status = _code_and_status(fields)
+    headers = rawjson.at(fields, "metadata", "headers")
+    pairs = list(headers.items())[:32] if isinstance(headers, dict) else []
     hints = {name: fields[name] for name in ("details", "innererror") if isinstance(fields.get(name), list | dict)}
     error = ErrorBody(
         message=_message_text(message, fields),
@@ -144,7 +146,7 @@ def _read_fields(fields: Mapping[str, Any]) -> ErrorBody:
         status=status,
         request_id=_text(fields.get("request_id")),
         delay_s=_delay_s(fields),
-        headers=_headers(fields),
+        headers={name.lower(): str(value) for name, value in pairs if isinstance(value, str | int)},
         hints=rawjson.encode(hints)[:2000].decode("utf-8", "replace") if hints else "",
         refused=_refused_fields(message) or _refused_fields(fields.get("detail")),
     )
@@ -199,13 +201,6 @@ def _message_text(message: Any, fields: Mapping[str, Any]) -> str:
         return ""
     raw = rawjson.text_at(fields, "metadata", "raw")  # OpenRouter's: the answer of the provider behind it
     return tidy(f"{message}: {raw}" if raw else message)
-
-
-def _headers(fields: Mapping[str, Any]) -> dict[str, str]:
-    headers = rawjson.at(fields, "metadata", "headers")
-    if not isinstance(headers, dict):
-        return {}
-    return {name.lower(): str(value) for name, value in list(headers.items())[:32] if isinstance(value, str | int)}
 
 
 def _detail(item: Any) -> str:

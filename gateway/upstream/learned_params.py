@@ -97,7 +97,6 @@ class LearnedParams:
 
 
 def _has_field_at_any_depth(name: str, order: Order) -> bool:
-    """Returns whether the client's request has a field of this name at any depth."""
     key = f'"{name}"'.encode()
     marked = name == "cache_control" and order.conversation is not None and order.conversation.cached
     return marked or name in order.fields or any(key in bytes(value) for value in order.fields.values())

@@ -147,7 +147,6 @@ def _used_name(pricing: Mapping[str, Any], names: Sequence[str]) -> str:
 
 
 def _unit_of(pricing: Mapping[str, Any], default: Unit, dollars: Sequence[Decimal | None]) -> Unit:
-    """Returns the unit of these amounts; None if it is unknown."""
     currency = pricing.get("currency")
     if currency is not None and str(currency).strip().upper() not in ("USD", "US$", "$", "DOLLAR", "DOLLARS"):
         return None

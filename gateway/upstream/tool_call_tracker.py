@@ -178,7 +178,7 @@ class ToolCallTracker:
 
     def _find_call(self, part: ToolCallPart) -> TrackedCall | None:
         """Returns the call that a piece continues; None if it opens one, or must be held."""
-        text = _text_of(part.piece) if part.name else ""
+        text = rawjson.text(part.piece) if part.name and part.piece else ""
         by_id = self._by_id.get(part.id) if part.id else None
         if by_id is not None:
             is_whole = part.name and is_object(text) and by_id.arguments.size and by_id.arguments.complete
@@ -277,7 +277,7 @@ def _add_arguments(arguments: Arguments, part: ToolCallPart) -> bytes:
     """Add a piece to the arguments. Returns what is new in it, as a JSON string; empty if nothing is."""
     if not arguments.size:
         part = _unwrap(part)
-    text = _text_of(part.piece)
+    text = rawjson.text(part.piece) if part.piece else ""
     if not text or (part.name and is_object(text) and arguments.equals(text)):
         return b""
     new_text = text if part.custom else arguments.without_repeated(text)
@@ -292,10 +292,6 @@ def _unwrap(part: ToolCallPart) -> ToolCallPart:
     inner = rawjson.maybe(rawjson.text(part.piece).encode("utf-8", "surrogatepass"))
     unwraps = isinstance(inner, str) and is_object(inner)
     return msgspec.structs.replace(part, piece=rawjson.encode(inner)) if unwraps else part
-
-
-def _text_of(piece: bytes) -> str:
-    return rawjson.text(piece) if piece else ""
 
 
 def is_object(text: str) -> bool:

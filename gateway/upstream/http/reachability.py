@@ -54,20 +54,20 @@ async def check_reachability(base_url: str, seconds: float, proxy: Proxy | None 
     """
     target, limit_s = target_of(base_url), min(seconds, 5.0)
     result = Reachability(host=target.host, port=target.port)
-    dialer = Dialer(proxy)
+    dialer, stage = Dialer(proxy), Stage.NAME
     try:
         async with asyncio.timeout(limit_s):
             addresses = await dialer.addresses(target.host, target.port) if proxy is None else ()
-            unique = dict.fromkeys(address for _, _, address, _ in addresses if address != target.host)
-            result = msgspec.structs.replace(result, addresses=tuple(unique))
-    except OSError as exc:
-        return _with_failure(result, Stage.NAME, exc, limit_s)
-    try:
+        unique = dict.fromkeys(address for _, _, address, _ in addresses if address != target.host)
+        result = msgspec.structs.replace(result, addresses=tuple(unique))
+        stage = Stage.CONNECTION
         async with asyncio.timeout(limit_s):
             probe = await dialer.dial(target, _Probe)
     except OSError as exc:
-        stage = Stage.CERTIFICATE if isinstance(exc, ssl.SSLError) else Stage.CONNECTION
-        return _with_failure(result, stage, exc, limit_s)
+        stage = Stage.CERTIFICATE if isinstance(exc, ssl.SSLError) else stage
+        slow = isinstance(exc, TimeoutError) and not exc.strerror
+        text = f"no answer within {limit_s:g} s" if slow else text_of(exc)
+        return msgspec.structs.replace(result, failed=stage, text=text)
     tls = probe.transport.get_extra_info("ssl_object")
     probe.transport.close()
     if tls is None:
@@ -75,9 +75,3 @@ async def check_reachability(base_url: str, seconds: float, proxy: Proxy | None 
     not_after = (tls.getpeercert() or {}).get("notAfter")
     expires_s = float(ssl.cert_time_to_seconds(str(not_after))) if not_after else None
     return msgspec.structs.replace(result, tls=tls.version() or "", expires_s=expires_s)
-
-
-def _with_failure(result: Reachability, stage: Stage, exc: OSError, limit_s: float) -> Reachability:
-    slow = isinstance(exc, TimeoutError) and not exc.strerror
-    text = f"no answer within {limit_s:g} s" if slow else text_of(exc)
-    return msgspec.structs.replace(result, failed=stage, text=text)

@@ -81,26 +81,20 @@ class HttpReply:
         return Incoming(self, progress, self._began)
 
     async def receive(self) -> bytes:
-        """Returns the next bytes; empty at the end. Raises AttemptFailed."""
+        """Returns the next bytes, decompressed; empty at the end. Raises AttemptFailed."""
+        inflater = self._inflater
         try:
-            if self._inflater is None:
+            if inflater is None:
                 return await self._answer.receive()
-            return await self._receive_decompressed(self._inflater)
+            data = inflater.feed(b"")
+            while not data and (compressed := await self._answer.receive()):
+                data = inflater.feed(compressed)
+            if not data:
+                inflater.end()
+            return data
         except (ConnectionBroken, ValueError) as exc:
             self.abort()
             raise AttemptFailed(failures.bad_response(self.channel, f"it was cut off: {exc}")) from exc
-
-    async def _receive_decompressed(self, inflater: Inflater) -> bytes:
-        """Returns the next decompressed bytes. Raises ValueError if the body is damaged or incomplete."""
-        while True:
-            if inflater.pending and (data := inflater.feed(b"")):
-                return data
-            compressed = await self._answer.receive()
-            if not compressed:
-                inflater.end()
-                return b""
-            if data := inflater.feed(compressed):
-                return data
 
     def arm(self, at: float, callback: Callable[..., None], *args: object) -> None:
         """Set the reply's only timer, which is cancelled when the reply ends."""

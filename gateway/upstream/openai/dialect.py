@@ -201,7 +201,6 @@ def _refused_fields(message: Fields, vendor: Vendor, denied: frozenset[str]) -> 
 
 
 def _fix_nulls(message: Fields, vendor: Vendor) -> None:
-    """Replace or remove null values that the vendor refuses."""
     if vendor.drop_nulls and _role(message) == b'"assistant"':
         for name in [name for name, value in message.items() if rawjson.is_null(value)]:
             del message[name]

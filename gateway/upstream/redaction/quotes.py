@@ -139,7 +139,6 @@ def _strings(value: Any, name: str) -> Iterator[tuple[str, bool]]:
 
 
 def _normalize(text: str) -> bytes:
-    """Returns a text as it is compared."""
     if not text.isascii():
         text = "".join(text.split())
     return text.encode("utf-8", "replace").translate(_LOWER, _DROPPED)

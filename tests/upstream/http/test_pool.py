@@ -5,7 +5,7 @@ import errno
 import os
 import ssl
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import pytest
@@ -17,6 +17,8 @@ from gateway.domain.errors import Unavailable, UpstreamError
 from gateway.domain.failure import AttemptFailed
 from gateway.domain.order import PreparedRequest
 from gateway.upstream.adapter import UnlimitedMemory
+from gateway.upstream.http.connection import UpstreamConnection
+from gateway.upstream.http.dial import Dialer, Target
 from gateway.upstream.http.pool import OpenConnections, Pool
 from gateway.upstream.http.reply import HttpReply
 from tests.fakes.provider import Exchange, Provider, Script
@@ -61,6 +63,24 @@ async def test_a_refused_connection_was_not_sent() -> None:
 async def test_a_refused_connection_is_reported_in_the_systems_words_with_its_address() -> None:
     failed = await _failure("http://127.0.0.1:1/v1")
     assert failed.message.endswith(f"{os.strerror(errno.ECONNREFUSED)} (127.0.0.1:1)")
+
+
+async def test_the_systems_own_timeout_is_an_error_like_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def dial(*_: object) -> None:
+        raise TimeoutError(errno.ETIMEDOUT, "x")
+
+    monkeypatch.setattr(Dialer, "dial", dial)
+    failed = await _failure("http://127.0.0.1:1/v1")
+    assert (failed.kind, failed.sent, failed.code) == (K.NETWORK, False, "upstream_unreachable")
+
+
+async def test_a_connection_that_is_lost_before_the_request_was_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def dial(_: Dialer, __: Target, make: Callable[[], UpstreamConnection]) -> UpstreamConnection:
+        return make()  # it never had a transport
+
+    monkeypatch.setattr(Dialer, "dial", dial)
+    failed = await _failure("http://127.0.0.1:1/v1")
+    assert (failed.kind, failed.sent, failed.code) == (K.NETWORK, False, "upstream_unreachable")
 
 
 async def test_a_name_that_is_none_was_not_sent() -> None:
