@@ -176,7 +176,7 @@ class Attempts:
                     return await self._translated(call, order, route, failed)
                 if plan.repaired is not None and (repaired := plan.repaired(failure)) is not None:
                     plan = msgspec.structs.replace(plan, order=repaired, repaired=None)
-                elif not plan.learns or not self.preparer.learn(plan.order, route, failure):
+                elif not self.preparer.learn(plan.order, route, failure):
                     raise
         return await self._exchange(call, plan, route)
 

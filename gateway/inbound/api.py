@@ -110,8 +110,6 @@ class AttemptPlan(msgspec.Struct, frozen=True, gc=False):
     """The order for the adapter, with the overrides of the channel's owner."""
     native: bool
     """Whether the channel speaks the API."""
-    learns: bool = True
-    """Whether parameters that the upstream rejects by name are left out from then on, and not by the client."""
     repaired: Callable[[Failure], Order | None] | None = None
     """Returns the order for a second call of the same channel after a failure; None if it would not help. If it is not
     set, a failed call is not repeated."""

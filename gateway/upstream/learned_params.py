@@ -11,7 +11,7 @@ from gateway.domain.failure import Failure
 from gateway.domain.order import LearnedRefusals, Order
 from gateway.domain.rawjson import NULL
 from gateway.domain.units import ChannelId, Millis
-from gateway.upstream.refused_params import DEVELOPER, EFFORT, MESSAGES, NO_EFFORT, ROLE
+from gateway.upstream.refused_params import BETA, DEVELOPER, EFFORT, EVERY_BETA, MESSAGES, NO_EFFORT, ROLE
 from gateway.upstream.vendors import vendor_of
 
 NEVER_DROPPED = frozenset(
@@ -115,8 +115,13 @@ def _may_leave_out(name: str, channel: Channel, order: Order) -> bool:
 
 
 def _was_sent(name: str, order: Order) -> bool:
-    if name.startswith(MESSAGES):
-        return f'"{name.removeprefix(MESSAGES)}"'.encode() in bytes(order.fields.get("messages", NULL))
+    holder, dot, path = name.partition(".")
+    if dot:
+        field = path.rpartition(".")[2]
+        return f'"{field}"'.encode() in bytes(order.fields.get(holder.removesuffix("[]"), NULL))
+    if name.startswith(BETA):
+        betas = order.forward.get("anthropic-beta", "")
+        return bool(betas) if name == EVERY_BETA else name.removeprefix(BETA) in betas
     if name == "tool_choice" and order.conversation is not None and order.conversation.choice.mode:
         return True
     if name in _OTHER_LIMIT_NAMES:

@@ -20,6 +20,12 @@ NO_EFFORT = EFFORT + "=none"
 """Stands for a model that accepts tools only without thinking, as OpenAI's newer ones do in chat completions."""
 _NO_EFFORT = re.compile(r"\bset\s+\W?reasoning_effort\W?\s+to\s+\W?none\b")
 
+BETA = "anthropic-beta="
+"""The prefix of the names of betas that an upstream of Anthropic's dialect refuses; see ``EVERY_BETA``."""
+EVERY_BETA = BETA + "*"
+"""Stands for all betas of a request, of which a refusal names none, as Bedrock's does."""
+_BETA_NAME = lazy_pattern(r"(?<![\w-])[a-z][a-z\d-]*-20\d\d-?\d\d-?\d\d(?![\w-])")
+
 _PATH = r"[`'\"]{0,2}(?<![\w.])([a-z_]\w{0,60}(?:[.\[/]{1,2}\w{1,60}\]?){0,9})[`'\"]{0,2}"
 _KIND = r"(?:parameter|argument|field|name|key|property|propertie|input)s?\b"
 _UNKNOWN = r"(?:unsupported|unknown|unrecognized|unrecognised|unexpected|extra|extraneous|disallowed)"
@@ -105,6 +111,9 @@ def refused_params(error: ErrorBody) -> tuple[str, ...]:
     if _NO_EFFORT.search(message):
         names.pop(EFFORT, None)
         names[NO_EFFORT] = None
+    if "beta" in message:
+        found = _BETA_NAME.findall(message) or (["*"] if "beta flag" in message else [])
+        names |= dict.fromkeys(BETA + name for name in found)
     return tuple(names)
 
 

@@ -37,7 +37,7 @@ from gateway.inbound.chat.api import check_model, error_object, is_plain, missin
 from gateway.inbound.chat.conversation import finish_translation
 from gateway.inbound.json_body import decode_body, fields_of
 from gateway.inbound.messages.conversation import translate_messages
-from gateway.inbound.messages.native import CONTENT_FIELDS, MessagesRelay, native_order, without_deferred_tools
+from gateway.inbound.messages.native import CONTENT_FIELDS, MessagesRelay, native_order, repaired_order
 from gateway.inbound.messages.render import MessagesRenderer, WholeMessageRenderer, write_event
 from gateway.inbound.relay import forwarded_headers, lower_cap
 from gateway.inbound.rendering import RenderingAdapter
@@ -257,8 +257,8 @@ class Messages(InboundApi):
     def plan(self, order: Order, channel: Channel, chat: DialectAdapter, *, lacking: bool) -> AttemptPlan:
         if channel.dialect is Dialect.ANTHROPIC:
             native = native_order(order, channel.overrides)
-            repaired = partial(without_deferred_tools, native)
-            return AttemptPlan(MessagesRelay(chat), native, native=True, learns=False, repaired=repaired)
+            repaired = partial(repaired_order, native)
+            return AttemptPlan(MessagesRelay(chat), native, native=True, repaired=repaired)
         translated, style = translate_messages(order)
         adapter = RenderingAdapter(
             chat, partial(MessagesRenderer, style=style), partial(WholeMessageRenderer, style=style)

@@ -4,16 +4,20 @@ Apart from the owner's overrides, two things change in a request. The model gets
 that Anthropic did not make are left out, because it would refuse them: those with the gateway's own seal or an empty
 one, which clients send back like all others. In an answer, only the model's name changes.
 
+What Claude Code adds to requests, such as ``context_management``, changes little in the answer. A server that refuses
+a field of this kind, or a beta, gets requests without it from then on.
+
 Claude Code sends only the tools that its own search has found. They are marked ``defer_loading``, the search's results
 refer to them by ``tool_reference``, and a beta allows both. A server that refuses one of these gets the request again
 without the marks, and with the references as text: the tools themselves are in the request anyway.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -46,6 +50,7 @@ from gateway.upstream.adapter import Adapter, DialectAdapter, WholeAnswer
 from gateway.upstream.anthropic.dialect import VERSION, root
 from gateway.upstream.failures import REJECTED
 from gateway.upstream.openai.dialect import endpoint
+from gateway.upstream.refused_params import BETA, EFFORT, EVERY_BETA
 from gateway.upstream.vendors import vendor_of
 
 PATH = "/v1/messages"
@@ -104,19 +109,22 @@ def _with_system(system: msgspec.Raw, overrides: Overrides) -> msgspec.Raw:
 
 
 def _without_foreign_thoughts(messages: msgspec.Raw) -> msgspec.Raw:
-    """Returns the messages without thoughts that Anthropic did not make. A message that becomes empty is left out."""
-    if not _FOREIGN_SEAL.search(memoryview(messages)):
-        return messages
+    """Returns the messages without thoughts that Anthropic did not make."""
+    return _without_blocks(messages, _is_foreign_thought) if _FOREIGN_SEAL.search(memoryview(messages)) else messages
+
+
+def _without_blocks(messages: msgspec.Raw, is_left_out: Callable[[msgspec.Raw], bool]) -> msgspec.Raw:
+    """Returns the messages without some blocks. A message that becomes empty is left out."""
     clean_messages: list[object] = []
     for raw in rawjson.items(messages):
         message = rawjson.fields(raw)
         content = message.get("content", rawjson.NULL)
         blocks = rawjson.items(content) if rawjson.is_list(content) else []
-        own_blocks = [block for block in blocks if not _is_foreign_thought(block)]
-        if len(own_blocks) == len(blocks):
+        kept = [block for block in blocks if not is_left_out(block)]
+        if len(kept) == len(blocks):
             clean_messages.append(raw)
-        elif own_blocks:
-            clean_messages.append({**message, "content": own_blocks})
+        elif kept:
+            clean_messages.append({**message, "content": kept})
     return rawjson.raw(clean_messages)
 
 
@@ -155,6 +163,57 @@ def native_request(order: Order, channel: Channel, served: ServedModel, path: st
     )
 
 
+_OPTIONAL: Mapping[str, tuple[str, ...]] = {
+    "context_management": ("context_management",),
+    EFFORT: ("output_config.effort",),
+    "eager_input_streaming": ("tools.eager_input_streaming",),
+    "input_examples": ("tools.input_examples",),
+    "strict": ("tools.strict",),
+    "scope": ("system.cache_control.scope", "tools.cache_control.scope", "messages.content.cache_control.scope"),
+}
+"""The paths of fields that may be left out, by the names that the dialect reads in a refusal. The path through a list
+is that of its members."""
+
+
+def _refused_paths(names: Iterable[str]) -> tuple[str, ...]:
+    paths = ((name,) if name.startswith(BETA) else _OPTIONAL.get(name, ()) for name in names)
+    return tuple(chain.from_iterable(paths))
+
+
+def _without_refused(order: Order, refused: Iterable[str]) -> tuple[Order, tuple[str, ...]]:
+    """Returns the order without fields and betas that the upstream refuses, and their names."""
+    fields, betas = dict(order.fields), order.forward.get(_BETA_HEADER, "").split(",")
+    dropped = []
+    for path in refused:
+        holder, *rest = path.split(".")
+        if path.startswith(BETA):
+            kept = [beta for beta in betas if path not in (EVERY_BETA, BETA + beta.strip())]
+            dropped += [BETA + beta.strip() for beta in betas if beta not in kept]
+            betas = kept
+        elif holder in fields and _remove(value := rawjson.value(fields[holder]), rest):
+            fields[holder] = rawjson.raw(value)
+            dropped.append(path)
+            if not (rest and value):
+                del fields[holder]
+    if not dropped:
+        return order, ()
+    forward = {**order.forward, _BETA_HEADER: ",".join(betas)}
+    if not betas:
+        del forward[_BETA_HEADER]
+    body = order.body if fields == order.fields else b""
+    return msgspec.structs.replace(order, fields=fields, body=body, forward=forward), tuple(dropped)
+
+
+def _remove(holder: Any, path: Sequence[str]) -> bool:
+    """Remove the fields at a path, through all members of lists. Returns whether there was one."""
+    if isinstance(holder, list):
+        removed = [_remove(member, path) for member in holder]
+        return any(removed)
+    if not path or not isinstance(holder, dict):
+        return not path
+    return holder.pop(path[0], None) is not None if len(path) == 1 else _remove(holder.get(path[0]), path[1:])
+
+
 class MessagesRelay(Adapter):
     """Calls a channel that speaks Messages, in one attempt. An answer in the other form than requested is rendered."""
 
@@ -165,9 +224,11 @@ class MessagesRelay(Adapter):
         """Whether the channel calls the model something else."""
 
     def prepare(self, order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> PreparedRequest:
-        """Returns the request. No parameters are left out, because clients react to errors about them themselves."""
+        """Returns the request, without the fields and the betas that the upstream refused before."""
         self._renamed = served.upstream_name != order.model
-        return native_request(order, channel, served)
+        order, dropped = _without_refused(order, learned.dropped)
+        prepared = native_request(order, channel, served)
+        return msgspec.structs.replace(prepared, dropped=prepared.dropped + dropped) if dropped else prepared
 
     def stream(self, order: Order, channel: Channel) -> RenderableStream:
         return RenderableStream(channel, self._tap(order, channel), lambda: self._rendering().rendered(order, channel))
@@ -179,7 +240,9 @@ class MessagesRelay(Adapter):
 
     def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
         """Returns the failure, which never means that the channel lacks Messages: its dialect has no other API."""
-        failure = native_failure(self._dialect.failure(channel, status, headers, body), body)
+        failure = self._dialect.failure(channel, status, headers, body)
+        refused = _refused_paths(failure.parameters)
+        failure = msgspec.structs.replace(native_failure(failure, body), parameters=refused)
         error = rawjson.at(rawjson.maybe(body), "error") if status == HTTPStatus.NOT_FOUND else None
         if rawjson.at(error, "details", "error_code"):  # the upstream no longer keeps something, such as a thread
             failure = msgspec.structs.replace(
@@ -228,6 +291,25 @@ some only the beta; Kimi names nothing."""
 _BETA = re.compile(r"tool-search-tool-|advanced-tool-use-|mid-conversation-tool-changes-")
 """Matches the betas that allow deferred tools and changes of tools."""
 _DEFERRED_PARTS = re.compile(rb'"(?:defer_loading|tool_reference|tool_addition|tool_removal)"')
+
+
+_BAD_SEAL = re.compile(r"invalid `(?:signature|data)` in `|thinking\.signature: field required", re.IGNORECASE)
+"""Matches refusals of thoughts that another maker signed, such as Kimi, or nobody."""
+
+
+def repaired_order(order: Order, failure: Failure) -> Order | None:
+    """Returns the request without deferred tools or thoughts, if the refusal is about these; else None."""
+    repaired = without_deferred_tools(order, failure)
+    if repaired is not None or failure.status != 400 or not _BAD_SEAL.search(failure.verbatim.cleared(str)):
+        return repaired
+    fields = {**order.fields, "messages": _without_blocks(order.fields["messages"], _is_thought)}
+    if rawjson.at(order.fields.get("thinking"), "type") == "enabled":  # it demands thoughts before calls of tools
+        del fields["thinking"]
+    return msgspec.structs.replace(order, fields=fields, body=b"", removed=(*order.removed, "messages[].thinking"))
+
+
+def _is_thought(block: msgspec.Raw) -> bool:
+    return rawjson.text_at(rawjson.maybe(block), "type") in ("thinking", "redacted_thinking")
 
 
 def without_deferred_tools(order: Order, failure: Failure) -> Order | None:

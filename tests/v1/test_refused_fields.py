@@ -1,0 +1,134 @@
+"""What Claude Code adds to a Messages request is left out for a channel that refuses it."""
+
+import pytest
+
+from gateway.domain.channel import Dialect
+from tests.fakes.gateway import Gateway
+from tests.fakes.messages import speak_messages
+from tests.fakes.provider import Provider
+from tests.fakes.replies import Doc, dumps, reply
+
+BETAS = "claude-code-20250219,context-management-2025-06-27,prompt-caching-scope-2026-01-05"
+TOOL: Doc = {"name": "Read", "input_schema": {"type": "object", "properties": {"scope": {}, "strict": {}}}}
+MARK: Doc = {"type": "ephemeral", "scope": "global"}
+PLAIN: Doc = {
+    "model": "m",
+    "max_tokens": 100,
+    "system": [{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}],
+    "tools": [TOOL],
+    "messages": [{"role": "user", "content": "Look."}],
+}
+UNKNOWN = "Extra inputs are not permitted"
+
+
+def refusal(message: str) -> bytes:
+    return dumps({"type": "error", "error": {"type": "invalid_request_error", "message": message}})
+
+
+@pytest.mark.parametrize(
+    ("message", "added", "dropped"),
+    [
+        (f"context_management: {UNKNOWN}", {"context_management": {"edits": []}}, "context_management"),
+        (f"output_config.effort: {UNKNOWN}", {"output_config": {"effort": "high"}}, "output_config.effort"),
+        (f"output_config: {UNKNOWN}", {"output_config": {"effort": "high"}}, "output_config.effort"),
+        (
+            f"tools.0.custom.eager_input_streaming: {UNKNOWN}",
+            {"tools": [{**TOOL, "eager_input_streaming": True}]},
+            "tools.eager_input_streaming",
+        ),
+        (
+            f"tools.0.custom.input_examples: {UNKNOWN}",
+            {"tools": [{**TOOL, "input_examples": [{"scope": 1}]}]},
+            "tools.input_examples",
+        ),
+        (f"tools.0.custom.strict: {UNKNOWN}", {"tools": [{**TOOL, "strict": True}]}, "tools.strict"),
+        (
+            f"system.0.cache_control.ephemeral.scope: {UNKNOWN}",
+            {"system": [{"type": "text", "text": "Be brief.", "cache_control": MARK}]},
+            "system.cache_control.scope",
+        ),
+    ],
+)
+async def test_a_refused_field_is_left_out_from_then_on(
+    gateway: Gateway, provider: Provider, message: str, added: Doc, dropped: str
+) -> None:
+    gateway.channel(provider.base_url, dialect=Dialect.ANTHROPIC)
+    provider.on("m", reply(refusal(message), status=400), speak_messages())
+    for number in (2, 3):
+        answer = await gateway.client.ask("POST", "/v1/messages", dumps({**PLAIN, **added}))
+        assert (answer.status, answer.head.get("x-gateway-dropped-params")) == (200, dropped)
+        assert (provider.last.json, len(provider.exchanges)) == (PLAIN, number)
+
+
+@pytest.mark.parametrize(
+    ("message", "kept"),
+    [
+        (
+            "Unexpected value(s) `prompt-caching-scope-2026-01-05` for the `anthropic-beta` header.",
+            "claude-code-20250219,context-management-2025-06-27",
+        ),
+        (
+            'vertex-ai error: Unexpected beta header "context-management-2025-06-27", "claude-code-20250219"',
+            "prompt-caching-scope-2026-01-05",
+        ),
+        ("invalid beta flag", ""),
+    ],
+)
+async def test_a_refused_beta_is_left_out_from_then_on(
+    gateway: Gateway, provider: Provider, message: str, kept: str
+) -> None:
+    gateway.channel(provider.base_url, dialect=Dialect.ANTHROPIC)
+    provider.on("m", reply(refusal(message), status=400), speak_messages())
+    for number in (2, 3):
+        answer = await gateway.client.ask("POST", "/v1/messages", dumps(PLAIN), {"anthropic-beta": BETAS})
+        assert (answer.status, provider.last.head.get("anthropic-beta", "")) == (200, kept)
+        assert (provider.last.body, len(provider.exchanges)) == (dumps(PLAIN), number)
+
+
+async def test_several_refused_fields_are_left_out_one_after_another(gateway: Gateway, provider: Provider) -> None:
+    gateway.channel(provider.base_url, dialect=Dialect.ANTHROPIC)
+    refusals = [reply(refusal(f"{name}: {UNKNOWN}"), status=400) for name in ("context_management", "output_config")]
+    provider.on("m", *refusals, speak_messages())
+    body = {**PLAIN, "context_management": {}, "output_config": {"effort": "low"}}
+    assert (await gateway.client.ask("POST", "/v1/messages", dumps(body))).status == 200
+    assert provider.last.json == PLAIN
+
+
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize(
+    ("name", "added"),
+    [("thinking", {"thinking": {"type": "adaptive"}}), ("output_config", {"output_config": {"format": {}}})],
+)
+async def test_what_changes_the_answer_is_not_left_out(
+    gateway: Gateway, provider: Provider, name: str, added: Doc, *, strict: bool
+) -> None:
+    gateway.channel(provider.base_url, dialect=Dialect.ANTHROPIC, strict=strict)
+    added = {"context_management": {}} if strict else added
+    name = "context_management" if strict else name
+    provider.on("m", reply(refusal(f"{name}: {UNKNOWN}"), status=400))
+    answer = await gateway.client.ask("POST", "/v1/messages", dumps({**PLAIN, **added}))
+    assert (answer.status, answer.body, len(provider.exchanges)) == (400, refusal(f"{name}: {UNKNOWN}"), 1)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "messages.1.content.0: Invalid `signature` in `thinking` block",
+        "The model returned the following errors: messages.1.content.0: Invalid `data` in `redacted_thinking` block",
+        "messages.1.content.0.thinking.signature: Field required",
+    ],
+)
+async def test_thoughts_that_another_vendor_signed_are_left_out(
+    gateway: Gateway, provider: Provider, message: str
+) -> None:
+    gateway.channel(provider.base_url, dialect=Dialect.ANTHROPIC)
+    provider.on("m", reply(refusal(message), status=400), speak_messages())
+    thought, hidden = {"type": "thinking", "thinking": "Hm.", "signature": "kimi"}, {"type": "redacted_thinking"}
+    call = {"type": "tool_use", "id": "t1", "name": "Read", "input": {"type": "thinking"}}
+    result = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "x"}]}
+    asked = PLAIN["messages"]
+    history = [*asked, {"role": "assistant", "content": [thought, hidden, call]}, result]
+    body = {**PLAIN, "messages": history, "thinking": {"type": "enabled", "budget_tokens": 1024}}
+    answer = await gateway.client.ask("POST", "/v1/messages", dumps(body))
+    assert (answer.status, answer.head.get("x-gateway-dropped-params")) == (200, "messages[].thinking")
+    assert provider.last.json == {**PLAIN, "messages": [*asked, {"role": "assistant", "content": [call]}, result]}
