@@ -24,6 +24,40 @@ async def test_the_path_is_found_however_it_is_spelled(gateway: Gateway, provide
     assert answer.json["output"][0]["content"][0]["text"] == "Hi"
 
 
+@pytest.mark.parametrize(
+    ("status", "message", "param"),
+    [
+        (400, "'type' of tool must be 'function'", None),  # llama.cpp
+        (400, "Output of tool call should be 'Input text'", None),
+        (400, "tool type namespace not supported", None),  # vLLM
+        (500, 'Failed to parse tools: Unsupported tool type: {"type":"namespace"}', None),  # Ollama
+        (400, "Invalid", "tools.8.type"),  # LM Studio
+        (400, "Invalid discriminator value. Expected 'function' | 'mcp'", "tools.6.type"),
+        (400, "Unsupported Responses tool type: 'custom'", None),
+        (400, "tools[8] must be a function tool", None),
+    ],
+)
+async def test_a_server_that_refuses_codex_tools_gets_chats(
+    gateway: Gateway, provider: Provider, status: int, message: str, param: str | None
+) -> None:
+    gateway.channel(provider.base_url)
+    refusal = dumps({"error": {"message": message, "type": "invalid_request_error", "param": param}})
+    provider.on("m", reply(refusal, status=status), reply(whole("m", choice("Hi"), spent=usage())))
+    tool = {"type": "namespace", "name": "mcp", "tools": [{"type": "function", "name": "f", "parameters": {}}]}
+    for count in (2, 3):
+        answer = await gateway.client.ask("POST", "/v1/responses", dumps({"model": "m", "input": "a", "tools": [tool]}))
+        assert (answer.status, len(provider.exchanges)) == (200, count)
+        assert provider.last.json["tools"][0]["function"]["name"] == "mcp__f"
+
+
+async def test_openai_itself_refuses_wrong_tools(gateway: Gateway, provider: Provider) -> None:
+    gateway.channel(provider.base_url, preset="openai")
+    refusal = dumps({"error": {"message": "Invalid value: 'x'", "param": "tools[0].type", "code": "invalid_value"}})
+    provider.on("m", reply(refusal, status=400))
+    answer = await gateway.client.ask("POST", "/v1/responses", dumps({"model": "m", "input": "a", "tools": [{}]}))
+    assert (answer.status, answer.body, len(provider.exchanges)) == (400, refusal, 1)
+
+
 async def test_input_tokens_are_counted_for_nothing(gateway: Gateway, provider: Provider) -> None:
     client = gateway.token("poor", limits=Limits(rpm=1))
     body = dumps({"model": "m", "input": "How many tokens are these?", "instructions": "Count."})

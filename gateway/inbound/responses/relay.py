@@ -5,6 +5,7 @@ model's own, and reasoning that the gateway sealed for another vendor, because O
 the name of the model changes, if the client knows it by another one.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from operator import itemgetter
@@ -26,10 +27,11 @@ from gateway.inbound.relay import NativeStream, edit_request, lower_cap, native_
 from gateway.inbound.responses.reader import ResponsesReader
 from gateway.inbound.responses.summary import COMPACTIONS, summary_in
 from gateway.upstream.adapter import Adapter, RequestWriter, WholeAnswer, not_an_answer, whole_answer
+from gateway.upstream.error_body import read_error
 from gateway.upstream.failures import bad_response
 from gateway.upstream.openai.dialect import endpoint
 from gateway.upstream.refused_params import DEVELOPER, ROLE
-from gateway.upstream.vendors import vendor_of
+from gateway.upstream.vendors import OPENAI, vendor_of
 
 PATH = "/responses"
 _PARAMETER_NAMES: Mapping[str, str | None] = {
@@ -55,6 +57,15 @@ LEAST_LIMIT = 16
 
 REASONING = "input[].reasoning"
 """The name of reasoning items that a channel cannot read."""
+
+_MAKERS = frozenset({OPENAI.name, "azure"})
+"""Vendors that have all of the API."""
+_UNKNOWN_TOOL = re.compile(
+    r"tool type|unsupported (?:responses )?tool|\btool must be 'function'|must be a function tool"
+    r"|output of tool call should be|\btools[.\[]\d+\]?\.type\b",
+    re.IGNORECASE,
+)
+"""Matches refusals of tools that are not functions, or of their results, by llama.cpp, vLLM, Ollama and LM Studio."""
 
 _SEALED = b'"' + SEAL_PREFIX.encode()
 
@@ -172,7 +183,13 @@ class ResponsesRelay(Adapter):
         return whole_answer(reader, sent, render=lambda _: sent)
 
     def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
-        return native_failure(self._dialect.failure(channel, status, headers, body), body)
+        """Returns the failure. A server with only a part of the API, without Codex's tools, lacks it."""
+        failure = native_failure(self._dialect.failure(channel, status, headers, body), body)
+        error = read_error(body)
+        if vendor_of(channel.preset, channel.base_url).name in _MAKERS:
+            return failure
+        lacks_tools = bool(_UNKNOWN_TOOL.search(f"{error.message} {error.param}"))
+        return msgspec.structs.replace(failure, may_lack_api=True) if lacks_tools else failure
 
 
 @contextmanager
