@@ -11,7 +11,16 @@ from gateway.domain.failure import Failure
 from gateway.domain.order import LearnedRefusals, Order
 from gateway.domain.rawjson import NULL
 from gateway.domain.units import ChannelId, Millis
-from gateway.upstream.refused_params import BETA, DEVELOPER, EFFORT, EVERY_BETA, MESSAGES, NO_EFFORT, ROLE
+from gateway.upstream.refused_params import (
+    BETA,
+    DEVELOPER,
+    EFFORT,
+    EVERY_BETA,
+    MESSAGES,
+    NO_EFFORT,
+    REASONING_BACK,
+    ROLE,
+)
 from gateway.upstream.vendors import vendor_of
 
 NEVER_DROPPED = frozenset(
@@ -108,6 +117,8 @@ def _may_leave_out(name: str, channel: Channel, order: Order) -> bool:
         return any(DEVELOPER in bytes(order.fields.get(turns, NULL)) for turns in ("messages", "input"))
     if name == NO_EFFORT:
         return "tools" in order.fields and (not channel.strict or EFFORT not in order.fields)
+    if name == REASONING_BACK:
+        return not channel.strict and _was_sent("messages[].tool_calls", order)
     added = name == ADDED_FIELDS.get(channel.dialect) and (order.stream or name != "stream_options")
     if channel.strict and (not added or _has_field_at_any_depth(name, order)):
         return False

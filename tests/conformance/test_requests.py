@@ -151,6 +151,33 @@ async def test_a_model_that_thinks_or_calls_tools_is_told_not_to_think_where_the
     ]
 
 
+@pytest.mark.parametrize(
+    "message",
+    [
+        "The `reasoning_content` in the thinking mode must be passed back to the API.",  # DeepSeek, also behind others
+        "thinking is enabled but reasoning_content is missing in assistant tool call message at index 1",  # Moonshot
+    ],
+)
+async def test_an_upstream_that_wants_reasoning_back_gets_an_empty_one(
+    gateway: Gateway, provider: Provider, message: str
+) -> None:
+    call = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    turns: list[dict[str, Any]] = [
+        {"role": "user", "content": "Hi"},
+        {"role": "assistant", "content": "Hello.", "reasoning_content": "Hm."},
+        {"role": "user", "content": "Look"},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c1", "content": "x"},
+    ]
+    provider.on("m", fail(400, message), speak())
+    for count in (2, 3):
+        assert (await gateway.client.chat(messages=turns)).status == 200
+        assert len(provider.exchanges) == count
+        assert provider.last.json["messages"] == [*turns[:3], {**turns[3], "reasoning_content": ""}, turns[4]]
+    assert (await gateway.client.chat(messages=turns[:3])).status == 200
+    assert provider.last.json["messages"] == turns[:3]
+
+
 TOO_LARGE = (
     "max_tokens is too large: 32000. This model supports at most 16384 completion tokens, whereas you gave 32000"
 )
