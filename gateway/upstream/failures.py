@@ -104,7 +104,9 @@ _TOO_LONG = lazy_pattern(
     r"|reduce the length of|`inputs` tokens|上下文.{0,8}(?:长度|超)|输入.{0,12}(?:超长|过长)"
 )
 _BLOCKED = lazy_pattern(r"cloudflare|just a moment|attention required|been blocked|captcha")
-_BAD_REQUEST = lazy_pattern(r"unexpected message role|unknown variant|extra_forbidden|invalid params")
+_BAD_REQUEST = lazy_pattern(
+    r"unexpected message role|system messages? must be|unknown variant|extra_forbidden|invalid params"
+)
 
 _RULES: tuple[tuple[FailureKind, frozenset[int], re.Pattern[str] | None], ...] = (
     (FailureKind.QUOTA, frozenset({402}), None),

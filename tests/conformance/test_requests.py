@@ -178,6 +178,23 @@ async def test_an_upstream_that_wants_reasoning_back_gets_an_empty_one(
     assert provider.last.json["messages"] == turns[:3]
 
 
+@pytest.mark.parametrize("status", [400, 500])
+@pytest.mark.parametrize("parts", [False, True])
+async def test_a_template_that_wants_one_system_message_first_gets_it(
+    gateway: Gateway, provider: Provider, status: int, *, parts: bool
+) -> None:
+    """Claude Code and others put system messages in the middle of conversations, which Qwen's template refuses."""
+    late = [{"type": "text", "text": "B"}] if parts else "B"
+    user, assistant = {"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}
+    turns = [{"role": "system", "content": "A"}, user, {"role": "developer", "content": late}, assistant, user]
+    provider.on("m", fail(status, "System message must be at the beginning."), speak())
+    for count in (2, 3):
+        assert (await gateway.client.chat(messages=turns)).status == 200
+        assert len(provider.exchanges) == count
+        joined = [{"type": "text", "text": text} for text in "AB"] if parts else "A\n\nB"
+        assert provider.last.json["messages"] == [{"role": "system", "content": joined}, user, assistant, user]
+
+
 TOO_LARGE = (
     "max_tokens is too large: 32000. This model supports at most 16384 completion tokens, whereas you gave 32000"
 )
