@@ -1,7 +1,7 @@
 """Entities: everything the owner configures, as TinyDB tables in ``config.json`` and as one Registry in memory.
 
 Each change is one atomic write, however much it contains. The version before the last change stays in
-``config.old.json``.
+``config.old.json``. The file has one document per line, so that it is small and its diffs are readable.
 """
 
 import zlib
@@ -11,14 +11,23 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from tinydb.storages import Storage
 
 from gateway.domain.account import Account
 from gateway.domain.errors import InternalError
 from gateway.domain.registry import KINDS, Change, Entity, Registry, Table, with_changes
 from gateway.domain.settings import Settings
 from gateway.store import files
-from gateway.store.documents import FORMAT, AtomicStorage, Tables, layout
 from gateway.store.errors import StoreDamaged, too_new, unavailable
+
+Tables = dict[str, dict[str, Any]]
+"""Maps table names to documents by their ids, as TinyDB does."""
+
+FORMAT = 2
+"""The format of ``config.json``. Format 1 was never released."""
+
+encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(Tables).decode
 
 _KEYS: dict[Table, str] = {
     "account": "",
@@ -37,6 +46,41 @@ _Rows = dict[Table, dict[str, Entity]]
 """Entities by table and key."""
 
 
+class AtomicStorage(Storage):
+    """For ``TinyDB(path, storage=AtomicStorage)``: a JSON file that is replaced as a whole by every write.
+
+    Every read returns a new copy, so callers may change it. A write that fails changes nothing. Raises StoreDamaged if
+    the file exists and is not valid.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self.raw = files.read(self.path)
+        self.read()  # so that an invalid file is refused at once
+
+    def read(self) -> Tables | None:
+        if not self.raw:
+            return None
+        try:
+            return _decode(self.raw)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
+            raise _damaged_error(self.path, f"it is damaged: {exc}") from exc
+
+    def write(self, data: Mapping[str, Mapping[Any, Any]]) -> None:
+        raw = layout(data)
+        files.replace(self.path, raw)
+        self.raw = raw
+
+
+def layout(tables: Mapping[str, Mapping[Any, Any]]) -> bytes:
+    """Returns the content of a file with these tables. Raises TypeError for values that JSON cannot express."""
+    parts = [
+        b"%s:{\n%s\n}" % (encode(name), b",\n".join(b"%s:%s" % (encode(str(i)), encode(d)) for i, d in docs.items()))
+        for name, docs in tables.items()
+    ]
+    return b"{\n%s\n}\n" % b",\n".join(parts)
+
+
 class Entities:
     """Reads and changes the configuration. Every change replaces ``registry``.
 
@@ -46,10 +90,7 @@ class Entities:
 
     def __init__(self, path: Path, *, expected: bool = False, moment: int = 0) -> None:
         self._path = path
-        try:
-            self._storage = AtomicStorage(path)
-        except StoreDamaged as exc:
-            raise _damaged_error(path, f"it is damaged: {exc.__cause__}") from exc
+        self._storage = AtomicStorage(path)
         tables = self._storage.read()
         if tables is None and (expected or path.exists()):
             raise _damaged_error(path, "it is empty" if path.exists() else "it is missing")

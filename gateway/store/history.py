@@ -15,7 +15,7 @@ from gateway.domain.history import HistoryEntry
 from gateway.domain.human_values import count_text
 from gateway.domain.units import Millis
 from gateway.store import files
-from gateway.store.documents import AtomicStorage, encode, layout
+from gateway.store.entities import AtomicStorage, encode, layout
 from gateway.store.errors import StoreDamaged
 
 MOST_ENTRIES = 500

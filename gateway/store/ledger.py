@@ -11,8 +11,8 @@ from pathlib import Path
 import msgspec
 
 from gateway.store import files
-from gateway.store.errors import StoreDamaged, too_new
-from gateway.store.line_format import FORMAT, TAIL, body_of, format_of, head, is_intact, join_lines, pack
+from gateway.store.errors import StoreDamaged
+from gateway.store.line_format import TAIL, body_of, check_format, head, is_intact, join_lines, pack
 from gateway.store.rollup import DAY, SealedSegment, to_daily
 from gateway.store.segment import Segment
 
@@ -74,9 +74,7 @@ class Ledger:
             return False
         with file:
             first = file.readline()
-            version = format_of(first[:100])
-            if version is not None and version > FORMAT:
-                raise too_new(path, version, FORMAT)
+            check_format(path, first[:100])
             pending = b"" if first == HEAD + b"\n" else first  # only the last line may be the closing braces
             self.damaged = self.damaged or bool(pending)
             for raw in file:

@@ -13,6 +13,9 @@ itself. The checksum covers the id and the content.
 import re
 import zlib
 from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from gateway.store.errors import too_new
 
 FORMAT = 1
 """The version of the layout. The documents themselves have no schema."""
@@ -28,10 +31,11 @@ def head(table: str) -> bytes:
     return b'{"meta":{"1":{"format":%d}},"%s":{' % (FORMAT, table.encode())
 
 
-def format_of(data: bytes) -> int | None:
-    """Returns the format number in a file's first bytes; None if it is not a file of ours."""
-    match = _FORMAT_IN_HEAD.match(data)
-    return int(match[1]) if match else None
+def check_format(path: Path, start: bytes) -> None:
+    """Raises StoreTooNew if a newer program wrote the file that begins with these bytes."""
+    match = _FORMAT_IN_HEAD.match(start)
+    if match and int(match[1]) > FORMAT:
+        raise too_new(path, int(match[1]), FORMAT)
 
 
 def pack(doc_id: int, body: bytes) -> bytes:

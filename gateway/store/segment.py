@@ -8,8 +8,7 @@ from typing import Any, BinaryIO
 import msgspec
 
 from gateway.store import files
-from gateway.store.errors import too_new
-from gateway.store.line_format import CRC, FORMAT, TAIL, body_of, format_of, head, id_of, is_intact, pack, split_lines
+from gateway.store.line_format import CRC, TAIL, body_of, check_format, head, id_of, is_intact, pack, split_lines
 from gateway.store.rollup import Countable, Rollup, RollupEntry, SealedSegment, SegmentSums, encode_sums
 
 HEAD = head("calls")
@@ -69,9 +68,7 @@ class Segment:
         """
         with files.open_to_read(self.path) as file:
             start = file.read(100)
-            version = format_of(start)
-            if version is not None and version > FORMAT:
-                raise too_new(self.path, version, FORMAT)
+            check_format(self.path, start)
             has_head = start.startswith(HEAD)
             file.seek(self.end if has_head else 0)
             in_order = self._count_lines(file)

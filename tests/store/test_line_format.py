@@ -1,10 +1,12 @@
 """Lines tell whether they are as they were written."""
 
 import json
+from pathlib import Path
 
 import pytest
 
-from gateway.store.line_format import TAIL, body_of, format_of, head, id_of, is_intact, join_lines, pack, split_lines
+from gateway.store.errors import StoreTooNew
+from gateway.store.line_format import TAIL, body_of, check_format, head, id_of, is_intact, join_lines, pack, split_lines
 
 LINE = pack(17, b'{"token":"tok_1","cost":5}')
 
@@ -37,7 +39,9 @@ def test_splitting_takes_the_leading_commas_off() -> None:
     assert list(split_lines(b"\n" + LINE + b"\n," + LINE)) == [b"", LINE, LINE]
 
 
-def test_the_format_is_read_from_the_head_in_any_spacing() -> None:
-    assert format_of(head("calls")) == 1
-    assert format_of(b'{"meta": {"1": {"format": 7}}, "calls"') == 7
-    assert format_of(b"anything") is None
+def test_a_newer_format_is_refused_in_any_spacing() -> None:
+    path = Path("calls.json")
+    check_format(path, head("calls"))
+    check_format(path, b"anything")
+    with pytest.raises(StoreTooNew, match="has format 7"):
+        check_format(path, b'{"meta": {"1": {"format": 7}}, "calls"')

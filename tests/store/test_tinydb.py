@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from tinydb import TinyDB, where
 
-from gateway.store.documents import AtomicStorage
+from gateway.store.entities import AtomicStorage
 
 CHARS = [{"int": 1, "char": char} for char in "abc"]
 

@@ -8,7 +8,7 @@ import pytest
 from tinydb import TinyDB, where
 
 from gateway.store import files
-from gateway.store.documents import AtomicStorage, layout
+from gateway.store.entities import AtomicStorage, layout
 from gateway.store.errors import StoreDamaged
 
 
@@ -65,7 +65,7 @@ def test_what_json_cannot_hold_is_refused_before_anything_is_written(tmp_path: P
 )
 def test_a_damaged_file_fails_when_it_is_opened(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "db.json").write_bytes(data)
-    with pytest.raises(StoreDamaged, match=r"db\.json is damaged"):
+    with pytest.raises(StoreDamaged, match=r"db\.json cannot be used: it is damaged"):
         AtomicStorage(tmp_path / "db.json")
 
 
