@@ -332,11 +332,8 @@ def has_incident_mark(marks: Iterable[str]) -> bool:
     return any(mark.startswith((SKIPPED_MARK, EXCEEDED_MARK)) for mark in marks)
 
 
-_OUTCOME_TEXTS = {Outcome.DONE.value: "finished", Outcome.LOST.value: "lost (gateway stopped)"}
-"""Texts for outcomes whose names say too little."""
-
-
 def outcome_text(outcome: str, finish: str = "") -> str:
     """Returns how a call ended, for people: ``finished (stop)``, ``lost (gateway stopped)``, ``upstream cut``."""
-    text = _OUTCOME_TEXTS.get(outcome, outcome.replace("_", " "))
+    texts = {Outcome.DONE.value: "finished", Outcome.LOST.value: "lost (gateway stopped)"}
+    text = texts.get(outcome, outcome.replace("_", " "))
     return f"{text} ({finish})" if finish else text

@@ -19,7 +19,6 @@ _BLANK = re.compile(
     rb'|\xc2[\x85\xa0]|\xe1\x9a\x80|\xe2(?:\x80[\x80-\x8a\xa8\xa9\xaf]|\x81\x9f)|\xe3\x80\x80)*"'
 )
 """Matches a JSON string with only whitespace in it, of any script."""
-_GAP = rb"\n\n"
 
 
 class TextPart(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -221,7 +220,7 @@ class KeptResponse(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return len(self.input) + len(self.body) + 1024
 
 
-def join_texts(texts: Iterable[msgspec.Raw], gap: bytes = _GAP) -> msgspec.Raw:
+def join_texts(texts: Iterable[msgspec.Raw], gap: bytes = rb"\n\n") -> msgspec.Raw:
     """Returns one JSON string made of several, without empty ones. ``gap``, escaped, is put between them."""
     parts = list(texts)
     if len(parts) == 1:

@@ -39,13 +39,10 @@ def difference_excerpts(before: str, after: str, limit: int) -> tuple[str, str]:
     return plain(before, limit), plain(after, limit)
 
 
-Via = Literal["console", "command", "api", "gateway"]
-
-
 class ChangeSource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Who made a change, and where."""
 
-    via: Via = "api"
+    via: Literal["console", "command", "api", "gateway"] = "api"
     session: str = ""
     """The id of one run of a console."""
     place: str = ""

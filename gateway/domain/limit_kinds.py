@@ -102,14 +102,12 @@ class Budgets(Pairs[tuple[Budget, ...]]):
         return {window: amount for window, amount in amounts.items() if amount is not None}
 
     def put(self, value: tuple[Budget, ...], part: Mapping[Window, int | None]) -> tuple[Budget, ...]:
-        amounts: dict[str, Mapping[Window, Any]] = {
-            unit: {budget.window: getattr(budget, unit) for budget in value} for unit in ("nanos", "tokens")
+        amounts: dict[str, dict[str, Any]] = {
+            budget.window: {"nanos": budget.nanos, "tokens": budget.tokens} for budget in value
         }
-        amounts[self._unit] = part
-        budgets = (
-            Budget(window=window, nanos=amounts["nanos"].get(window), tokens=amounts["tokens"].get(window))
-            for window in Window
-        )
+        budgets = [
+            Budget(window=window, **amounts.get(window, {}) | {self._unit: part.get(window)}) for window in Window
+        ]
         return tuple(budget for budget in budgets if budget.nanos is not None or budget.tokens is not None)
 
     def show(self, value: tuple[Budget, ...]) -> str:

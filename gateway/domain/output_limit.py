@@ -86,7 +86,6 @@ _HINT_IN_JSON = re.compile(
     rb'(?:"n|(?:\\u|' + "|".join(_WORDS).encode() + rb')(?:[^"\\]|\\.)*)"\s*:', re.IGNORECASE | re.DOTALL
 )
 """Matches JSON text that may contain the name of a limit."""
-_CONTAINER_STARTS = (b"{", b"[")
 _CHOICES = frozenset(
     {
         *("n", "bestof", "candidatecount", "numreturnsequences", "numgenerations", "numcompletions", "numresponses"),
@@ -176,7 +175,7 @@ def may_limit(fields: Fields) -> bool:
     """Returns whether these fields may contain a limit. It is a quick test that never overlooks one."""
     if any([_meaning_of(name) is not _Meaning.NONE or name in _PREDICTIONS for name in fields]):  # noqa: C419 - quicker
         return True
-    text = b"".join([text for text in map(bytes, fields.values()) if text.startswith(_CONTAINER_STARTS)])
+    text = b"".join([text for text in map(bytes, fields.values()) if text.startswith((b"{", b"["))])
     return len(text) > 4 << 10 or _HINT_IN_JSON.search(text) is not None
 
 

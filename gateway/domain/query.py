@@ -307,7 +307,6 @@ def _in_quotes(value: str) -> str:
 
 
 def _condition(word: str) -> Condition:
-    """Returns the condition of a word. Raises BadRequest."""
     negations = len(word) - len(word.lstrip("!"))
     if negations == len(word):  # only exclamation marks: the last one is searched
         negations -= 1
@@ -359,7 +358,6 @@ def _unknown_filter(name: str) -> str:
 
 
 def _status_condition(value: str) -> Condition:
-    """Returns the condition of ``st:`` with this value. Raises BadRequest."""
     if value in ("err", "error", "errors"):  # all failed calls, not only those with the outcome ``error``
         return FailureCondition()
     if value == "ok":

@@ -227,12 +227,10 @@ def _run_data(window: bytes, head: bytes) -> list[bytes]:
     return [*parts[:number], data] if blank and b"\n" not in data else parts[:number]
 
 
-_LINE_STARTS = (b"data:", b"event:", b"id:", b"retry:", b"error:", b":")
-
-
 def is_stream(body: bytes) -> bool:
     """Returns whether a body is an event stream."""
-    return body[:64].removeprefix(BOM).lstrip().startswith(_LINE_STARTS)
+    first_line = body[:64].removeprefix(BOM).lstrip()
+    return first_line.startswith((b"data:", b"event:", b"id:", b"retry:", b"error:", b":"))
 
 
 def stream_in(body: bytes) -> bytes:

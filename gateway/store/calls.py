@@ -159,11 +159,9 @@ class CallLog:
         if not is_call_id(call_id):
             return None
         began = int(call_id[4:16], 16)
-        newest_first = self.log.segments[::-1]
-        likely = [segment for segment in newest_first if segment.earliest <= began <= segment.latest]
-        unlikely = [segment for segment in newest_first if segment not in likely]
+        likely_first = sorted(self.log.segments, key=lambda s: s.earliest <= began <= s.latest)[::-1]
         text = b'"id":"%s"' % call_id.encode()
-        return next((line for segment in (*likely, *unlikely) for line in segment.lines_with(text)), None)
+        return next((line for segment in likely_first for line in segment.lines_with(text)), None)
 
 
 def expiring_records(calls: CallLog, before: int) -> ExpiringRecords:

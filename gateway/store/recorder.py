@@ -31,8 +31,6 @@ from gateway.store.tail import PartlyWritten
 RETRY_S = 1.0
 """Seconds until failed or unfinished work is retried."""
 
-Waiter = tuple[asyncio.AbstractEventLoop, "asyncio.Future[None]"]
-
 
 class Syncer:
     """Calls ``work`` in its own thread, then notifies the waiting calls, then calls ``clean_up`` if ``work`` succeeded.
@@ -44,7 +42,7 @@ class Syncer:
     def __init__(self, work: Callable[[], None], clean_up: Callable[[], bool], interval_s: float) -> None:
         self._work, self._clean_up, self._interval_s = work, clean_up, interval_s
         self._lock = threading.Lock()
-        self._waiters: list[Waiter] = []
+        self._waiters: list[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]] = []
         self.dirty = False
         """Whether something was written since the last round began."""
         self._due = threading.Event()

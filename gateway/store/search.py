@@ -6,6 +6,7 @@ conditions test are decoded, block by block, in about two microseconds per call.
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import ClassVar
 
 import msgspec
@@ -143,24 +144,15 @@ def _matching_lines(block: bytes, conditions: Sequence[Condition]) -> list[bytes
     if not conditions:
         return lines[::-1]
     try:
-        calls = [*_decode_all(b"{%s}" % block.lstrip(b"\n,")).values()]
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        calls = []
-    if len(calls) != len(lines):  # damage: one line at a time
-        return [line for line in reversed(lines) if _matches(line, conditions)]
-    matching: Iterable[tuple[bytes, SearchedCall]] = zip(lines, calls, strict=True)
+        matching = [*zip(lines, _decode_all(b"{%s}" % block.lstrip(b"\n,")).values(), strict=True)]
+    except (msgspec.DecodeError, ValueError):  # damage: one line at a time
+        matching = []
+        for line in lines:
+            with suppress(msgspec.DecodeError, ValueError):
+                matching.append((line, _decode(body_of(line))))
     for condition in conditions:
         matching = [(line, call) for line, call in matching if condition.matches(call)]
     return [line for line, _ in matching][::-1]
-
-
-def _matches(line: bytes, conditions: Sequence[Condition]) -> bool:
-    """Returns whether a single line is valid and matches all conditions."""
-    try:
-        call = _decode(body_of(line))
-    except (msgspec.DecodeError, ValueError):
-        return False
-    return all(condition.matches(call) for condition in conditions)
 
 
 def _begins_below(block: bytes, number: int) -> bool:
