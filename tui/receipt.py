@@ -8,9 +8,10 @@ from gateway.domain.call import (
     BUDGET_MARK,
     CHAT_API,
     EXPLAINED_MARKS,
+    LOST_EVENTS_MARK,
     PASSED_MARK,
     Outcome,
-    lost_events,
+    mark_total,
     mark_values,
     outcome_text,
     request_size,
@@ -61,7 +62,7 @@ def state_of(call: CallView) -> Part:
         return f"{glyphs.RUNNING} running, {phase}", "live"
     outcome = outcome_text(call.outcome, call.finish_reason)
     text = f"{call.status} {glyphs.DOT} {outcome}" if call.status else outcome
-    if lost := lost_events(call.marks):
+    if lost := mark_total(call.marks, LOST_EVENTS_MARK):
         text += f", {fmt.count_text(lost, 'event')} lost"
     return f"{mark_of(call)} {safe(text)}", tone_of(call)
 

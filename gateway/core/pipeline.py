@@ -37,7 +37,7 @@ from gateway.core.recent_failures import BrokenStreams, RecentFailures
 from gateway.core.refusal_log import Refusals
 from gateway.core.routing import RouteChoice
 from gateway.core.settlement import GONE, Meter, outcome_of, record_of
-from gateway.domain.call import BUDGET_MARK, Outcome, Record, lost_events
+from gateway.domain.call import BUDGET_MARK, LOST_EVENTS_MARK, Outcome, Record, mark_total
 from gateway.domain.errors import AnswerMemoryFull, GatewayError, InternalError, Unavailable, UpstreamError
 from gateway.domain.events import CallStarted
 from gateway.domain.order import Order
@@ -354,7 +354,7 @@ def _order_of(call: Call, entry: ModelEntry, clock: Clock) -> Order:
 def _end_of_stream(call: Call, stream: AnswerStream) -> bytes:
     """Returns the end of a stream, with the facts that an early head left out and a note of omitted events."""
     usage, marks = call.result.usage, call.result.marks
-    facts = {"x-gateway-lost-events": str(lost)} if marks and (lost := lost_events(marks)) else {}
+    facts = {"x-gateway-lost-events": str(lost)} if marks and (lost := mark_total(marks, LOST_EVENTS_MARK)) else {}
     if usage.source in COUNTED_HERE:
         facts["x-gateway-usage"] = usage.source.value
     note = call.context.origin.api.comment(facts) if facts else b""

@@ -159,7 +159,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
     retry: int = 0
     """The client's own count of its retries, as SDKs send it."""
     marks: tuple[str, ...] = ()
-    """Notes about the call, such as ``no_done``, ``bad_chunks=2`` (see ``lost_events``), ``dropped=seed``,
+    """Notes about the call, such as ``no_done``, ``bad_chunks=2`` (see ``LOST_EVENTS_MARK``), ``dropped=seed``,
     ``suspect_usage``, or ``after_break`` (the same call was repeated just after its stream broke)."""
 
     @property
@@ -233,9 +233,9 @@ def lost_record(call: Running) -> Record:
 
 
 LOST_EVENTS_MARK = "bad_chunks="
-"""Prefix of a mark with the number of unreadable events."""
+"""Prefix of a mark with the number of unreadable events that were skipped. The text may have gaps there."""
 REPEATED_MARK = "repeated="
-"""Prefix of a mark with how many more refusals the record stands for."""
+"""Prefix of a mark with how many more calls the record stands for: of many similar refusals, one a second has one."""
 BUDGET_MARK = "budget="
 """Prefix of a mark with a budget that was nearly spent when the call began: ``daily budget of token 'ci': 84% spent``.
 """
@@ -261,7 +261,8 @@ def mark_values(marks: Iterable[str], prefix: str) -> list[str]:
     return [mark.removeprefix(prefix) for mark in marks if mark.startswith(prefix)]
 
 
-def _mark_total(marks: Iterable[str], prefix: str) -> int:
+def mark_total(marks: Iterable[str], prefix: str) -> int:
+    """Returns the sum of the numbers that follow the prefix."""
     return sum(int(number) for number in mark_values(marks, prefix) if number.isdecimal())
 
 
@@ -310,16 +311,6 @@ def request_size(marks: Iterable[str]) -> RequestSize | None:
         if input_tokens.isdecimal() and (output.isdecimal() or output == "none"):
             return RequestSize(input=int(input_tokens), max_output=int(output) if output.isdecimal() else None)
     return None
-
-
-def lost_events(marks: Iterable[str]) -> int:
-    """Returns how many unreadable events of a stream were skipped. Its text may have gaps there."""
-    return _mark_total(marks, LOST_EVENTS_MARK)
-
-
-def repeats(marks: Iterable[str]) -> int:
-    """Returns how many more calls a record stands for: of many similar refusals, only one a second is recorded."""
-    return _mark_total(marks, REPEATED_MARK)
 
 
 def exceeded_budget(marks: Iterable[str]) -> str:

@@ -15,7 +15,7 @@ import msgspec
 
 from gateway.domain.account import AccountFields
 from gateway.domain.budget import Budget
-from gateway.domain.call import CHAT_API, STAYED_MARK, Attempt, Outcome, Record, Running, repeats
+from gateway.domain.call import CHAT_API, REPEATED_MARK, STAYED_MARK, Attempt, Outcome, Record, Running, mark_total
 from gateway.domain.channel import ChannelFields, Check, Dialect, ServedModel, UpstreamPrices
 from gateway.domain.group import GroupFields
 from gateway.domain.human_values import brief_span, first_of
@@ -282,7 +282,7 @@ class CallView(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def count(self) -> int:
         """Returns how many calls it stands for: of many similar refusals, only one per second is recorded."""
-        return 1 + repeats(self.marks)
+        return 1 + mark_total(self.marks, REPEATED_MARK)
 
     @property
     def stay(self) -> str:

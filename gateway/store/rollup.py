@@ -10,7 +10,7 @@ from typing import Literal, TypeVar, get_args
 
 import msgspec
 
-from gateway.domain.call import CHAT_API, LOST, NOT_UPSTREAM, REFUSED, Record, repeats, wait_of
+from gateway.domain.call import CHAT_API, LOST, NOT_UPSTREAM, REFUSED, REPEATED_MARK, Record, mark_total, wait_of
 
 _SumKey = TypeVar("_SumKey")
 
@@ -98,7 +98,7 @@ class Counts(msgspec.Struct, array_like=True, gc=False):
         if call.outcome == REFUSED:
             self.refused += 1
             self.refused_ms += call.ms
-            self.repeats += repeats(call.marks)
+            self.repeats += mark_total(call.marks, REPEATED_MARK)
         self.input += call.input
         self.cached += call.cached
         self.output += call.output

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.domain.call import lost_events
+from gateway.domain.call import LOST_EVENTS_MARK, mark_total
 from gateway.domain.channel import Dialect
 from tests.conformance.test_completions import answered, said
 from tests.fakes.client import Answer
@@ -56,7 +56,7 @@ async def test_a_missing_event_is_reported(gateway: Gateway, provider: Provider,
         return
     assert CASES[name].text(docs_of(got)) == "Hello"
     assert CASES[name].ends in got.body
-    assert lost_events(gateway.record.marks) == 1
+    assert mark_total(gateway.record.marks, LOST_EVENTS_MARK) == 1
     assert COMMENT in got.body or name == "ollama"  # its lines of JSON have no comments
 
 

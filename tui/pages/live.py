@@ -14,7 +14,7 @@ from textual.content import Content
 
 from gateway.client import connect_card
 from gateway.client.cells import cut, cut_middle, cut_pair
-from gateway.domain.call import BUDGET_MARK, lost_events, mark_values
+from gateway.domain.call import BUDGET_MARK, LOST_EVENTS_MARK, mark_total, mark_values
 from gateway.domain.errors import GatewayError
 from gateway.domain.query import SORT_KEYS, parse, speed_of
 from gateway.domain.units import CallId
@@ -192,7 +192,7 @@ def _token_text(call: CallView) -> str:
 
 def end_text(call: CallView) -> str:
     """Returns why the answer ended, and how many events it lost; without an answer, the error code."""
-    lost = lost_events(call.marks)
+    lost = mark_total(call.marks, LOST_EVENTS_MARK)
     reason = safe(call.finish_reason or call.code)
     return f"{reason} -{lost}" if lost else reason
 
