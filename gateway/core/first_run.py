@@ -4,6 +4,8 @@ It begins with an account of ten dollars, the group ``default``, and the channel
 prices. When the server starts without any token, it makes a first one.
 """
 
+import msgspec
+
 from gateway.domain.account import Account, Grant
 from gateway.domain.channel import Channel, Dialect, ServedModel
 from gateway.domain.group import Group
@@ -35,13 +37,15 @@ def first_changes(registry: Registry, now: Millis) -> list[Change]:
         created=now,
         note="built in: answers without a network; remove it when you have a channel of your own",
     )
+    # too small to matter and large enough to show on a receipt
+    price = Price(model="", input=Nanos(DOLLAR // 10), output=Nanos(4 * DOLLAR // 10), source="demo", updated=now)
     grant = Grant(id="gr_first", nanos=FIRST_GRANT, time=now, note="a first amount to start with")
     return [
         Change("account", "", Account(created=now)),
         Change("grants", grant.id, grant),
         Change("groups", "default", Group(name="default", created=now)),
         Change("channels", demo.id, demo),
-        *(Change("prices", name, _demo_price(name, now)) for name in DEMO_MODELS),
+        *(Change("prices", name, msgspec.structs.replace(price, model=name)) for name in DEMO_MODELS),
     ]
 
 
@@ -49,8 +53,3 @@ def first_token(key: str, token_id: str, now: Millis) -> Change:
     """Returns the change that adds the first token. Its key is shown once."""
     token = Token(id=TokenId(token_id), name="first", group="default", digest=digest(key), hint=hint(key), created=now)
     return Change("tokens", token.id, token)
-
-
-def _demo_price(model: str, now: Millis) -> Price:
-    """Returns a price that is too small to matter and large enough to show on a receipt."""
-    return Price(model=model, input=Nanos(DOLLAR // 10), output=Nanos(4 * DOLLAR // 10), source="demo", updated=now)

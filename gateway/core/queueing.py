@@ -122,7 +122,9 @@ class CallQueue:
                     call.limits.marks += (Wait(waited_ms, plain(running.waits_for, 160)).mark(),)
                 commit(call, admission, first)
             except BaseException:
-                self._release(call)
+                self._attempts.channel_limits.release_slot(call)
+                self._limiter.concurrency.leave(call.limits.gates)
+                call.limits.gates = ()
                 raise
         return admission, first
 
@@ -130,10 +132,13 @@ class CallQueue:
         """Take places at all gates, then at a channel. Returns the last admission and the first channel."""
         waited = False
         while True:
-            if admission.full is not None:
-                await self._wait_at(call, admission.gates, admission.full)
+            gates, full = admission.gates, admission.full
+            if full is not None:  # wait there, with places at all gates before it
+                self._enter(call, gates[: gates.index(full)])
+                self.calls.note(call, (full,))
+                call.limits.gates += (await self._limiter.concurrency.wait((full,)),)
             else:
-                self._enter(call, admission.gates)
+                self._enter(call, gates)
                 first = self._attempts.chooser.first(call, admission.entry, waited=waited)
                 if waited or not first.gates:
                     return admission, first
@@ -144,18 +149,7 @@ class CallQueue:
             current_token(call.context.token, self._catalog(), self._clock.wall())
             admission = admit(call, self._limiter, self._books, self._attempts.preparer.recalled)
 
-    async def _wait_at(self, call: Call, gates: tuple[ConcurrencyGate, ...], full: ConcurrencyGate) -> None:
-        """Wait at the first full gate, with places at all gates before it."""
-        self._enter(call, gates[: gates.index(full)])
-        self.calls.note(call, (full,))
-        call.limits.gates += (await self._limiter.concurrency.wait((full,)),)
-
     def _enter(self, call: Call, gates: tuple[ConcurrencyGate, ...]) -> None:
         """Take a place at each gate where the call has none."""
         self._limiter.concurrency.enter(gates, call.limits.gates)
         call.limits.gates += tuple(gate for gate in gates if gate not in call.limits.gates)
-
-    def _release(self, call: Call) -> None:
-        self._attempts.channel_limits.release_slot(call)
-        gates, call.limits.gates = call.limits.gates, ()
-        self._limiter.concurrency.leave(gates)

@@ -49,16 +49,11 @@ def undo_plan(entry: HistoryEntry, entries: Sequence[HistoryEntry], registry: Re
         if current != former:
             changes.append(Change(change.table, change.key, former))
     after = with_changes(registry, changes)
-    _reject_new_problems(registry, after, newer)
-    return UndoPlan(changes, after, reasons)
-
-
-def _reject_new_problems(before: Registry, after: Registry, newer: Sequence[HistoryEntry]) -> None:
-    """Raises Conflict for a contradiction in a configuration that the one before did not have."""
-    known = {problem.text for problem in _problems(before)}
+    known_problems = {problem.text for problem in _problems(registry)}
     for problem in _problems(after):
-        if problem.text not in known:
+        if problem.text not in known_problems:
             raise _conflict(problem.text, _newest(newer, problem.table, problem.key, [problem.field]))
+    return UndoPlan(changes, after, reasons)
 
 
 def _entity_before(change: EntityChange, current: Entity | None) -> Entity | None:
