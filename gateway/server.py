@@ -46,8 +46,7 @@ from gateway.upstream.learned_params import LearnedParams
 from gateway.upstream.redaction.redaction import LogFilter
 from gateway.upstream.upstreams import Upstreams
 from gateway.v1.endpoints import APIS
-from gateway.v1.ollama_port import open_ollama_port
-from gateway.v1.public_port import open_public_port
+from gateway.v1.ports import open_ollama_port, open_public_port
 
 _log = logging.getLogger("tollkeeper")
 

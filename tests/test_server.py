@@ -16,7 +16,7 @@ from gateway.core.first_run import DEMO_MODELS
 from gateway.domain.call import Outcome, Record
 from gateway.domain.errors import BadRequest, GatewayError
 from gateway.server import embedded_server, open_engine
-from gateway.v1.public_port import open_public_port
+from gateway.v1.ports import open_public_port
 from tests.fakes.client import Client, read_answer
 from tests.fakes.replies import DONE
 from tests.fakes.stored import stored

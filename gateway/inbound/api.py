@@ -16,7 +16,7 @@ writes the rest. Front ends do not see this package, so an API's smallest call i
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Protocol
 
 import msgspec
 
@@ -115,12 +115,6 @@ class AttemptPlan(msgspec.Struct, frozen=True, gc=False):
     set, a failed call is not repeated."""
 
 
-def _is_above(value: Any, limit: int) -> bool:
-    """Returns whether a value, raw or decoded, is an integer above the limit."""
-    number = rawjson.at(value)
-    return type(number) is int and number > limit
-
-
 class InboundApi(Protocol):
     """One API. Members with a default are the same for most APIs; a class that derives from this has them."""
 
@@ -152,6 +146,8 @@ class InboundApi(Protocol):
     """Fields that limit the output of each choice."""
     timed: bool = False
     """Whether answers say how long they took: orders then have a clock."""
+    count_prompt: Callable[[Fields], int] = staticmethod(prompt_tokens)
+    """Returns about how many input tokens a request with these fields has."""
 
     def parse(self, request: HttpRequest) -> InboundRequest:
         """Returns a checked request. Raises BadRequest, whose ``param`` names the field at fault in the client's words.
@@ -165,16 +161,18 @@ class InboundApi(Protocol):
 
     def prompt_tokens(self, request: InboundRequest) -> int:
         """Returns about how many input tokens the request has."""
-        return prompt_tokens(request.fields) if request.input_estimate is None else request.input_estimate
+        return self.count_prompt(request.fields) if request.input_estimate is None else request.input_estimate
 
     def with_limit(self, request: InboundRequest, limit: int) -> InboundRequest | None:
         """Returns the request with this lower output limit of each choice; None if it cannot have one.
 
         A thinking budget in Anthropic's words becomes so low that an answer fits beside it.
         """
-        fields = {name: rawjson.raw(limit) for name in self.caps if _is_above(request.fields.get(name), limit)}
+        caps = {name: rawjson.maybe(request.fields.get(name)) for name in self.caps}
+        fields = {name: rawjson.raw(limit) for name, cap in caps.items() if type(cap) is int and cap > limit}
         thinking = rawjson.maybe(request.fields.get("thinking"))
-        if _is_above(rawjson.at(thinking, "budget_tokens"), limit - LEAST_OUTPUT):
+        budget = rawjson.at(thinking, "budget_tokens")
+        if type(budget) is int and budget > limit - LEAST_OUTPUT:
             if limit - LEAST_OUTPUT < 1024:  # the least that the API takes
                 return None
             fields["thinking"] = rawjson.raw({**thinking, "budget_tokens": limit - LEAST_OUTPUT})

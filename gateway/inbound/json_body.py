@@ -154,7 +154,11 @@ def _key_count(skeleton: bytes, limits: BodyLimits = DEFAULT_LIMITS) -> int:
     """Returns how many keys the outermost object has, repeated ones included. Raises BadRequest."""
     skeleton = skeleton.translate(None, _WHITESPACE)
     _check_size(skeleton, limits)
-    keys = _count_top_keys(skeleton)
+    marks = skeleton.translate(None, _ALL_BUT_MARKS)
+    depths = list(accumulate(map(_DEPTH_STEPS.__getitem__, marks), initial=0))
+    if max(depths) > MAX_DEPTH:
+        raise BadRequest(f"the body is nested deeper than {MAX_DEPTH} levels", code="too_deep")
+    keys = list(compress(depths[1:], map(_IS_COLON.__getitem__, marks))).count(1)
     if keys > MAX_FIELDS:
         raise BadRequest(f"the body has {keys} fields; the limit is {MAX_FIELDS}", code="too_complex")
     return keys
@@ -186,12 +190,3 @@ def _find_huge_number(skeleton: bytes) -> "re.Match[bytes] | None":
             return match
         start = end
     return None
-
-
-def _count_top_keys(skeleton: bytes) -> int:
-    """Returns the number of colons at depth 1. Raises BadRequest if the body is nested too deeply."""
-    marks = skeleton.translate(None, _ALL_BUT_MARKS)
-    depths = list(accumulate(map(_DEPTH_STEPS.__getitem__, marks), initial=0))
-    if max(depths) > MAX_DEPTH:
-        raise BadRequest(f"the body is nested deeper than {MAX_DEPTH} levels", code="too_deep")
-    return list(compress(depths[1:], map(_IS_COLON.__getitem__, marks))).count(1)

@@ -34,6 +34,8 @@ class Renderer(Protocol):
     """Whether clients get all choices instead of the first one only."""
     native: bool = False
     """Whether clients know the upstream's words, and keep pieces of different blocks apart."""
+    sounds: bool = False
+    """Whether clients can get sounds, beside images."""
     held: int = 0
     """How many bytes are kept for the end."""
 
@@ -44,7 +46,9 @@ class Renderer(Protocol):
 
     def shows(self, event: Medium | Citation) -> bool:
         """Returns whether clients can get this medium or citation."""
-        return isinstance(event, Citation) or event.is_image
+        if isinstance(event, Citation) or event.is_image:
+            return True
+        return self.sounds and event.type.startswith("audio") and bool(event.data)
 
     def take(self, event: AnswerEvent) -> bytes:
         """Returns what the client gets at once for an event; the rest comes with ``tail``."""
@@ -127,8 +131,3 @@ class WholeRenderer(Renderer):
         blocks = [block for block in self.blocks if block.kind in kinds and block.choice == choice]
         pieces = [piece for block in blocks for piece in block.pieces]
         return msgspec.Raw(join_strings(pieces)) if pieces else None
-
-    @property
-    def finish(self) -> str:
-        """Returns why the first choice ended."""
-        return self.finishes[0].reason if 0 in self.finishes else "stop"

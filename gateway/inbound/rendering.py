@@ -109,7 +109,11 @@ class RenderedStream(FramedStream):
         while start < len(block) and not (self.failure or self.finished):
             texts, end = self._reader.texts(block, start) if self._state.in_text else (None, start)
             if texts:
-                out.append(self._render_texts(texts))
+                self.events += len(texts)
+                if self._state.count_texts(texts):
+                    out.append(self.renderer.take_texts(texts))
+                else:
+                    out += [self._render_event(SSEEvent(piece), [TextPiece(piece)]) for piece in texts]
             else:
                 end = event_end(block, start, returns=False)
                 out.append(self._read_event(block[start:end].rstrip(b"\n")))
@@ -117,12 +121,6 @@ class RenderedStream(FramedStream):
         if self.finished and start < len(block):
             take_late_usage(block[start:], self._reader, self._state)
         return b"".join(out)
-
-    def _render_texts(self, texts: list[bytes]) -> bytes:
-        self.events += len(texts)
-        if self._state.count_texts(texts):
-            return self.renderer.take_texts(texts)
-        return b"".join([self._render_event(SSEEvent(piece), [TextPiece(piece)]) for piece in texts])
 
     def _read_event(self, part: bytes) -> bytes:
         """Returns what the client gets for one event, given without its blank line."""

@@ -57,7 +57,10 @@ class PublicApp:
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse | Response:
         """Returns the answer to any request. Errors become error responses."""
         engine = self._engine
-        endpoint, path, model = find_endpoint(_without_key(request.path))
+        path = request.path
+        if path.startswith(KEY_PATH):  # programs that cannot send a key have it in the base URL
+            path = "/" + path.removeprefix(KEY_PATH).partition("/")[2]
+        endpoint, path, model = find_endpoint(path)
         api = (endpoint and endpoint.api) or api_of(request.headers)
         origin = _origin(request, engine.clock, api, path=path, model=model)
         try:
@@ -161,8 +164,8 @@ async def _answer_ollama_probe(_engine: Engine, _request: web.BaseRequest, _orig
 def _origin(request: web.BaseRequest, clock: Clock, api: InboundApi, *, path: str, model: str) -> CallOrigin:
     """Returns who made the request and when, without credentials."""
     began, ts = clock.mono(), clock.wall()
-    headers = request.headers
-    app, bundled = _app_of(headers)
+    app, bundled = _app_of(request.headers)
+    retries = request.headers.get(_RETRY_COUNT, "")
     return CallOrigin(
         id=new_call_id(ts),
         api=api,
@@ -171,15 +174,10 @@ def _origin(request: web.BaseRequest, clock: Clock, api: InboundApi, *, path: st
         key="",
         app=app,
         bundled=bundled,
-        retry=_retry_count(count) if (count := headers.get(_RETRY_COUNT)) else 0,
+        retry=int(retries) if retries.isascii() and retries.isdecimal() and len(retries) < 4 else 0,
         ts=ts,
         began=began,
     )
-
-
-def _without_key(path: str) -> str:
-    """Returns the path without a leading ``/k/KEY``: programs that cannot send a key have it in the base URL."""
-    return "/" + path.removeprefix(KEY_PATH).partition("/")[2] if path.startswith(KEY_PATH) else path
 
 
 def _add_cors_headers(origin: str, response: Response, settings: Settings) -> None:
@@ -208,18 +206,15 @@ def _app_of(headers: Mapping[str, str]) -> tuple[str, bool]:
     first word of the User-Agent, without the version.
     """
     name, bundled = _agent_name(headers.get(hdrs.USER_AGENT, "")[:APP_LIMIT])
-    if (_X_APP in headers or _X_TITLE in headers or _HTTP_REFERER in headers) and (client_name := _sent_name(headers)):
-        return client_name, bundled
+    if _X_APP in headers or _X_TITLE in headers or _HTTP_REFERER in headers:
+        # that of Claude Code says only how it was started
+        sent_name = "" if "anthropic-version" in headers else headers.get(_X_APP, "")
+        sent_name = sent_name or headers.get(_X_TITLE, "") or _REFERER.sub("", headers.get(_HTTP_REFERER, ""))
+        if app_name := _app_name(sent_name[:APP_LIMIT]):
+            return app_name, bundled
     if bundled:
         return "Anthropic" if "anthropic-version" in headers else "OpenAI", True
     return name, False
-
-
-def _sent_name(headers: Mapping[str, str]) -> str:
-    """Returns the name that the client sent. ``X-App`` of Claude Code says only how it was started, and is ignored."""
-    name = "" if "anthropic-version" in headers else headers.get(_X_APP, "")
-    name = name or headers.get(_X_TITLE, "") or _REFERER.sub("", headers.get(_HTTP_REFERER, ""))
-    return _app_name(name[:APP_LIMIT]) if name else ""
 
 
 @lru_cache(maxsize=256)
@@ -234,7 +229,3 @@ def _agent_name(user_agent: str) -> tuple[str, bool]:
     """
     is_shortened = user_agent.find("/JS ", 1, 3 + len("/JS ")) > 0  # at most three characters are left of it
     return _app_name(user_agent.partition("/")[0]), is_shortened
-
-
-def _retry_count(count: str) -> int:
-    return int(count) if count.isascii() and count.isdecimal() and len(count) < 4 else 0

@@ -45,7 +45,11 @@ async def answer_count_tokens(engine: Engine, request: web.BaseRequest, origin: 
     """Answer with the upstream's count, else with an estimate. Raises GatewayError."""
     token = engine.pipeline.identify(origin)
     with closing(BodyShare(engine.pressure)) as share, _count_slot(engine, token):
-        parsed = await _read_request(engine, request, share)
+        check_json(request)
+        body = await read_body(request, share)
+        received = HttpRequest(body=body, target=request.raw_path, headers=request.headers)
+        parse = partial(parse_messages_request, received, counts=True)
+        parsed = await engine.worker.run(parse) if len(body) > LARGE else parse()
         name = visible_name(parsed.model, MESSAGES, token, engine.catalog)
         entry = visible_entry(name, token, engine.catalog)
         # the route that a call would probably take: weights and limits are ignored
@@ -54,17 +58,10 @@ async def answer_count_tokens(engine: Engine, request: web.BaseRequest, origin: 
             answer = await _fetch_upstream_count(engine, route, parsed, origin)
             if answer is not None:
                 return answer
-        return Response(msgspec.json.encode({"input_tokens": _estimate(engine, route, parsed)}))
-
-
-async def _read_request(engine: Engine, request: web.BaseRequest, share: BodyShare) -> InboundRequest:
-    """Returns the parsed request; a large one is parsed in the worker. Raises BadRequest."""
-    check_json(request)
-    body = await read_body(request, share)
-    received = HttpRequest(body=body, target=request.raw_path, headers=request.headers)
-    if len(body) > LARGE:
-        return await engine.worker.run(partial(parse_messages_request, received, counts=True))
-    return parse_messages_request(received, counts=True)
+        tokens = max(1, MESSAGES.prompt_tokens(parsed))
+        if route is not None:  # the channel has reported other numbers for earlier calls
+            tokens = engine.pipeline.calibration.apply(route.channel.id, route.served.name, tokens)
+        return Response(msgspec.json.encode({"input_tokens": tokens}))
 
 
 @contextmanager
@@ -83,12 +80,6 @@ def _count_slot(engine: Engine, token: Token) -> Iterator[None]:
             del engine.running_counts[token.id]
 
 
-def _estimate(engine: Engine, route: Route | None, parsed: InboundRequest) -> int:
-    """Returns the estimated input tokens, corrected by what the channel reported for earlier calls."""
-    tokens = max(1, MESSAGES.prompt_tokens(parsed))
-    return tokens if route is None else engine.pipeline.calibration.apply(route.channel.id, route.served.name, tokens)
-
-
 async def _fetch_upstream_count(
     engine: Engine, route: Route, parsed: InboundRequest, origin: CallOrigin
 ) -> Response | None:
@@ -103,13 +94,9 @@ async def _fetch_upstream_count(
                 body = await reply.read(ANSWER_LIMIT, UnlimitedMemory())
             finally:
                 reply.abort()
-        is_client_error = reply.status in CLIENT_STATUSES and isinstance(rawjson.maybe(body), dict)
-        if is_client_error or (reply.status == 200 and _is_count(body)):
+        answer = rawjson.maybe(body)
+        is_client_error = reply.status in CLIENT_STATUSES and isinstance(answer, dict)
+        if is_client_error or (reply.status == 200 and type(rawjson.at(answer, "input_tokens")) is int):
             text = engine.upstreams.redaction.without_secrets(body.decode("utf-8", "replace"), channel)
             return Response(text.encode(), status=reply.status)
     return None
-
-
-def _is_count(body: bytes) -> bool:
-    value = rawjson.maybe(body)
-    return isinstance(value, dict) and type(value.get("input_tokens")) is int

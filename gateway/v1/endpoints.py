@@ -44,7 +44,7 @@ class EndpointRow(msgspec.Struct, frozen=True, kw_only=True):
     """Handlers by method; that of GET also answers HEAD. Other methods get a 405. A path without handlers is unknown,
     like one without a row, but its error is that of ``api``."""
     api: InboundApi | None = None
-    """The API whose errors it answers with; None if the request's headers decide (``HEADER_APIS``)."""
+    """The API whose errors it answers with; None if the request's headers decide (``api_of``)."""
     keyed: bool = True
     """Whether the client's key is read."""
     hidden: frozenset[str] = frozenset()
@@ -92,9 +92,6 @@ ENDPOINTS: tuple[EndpointRow, ...] = (
     EndpointRow(path="/", handlers={"GET": answer_front_page}, keyed=False),
 )
 
-HEADER_APIS: tuple[tuple[str, InboundApi], ...] = (("anthropic-version", MESSAGES),)
-"""If the path does not decide the API, it is that of the first of these headers that is sent, else ``CHAT``."""
-
 PREFIX_ROWS: tuple[EndpointRow, ...] = tuple(
     sorted((row for row in ENDPOINTS if row.path.endswith("/") and row.path != "/"), key=lambda row: -len(row.path))
 )
@@ -130,7 +127,7 @@ def methods_of(endpoint: EndpointRow) -> tuple[str, ...]:
 
 def api_of(headers: Mapping[str, str]) -> InboundApi:
     """Returns the API whose errors a request gets if its path does not decide it."""
-    return next((api for name, api in HEADER_APIS if name in headers), CHAT)
+    return MESSAGES if "anthropic-version" in headers else CHAT
 
 
 def documented_requests() -> str:

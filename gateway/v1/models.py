@@ -7,7 +7,7 @@ Claude Code offers its user only models whose names begin with ``claude`` or ``a
 ``list_for_claude`` Anthropic's clients find every other model a second time, as ``claude/NAME``.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 
 import msgspec
@@ -64,20 +64,11 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
     """What the token pays for calls that begin now; for an unpriced model the upstream's published price."""
 
 
-class ModelsResponse(msgspec.Struct, frozen=True):
-    """The whole list, or a page of it."""
-
-    object: str
-    data: list[Model]
-    has_more: bool
-    first_id: str | None
-    last_id: str | None
-
-
 class ModelListPage(msgspec.Struct, frozen=True):
     """The requested part of the list."""
 
     limit: int | None = None
+    """The number of models, at most 1000; None for all of them."""
     after: str = ""
     before: str = ""
 
@@ -97,9 +88,14 @@ async def answer_models(engine: Engine, request: web.BaseRequest, origin: CallOr
     page, aliases = WHOLE_LIST, False
     if "anthropic-version" in request.headers:
         query, aliases = request.query, engine.settings().list_for_claude
-        page = ModelListPage(_page_limit(query.get("limit", "")), query.get("after_id", ""), query.get("before_id", ""))
+        text = query.get("limit", "")
+        limit = min(max(1, int(text)), 1000) if text.isascii() and text.isdecimal() and len(text) < 5 else None
+        page = ModelListPage(limit, query.get("after_id", ""), query.get("before_id", ""))
     body = list_json(_token(engine, origin), engine.catalog, origin.ts, page, aliases=aliases)
-    return Response(body, headers=_account_note(engine.catalog))
+    headers = {}  # the list stays whole, because an empty one breaks programs
+    if engine.catalog.registry.account.status is AccountStatus.SUSPENDED:
+        headers["x-gateway-account"] = "suspended; calls are rejected until it is active again"
+    return Response(body, headers=headers)
 
 
 async def answer_model(engine: Engine, request: web.BaseRequest, origin: CallOrigin) -> Response:
@@ -109,29 +105,21 @@ async def answer_model(engine: Engine, request: web.BaseRequest, origin: CallOri
     return Response(model_json(name, _token(engine, origin), engine.catalog, origin.ts, aliases=aliases))
 
 
-def _account_note(catalog: Catalog) -> dict[str, str]:
-    """Returns a header while the account is suspended. The list stays whole, because an empty one breaks programs."""
-    suspended = catalog.registry.account.status is AccountStatus.SUSPENDED
-    return {"x-gateway-account": "suspended; calls are rejected until it is active again"} if suspended else {}
-
-
 def list_json(
     token: Token, catalog: Catalog, now: Millis, page: ModelListPage = WHOLE_LIST, *, aliases: bool = False
 ) -> bytes:
     """Returns the list as JSON, sorted by id; with ``aliases`` also every other model as ``claude/NAME``."""
     visible = catalog.visible(token)
-    ids = sorted((*visible, *_aliases(visible))) if aliases else list(visible)
+    ids = list(visible)
+    if aliases:  # for each model that Claude Code would not offer, unless another model has that name
+        other_names = (ALIAS_PREFIX + name for name in visible if not name.startswith(("claude", "anthropic")))
+        ids = sorted((*visible, *(name for name in other_names if name not in visible)))
     names = _page(ids, page)
     has_more = bool(names) and (ids[0] != names[0] if page.before else ids[-1] != names[-1])
     models = [_entry_of(name, visible[_model_name(name, visible)], token, catalog, now) for name in names]
     first, last = (names[0], names[-1]) if names else (None, None)
-    return msgspec.json.encode(ModelsResponse("list", models, has_more, first, last))
-
-
-def _aliases(visible: Collection[str]) -> Iterator[str]:
-    """Yields ``claude/NAME`` for each model that Claude Code would not offer, unless another model has that name."""
-    names = (ALIAS_PREFIX + name for name in visible if not name.startswith(("claude", "anthropic")))
-    return (name for name in names if name not in visible)
+    page_fields = {"object": "list", "data": models, "has_more": has_more, "first_id": first, "last_id": last}
+    return msgspec.json.encode(page_fields)
 
 
 def _model_name(name: str, visible: Collection[str]) -> str:
@@ -145,11 +133,6 @@ def _page(ids: Sequence[str], page: ModelListPage) -> Sequence[str]:
         ids = [id for id in ids if id < page.before]
         return ids if page.limit is None else ids[-page.limit :]
     return ids[: page.limit]
-
-
-def _page_limit(text: str) -> int | None:
-    """Returns the number of models on a page, at most 1000; None for all of them."""
-    return min(max(1, int(text)), 1000) if text.isascii() and text.isdecimal() and len(text) < 5 else None
 
 
 def model_json(name: str, token: Token, catalog: Catalog, now: Millis, *, aliases: bool = False) -> bytes:

@@ -48,7 +48,18 @@ async def answer_version(engine: Engine, _: web.BaseRequest, origin: CallOrigin)
 async def answer_tags(engine: Engine, _: web.BaseRequest, origin: CallOrigin) -> Response:
     """Answer GET /api/tags: the models that the token sees."""
     token = engine.pipeline.identify(origin)
-    return _json_response({"models": [_tag_entry(entry) for entry in engine.catalog.visible(token).values()]})
+    entries = [
+        {
+            "name": entry.name,
+            "model": entry.name,
+            "modified_at": _iso_time(entry.created),
+            "size": 0,
+            "digest": hashlib.sha256(entry.name.encode("utf-8", "surrogatepass")).hexdigest(),
+            "details": _details(entry),
+        }
+        for entry in engine.catalog.visible(token).values()
+    ]
+    return _json_response({"models": entries})
 
 
 async def answer_ps(engine: Engine, _: web.BaseRequest, origin: CallOrigin) -> Response:
@@ -59,9 +70,7 @@ async def answer_ps(engine: Engine, _: web.BaseRequest, origin: CallOrigin) -> R
 
 async def answer_show(engine: Engine, request: web.BaseRequest, origin: CallOrigin) -> Response:
     """Answer POST /api/show: what one model can do."""
-    token = engine.pipeline.identify(origin)
-    name = _model_name(await _read_fields(engine, request))
-    entry = _visible_model(name, token, engine.catalog)
+    entry = await _requested_entry(engine, request, origin)
     target = answering_model(entry)
     context = engine.catalog.context(target.name, target.context)
     return _json_response(
@@ -83,9 +92,7 @@ async def answer_show(engine: Engine, request: web.BaseRequest, origin: CallOrig
 
 async def answer_pull(engine: Engine, request: web.BaseRequest, origin: CallOrigin) -> Response:
     """Answer POST /api/pull: success for a visible model, which needs no download. Raises NotFound for others."""
-    token = engine.pipeline.identify(origin)
-    name = _model_name(await _read_fields(engine, request))
-    _visible_model(name, token, engine.catalog)
+    await _requested_entry(engine, request, origin)
     return Response(b'{"status":"success"}\n', content_type="application/x-ndjson")
 
 
@@ -124,17 +131,6 @@ def capabilities(model: str) -> list[str]:
     ]
 
 
-def _tag_entry(entry: ModelEntry) -> dict[str, Any]:
-    return {
-        "name": entry.name,
-        "model": entry.name,
-        "modified_at": _iso_time(entry.created),
-        "size": 0,
-        "digest": hashlib.sha256(entry.name.encode("utf-8", "surrogatepass")).hexdigest(),
-        "details": _details(entry),
-    }
-
-
 def _details(entry: ModelEntry) -> dict[str, Any]:
     return {
         "parent_model": "",
@@ -151,14 +147,15 @@ def _iso_time(ts: Millis) -> str:
     return datetime.fromtimestamp(ts / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-async def _read_fields(engine: Engine, request: web.BaseRequest) -> dict[str, Any]:
-    """Returns the request's JSON object. Raises BadRequest if the body is something else."""
+async def _requested_entry(engine: Engine, request: web.BaseRequest, origin: CallOrigin) -> ModelEntry:
+    """Returns the model that a request names. Raises BadRequest for a body that is not an object, and NotFound."""
+    token = engine.pipeline.identify(origin)
     check_json(request)
     with closing(BodyShare(engine.pressure)) as share:
         fields = rawjson.maybe(await read_body(request, share))
     if not isinstance(fields, dict):
         raise BadRequest("the body must be one JSON object", code="invalid_type")
-    return fields
+    return _visible_model(_model_name(fields), token, engine.catalog)
 
 
 def _model_name(body: dict[str, Any]) -> str:

@@ -18,7 +18,7 @@ from gateway.domain.errors import BadRequest, NotFound
 from gateway.domain.text import plain
 from gateway.domain.token import Token
 from gateway.domain.units import TokenId
-from gateway.inbound.api import LARGE, HttpRequest
+from gateway.inbound.api import LARGE, HttpRequest, parse_large
 from gateway.inbound.responses.api import RESPONSES
 from gateway.inbound.responses.recall import RecalledRequest, input_items, kept_of, recall
 from gateway.v1.call import MOST_OBSERVED, CompletedBody, answer_call
@@ -35,22 +35,21 @@ async def answer_response(engine: Engine, request: web.BaseRequest, origin: Call
 async def _complete(engine: Engine, origin: CallOrigin, token: Token, body: bytes) -> CompletedBody:
     """Returns the body with the remembered responses that it continues, and what will remember the answer."""
     recalled = await recall_request(engine, body, TokenMemory(token.id, engine.responses))
-    on_answer = None
-    if recalled.stored and len(recalled.body) <= MOST_OBSERVED:
-        on_answer = partial(_remember_answer, engine, token.id, recalled, origin.id[-24:])
-    return CompletedBody(recalled.body, recalled.repeats, on_answer)
+    request = msgspec.structs.replace(recalled, body=b"")
+
+    def remember(data: bytes) -> None:
+        """Remember an answer. ``data`` is the whole answer, or the last event of a stream."""
+        read = partial(kept_of, request, data, origin.id[-24:])
+        engine.responses.keep_lazily(token.id, read, len(request.input) + len(data))
+
+    keeps = recalled.stored and len(recalled.body) <= MOST_OBSERVED
+    return CompletedBody(recalled.body, recalled.repeats, remember if keeps else None)
 
 
 async def recall_request(engine: Engine, body: bytes, memory: TokenMemory) -> RecalledRequest:
     """Returns the request with the remembered responses that it continues. Raises BadRequest and TooLarge."""
     work = partial(recall, body, memory, MAX_BODY)
     return await engine.worker.run(work) if len(body) > LARGE else work()
-
-
-def _remember_answer(engine: Engine, token: TokenId, request: RecalledRequest, call: str, data: bytes) -> None:
-    """Remember an answer. ``data`` is the whole answer, or the last event of a stream."""
-    request = msgspec.structs.replace(request, body=b"")
-    engine.responses.keep_lazily(token, partial(kept_of, request, data, call), len(request.input) + len(data))
 
 
 async def get_response(engine: Engine, request: web.BaseRequest, origin: CallOrigin) -> Response:
@@ -129,13 +128,7 @@ async def answer_input_tokens(engine: Engine, request: web.BaseRequest, origin: 
         if engine.responses.on:
             body = (await recall_request(engine, body, TokenMemory(token.id, engine.responses))).body
         received = HttpRequest(body=body, target=request.raw_path, headers=request.headers)
-        large = len(received.body) > LARGE
-        count = partial(_count, received)
-        model, tokens = await engine.worker.run(count) if large else count()
-        visible_entry(model, token, engine.catalog)
-        return Response(rawjson.encode({"input_tokens": tokens, "object": "response.input_tokens"}))
-
-
-def _count(received: HttpRequest) -> tuple[str, int]:
-    request = RESPONSES.parse(received)
-    return request.model, RESPONSES.prompt_tokens(request)
+        parse = partial(parse_large, RESPONSES, received)
+        parsed = await engine.worker.run(parse) if len(body) > LARGE else parse()
+        visible_entry(parsed.model, token, engine.catalog)
+        return Response(rawjson.encode({"input_tokens": parsed.input_estimate, "object": "response.input_tokens"}))

@@ -38,10 +38,17 @@ class SocketClient:
 
     async def write(self, data: Buffer) -> None:
         """Send each event as a frame, a ping for a comment, as the client reads them. Raises ConnectionResetError."""
-        if frames := self._events.feed(bytes(data)):
-            await self._send(frames)
-        elif data:
-            await self._socket.ping()
+        frames = self._events.feed(bytes(data))
+        if not frames:
+            if data:
+                await self._socket.ping()
+            return
+        transport = self._request.transport
+        if self.gone or self._socket.closed or transport is None or transport.is_closing():
+            raise ConnectionResetError("the client is gone")
+        transport.write(frames)  # all at once: sending each by aiohttp costs more than making it
+        if self._request.protocol.writing_paused:
+            await self._request.writer.drain()
 
     async def finish(self, data: Buffer) -> None:
         """Send the last events. The connection stays open."""
@@ -76,12 +83,3 @@ class SocketClient:
         self.gone = True
         if self.on_gone is not None:
             self.on_gone()
-
-    async def _send(self, frames: bytes) -> None:
-        """Send all frames in one write. Sending each frame by aiohttp costs more than making it."""
-        transport = self._request.transport
-        if self.gone or self._socket.closed or transport is None or transport.is_closing():
-            raise ConnectionResetError("the client is gone")
-        transport.write(frames)
-        if self._request.protocol.writing_paused:
-            await self._request.writer.drain()

@@ -143,11 +143,11 @@ class Connection(RequestHandler):
         return handles_none and not self._messages
 
     @property
-    def _is_incomplete(self) -> bool:
-        """Returns whether the present request, or one that waits, has not arrived completely."""
+    def answered(self) -> bool:
+        """Returns whether the client gets no more answers: no request is left, or one has not arrived completely."""
         current = self._current_request
         payloads = [payload for _, payload in self._messages] + ([] if current is None else [current.content])
-        return not all(payload.is_eof() for payload in payloads)
+        return self._is_idle or not all(payload.is_eof() for payload in payloads)
 
     def close_when_idle(self) -> None:
         """Close the connection when it has sent the present answer; at once if there is none."""
@@ -164,7 +164,12 @@ class Connection(RequestHandler):
         if self.transport is not None:
             # bytes that may wait for a client before a write waits too
             self.transport.set_write_buffer_limits(32 << 10)
-        _bound_unsent(transport)
+        sock = transport.get_extra_info("socket")
+        if sock is not None and hasattr(socket, "TCP_USER_TIMEOUT"):
+            # the system drops a client that reads nothing of a short answer, or of the rest of a long one whose
+            # connection is closing: nothing else checks those
+            with suppress(OSError):
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(WRITE_S * 1000))
 
     def uncount(self) -> None:
         if self._counted:
@@ -189,7 +194,7 @@ class Connection(RequestHandler):
         Complete requests are answered; incomplete ones are not. The client of a WebSocket announces that it closes, so
         one that has not is gone.
         """
-        if _is_answered(self) or self.on_close is not None:
+        if self.answered or self.on_close is not None:
             return False
         if self._half_closed is None and self.transport is not None:
             self._half_closed = HalfClosedClient(self, self.transport, self._loop)
@@ -297,7 +302,7 @@ class HalfClosedClient:
     def _check(self) -> None:
         if self._transport.is_closing():
             return
-        if _is_answered(self._connection):
+        if self._connection.answered:
             self._transport.close()  # behind what is still to be sent
         elif _is_reset(self._transport):
             self._transport.abort()
@@ -307,11 +312,6 @@ class HalfClosedClient:
                 self._transport.write(_filler(self._connection))
             is_new = self._loop.time() - self._since < CHECK_S
             self._timer = self._loop.call_later(0.05 if is_new else CHECK_S, self._check)
-
-
-def _is_answered(connection: Connection) -> bool:
-    """Returns whether the client gets no more answers: no request is left, or the present one stays incomplete."""
-    return connection._is_idle or connection._is_incomplete  # noqa: SLF001 - of this file
 
 
 def _filler(connection: Connection) -> bytes:
@@ -332,14 +332,3 @@ def _is_reset(transport: asyncio.BaseTransport) -> bool:
         return sock is not None and bool(sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR))
     except OSError:
         return True
-
-
-def _bound_unsent(transport: asyncio.BaseTransport) -> None:
-    """Let the system, where it can, drop a client that reads nothing of what was sent.
-
-    This covers short answers, and the rest of a long one whose connection is closing: nothing else checks those.
-    """
-    sock = transport.get_extra_info("socket")
-    if sock is not None and hasattr(socket, "TCP_USER_TIMEOUT"):
-        with suppress(OSError):
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(WRITE_S * 1000))

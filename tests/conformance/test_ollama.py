@@ -20,7 +20,7 @@ from gateway.domain.channel import Dialect, ServedModel
 from gateway.domain.events import StatusChanged
 from gateway.domain.settings import Settings
 from gateway.domain.usage import UsageSource
-from gateway.v1.ollama_port import open_ollama_port
+from gateway.v1.ports import open_ollama_port
 from tests.conformance.test_completions import answered, said, spend_it_all
 from tests.conformance.test_embeddings import vectors
 from tests.fakes.client import HELLO, Answer, Client, Doc, read_answer

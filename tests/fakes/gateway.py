@@ -27,7 +27,7 @@ from gateway.domain.settings import Settings
 from gateway.domain.token import Token
 from gateway.domain.units import DOLLAR, ChannelId, Millis, Nanos, TokenId
 from gateway.server import open_engine
-from gateway.v1.public_port import open_public_port
+from gateway.v1.ports import open_public_port
 from tests.fakes.client import Client
 
 HASTE = 20.0

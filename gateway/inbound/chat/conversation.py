@@ -5,8 +5,6 @@ completions have no field for the failure of a tool: a result counts as failed o
 that servers and frameworks have added. The model reads what the result says in any case.
 """
 
-from typing import Any
-
 import msgspec
 
 from gateway.domain import rawjson
@@ -106,19 +104,13 @@ def read_tools(fields: Fields) -> tuple[tuple[ToolOffer, ...], ToolChoice]:
 def _tool_offer(tool: ChatTool | None, raw: msgspec.Raw, where: str) -> ToolOffer:
     if tool is not None and tool.function is not None and tool.type in (None, "function"):
         return _function_offer(tool.function, tool.cache_control, where)
-    kind = _tool_kind(rawjson.maybe(raw))
+    fields = rawjson.maybe_fields(raw)
+    kind = rawjson.text_at(fields.get("type")) or next(iter(fields), "")  # Google's tools have no type, but one field
     if kind in ("function", "custom"):
         reason = "only functions, with a name, can be translated"
     else:
         reason = f"'{plain(kind, 40)}' is a tool that its vendor runs, and this channel has no counterpart of it"
     raise unsupported_param(where, f"{reason}; send tools of type 'function', or use a channel that takes it as it is")
-
-
-def _tool_kind(tool: Any) -> str:
-    """Returns the type of a tool that is not a function; without a type, its only field, which is Google's spelling."""
-    fields = tool if isinstance(tool, dict) else {}
-    kind = fields.get("type") or next(iter(fields), "")
-    return kind if isinstance(kind, str) else ""
 
 
 def _function_offer(function: ChatFunction, cache: msgspec.Raw, where: str) -> ToolOffer:
@@ -262,8 +254,11 @@ class _MessageReader:
         role = message.role
         parts = read_content(message.content, f"{where}.content", self.transcript, message.cache_control)
         parts += read_content(message.images, f"{where}.images", self.transcript)
-        if role in _RESULT_ROLES:
-            self.transcript.add("tool", (_result_part(message, parts),))
+        if role in _RESULT_ROLES:  # in the legacy spelling a result has no id, but the function's name
+            failed = bytes(message.is_error) == b"true" or bytes(message.status) == b'"error"'
+            call_id, name = str(message.tool_call_id or ""), message.name or ""
+            result = ResultPart(call_id=call_id, name=name, parts=result_parts(parts), failed=failed)
+            self.transcript.add("tool", (result,))
         elif role == "assistant":
             self.transcript.add(role, self._assistant_blocks(message, parts, where))
         elif role in _ROLES:
@@ -303,10 +298,3 @@ class _MessageReader:
             arguments=self.transcript.arguments(arguments),
             signature="" if call.extra_content is NULL else thought_signature(call.extra_content),
         )
-
-
-def _result_part(message: _Message, content: list[Block]) -> ResultPart:
-    """Returns the result of a tool. In the legacy spelling it has no id, but the function's name."""
-    failed = bytes(message.is_error) == b"true" or bytes(message.status) == b'"error"'
-    call_id, name = str(message.tool_call_id or ""), message.name or ""
-    return ResultPart(call_id=call_id, name=name, parts=result_parts(content), failed=failed)

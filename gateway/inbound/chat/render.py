@@ -61,10 +61,6 @@ def _annotation(event: Citation) -> Json:
 _TEXT_FIELDS = {TextPiece: "content", RefusalPiece: "refusal", ReasoningPiece: "reasoning_content"}
 
 
-def _is_shown(medium: Medium) -> bool:
-    return medium.is_image or (medium.type.startswith("audio") and bool(medium.data))
-
-
 def _delta(event: AnswerEvent) -> Json:
     match event:
         case TextPiece() | RefusalPiece() | ReasoningPiece():
@@ -84,7 +80,7 @@ def _delta(event: AnswerEvent) -> Json:
 class ChatRenderer(Renderer):
     """Writes the chunks of a stream."""
 
-    all_choices = True
+    all_choices = sounds = True
 
     def __init__(self, order: Order) -> None:
         self._order = order
@@ -95,9 +91,6 @@ class ChatRenderer(Renderer):
         self._head = _head(order, order.answer_id, "chat.completion.chunk")
         self._text_head = b""
         """The bytes of a chunk before a piece of text of the first choice."""
-
-    def shows(self, event: Medium | Citation) -> bool:
-        return isinstance(event, Citation) or _is_shown(event)
 
     def take(self, event: AnswerEvent) -> bytes:
         if isinstance(event, AnswerBegan):
@@ -119,19 +112,15 @@ class ChatRenderer(Renderer):
         delta = _delta(event)
         for name in ("images", "annotations"):
             if name in delta:
-                delta[name] = [{"index": self._next_place(event.choice, name), **delta[name][0]}]
+                place = self._list_sizes.get((event.choice, name), 0)
+                self._list_sizes[event.choice, name] = place + 1
+                delta[name] = [{"index": place, **delta[name][0]}]  # OpenAI's SDK assembles lists by it
         return out + self._chunk(event.choice, delta, logprobs=logprobs)
 
     def tail(self, usage: Usage, *, estimated: bool) -> bytes:
         if not self._order.include_usage:
             return DONE
         return b"data: " + rawjson.encode({**self._head, "choices": [], "usage": as_object(usage)}) + b"\n\n" + DONE
-
-    def _next_place(self, choice: int, name: str) -> int:
-        """Returns the index of the next item of a list. OpenAI's SDK assembles lists by it, and fails without one."""
-        place = self._list_sizes.get((choice, name), 0)
-        self._list_sizes[choice, name] = place + 1
-        return place
 
     def _begin(self, choice: int) -> bytes:
         self._begun.add(choice)
@@ -145,10 +134,7 @@ class ChatRenderer(Renderer):
 class WholeChatRenderer(WholeRenderer):
     """Writes a whole completion."""
 
-    all_choices = True
-
-    def shows(self, event: Medium | Citation) -> bool:
-        return isinstance(event, Citation) or _is_shown(event)
+    all_choices = sounds = True
 
     def tail(self, usage: Usage, *, estimated: bool) -> bytes:
         choices = [self._choice(self.finishes[index]) for index in sorted(self.finishes)]

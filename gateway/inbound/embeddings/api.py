@@ -9,7 +9,7 @@ import re
 import msgspec
 
 from gateway.domain import rawjson
-from gateway.domain.channel import Channel, Dialect, Overrides
+from gateway.domain.channel import Channel, Dialect
 from gateway.domain.order import Order
 from gateway.domain.output_limit import STANDARD_FIELDS, OutputLimit
 from gateway.domain.prompt_size import BOUND_BYTES_PER_TOKEN, bound_of, text_count
@@ -86,19 +86,16 @@ class Embeddings(ChatCompletions):
     def plan(self, order: Order, channel: Channel, chat: DialectAdapter, *, lacking: bool) -> AttemptPlan:
         """Returns the plan. The owner's parameters for chats and the owner's system prompt do not apply."""
         if (overrides := channel.overrides) is not None:
-            fields = with_parameters(order.fields, _without_chat_parameters(overrides))
+            chat_names = STANDARD_FIELDS - {"model", "user"}
+            own = msgspec.structs.replace(
+                overrides,
+                set={name: value for name, value in overrides.set.items() if name not in chat_names},
+                default={name: value for name, value in overrides.default.items() if name not in chat_names},
+            )
+            fields = with_parameters(order.fields, own)
             removed = tuple(name for name in overrides.remove if name in order.fields)
             order = msgspec.structs.replace(order, fields=fields, body=b"", removed=removed)
         return AttemptPlan(_ADAPTERS[channel.dialect], order, native=isinstance(chat, OpenAIDialect))
 
 
 EMBEDDINGS = Embeddings()
-
-
-def _without_chat_parameters(overrides: Overrides) -> Overrides:
-    names = STANDARD_FIELDS - {"model", "user"}
-    return msgspec.structs.replace(
-        overrides,
-        set={name: value for name, value in overrides.set.items() if name not in names},
-        default={name: value for name, value in overrides.default.items() if name not in names},
-    )

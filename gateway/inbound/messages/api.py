@@ -228,6 +228,7 @@ class Messages(InboundApi):
     caps = ("max_tokens",)
     obstacle_code = NO_THREADS
     obstacle_param = "thread"
+    count_prompt = staticmethod(_prompt_tokens)
 
     def parse(self, request: HttpRequest) -> InboundRequest:
         return parse_messages_request(request)
@@ -237,9 +238,6 @@ class Messages(InboundApi):
         without_suffix = model.removesuffix("[1m]")
         without_prefix = without_suffix.removeprefix("anthropic/").removeprefix("claude/")
         return tuple(name for name in dict.fromkeys((without_suffix, without_prefix)) if name != model)
-
-    def prompt_tokens(self, request: InboundRequest) -> int:
-        return _prompt_tokens(request.fields) if request.input_estimate is None else request.input_estimate
 
     def selects(self, request: InboundRequest) -> bool:
         """Returns whether the request has a thread: only some upstreams keep conversations."""

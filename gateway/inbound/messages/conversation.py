@@ -6,7 +6,6 @@ What has no counterpart and may not be left out is refused with 400. All other f
 
 import hashlib
 import re
-from typing import Any
 
 import msgspec
 
@@ -335,9 +334,11 @@ def _translate_parameters(request: Fields) -> tuple[Fields, dict[str, str], list
         fields["reasoning_effort"] = rawjson.raw(_EFFORTS.get(effort, effort))
         if rawjson.is_null(request.get("thinking")):
             names["reasoning_effort"] = "output_config.effort"
-    if (schema := _schema(request)) is not None:
-        form = {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}}
-        fields["response_format"] = rawjson.raw(form)
+    form = rawjson.at(request.get("output_config"), "format") or rawjson.maybe(request.get("output_format"))
+    schema = rawjson.at(form, "schema") if rawjson.at(form, "type") == "json_schema" else None
+    if schema is not None:
+        chat_form = {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}}
+        fields["response_format"] = rawjson.raw(chat_form)
     dropped = [name for holder, members in _READ_MEMBERS.items() for name in unread_names(request, holder, members)]
     _add_account(request, fields, dropped)
     return fields, names, dropped
@@ -355,12 +356,6 @@ def _effort(request: Fields) -> str | None:
             raise BadRequest("thinking.budget_tokens must be an integer", param="thinking.budget_tokens")
         return "low" if budget < 2048 else "medium" if budget < 8192 else "high"
     return rawjson.text_at(request.get("output_config"), "effort") or None
-
-
-def _schema(request: Fields) -> Any:
-    """Returns the JSON schema of the answer; None if the request has none."""
-    form = rawjson.at(request.get("output_config"), "format") or rawjson.maybe(request.get("output_format"))
-    return rawjson.at(form, "schema") if rawjson.at(form, "type") == "json_schema" else None
 
 
 def _add_account(request: Fields, fields: Fields, dropped: list[str]) -> None:

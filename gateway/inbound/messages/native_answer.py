@@ -103,7 +103,11 @@ class MessageTap(NativeTap):
                 if self.failure is not None:
                     return None
                 if kind == "message_start":
-                    return self._edit_start(fields)
+                    message = rawjson.maybe_fields(fields.get("message"))
+                    edited = self._edit_message(message)
+                    if not self.order.screen.clean(fields) and edited == message:
+                        return None
+                    return write_event(b"message_start", rawjson.encode({**fields, "message": edited}))
         return _clean_event(event, fields, self.order.screen)
 
     def _count(self, part: Fields, data: bytes = b"") -> None:
@@ -114,14 +118,6 @@ class MessageTap(NativeTap):
             self._has_call = self._has_call or kind == "tool_use"
         texts = [text for name in _OUTPUT_FIELDS if isinstance(text := rawjson.maybe(part.get(name)), str)]
         self.tally.add("".join(texts) if texts or kind in _CONTENT else data.decode("utf-8", "replace"))
-
-    def _edit_start(self, fields: Fields) -> bytes | None:
-        """Returns the first event with the public name of the model; None if it passes unchanged."""
-        message = rawjson.maybe_fields(fields.get("message"))
-        edited = self._edit_message(message)
-        if not self.order.screen.clean(fields) and edited == message:
-            return None
-        return write_event(b"message_start", rawjson.encode({**fields, "message": edited}))
 
     def _edit_message(self, message: Fields) -> Fields:
         """Returns the message with the model's public name, with an id, and without secrets around its content."""

@@ -167,7 +167,10 @@ class MessagesRenderer(Renderer):
 
     def take(self, event: AnswerEvent) -> bytes:
         if isinstance(event, AnswerBegan):
-            return self._start(event.usage)
+            usage = event.usage or Usage(input=max(1, self._order.input_hint))
+            report = _opening_usage(msgspec.structs.replace(usage, output=0))
+            start = {"type": "message_start", "message": _message(self._order, [], report, None, None)}
+            return write_event(b"message_start", rawjson.encode(start)) + _PING
         return b"" if self._style.muted else self._render(event)
 
     def _render(self, event: AnswerEvent) -> bytes:
@@ -203,12 +206,6 @@ class MessagesRenderer(Renderer):
         delta = {"stop_reason": reason, "stop_sequence": sequence}
         totals = {"type": "message_delta", "delta": delta, "usage": _final_usage(usage)}
         return empty_block + write_event(b"message_delta", rawjson.encode(totals)) + _STOP
-
-    def _start(self, usage: Usage | None) -> bytes:
-        usage = usage or Usage(input=max(1, self._order.input_hint))
-        report = _opening_usage(msgspec.structs.replace(usage, output=0))
-        start = {"type": "message_start", "message": _message(self._order, [], report, None, None)}
-        return write_event(b"message_start", rawjson.encode(start)) + _PING
 
     def _begin_unless_open(self, kind: str) -> bytes:
         return b"" if self._open_kind == kind else self._begin(kind, _EMPTY_BLOCKS[kind])

@@ -65,8 +65,20 @@ class WholeLineRenderer(WholeRenderer):
         return {"images": [{"value": data} for data in images] if objects else images}
 
     def _last_line(self, usage: Usage, content: msgspec.Raw | None, more: Mapping[str, object]) -> bytes:
-        reason = "length" if self.finish == "length" else "stop"
-        return self._line(content, more, {"done": True, "done_reason": reason, **self._totals(usage)})
+        reason = "length" if 0 in self.finishes and self.finishes[0].reason == "length" else "stop"
+        now, began = self._order.clock(), self._order.began
+        first = self._first or now
+        end = {
+            "done": True,
+            "done_reason": reason,
+            "total_duration": max(1, now - began) * _MS,  # no time is zero, because clients divide by them
+            "load_duration": 0,
+            "prompt_eval_count": usage.input,
+            "prompt_eval_duration": max(1, first - began) * _MS,
+            "eval_count": usage.output,
+            "eval_duration": max(1, now - first) * _MS,
+        }
+        return self._line(content, more, end)
 
     def _line(self, content: msgspec.Raw | None, more: Mapping[str, object], end: Mapping[str, object]) -> bytes:
         now = self._order.clock()
@@ -75,19 +87,6 @@ class WholeLineRenderer(WholeRenderer):
         head = {"model": self._order.model, "created_at": _format_time(now)}
         fields = _content_fields(rawjson.EMPTY_TEXT if content is None else content, more, chat=self._chat)
         return rawjson.encode({**head, **fields, **end})
-
-    def _totals(self, usage: Usage) -> Json:
-        """Returns the times and tokens of the last line. No time is zero, because clients divide by them."""
-        now, began = self._order.clock(), self._order.began
-        first = self._first or now
-        return {
-            "total_duration": max(1, now - began) * _MS,
-            "load_duration": 0,
-            "prompt_eval_count": usage.input,
-            "prompt_eval_duration": max(1, first - began) * _MS,
-            "eval_count": usage.output,
-            "eval_duration": max(1, now - first) * _MS,
-        }
 
 
 class LineRenderer(WholeLineRenderer):

@@ -22,23 +22,17 @@ from gateway.inbound.api import AttemptPlan, HttpRequest, InboundApi, InboundReq
 from gateway.inbound.chat.api import error_object
 from gateway.inbound.chat.conversation import finish_translation
 from gateway.inbound.relay import NativeStream
-from gateway.inbound.rendering import RenderedStream, RenderingAdapter
-from gateway.inbound.responses.compaction import CompactionRenderer, plan_compaction
+from gateway.inbound.rendering import RenderedStream
+from gateway.inbound.responses.compaction import plan_compaction
 from gateway.inbound.responses.reader import ResponsesReader
-from gateway.inbound.responses.relay import (
-    ResponsesRelay,
-    is_failed_event,
-    native_order,
-    speaks_responses,
-    without_seals,
-)
-from gateway.inbound.responses.render import ResponsePlan, ResponseRenderer, WholeResponse
+from gateway.inbound.responses.relay import ResponsesRelay, native_order, speaks_responses, without_seals
+from gateway.inbound.responses.render import ResponseRenderer, response_adapter
 from gateway.inbound.responses.request import (
     ResponsesFields,
-    echo_of,
     parse_responses_request,
     prompt_tokens_of,
     read_fields,
+    response_plan,
     translate_responses,
 )
 from gateway.inbound.responses.summary import COMPACTION, PROMPT_BOUND
@@ -69,24 +63,17 @@ class Responses(InboundApi):
     caps = ("max_output_tokens",)
     repeats_blindly = True
     timed = True
+    count_prompt = staticmethod(prompt_tokens_of)
 
     def parse(self, request: HttpRequest) -> InboundRequest:
         return parse_responses_request(request)
-
-    def prompt_tokens(self, request: InboundRequest) -> int:
-        return prompt_tokens_of(request.fields) if request.input_estimate is None else request.input_estimate
 
     def keeps_answer(self, request: InboundRequest) -> bool:
         return True
 
     def plan(self, order: Order, channel: Channel, chat: DialectAdapter, *, lacking: bool) -> AttemptPlan:
         if order.form.compacts:
-            params, at_path = read_fields(order.fields), self.ability == COMPACTION
-
-            def make_renderer(sent: Order) -> CompactionRenderer:
-                return CompactionRenderer(response_plan(order, params, ToolTable(), sent), at_path=at_path)
-
-            return plan_compaction(order, channel, chat, make_renderer, lacking=lacking, at_path=at_path)
+            return plan_compaction(order, channel, chat, lacking=lacking, at_path=self.ability == COMPACTION)
         if not lacking and speaks_responses(channel):
             native = native_order(order, channel.overrides)
             return AttemptPlan(ResponsesRelay(chat), native, native=True, repaired=partial(without_seals, native))
@@ -96,8 +83,8 @@ class Responses(InboundApi):
         def make_response(sent: Order) -> ResponseRenderer:
             return ResponseRenderer(response_plan(order, params, tools, sent))
 
-        adapter = RenderingAdapter(chat, make_response, lambda sent: WholeResponse(make_response(sent)))
-        return AttemptPlan(adapter, finish_translation(translated, channel), native=False)
+        translated = finish_translation(translated, channel)
+        return AttemptPlan(response_adapter(chat, make_response), translated, native=False)
 
     def sign_of_life(self, stream: AnswerStream | None) -> bytes:
         writer = _writer_of(stream)
@@ -119,12 +106,17 @@ class Responses(InboundApi):
 
     def broken_end(self, error: GatewayError, call: str, stream: AnswerStream | None = None) -> bytes:
         """Returns ``response.failed``, with the response as far as the client has it."""
-        if isinstance(error, UpstreamError) and error.verbatim and is_failed_event(error.verbatim):
-            return b"event: response.failed\ndata: %b\n\n" % error.verbatim.encode("utf-8", "replace")
+        if isinstance(error, UpstreamError) and error.verbatim:
+            event = error.verbatim.encode("utf-8", "replace")
+            if rawjson.text_at(rawjson.maybe(event), "type") == "response.failed":
+                return b"event: response.failed\ndata: %b\n\n" % event
         details = _error_fields(error, call)
         blank = Order(fields={}, model="", answer_id="resp_" + call[-24:])
         writer = _writer_of(stream) or ResponseRenderer(response_plan(blank, ResponsesFields(), ToolTable(), blank))
-        return writer.failed({"code": _failed_code(error), "message": details["message"]}, rawjson.encode(details))
+        # after a code that it does not know, Codex makes the call again
+        other = "invalid_prompt" if 400 <= error.http_status < 409 else "server_error"
+        failure = {"code": _FAILED_CODES.get(_error_code(error), other), "message": details["message"]}
+        return writer.failed(failure, rawjson.encode(details))
 
 
 class Compactions(Responses):
@@ -183,20 +175,3 @@ def _error_code(error: GatewayError) -> str:
 def _is_passed_on(error: GatewayError) -> bool:
     """Returns whether the upstream refused the request itself."""
     return isinstance(error, UpstreamError) and error.http_status in PASSED_STATUS
-
-
-def _failed_code(error: GatewayError) -> str:
-    """Returns the code of a failed response. After a code that it does not know, Codex makes the call again."""
-    other = "invalid_prompt" if 400 <= error.http_status < 409 else "server_error"
-    return _FAILED_CODES.get(_error_code(error), other)
-
-
-def response_plan(order: Order, params: ResponsesFields, tools: ToolTable, sent: Order) -> ResponsePlan:
-    """Returns how a response is written. ``sent``: the order as the upstream got it."""
-    return ResponsePlan(
-        order=sent,
-        echo=echo_of(order, params),
-        tool=tools.client_tool,
-        summary=params.summarized,
-        sealed=params.sealed,
-    )

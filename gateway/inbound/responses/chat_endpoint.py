@@ -56,7 +56,10 @@ def _responses_to_chat(request: Fields) -> tuple[bytes, tuple[str, ...]]:
     """Returns the chat completion's body, and the names of fields without a counterpart. Raises BadRequest."""
     fields = {name: raw for name, raw in request.items() if name != "messages"}
     if not rawjson.is_null(fields.get("tools")):
-        fields["tools"] = rawjson.raw([_as_responses_tool(tool) for tool in rawjson.items(fields["tools"])])
+        tools: list[Any] = rawjson.items(fields["tools"])
+        functions = [rawjson.maybe_fields(rawjson.maybe_fields(tool).get("function")) for tool in tools]
+        pairs = zip(tools, functions, strict=True)
+        fields["tools"] = rawjson.raw([{"type": "function", **inner} if inner else tool for tool, inner in pairs])
     typed = read_fields(fields)
     order, _ = translate_responses(Order(fields=fields, model=""), typed)
     chat = write_chat(order)
@@ -110,11 +113,6 @@ def _as_chat_choice(choice: dict[str, Any]) -> Any:
     kind = "function" if kind == "tool" else kind
     is_flat = kind in ("function", "custom") and "name" in choice
     return {"type": kind, kind: {"name": choice["name"]}} if is_flat else None
-
-
-def _as_responses_tool(tool: msgspec.Raw) -> Any:
-    function = rawjson.maybe_fields(rawjson.maybe_fields(tool).get("function"))
-    return {"type": "function", **function} if function else tool
 
 
 def _as_chat_tool(tool: msgspec.Raw) -> Any:

@@ -5,7 +5,7 @@ to read it. Otherwise the same model writes a summary: in the Responses API if t
 completions. Either way it is one call, held, priced and recorded like any other, with the mark ``compaction``.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from http import HTTPStatus
 
 import msgspec
@@ -35,9 +35,10 @@ from gateway.inbound.rendering import RenderingAdapter
 from gateway.inbound.responses.output import field
 from gateway.inbound.responses.reader import ResponsesReader
 from gateway.inbound.responses.relay import ResponsesRelay, native_order, speaks_responses
-from gateway.inbound.responses.render import ResponsePlan, ResponseRenderer, WholeResponse, usage_object
-from gateway.inbound.responses.request import read_fields, translate_responses
+from gateway.inbound.responses.render import ResponsePlan, ResponseRenderer, response_adapter, usage_object
+from gateway.inbound.responses.request import read_fields, response_plan, translate_responses
 from gateway.inbound.responses.summary import COMPACTION, seal_summary, summary_order
+from gateway.inbound.responses.tools import ToolTable
 from gateway.upstream.adapter import AnswerReader, DialectAdapter, WholeAnswer
 from gateway.upstream.answer_errors import reported_failure
 from gateway.upstream.translation import conversation_of
@@ -71,9 +72,14 @@ class CompactionRenderer(ResponseRenderer):
                 self._texts.append(event.piece)
                 self.held += len(event.piece)
             case AnswerFinished() if not self._items:
-                text = rawjson.text(join_strings(self._texts))
-                item = {"id": self._next_id("cmp"), "type": COMPACTION, "encrypted_content": seal_summary(text)}
-                return self._begin() + self._write_item(rawjson.encode(item))
+                seal = seal_summary(rawjson.text(join_strings(self._texts)))
+                item = rawjson.encode({"id": self._next_id("cmp"), "type": COMPACTION, "encrypted_content": seal})
+                item_field = field(b"item", item)
+                events = ((b"output_item.added", item_field), (b"output_item.done", item_field))
+                out = self._begin() + self._number_events(events)
+                self._items.append(item)
+                self.held = len(item)
+                return out
         return b""
 
     def whole(self, usage: Usage) -> bytes:
@@ -82,14 +88,6 @@ class CompactionRenderer(ResponseRenderer):
         order = self._plan.order
         head = {"id": order.answer_id, "object": "response.compaction", "created_at": order.created}
         return rawjson.encode({**head, "output": list(map(msgspec.Raw, self._items)), "usage": usage_object(usage)})
-
-    def _write_item(self, item: bytes) -> bytes:
-        events = self._number_events(
-            ((b"output_item.added", field(b"item", item)), (b"output_item.done", field(b"item", item)))
-        )
-        self._items.append(item)
-        self.held = len(item)
-        return events
 
 
 class ResponseTexts(AnswerReader):
@@ -175,32 +173,28 @@ def plan_compaction(
     order: Order,
     channel: Channel,
     chat: DialectAdapter,
-    make_renderer: Callable[[Order], CompactionRenderer],
     *,
     lacking: bool,
     at_path: bool,
 ) -> AttemptPlan:
     """Returns how a conversation is compacted at a channel. Raises BadRequest."""
+    params = read_fields(order.fields)
+
+    def make_renderer(sent: Order) -> CompactionRenderer:
+        return CompactionRenderer(response_plan(order, params, ToolTable(), sent), at_path=at_path)
+
     if not lacking and speaks_responses(channel):
         native = native_order(order, channel.overrides)
         if not at_path and vendor_of(channel.preset, channel.base_url).name in _TRIGGER_VENDORS:
             return AttemptPlan(ResponsesRelay(chat), native, native=True)
-        summaries = _summary_adapter(ResponsesDialect(chat), make_renderer)
+        summaries = response_adapter(ResponsesDialect(chat), make_renderer)
         if not at_path:
             return AttemptPlan(summaries, summary_order(native), native=True)
         relay = CompactRelay(chat, summary_order(native), summaries)
         return AttemptPlan(relay, native, native=True, repaired=relay.repaired)
-    summary = finish_translation(_translate_summary(order), channel)
-    return AttemptPlan(_summary_adapter(chat, make_renderer), summary, native=False)
-
-
-def _translate_summary(order: Order) -> Order:
     summary = summary_order(order)
     translated, _ = translate_responses(summary, read_fields(summary.fields))
     conversation = conversation_of(translated)
     conversation = msgspec.structs.replace(conversation, marks=(*conversation.marks, COMPACTION))
-    return msgspec.structs.replace(translated, conversation=conversation)
-
-
-def _summary_adapter(dialect: DialectAdapter, make_renderer: Callable[[Order], CompactionRenderer]) -> RenderingAdapter:
-    return RenderingAdapter(dialect, make_renderer, lambda order: WholeResponse(make_renderer(order)))
+    translated = finish_translation(msgspec.structs.replace(translated, conversation=conversation), channel)
+    return AttemptPlan(response_adapter(chat, make_renderer), translated, native=False)

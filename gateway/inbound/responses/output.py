@@ -20,6 +20,7 @@ PLACED_EVENT = b'event: response.%b\ndata: {"type":"response.%b","sequence_numbe
 EMPTY = b'""'
 NO_LOGPROBS = b"[]"
 COMPLETED = "completed"
+IN_PROGRESS = "in_progress"
 
 
 def field(name: bytes, value: bytes) -> bytes:
@@ -46,7 +47,7 @@ class OutputItem:
 
     def begin_events(self) -> Iterable[Event]:
         """Returns the events with which the item begins."""
-        return ((b"output_item.added", field(b"item", self._unfinished_item())),)
+        return ((b"output_item.added", field(b"item", self.written(IN_PROGRESS))),)
 
     def add_piece(self, piece: bytes, logprobs: bytes = NO_LOGPROBS) -> Iterable[Event]:
         """Add a piece of the text, a JSON string. Returns its events."""
@@ -58,11 +59,8 @@ class OutputItem:
         """Returns the events of the item's end, before the one with the finished item."""
         return ()
 
-    def finished_item(self, status: str) -> bytes:
-        """Returns the finished item."""
-        raise NotImplementedError
-
-    def _unfinished_item(self) -> bytes:
+    def written(self, status: str) -> bytes:
+        """Returns the item as it is: ``in_progress`` when it begins, with another status when it has ended."""
         raise NotImplementedError
 
 
@@ -92,19 +90,14 @@ class PartItem(OutputItem):
         part = self._place + field(b"part", self._part(self.text))
         return (self.text_event + b".done", text), (self.part_event + b".done", part)
 
-    def finished_item(self, status: str) -> bytes:
-        return self._item(status, self._part(self.text) if self._pieces else b"")
-
-    def _unfinished_item(self) -> bytes:
-        return self._item("in_progress", b"")
+    def written(self, status: str) -> bytes:
+        part = self._part(self.text) if self._pieces else b""
+        return b'%b,"%b":[%b]}' % (rawjson.encode({**self._head, "status": status})[:-1], self.holder, part)
 
     def _begin_part(self) -> tuple[Event, ...]:
         if self._pieces:
             return ()
         return ((self.part_event + b".added", self._place + field(b"part", self._part(EMPTY))),)
-
-    def _item(self, status: str, part: bytes) -> bytes:
-        return b'%b,"%b":[%b]}' % (rawjson.encode({**self._head, "status": status})[:-1], self.holder, part)
 
     def _part(self, text: bytes) -> bytes:
         return b'{"type":"%b","%b":%b}' % (self.part_type, self.text_field, text)
@@ -189,12 +182,12 @@ class ReasoningItem(PartItem):
         self._seal = seal
         self.held += len(seal.content)
 
-    def finished_item(self, status: str) -> bytes:
+    def written(self, status: str) -> bytes:
         if not self._summary and self._pieces:
             self._head["content"] = [{"type": "reasoning_text", "text": msgspec.Raw(self.text)}]
-        if self._sealed:
+        if self._sealed and status != IN_PROGRESS:
             self._head["encrypted_content"] = seal_text(self._seal)
-        return super().finished_item(status)
+        return super().written(status)
 
 
 class CallItem(OutputItem):
@@ -225,11 +218,9 @@ class CallItem(OutputItem):
         text = field(self._field.encode(), self.text)
         return *more, (self._events + b".done", self._place + self._name + text)
 
-    def finished_item(self, status: str) -> bytes:
-        return rawjson.encode({**self._head, self._field: msgspec.Raw(self.text), "status": status})
-
-    def _unfinished_item(self) -> bytes:
-        return rawjson.encode({**self._head, self._field: "", "status": "in_progress"})
+    def written(self, status: str) -> bytes:
+        text = msgspec.Raw(self.text if self._pieces else EMPTY)
+        return rawjson.encode({**self._head, self._field: text, "status": status})
 
     def _delta(self, piece: bytes) -> tuple[Event]:
         return ((self._events + b".delta", self._place + field(b"delta", piece)),)
@@ -257,14 +248,11 @@ class ClientToolItem(OutputItem):
     def end_events(self, status: str) -> Iterable[Event]:
         return super().begin_events()
 
-    def finished_item(self, status: str) -> bytes:
+    def written(self, status: str) -> bytes:
         text = rawjson.text(self.text)
         value = rawjson.maybe(text.encode("utf-8", "surrogatepass"))
         arguments = value if isinstance(value, dict) else {}
         return rawjson.encode({**self._head, **_CALL_FIELDS[self._kind](arguments, text), "status": status})
-
-    def _unfinished_item(self) -> bytes:
-        return self.finished_item("in_progress")
 
 
 class ImageItem(OutputItem):
@@ -278,13 +266,12 @@ class ImageItem(OutputItem):
     def end_events(self, status: str) -> Iterable[Event]:
         return ((b"image_generation_call.completed", self._place),)
 
-    def finished_item(self, status: str) -> bytes:
+    def written(self, status: str) -> bytes:
+        if status == IN_PROGRESS:
+            return rawjson.encode({**self._head, "status": status, "result": None})
         image_format = self._medium.type.partition("/")[2] or "png"
         result = self._medium.data or self._medium.url
-        return rawjson.encode({**self._head, "status": "completed", "output_format": image_format, "result": result})
-
-    def _unfinished_item(self) -> bytes:
-        return rawjson.encode({**self._head, "status": "in_progress", "result": None})
+        return rawjson.encode({**self._head, "status": COMPLETED, "output_format": image_format, "result": result})
 
 
 def _local_shell_fields(arguments: dict[str, Any], _: str) -> dict[str, Any]:
@@ -341,10 +328,3 @@ ID_PREFIXES = {
     ToolKind.APPLY_PATCH: "apc",
 }
 """The starts of the ids of items with calls."""
-
-
-def call_item(id: str, call_id: str, tool: ClientTool, *, bare: bool) -> OutputItem:
-    """Returns the item of a call. For ``bare`` see ``CallItem``."""
-    if tool.kind in (ToolKind.FUNCTION, ToolKind.CUSTOM):
-        return CallItem(id, call_id, tool, bare=bare)
-    return ClientToolItem(id, call_id, tool)

@@ -1,11 +1,12 @@
 """Reads a native response, streamed or whole, while its bytes pass: usage, failures and output.
 
 It keeps only the response of the last event, without the items. With that it ends a stream that the upstream has not
-ended itself.
+ended itself. Nearly all of a vendor's events are regular: they have content and nothing else. Consecutive ones are
+decoded together, and pass unchanged. An event with another field, or of another kind, is decoded by itself.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal, get_args
 
 import msgspec
 
@@ -15,17 +16,44 @@ from gateway.domain.failure import AttemptFailed, Failure, UpstreamText
 from gateway.domain.order import Order
 from gateway.domain.rawjson import EMPTY_LIST, NULL, Fields
 from gateway.domain.screen import Screen
-from gateway.domain.sse import SSEEvent
+from gateway.domain.sse import SMALL_NUMBER, PieceDecoder, SSEEvent
 from gateway.domain.usage import Usage
-from gateway.inbound.responses.regular_events import PIECE_KINDS, PIECES, TEXT_KINDS
 from gateway.inbound.responses.render import usage_object
 from gateway.inbound.responses.replay import item_events
 from gateway.inbound.responses.summary import COMPACTION
-from gateway.upstream import answer_errors
 from gateway.upstream.adapter import OutputCounter
-from gateway.upstream.answer_errors import reported_failure
+from gateway.upstream.answer_errors import failure_in, reported_failure
 from gateway.upstream.usage_report import UsageReports
 
+_EventKind = Literal[
+    "response.output_text.delta",
+    "response.output_text.done",
+    "response.refusal.delta",
+    "response.refusal.done",
+    "response.reasoning_text.delta",
+    "response.reasoning_text.done",
+    "response.reasoning.delta",
+    "response.reasoning.done",
+    "response.reasoning_summary_text.delta",
+    "response.reasoning_summary_text.done",
+    "response.function_call_arguments.delta",
+    "response.function_call_arguments.done",
+    "response.custom_tool_call_input.delta",
+    "response.custom_tool_call_input.done",
+    "response.code_interpreter_call_code.delta",
+    "response.code_interpreter_call_code.done",
+    "response.mcp_call_arguments.delta",
+    "response.mcp_call_arguments.done",
+    "response.content_part.added",
+    "response.content_part.done",
+    "response.reasoning_summary_part.added",
+    "response.reasoning_summary_part.done",
+]
+"""The types of events with a piece or the whole of a text of the model, or with a part of an item."""
+_KINDS = frozenset[str](get_args(_EventKind))
+_TEXT_KINDS = frozenset(kind for kind in _KINDS if "_part." not in kind)
+"""The types of events with their content in a field of their own, and not in a part."""
+PIECE_KINDS = frozenset(kind for kind in _TEXT_KINDS if kind.endswith(".delta"))
 _CONTENT = frozenset(
     {
         *("delta", "text", "refusal", "arguments", "input", "code", "logprobs", "name", "content", "summary"),
@@ -42,6 +70,40 @@ _ERROR_EVENTS = ("error", "response.error")
 _TERMINAL_EVENTS = {"response.completed": "completed", "response.incomplete": "incomplete", "response.failed": "failed"}
 
 
+class _Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
+    """A part with its content, and nothing else."""
+
+    type: Literal["output_text", "refusal", "reasoning_text", "summary_text"]
+    text: msgspec.Raw = NULL
+    refusal: msgspec.Raw = NULL
+    annotations: msgspec.Raw = NULL
+    logprobs: msgspec.Raw = NULL
+
+
+class _Piece(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
+    """A regular event, with its content and the fields that the vendor writes beside it."""
+
+    type: _EventKind
+    delta: str = ""
+    sequence_number: SMALL_NUMBER | None = None
+    item_id: str = ""
+    output_index: SMALL_NUMBER = 0
+    content_index: SMALL_NUMBER = 0
+    summary_index: SMALL_NUMBER = 0
+    logprobs: msgspec.Raw = NULL
+    obfuscation: str = ""
+    text: msgspec.Raw = NULL
+    refusal: msgspec.Raw = NULL
+    name: msgspec.Raw = NULL
+    arguments: msgspec.Raw = NULL
+    input: msgspec.Raw = NULL
+    code: msgspec.Raw = NULL
+    part: _Part | None = None
+
+
+_PIECES = PieceDecoder(_KINDS, _Piece)
+
+
 class ResponsesReader:
     """Reads the events of one answer. Implements ``relay.NativeReader``."""
 
@@ -51,7 +113,10 @@ class ResponsesReader:
     def __init__(self, order: Order, channel: Channel) -> None:
         self._order = order
         self._channel = channel
-        self._reports = UsageReports(_limits(order.fields))
+        limits = dict(order.fields)
+        if (cap := limits.pop("max_output_tokens", None)) is not None:
+            limits["max_completion_tokens"] = cap  # its name in chat completions
+        self._reports = UsageReports(limits)
         self._response: Fields = {}
         """The response in the last event with one, without its items."""
         self._begun = False
@@ -77,12 +142,17 @@ class ResponsesReader:
 
     @property
     def marks(self) -> tuple[str, ...]:
-        marks = (COMPACTION,) if self._has_compaction else ()
-        return tuple(dict.fromkeys(self._reports.marks + _extra_marks(self._response) + marks))
+        marks = dict.fromkeys(self._reports.marks)
+        searches = rawjson.at(self._response.get("tool_usage"), "web_search", "num_requests")
+        if isinstance(searches, int) and searches > 0:  # they are billed in addition to tokens
+            marks[f"upstream_extra=web_search:{searches}"] = None
+        if self._has_compaction:
+            marks[COMPACTION] = None
+        return tuple(marks)
 
     def take_pieces(self, events: bytes, start: int) -> tuple[int, int]:
         """See ``relay.NativeReader``. If a piece has a secret beside its content, all later events are decoded."""
-        pieces, end = ([], start) if self._has_secret else PIECES.read(events, start)
+        pieces, end = ([], start) if self._has_secret else _PIECES.read(events, start)
         if not pieces:
             return 0, start
         screen, ids = self._order.screen, {piece.item_id for piece in pieces}
@@ -126,7 +196,7 @@ class ResponsesReader:
         elif "response" in holders:
             return self._read_response(fields, holders["response"], kind)
         elif not (self._begun and kind.startswith("response.")):
-            self.failure = answer_errors.failure_in(self._channel, fields)
+            self.failure = failure_in(self._channel, fields)
         self._begun = True
         return None
 
@@ -170,16 +240,19 @@ class ResponsesReader:
             cleaned = _cleaned_response(fields, self._order.screen)
             fields, body = (fields, body) if cleaned == fields else (cleaned, rawjson.encode(cleaned))
         if "output" not in fields:
-            failure = answer_errors.failure_in(self._channel, fields)
+            failure = failure_in(self._channel, fields)
             raise ValueError("not a response") if failure is None else AttemptFailed(failure)
         self._keep_response(fields)
-        status = rawjson.text_at(fields.get("status"))
         if _has_failed(fields):
             raise AttemptFailed(_failure_of(fields, {}, self._order.model, self._channel))
         for item in rawjson.objects(fields["output"]):
             self._count_item(item)
-            self.tally.add(_output_text(rawjson.value(rawjson.raw(item))))
-        self.finish = _finish_reason(fields, status, has_call=self._has_call)
+            decoded = rawjson.value(rawjson.raw(item))
+            parts = [*rawjson.list_at(decoded, "content"), *rawjson.list_at(decoded, "summary")]
+            texts = [part.get("text") or part.get("refusal") for part in parts if isinstance(part, dict)]
+            texts += [decoded.get("arguments"), decoded.get("input"), decoded.get("code")]
+            self.tally.add("".join(text for text in texts if isinstance(text, str)))
+        self.finish = _finish_reason(fields, rawjson.text_at(fields.get("status")), has_call=self._has_call)
         requested = _as_requested(fields, self._order)
         return body if requested is fields else rawjson.encode(requested)
 
@@ -213,11 +286,14 @@ class ResponsesReader:
         self.upstream_id = rawjson.text_at(response.get("id"))
         if response.get("output", EMPTY_LIST) != EMPTY_LIST:  # copies, because slices would keep the items in memory
             self._response = {n: raw.copy() if n != "output" else EMPTY_LIST for n, raw in response.items()}
-        if not rawjson.is_null(response.get("usage")):
-            self._reports.add(
-                {name: raw for name, raw in response.items() if name in _REPORTS}
-                | {"usage": _usage_with_tools(response)}
-            )
+        if rawjson.is_null(response.get("usage")):
+            return
+        report = {name: raw for name, raw in response.items() if name in _REPORTS}
+        tools = response.get("tool_usage") or _count_searches(response.get("output", EMPTY_LIST))
+        usage = rawjson.maybe(response["usage"]) if tools else None
+        if isinstance(usage, dict):  # the counts of the vendor's own tools are beside it
+            report["usage"] = rawjson.raw({**usage, "tool_usage": tools})
+        self._reports.add(report)
 
     def _count_item(self, item: Fields) -> None:
         kind = rawjson.text_at(item.get("type"))
@@ -247,7 +323,7 @@ def _holders_of(fields: Fields) -> dict[str, Fields]:
 
 def _cleaned_event(fields: Fields, holders: Mapping[str, Fields], kind: str, screen: Screen) -> Fields:
     """Returns an event without the secrets around its content. All of an unknown event is searched."""
-    if kind in TEXT_KINDS:
+    if kind in _TEXT_KINDS:
         return screen.cleaned(fields, _CONTENT)
     event = screen.cleaned(fields, _HOLDERS)
     for name, holder in holders.items():
@@ -271,7 +347,7 @@ def _values_around(fields: Fields, holders: Mapping[str, Fields], kind: str, sea
 
     Values of the ``searched`` response are left out, because a stream sends its response three times.
     """
-    if kind in TEXT_KINDS:
+    if kind in _TEXT_KINDS:
         return [value for name, value in fields.items() if name not in _CONTENT]
     values = [value for name, value in fields.items() if name not in _HOLDERS]
     for holder in holders.values():
@@ -295,19 +371,6 @@ def _finish_reason(response: Fields, status: str, *, has_call: bool) -> str:
 def _has_failed(response: Fields) -> bool:
     """Returns whether a response has failed, whatever its event is called. Some upstreams write an empty error."""
     return rawjson.text_at(response.get("status")) == "failed" or bool(rawjson.maybe(response.get("error")))
-
-
-def _extra_marks(response: Fields) -> tuple[str, ...]:
-    """Returns a mark for searches, which are billed in addition to tokens."""
-    count = rawjson.at(response.get("tool_usage"), "web_search", "num_requests")
-    return (f"upstream_extra=web_search:{count}",) if isinstance(count, int) and count > 0 else ()
-
-
-def _usage_with_tools(response: Fields) -> msgspec.Raw:
-    """Returns the usage with the counts of the vendor's own tools, which are beside it in the response."""
-    tools = response.get("tool_usage") or _count_searches(response.get("output", EMPTY_LIST))
-    usage = rawjson.maybe(response["usage"]) if tools else None
-    return rawjson.raw({**usage, "tool_usage": tools}) if isinstance(usage, dict) else response["usage"]
 
 
 def _count_searches(output: msgspec.Raw) -> dict[str, int]:
@@ -344,18 +407,3 @@ def _failure_of(response: Fields, event: Fields, model: str, channel: Channel) -
     return msgspec.structs.replace(
         reported_failure(channel, body), verbatim=UpstreamText(whole.decode("utf-8", "replace"))
     )
-
-
-def _limits(fields: Fields) -> Fields:
-    """Returns the fields that limit the usage, in the words of chat completions."""
-    limited = dict(fields)
-    if (cap := limited.pop("max_output_tokens", None)) is not None:
-        limited["max_completion_tokens"] = cap
-    return limited
-
-
-def _output_text(item: Any) -> str:
-    parts = [*rawjson.list_at(item, "content"), *rawjson.list_at(item, "summary")]
-    texts = [part.get("text") or part.get("refusal") for part in parts if isinstance(part, dict)]
-    texts += [item.get("arguments"), item.get("input"), item.get("code")]
-    return "".join(text for text in texts if isinstance(text, str))

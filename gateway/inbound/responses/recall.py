@@ -5,7 +5,7 @@ every channel can go on from it, and the request is held and priced as what it i
 client wrote it, because an upstream may know it.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Protocol, TypeVar
 
 import msgspec
@@ -195,20 +195,15 @@ def input_items(responses: list[KeptResponse]) -> list[dict[str, Any]]:
                 item["id"] = f"item_{response.id.partition('_')[2]}{number:04x}"
             if "role" in item:
                 item |= {"type": "message", "status": item.get("status", "completed")}
-                item["content"] = _content_parts(item)
+                content = item.setdefault("content", NULL)
+                if rawjson.is_text(content) and rawjson.maybe(item["role"]) == "assistant":
+                    item["content"] = [{"type": "output_text", "text": content, "annotations": []}]
+                elif rawjson.is_text(content):
+                    item["content"] = [{"type": "input_text", "text": content}]
             listed.append(item)
         if response is not responses[-1]:
             listed += map(rawjson.fields, response.items.values())
     return listed
-
-
-def _content_parts(message: Mapping[str, Any]) -> Any:
-    content = message.get("content", NULL)
-    if not rawjson.is_text(content):
-        return content
-    if rawjson.maybe(message["role"]) == "assistant":
-        return [{"type": "output_text", "text": content, "annotations": []}]
-    return [{"type": "input_text", "text": content}]
 
 
 def _with_conversation(request: RecalledRequest, responses: list[KeptResponse], most: int) -> RecalledRequest:

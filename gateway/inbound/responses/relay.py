@@ -91,17 +91,16 @@ def without_seals(order: Order, failure: Failure) -> Order | None:
     code = failure.origin.code.cleared(str) if failure.origin is not None else ""
     if code != "invalid_encrypted_content":
         return None
-    items = rawjson.items(order.fields["input"]) if bytes(order.fields["input"])[:1] == b"[" else []
-    kept = [raw for raw in items if not _is_sealed(raw)]
+    items = rawjson.items(order.fields["input"]) if rawjson.is_list(order.fields["input"]) else []
+    kept = []
+    for raw in items:
+        item = rawjson.fields(raw)
+        if rawjson.maybe(item.get("type")) != "reasoning" or rawjson.is_null(item.get("encrypted_content")):
+            kept.append(raw)
     if len(kept) == len(items):
         return None
     fields = {**order.fields, "input": rawjson.raw(kept)}
     return msgspec.structs.replace(order, fields=fields, body=b"", removed=(*order.removed, "reasoning_dropped"))
-
-
-def _is_sealed(raw: msgspec.Raw) -> bool:
-    item = rawjson.fields(raw)
-    return rawjson.maybe(item.get("type")) == "reasoning" and not rawjson.is_null(item.get("encrypted_content"))
 
 
 def _with_system(instructions: msgspec.Raw, overrides: Overrides) -> msgspec.Raw:
@@ -201,11 +200,6 @@ def _failing_attempt(body: bytes, channel: Channel) -> Iterator[None]:
         raise AttemptFailed(bad_response(channel, str(error))) from error
     except ValueError as error:
         raise not_an_answer(body, channel) from error
-
-
-def is_failed_event(data: str) -> bool:
-    """Returns whether this is the JSON of the event that ends a failed response."""
-    return rawjson.text_at(rawjson.maybe(data.encode("utf-8", "surrogatepass")), "type") == "response.failed"
 
 
 class ResponsesStream(NativeStream):

@@ -27,21 +27,25 @@ from gateway.domain.answer import (
 from gateway.domain.order import Order
 from gateway.domain.usage import Usage, modality_counts
 from gateway.inbound.renderer import Renderer
+from gateway.inbound.rendering import RenderingAdapter
 from gateway.inbound.responses.output import (
     COMPLETED,
     ID_PREFIXES,
+    IN_PROGRESS,
     NO_LOGPROBS,
     PLACED_EVENT,
+    CallItem,
+    ClientToolItem,
     Event,
     ImageItem,
     MessageItem,
     OutputItem,
     ReasoningItem,
     RefusalItem,
-    call_item,
     field,
 )
-from gateway.inbound.responses.tools import ClientTool
+from gateway.inbound.responses.tools import ClientTool, ToolKind
+from gateway.upstream.adapter import DialectAdapter
 
 _EVENT = b'event: response.%b\ndata: {"type":"response.%b","sequence_number":%d%b}\n\n'
 KEEP_ALIVES_PER_EVENT = 8
@@ -116,7 +120,11 @@ class ResponseRenderer(Renderer):
                 out += self._number_events(item.add_piece(event.piece, logprobs or NO_LOGPROBS))
             case ToolCallBegan():
                 tool = self._plan.tool(event.name)
-                call = call_item(self._next_id(ID_PREFIXES[tool.kind]), event.id, tool, bare=event.custom)
+                id = self._next_id(ID_PREFIXES[tool.kind])
+                is_plain = tool.kind in (ToolKind.FUNCTION, ToolKind.CUSTOM)
+                call = (
+                    CallItem(id, event.id, tool, bare=event.custom) if is_plain else ClientToolItem(id, event.id, tool)
+                )
                 out = self._begin_item(call, event.number)
             case Medium():
                 out = self._begin_item(ImageItem(self._next_id("ig"), event), None)
@@ -154,7 +162,7 @@ class ResponseRenderer(Renderer):
         self._keep_alives += 1
         if self._keep_alives % KEEP_ALIVES_PER_EVENT:
             return b": keep-alive\n\n"
-        return self._begin() or self._event(b"in_progress", field(b"response", self._plan.response("in_progress", ())))
+        return self._begin() or self._event(b"in_progress", field(b"response", self._plan.response(IN_PROGRESS, ())))
 
     def whole(self, usage: Usage) -> bytes:
         """Returns the whole response."""
@@ -170,7 +178,7 @@ class ResponseRenderer(Renderer):
         if self._begun:
             return b""
         self._begun = True
-        response = field(b"response", self._plan.response("in_progress", ()))
+        response = field(b"response", self._plan.response(IN_PROGRESS, ()))
         return self._event(b"created", response) + self._event(b"in_progress", response)
 
     def _seal(self, event: ReasoningSeal) -> bytes:
@@ -209,7 +217,7 @@ class ResponseRenderer(Renderer):
         if item is None:
             return b""
         ended = self._number_events(item.end_events(status))
-        done = item.finished_item(status)
+        done = item.written(status)
         ended += self._number_events(((b"output_item.done", field(b"item", done)),))
         self._items.append(done)
         self._items_size += len(done)
@@ -248,6 +256,11 @@ class WholeResponse(Renderer):
 
     def tail(self, usage: Usage, *, estimated: bool) -> bytes:
         return self._writer.whole(usage)
+
+
+def response_adapter(dialect: DialectAdapter, writer: Callable[[Order], ResponseRenderer]) -> RenderingAdapter:
+    """Returns the adapter that writes a dialect's answers as responses."""
+    return RenderingAdapter(dialect, writer, lambda order: WholeResponse(writer(order)))
 
 
 def usage_object(usage: Usage) -> dict[str, Any]:

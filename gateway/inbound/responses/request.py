@@ -27,6 +27,7 @@ from gateway.inbound.json_body import check_text, decode_body, fields_of, unread
 from gateway.inbound.relay import forwarded_headers, lower_cap
 from gateway.inbound.responses.items import InputReader
 from gateway.inbound.responses.relay import CONTENT_FIELDS, LEAST_LIMIT, native_order, speaks_responses
+from gateway.inbound.responses.render import ResponsePlan
 from gateway.inbound.responses.summary import PROMPT_BOUND, TRIGGER
 from gateway.inbound.responses.tools import ToolTable, written_tools_bound
 from gateway.upstream.dialects import chat_limit
@@ -339,7 +340,18 @@ _SCHEMA_FIELDS: Mapping[str, Any] = {"description": None, "strict": False}
 """Fields that functions and schemas have in a response, and their values if the request omits them."""
 
 
-def echo_of(order: Order, params: ResponsesFields) -> bytes:
+def response_plan(order: Order, params: ResponsesFields, tools: ToolTable, sent: Order) -> ResponsePlan:
+    """Returns how a response is written. ``sent``: the order as the upstream got it."""
+    return ResponsePlan(
+        order=sent,
+        echo=_echo_of(order, params),
+        tool=tools.client_tool,
+        summary=params.summarized,
+        sealed=params.sealed,
+    )
+
+
+def _echo_of(order: Order, params: ResponsesFields) -> bytes:
     """Returns the fields that every response repeats from its request, each with a comma before it."""
     request = {**order.fields, **order.form.repeats}
     echo: dict[str, Any] = {"store": "store" in order.form.repeats, "background": False, **_ECHOED}

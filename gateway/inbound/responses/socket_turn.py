@@ -20,9 +20,9 @@ from gateway.domain.units import CallId, Millis
 from gateway.domain.usage import Usage
 from gateway.inbound.api import HttpRequest, InboundRequest
 from gateway.inbound.json_body import decode_body, fields_of
-from gateway.inbound.responses.api import RESPONSES, response_plan
+from gateway.inbound.responses.api import RESPONSES
 from gateway.inbound.responses.render import ResponseRenderer
-from gateway.inbound.responses.request import read_fields
+from gateway.inbound.responses.request import read_fields, response_plan
 from gateway.inbound.responses.tools import ToolTable
 
 CREATE = "response.create"

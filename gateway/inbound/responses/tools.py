@@ -258,22 +258,17 @@ def _function_name(tool: ClientTool) -> str:
 def _tool_offer(tool: _ToolFields, kind: ToolKind, name: str, where: str) -> ToolOffer:
     description, parameters = tool.description or "", tool.parameters
     if kind is ToolKind.CUSTOM:
-        description, parameters = _custom_description(tool), rawjson.raw(_CUSTOM_PARAMETERS)
+        parameters = rawjson.raw(_CUSTOM_PARAMETERS)
+        grammar = _Grammar() if rawjson.is_null(tool.format) else read_typed(_GRAMMAR, tool.format, "tools[].format")
+        if grammar.type == "grammar":  # only OpenAI enforces it
+            rule = f"Input must match this {grammar.syntax} grammar:\n{grammar.definition}"
+            description = "\n\n".join(filter(None, (description, rule)))
     elif kind is not ToolKind.FUNCTION:
         own_description, own_parameters = _CLIENT_TOOLS[kind]
         description = description or own_description
         parameters = rawjson.raw(own_parameters) if rawjson.is_null(parameters) else parameters
     strict = tool.strict if kind is ToolKind.FUNCTION else None
     return ToolOffer(name=name, description=description, parameters=parameters, strict=strict, where=where)
-
-
-def _custom_description(tool: _ToolFields) -> str:
-    """Returns the description with the grammar of the input, which only OpenAI enforces."""
-    grammar = _Grammar() if rawjson.is_null(tool.format) else read_typed(_GRAMMAR, tool.format, "tools[].format")
-    if grammar.type != "grammar":
-        return tool.description or ""
-    requirement = f"Input must match this {grammar.syntax} grammar:\n{grammar.definition}"
-    return "\n\n".join(filter(None, (tool.description, requirement)))
 
 
 def _runs_at_vendor(tool: _ToolFields) -> bool:

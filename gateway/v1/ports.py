@@ -1,12 +1,16 @@
-"""PublicPort: the port at which clients make calls. It ends its calls in order when the server stops.
+"""The ports at which a ``PublicApp`` answers requests.
 
-``open_port`` opens a port at which a ``PublicApp`` answers requests, as this one and that for Ollama are.
+Clients make calls at the ``PublicPort``, which ends its calls in order when the server stops. ``OllamaPort`` is for
+programs that expect Ollama and cannot send a key (``Settings.ollama_port``). It is open while a port and a token are
+set, on the loopback address only, and is opened and closed as the settings change. If another program has the port,
+``status`` reports that, and the gateway runs without it.
 """
 
 import asyncio
 import errno
+import logging
 import socket
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import NamedTuple
 
@@ -15,7 +19,7 @@ from gateway.core.auth import new_call_id
 from gateway.core.engine import Engine
 from gateway.domain.call import Outcome
 from gateway.domain.errors import BadRequest, Conflict
-from gateway.domain.events import Stopping
+from gateway.domain.events import StatusChanged, Stopping
 from gateway.domain.text import word
 from gateway.domain.units import Millis
 from gateway.v1.app import PublicApp
@@ -23,6 +27,9 @@ from gateway.web.connection_limits import ConnectionLimits
 from gateway.web.listener import Acceptor, Listener, listening
 from gateway.web.port_owner import free_port, port_owner
 
+_log = logging.getLogger("tollkeeper")
+
+OLLAMA_HOST = "127.0.0.1"
 LAST_ANSWERS_S = 0.4
 """Seconds for answers that are being sent when the port closes."""
 CANCELLED_S = 0.05
@@ -61,7 +68,11 @@ class PublicPort:
         until = Millis(engine.now() + round(limit_s * 1000))
         engine.bus.publish(Stopping(until_ms=until, running=list(engine.store.books.running)))
         if limit_s and not at_once.is_set():
-            await _wait_unless(at_once, self._idle(), limit_s)
+            async with asyncio.TaskGroup() as group:
+                waits = [group.create_task(self._idle()), group.create_task(at_once.wait())]
+                await asyncio.wait(waits, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
+                for wait in waits:
+                    wait.cancel()
         engine.live.cancel_all(Outcome.STOPPED)
         with suppress(TimeoutError):
             async with asyncio.timeout(LAST_ANSWERS_S):  # for streams that are cut to get their error event
@@ -72,15 +83,6 @@ class PublicPort:
         """Wait until every answer is sent and no call runs. Some calls go on after their clients have left."""
         await self._port.listener.close_connections()
         await self._engine.live.empty.wait()
-
-
-async def _wait_unless(event: asyncio.Event, work: Coroutine[object, object, None], limit_s: float) -> None:
-    """Wait until the work is done, the event is set or the time is over."""
-    async with asyncio.TaskGroup() as group:
-        waits = [group.create_task(work), group.create_task(event.wait())]
-        await asyncio.wait(waits, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
-        for wait in waits:
-            wait.cancel()
 
 
 @asynccontextmanager
@@ -94,7 +96,8 @@ async def open_public_port(engine: Engine, config: Config) -> AsyncIterator[Publ
         raise BadRequest(msg, param="host") from error
     except OSError as error:
         raise _cannot_listen(config, error) from error
-    engine.address = f"http://{_reachable(config.host)}:{port.acceptor.port}/v1"
+    host = "127.0.0.1" if config.host in ("0.0.0.0", "::", "") else config.host  # noqa: S104 - compared, not bound to
+    engine.address = f"http://{f'[{host}]' if ':' in host else host}:{port.acceptor.port}/v1"
     engine.incident_watch.serving = True
     engine.open_connections = lambda: limits.open
     public_port = PublicPort(engine, port)
@@ -117,8 +120,75 @@ def _cannot_listen(config: Config, error: OSError) -> Conflict:
     )
 
 
-def _reachable(host: str) -> str:
-    """Returns the host for the base URL, given the host at which the server listens."""
-    if host in ("0.0.0.0", "::", ""):  # noqa: S104 - compared with, not bound to
-        return "127.0.0.1"
-    return f"[{host}]" if ":" in host else host
+class OllamaPort:
+    """The port, open or not."""
+
+    def __init__(self, engine: Engine, limits: ConnectionLimits) -> None:
+        self._engine = engine
+        self._limits = limits
+        self.settings_changed = asyncio.Event()
+        """To be set when the settings may have changed; then the port is opened or closed soon."""
+        self._tried_number = 0
+        """The port that was tried last; 0 if it should be closed."""
+        self._port: Port | None = None
+
+    async def run(self) -> None:
+        """Open and close the port as the settings say, until cancelled."""
+        while True:
+            await self._apply_settings()
+            await self.settings_changed.wait()
+            self.settings_changed.clear()
+
+    async def _apply_settings(self) -> None:
+        """Open or close the port if the settings differ from its state."""
+        settings = self._engine.settings()
+        number = settings.ollama_port if settings.ollama_token else 0
+        if number == self._tried_number and (self._port is not None or not number):
+            return
+        await self.close()
+        self._tried_number = number
+        self._engine.ollama_address = self._engine.ollama_error = ""
+        if number:
+            self._open(number)
+        self._engine.bus.publish(StatusChanged(status=self._engine.status()))
+
+    def _open(self, number: int) -> None:
+        """Open the port. If that fails, the engine's status gets the error."""
+        engine = self._engine
+        try:
+            self._port = open_port(engine, OLLAMA_HOST, number, self._limits, keyless=True)
+        except OSError as error:
+            engine.ollama_error = (
+                f"cannot listen on {OLLAMA_HOST}:{number}: {error.strerror}; another program may use it"
+            )
+            _log.warning("Ollama's port: %s", engine.ollama_error)
+            return
+        engine.ollama_address = f"http://{OLLAMA_HOST}:{self._port.acceptor.port}"
+
+    async def close(self) -> None:
+        """Close the port and its connections, if it is open."""
+        port, self._port = self._port, None
+        if port is None:
+            return
+        port.acceptor.close()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LAST_ANSWERS_S):
+                await port.listener.close_connections()
+        await port.listener.shutdown(CANCELLED_S)
+
+
+@asynccontextmanager
+async def open_ollama_port(engine: Engine) -> AsyncIterator[OllamaPort]:
+    """Run the port while the block runs."""
+    limits = ConnectionLimits(engine.settings, most=engine.files.clients)
+    port = OllamaPort(engine, limits)
+    engine.on_settings_change = port.settings_changed.set
+    task = engine.tasks.spawn(port.run(), "Ollama's port")
+    try:
+        yield port
+    finally:
+        engine.on_settings_change = lambda: None
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+        await port.close()
