@@ -81,19 +81,12 @@ def edit_request(order: Order, overrides: Overrides | None, words: ChatWords, re
         path = words.get(name, name)
         if path is None:
             removed.append(name)
-        elif name in overrides.set or rawjson.is_null(_value_at(fields, path)):  # a default only fills a gap
-            _set_value(fields, path, rawjson.raw(value))
+            continue
+        holder, *members = path.split(".", 1)
+        if name in overrides.set or rawjson.at(fields.get(holder), *members) is None:  # a default only fills a gap
+            inner = {**rawjson.maybe_fields(fields.get(holder)), members[0]: value} if members else value
+            fields[holder] = rawjson.raw(inner)
     return msgspec.structs.replace(order, fields=fields, body=b"", removed=(*order.removed, *removed))
-
-
-def _value_at(fields: Fields, path: str) -> msgspec.Raw | None:
-    holder, _, name = path.partition(".")
-    return rawjson.maybe_fields(fields.get(holder)).get(name) if name else fields.get(holder)
-
-
-def _set_value(fields: Fields, path: str, value: msgspec.Raw) -> None:
-    holder, _, name = path.partition(".")
-    fields[holder] = rawjson.raw({**rawjson.maybe_fields(fields.get(holder)), name: value}) if name else value
 
 
 def _remove_value(fields: Fields, path: str) -> bool:

@@ -224,17 +224,18 @@ class RenderedStream(FramedStream):
         open_choices = self._state.began and not self._state.complete
         default = self._reader.default_word if open_choices and not self._state.invalid_events else ""
         if not (self._state.complete or default):
-            self.failure = _failure_without_end(self._state, self._channel)
+            reason = "it has no finish_reason" if self._state.began else "it has no choice"
+            self.failure = truncation(self._channel, reason)
+            if self._state.invalid_events:
+                reason = "an event of the stream is not valid, and the answer has no end"
+                self.failure = bad_response(self._channel, reason)
             return b""
-        if self._state.empty:
-            self.failure = bad_response(self._channel, "a tool call has no name")
-            return b""
+        fault = "a tool call has no name" if self._state.empty else ""
         if self._lost_medium and not self._has_content:
-            self.failure = bad_response(self._channel, "it is an image or a sound, which this API has no place for")
-            return b""
-        out = self._render(self._state.conclude(default))
-        if self.renderer.fault:
-            self.failure = bad_response(self._channel, self.renderer.fault)
+            fault = fault or "it is an image or a sound, which this API has no place for"
+        out = b"" if fault else self._render(self._state.conclude(default))
+        if fault := fault or self.renderer.fault:
+            self.failure = bad_response(self._channel, fault)
             return b""
         self.finished = True
         if not done:
@@ -249,12 +250,6 @@ def take_late_usage(events: bytes, reader: AnswerReader, state: AnswerState) -> 
             for part in reader.read(event) if event is not None and len(event.data) <= LATE_LIMIT else ():
                 if isinstance(part, UsageSeen):
                     state.add(part)
-
-
-def _failure_without_end(state: AnswerState, channel: Channel) -> Failure:
-    if state.invalid_events:
-        return bad_response(channel, "an event of the stream is not valid, and the answer has no end")
-    return truncation(channel, "it has no finish_reason" if state.began else "it has no choice")
 
 
 def _split_text(part: AnswerPart) -> Iterator[AnswerPart]:

@@ -3,9 +3,8 @@
 The path decides which API it is (``v1.endpoints``).
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sized
+from collections.abc import Awaitable, Callable, Sized
 
-import msgspec
 from aiohttp import hdrs, web
 
 from gateway.core.call import CallOrigin
@@ -144,18 +143,10 @@ def _replace_model(body: bytes, model: str) -> bytes:
         return body
 
 
-class CompletedBody(msgspec.Struct, frozen=True):
-    """The body of a call, completed with what is remembered of earlier calls."""
-
-    data: bytes
-    repeats: Mapping[str, msgspec.Raw] = {}
-    """What the answer repeats of the request (``AnswerForm``)."""
-    on_answer: Callable[[bytes], None] | None = None
-    """See ``HttpClient.on_answer``."""
-
-
-CompleteBody = Callable[[Token, bytes], Awaitable[CompletedBody]]
-"""Returns the completed body. Raises GatewayError."""
+OnAnswer = Callable[[bytes], None] | None
+"""See ``HttpClient.on_answer``."""
+Complete = Callable[[Token, HttpRequest], Awaitable[tuple[HttpRequest, OnAnswer]]]
+"""Returns the request completed with what is remembered of earlier calls. Raises GatewayError."""
 AnswerLocally = Callable[[Token, bytes], Response | None]
 """Returns the answer to a body that needs no upstream; None if it needs one. Raises GatewayError."""
 
@@ -165,7 +156,7 @@ async def answer_call(
     request: web.BaseRequest,
     origin: CallOrigin,
     answer_locally: AnswerLocally | None = None,
-    complete: CompleteBody | None = None,
+    complete: Complete | None = None,
 ) -> Response:
     """Run one call. Raises GatewayError while nothing has been sent."""
     pipeline = engine.pipeline
@@ -180,16 +171,16 @@ async def answer_call(
                 data = _replace_model(data, origin.model)
             if answer_locally is not None and (response := answer_locally(token, data)) is not None:
                 return response
-            body = CompletedBody(data)
+            received = HttpRequest(body=data, target=request.raw_path, headers=request.headers)
+            on_answer: OnAnswer = None
             if complete is not None:
-                body = await complete(token, data)
-                share.grow(len(body.data) - len(data))
+                received, on_answer = await complete(token, received)
+                share.grow(len(received.body) - len(data))
         except GatewayError as error:
             pipeline.refuse(origin, error, token)
             raise
         client = HttpClient(request, origin.id, origin.api, engine.live.calls)
-        client.on_answer = body.on_answer
-        received = HttpRequest(body=body.data, target=request.raw_path, headers=request.headers, repeats=body.repeats)
+        client.on_answer = on_answer
         await pipeline.run(origin, token, received, client)
     finally:
         share.close()

@@ -123,9 +123,9 @@ def _cannot_listen(config: Config, error: OSError) -> Conflict:
 class OllamaPort:
     """The port, open or not."""
 
-    def __init__(self, engine: Engine, limits: ConnectionLimits) -> None:
+    def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._limits = limits
+        self._limits = ConnectionLimits(engine.settings, most=engine.files.clients)
         self.settings_changed = asyncio.Event()
         """To be set when the settings may have changed; then the port is opened or closed soon."""
         self._tried_number = 0
@@ -141,29 +141,22 @@ class OllamaPort:
 
     async def _apply_settings(self) -> None:
         """Open or close the port if the settings differ from its state."""
-        settings = self._engine.settings()
+        engine, settings = self._engine, self._engine.settings()
         number = settings.ollama_port if settings.ollama_token else 0
         if number == self._tried_number and (self._port is not None or not number):
             return
         await self.close()
         self._tried_number = number
-        self._engine.ollama_address = self._engine.ollama_error = ""
+        engine.ollama_address = engine.ollama_error = ""
         if number:
-            self._open(number)
-        self._engine.bus.publish(StatusChanged(status=self._engine.status()))
-
-    def _open(self, number: int) -> None:
-        """Open the port. If that fails, the engine's status gets the error."""
-        engine = self._engine
-        try:
-            self._port = open_port(engine, OLLAMA_HOST, number, self._limits, keyless=True)
-        except OSError as error:
-            engine.ollama_error = (
-                f"cannot listen on {OLLAMA_HOST}:{number}: {error.strerror}; another program may use it"
-            )
-            _log.warning("Ollama's port: %s", engine.ollama_error)
-            return
-        engine.ollama_address = f"http://{OLLAMA_HOST}:{self._port.acceptor.port}"
+            place = f"{OLLAMA_HOST}:{number}"
+            try:
+                self._port = open_port(engine, OLLAMA_HOST, number, self._limits, keyless=True)
+                engine.ollama_address = f"http://{place}"
+            except OSError as error:
+                engine.ollama_error = f"cannot listen on {place}: {error.strerror}; another program may use it"
+                _log.warning("Ollama's port: %s", engine.ollama_error)
+        engine.bus.publish(StatusChanged(status=engine.status()))
 
     async def close(self) -> None:
         """Close the port and its connections, if it is open."""
@@ -180,8 +173,7 @@ class OllamaPort:
 @asynccontextmanager
 async def open_ollama_port(engine: Engine) -> AsyncIterator[OllamaPort]:
     """Run the port while the block runs."""
-    limits = ConnectionLimits(engine.settings, most=engine.files.clients)
-    port = OllamaPort(engine, limits)
+    port = OllamaPort(engine)
     engine.on_settings_change = port.settings_changed.set
     task = engine.tasks.spawn(port.run(), "Ollama's port")
     try:

@@ -21,7 +21,7 @@ from gateway.domain.units import TokenId
 from gateway.inbound.api import LARGE, HttpRequest, parse_large
 from gateway.inbound.responses.api import RESPONSES
 from gateway.inbound.responses.recall import RecalledRequest, input_items, kept_of, recall
-from gateway.v1.call import MOST_OBSERVED, CompletedBody, answer_call
+from gateway.v1.call import MOST_OBSERVED, OnAnswer, answer_call
 from gateway.web.request import MAX_BODY, check_json, read_body
 from gateway.web.response import Response
 
@@ -32,9 +32,12 @@ async def answer_response(engine: Engine, request: web.BaseRequest, origin: Call
     return await answer_call(engine, request, origin, complete=complete)
 
 
-async def _complete(engine: Engine, origin: CallOrigin, token: Token, body: bytes) -> CompletedBody:
-    """Returns the body with the remembered responses that it continues, and what will remember the answer."""
-    recalled = await recall_request(engine, body, TokenMemory(token.id, engine.responses))
+async def _complete(
+    engine: Engine, origin: CallOrigin, token: Token, received: HttpRequest
+) -> tuple[HttpRequest, OnAnswer]:
+    """Returns the request with the remembered responses that it continues, and what will remember the answer."""
+    recalled = await recall_request(engine, received.body, TokenMemory(token.id, engine.responses))
+    completed = msgspec.structs.replace(received, body=recalled.body, repeats=recalled.repeats)
     request = msgspec.structs.replace(recalled, body=b"")
 
     def remember(data: bytes) -> None:
@@ -43,7 +46,7 @@ async def _complete(engine: Engine, origin: CallOrigin, token: Token, body: byte
         engine.responses.keep_lazily(token.id, read, len(request.input) + len(data))
 
     keeps = recalled.stored and len(recalled.body) <= MOST_OBSERVED
-    return CompletedBody(recalled.body, recalled.repeats, remember if keeps else None)
+    return completed, remember if keeps else None
 
 
 async def recall_request(engine: Engine, body: bytes, memory: TokenMemory) -> RecalledRequest:

@@ -1,6 +1,6 @@
-"""Reads the contents of a chat's messages as blocks of a conversation.
+"""Reads the contents of messages as blocks of a conversation, in chats and in the Responses API.
 
-Parts of the Responses API and blocks of Anthropic's API are read as well: Cursor sends those for models of Claude.
+Blocks of Anthropic's API are read as well: Cursor sends those in chats for models of Claude.
 """
 
 import base64
@@ -26,7 +26,7 @@ class _Image(msgspec.Struct, frozen=True):
 
 class _Audio(msgspec.Struct, frozen=True):
     data: str
-    format: str
+    format: str = "wav"
 
 
 class _File(msgspec.Struct, frozen=True):
@@ -57,7 +57,9 @@ class _Source(msgspec.Struct, frozen=True):
 
 
 class _Part(msgspec.Struct, frozen=True):
-    """A part of a content. The last fields are those of Anthropic's blocks."""
+    """A part of a content. Those of the Responses API have the fields of an image or a file beside the type; the last
+    fields are those of Anthropic's blocks.
+    """
 
     type: str
     text: msgspec.Raw = NULL
@@ -68,6 +70,10 @@ class _Part(msgspec.Struct, frozen=True):
     file_url: _Image | str | None = None
     input_audio: _Audio | None = None
     file: _File | None = None
+    detail: str | None = None
+    file_id: str | None = None
+    file_data: str | None = None
+    filename: str | None = None
     cache_control: msgspec.Raw = NULL
     source: _Source | None = None
     title: str | None = None
@@ -83,12 +89,14 @@ class _Part(msgspec.Struct, frozen=True):
         """Returns the image, the film or the document."""
         links = (self.image_url, self.video_url, self.document_url, self.file_url)
         linked = next((link for link in links if link is not None), None)
-        return _Image(linked) if isinstance(linked, str) else linked
+        detail = "high" if self.detail == "original" else self.detail
+        return _Image(linked, detail) if isinstance(linked, str) else linked
 
     @property
     def document(self) -> _File | None:
         """Returns the document. Clients of Mistral and Perplexity link to it."""
-        return _File(file_data=self.linked.url) if self.linked is not None else self.file
+        address = self.linked.url if self.file_data is None and self.linked is not None else self.file_data
+        return self.file if address is None else _File(file_data=address, filename=self.filename)
 
 
 _PARTS = msgspec.json.Decoder(list[_Part])
@@ -136,7 +144,7 @@ def _read_block(part: _Part, where: str, transcript: Transcript) -> Block:
 
 def _read_part(part: _Part, where: str) -> TextPart | MediaPart:
     match part.type:
-        case "text" | "input_text" | "output_text" | "refusal":
+        case "text" | "input_text" | "output_text" | "summary_text" | "reasoning_text" | "refusal":
             refuses = part.type == "refusal"
             raw, name = (part.refusal, "refusal") if refuses else (part.text, "text")
             return TextPart(raw=check_text(raw, f"{where}.{name}"), cache=part.cache_control, refusal=refuses)
@@ -151,10 +159,15 @@ def _read_part(part: _Part, where: str) -> TextPart | MediaPart:
             )
         case "input_audio" if (audio := part.input_audio) is not None:
             return audio_part(audio.data, audio.format, f"{where}.input_audio")
-        case "file" | "document_url" | "file_url" if (file := part.document) is not None:
-            return document_part(file.address, file.filename or "", f"{where}.{part.type}", part.cache_control)
+        case "file" | "document_url" | "file_url" | "input_file" if (file := part.document) is not None:
+            own_field = "file_url" if part.file_data is None else "file_data"
+            field = own_field if part.type == "input_file" else part.type
+            return document_part(file.address, file.filename or "", f"{where}.{field}", part.cache_control)
         case "image" | "document" if (source := part.source) is not None:
             if part.type == "image":
                 return image_part(source.address, f"{where}.source", cache=part.cache_control)
             return document_part(source.address, part.title or "", f"{where}.source", part.cache_control)
-    raise BadRequest(f"{where}: a part of type '{plain(part.type, 40)}' cannot be translated", param=where)
+    place, why = where, f"a part of type '{plain(part.type, 40)}' cannot be translated"
+    if part.file_id:
+        place, why = f"{where}.file_id", "files are not kept here; send the data"
+    raise BadRequest(f"{place}: {why}", code="unsupported_parameter", param=place)

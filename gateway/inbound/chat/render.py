@@ -50,14 +50,6 @@ def _image(event: Medium) -> Json:
     return {"type": "image_url", "image_url": {"url": event.link}}
 
 
-def _annotation(event: Citation) -> Json:
-    place = {"start_index": event.start or 0, "end_index": event.end or event.start or 0}
-    inner: Json = {"url": event.url, "title": event.title, **place}
-    if event.cited:
-        inner["content"] = event.cited
-    return {"type": "url_citation", "url_citation": inner}
-
-
 _TEXT_FIELDS = {TextPiece: "content", RefusalPiece: "refusal", ReasoningPiece: "reasoning_content"}
 
 
@@ -73,7 +65,10 @@ def _delta(event: AnswerEvent) -> Json:
             audio = {"id": "audio_0", "data": event.data, "expires_at": 0, "transcript": ""}
             return {"images": [_image(event)]} if event.is_image else {"audio": audio}
         case Citation():
-            return {"annotations": [_annotation(event)]}
+            place = {"start_index": event.start or 0, "end_index": event.end or event.start or 0}
+            cited = {"content": event.cited} if event.cited else {}
+            inner = {"url": event.url, "title": event.title, **place, **cited}
+            return {"annotations": [{"type": "url_citation", "url_citation": inner}]}
     return {}
 
 

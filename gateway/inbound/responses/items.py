@@ -4,6 +4,7 @@ Items are smaller than messages: a text, reasoning and each call of a tool are i
 wrote and called becomes one turn; ``Transcript`` puts the results where they belong.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -16,70 +17,10 @@ from gateway.domain.json_text import read_typed
 from gateway.domain.rawjson import NULL
 from gateway.domain.text import plain
 from gateway.domain.transcript import Transcript
-from gateway.inbound.chat.contents import call_arguments
-from gateway.inbound.json_body import check_text
-from gateway.inbound.media import audio_part, document_part, image_part
+from gateway.inbound.chat.contents import call_arguments, read_content, result_parts
 from gateway.inbound.responses.relay import REASONING
 from gateway.inbound.responses.summary import COMPACTIONS, summary_in
 from gateway.inbound.responses.tools import ClientTool, ToolKind, ToolTable
-
-
-class _InputPart(msgspec.Struct, frozen=True, gc=False):
-    type: str
-    text: msgspec.Raw = NULL
-    refusal: msgspec.Raw = NULL
-    image_url: msgspec.Raw = NULL
-    detail: str | None = None
-    file_id: str | None = None
-    file_data: msgspec.Raw = NULL
-    file_url: msgspec.Raw = NULL
-    filename: msgspec.Raw = NULL
-    input_audio: msgspec.Raw = NULL
-
-
-class _Audio(msgspec.Struct, frozen=True, gc=False):
-    data: str
-    format: str = "wav"
-
-
-_AUDIO = msgspec.json.Decoder(_Audio)
-_PART = msgspec.json.Decoder(_InputPart)
-
-
-def read_content(content: msgspec.Raw, where: str) -> list[TextPart | MediaPart]:
-    """Returns the parts of a message's content. Raises BadRequest."""
-    if rawjson.is_text(content):
-        return [TextPart(raw=content)]
-    if rawjson.is_null(content):
-        return []
-    if not rawjson.is_list(content):
-        raise BadRequest(f"{where}: must be a string or an array", code="invalid_type", param=where)
-    return [_read_part(raw, f"{where}[{number}]") for number, raw in enumerate(rawjson.items(content))]
-
-
-def _read_part(raw: msgspec.Raw, where: str) -> TextPart | MediaPart:
-    part = read_typed(_PART, raw, where)
-    match part.type:
-        case "input_text" | "output_text" | "text" | "summary_text" | "reasoning_text":
-            return TextPart(raw=check_text(part.text, f"{where}.text"))
-        case "refusal":
-            return TextPart(raw=check_text(part.refusal, f"{where}.refusal"), refusal=True)
-        case "input_image" if not rawjson.is_null(part.image_url):
-            place = f"{where}.image_url"
-            detail = "high" if part.detail == "original" else part.detail or ""
-            return image_part(rawjson.text(check_text(part.image_url, place)), place, detail=detail)
-        case "input_file" if not (rawjson.is_null(part.file_data) and rawjson.is_null(part.file_url)):
-            field = "file_url" if rawjson.is_null(part.file_data) else "file_data"
-            data = rawjson.text(check_text(getattr(part, field), f"{where}.{field}"))
-            return document_part(data, rawjson.text_at(part.filename), f"{where}.{field}")
-        case "input_audio" if not rawjson.is_null(part.input_audio):
-            audio = read_typed(_AUDIO, part.input_audio, f"{where}.input_audio")
-            return audio_part(audio.data, audio.format, f"{where}.input_audio")
-    place, why = where, f"a part of type '{plain(part.type, 40)}' is unknown"
-    if part.file_id:
-        place, why = f"{where}.file_id", "files are not kept here; send the data"
-    raise BadRequest(f"{place}: {why}", code="unsupported_parameter", param=place)
-
 
 _ROLES = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}
 """The roles of turns. OpenAI reads ``system`` as ``developer`` where needed; few others know the newer word."""
@@ -190,7 +131,7 @@ class InputReader:
             raise BadRequest(f"{where}.role: must be user, assistant, system or developer", param=f"{where}.role")
         if item.role == "assistant" and b'"url_citation"' in bytes(item.content):
             self.lost["input[].annotations"] = None
-        self.transcript.add(role, read_content(item.content, f"{where}.content"))
+        self.transcript.add(role, read_content(item.content, f"{where}.content", self.transcript))
 
     def _describe(self, kind: str, raw: msgspec.Raw) -> None:
         """Add the description of an item to the transcript, and the field that it leaves out to ``lost``."""
@@ -220,9 +161,12 @@ class InputReader:
             return ThoughtPart(signed=signed, maker=seal.kind, name=REASONING)
         if seal.kind is SealKind.GEMINI:
             self._signatures.update(content if isinstance(content, dict) else {})
-        return ThoughtPart(text=_reasoning_text(item), maker=seal.kind, name=REASONING)
+        blocks = read_content(item.content, "reasoning", self.transcript)
+        blocks = blocks or read_content(item.summary, "reasoning", self.transcript)
+        texts = [block.raw for block in blocks if isinstance(block, TextPart)]
+        return ThoughtPart(text=join_texts(texts), maker=seal.kind, name=REASONING)
 
-    def _result_parts(self, item: _InputItem, where: str) -> list[TextPart | MediaPart]:
+    def _result_parts(self, item: _InputItem, where: str) -> Sequence[TextPart | MediaPart]:
         """Returns the result of a call. That of a search adds tools, which can be called from now on."""
         if item.kind == "tool_search_output":
             before = len(self.tools.offers)
@@ -234,7 +178,7 @@ class InputReader:
         if item.kind == "apply_patch_call_output":
             texts = [raw for raw in (item.status, item.output) if rawjson.is_text(raw)]
             return [TextPart(raw=join_texts(texts, rb"\n"))]
-        return read_content(item.output, f"{where}.output")
+        return result_parts(read_content(item.output, f"{where}.output", self.transcript))
 
 
 def _unreadable_item(item: _InputItem, where: str) -> BadRequest:
@@ -255,15 +199,6 @@ def _arguments(item: _InputItem, kind: ToolKind) -> bytes:
         return b'{"input":%b}' % bytes(item.input)
     arguments = {ToolKind.TOOL_SEARCH: item.arguments, ToolKind.APPLY_PATCH: item.operation}
     return bytes(arguments.get(kind, item.action))
-
-
-def _reasoning_text(item: _InputItem) -> msgspec.Raw:
-    """Returns the reasoning that the client could read; an empty text if there is none."""
-    for content in (item.content, item.summary):
-        parts = [] if rawjson.is_null(content) else read_content(content, "reasoning")
-        if texts := [part.raw for part in parts if isinstance(part, TextPart)]:
-            return join_texts(texts)
-    return rawjson.raw("")
 
 
 _INPUT_FIELDS = (

@@ -4,7 +4,7 @@ An event is its type and its fields, without its number and its place in the out
 JSON strings as they came.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -252,7 +252,7 @@ class ClientToolItem(OutputItem):
         text = rawjson.text(self.text)
         value = rawjson.maybe(text.encode("utf-8", "surrogatepass"))
         arguments = value if isinstance(value, dict) else {}
-        return rawjson.encode({**self._head, **_CALL_FIELDS[self._kind](arguments, text), "status": status})
+        return rawjson.encode({**self._head, **_call_fields(self._kind, arguments, text), "status": status})
 
 
 class ImageItem(OutputItem):
@@ -274,19 +274,33 @@ class ImageItem(OutputItem):
         return rawjson.encode({**self._head, "status": COMPLETED, "output_format": image_format, "result": result})
 
 
-def _local_shell_fields(arguments: dict[str, Any], _: str) -> dict[str, Any]:
-    options = {name: arguments[name] for name in ("working_directory", "timeout_ms", "user") if name in arguments}
-    command = _strings_in(arguments.get("command"), ["bash", "-lc"])
-    env = arguments.get("env")
-    return {"action": {"type": "exec", "command": command, "env": env if isinstance(env, dict) else {}, **options}}
+_CALL_OPTIONS = {
+    ToolKind.LOCAL_SHELL: ("working_directory", "timeout_ms", "user"),
+    ToolKind.SHELL: ("timeout_ms", "max_output_length"),
+}
 
 
-def _shell_fields(arguments: dict[str, Any], _: str) -> dict[str, Any]:
-    options: dict[str, Any] = {
-        name: arguments[name] for name in ("timeout_ms", "max_output_length") if name in arguments
-    }
-    action: dict[str, Any] = {"commands": _strings_in(arguments.get("commands"), []), **options}
-    return {"action": action, "environment": {"type": "local"}}
+def _call_fields(kind: ToolKind, arguments: dict[str, Any], text: str) -> dict[str, Any]:
+    """Returns the fields of a call, given its arguments decoded (empty unless they are an object) and as a text."""
+    options = {name: value for name, value in arguments.items() if name in _CALL_OPTIONS.get(kind, ())}
+    match kind:
+        case ToolKind.LOCAL_SHELL:
+            command, env = _strings_in(arguments.get("command"), ["bash", "-lc"]), arguments.get("env")
+            action = {"type": "exec", "command": command, "env": env if isinstance(env, dict) else {}}
+            return {"action": action | options}
+        case ToolKind.SHELL:
+            action = {"commands": _strings_in(arguments.get("commands"), [])}
+            return {"action": action | options, "environment": {"type": "local"}}
+        case ToolKind.APPLY_PATCH:  # an operation without a path fails at the client, and the model reads the error
+            kinds = ("create_file", "delete_file")
+            operation = {"type": arguments.get("type") if arguments.get("type") in kinds else "update_file"}
+            operation["path"] = str(arguments.get("path") or "")
+            if operation["type"] != "delete_file":
+                operation["diff"] = str(arguments.get("diff") or ("" if arguments else text))
+            return {"operation": operation}
+    if not arguments and text.strip() not in ("", "{}"):
+        arguments = {"query": text}
+    return {"execution": "client", "arguments": arguments}
 
 
 def _strings_in(value: object, shell: list[str]) -> list[str]:
@@ -295,29 +309,6 @@ def _strings_in(value: object, shell: list[str]) -> list[str]:
         return [*shell, value]
     return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
 
-
-def _apply_patch_fields(arguments: dict[str, Any], text: str) -> dict[str, Any]:
-    """Returns the operation. One without a path fails at the client, and the model reads the error."""
-    kind = arguments.get("type") if arguments.get("type") in ("create_file", "delete_file") else "update_file"
-    operation = {"type": kind, "path": str(arguments.get("path") or "")}
-    if kind != "delete_file":
-        operation["diff"] = str(arguments.get("diff") or ("" if arguments else text))
-    return {"operation": operation}
-
-
-def _tool_search_fields(arguments: dict[str, Any], text: str) -> dict[str, Any]:
-    if not arguments and text.strip() not in ("", "{}"):
-        arguments = {"query": text}
-    return {"execution": "client", "arguments": arguments}
-
-
-_CALL_FIELDS: Mapping[ToolKind, Callable[[dict[str, Any], str], dict[str, Any]]] = {
-    ToolKind.LOCAL_SHELL: _local_shell_fields,
-    ToolKind.SHELL: _shell_fields,
-    ToolKind.APPLY_PATCH: _apply_patch_fields,
-    ToolKind.TOOL_SEARCH: _tool_search_fields,
-}
-"""Return the fields of a call, given its arguments decoded (empty unless they are an object) and as a text."""
 
 ID_PREFIXES = {
     ToolKind.FUNCTION: "fc",
