@@ -1,12 +1,11 @@
 """Reads a native response, streamed or whole, while its bytes pass: usage, failures and output.
 
 It keeps only the response of the last event, without the items. With that it ends a stream that the upstream has not
-ended itself. Nearly all of a vendor's events are regular: they have content and nothing else. Consecutive ones are
-decoded together, and pass unchanged. An event with another field, or of another kind, is decoded by itself.
+ended itself.
 """
 
 from collections.abc import Mapping
-from typing import Any, Literal, get_args
+from typing import Any
 
 import msgspec
 
@@ -16,8 +15,9 @@ from gateway.domain.failure import AttemptFailed, Failure, UpstreamText
 from gateway.domain.order import Order
 from gateway.domain.rawjson import EMPTY_LIST, NULL, Fields
 from gateway.domain.screen import Screen
-from gateway.domain.sse import SMALL_NUMBER, PieceDecoder, SSEEvent
+from gateway.domain.sse import SSEEvent
 from gateway.domain.usage import Usage
+from gateway.inbound.responses.regular_events import PIECE_KINDS, PIECES, TEXT_KINDS
 from gateway.inbound.responses.render import usage_object
 from gateway.inbound.responses.replay import item_events
 from gateway.inbound.responses.summary import COMPACTION
@@ -25,35 +25,6 @@ from gateway.upstream.adapter import OutputCounter
 from gateway.upstream.answer_errors import failure_in, reported_failure
 from gateway.upstream.usage_report import UsageReports
 
-_EventKind = Literal[
-    "response.output_text.delta",
-    "response.output_text.done",
-    "response.refusal.delta",
-    "response.refusal.done",
-    "response.reasoning_text.delta",
-    "response.reasoning_text.done",
-    "response.reasoning.delta",
-    "response.reasoning.done",
-    "response.reasoning_summary_text.delta",
-    "response.reasoning_summary_text.done",
-    "response.function_call_arguments.delta",
-    "response.function_call_arguments.done",
-    "response.custom_tool_call_input.delta",
-    "response.custom_tool_call_input.done",
-    "response.code_interpreter_call_code.delta",
-    "response.code_interpreter_call_code.done",
-    "response.mcp_call_arguments.delta",
-    "response.mcp_call_arguments.done",
-    "response.content_part.added",
-    "response.content_part.done",
-    "response.reasoning_summary_part.added",
-    "response.reasoning_summary_part.done",
-]
-"""The types of events with a piece or the whole of a text of the model, or with a part of an item."""
-_KINDS = frozenset[str](get_args(_EventKind))
-_TEXT_KINDS = frozenset(kind for kind in _KINDS if "_part." not in kind)
-"""The types of events with their content in a field of their own, and not in a part."""
-PIECE_KINDS = frozenset(kind for kind in _TEXT_KINDS if kind.endswith(".delta"))
 _CONTENT = frozenset(
     {
         *("delta", "text", "refusal", "arguments", "input", "code", "logprobs", "name", "content", "summary"),
@@ -68,40 +39,6 @@ _REPORTS = frozenset({"usage", "service_tier", "cost"})
 """Fields of a response that tell what it costs."""
 _ERROR_EVENTS = ("error", "response.error")
 _TERMINAL_EVENTS = {"response.completed": "completed", "response.incomplete": "incomplete", "response.failed": "failed"}
-
-
-class _Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
-    """A part with its content, and nothing else."""
-
-    type: Literal["output_text", "refusal", "reasoning_text", "summary_text"]
-    text: msgspec.Raw = NULL
-    refusal: msgspec.Raw = NULL
-    annotations: msgspec.Raw = NULL
-    logprobs: msgspec.Raw = NULL
-
-
-class _Piece(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
-    """A regular event, with its content and the fields that the vendor writes beside it."""
-
-    type: _EventKind
-    delta: str = ""
-    sequence_number: SMALL_NUMBER | None = None
-    item_id: str = ""
-    output_index: SMALL_NUMBER = 0
-    content_index: SMALL_NUMBER = 0
-    summary_index: SMALL_NUMBER = 0
-    logprobs: msgspec.Raw = NULL
-    obfuscation: str = ""
-    text: msgspec.Raw = NULL
-    refusal: msgspec.Raw = NULL
-    name: msgspec.Raw = NULL
-    arguments: msgspec.Raw = NULL
-    input: msgspec.Raw = NULL
-    code: msgspec.Raw = NULL
-    part: _Part | None = None
-
-
-_PIECES = PieceDecoder(_KINDS, _Piece)
 
 
 class ResponsesReader:
@@ -152,7 +89,7 @@ class ResponsesReader:
 
     def take_pieces(self, events: bytes, start: int) -> tuple[int, int]:
         """See ``relay.NativeReader``. If a piece has a secret beside its content, all later events are decoded."""
-        pieces, end = ([], start) if self._has_secret else _PIECES.read(events, start)
+        pieces, end = ([], start) if self._has_secret else PIECES.read(events, start)
         if not pieces:
             return 0, start
         screen, ids = self._order.screen, {piece.item_id for piece in pieces}
@@ -169,8 +106,10 @@ class ResponsesReader:
 
     def take(self, event: SSEEvent) -> bytes | None:
         fields = rawjson.fields(event.data)
-        if "type" not in fields and event.name.startswith(b"response."):
-            data = rawjson.encode(_with_type(fields, event.name.decode("utf-8", "replace")))
+        if "type" not in fields and event.name.startswith(b"response."):  # some relays write it only as the name
+            is_bare = rawjson.maybe(fields.get("object")) == "response"
+            typed = {"response": fields} if is_bare else fields
+            data = rawjson.encode({"type": event.name.decode("utf-8", "replace"), **typed})
             return self.take(SSEEvent(data, event.name)) or b"event: %b\ndata: %b\n\n" % (event.name, data)
         kind = rawjson.text(fields["type"]) if "type" in fields else event.name.decode("utf-8", "replace")
         holders = _holders_of(fields)
@@ -310,12 +249,6 @@ class ResponsesReader:
         return b"event: %b\ndata: %b\n\n" % (kind.encode(), data)
 
 
-def _with_type(fields: Fields, kind: str) -> dict[str, Any]:
-    """Returns an event that has its type only as its name, as some relays write it, perhaps with a bare response."""
-    is_bare = rawjson.maybe(fields.get("object")) == "response"
-    return {"type": kind, "response": fields} if is_bare else {"type": kind, **fields}
-
-
 def _holders_of(fields: Fields) -> dict[str, Fields]:
     """Returns the objects with content in an event."""
     return {name: rawjson.fields(fields[name]) for name in _HOLDERS if name in fields}
@@ -323,7 +256,7 @@ def _holders_of(fields: Fields) -> dict[str, Fields]:
 
 def _cleaned_event(fields: Fields, holders: Mapping[str, Fields], kind: str, screen: Screen) -> Fields:
     """Returns an event without the secrets around its content. All of an unknown event is searched."""
-    if kind in _TEXT_KINDS:
+    if kind in TEXT_KINDS:
         return screen.cleaned(fields, _CONTENT)
     event = screen.cleaned(fields, _HOLDERS)
     for name, holder in holders.items():
@@ -347,7 +280,7 @@ def _values_around(fields: Fields, holders: Mapping[str, Fields], kind: str, sea
 
     Values of the ``searched`` response are left out, because a stream sends its response three times.
     """
-    if kind in _TEXT_KINDS:
+    if kind in TEXT_KINDS:
         return [value for name, value in fields.items() if name not in _CONTENT]
     values = [value for name, value in fields.items() if name not in _HOLDERS]
     for holder in holders.values():
