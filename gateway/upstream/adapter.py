@@ -29,7 +29,7 @@ class OutputCounter(msgspec.Struct, eq=False):
     chars: int = 0
     """The number of characters so far."""
     calls: int = 0
-    """The number of tool calls so far."""
+    """The number of tool calls and media so far."""
     _pieces: list[str] = []
     """Texts that are not estimated yet."""
     _fold_at: int = 65_536
@@ -46,10 +46,6 @@ class OutputCounter(msgspec.Struct, eq=False):
             self._fold_at = self.chars + 65_536
         elif len(self._pieces) >= 256:  # a stream has thousands, of a few letters each
             self._pieces = ["".join(self._pieces)]
-
-    def add_call(self) -> None:
-        """Count a tool call, or a medium."""
-        self.calls += 1
 
     @property
     def empty(self) -> bool:

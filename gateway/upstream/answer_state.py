@@ -204,7 +204,7 @@ class _Choice:
                 self._add_seal(part)
             case Medium():
                 self.produced = True
-                self._tally.add_call()
+                self._tally.calls += 1
                 add((BlockKind.MEDIUM, 0), part)
             case Citation():
                 add((BlockKind.TEXT, part.block), part)
@@ -227,7 +227,7 @@ class _Choice:
         if call.is_new:
             self.announce_call()
             self.produced = True
-            self._tally.add_call()
+            self._tally.calls += 1
             self._tally.add(call.name)
             if part.signature:
                 seal = Seal(SealKind.GEMINI, rawjson.encode({call.id: part.signature}))

@@ -14,13 +14,12 @@ from gateway.upstream.gemini.dialect import GeminiDialect
 from gateway.upstream.openai.dialect import OpenAIDialect
 from gateway.upstream.overrides import with_parameters
 
-_ADAPTERS: dict[Dialect, Callable[[], ChannelDialect]] = {
-    Dialect.OPENAI: OpenAIDialect,
-    Dialect.ANTHROPIC: AnthropicDialect,
-    Dialect.GEMINI: GeminiDialect,
-    Dialect.MOCK: OpenAIDialect,
+DIALECTS: dict[Dialect, ChannelDialect] = {
+    Dialect.OPENAI: OpenAIDialect(),
+    Dialect.ANTHROPIC: AnthropicDialect(),
+    Dialect.GEMINI: GeminiDialect(),
+    Dialect.MOCK: OpenAIDialect(),
 }
-DIALECTS = {dialect: make() for dialect, make in _ADAPTERS.items()}
 """An adapter of each dialect for what needs no memory: limits, errors and lists of models."""
 
 
@@ -31,7 +30,7 @@ def shared_adapters() -> Callable[[Dialect], ChannelDialect]:
 
 def new_adapter(dialect: Dialect) -> ChannelDialect:
     """Returns an adapter with a memory of its own, as a single call outside a server's others needs it."""
-    return _ADAPTERS[dialect]()
+    return type(DIALECTS[dialect])()
 
 
 def output_limit(fields: Fields, channel: Channel, served: ServedModel) -> OutputLimit:

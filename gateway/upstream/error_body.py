@@ -91,27 +91,19 @@ def read_error(body: bytes) -> ErrorBody:
 
 def read_object(body: Mapping[str, Any]) -> ErrorBody:
     """Returns the error in an answer or chunk that is, or contains, an error object; of an unknown form, its JSON."""
-    error = _read_known(body)
-    return error if error.message or not body else msgspec.structs.replace(error, message=excerpt(rawjson.encode(body)))
-
-
-def _read_known(body: Mapping[str, Any]) -> ErrorBody:
     part, choice = error_part(body), _first(body.get("choices"))
-    if not part and not rawjson.at(
-        choice, "message", "content"
-    ):  # the choice may have only the error of Azure's filter
+    has_content = rawjson.at(choice, "message", "content")
+    if not (part or has_content):  # the choice may have nothing but the error of Azure's filter
         part = rawjson.at(choice, "content_filter_results", "error")
-    if isinstance(part, str):
-        outer = _read_fields(body)
-        nested = _nested_error(part)
-        message = f"{part}: {outer.message}" if outer.message else part
-        error = msgspec.structs.replace(outer, message=tidy(message))
-        return error if nested is None else _with_nested(error, nested)
+    error = _read_fields(part if isinstance(part, dict) else body)
     if isinstance(part, dict):
-        error = _read_fields(part)
         request_id = error.request_id or _text(body.get("request_id"))
-        return msgspec.structs.replace(error, request_id=request_id)
-    return _read_fields(body)
+        error = msgspec.structs.replace(error, request_id=request_id)
+    elif isinstance(part, str):
+        nested = _nested_error(part)
+        error = msgspec.structs.replace(error, message=tidy(f"{part}: {error.message}" if error.message else part))
+        error = error if nested is None else _with_nested(error, nested)
+    return error if error.message or not body else msgspec.structs.replace(error, message=excerpt(rawjson.encode(body)))
 
 
 def error_part(body: Mapping[str, Any]) -> Any:

@@ -95,9 +95,8 @@ def _price_in(pricing: Mapping[str, Any]) -> UpstreamPrices | None:
         if dollars[0] is None or dollars[1] is None:
             continue
         price = _price_with(pricing, names, _unit_of(pricing, default_unit, dollars))
-        if price is None:
-            return None
-        return UpstreamPrices(**{name: getattr(price, name) for name in UpstreamPrices.__struct_fields__})
+        fields = UpstreamPrices.__struct_fields__
+        return None if price is None else UpstreamPrices(**{name: getattr(price, name) for name in fields})
     return None
 
 

@@ -23,7 +23,7 @@ def test_pieces_count_as_their_text() -> None:
 
 def test_a_tool_call_costs_a_little_more_than_its_text() -> None:
     tally = OutputCounter()
-    tally.add_call()
+    tally.calls += 1
     tally.add("f")
     assert tally.tokens() == estimate("f") + 4
 

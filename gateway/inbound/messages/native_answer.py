@@ -114,7 +114,7 @@ class MessageTap(NativeTap):
         """Count the start of a block or a delta. If its kind is unknown, the whole ``data`` of its event counts."""
         kind = rawjson.text_at(part.get("type"))
         if kind.endswith("tool_use"):
-            self.tally.add_call()
+            self.tally.calls += 1
             self._has_call = self._has_call or kind == "tool_use"
         texts = [text for name in _OUTPUT_FIELDS if isinstance(text := rawjson.maybe(part.get(name)), str)]
         self.tally.add("".join(texts) if texts or kind in _CONTENT else data.decode("utf-8", "replace"))

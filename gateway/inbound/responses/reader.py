@@ -239,7 +239,7 @@ class ResponsesReader:
         self._has_compaction = self._has_compaction or kind == COMPACTION
         if kind.endswith("_call"):
             self._has_call = self._has_call or kind in ("function_call", "custom_tool_call")
-            self.tally.add_call()
+            self.tally.calls += 1
             self.tally.add(rawjson.text_at(item.get("name")))
 
     def _write_event(self, name: str, fields: Mapping[str, Any]) -> bytes:

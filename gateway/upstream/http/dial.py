@@ -65,27 +65,19 @@ async def tunnel(sock: socket.socket, proxy: Proxy, host: str, port: int) -> Non
     authority = _authority(host, port)
     authorization = f"Proxy-Authorization: {proxy.authorization}\r\n" if proxy.authorization else ""
     request = f"CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\n{authorization}\r\n"
+    loop, head = asyncio.get_running_loop(), b""
     try:
-        await asyncio.get_running_loop().sock_sendall(sock, request.encode())
-        _check_answer(await _read_head(sock), proxy)
+        await loop.sock_sendall(sock, request.encode())
+        while b"\r\n\r\n" not in head and len(head) < 16 * 1024 and (data := await loop.sock_recv(sock, 4096)):
+            head += data
+        _check_answer(head, proxy)
     except BaseException:
         sock.close()
         raise
 
 
-async def _read_head(sock: socket.socket) -> bytes:
-    """Returns the proxy's answer up to the end of its head, or until it is too long."""
-    head = b""
-    while b"\r\n\r\n" not in head and len(head) < 16 * 1024:
-        data = await asyncio.get_running_loop().sock_recv(sock, 4096)
-        if not data:
-            break
-        head += data
-    return head
-
-
 def _check_answer(head: bytes, proxy: Proxy) -> None:
-    """Raises OSError unless the proxy's answer opens the tunnel."""
+    """Raises OSError unless the head of the proxy's answer opens the tunnel."""
     match = _STATUS.match(head)
     status = int(match[1]) if match else 0
     name = _authority(proxy.host, proxy.port)

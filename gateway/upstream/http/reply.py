@@ -29,8 +29,6 @@ LINGER_S = 0.5
 class HttpReply:
     """An answer whose head has arrived. Implements ``adapter.Reply``."""
 
-    __slots__ = ("_answer", "_began", "_ended", "_inflater", "_on_end", "_timer", "channel", "headers", "status")
-
     def __init__(self, channel: Channel, answer: WireAnswer, began: float, on_end: Callable[[], None]) -> None:
         """``began``: the loop's time of the request. ``on_end`` is called once, when the reply ends. Raises
         AttemptFailed for a compression that was not requested.
@@ -129,11 +127,6 @@ class HttpReply:
 
 class Incoming:
     """Iterates over a stream's bytes as they arrive, within its deadlines. A generator would have to be closed."""
-
-    __slots__ = (
-        *("_alarm_at", "_comments", "_event_at", "_events", "_progress", "_reply", "_returned_at", "_sign_at", "_size"),
-        *("_timeouts", "_waiting"),
-    )
 
     def __init__(self, reply: HttpReply, progress: StreamProgress, began: float) -> None:
         """``began``: when the request was sent. Until the first event, the head deadline counts from there."""

@@ -234,7 +234,7 @@ def _error(failure: Failure, channel: Channel, fields: Fields, secrets: Sequence
     identifiers = _identifiers(failure.origin or OrderOrigin(), secrets, quotes)
     param, code = identifiers.pop("param"), failure.code
     upstream_code = identifiers["code"] or ""
-    if code == REJECTED and not upstream_code.startswith("upstream_"):  # as our own codes do
+    if code == REJECTED and not upstream_code.startswith("upstream_"):  # it does not look like one of ours
         code = upstream_code or code
     make = UpstreamTimeout if failure.code == TIMEOUT else UpstreamError
     error = make(
