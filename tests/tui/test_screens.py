@@ -12,6 +12,7 @@ from textual.widget import Widget
 from textual.widgets._toast import Toast
 
 from tests.tui.stage import FakeClient, calls, console
+from tests.tui.widgets.stage import press_keys
 from tui.app import Console
 from tui.widgets.dialogs import Confirm, toast
 from tui.widgets.table import LiveTable
@@ -83,8 +84,7 @@ async def test_a_dialog_styles_each_widget_once_when_it_opens(styled: list[int])
         await pilot.app.push_screen(Confirm("Delete laptop?", "Its clients get 401.", "Delete"))
         await pilot.pause()
         assert max(styled, default=0) <= 1
-        await pilot.press("escape")
-        await pilot.pause()
+        await press_keys(pilot, "escape")
         assert max(styled, default=0) <= 1
 
 
@@ -109,8 +109,7 @@ async def test_a_screen_takes_the_classes_of_a_new_size() -> None:
         await pilot.resize_terminal(50, 20)
         await pilot.pause()
         assert sizes_of(app.screen) == {"-tiny", "-short"}
-        await pilot.press("escape")
-        await pilot.pause()
+        await press_keys(pilot, "escape")
         assert sizes_of(app.screen) == {"-tiny", "-short"}
 
 
@@ -133,8 +132,7 @@ async def test_a_message_is_shown_on_the_highest_screen_alone() -> None:
         await app.push_screen(dialog)
         await shown(pilot, dialog)
         assert not page.query_one(Toast).display
-        await pilot.press("escape")
-        await pilot.pause()
+        await press_keys(pilot, "escape")
         assert page.query_one(Toast).display
 
 

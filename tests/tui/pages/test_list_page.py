@@ -22,8 +22,11 @@ from gateway.domain.events import CallSettled
 from gateway.domain.units import Millis
 from tests.tui.owner import Owner, press, screen, settle, shown, until
 from tests.tui.stage import FakeClient, FakeLink, call, console, token, words
+from tests.tui.widgets.stage import press_keys
 from tui.actions import actions_in, bindings
+from tui.app import Console
 from tui.columns import Column
+from tui.exit_status import ExitStatus
 from tui.listing import PageListing
 from tui.pages.list_page import VERBS, ListPage, select_row, shown_columns
 from tui.pages.list_page import _is_due as due
@@ -161,8 +164,7 @@ async def test_an_empty_page_says_what_to_do() -> None:
 
 async def test_the_pane_shows_the_row_under_the_cursor() -> None:
     async with fruit_page() as (app, pilot):
-        await pilot.press("enter", "j")
-        await pilot.pause()
+        await press_keys(pilot, "enter", "j")
         assert app.drawn("Detail Static") == "all about apple"
         await pilot.press("escape")
         assert not app.fruits.query_one(Detail).display
@@ -273,11 +275,9 @@ async def test_the_pane_can_have_all_the_room() -> None:
 
 async def test_columns_can_be_chosen() -> None:
     async with fruit_page() as (app, pilot):
-        await pilot.press("o")
-        await pilot.pause()
+        await press_keys(pilot, "o")
         assert isinstance(app.screen, ChooseColumns)
-        await pilot.press("j", "space", "enter")
-        await pilot.pause()
+        await press_keys(pilot, "j", "space", "enter")
         assert list(app.fruits.table.chosen_ids) == ["name"]
         assert app.fruits.view.columns == ["name"]
 
@@ -325,20 +325,17 @@ async def test_the_line_above_follows_the_width_though_nothing_else_changes() ->
 
 async def test_what_is_shown_can_be_written_to_a_file(tmp_path: Path) -> None:
     async with fruit_page() as (app, pilot):
-        await pilot.press("E")
-        await pilot.pause()
+        await press_keys(pilot, "E")
         app.screen.query_one(Input).value = str(tmp_path / "fruits.txt")
         await pilot.press("enter")
         assert "must end in .csv" in str(app.screen.query_one(".complaint", Static).visual)
-        await pilot.press("escape")
-        await pilot.pause()
+        await press_keys(pilot, "escape")
         assert words(app) == []
 
 
 async def test_choosing_no_columns_after_all_changes_nothing() -> None:
     async with fruit_page() as (app, pilot):
-        await pilot.press("o", "space", "escape")
-        await pilot.pause()
+        await press_keys(pilot, "o", "space", "escape")
         assert list(app.fruits.table.chosen_ids) == []
 
 
@@ -418,14 +415,23 @@ async def test_the_line_above_counts_what_the_filter_leaves() -> None:
         assert app.drawn(".lead") == " 4 fruits"
 
 
+@asynccontextmanager
+async def with_messages(
+    size: tuple[int, int], *keys: str, page: str = "live", text: str = " calls "
+) -> AsyncIterator[tuple[Console, Pilot[ExitStatus]]]:
+    """A console that shows messages, as soon as a text is on its page, and after some keys."""
+    app = console(state=SavedState(page=page))
+    async with app.run_test(size=size, notifications=True) as pilot:
+        await until(app, pilot, text)
+        await settle(app, pilot)
+        await press(app, pilot, *keys)
+        yield app, pilot
+
+
 @pytest.mark.parametrize("size", [(80, 24), (100, 30), (140, 40)])
 @pytest.mark.parametrize("keys", [["enter"], ["enter", "f"]])
 async def test_a_message_covers_neither_the_rows_nor_the_pane(size: tuple[int, int], keys: list[str]) -> None:
-    app = console(state=SavedState(page="live"))
-    async with app.run_test(size=size, notifications=True) as pilot:
-        await until(app, pilot, " calls ")
-        await settle(app, pilot)
-        await press(app, pilot, *keys)
+    async with with_messages(size, *keys) as (app, pilot):
         toast(app, "Something failed. " * 12, bad=True)
         await until(app, pilot, "Something failed.")
         (message,), pane = app.screen.query(Toast), app.page.query_one(Detail)
@@ -436,11 +442,7 @@ async def test_a_message_covers_neither_the_rows_nor_the_pane(size: tuple[int, i
 
 @pytest.mark.parametrize("keys", [["enter"], ["enter", "slash"]])
 async def test_messages_on_a_low_screen_leave_rows_beside_the_pane(keys: list[str]) -> None:
-    app = console(state=SavedState(page="live"))
-    async with app.run_test(size=(60, 16), notifications=True) as pilot:
-        await until(app, pilot, " calls ")
-        await settle(app, pilot)
-        await press(app, pilot, *keys)
+    async with with_messages((60, 16), *keys) as (app, pilot):
         for number in range(4):
             toast(app, f"{number}: something failed, and here is why. " * 3, bad=True)
         await until(app, pilot, "3: something")
@@ -480,9 +482,7 @@ async def test_the_pane_of_a_low_screen_can_have_nearly_all_of_it() -> None:
 
 
 async def test_a_short_message_takes_the_place_of_the_footer_and_moves_nothing() -> None:
-    app = console(state=SavedState(page="live"))
-    async with app.run_test(size=(100, 30), notifications=True) as pilot:
-        await until(app, pilot, " calls ")
+    async with with_messages((100, 30)) as (app, pilot):
         before = app.page.region
         toast(app, "Done.")
         await until(app, pilot, "Done.")
@@ -491,10 +491,7 @@ async def test_a_short_message_takes_the_place_of_the_footer_and_moves_nothing()
 
 
 async def test_a_message_does_not_cover_a_dialog() -> None:
-    app = console(state=SavedState(page="tokens"))
-    async with app.run_test(size=(100, 30), notifications=True) as pilot:
-        await until(app, pilot, "laptop")
-        await press(app, pilot, "c")
+    async with with_messages((100, 30), "c", page="tokens", text="laptop") as (app, pilot):
         await until(app, pilot, "test call")
         toast(app, "Copied: something")
         await until(app, pilot, "Copied")

@@ -16,7 +16,7 @@ from textual.widgets import Input, Static
 from gateway.config import Config
 from gateway.domain.call import REPEATED_MARK, Attempt
 from gateway.domain.errors import Unavailable
-from gateway.domain.events import CallLeft, CallProgress, CallSettled, CallStarted, CallWaiting
+from gateway.domain.events import AnyEvent, CallLeft, CallProgress, CallSettled, CallStarted, CallWaiting
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.views import CallPage, CallView, running_view
 from tests.tui import owner as stage
@@ -236,6 +236,18 @@ async def settle(app: Console, pilot: Pilot[ExitStatus]) -> None:
     await pilot.pause()
 
 
+async def press(app: Console, pilot: Pilot[ExitStatus], *keys: str) -> None:
+    await pilot.press(*keys)
+    await settle(app, pilot)
+
+
+async def tell(app: Console, pilot: Pilot[ExitStatus], *events: AnyEvent) -> None:
+    client = app.session.client
+    assert isinstance(client, FakeClient)
+    client.tell(*events)
+    await settle(app, pilot)
+
+
 def live(app: Console) -> LivePage:
     assert isinstance(app.page, LivePage)
     return app.page
@@ -263,23 +275,19 @@ async def test_running_calls_are_marked_rows_among_the_others() -> None:
 
 
 async def test_a_call_changes_in_place_until_it_is_settled() -> None:
-    async with shown() as (app, pilot, client):
-        client.tell(CallStarted(call=running(9, NOW, ttft=None, output=0)))
-        await settle(app, pilot)
+    async with shown() as (app, pilot, _):
+        await tell(app, pilot, CallStarted(call=running(9, NOW, ttft=None, output=0)))
         assert "·" in lines(app)[0]
-        client.tell(CallProgress(call=running(9, NOW, output=4_711)))
-        await settle(app, pilot)
+        await tell(app, pilot, CallProgress(call=running(9, NOW, output=4_711)))
         assert "4,711" in lines(app)[0]
-        client.tell(CallSettled(call=call(9, NOW, status=200, model="m", output_tokens=5_000)))
-        await settle(app, pilot)
+        await tell(app, pilot, CallSettled(call=call(9, NOW, status=200, model="m", output_tokens=5_000)))
         assert "✓200" in lines(app)[0]
         assert live(app).calls.key(0) == call(9, NOW).id
 
 
 async def test_a_filter_that_makes_no_sense_is_complained_of_and_the_one_before_stays() -> None:
     async with shown() as (app, pilot, _):
-        await pilot.press("slash", *"st:running")
-        await settle(app, pilot)
+        await press(app, pilot, "slash", *"st:running")
         app.page.query_one(Input).value = "st:running dur:>x"
         await settle(app, pilot)
         assert "is not a span of time" in lead(app)
@@ -288,8 +296,7 @@ async def test_a_filter_that_makes_no_sense_is_complained_of_and_the_one_before_
 
 async def test_what_is_wrong_with_a_filter_is_shown_whole_and_then_the_line_is_one_again() -> None:
     async with shown() as (app, pilot, _):
-        await pilot.press("slash", *"st:run")
-        await settle(app, pilot)
+        await press(app, pilot, "slash", *"st:run")
         line = live(app).query_one(".lead")
         assert line.size.height == 1
         async with asyncio.timeout(30):
@@ -298,15 +305,13 @@ async def test_what_is_wrong_with_a_filter_is_shown_whole_and_then_the_line_is_o
         text = " ".join(" ".join(strip.text for strip in line.render_lines(line.size.region)).split())
         assert "client_closed, cancelled, stopped, lost" in text
         assert "…" not in text
-        await pilot.press(*"ning")
-        await settle(app, pilot)
+        await press(app, pilot, *"ning")
         assert line.size.height == 1
 
 
 async def test_a_filter_looks_among_older_records_too() -> None:
     async with shown(900, recent=20) as (app, pilot, client):
-        await pilot.press("slash", *"st:429", "enter")
-        await settle(app, pilot)
+        await press(app, pilot, "slash", *"st:429", "enter")
         wanted = [one.id for one in client.records if one.status == 429]
         found = [row.id for i in range(live(app).calls.count) if (row := live(app).calls.row(i))]
         assert found == wanted
@@ -315,8 +320,7 @@ async def test_a_filter_looks_among_older_records_too() -> None:
 async def test_records_below_the_ring_are_loaded_when_they_are_looked_at() -> None:
     async with shown(5_000, recent=20) as (app, pilot, client):
         assert live(app).calls.count == 5_002
-        await pilot.press("G")
-        await settle(app, pilot)
+        await press(app, pilot, "G")
         row = live(app).table.current
         assert isinstance(row, CallView)
         assert row.id == client.records[-1].id
@@ -332,8 +336,7 @@ async def test_a_server_that_does_not_answer_is_not_asked_all_the_time() -> None
     app = console(Deaf(calls(500), recent=200))
     async with app.run_test(size=(100, 30)) as pilot:
         await settle(app, pilot)
-        await pilot.press("G")
-        await settle(app, pilot)
+        await press(app, pilot, "G")
         client = app.session.client
         assert isinstance(client, Deaf)
         assert client.asked.count("calls") == 1
@@ -341,8 +344,7 @@ async def test_a_server_that_does_not_answer_is_not_asked_all_the_time() -> None
 
 async def test_the_pane_is_the_receipt() -> None:
     async with shown() as (app, pilot, _):
-        await pilot.press("j", "enter")
-        await settle(app, pilot)
+        await press(app, pilot, "j", "enter")
         text = str(live(app).query_one("Detail Static", Static).visual)
         assert "tokens      in" in text
         assert "cost        " in text
@@ -351,18 +353,14 @@ async def test_the_pane_is_the_receipt() -> None:
 
 
 async def test_details_stay_with_their_call_until_the_list_follows_again() -> None:
-    async with shown() as (app, pilot, client):
-        await pilot.press("enter")
-        await settle(app, pilot)
+    async with shown() as (app, pilot, _):
+        await press(app, pilot, "enter")
         opened = current(app)
-        client.tell(CallSettled(call=call(9, NOW + 9)))
-        await settle(app, pilot)
+        await tell(app, pilot, CallSettled(call=call(9, NOW + 9)))
         assert current(app) == opened
         assert "not following" in lead(app)
-        await pilot.press("g")
-        await settle(app, pilot)
-        client.tell(CallSettled(call=call(10, NOW + 10)))
-        await settle(app, pilot)
+        await press(app, pilot, "g")
+        await tell(app, pilot, CallSettled(call=call(10, NOW + 10)))
         assert current(app) == call(10, NOW + 10).id
         assert " following" in lead(app)
 
@@ -371,8 +369,7 @@ async def test_going_up_to_the_newest_call_with_the_details_open_stays_there() -
     view = PageState(detail=True)
     async with shown(state=SavedState(page="live", views={"live": view})) as (app, pilot, _client):
         assert live(app).table.following
-        await pilot.press("j", "k")
-        await settle(app, pilot)
+        await press(app, pilot, "j", "k")
         assert not live(app).table.following
 
 
@@ -386,8 +383,7 @@ async def test_only_calls_that_came_meanwhile_are_new_after_a_filter_or_a_sort()
         page.table.go(3)
         assert "new" not in lead(app)
         client.tell(CallSettled(call=call(90, NOW + 1, status=200)))
-        client.tell(CallSettled(call=call(91, NOW + 2, status=500)))
-        await settle(app, pilot)
+        await tell(app, pilot, CallSettled(call=call(91, NOW + 2, status=500)))
         assert "1 new" in lead(app)
         await pilot.press("s", "S")
         page.view.filter = ""
@@ -399,8 +395,7 @@ async def test_only_calls_that_came_meanwhile_are_new_after_a_filter_or_a_sort()
 
 async def test_a_filter_without_a_match_says_so_and_how_much_was_searched() -> None:
     async with shown() as (app, pilot, _):
-        await pilot.press("slash", *"zzz", "enter")
-        await settle(app, pilot)
+        await press(app, pilot, "slash", *"zzz", "enter")
         assert "0 calls, searched all 62 calls" in lead(app)
         assert "No call matches zzz." in str(live(app).query_one(".empty", Static).visual)
 
@@ -422,18 +417,15 @@ async def test_waiting_calls_are_rows_that_say_for_what() -> None:
         waits = "channel 'anthropic' (4 calls at once)"
         queued = running(90, NOW + 5, waits_for=waits, channel="", channel_name="", ttft=None, output=0)
         client.tell(CallWaiting(call=queued))
-        client.tell(CallProgress(call=running(91, NOW + 6, waits_for="its next try at channel 'x'")))
-        await settle(app, pilot)
+        await tell(app, pilot, CallProgress(call=running(91, NOW + 6, waits_for="its next try at channel 'x'")))
         assert cells(running_view(queued, NOW))["status"] == "wait"
         assert fitted(running_view(queued, NOW), 60) == "claude-sonnet-4-5 · channel 'anthropic'"
         assert "2 running · 2 waiting: 1 for channel 'anthropic'" in str(LiveListing(app.session).lead(200))
         assert "2 running · 2 waiting" in lead(app)
         assert "running 2 · 2 waiting" in app.query_one(Header).render().plain
-        client.tell(CallLeft(call_id=queued.id))
-        await settle(app, pilot)
+        await tell(app, pilot, CallLeft(call_id=queued.id))
         assert live(app).calls.index(queued.id) is None
-        client.tell(CallStarted(call=running(91, NOW + 6)))
-        await settle(app, pilot)
+        await tell(app, pilot, CallStarted(call=running(91, NOW + 6)))
         assert "waiting" not in lead(app)
 
 

@@ -9,7 +9,7 @@ from textual.widgets import Input, Static
 from gateway.domain.events import CallSettled
 from gateway.domain.units import Millis
 from tests.tui.owner import screen
-from tests.tui.pages.test_live import lead, lines, live, settle, shown
+from tests.tui.pages.test_live import lead, lines, live, press, settle, shown, tell
 from tests.tui.stage import NOW, call, running, words
 from tui.actions import actions_in
 from tui.app import Console
@@ -25,35 +25,29 @@ def test_every_verb_has_its_line_in_the_table_of_actions() -> None:
 
 
 async def test_pausing_holds_the_rows_still_and_counts_what_comes() -> None:
-    async with shown() as (app, pilot, client):
+    async with shown() as (app, pilot, _):
         await pilot.press("space")
-        client.tell(CallSettled(call=call(9, NOW)))
-        await settle(app, pilot)
+        await tell(app, pilot, CallSettled(call=call(9, NOW)))
         assert lead(app).startswith("❚❚ paused  62 calls · 1 new (space shows them)")
-        await pilot.press("space")
-        await settle(app, pilot)
+        await press(app, pilot, "space")
         assert lead(app).startswith("▸ following  63 calls")
 
 
 async def test_a_filter_holds_while_paused() -> None:
     async with shown() as (app, pilot, _):
-        await pilot.press("space", "slash", *"gpt", "enter")
-        await settle(app, pilot)
+        await press(app, pilot, "space", "slash", *"gpt", "enter")
         assert lead(app).startswith("❚❚ paused")
         assert {line.split()[1].partition("-")[0] for line in lines(app) if line} == {"gpt"}
 
 
 async def test_while_paused_only_calls_that_are_not_in_the_list_are_new() -> None:
-    async with shown() as (app, pilot, client):
+    async with shown() as (app, pilot, _):
         await pilot.press("s")
-        client.tell(CallSettled(call=call(9, NOW)))
-        await settle(app, pilot)
-        await pilot.press("space")
-        await settle(app, pilot)
+        await tell(app, pilot, CallSettled(call=call(9, NOW)))
+        await press(app, pilot, "space")
         assert live(app).calls.count == 63
         assert "new" not in lead(app)
-        client.tell(CallSettled(call=call(10, NOW)))
-        await settle(app, pilot)
+        await tell(app, pilot, CallSettled(call=call(10, NOW)))
         assert "1 new (space shows them)" in lead(app)
 
 
@@ -93,86 +87,70 @@ async def test_an_export_of_what_is_loaded_says_so(tmp_path: Path) -> None:
 
 async def test_following_comes_back_from_anywhere() -> None:
     async with shown() as (app, pilot, _):
-        await pilot.press("s", "space", "G", "F")
-        await settle(app, pilot)
+        await press(app, pilot, "s", "space", "G", "F")
         assert lead(app).startswith("▸ following")
         assert live(app).view.sort == ""
 
 
 async def test_errors_only_and_back() -> None:
     async with shown() as (app, pilot, _):
-        await pilot.press("e")
-        await settle(app, pilot)
+        await press(app, pilot, "e")
         assert all(row.status != 200 for i in range(live(app).calls.count) if (row := live(app).calls.row(i)))
-        await pilot.press("e")
-        await settle(app, pilot)
+        await press(app, pilot, "e")
         assert live(app).calls.count == 62
 
 
 async def test_a_running_call_is_cancelled_after_a_question_with_its_id_age_and_cost() -> None:
     async with shown() as (app, pilot, client):
-        await pilot.press("x")
-        await pilot.pause()
+        await press(app, pilot, "x")
         assert isinstance(app.screen, Confirm)
         assert f"{running(2, NOW - 1_500).id}, 1.50s, $0 so far" in " ".join(screen(app).split())
-        await pilot.press("enter")
-        await pilot.pause()
+        await press(app, pilot, "enter")
         assert not any(line.startswith("cancel") for line in client.asked)
-        await pilot.press("x", "y")
-        await pilot.pause()
-        await pilot.pause()
+        await press(app, pilot, "x", "y")
         assert client.asked[-1] == f"cancel {running(2, NOW - 1_500).id}"
 
 
 async def test_a_selected_call_that_ends_stays_selected_though_the_filter_is_for_running_ones() -> None:
     async with shown() as (app, pilot, client):
         first, second = client.now_running
-        await pilot.press("/", *"st:running", "enter")
-        await settle(app, pilot)
+        await press(app, pilot, "/", *"st:running", "enter")
         await pilot.press("j")
         selected = live(app).table.current
         assert selected is not None
         ended = next(one for one in (first, second) if one.id == selected.id)
-        client.tell(CallSettled(call=replace(call(7), id=ended.id, time_ms=ended.ts)))
-        await settle(app, pilot)
+        await tell(app, pilot, CallSettled(call=replace(call(7), id=ended.id, time_ms=ended.ts)))
         current = live(app).table.current
         assert current is not None
         assert (current.id, current.state, live(app).calls.count) == (ended.id, "settled", 2)
-        await pilot.press("x")
-        await pilot.pause()
+        await press(app, pilot, "x")
         assert not isinstance(app.screen, Confirm)
         assert words(app)[-1] == "This call has already finished."
-        await pilot.press("k")
-        await settle(app, pilot)
+        await press(app, pilot, "k")
         assert live(app).calls.count == 1
 
 
 async def test_a_call_that_ended_cannot_be_cancelled() -> None:
     async with shown() as (app, pilot, client):
-        await pilot.press("j", "x")
-        await pilot.pause()
+        await press(app, pilot, "j", "x")
         assert words(app) == ["This call has already finished."]
         await pilot.press("g", "x")
         client.now_running = []
-        await pilot.press("y")
-        await settle(app, pilot)
+        await press(app, pilot, "y")
         assert words(app)[-1] == "It finished in the meantime."
 
 
 async def test_marked_calls_that_run_are_ended_and_no_other() -> None:
     async with shown() as (app, pilot, client):
-        await pilot.press("m", "m", "m", "x")
-        await pilot.pause()
+        await press(app, pilot, "m", "m", "m", "x")
         ids = {call.id for call in client.now_running}
         assert len(ids) == 2
         assert "End 2 calls?" in screen(app)
-        await pilot.press("y")
-        await settle(app, pilot)
+        await press(app, pilot, "y")
         assert {line.removeprefix("cancel ") for line in client.asked if line.startswith("cancel")} == ids
         assert words(app)[-1] == "Ended 2 calls."
         assert not live(app).table.marks
-        await pilot.press("G", "m", "b", "x")
-        await settle(app, pilot)
+        await press(app, pilot, "G", "m", "b", "x")
         assert words(app)[-2:] == ["Press x to end the marked calls that run.", "None of them is running."]
 
 
@@ -183,8 +161,7 @@ async def test_of_marked_calls_those_that_wait_are_ended_first() -> None:
         others = [one for one in calls if one != first]
         waiting = {one: replace(calls[one], waits_for="a place at anthropic") for one in others}
         calls.update(waiting)
-        await pilot.press("m", "m", "m", "x", "y")
-        await settle(app, pilot)
+        await press(app, pilot, "m", "m", "m", "x", "y")
         ended = [line.removeprefix("cancel ") for line in client.asked if line.startswith("cancel")]
         assert ended == [*others, first]
 
@@ -201,8 +178,7 @@ async def test_errors_can_be_walked() -> None:
 
 async def test_jumping_goes_to_the_newest_call_before_a_moment() -> None:
     async with shown(400) as (app, pilot, client):
-        await pilot.press("w", *"10m", "enter")
-        await settle(app, pilot)
+        await press(app, pilot, "w", *"10m", "enter")
         row = live(app).table.current
         assert row is not None
         assert row.time_ms == max(one.time_ms for one in client.records if one.time_ms < NOW - 600_000)
@@ -211,8 +187,7 @@ async def test_jumping_goes_to_the_newest_call_before_a_moment() -> None:
 async def test_jumping_to_a_time_of_the_list_goes_to_its_call() -> None:
     async with shown(400) as (app, pilot, client):
         wanted = client.records[100]
-        await pilot.press("w", *clock(wanted.time_ms), "enter")
-        await settle(app, pilot)
+        await press(app, pilot, "w", *clock(wanted.time_ms), "enter")
         assert live(app).table.current == wanted
 
 

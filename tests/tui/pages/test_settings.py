@@ -1,8 +1,10 @@
 """The Settings page: every setting, its value, default and meaning; edited in place and reset."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
+from textual.pilot import Pilot
 
 from gateway.domain.errors import BadRequest
 from gateway.domain.fields import SETTINGS
@@ -11,17 +13,20 @@ from gateway.domain.units import Millis
 from tests.tui.owner import Owner, press, said, screen, shown, until
 from tests.tui.stage import NOW, console, status, words
 from tui.app import Console
+from tui.exit_status import ExitStatus
 from tui.pages.base import AnyPage
 from tui.pages.list_page import select_row
 from tui.pages.settings_table import ORDER, SettingsListing, gateway_rows, setting_names
 from tui.preferences import NAME, Preferences
 
 
-def select(app: Console, name: str) -> None:
+async def act(app: Console, pilot: Pilot[ExitStatus], name: str, *keys: str) -> None:
+    """Select a setting and press keys."""
     select_row(app.page, name)
+    await press(app, pilot, *keys)
 
 
-def row_of(app: Console, name: str) -> object:
+def row_of(app: Console, name: str) -> Any:
     return next(row for row in app.page.listing.rows() if row.name == name)
 
 
@@ -48,8 +53,7 @@ def test_a_changed_setting_shows_value_default_and_unit() -> None:
 async def test_the_page_explains_the_selected_setting(size: tuple[int, int]) -> None:
     async with shown("settings", size=size) as (app, pilot, _):
         await press(app, pilot)
-        select(app, "queue_s")
-        await press(app, pilot)
+        await act(app, pilot, "queue_s")
         text = screen(app)
         assert "Seconds a call may wait for a slot; 0: rejected immediately." in text
         assert "at once" in text
@@ -65,8 +69,7 @@ def test_the_ollama_port_says_why_it_is_closed() -> None:
 
 async def test_a_number_is_edited_in_place_and_can_be_undone() -> None:
     async with shown("settings") as (app, pilot, owner):
-        select(app, "keep_days")
-        await press(app, pilot, "e")
+        await act(app, pilot, "keep_days", "e")
         assert "Default: 400 days." in screen(app)
         await press(app, pilot, "end", "backspace", "backspace", "backspace", "=30")
         assert said(app, ".command") == "$ tollkeeper settings set --keep-days 30"
@@ -81,8 +84,7 @@ async def test_records_are_deleted_only_if_confirmed(keys: tuple[str, ...]) -> N
     owner = Owner()
     owner.settings_now, owner.expiring = Settings(keep_days=1000), ExpiringRecords(records=6596, days=21)
     async with shown("settings", owner) as (app, pilot, _):
-        select(app, "keep_days")
-        await press(app, pilot, *keys)
+        await act(app, pilot, "keep_days", *keys)
         await until(app, pilot, "6,596 records of 21 days are deleted for good.")
         await press(app, pilot, "n")
         assert owner.did == []
@@ -92,8 +94,7 @@ async def test_records_are_deleted_only_if_confirmed(keys: tuple[str, ...]) -> N
 
 async def test_enter_edits_too_and_what_is_wrong_is_shown_at_once() -> None:
     async with shown("settings") as (app, pilot, owner):
-        select(app, "keep_days")
-        await press(app, pilot, "enter", "end", "=x", "enter")
+        await act(app, pilot, "keep_days", "enter", "end", "=x", "enter")
         assert said(app, "#wrong-keep_days")
         assert owner.did == []
 
@@ -102,24 +103,20 @@ async def test_what_the_server_refuses_is_shown_at_the_field() -> None:
     owner = Owner()
     owner.refuses = BadRequest("'a b' is not a host name", param="hosts")
     async with shown("settings", owner) as (app, pilot, _):
-        select(app, "hosts")
-        await press(app, pilot, "e", "=a", "enter")
+        await act(app, pilot, "hosts", "e", "=a", "enter")
         assert said(app, "#wrong-hosts") == "'a b' is not a host name"
 
 
 async def test_nothing_is_sent_if_nothing_changed() -> None:
     async with shown("settings") as (app, pilot, owner):
-        select(app, "keep_days")
-        await press(app, pilot, "e", "enter")
+        await act(app, pilot, "keep_days", "e", "enter")
         assert (owner.did, words(app)) == ([], [])
 
 
 async def test_space_switches_a_flag_and_a_choice() -> None:
     async with shown("settings") as (app, pilot, owner):
-        select(app, "refuse_unpriced")
-        await press(app, pilot, "space")
-        select(app, "durability")
-        await press(app, pilot, "space")
+        await act(app, pilot, "refuse_unpriced", "space")
+        await act(app, pilot, "durability", "space")
         assert owner.did == [("set_settings", {"refuse_unpriced": True}), ("set_settings", {"durability": "call"})]
 
 
@@ -127,8 +124,7 @@ async def test_a_setting_is_reset_to_its_default() -> None:
     owner = Owner()
     owner.settings_now = Settings(keep_days=30)
     async with shown("settings", owner) as (app, pilot, _):
-        select(app, "keep_days")
-        await press(app, pilot, "d", "d")
+        await act(app, pilot, "keep_days", "d", "d")
         assert owner.did == [("set_settings", {"keep_days": 400})]
         assert words(app) == [
             "Keep records: 400 days. Press u to undo.",
@@ -138,25 +134,21 @@ async def test_a_setting_is_reset_to_its_default() -> None:
 
 async def test_settings_of_this_console_are_changed_here() -> None:
     async with shown("settings") as (app, pilot, owner):
-        select(app, "theme")
-        await press(app, pilot, "space")
+        await act(app, pilot, "theme", "space")
         assert (app.theme, app.session.state.theme) == ("light", "light")
         await press(app, pilot, "d")
         assert app.theme == "dark"
-        select(app, "mouse")
-        await press(app, pilot, "space")
+        await act(app, pilot, "mouse", "space")
         assert not app.session.state.mouse
         assert words(app) == ["Mouse: terminal, from the next start of the console."]
-        select(app, "symbols")
-        await press(app, pilot, "space", "space")
+        await act(app, pilot, "symbols", "space", "space")
         assert app.session.ascii
         assert owner.did == []
 
 
 async def test_choosing_a_theme_previews_it_and_esc_leaves_it() -> None:
     async with shown("settings") as (app, pilot, _):
-        select(app, "theme")
-        await press(app, pilot, "e", "down")
+        await act(app, pilot, "theme", "e", "down")
         assert app.theme == "light"
         await press(app, pilot, "escape")
         assert app.theme == "dark"
@@ -166,8 +158,7 @@ async def test_choosing_a_theme_previews_it_and_esc_leaves_it() -> None:
 
 async def test_what_needs_a_restart_says_so_and_how_to_change_it() -> None:
     async with shown("settings", size=(140, 40)) as (app, pilot, _):
-        select(app, "address")
-        await press(app, pilot, "e")
+        await act(app, pilot, "address", "e")
         assert words(app)[0].startswith("Address is set at the start of the server: tollkeeper serve --host HOST")
         assert "after a restart of the server" in screen(app)
 
@@ -178,8 +169,7 @@ async def test_the_file_of_keys_is_created_with_examples(tmp_path: Path) -> None
     async with app.run_test(size=(100, 30)) as pilot:
         await app.action_page("settings")
         await press(app, pilot)
-        select(app, "file")
-        await press(app, pilot, "e")
+        await act(app, pilot, "file", "e")
         assert (tmp_path / NAME).stat().st_mode & 0o777 == 0o600
         assert '"live.pause"' in (tmp_path / NAME).read_text()
 
@@ -190,10 +180,9 @@ async def test_problems_of_the_file_stay_on_the_page() -> None:
     async with app.run_test(size=(140, 40)) as pilot:
         await app.action_page("settings")
         await press(app, pilot)
-        select(app, "file")
-        await press(app, pilot)
+        await act(app, pilot, "file")
         assert "unknown action 'live.puase'" in screen(app)
-        assert getattr(row_of(app, "file"), "wrong")  # noqa: B009 - any row
+        assert row_of(app, "file").wrong
 
 
 async def test_the_palette_knows_every_row() -> None:
@@ -231,10 +220,9 @@ async def test_without_colours_the_theme_is_plain_and_says_why() -> None:
     async with app.run_test(size=(100, 30)) as pilot:
         await app.action_page("settings")
         await press(app, pilot)
-        select(app, "theme")
-        await press(app, pilot, "space", "e")
+        await act(app, pilot, "theme", "space", "e")
         assert "NO_COLOR is set, so there is only one theme" in screen(app)
-        assert not getattr(row_of(app, "theme"), "changed")  # noqa: B009 - any row
+        assert not row_of(app, "theme").changed
         assert app.theme == "plain"
 
 

@@ -4,6 +4,7 @@ import pytest
 
 from tests.tui.owner import Owner, screen, shown, until
 from tests.tui.stage import call, channel, group, token
+from tests.tui.widgets.stage import press_keys
 from tui import glyphs
 from tui.widgets.table import LiveTable
 from tui.widgets.text_block import Detail
@@ -91,14 +92,12 @@ async def test_the_pane_can_have_the_least_terminal() -> None:
         pane = app.page.query_one(Detail)
         await pilot.pause()
         before = pane.size.height
-        await pilot.press("f")
-        await pilot.pause()
+        await press_keys(pilot, "f")
         assert pane.size.height > before
 
 
 async def test_the_line_above_a_list_is_never_cut() -> None:
     async with shown("tokens", size=(80, 24)) as (app, pilot, _):
-        await pilot.press("m")
-        await pilot.pause()
+        await press_keys(pilot, "m")
         assert "marked" in screen(app)
         assert glyphs.ELLIPSIS not in screen(app).splitlines()[2]

@@ -53,3 +53,10 @@ async def asked(
         app.ask(dialog() if callable(dialog) else dialog)
         await pilot.pause()
         yield app, pilot
+
+
+async def press_keys(pilot: Pilot[Any], *keys: str) -> None:
+    """Press keys and let their effects settle."""
+    await pilot.press(*keys)
+    await pilot.pause()
+    await pilot.pause()

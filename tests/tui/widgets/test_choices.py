@@ -4,7 +4,7 @@ import pytest
 from textual.screen import ModalScreen
 
 from tests.tui.stage import console
-from tests.tui.widgets.stage import WidgetStage, asked
+from tests.tui.widgets.stage import WidgetStage, asked, press_keys
 from tui.columns import Column
 from tui.widgets.choices import CheckList, ChooseColumns, ChooseOne, MultiSelect, Picker
 from tui.widgets.dialogs import BACK, Confirm
@@ -136,19 +136,16 @@ async def test_what_was_selected_is_not_discarded_without_a_question() -> None:
     async with asked(MultiSelect("Models", "", OPTIONS, ["b"])) as (app, pilot):
         await pilot.press("space", "escape", "n", "escape", "escape")
         assert app.answers == []
-        await pilot.press("space", "escape")
-        await pilot.pause()
+        await press_keys(pilot, "space", "escape")
     assert app.answers == [None]
 
 
 async def test_what_was_selected_before_going_back_is_not_discarded_without_a_question() -> None:
     async with asked(MultiSelect("Models", "", OPTIONS, ["a", "b"], original=["b"], back=True)) as (app, pilot):
-        await pilot.press("escape")
-        await pilot.pause()
+        await press_keys(pilot, "escape")
         assert app.answers == []
         assert isinstance(app.screen, Confirm)
-        await pilot.press("escape", "space", "escape")
-        await pilot.pause()
+        await press_keys(pilot, "escape", "space", "escape")
     assert app.answers == [None]
 
 
@@ -179,8 +176,7 @@ COLUMNS = [
 
 async def answer(*keys: str) -> object:
     async with asked(ChooseColumns(COLUMNS, [], ["name", "size"])) as (app, pilot):
-        await pilot.press(*keys)
-        await pilot.pause()
+        await press_keys(pilot, *keys)
         return app.answers[0]
 
 
@@ -240,15 +236,13 @@ async def test_a_letter_goes_to_the_next_option_that_begins_with_it(keys: str, c
     async with app.run_test() as pilot:
         app.ask(ChooseOne("What", options, ""))
         await pilot.pause()
-        await pilot.press(*keys, "enter")
-        await pilot.pause()
+        await press_keys(pilot, *keys, "enter")
     assert app.answers == [chosen]
 
 
 async def test_a_name_that_is_typed_whole_is_chosen_whatever_its_letters_do_elsewhere() -> None:
     async with asked(ChooseOne("What", [(name, "") for name in ("home", "work")], "")) as (app, pilot):
-        await pilot.press(*"work", "enter")
-        await pilot.pause()
+        await press_keys(pilot, *"work", "enter")
     assert app.answers == ["work"]
 
 
@@ -259,6 +253,5 @@ async def test_letters_that_are_keys_elsewhere_find_options_too() -> None:
         for letter in "qkj":
             app.ask(ChooseOne("What", options, ""))
             await pilot.pause()
-            await pilot.press(letter, "enter")
-            await pilot.pause()
+            await press_keys(pilot, letter, "enter")
     assert app.answers == ["qa", "kids", "jobs"]

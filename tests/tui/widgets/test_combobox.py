@@ -1,10 +1,12 @@
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Self
 
 import pytest
-from textual.pilot import Pilot
 
 from gateway.domain.errors import BadRequest
-from tests.tui.widgets.stage import WidgetStage
+from tests.tui.widgets.stage import WidgetStage, press_keys
+from tests.tui.widgets.stage import asked as asked_with
 from tui.widgets.combobox import MAX_LISTED, ChoiceInput, ChoiceList, Suggestion, matching_suggestions
 from tui.widgets.form import Form, FormField, FormPlan, Values
 
@@ -44,10 +46,17 @@ class Asked:
         plain = FormField(id="plain", label="Plain")
         self._plan = FormPlan(title="T", fields=[field, plain] if comes_first else [plain, field], save=save)
 
-    async def open(self, pilot: Pilot[object]) -> None:
-        """Show the form; its first field has the focus."""
-        self.app.ask(Form(self._plan))
-        await pilot.pause()
+    @asynccontextmanager
+    async def shown(self) -> AsyncIterator[Self]:
+        """Its first field has the focus."""
+        async with self.app.run_test(size=(100, 30)) as self.pilot:
+            self.app.ask(Form(self._plan))
+            await self.pilot.pause()
+            yield self
+
+    async def press(self, *keys: str) -> None:
+        """Press keys and let their effects settle."""
+        await press_keys(self.pilot, *keys)
 
     @property
     def listed(self) -> list[str]:
@@ -74,75 +83,55 @@ def models(options: Sequence[str], **changes: str) -> Asked:
 
 
 async def test_an_empty_line_lists_all_choices_and_typing_narrows_them() -> None:
-    asked = vendors()
-    async with asked.app.run_test(size=(100, 30)) as pilot:
-        await asked.open(pilot)
+    async with vendors().shown() as asked:
         assert asked.listed == []
-        await pilot.press("tab")
-        await pilot.pause()
+        await asked.press("tab")
         assert asked.listed == ["openai", "groq", "mistral", "open-router"]
-        await pilot.press("g", "r")
-        await pilot.pause()
+        await asked.press("g", "r")
         assert asked.listed == ["groq"]
-        await pilot.press("enter")
+        await asked.press("enter")
         assert (asked.line.value, asked.listed, asked.saved) == ("groq", [], [])
-        await pilot.press("enter")
-        await pilot.pause()
+        await asked.press("enter")
         assert asked.saved == ["groq"]
 
 
 async def test_arrows_go_through_the_list_and_escape_closes_only_the_list() -> None:
-    asked = vendors()
-    async with asked.app.run_test(size=(100, 30)) as pilot:
-        await asked.open(pilot)
-        await pilot.press("tab")
-        await pilot.pause()
-        await pilot.press("escape")
+    async with vendors().shown() as asked:
+        await asked.press("tab")
+        await asked.press("escape")
         assert asked.listed == []
         assert asked.app.answers == []
-        await pilot.press("o")
-        await pilot.pause()
-        await pilot.press("down", "enter")
+        await asked.press("o")
+        await asked.press("down", "enter")
         assert asked.line.value == "open-router"
 
 
 async def test_arrows_leave_the_field_past_the_ends_of_the_list_and_do_not_open_it() -> None:
-    asked = vendors()
-    async with asked.app.run_test(size=(100, 30)) as pilot:
-        await asked.open(pilot)
-        await pilot.press("down")
-        await pilot.pause()
+    async with vendors().shown() as asked:
+        await asked.press("down")
         assert (asked.focused, asked.listed) == ("field-vendor", [])
-        await pilot.press("down")
+        await asked.press("down")
         assert asked.focused == "leave"
-        await pilot.press("shift+tab")
-        await pilot.pause()
-        await pilot.press(*["down"] * len(VENDORS))
+        await asked.press("shift+tab")
+        await asked.press(*["down"] * len(VENDORS))
         assert asked.focused == "field-vendor"
-        await pilot.press("down")
+        await asked.press("down")
         assert asked.focused == "leave"
 
 
 async def test_down_leaves_the_field_once_its_only_choice_is_typed_whole() -> None:
-    asked = Asked(FormField(id="groups", label="Groups", suggest=VENDORS, many=True))
-    async with asked.app.run_test(size=(100, 30)) as pilot:
-        await asked.open(pilot)
-        await pilot.press("tab", *"openai, groq")
-        await pilot.pause()
-        await pilot.press("down")
+    async with Asked(FormField(id="groups", label="Groups", suggest=VENDORS, many=True)).shown() as asked:
+        await asked.press("tab", *"openai, groq")
+        await asked.press("down")
         assert (asked.focused, asked.listed, asked.line.value) == ("leave", [], "openai, groq")
 
 
 @pytest.mark.parametrize("keys", [["enter"], ["down", "enter"]])
 async def test_enter_chooses_what_was_typed_whole_and_saves_nothing(keys: list[str]) -> None:
-    asked = vendors()
-    async with asked.app.run_test(size=(100, 30)) as pilot:
-        await asked.open(pilot)
-        await pilot.press("tab", *"mistral", *keys)
-        await pilot.pause()
+    async with vendors().shown() as asked:
+        await asked.press("tab", *"mistral", *keys)
         assert (asked.line.value, asked.focused, asked.listed, asked.saved) == ("mistral", "field-vendor", [], [])
-        await pilot.press("enter")
-        await pilot.pause()
+        await asked.press("enter")
         assert asked.saved == ["mistral"]
 
 
@@ -153,86 +142,63 @@ async def test_in_a_form_of_one_field_enter_uses_what_it_chooses() -> None:
         saved.append(values["model"])
         return True
 
-    app = WidgetStage()
-    async with app.run_test(size=(100, 30)) as pilot:
-        models = [f"model-{letter}" for letter in "abcdefghij"]
-        field = FormField(id="model", label="Model", value="model-a", options=models)
-        app.ask(Form(FormPlan(title="T", fields=[field], save=save)))
-        await pilot.pause()
-        await pilot.press("ctrl+u", *"-c", "enter")
-        await pilot.pause()
+    models = [f"model-{letter}" for letter in "abcdefghij"]
+    field = FormField(id="model", label="Model", value="model-a", options=models)
+    async with asked_with(lambda: Form(FormPlan(title="T", fields=[field], save=save))) as (app, pilot):
+        await press_keys(pilot, "ctrl+u", *"-c", "enter")
         assert (saved, app.answers) == (["model-c"], [True])
 
 
 async def test_a_choice_can_be_clicked() -> None:
-    asked = vendors()
-    async with asked.app.run_test(size=(100, 30)) as pilot:
-        await asked.open(pilot)
-        await pilot.click("#field-vendor")
-        await pilot.pause()
-        await pilot.click(ChoiceList, offset=(3, 3))
-        await pilot.pause()
+    async with vendors().shown() as asked:
+        await asked.pilot.click("#field-vendor")
+        await asked.pilot.pause()
+        await asked.pilot.click(ChoiceList, offset=(3, 3))
+        await asked.pilot.pause()
         assert asked.line.value == "mistral"
         assert asked.line.has_focus
         assert asked.listed == []
 
 
 async def test_what_is_half_typed_stands_for_the_first_that_fits() -> None:
-    asked = models([f"model-{number}" for number in range(40)])
-    async with asked.app.run_test(size=(100, 30)) as pilot:
-        await asked.open(pilot)
-        await pilot.press("tab", "3", "7", "tab")
-        await pilot.pause()
+    async with models([f"model-{number}" for number in range(40)]).shown() as asked:
+        await asked.press("tab", "3", "7", "tab")
         assert asked.line.value == "model-37"
 
 
 async def test_only_one_of_the_choices_is_accepted() -> None:
-    asked = models([f"model-{number}" for number in range(40)], value="model-3")
-    async with asked.app.run_test(size=(100, 30)) as pilot:
-        await asked.open(pilot)
-        await pilot.press("tab", *"nobody", "enter")
-        await pilot.pause()
+    async with models([f"model-{number}" for number in range(40)], value="model-3").shown() as asked:
+        await asked.press("tab", *"nobody", "enter")
         assert asked.saved == []
         wrong = str(asked.app.screen.query_one("#wrong-model").render())
         assert wrong.startswith("no such choice: nobody")
 
 
 async def test_few_choices_are_stepped_through_and_need_no_typing() -> None:
-    asked = models(["a", "b", "c"])
-    async with asked.app.run_test(size=(100, 30)) as pilot:
-        await asked.open(pilot)
+    async with models(["a", "b", "c"]).shown() as asked:
         assert not asked.app.screen.query(ChoiceInput)
 
 
 async def test_a_long_list_says_how_much_more_there_is() -> None:
-    asked = models([f"model-{number}" for number in range(MAX_LISTED + 12)])
-    async with asked.app.run_test(size=(100, 30)) as pilot:
-        await asked.open(pilot)
-        await pilot.press("tab")
-        await pilot.pause()
+    async with models([f"model-{number}" for number in range(MAX_LISTED + 12)]).shown() as asked:
+        await asked.press("tab")
         last = asked.app.screen.query_one(ChoiceList).options[-1]
         assert str(last.prompt) == "12 more: type to narrow"
         assert last.disabled
 
 
 async def test_in_a_list_of_names_the_one_under_the_cursor_is_completed() -> None:
-    asked = Asked(FormField(id="groups", label="Groups", suggest=VENDORS, many=True))
-    async with asked.app.run_test(size=(100, 30)) as pilot:
-        await asked.open(pilot)
-        await pilot.press("tab", *"groq, mis")
-        await pilot.pause()
+    async with Asked(FormField(id="groups", label="Groups", suggest=VENDORS, many=True)).shown() as asked:
+        await asked.press("tab", *"groq, mis")
         assert asked.listed == ["mistral"]
-        await pilot.press("down", "enter", "enter")
-        await pilot.pause()
+        await asked.press("down", "enter", "enter")
         assert asked.saved == ["groq, mistral"]
 
 
 async def test_a_form_that_begins_with_such_a_field_does_not_open_its_list() -> None:
-    asked = Asked(FormField(id="vendor", label="Vendor", suggest=VENDORS), comes_first=True)
-    async with asked.app.run_test(size=(100, 30)) as pilot:
-        await asked.open(pilot)
+    async with Asked(FormField(id="vendor", label="Vendor", suggest=VENDORS), comes_first=True).shown() as asked:
         assert (asked.focused, asked.listed) == ("field-vendor", [])
-        await pilot.press("down")
+        await asked.press("down")
         assert asked.focused == "field-plain"
 
 
@@ -242,13 +208,11 @@ async def test_what_is_typed_into_a_list_of_choices_is_wrong_only_once_the_list_
             raise BadRequest(f"unknown {text}")
         return text
 
-    asked = Asked(FormField(id="vendor", label="Vendor", suggest=VENDORS, narrows=True, parse=read))
-    async with asked.app.run_test() as pilot:
-        await asked.open(pilot)
-        await pilot.press("down", *"open")
-        await pilot.pause()
+    async with Asked(
+        FormField(id="vendor", label="Vendor", suggest=VENDORS, narrows=True, parse=read)
+    ).shown() as asked:
+        await asked.press("down", *"open")
         wrong = asked.app.screen.query_one("#wrong-vendor")
         assert (asked.listed[:1], wrong.display) == (["openai"], False)
-        await pilot.press("escape")
-        await pilot.pause()
+        await asked.press("escape")
         assert (asked.listed, wrong.display) == ([], True)

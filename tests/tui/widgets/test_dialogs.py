@@ -6,7 +6,7 @@ from textual.widgets._toast import Toast
 
 from gateway.domain.errors import UpstreamError
 from gateway.domain.units import Millis
-from tests.tui.widgets.stage import WidgetStage, asked
+from tests.tui.widgets.stage import WidgetStage, asked, press_keys
 from tui.app import STYLESHEET
 from tui.themes import DARK
 from tui.widgets.dialogs import Busy, Confirm, toast
@@ -25,8 +25,7 @@ from tui.widgets.dialogs import Busy, Confirm, toast
 )
 async def test_cancel_has_the_focus_and_only_a_yes_does_it(keys: list[str], done: bool) -> None:
     async with asked(Confirm("Delete [b]laptop[/]?", "Its clients get 401.", "Delete")) as (app, pilot):
-        await pilot.press(*keys)
-        await pilot.pause()
+        await press_keys(pilot, *keys)
         assert app.answers == [done]
 
 
@@ -108,8 +107,7 @@ async def test_work_can_be_left() -> None:
             ended.set()
 
     async with asked(Busy("Testing", work, now)) as (app, pilot):
-        await pilot.press("escape")
-        await pilot.pause()
+        await press_keys(pilot, "escape")
         assert app.answers == [None]
         async with asyncio.timeout(30):
             await ended.wait()

@@ -14,7 +14,7 @@ from gateway.domain.errors import BadRequest, Unavailable
 from gateway.domain.human_values import parse_count
 from tests.tui.owner import Owner, press, shown
 from tests.tui.stage import console
-from tests.tui.widgets.stage import WidgetStage, asked
+from tests.tui.widgets.stage import WidgetStage, asked, press_keys
 from tui.widgets.dialogs import BACK, Confirm
 from tui.widgets.form import (
     CommandLine,
@@ -62,8 +62,7 @@ def said(app: WidgetStage, selector: str) -> str:
 async def test_what_is_typed_is_parsed_and_saved() -> None:
     saved: list[Values] = []
     async with asked(lambda: Form(plan(saved))) as (app, pilot):
-        await pilot.press(*"box", "tab", "end", "k", "tab", "right", "tab", *"sk-1", "enter")
-        await pilot.pause()
+        await press_keys(pilot, *"box", "tab", "end", "k", "tab", "right", "tab", *"sk-1", "enter")
         assert saved == [{"name": "box", "limit": 60_000, "state": "off", "key": "sk-1"}]
         assert app.answers == ["made"]
 
@@ -90,8 +89,7 @@ async def test_a_field_says_what_is_wrong_while_one_types() -> None:
         await pilot.press("x", "tab", "end", "z")
         assert said(app, "#wrong-name") == ""
         assert "is not a whole number" in said(app, "#wrong-limit")
-        await pilot.press("enter")
-        await pilot.pause()
+        await press_keys(pilot, "enter")
         assert saved == []
 
 
@@ -133,9 +131,7 @@ async def test_leaving_twice_leaves_once() -> None:
 
 async def test_a_refusal_is_shown_at_its_field() -> None:
     async with asked(lambda: Form(plan([]))) as (app, pilot):
-        await pilot.press(*"taken", "tab", "enter")
-        await pilot.pause()
-        await pilot.pause()
+        await press_keys(pilot, *"taken", "tab", "enter")
         assert said(app, "#wrong-name") == "the name is taken"
         assert app.focused is not None
         assert app.focused.id == "field-name"
@@ -144,12 +140,9 @@ async def test_a_refusal_is_shown_at_its_field() -> None:
 
 async def test_another_refusal_is_shown_below_and_one_may_try_again() -> None:
     async with asked(lambda: Form(plan([]))) as (app, pilot):
-        await pilot.press(*"down", "enter")
-        await pilot.pause()
-        await pilot.pause()
+        await press_keys(pilot, *"down", "enter")
         assert said(app, ".preview") == "the server is gone"
-        await pilot.press("x", "enter")
-        await pilot.pause()
+        await press_keys(pilot, "x", "enter")
         assert app.answers == ["made"]
 
 
@@ -163,8 +156,7 @@ async def test_the_command_can_be_copied_and_holds_no_secret() -> None:
 
 async def test_it_can_be_left() -> None:
     async with asked(lambda: Form(plan([]))) as (app, pilot):
-        await pilot.press("escape")
-        await pilot.pause()
+        await press_keys(pilot, "escape")
         assert app.answers == [None]
 
 
@@ -183,8 +175,7 @@ async def test_a_form_in_which_something_was_entered_asks_before_it_is_left(leav
             assert isinstance(app.screen, Confirm)
             assert app.focused is not None
             assert app.focused.id == "cancel"
-            await pilot.press(answer)
-            await pilot.pause()
+            await press_keys(pilot, answer)
             assert app.answers == ([] if answer == "escape" else [None])
 
 
@@ -213,8 +204,7 @@ async def test_a_choice_alone_is_left_without_a_question() -> None:
     async with app.run_test() as pilot:
         app.ask(Form(FormPlan(title="T", fields=[field], save=nothing, confirms=False)))
         await pilot.pause()
-        await pilot.press("right", "escape")
-        await pilot.pause()
+        await press_keys(pilot, "right", "escape")
         assert app.answers == [None]
 
 
@@ -252,8 +242,7 @@ async def test_the_advanced_part_opens_at_its_first_field_where_enter_saves() ->
         saved.append(values)
 
     async with asked(lambda: Form(FormPlan(title="T", fields=folded(), save=save))) as (_, pilot):
-        await pilot.press("ctrl+o", "7", "enter")
-        await pilot.pause()
+        await press_keys(pilot, "ctrl+o", "7", "enter")
         assert saved == [{"a": "", "b": 7, "c": ""}]
 
 
@@ -280,9 +269,7 @@ async def test_an_advanced_field_that_is_wrong_is_unfolded_and_gone_to() -> None
         raise BadRequest("too many", param="b")
 
     async with asked(lambda: Form(FormPlan(title="T", fields=folded(), save=refuse))) as (app, pilot):
-        await pilot.press("enter")
-        await pilot.pause()
-        await pilot.pause()
+        await press_keys(pilot, "enter")
         assert said(app, "#wrong-b") == "too many"
         assert app.screen.query_one("#field-b").has_focus
 
@@ -302,8 +289,7 @@ async def test_a_field_that_does_not_apply_is_hidden_and_keeps_its_value() -> No
         assert not app.screen.query(FormRow).last().display
         await pilot.press("right")
         assert app.screen.query(FormRow).last().display
-        await pilot.press("tab", "x", "shift+tab", "left", "enter")
-        await pilot.pause()
+        await press_keys(pilot, "tab", "x", "shift+tab", "left", "enter")
         assert saved == [{"kind": "demo", "url": ""}]
 
 
@@ -326,8 +312,7 @@ async def test_buttons_and_the_focused_field_are_on_every_screen(size: tuple[int
         box = app.screen.query_one(".fields")
         assert box.size.height >= 1
         assert box.show_vertical_scrollbar
-        await pilot.press(*["down"] * (count - 1))
-        await pilot.pause()
+        await press_keys(pilot, *["down"] * (count - 1))
         assert app.focused is not None
         assert box.region.contains_region(app.focused.region)
 
@@ -393,8 +378,7 @@ async def test_what_is_left_as_it_is_is_saved_as_it_was_also_where_it_cannot_be_
         pilot,
     ):
         assert app.screen.query_one("#field-name", Input).value == "a\N{BLACK HEART SUIT}b"
-        await pilot.press("enter")
-        await pilot.pause()
+        await press_keys(pilot, "enter")
         assert saved[0]["name"] == heart
 
 
@@ -438,8 +422,7 @@ async def test_a_hint_that_has_no_room_ends_with_an_ellipsis_and_is_whole_under_
         found = []
         for key in ("tab", "shift+tab", "x"):
             found.append(said(app, "#wrong-a"))
-            await pilot.press(key)
-            await pilot.pause()
+            await press_keys(pilot, key)
         found.append(said(app, "#wrong-a"))
         assert found == [hint, "", hint, ""]
         placeholders = [one.placeholder for one in app.screen.query(Input)]
@@ -469,13 +452,11 @@ async def test_a_form_for_one_line_checks_it_and_returns_its_text() -> None:
         await pilot.press("x", "enter")
         assert "is not a whole number" in said(app, "#wrong-text")
         assert app.answers == []
-        await pilot.press("backspace", "7", "enter")
-        await pilot.pause()
+        await press_keys(pilot, "backspace", "7", "enter")
         assert app.answers == ["7"]
 
 
 async def test_a_form_for_one_line_is_left_without_a_question() -> None:
     async with asked(lambda: Form(line_plan("How many?", "Number", "12", parse_count))) as (app, pilot):
-        await pilot.press("1", "escape")
-        await pilot.pause()
+        await press_keys(pilot, "1", "escape")
         assert app.answers == [None]

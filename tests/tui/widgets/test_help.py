@@ -1,7 +1,7 @@
 import pytest
 
 from tests.tui.owner import press, screen, shown
-from tests.tui.widgets.stage import asked
+from tests.tui.widgets.stage import asked, press_keys
 from tests.web.door import until
 from tui.actions import actions_in
 from tui.widgets.help import Help, help_text, sections
@@ -61,11 +61,9 @@ async def test_no_line_of_it_is_cut(size: tuple[int, int]) -> None:
 
 async def test_it_scrolls_and_closes() -> None:
     async with asked(Help("Live", LIVE, "call"), size=(80, 24)) as (app, pilot):
-        await pilot.press("j")
-        await pilot.pause()
+        await press_keys(pilot, "j")
         assert app.screen.query_one("HelpBlock").scroll_offset.y > 0
-        await pilot.press("escape")
-        await pilot.pause()
+        await press_keys(pilot, "escape")
         assert app.answers == [None]
 
 

@@ -2,17 +2,27 @@
 
 from pathlib import Path
 
+from textual.pilot import Pilot
+
 from gateway.config import Config
 from gateway.domain.config_views import Difference, FieldDifference
 from tests.tui.changes import COMMAND, HistoryClient, change
 from tests.tui.owner import screen
 from tests.tui.stage import NOW, console, words
 from tests.tui.test_app import shown, until
+from tui.app import Console
 from tui.columns import fit_columns
+from tui.exit_status import ExitStatus
 from tui.saved_state import SavedState
 from tui.session import ConsoleSession
 from tui.widgets.dialogs import Confirm
 from tui.widgets.history import HistoryScreen, history_columns
+
+
+async def see(app: Console, pilot: Pilot[ExitStatus], text: str, *keys: str) -> None:
+    """Press keys and wait for a text on the screen."""
+    await pilot.press(*keys)
+    await until(app, pilot, lambda: text in screen(app))
 
 
 async def test_undo_says_what_it_undid_and_redo_does_it_again() -> None:
@@ -57,8 +67,7 @@ def several() -> HistoryClient:
 
 async def test_the_history_lists_who_changed_what_and_when() -> None:
     async with shown(console(several())) as (app, pilot):
-        await pilot.press("H")
-        await until(app, pilot, lambda: "4 changes, newest first" in screen(app))
+        await see(app, pilot, "4 changes, newest first", "H")
         text = screen(app)
         assert "command: token add" in text
         assert "this console" in text
@@ -70,10 +79,8 @@ async def test_the_history_lists_who_changed_what_and_when() -> None:
 
 async def test_the_selected_change_shows_before_and_after() -> None:
     async with shown(console(several())) as (app, pilot):
-        await pilot.press("H")
-        await until(app, pilot, lambda: "4 changes" in screen(app))
-        await pilot.press("j")
-        await until(app, pilot, lambda: "13: changed token 'ci'" in screen(app))
+        await see(app, pilot, "4 changes", "H")
+        await see(app, pilot, "13: changed token 'ci'", "j")
         assert "limits: default -> { rpm = 60 }" in screen(app)
         assert "2m00s ago, by this console" in screen(app)
 
@@ -84,20 +91,16 @@ async def test_a_long_change_is_scrolled_by_keys() -> None:
     long = Difference(what="added", noun="channel", name="up", fields=fields)
     client.entries = [change(13, "added channel 'up'", differences=[long])]
     async with shown(console(client)) as (app, pilot):
-        await pilot.press("H")
-        await until(app, pilot, lambda: "field 0" in screen(app))
+        await see(app, pilot, "field 0", "H")
         assert "tab details" in screen(app)
-        await pilot.press("tab", "G")
-        await until(app, pilot, lambda: "field 39" in screen(app))
-        await pilot.press("g")
-        await until(app, pilot, lambda: "field 0" in screen(app))
+        await see(app, pilot, "field 39", "tab", "G")
+        await see(app, pilot, "field 0", "g")
 
 
 async def test_enter_or_u_undoes_the_selected_change() -> None:
     client = several()
     async with shown(console(client)) as (app, pilot):
-        await pilot.press("H")
-        await until(app, pilot, lambda: "4 changes" in screen(app))
+        await see(app, pilot, "4 changes", "H")
         await pilot.press("j", "u")
         await until(app, pilot, lambda: client.undos() == ["undo 13"])
         await pilot.press("j", "enter")
@@ -111,8 +114,7 @@ async def test_a_surprising_undo_of_an_old_change_is_confirmed() -> None:
     client = several()
     client.doubts = ["It was made by the command line."]
     async with shown(console(client)) as (app, pilot):
-        await pilot.press("H")
-        await until(app, pilot, lambda: "4 changes" in screen(app))
+        await see(app, pilot, "4 changes", "H")
         await pilot.press("j", "j", "u")
         await until(app, pilot, lambda: isinstance(app.screen, Confirm))
         await pilot.press("y")
@@ -123,20 +125,16 @@ async def test_what_contradicts_is_shown() -> None:
     client = several()
     client.refusal = "token 'ci' was changed since, by change 14 (x); undo that one first"
     async with shown(console(client)) as (app, pilot):
-        await pilot.press("H")
-        await until(app, pilot, lambda: "4 changes" in screen(app))
+        await see(app, pilot, "4 changes", "H")
         await pilot.press("u")
         await until(app, pilot, lambda: words(app) == [client.refusal])
 
 
 async def test_the_history_is_filtered_and_left_step_by_step() -> None:
     async with shown(console(several())) as (app, pilot):
-        await pilot.press("H")
-        await until(app, pilot, lambda: "4 changes" in screen(app))
-        await pilot.press("slash", *"channel", "enter")
-        await until(app, pilot, lambda: "1 change, newest first" in screen(app))
-        await pilot.press("escape")
-        await until(app, pilot, lambda: "4 changes" in screen(app))
+        await see(app, pilot, "4 changes", "H")
+        await see(app, pilot, "1 change, newest first", "slash", *"channel", "enter")
+        await see(app, pilot, "4 changes", "escape")
         await pilot.press("escape")
         await until(app, pilot, lambda: not isinstance(app.screen, HistoryScreen))
 
@@ -145,8 +143,7 @@ async def test_an_empty_history_says_so() -> None:
     client = HistoryClient()
     client.entries = []
     async with shown(console(client)) as (app, pilot):
-        await pilot.press("H")
-        await until(app, pilot, lambda: "no changes" in screen(app))
+        await see(app, pilot, "no changes", "H")
         await pilot.press("u", "enter")
         await pilot.pause()
         assert client.undos() == []
@@ -157,8 +154,7 @@ async def test_what_was_added_shows_its_fields() -> None:
     fields = change(1).differences[0].fields
     client.entries = [change(1, differences=[Difference(what="added", noun="token", name="ci", fields=fields)])]
     async with shown(console(client)) as (app, pilot):
-        await pilot.press("H")
-        await until(app, pilot, lambda: "limits: { rpm = 60 }" in screen(app))
+        await see(app, pilot, "limits: { rpm = 60 }", "H")
 
 
 def test_what_was_changed_has_more_room_than_who_changed_it() -> None:
