@@ -4,9 +4,9 @@ Long: one fake of the whole control surface.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from textual.events import Paste
@@ -40,7 +40,9 @@ from tui.exit_status import ExitStatus
 from tui.keymap import Keymap
 from tui.preferences import Preferences
 from tui.saved_state import SavedState
+from tui.session import ConsoleSession
 
+L = TypeVar("L")
 KEY = "sk-tk-" + "k" * 43
 
 
@@ -251,8 +253,7 @@ class Owner(FakeClient):
 
     async def set_price(self, model: str, body: Any, channel: str = "") -> PriceView:
         self.note("set_price", model, body, *([channel] if channel else []))
-        assert self.models_now[0].price is not None
-        return self.models_now[0].price
+        return price_of("claude-haiku-4-5")
 
     async def price_news(self) -> PriceNews:
         return self.news
@@ -320,16 +321,39 @@ def preset(name: str, url: str, key: str = "") -> PresetView:
 
 
 def proposal(name: str, **changes: Any) -> PriceProposal:
-    listed = model("claude-haiku-4-5").price
     fields: dict[str, Any] = {
         "model": name,
         "channel": "openai-main",
-        "now": model("gpt-5-mini").price,
-        "listed": listed,
+        "now": price_of("gpt-5-mini"),
+        "listed": price_of("claude-haiku-4-5"),
         "kept": False,
         "differs": True,
     }
     return PriceProposal(**(fields | changes))
+
+
+def price_of(name: str) -> PriceView:
+    """The usual price of a model."""
+    price = model(name).price
+    assert price is not None
+    return price
+
+
+def listing_of(make: Callable[[ConsoleSession], L], **tables: Sequence[Any]) -> L:
+    """The rows of a page over these tables."""
+    session, client = console().session, FakeClient()
+    for name, views in tables.items():
+        setattr(client, f"{name}_now", [*views])
+    session.board.apply(client.snapshot())
+    return make(session)
+
+
+def typed_form(make: Any, view: Any = None, copy: Any = False, **typed: str) -> tuple[dict[str, Any], str]:
+    """The body and the command of a form, with some inputs typed."""
+    made = listing_of(lambda session: make(session, view, copy=copy))
+    inputs = made.fields()
+    texts = {field.id: field.value for field in inputs} | typed
+    return made.body({field.id: field.parse(texts[field.id]) for field in inputs}), made.command(texts)
 
 
 def limited_route() -> RouteView:

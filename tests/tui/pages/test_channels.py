@@ -5,18 +5,14 @@ from gateway.domain.channel import ServedModel
 from gateway.domain.limits import Limits
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.views import ChannelView, KeyView
-from tests.tui.owner import Owner, press, screen, shown, until
-from tests.tui.stage import NOW, FakeClient, call, channel, console, sums
+from tests.tui.owner import Owner, listing_of, press, screen, shown, until
+from tests.tui.stage import NOW, call, channel, sums
 from tui.pages.channels import ChannelListing
 from tui.trends import Trends
 
 
 def listing(*channels: ChannelView) -> ChannelListing:
-    session = console().session
-    client = FakeClient()
-    client.channels_now = list(channels)
-    session.board.apply(client.snapshot())
-    return ChannelListing(session)
+    return listing_of(ChannelListing, channels=channels)
 
 
 def detail(view: ChannelView) -> str:

@@ -2,40 +2,28 @@ import msgspec
 
 from gateway.domain.account import AccountStatus
 from gateway.domain.human_values import parse_tier
-from gateway.domain.price_view import PriceView, draft_of, example_cost
+from gateway.domain.price_view import draft_of, example_cost
 from gateway.domain.units import Nanos
 from gateway.domain.views import ModelView
+from tests.tui.owner import listing_of, price_of
 from tests.tui.stage import FakeClient, calls, console, model, sums
 from tui.pages.models_table import ModelsListing
 from tui.trends import Trends
 
 
-def price_of(name: str) -> PriceView:
-    price = model(name).price
-    assert price is not None
-    return price
-
-
 def listing(*models: ModelView) -> ModelsListing:
-    session = console().session
-    client = FakeClient()
-    client.models_now = list(models)
-    session.board.apply(client.snapshot())
-    return ModelsListing(session)
+    return listing_of(ModelsListing, models=models)
 
 
 def test_an_example_counts_the_price_a_call() -> None:
-    price = model("claude-sonnet-4-5").price
-    assert price is not None
+    price = price_of("claude-sonnet-4-5")
     assert example_cost(draft_of(price)) == 45_000_000
     dear = msgspec.structs.replace(price, per_call_nanos=Nanos(5_000_000))
     assert example_cost(draft_of(dear), 500_000) == 25_000_000
 
 
 def test_an_example_has_the_rates_of_its_tier() -> None:
-    price = model("claude-sonnet-4-5").price
-    assert price is not None
-    tiered = msgspec.structs.replace(price, tier_prices=[parse_tier("5k=6/22.50")])
+    tiered = msgspec.structs.replace(price_of("claude-sonnet-4-5"), tier_prices=[parse_tier("5k=6/22.50")])
     assert example_cost(draft_of(tiered)) == 82_500_000
 
 
@@ -68,8 +56,7 @@ def test_the_command_sets_all_of_the_price() -> None:
 
 
 def test_prices_are_below_each_other_by_their_points() -> None:
-    price = model("claude-sonnet-4-5").price
-    assert price is not None
+    price = price_of("claude-sonnet-4-5")
     cheap = msgspec.structs.replace(price, input_nanos=Nanos(28_000_000), output_nanos=Nanos(150 * 10**9))
     made = listing(
         model("gpt-5-mini", price=price), model("deepseek-chat", price=cheap), model("claude-haiku-4-5", price=None)
@@ -81,10 +68,8 @@ def test_prices_are_below_each_other_by_their_points() -> None:
 
 
 def test_prices_are_reported_in_words() -> None:
-    price = model("claude-sonnet-4-5").price
-    assert price is not None
     whole = msgspec.structs.replace(
-        price,
+        price_of("claude-sonnet-4-5"),
         cache_write_nanos=Nanos(10**9),
         per_call_nanos=Nanos(10**7),
         tiers=1,

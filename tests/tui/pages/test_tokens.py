@@ -1,7 +1,7 @@
 import csv
 from asyncio import to_thread
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -11,21 +11,17 @@ from gateway.domain.group import Fallback
 from gateway.domain.human_values import parse_future
 from gateway.domain.token import Color
 from gateway.domain.units import Millis, Nanos
-from tests.domain.field_samples import ODD
-from tests.tui.owner import KEY, Owner, press, said, screen, shown
-from tests.tui.stage import NOW, FakeClient, budget, console, sums, token, words
+from gateway.domain.views import TokenView
+from tests.tui.owner import KEY, Owner, listing_of, press, said, screen, shown, typed_form
+from tests.tui.stage import NOW, budget, sums, token, words
 from tui.pages.tokens import TokenForm, TokenListing, TokenRow, visible_models
 from tui.session import ConsoleSession
 from tui.trends import Trends
 from tui.widgets.connect import Connect
 
 
-def listing(*tokens: object) -> TokenListing:
-    session = console().session
-    client = FakeClient()
-    client.tokens_now = list(tokens) or client.tokens_now  # type: ignore[arg-type]
-    session.board.apply(client.snapshot())
-    return TokenListing(session)
+def listing(*tokens: TokenView) -> TokenListing:
+    return listing_of(TokenListing, tokens=tokens)
 
 
 def cells(made: TokenListing, row: TokenRow) -> dict[str, str]:
@@ -248,22 +244,10 @@ async def test_an_export_has_what_the_server_says_of_each_token(tmp_path: Path) 
 
 
 def session() -> ConsoleSession:
-    made = console().session
-    made.board.apply(FakeClient().snapshot())
-    return made
+    return listing_of(lambda session: session)
 
 
-def form(view: Any = None, copy: Any = False, **typed: str) -> tuple[dict[str, Any], str]:
-    """The body and the command of a form, with some inputs typed."""
-    made = TokenForm(session(), view, copy=copy)
-    inputs = made.fields()
-    texts = {field.id: field.value for field in inputs} | typed
-    return made.body({field.id: field.parse(texts[field.id]) for field in inputs}), made.command(texts)
-
-
-def test_a_form_that_is_left_as_it_is_changes_nothing() -> None:
-    laptop = token("laptop", expires=Millis(NOW + 86_400_001), models=("gpt-*",), note="mine")
-    assert form(laptop) == ({}, "token edit laptop")
+form = partial(typed_form, TokenForm)
 
 
 def test_the_command_names_what_is_set() -> None:
@@ -284,11 +268,6 @@ def test_the_end_of_a_day_reads_as_it_was_written() -> None:
 def test_a_new_token_needs_a_name() -> None:
     with pytest.raises(BadRequest, match="required"):
         form()
-
-
-def test_an_expiry_can_be_removed() -> None:
-    laptop = token("laptop", expires=Millis(NOW + 86_400_000))
-    assert form(laptop, expires="") == ({"expires": None}, "token edit laptop --expires never")
 
 
 def test_a_copy_has_all_but_the_name() -> None:
@@ -325,14 +304,3 @@ def test_a_group_without_models_is_reported() -> None:
     assert visible_models(at, {"group": "nowhere", "models": []}).endswith(
         "its group has no enabled channel with models"
     )
-
-
-def test_names_with_blanks_and_marks_stay_what_they_are() -> None:
-    laptop = token("my box", models=tuple(ODD), note=" mine ")
-    assert form(laptop) == ({}, "token edit 'my box'")
-    assert form(laptop, note="zz") == ({"note": "zz"}, "token edit 'my box' --note zz")
-
-
-def test_names_with_blanks_are_quoted_in_the_command() -> None:
-    assert form(token("laptop"), models='"m bad" demo*')[1] == "token edit laptop --models 'm bad,demo*'"
-    assert form(token("x", models=("a",)), models="")[1] == "token edit x --models '*'"
