@@ -7,7 +7,7 @@ from gateway.domain.channel import ServedModel
 from gateway.domain.errors import BadRequest
 from gateway.domain.units import Nanos
 from gateway.domain.views import ChannelView, Offer
-from tests.tui.owner import KEY, Owner, preset, press, public, said, screen, settle, shown, until
+from tests.tui.owner import KEY, Owner, preset, press, price_of, public, said, screen, settle, shown, until
 from tests.tui.stage import DOLLAR, channel, console, model, token, words
 from tui.app import Console
 from tui.exit_status import ExitStatus
@@ -171,8 +171,7 @@ async def test_an_address_makes_a_channel_and_its_models_are_chosen() -> None:
 
 
 async def test_known_prices_are_shown_beside_the_models_to_choose_from() -> None:
-    owner, price = fresh(), model("claude-sonnet-4-5").price
-    assert price is not None
+    owner, price = fresh(), price_of("claude-sonnet-4-5")
     owner.new_prices = (msgspec.structs.replace(price, model="model-a", source="genai-prices 0.2.3"),)
     async with shown("live", owner) as (app, pilot, _):
         await step(app, pilot, 2, "enter")

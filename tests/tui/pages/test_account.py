@@ -49,14 +49,6 @@ async def test_settings_have_a_page_of_their_own() -> None:
         assert app.page.id == "settings"
 
 
-async def test_the_balance_is_shown_with_how_long_it_lasts() -> None:
-    async with shown("account") as (app, _, _):
-        text = screen(app)
-        assert "available  $11.92   $0.08 held by running calls" in text
-        assert "balance    $12.00   $30.00 granted, $18.00 spent" in text
-        assert "41% $16.40/40   lasts at this pace" in text
-
-
 async def test_grants_are_listed_the_newest_first() -> None:
     async with shown("account") as (app, _, _):
         lines = [line for line in screen(app).splitlines() if "+$" in line]
@@ -79,24 +71,6 @@ async def test_a_server_that_returns_errors_is_not_asked_at_every_redraw() -> No
         assert owner.tries == 1
 
 
-async def test_a_suspended_and_empty_account_is_loud() -> None:
-    owner = Owner()
-    owner.account_now = account(status="suspended", available_nanos=Nanos(0), budgets=[])
-    owner.grants_now = []
-    async with shown("account", owner) as (app, _, _):
-        assert "✗ suspended   all calls are rejected; space resumes" in screen(app)
-        assert "none: only the balance limits spending; e adds budgets" in screen(app)
-        assert "none yet" in screen(app)
-
-
-async def test_money_that_no_call_may_spend_has_no_date_when_it_ends() -> None:
-    owner = Owner()
-    owner.account_now = account(budgets=[budget(16.4, 10)])
-    async with shown("account", owner) as (app, _, _):
-        assert "calls are rejected: a budget is used up" in screen(app)
-        assert "the pace" not in screen(app)
-
-
 async def test_each_budget_says_what_it_is_for() -> None:
     owner = Owner()
     owner.account_now = account(budgets=[budget(1, 10, Window.MONTH), budget(2, 10, Window.EVER)])
@@ -117,13 +91,6 @@ async def test_budgets_of_groups_and_tokens_are_listed_the_most_used_first() -> 
         at = next(i for i, row in enumerate(rows) if "budgets of groups and tokens" in row)
         assert [row.split()[1] for row in rows[at + 1 : at + 4]] == ["home", "t13", "t12"]
         assert rows[at + 14].split()[1] == "t01"
-
-
-async def test_without_budgets_of_groups_and_tokens_there_is_no_line_of_them() -> None:
-    owner = Owner()
-    owner.groups_now, owner.tokens_now = [group("home", budgets=[])], []
-    async with shown("account", owner) as (app, _, _):
-        assert "budgets of groups" not in screen(app)
 
 
 async def test_the_sums_of_the_last_days_follow_what_is_spent() -> None:

@@ -96,14 +96,6 @@ def test_the_command_shows_the_channel() -> None:
     assert made.command(made.rows()[0]) == "tollkeeper channel show x"
 
 
-async def test_channels_are_listed_in_routing_order_with_their_health() -> None:
-    async with shown("channels") as (app, _, _):
-        text = screen(app)
-        assert "▲ paused" in text
-        assert "retry in 12m00s: 402" in text
-        assert "6 channels · 4 ok · 1 paused · 1 off   deepseek: 402: no balance   z in its row resumes" in text
-
-
 async def test_a_call_that_its_client_ended_is_not_an_error_of_the_channel() -> None:
     owner = Owner()
     calls = [call(number, status=200, outcome="done", channel="anthropic") for number in range(3)]

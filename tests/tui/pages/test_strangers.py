@@ -8,7 +8,7 @@ import pytest
 from gateway.domain.channel import Check, ServedModel
 from gateway.domain.units import Millis
 from gateway.domain.views import ChannelView, KeyView, Offer
-from tests.tui.owner import Owner, listed, listing, press, proposal, refused, screen, shown
+from tests.tui.owner import Owner, listed, listing, press, price_of, proposal, refused, screen, shown
 from tests.tui.stage import NOW, call, channel, group, model, token
 
 EVIL = (
@@ -57,8 +57,7 @@ def hostile(texts: tuple[str, ...] = EVIL) -> Owner:
     ]
     owner.groups_now.append(group("other"))
     owner.channels_now = [_channel(i, t) for i, t in there]
-    price = model("gpt-5-mini").price
-    assert price is not None
+    price = price_of("gpt-5-mini")
     owner.models_now = [
         model("gpt-5-mini", name=t, channels=[t], groups=[t], price=msgspec.structs.replace(price, source=t))
         for t in texts

@@ -15,7 +15,7 @@ from tests.tui.owner import Owner, press, screen, settle, shown, until
 from tests.tui.pages.test_usage_chart import over, plan, row, some
 from tests.tui.pages.test_usage_table import TOTAL
 from tests.tui.pictures import month
-from tests.tui.stage import NOW, account, budget, call, console, words
+from tests.tui.stage import NOW, budget, call, console, words
 from tui.app import Console
 from tui.pages.live import LivePage
 from tui.pages.usage import UsagePage
@@ -50,13 +50,6 @@ async def test_chart_table_map_and_a_budget_are_on_one_page() -> None:
             "at this pace used up on",
         ):
             assert told in text
-
-
-async def test_the_budget_of_the_account_has_a_forecast_as_on_its_page() -> None:
-    owner = Owner()
-    owner.account_now = account(budgets=[budget(39, 40)])
-    async with shown("usage", owner, size=(120, 60)) as (app, _, _):
-        assert "account, this month: $39.00/40   at this pace used up on" in screen(app)
 
 
 async def test_keys_turn_period_value_and_dimension_and_they_are_remembered() -> None:
