@@ -98,7 +98,7 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
         return [] if before == after else self.kind.arguments(self, before, after)
 
 
-class Kind(Generic[T]):
+class Kind(msgspec.Struct, Generic[T], kw_only=True, eq=False):
     """The base of all kinds, which accepts any line of text.
 
     ``text`` fills the input of a form, and ``read`` reads it. ``options`` describes a command's options, ``change``
@@ -169,32 +169,21 @@ class Kind(Generic[T]):
 class Text(Kind[str]):
     """One line of text."""
 
-    def __init__(
-        self,
-        *,
-        required: bool = False,
-        metavar: str = "TEXT",
-        completes: str = "",
-        check: Callable[[str], str] | None = None,
-        none_word: bool = False,
-    ) -> None:
-        """``check`` returns a text in its normal form, or raises BadRequest. ``none_word``: ``none`` means no text."""
-        self.metavar = metavar
-        self.required = required
-        self._check = check
-        self.completes = completes
-        self._none_word = none_word
+    check: Callable[[str], str] | None = None
+    """Returns a text in its normal form, or raises BadRequest."""
+    none_word: bool = False
+    """Whether ``none`` means no text."""
 
     def options(self, field: Field) -> Sequence[Option]:
-        return [self.option(field, read=self.read if self.required or self._none_word else None)]
+        return [self.option(field, read=self.read if self.required or self.none_word else None)]
 
     def read(self, text: str, now: Millis) -> str:
         if self.required and not text.strip():
             raise BadRequest("required")
-        if self._none_word and text.strip().lower() == NONE_WORD:
+        if self.none_word and text.strip().lower() == NONE_WORD:
             return ""
-        if self._check is not None and text.strip():
-            return self._check(text.strip())
+        if self.check is not None and text.strip():
+            return self.check(text.strip())
         return text.strip()
 
 
@@ -214,20 +203,21 @@ class Secret(Text):
 class Choice(Kind[Any]):
     """One of several values, each of which has a text."""
 
-    def __init__(self, texts: Mapping[Any, str]) -> None:
-        self._texts = {str(value): text for value, text in texts.items()}
-        self._values = {text: value for value, text in texts.items()}
-        self.choices = tuple(self._values)
+    texts: Mapping[Any, str]
+
+    def __post_init__(self) -> None:
+        self.choices = tuple(self.texts.values())
 
     def options(self, field: Field) -> Sequence[Option]:
-        values = tuple(str(value) for value in self._values.values() if value is not None)
+        values = tuple(str(value) for value in self.texts if value is not None)
         return [self.option(field, metavar="", read=None, choices=values)]
 
     def text(self, value: Any) -> str:
-        return self._texts.get(str(value), str(value))
+        texts = {str(choice): text for choice, text in self.texts.items()}
+        return texts.get(str(value), str(value))
 
     def read(self, text: str, now: Millis) -> Any:
-        return self._values[text]
+        return next(value for value, choice in self.texts.items() if choice == text)
 
     def arguments(self, field: Field, before: Any, after: Any) -> Sequence[str]:
         return [field.flags, str(after)]
@@ -236,35 +226,37 @@ class Choice(Kind[Any]):
 class Flag(Kind[bool]):
     """Yes or no. Its option has a flag for each: ``--sticky/--not-sticky``."""
 
-    def __init__(self, on: str, off: str) -> None:
-        self.choices = (off, on)
+    on: str
+    off: str
+
+    def __post_init__(self) -> None:
+        self.choices = (self.off, self.on)
 
     def options(self, field: Field) -> Sequence[Option]:
         return [self.option(field, metavar="", read=None)]
 
     def text(self, value: bool) -> str:  # noqa: FBT001 - the value itself
-        return self.choices[bool(self.part(value))]
+        return self.on if self.part(value) else self.off
 
     def read(self, text: str, now: Millis) -> bool:
-        return text == self.choices[True]
+        return text == self.on
 
     def arguments(self, field: Field, before: bool, after: bool) -> Sequence[str]:  # noqa: FBT001 - the values
         on, off = field.flags.split("/")
         return [on if after else off]
 
 
-class Number(Kind[int]):
+class Number(Kind[int], kw_only=True):
     """A whole number within bounds."""
 
-    metavar = "NUMBER"
-
-    def __init__(self, least: int | None = 0, most: int | None = None, *, unit: str = "", zero: str = "") -> None:
-        self._least, self._most = least, most
-        self.unit = unit
-        self._zero = zero
+    least: int | None = 0
+    most: int | None = None
+    zero: str = ""
+    """The word for 0, if it has one."""
+    metavar: str = "NUMBER"
 
     def read(self, text: str, now: Millis) -> int:
-        if self._zero and self._least == 0 and text.strip().lower() == self._zero:
+        if self.zero and self.least == 0 and text.strip().lower() == self.zero:
             return 0
         sign, digits = (-1, text.strip()[1:]) if text.strip().startswith("-") else (1, text)
         value = sign * parse_count(digits)
@@ -274,20 +266,20 @@ class Number(Kind[int]):
 
     @property
     def bounds(self) -> str:
-        return f"at least {self._least}" if self._most is None else f"from {self._least} to {self._most}"
+        return f"at least {self.least}" if self.most is None else f"from {self.least} to {self.most}"
 
     def allows(self, value: int) -> bool:
-        return (self._least is None or value >= self._least) and (self._most is None or value <= self._most)
+        return (self.least is None or value >= self.least) and (self.most is None or value <= self.most)
 
     def show(self, value: int) -> str:
         unit = self.unit.removesuffix("s") if value == 1 and self.unit != "s" else self.unit
-        return f"{value} {unit}".rstrip() if value or not self._zero else self._zero
+        return f"{value} {unit}".rstrip() if value or not self.zero else self.zero
 
 
 class Multiplier(Kind[int]):
     """A factor, which is stored in parts per million."""
 
-    metavar = "FACTOR"
+    metavar: str = "FACTOR"
 
     def text(self, value: int) -> str:
         return brief_multiplier(value).removeprefix("x")
@@ -302,8 +294,8 @@ class Multiplier(Kind[int]):
 class Moment(Kind[Millis | None]):
     """A future moment, or never."""
 
-    metavar = "WHEN"
-    empty_word = "never"
+    metavar: str = "WHEN"
+    empty_word: str = "never"
 
     def text(self, value: Millis | None) -> str:
         """Returns a day if the moment is its end; otherwise the minute, although the moment is more exact."""

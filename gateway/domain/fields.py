@@ -29,7 +29,14 @@ from gateway.domain.field_kinds import (
     json_value,
 )
 from gateway.domain.group import Policy
-from gateway.domain.limit_kinds import CHANNEL_LIMITS, CLIENT_LIMITS, Budgets, OutputHold, RateLimits
+from gateway.domain.limit_kinds import (
+    CHANNEL_LIMITS,
+    CLIENT_LIMITS,
+    DOLLAR_BUDGETS,
+    TOKEN_BUDGETS,
+    OutputHold,
+    RateLimits,
+)
 from gateway.domain.list_kinds import Names, Patterns
 from gateway.domain.pair_kinds import (
     HEADERS_EXAMPLE,
@@ -65,7 +72,7 @@ _WINDOWS = [f"{window}={window.info.example}" for window in Window]
 _BUDGETS = (
     Field(
         name="budgets",
-        kind=Budgets("nanos"),
+        kind=DOLLAR_BUDGETS,
         label="Budget, dollars",
         help=f"Dollars per window: {', '.join(_WINDOWS)}; day=none removes one, none removes all. May be repeated.",
         option="--budget",
@@ -74,7 +81,7 @@ _BUDGETS = (
     Field(
         name="budgets",
         part="token_budgets",
-        kind=Budgets("tokens"),
+        kind=TOKEN_BUDGETS,
         label="Budget, tokens",
         help="Tokens per window: day=1M; month=none removes one.",
         option="--tokens-budget",
@@ -83,7 +90,7 @@ _BUDGETS = (
 )
 _CLIENT_LIMITS = Field(
     name="limits",
-    kind=RateLimits(CLIENT_LIMITS),
+    kind=RateLimits(names=CLIENT_LIMITS),
     help="",
     placeholder="none, or rpm=60 tpm=200k rpd=1000 concurrent=8",
     advanced=True,
@@ -232,7 +239,7 @@ CHANNEL: Table = (
     ),
     Field(
         name="priority",
-        kind=Number(None),
+        kind=Number(least=None),
         help="Higher is tried first.",
         placeholder="higher is tried first",
         advanced=True,
@@ -253,7 +260,7 @@ CHANNEL: Table = (
     ),
     Field(
         name="limits",
-        kind=RateLimits(CHANNEL_LIMITS),
+        kind=RateLimits(names=CHANNEL_LIMITS),
         help="",
         placeholder="none, or rpm=60 tpm=200k concurrent=4 queue_s=30",
         advanced=True,
@@ -439,7 +446,7 @@ SETTINGS: Table = (
     ),
     Field(
         name="ollama_port",
-        kind=Number(0, 65535, zero="off"),
+        kind=Number(most=65535, zero="off"),
         label="Ollama's port",
         help="A second port, usually 11434, for programs on this machine that speak Ollama's API and send no key; "
         "off: none.",
@@ -454,14 +461,14 @@ SETTINGS: Table = (
     ),
     Field(
         name="keep_days",
-        kind=Number(1, unit="days"),
+        kind=Number(least=1, unit="days"),
         label="Keep records",
         help="Days to keep call records; their sums are kept forever.",
         section="Calls",
     ),
     Field(
         name="refresh_models_h",
-        kind=Number(0, 8760, unit="hours", zero="never"),
+        kind=Number(most=8760, unit="hours", zero="never"),
         label="Refresh models",
         help="Hours after which the model lists that patterns select from are fetched again; 0: never.",
         section="Calls",
@@ -490,7 +497,7 @@ SETTINGS: Table = (
     ),
     Field(
         name="queue_s",
-        kind=Number(0, 600, unit="s", zero="none"),
+        kind=Number(most=600, unit="s", zero="none"),
         label="Longest wait",
         help="Seconds a call may wait for a slot; 0: rejected immediately.",
         section="Limits",

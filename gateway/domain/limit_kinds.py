@@ -70,19 +70,17 @@ def limits_text(limits: Limits) -> str:
     )
 
 
-class Budgets(Pairs[tuple[Budget, ...]]):
+class Budgets(Pairs[tuple[Budget, ...]], kw_only=True):
     """Budgets in dollars or in tokens. An option changes the budgets of single windows."""
 
-    def __init__(self, unit: Literal["nanos", "tokens"]) -> None:
-        self._unit = unit
-        self._parse_amount = parse_dollars if unit == "nanos" else parse_count
-        self._amount_text = typed_dollars if unit == "nanos" else exact_count
-        self.removal = NONE_WORD
-        self.metavar = "WINDOW=DOLLARS" if unit == "nanos" else "WINDOW=COUNT"
+    field: Literal["nanos", "tokens"]
+    parse: Callable[[str], int]
+    write: Callable[[int], str]
+    removal: str = NONE_WORD
 
     def read_option(self, text: str, now: Millis) -> Sequence[WindowAmount]:
         """Returns the amounts in an option. Raises BadRequest for an option without any."""
-        return [_window_amount(word, self._parse_amount) for word in _amount_words(text) or [""]]
+        return [_window_amount(word, self.parse) for word in _amount_words(text) or [""]]
 
     def gather(self, field: Field, values: Sequence[Any], before: tuple[Budget, ...]) -> tuple[Budget, ...]:
         """Returns the budgets with the amounts in options. ``none`` without a window removes all earlier ones."""
@@ -91,14 +89,14 @@ class Budgets(Pairs[tuple[Budget, ...]]):
         return self.put(before, amounts | {window: amount for window, amount in pairs.items() if window is not None})
 
     def pairs(self, value: tuple[Budget, ...]) -> Mapping[str, str]:
-        return {window.value: self._amount_text(amount) for window, amount in self.part(value).items()}
+        return {window.value: self.write(amount) for window, amount in self.part(value).items()}
 
     def read(self, text: str, now: Millis) -> Amounts:
-        pairs = (_window_amount(word, self._parse_amount, NONE_WORDS) for word in _amount_words(text))
+        pairs = (_window_amount(word, self.parse, NONE_WORDS) for word in _amount_words(text))
         return {window: amount for window, amount in pairs if window is not None and amount is not None}
 
     def part(self, value: tuple[Budget, ...]) -> Amounts:
-        amounts = {budget.window: getattr(budget, self._unit) for budget in value}
+        amounts = {budget.window: getattr(budget, self.field) for budget in value}
         return {window: amount for window, amount in amounts.items() if amount is not None}
 
     def put(self, value: tuple[Budget, ...], part: Mapping[Window, int | None]) -> tuple[Budget, ...]:
@@ -106,7 +104,7 @@ class Budgets(Pairs[tuple[Budget, ...]]):
             budget.window: {"nanos": budget.nanos, "tokens": budget.tokens} for budget in value
         }
         budgets = [
-            Budget(window=window, **amounts.get(window, {}) | {self._unit: part.get(window)}) for window in Window
+            Budget(window=window, **amounts.get(window, {}) | {self.field: part.get(window)}) for window in Window
         ]
         return tuple(budget for budget in budgets if budget.nanos is not None or budget.tokens is not None)
 
@@ -114,13 +112,15 @@ class Budgets(Pairs[tuple[Budget, ...]]):
         return "; ".join(map(budget_text, value))
 
 
-class RateLimits(Pairs[Limits]):
+DOLLAR_BUDGETS = Budgets(field="nanos", parse=parse_dollars, write=typed_dollars, metavar="WINDOW=DOLLARS")
+TOKEN_BUDGETS = Budgets(field="tokens", parse=parse_count, write=exact_count, metavar="WINDOW=COUNT")
+
+
+class RateLimits(Pairs[Limits], kw_only=True):
     """Rate limits, with one input for all of them and an option for each."""
 
-    removal = NONE_WORD
-
-    def __init__(self, names: Sequence[str]) -> None:
-        self._names = names
+    names: Sequence[str]
+    removal: str = NONE_WORD
 
     def options(self, field: Field) -> Sequence[Option]:
         return [
@@ -131,11 +131,11 @@ class RateLimits(Pairs[Limits]):
                 metavar="COUNT",
                 read=partial(_limit, name),
             )
-            for name in self._names
+            for name in self.names
         ]
 
     def change(self, field: Field, options: Mapping[str, Any], before: Limits) -> Any:
-        changes = {name: change[0] for name in self._names if (change := options.get(name)) is not None}
+        changes = {name: change[0] for name in self.names if (change := options.get(name)) is not None}
         return msgspec.structs.replace(before, **changes) if changes else msgspec.UNSET
 
     def pairs(self, value: Limits) -> Mapping[str, str]:
@@ -149,8 +149,8 @@ class RateLimits(Pairs[Limits]):
         values: dict[str, int | None] = {}
         for word in text.replace(",", " ").split():
             name, equals, number = word.partition("=")
-            if name not in self._names or not equals:
-                raise BadRequest(f"unknown limit {word!r}; use {', '.join(self._names)}, as in rpm=60")
+            if name not in self.names or not equals:
+                raise BadRequest(f"unknown limit {word!r}; use {', '.join(self.names)}, as in rpm=60")
             values[name] = _limit(name, number)
         return values
 
@@ -164,7 +164,7 @@ class RateLimits(Pairs[Limits]):
 class OutputHold(Number):
     """The most output tokens that a call holds; 0 for all that it may use."""
 
-    empty_word = "all"
+    empty_word: str = "all"
 
     def read(self, text: str, now: Millis) -> int:
         return 0 if text.strip().lower() in (self.empty_word, *NONE_WORDS) else super().read(text, now)

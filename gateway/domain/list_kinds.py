@@ -19,7 +19,7 @@ _QUOTED = re.compile(r"[\s\"'\\]")
 """Matches characters for which a word of a form is quoted."""
 
 
-class ListKind(Kind[T]):
+class ListKind(Kind[T], kw_only=True):
     """Several values. An option of a command adds one or more of them; another option may remove all."""
 
     clear_option: tuple[str, str] = ("", "")
@@ -46,20 +46,15 @@ class ListKind(Kind[T]):
         raise NotImplementedError
 
 
-class Names(ListKind[tuple[str, ...]]):
+class Names(ListKind[tuple[str, ...]], kw_only=True):
     """Names, separated by commas in an option. If no option removes all, ``''`` does."""
 
-    metavar = "NAMES"
-    many = True
-
-    def __init__(
-        self, *, empty_text: str, clear_option: tuple[str, str] = ("", ""), completes: str = "", none_word: bool = False
-    ) -> None:
-        """``empty_text`` shows an empty list in details; ``none_word``: the word ``none`` may be typed for it."""
-        self._empty_text = empty_text
-        self._none_word = none_word
-        self.clear_option = clear_option
-        self.completes = completes
+    metavar: str = "NAMES"
+    many: bool = True
+    empty_text: str
+    """The text of an empty list in details."""
+    none_word: bool = False
+    """Whether the word ``none`` may be typed for it."""
 
     def read_option(self, text: str, now: Millis) -> str:
         """Returns the names in an option. Raises BadRequest for none, which may come from an unset variable."""
@@ -77,22 +72,20 @@ class Names(ListKind[tuple[str, ...]]):
         return self._without_none(tuple(parse_names(text)))
 
     def _without_none(self, names: tuple[str, ...]) -> tuple[str, ...]:
-        return () if self._none_word and [name.lower() for name in names] == [NONE_WORD] else names
+        return () if self.none_word and [name.lower() for name in names] == [NONE_WORD] else names
 
     def arguments(self, field: Field, before: tuple[str, ...], after: tuple[str, ...]) -> Sequence[str]:
         return [self.clear_option[0]] if self.clear_option[0] and not after else [field.flags, option_text(after)]
 
     def show(self, value: tuple[str, ...]) -> str:
-        return ", ".join(value) or self._empty_text
+        return ", ".join(value) or self.empty_text
 
 
-class Patterns(Names):
+class Patterns(Names, kw_only=True):
     """Patterns of model names. ``*`` alone means all models, which are stored as an empty list."""
 
-    metavar = "PATTERNS"
-
-    def __init__(self, *, empty_text: str) -> None:
-        super().__init__(empty_text=empty_text, completes="models")
+    metavar: str = "PATTERNS"
+    completes: str = "models"
 
     def read_option(self, text: str, now: Millis) -> str:
         if not option_names([text]):
@@ -112,10 +105,10 @@ class Patterns(Names):
         return [field.flags, option_text(after) or "*"]
 
 
-class Pairs(ListKind[T]):
+class Pairs(ListKind[T], kw_only=True):
     """Several ``NAME=VALUE``. In a form they are words on one line, quoted as for a shell."""
 
-    metavar = "NAME=VALUE"
+    metavar: str = "NAME=VALUE"
     removal: str = ""
     """The value in an option that removes a pair; if empty, the pairs in options replace all."""
 

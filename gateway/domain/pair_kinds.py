@@ -38,8 +38,8 @@ def json_text(value: Any) -> str:
 class Deadlines(Pairs[Timeouts]):
     """Deadlines: seconds by name, or ``default``. In a form, names that are not typed get their default."""
 
-    metavar = "NAME=SECONDS"
-    removal = "default"
+    metavar: str = "NAME=SECONDS"
+    removal: str = "default"
 
     def value(self, pairs: Mapping[str, str], before: Timeouts | None) -> Timeouts:
         changes = {name: _seconds(name, text) for name, text in pairs.items()}
@@ -81,7 +81,7 @@ def _brief(seconds: float) -> str:
 class Headers(Pairs[dict[str, str]]):
     """Request headers. Values that are not references to variables may be secret, and are masked in views."""
 
-    clear_option = "--no-headers", "Remove all additional headers."
+    clear_option: tuple[str, str] = ("--no-headers", "Remove all additional headers.")
 
     def value(self, pairs: Mapping[str, str], before: dict[str, str] | None) -> dict[str, str]:
         seen: set[str] = set()
@@ -110,7 +110,7 @@ class Headers(Pairs[dict[str, str]]):
 class MockOptions(Pairs[dict[str, Any]]):
     """Options of the mock dialect, as JSON values by name."""
 
-    removal = NONE_WORD
+    removal: str = NONE_WORD
 
     def value(self, pairs: Mapping[str, str], before: dict[str, Any] | None) -> dict[str, Any]:
         """Returns the options. In a command, names may have hyphens: ``no-usage`` is ``no_usage``."""
@@ -135,8 +135,8 @@ class MockOptions(Pairs[dict[str, Any]]):
 class Fallbacks(Pairs[tuple[Fallback, ...]]):
     """Models that may answer for others: ``gpt-*=a,b other=c``."""
 
-    metavar = "MODEL=OTHERS"
-    clear_option = "--no-fallbacks", "No other model may answer."
+    metavar: str = "MODEL=OTHERS"
+    clear_option: tuple[str, str] = ("--no-fallbacks", "No other model may answer.")
 
     def value(self, pairs: Mapping[str, str], before: tuple[Fallback, ...] | None) -> tuple[Fallback, ...]:
         rules = tuple(Fallback(model=model, to=tuple(option_names([others]))) for model, others in pairs.items())
@@ -267,8 +267,8 @@ class SystemPrompt(Text):
 class PromptPlace(Flag):
     """Whether the system prompt replaces the client's. ``RequestOverrides`` returns its arguments of a command."""
 
-    def __init__(self) -> None:
-        super().__init__(PROMPT_PLACES[True], PROMPT_PLACES[False])
+    on: str = PROMPT_PLACES[True]
+    off: str = PROMPT_PLACES[False]
 
     def part(self, value: Any) -> bool:
         return bool(value and value.replace_system)

@@ -114,10 +114,7 @@ def _parse_conditions(text: str) -> dict[str, Any]:
 class Dollars(Kind[Nanos | None]):
     """An amount in dollars. None means that another rate applies, or that there is no fee."""
 
-    metavar = "DOLLARS"
-
-    def __init__(self, *, required: bool = False) -> None:
-        self.required = required
+    metavar: str = "DOLLARS"
 
     def text(self, value: Nanos | None) -> str:
         return "" if value is None else typed_dollars(value)
@@ -138,41 +135,34 @@ class Dollars(Kind[Nanos | None]):
 class RepeatedValues(ListKind[Any]):
     """Any number of values. Each option of a command has one value, the input of a form has all of them."""
 
-    def __init__(
-        self,
-        metavar: str,
-        parse: Callable[[str], Any],
-        build: Callable[[Iterable[Any]], Any],
-        texts: Callable[[Any], Sequence[str]],
-        *,
-        separator: str = " ",
-    ) -> None:
-        """``parse`` returns one value, ``build`` the value of the field with these, and ``texts`` their texts.
-
-        If the separator of the texts is a space, commas may separate them too.
-        """
-        self.metavar = metavar
-        self._parse, self._build, self._texts = parse, build, texts
-        self._separator = separator
+    metavar: str
+    parse: Callable[[str], Any]
+    """Returns one value."""
+    build: Callable[[Iterable[Any]], Any]
+    """Returns the value of the field with these values."""
+    texts: Callable[[Any], Sequence[str]]
+    """Returns the texts of the values."""
+    separator: str = " "
+    """What is between the texts. If it is a space, commas may separate them too."""
 
     def read_option(self, text: str, now: Millis) -> Any:
-        return self._parse(text)
+        return self.parse(text)
 
     def gather(self, field: Field, values: Sequence[Any], before: Any) -> Any:
-        return self._build(values)
+        return self.build(values)
 
     def text(self, value: Any) -> str:
-        return self._separator.join(self._texts(value))
+        return self.separator.join(self.texts(value))
 
     def read(self, text: str, now: Millis) -> Any:
         if text.strip().lower() in NONE_WORDS:
-            return self._build([])
-        sign = self._separator.strip()
+            return self.build([])
+        sign = self.separator.strip()
         parts = text.split(sign) if sign else text.replace(",", " ").split()
-        return self._build([self._parse(part) for part in parts if part.strip()])
+        return self.build([self.parse(part) for part in parts if part.strip()])
 
     def arguments(self, field: Field, before: Any, after: Any) -> Sequence[str]:
-        return [word for text in self._texts(after) for word in (field.flags, text)]
+        return [word for text in self.texts(after) for word in (field.flags, text)]
 
 
 def _by_length(tiers: Iterable[Tier]) -> tuple[Tier, ...]:

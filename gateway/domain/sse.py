@@ -81,9 +81,7 @@ class RawFramer:
 class Framer(RawFramer):
     """Cuts events like ``RawFramer``, with a limit of size, line feeds as line ends, and no byte order mark."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._begun = False
+    _begun = False
 
     def feed(self, data: bytes) -> bytes:
         """Returns all events that are complete with these bytes, with their blank lines. Raises EventTooLong."""

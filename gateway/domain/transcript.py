@@ -29,17 +29,14 @@ NO_OUTPUT = TextPart(raw=msgspec.Raw(b'"[no output]"'))
 _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
-class _Call:
+class _Call(msgspec.Struct):
     """A call, and what its results contain."""
 
-    __slots__ = ("block", "failed", "parts", "turn")
-
-    def __init__(self, block: CallPart, turn: "_Turn") -> None:
-        self.block = block
-        self.turn = turn
-        self.parts: list[TextPart | MediaPart] | None = None
-        """The parts of all its results; None without any."""
-        self.failed = False
+    block: CallPart
+    turn: "_Turn"
+    parts: list[TextPart | MediaPart] | None = None
+    """The parts of all its results; None without any."""
+    failed: bool = False
 
     @property
     def result(self) -> ResultPart:
@@ -47,47 +44,42 @@ class _Call:
         return ResultPart(call_id=self.block.id, name=self.block.name, parts=parts, failed=self.failed)
 
 
-class _Turn:
+class _Turn(msgspec.Struct):
     """A turn that is being collected."""
 
-    def __init__(self, role: str) -> None:
-        self.role = role
-        self.blocks: list[Block] = []
-        self.calls: list[_Call] = []
-        self.answered = False
-        """Whether one of its calls has a result."""
-        self.thinks_only = True
-        """Whether it has no blocks other than thoughts."""
+    role: str
+    blocks: list[Block] = []
+    calls: list[_Call] = []
+    answered: bool = False
+    """Whether one of its calls has a result."""
+    thinks_only: bool = True
+    """Whether it has no blocks other than thoughts."""
 
 
-class _OpenCalls:
+class _OpenCalls(msgspec.Struct):
     """Calls of which some have no result yet."""
 
-    __slots__ = ("_turns", "last", "renamed")
-
-    def __init__(self) -> None:
-        self._turns: list[deque[_Call]] = []
-        """The calls of each turn."""
-        self.last: _Call | None = None
-        self.renamed = 0
-        """The last number that was tried at the end of an id."""
+    turns: list[deque[_Call]] = []
+    last: _Call | None = None
+    renamed: int = 0
+    """The last number that was tried at the end of an id."""
 
     def add(self, call: _Call) -> None:
         """Add a call of the last turn."""
-        if not self._turns or self._turns[-1][0].turn is not call.turn:
-            self._turns.append(deque())
-        self._turns[-1].append(call)
+        if not self.turns or self.turns[-1][0].turn is not call.turn:
+            self.turns.append(deque())
+        self.turns[-1].append(call)
         self.last = call
 
     def first(self) -> _Call | None:
         """Returns the first call without a result in the last turn that has one; None if all have results."""
-        while self._turns:
-            calls = self._turns[-1]
+        while self.turns:
+            calls = self.turns[-1]
             while calls and calls[0].parts is not None:
                 calls.popleft()
             if calls:
                 return calls[0]
-            self._turns.pop()
+            self.turns.pop()
         return None
 
 

@@ -215,7 +215,7 @@ def limits_of(text: str, names: Sequence[str], before: Limits) -> Limits:
     """Returns limits after changes such as ``rpm=60 tpm=none``; ``none`` alone removes all. Raises BadRequest."""
     if text.strip().lower() in _NONE_WORDS:
         return Limits()
-    return msgspec.structs.replace(before, **RateLimits(names).changes(text))
+    return msgspec.structs.replace(before, **RateLimits(names=names).changes(text))
 
 
 def budgets_of(text: str, before: Sequence[Any], now: Millis) -> list[dict[str, Any]]:
