@@ -55,7 +55,7 @@ class Vendor(msgspec.Struct, frozen=True, kw_only=True):
     message_deny: frozenset[str] = frozenset()
     """Fields of a message that it refuses."""
     strict_messages: bool = False
-    """Whether it refuses a message with unknown fields."""
+    """Whether it refuses a message with unknown fields, of which ``reasoning_content`` is one."""
     completions_root: str = ""
     """What precedes ``/completions`` instead of the version at the end of the base URL; empty if it is the same."""
     stream_options: bool = True
@@ -72,8 +72,6 @@ class Vendor(msgspec.Struct, frozen=True, kw_only=True):
     """Whether its Messages API obeys ``tool_choice``."""
     responses: bool | None = None
     """Whether it has the Responses API; None: the first call finds that out."""
-    reads_reasoning: bool = True
-    """Whether assistant messages may have ``reasoning_content``."""
     reads_developer: bool = True
     """Whether messages may have the role ``developer``. If not, it is sent as ``system``."""
     reads_signatures: bool = False
@@ -107,8 +105,6 @@ PLAIN = Vendor(name="")
 _SAMPLING = frozenset({"temperature", "top_p", "frequency_penalty", "presence_penalty"})
 """Sampling parameters that thinking models refuse."""
 
-_REASONING = ("o1*", "o3*", "o4*", "gpt-5*", "gpt-6*")
-
 
 def _remote(name: str, base_url: str, **facts: Any) -> Vendor:
     """Returns a vendor at its own host. By default its key is in a variable that is named after it."""
@@ -124,10 +120,9 @@ def _local(name: str, port: int, **facts: Any) -> Vendor:
 OPENAI = _remote(
     "openai",
     "https://api.openai.com/v1",
-    reasoning_models=_REASONING,
+    reasoning_models=("o1*", "o3*", "o4*", "gpt-5*", "gpt-6*"),
     suspects=(_SAMPLING | {"logit_bias", "logprobs", "top_logprobs"},),
     responses=True,
-    reads_reasoning=False,
     strict_messages=True,
 )
 
@@ -169,7 +164,6 @@ PRESETS = {
             message_deny=frozenset({"name", "reasoning_content"}),
             drop_nulls=True,
             responses=True,
-            reads_reasoning=False,
             strict_messages=True,
         ),
         _remote(
@@ -225,16 +219,13 @@ PRESETS = {
         ),
         _remote("deepinfra", "https://api.deepinfra.com/v1/openai"),
         _remote("sambanova", "https://api.sambanova.ai/v1"),
-        Vendor(
+        msgspec.structs.replace(
+            OPENAI,  # a deployment may have any name; if the patterns do not match it, the channel sets the field
             name="azure",
+            base_url="",
+            key_variable="",
             hosts=("*.openai.azure.com", "*.services.ai.azure.com", "*.cognitiveservices.azure.com"),
             key_header="api-key",
-            # a deployment may have any name; if these patterns do not match it, the channel sets the field
-            reasoning_models=_REASONING,
-            suspects=(_SAMPLING | {"logit_bias", "logprobs", "top_logprobs"},),
-            responses=True,
-            reads_reasoning=False,
-            strict_messages=True,
         ),
         _remote(
             "gemini-openai",

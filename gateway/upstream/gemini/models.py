@@ -38,9 +38,7 @@ class GeminiModel(msgspec.Struct, frozen=True, kw_only=True):
     budget_minimal: int = 128
     """The smallest ``thinkingBudget`` with thinking."""
     sampling: bool = False
-    """Whether they accept ``temperature``, ``topP`` and ``topK``; others ignore or refuse them."""
-    penalties: bool = False
-    """Whether they accept ``presencePenalty`` and ``frequencyPenalty``; others refuse them."""
+    """Whether they accept ``temperature``, ``topP``, ``topK`` and penalties; others ignore or refuse them."""
     logprobs: bool = False
     signatures: bool = True
     """Whether function calls must be sent back with their signatures."""
@@ -53,12 +51,12 @@ class GeminiModel(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _older(*patterns: str, **facts: Any) -> GeminiModel:
-    """Returns a row of models that accept sampling and penalties, sign nothing, want media beside results, and write
+    """Returns a row of models that accept sampling, sign nothing, want media beside results, and write
     JSON only without functions.
     """
     known: dict[str, Any] = {
         "thinking": GeminiThinking.BUDGET,
-        **dict.fromkeys(("sampling", "penalties", "logprobs"), True),
+        **dict.fromkeys(("sampling", "logprobs"), True),
         **dict.fromkeys(("signatures", "media_results", "json_with_tools"), False),
     }
     return GeminiModel(patterns=patterns, **known | facts)
@@ -66,13 +64,8 @@ def _older(*patterns: str, **facts: Any) -> GeminiModel:
 
 ROWS = (
     GeminiModel(patterns=("*gemini-3.6-*", "*gemini-3.5-flash-lite*"), levels=LEVELS),
-    GeminiModel(
-        patterns=("*gemini-3.5-*", "*gemini-3.1-flash*", "*gemini-3-flash*"),
-        levels=LEVELS,
-        sampling=True,
-        penalties=True,
-    ),
-    GeminiModel(patterns=("*gemini-3.1-*", "*gemini-3-pro*"), sampling=True, penalties=True),
+    GeminiModel(patterns=("*gemini-3.5-*", "*gemini-3.1-flash*", "*gemini-3-flash*"), levels=LEVELS, sampling=True),
+    GeminiModel(patterns=("*gemini-3.1-*", "*gemini-3-pro*"), sampling=True),
     _older("*gemini-2.5-pro*", budget_off=128),
     _older("*gemini-2.5-flash-lite*", budget_minimal=512),
     _older("*gemini-2.5-*"),

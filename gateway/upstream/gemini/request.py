@@ -7,7 +7,7 @@ a placeholder is the last resort.
 
 import base64
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -53,10 +53,7 @@ def config_of(parameters: Parameters, model: GeminiModel, cap: int | None, *, ow
         "candidateCount": choices if choices != 1 else None,
         "seed": parameters.take("seed", int),
     }
-    sampling: dict[str, type[float]] = {"temperature": float, "top_p": float, "top_k": int}
-    penalties: dict[str, type[float]] = {"presence_penalty": float, "frequency_penalty": float}
-    config |= _take_renamed(parameters, sampling, supported=model.sampling)
-    config |= _take_renamed(parameters, penalties, supported=model.penalties)
+    config |= _sampling(parameters, model)
     wants_logprobs, alternatives = parameters.take("logprobs", bool), parameters.take("top_logprobs", int)
     if wants_logprobs and model.logprobs:
         config |= {"responseLogprobs": True, "logprobs": alternatives}
@@ -95,13 +92,14 @@ def _limited_thinking(
     return thinking
 
 
-def _take_renamed(parameters: Parameters, kinds: Mapping[str, type[float]], *, supported: bool) -> dict[str, Any]:
-    """Returns these parameters, of these types, under Google's names. Drops them unless the model supports them."""
-    values = {name: parameters.take(name, kind) for name, kind in kinds.items()}
-    fields = {name: value for name, value in values.items() if value is not None}
-    if supported:
-        return {camel(name): value for name, value in fields.items()}
-    parameters.drop(*fields)
+def _sampling(parameters: Parameters, model: GeminiModel) -> dict[str, Any]:
+    """Returns the sampling parameters under Google's names. Drops them unless the model accepts them."""
+    names = ("temperature", "top_p", "top_k", "presence_penalty", "frequency_penalty")
+    values = {name: parameters.take(name, int if name == "top_k" else float) for name in names}
+    sampling = {name: value for name, value in values.items() if value is not None}
+    if model.sampling:
+        return {camel(name): value for name, value in sampling.items()}
+    parameters.drop(*sampling)
     return {}
 
 

@@ -186,8 +186,7 @@ class _MessageWriter:
 
 def _accepts_thought(vendor: Vendor, thought: ThoughtPart) -> bool:
     """Returns whether a vendor reads this reasoning, or it is empty."""
-    reads = vendor.reads_reasoning and not vendor.strict_messages
-    return thought.empty or (reads and not rawjson.is_null(thought.text))
+    return thought.empty or not (vendor.strict_messages or rawjson.is_null(thought.text))
 
 
 def _is_empty(part: TextPart | MediaPart) -> bool:

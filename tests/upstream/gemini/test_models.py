@@ -6,22 +6,20 @@ from gateway.upstream.gemini.models import LEVELS, UNKNOWN, GeminiThinking, mode
 
 
 @pytest.mark.parametrize(
-    ("model", "thinking", "sampling", "penalties", "signatures", "urls"),
+    ("model", "thinking", "sampling", "signatures", "urls"),
     [
-        ("gemini-3.8-flash", GeminiThinking.LEVEL, False, False, True, True),
-        ("gemini-3.5-flash-lite", GeminiThinking.LEVEL, False, False, True, True),
-        ("gemini-3.5-flash", GeminiThinking.LEVEL, True, True, True, True),
-        ("models/gemini-3.1-pro-preview", GeminiThinking.LEVEL, True, True, True, True),
-        ("gemini-2.5-pro", GeminiThinking.BUDGET, True, True, False, True),
-        ("gemini-2.0-flash", GeminiThinking.NONE, True, True, False, False),
-        ("gemini-9-ultra", GeminiThinking.LEVEL, False, False, True, True),
+        ("gemini-3.8-flash", GeminiThinking.LEVEL, False, True, True),
+        ("gemini-3.5-flash-lite", GeminiThinking.LEVEL, False, True, True),
+        ("gemini-3.5-flash", GeminiThinking.LEVEL, True, True, True),
+        ("models/gemini-3.1-pro-preview", GeminiThinking.LEVEL, True, True, True),
+        ("gemini-2.5-pro", GeminiThinking.BUDGET, True, False, True),
+        ("gemini-2.0-flash", GeminiThinking.NONE, True, False, False),
+        ("gemini-9-ultra", GeminiThinking.LEVEL, False, True, True),
     ],
 )
-def test_what_a_model_takes(
-    model: str, thinking: GeminiThinking, sampling: bool, penalties: bool, signatures: bool, urls: bool
-) -> None:
+def test_what_a_model_takes(model: str, thinking: GeminiThinking, sampling: bool, signatures: bool, urls: bool) -> None:
     row = model_of(model)
-    assert (row.thinking, row.sampling, row.penalties) == (thinking, sampling, penalties)
+    assert (row.thinking, row.sampling) == (thinking, sampling)
     assert (row.signatures, row.fetches_urls) == (signatures, urls)
 
 
