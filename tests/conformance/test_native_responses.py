@@ -319,8 +319,18 @@ async def test_what_is_kept_elsewhere_is_held_for(gateway: Gateway, provider: Pr
     assert second.held - first.held >= 128_000 * 2_500
 
 
-async def test_foreign_reasoning_is_dropped_once(gateway: Gateway, provider: Provider) -> None:
-    refused = reply({"error": {"message": "cannot decrypt", "code": "invalid_encrypted_content"}}, status=400)
+@pytest.mark.parametrize(
+    "error",
+    [
+        {"message": "cannot decrypt", "code": "invalid_encrypted_content"},
+        {
+            "message": "Upstream request failed: reasoning `encrypted_content` was not issued to this caller"
+        },  # opencode Zen
+        {"message": "The encrypted content gAAA... could not be verified."},
+    ],
+)
+async def test_foreign_reasoning_is_dropped_once(gateway: Gateway, provider: Provider, error: dict[str, str]) -> None:
+    refused = reply({"error": error}, status=400)
     provider.on("m", refused, respond(message("Hello")))
     theirs = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAAA"}
     answer = await call(gateway, input=[theirs, {"role": "user", "content": "hi"}])

@@ -67,6 +67,9 @@ _UNKNOWN_TOOL = re.compile(
 )
 """Matches refusals of tools that are not functions, or of their results, by llama.cpp, vLLM, Ollama and LM Studio."""
 
+_FOREIGN_SEAL = re.compile(r"encrypted.content\W.{0,200}?\b(?:not issued|not be (?:verified|decrypted|decoded))")
+"""Matches refusals of reasoning that another account sealed, which come without OpenAI's code."""
+
 _SEALED = b'"' + SEAL_PREFIX.encode()
 
 
@@ -89,7 +92,7 @@ def native_order(order: Order, overrides: Overrides | None) -> Order:
 def without_seals(order: Order, failure: Failure) -> Order | None:
     """Returns the request without sealed reasoning, if another account had made it; None if it would not help."""
     code = failure.origin.code.cleared(str) if failure.origin is not None else ""
-    if code != "invalid_encrypted_content":
+    if code != "invalid_encrypted_content" and not _FOREIGN_SEAL.search(failure.verbatim.cleared(str)):
         return None
     items = rawjson.items(order.fields["input"]) if rawjson.is_list(order.fields["input"]) else []
     kept = []

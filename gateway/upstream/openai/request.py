@@ -27,7 +27,7 @@ from gateway.domain.conversation import (
 from gateway.domain.errors import unsupported_param
 from gateway.domain.order import Order
 from gateway.domain.rawjson import NULL, Fields, is_nothing
-from gateway.upstream.translation import NameRules, conversation_of
+from gateway.upstream.translation import NameRules, conversation_of, schema_fields
 from gateway.upstream.vendors import LOCAL, OPENAI, OPENROUTER, PLAIN, Vendor
 
 OPENAI_TOOLS = NameRules(
@@ -212,7 +212,9 @@ def _tool(tool: ToolOffer) -> Doc:
     if tool.description:
         function["description"] = tool.description
     if not rawjson.is_null(tool.parameters):
-        function["parameters"] = tool.parameters
+        schema = schema_fields(tool)
+        has_type = "type" in schema  # which strict servers demand, such as LM Studio's and DeepSeek's
+        function["parameters"] = tool.parameters if has_type else {"type": "object", "properties": {}, **schema}
     if tool.strict is not None:
         function["strict"] = tool.strict
     return {"type": "function", "function": function}

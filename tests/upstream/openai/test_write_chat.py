@@ -158,6 +158,22 @@ def test_tools_and_choices() -> None:
     assert "tool_choice" not in write_chat(_order(choice=ToolChoice(mode="auto"))).fields
 
 
+@pytest.mark.parametrize(
+    ("schema", "written"),
+    [
+        ({}, {"type": "object", "properties": {}}),
+        ({"type": None, "properties": {"a": {}}}, {"type": "object", "properties": {"a": {}}}),
+        ({"anyOf": [{"required": ["a"]}]}, {"type": "object", "properties": {}, "anyOf": [{"required": ["a"]}]}),
+        ({"type": "object"}, {"type": "object"}),
+    ],
+)
+def test_a_schema_says_that_arguments_are_an_object(schema: dict[str, Any], written: dict[str, Any]) -> None:
+    """LM Studio, DeepSeek and OpenAI refuse others."""
+    tool = ToolOffer(name="f", parameters=rawjson.raw(schema))
+    found = json.loads(bytes(write_chat(_order(tools=(tool,))).fields["tools"]))
+    assert found[0]["function"]["parameters"] == written
+
+
 def test_what_a_vendor_has_no_place_for_is_named_in_the_clients_words() -> None:
     words = {"safety_identifier": "metadata", "stop": "stop_sequences"}
     fields = {"safety_identifier": "u", "stop": list("abcde"), "top_k": 3, "seed": None}
