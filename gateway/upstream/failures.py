@@ -99,7 +99,7 @@ _TOO_LONG = lazy_pattern(
     r"context[_ ]?(?:length|window|size|limit)|context_exceeded|maximum context|max(?:imum)? (?:model )?context"
     r"|prompt(?:s|_tokens)? (?:is |are )?(?:too long|超长)|maximum prompt length|prompt contains \d+ tokens"
     r"|input (?:is )?too long|too many (?:input )?tokens(?!, please wait)|exceeded model token limit"
-    r"|max_seq_len|max message tokens"
+    r"|max_seq_len|max message tokens|max_tokens must be at least ?1, got -"
     r"|input[_ ](?:length|token count|tokens?)[^.]{0,60}(?:exceed|too long|should be)|token count[^.]{0,40}exceed"
     r"|reduce the length of|`inputs` tokens|上下文.{0,8}(?:长度|超)|输入.{0,12}(?:超长|过长)"
 )

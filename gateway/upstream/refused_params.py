@@ -34,7 +34,7 @@ EVERY_BETA = BETA + "*"
 _BETA_NAME = lazy_pattern(r"(?<![\w-])[a-z][a-z\d-]*-20\d\d-?\d\d-?\d\d(?![\w-])")
 
 _PATH = r"[`'\"]{0,2}(?<![\w.])([a-z_]\w{0,60}(?:[.\[/]{1,2}\w{1,60}\]?){0,9})[`'\"]{0,2}"
-_KIND = r"(?:parameter|argument|field|name|key|property|propertie|input)s?\b"
+_KIND = r"(?:parameter|argument|field|name|key|property|propertie|input)(?:s\b|\(s\)|\b)"
 _UNKNOWN = r"(?:unsupported|unknown|unrecognized|unrecognised|unexpected|extra|extraneous|disallowed)"
 _IS_REFUSED = (
     r"(?:(?:is|are)\s+(?:unsupported|deprecated|disallowed|unknown|not\s+(?:currently\s+|yet\s+)?"
@@ -49,7 +49,7 @@ _NAMED = tuple(
         ),
         rf"{_KIND}\s+{_PATH}\s+{_IS_REFUSED}",
         rf"(?<!\w)(?!inputs\b|properties\b){_PATH}\s*:?\s+{_IS_REFUSED}",
-        rf"does\s+not\s+support\s+(?:the\s+)?(?:{_KIND}\s+)?{_PATH}",
+        rf"does\s+not\s+support\s+(?:(?:the|this)\s+)?(?:{_KIND}\s+)?{_PATH}",
         rf"not\s+supported\s+(?:on|by|for|with|in)\s+[^:]{{1,60}}:\s*{_PATH}",
         rf"extra\s+inputs\s+are\s+not\s+permitted,\s*field:\s*{_PATH}",
         rf"extraneous\s+key\s+\[{_PATH}\]",
@@ -57,14 +57,15 @@ _NAMED = tuple(
         rf"invalid\s+{_PATH}\s*:\s*only\s+.{{1,40}}?\s+(?:is|are)\s+allowed",
         rf"(?<!\w)\w{{1,60}}[`'\"]?\s+and\s+{_PATH}\s+cannot\s+both\s+be",
         r"\b(reasoning_effort|verbosity)\b[^.]{0,60}?(?:must\s+be\s+one\s+of|does\s+not\s+support)",
+        r"\b(tool_choice)\b[^.]{0,40}?(?:does\s+not\s+support\s+being\s+set|is\s+incompatible\s+with)",
     )
 )
 _LISTS = tuple(
     lazy_pattern(pattern, re.IGNORECASE)
     for pattern in (
-        rf"{_UNKNOWN}\s+(?:request\s+)?{_KIND}\b[^{{\[('\"]{{0,60}}[{{\[(]([^}}\])]{{1,500}})[}}\])]",
+        rf"{_UNKNOWN}\s+(?:request\s+)?{_KIND}[^{{\[('\"]{{0,60}}[{{\[(]([^}}\])]{{2,500}})[}}\])]",
         r"additional\s+properties\s+are\s+not\s+allowed\s*\(([^)]{1,500})\)",
-        rf"{_UNKNOWN}\s+(?:request\s+)?{_KIND}\s+(?:supplied|provided|specified)?\s*:\s*(\w+(?:\s*,\s*\w+){{1,40}})",
+        rf"{_UNKNOWN}\s+(?:request\s+)?{_KIND}\s*(?:supplied|provided|specified)?\s*:\s*(`?\w+`?(?:\s*,\s*`?\w+`?){{1,40}})",
     )
 )
 """Match lists of names: as Python writes sets and lists, as JSON schemas do, and with commas."""
@@ -80,6 +81,8 @@ _DEFAULT_ONLY = frozenset(
     {"temperature", "top_p", "presence_penalty", "frequency_penalty", "reasoning_effort", "verbosity", "seed"}
 )
 """Parameters that some models accept only with their default value."""
+_BAD_EFFORT = lazy_pattern(r"(?i)invalid (?:reasoning|think) value")
+"""Matches Ollama's refusal of an effort."""
 _BAD_ROLE = lazy_pattern(r"\broles?\b(?!:\w)|角色|[`'\"]developer[`'\"]")
 _GROQ_PATH = lazy_pattern(r"'(messages\.\d+)'\s*:\s*property\s+'")
 """Matches Groq's ``'messages.1' : property 'name'``."""
@@ -112,6 +115,8 @@ def refused_params(error: ErrorBody) -> tuple[str, ...]:
     paths += [".".join(_WORD.findall(match[1])) for match in _LOCATIONS.finditer(message)]
     if "stream_options" in message:
         paths.append("stream_options")
+    if _BAD_EFFORT.search(message):
+        paths.append(EFFORT)
     if _BAD_ROLE.search(f"{message} {error.param}".lower()):
         paths.append(ROLE)
     names = dict.fromkeys(filter(None, map(_field_name, paths)))

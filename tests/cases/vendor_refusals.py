@@ -49,6 +49,7 @@ NO_SUCH_MODEL: list[Said] = [
 ]
 
 TOO_LONG: list[Said] = [
+    (400, {"message": "max_tokens must be at least 1, got -736.", "type": "BadRequestError", "code": 400}),  # vLLM, NIM
     (
         400,
         openai(

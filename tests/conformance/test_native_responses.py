@@ -340,6 +340,25 @@ async def test_foreign_reasoning_is_dropped_once(gateway: Gateway, provider: Pro
     assert len(provider.exchanges) == 2
 
 
+@pytest.mark.parametrize(
+    ("body", "name"),
+    [
+        ({"detail": "Unsupported parameter: prompt_cache_retention"}, "prompt_cache_retention"),
+        ({"error": {"message": 'json: unknown field "client_metadata"'}}, "client_metadata"),
+        ({"message": "Validation: Unsupported parameter(s): `prompt_cache_key`", "code": 400}, "prompt_cache_key"),
+    ],
+)
+async def test_a_refused_field_that_changes_little_is_left_out_from_then_on(
+    gateway: Gateway, provider: Provider, body: dict[str, Any], name: str
+) -> None:
+    provider.on("m", reply(body, status=400), respond(message("Hello")))
+    fields: dict[str, Any] = {name: "24h"}
+    for count in (2, 3):
+        answer = await call(gateway, input="a", **fields)
+        assert (answer.status, answer.head.get("x-gateway-dropped-params")) == (200, name)
+        assert (name in provider.last.json, len(provider.exchanges)) == (False, count)
+
+
 async def test_behind_output_it_is_passed_on(gateway: Gateway, provider: Provider) -> None:
     refused = {"code": "invalid_encrypted_content", "message": "cannot decrypt"}
     begun = b"".join(events_of(response(message("Hello")))[:5])

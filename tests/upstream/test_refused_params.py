@@ -50,6 +50,19 @@ def _names(error: Any, **outer: Any) -> tuple[str, ...]:
             "messages.2.assistant.reasoning_content: property 'messages.2.assistant.reasoning_content' is unsupported",
             ("messages[].reasoning_content",),
         ),
+        # NVIDIA NIM
+        ("Validation: Unsupported parameter(s): `prompt_cache_key`", ("prompt_cache_key",)),
+        ("Validation: Unsupported parameter(s): `prompt_cache_key`, `store`", ("prompt_cache_key", "store")),
+        # DeepSeek, DashScope and Moonshot, while the model thinks
+        ("deepseek-reasoner does not support this tool_choice", ("tool_choice",)),
+        ("Thinking mode does not support this tool_choice", ("tool_choice",)),
+        (
+            "The tool_choice parameter does not support being set to required or object in thinking mode",
+            ("being", "tool_choice"),
+        ),
+        ("tool_choice 'required' is incompatible with thinking enabled", ("tool_choice",)),
+        # Ollama
+        ('invalid reasoning value: \'xhigh\' (must be "high", "medium" or "low")', ("reasoning_effort",)),
         # xAI
         ("Argument not supported on this model: presencePenalty", ("presence_penalty",)),
         ("Model grok-4-latest does not support parameter reasoningEffort.", ("reasoning_effort",)),

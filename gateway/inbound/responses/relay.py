@@ -58,6 +58,13 @@ LEAST_LIMIT = 16
 REASONING = "input[].reasoning"
 """The name of reasoning items that a channel cannot read."""
 
+_OPTIONAL = frozenset(
+    {
+        *("prompt_cache_key", "prompt_cache_retention", "prompt_cache_options", "client_metadata", "metadata"),
+        *("safety_identifier", "user", "service_tier", "parallel_tool_calls", "stream_options"),
+    }
+)
+"""Fields without which the answer is the same, or nearly. A server that refuses one gets requests without it."""
 _MAKERS = frozenset({OPENAI.name, "azure"})
 """Vendors that have all of the API."""
 _UNKNOWN_TOOL = re.compile(
@@ -154,6 +161,10 @@ class ResponsesRelay(Adapter):
         self._dialect = dialect
 
     def prepare(self, order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> PreparedRequest:
+        dropped = tuple(name for name in learned.dropped if name in _OPTIONAL and name in order.fields)
+        if dropped:
+            fields = {name: raw for name, raw in order.fields.items() if name not in dropped}
+            order = msgspec.structs.replace(order, fields=fields, body=b"")
         changes = lower_cap(order.fields, "max_output_tokens", served)
         lowered = served.max_output if changes else None
         if rawjson.maybe(order.fields.get("model")) != served.upstream_name:
@@ -168,6 +179,7 @@ class ResponsesRelay(Adapter):
             url=endpoint(channel.base_url, self.path),
             headers=native_headers(order, channel),
             body=native_body(order, changes),
+            dropped=dropped,
             lowered=lowered,
         )
 
@@ -186,8 +198,10 @@ class ResponsesRelay(Adapter):
 
     def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
         """Returns the failure. A server with only a part of the API, without Codex's tools, lacks it."""
-        failure = native_failure(self._dialect.failure(channel, status, headers, body), body)
-        error = read_error(body)
+        failure = self._dialect.failure(channel, status, headers, body)
+        refused = tuple(name for name in failure.parameters if name in _OPTIONAL)
+        failure, error = native_failure(failure, body), read_error(body)
+        failure = msgspec.structs.replace(failure, parameters=failure.parameters + refused)
         if vendor_of(channel.preset, channel.base_url).name in _MAKERS:
             return failure
         lacks_tools = bool(_UNKNOWN_TOOL.search(f"{error.message} {error.param}"))
