@@ -60,7 +60,6 @@ def _plain_of(kind: str) -> Script:
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_conversation_becomes_an_item(gateway: Gateway, provider: Provider, kind: str) -> None:
     at(gateway, provider, kind, script_of(kind))
-    gateway.price()
     answer = await ask(gateway, PATH, input=TALK, prompt_cache_key="k")
     assert (answer.status, faults(answer.json, "CompactedResponse")) == (200, [])
     (item,) = answer.json["output"]
@@ -174,7 +173,6 @@ async def test_another_vendors_compaction_is_for_that_vendor(gateway: Gateway, p
 
 async def test_what_the_hold_does_not_pay_for_is_a_shorter_summary(gateway: Gateway, provider: Provider) -> None:
     """The upstream's own path has no output limit, so that the model writes a summary."""
-    gateway.price()
     gateway.grant(-9_990_000_000)
     at(gateway, provider, "native", at_path(fail(500, "not here"), respond(**NATIVE)))
     answer = await ask(gateway, PATH, input=TALK)

@@ -115,7 +115,6 @@ async def test_a_reset_while_a_stream_waits_leaves_no_garbage(gateway: Gateway, 
         while not exchange.gone.is_set():
             await exchange.piece(event(chunk(delta("x" * size))))
 
-    gateway.channel(provider.base_url)
     provider.on("m", flood)
     peer = await gateway.client.connect(window=4096)
     await peer.write(gateway.client.chat_bytes(stream=True, max_tokens=10))

@@ -69,7 +69,6 @@ async def test_a_client_sees_no_refusal_and_the_next_call_costs_none(
 
 
 async def test_an_upstream_that_is_never_content_is_left_alone(gateway: Gateway, provider: Provider) -> None:
-    gateway.channel(provider.base_url)
     names = [f"field_{letter}" for letter in "abcdefghijklmnop"]
 
     async def refuse(exchange: Exchange) -> None:
@@ -122,7 +121,6 @@ async def test_the_role_developer_is_renamed_once_it_was_refused(
 
 
 async def test_it_is_renamed_together_with_all_else_that_is_refused(gateway: Gateway, provider: Provider) -> None:
-    gateway.channel(provider.base_url)
     body = {
         "model": "m",
         "seed": 1,

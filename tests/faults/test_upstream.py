@@ -6,18 +6,7 @@ from gateway.domain.usage import UsageSource
 from tests.conformance.shapes import completion_faults, error_faults
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Exchange, Provider, Script
-from tests.fakes.replies import (
-    DONE,
-    chunk,
-    dumps,
-    event,
-    reply,
-    speak,
-    story,
-    stream_bytes,
-    usage,
-    whole,
-)
+from tests.fakes.replies import DONE, chunk, dumps, event, reply, speak, story, stream_bytes, usage, whole
 
 GOOD = dumps(whole("m", spent=usage()))
 SPOKEN = b"".join(map(event, [*story("Hel", "lo"), chunk(usage=usage())])) + DONE

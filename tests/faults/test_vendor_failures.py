@@ -71,7 +71,6 @@ async def test_a_channel_out_of_credit_is_paused_and_only_the_owner_reads_its_wo
 
 
 async def test_a_packed_error_is_read(gateway: Gateway, provider: Provider) -> None:
-    gateway.channel(provider.base_url)
     packed = gzip.compress(dumps({"error": {"code": "1113", "message": "余额不足或无可用资源包,请充值。"}}))
     provider.on("m", reply(packed, status=429, headers={"content-encoding": "gzip"}), reply(packed, status=429))
     for _ in range(2):
@@ -110,7 +109,6 @@ AMBIGUOUS: dict[str, tuple[int, Doc]] = {
 async def test_a_previous_response_that_is_gone_has_its_code_whatever_the_upstream_says(
     gateway: Gateway, provider: Provider, name: str
 ) -> None:
-    gateway.channel(provider.base_url)
     status, doc = AMBIGUOUS[name]
     provider.on("m", either(reply(doc, status=status), speak("Hello")))
     body = {**PATHS["/v1/responses"], "previous_response_id": "resp_1"}
@@ -120,7 +118,6 @@ async def test_a_previous_response_that_is_gone_has_its_code_whatever_the_upstre
 
 
 async def test_such_a_refusal_does_not_mean_that_the_api_is_lacking(gateway: Gateway, provider: Provider) -> None:
-    gateway.channel(provider.base_url)
     provider.on("m", either(reply({"detail": "Not Found"}, status=404), speak("Hello")))
     await post(gateway, {**PATHS["/v1/responses"], "previous_response_id": "resp_1"}, path="/v1/responses")
     await post(gateway, PATHS["/v1/responses"], path="/v1/responses")

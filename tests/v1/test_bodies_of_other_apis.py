@@ -36,7 +36,6 @@ CURSOR: Doc = {
 
 @pytest.mark.parametrize("more", [{}, {"messages": []}, {"messages": None}])
 async def test_a_responses_body_becomes_a_chat(gateway: Gateway, provider: Provider, more: Doc) -> None:
-    gateway.channel(provider.base_url)
     provider.on("m", reply(whole("m", choice("Done."), spent=usage())))
     answer = await post(gateway, {**CURSOR, **more}, path=PATH)
     assert (answer.status, answer.json["object"], answer.text) == (200, "chat.completion", "Done.")
@@ -51,7 +50,6 @@ async def test_a_responses_body_becomes_a_chat(gateway: Gateway, provider: Provi
 
 
 async def test_its_stream_is_that_of_a_chat(gateway: Gateway, provider: Provider) -> None:
-    gateway.channel(provider.base_url)
     provider.on("m", speak("Hel", "lo"))
     body = {**CURSOR, "stream": True, "stream_options": {"include_usage": True, "include_obfuscation": False}}
     answer = await post(gateway, body, path=PATH)
@@ -72,7 +70,6 @@ async def test_it_is_translated_for_other_dialects_too(gateway: Gateway, provide
 
 
 async def test_fields_of_chats_beside_it_count(gateway: Gateway, provider: Provider) -> None:
-    gateway.channel(provider.base_url)
     provider.on("m", speak("Hello"))
     body = {"model": "m", "input": "Hi", "max_tokens": 9, "stop": ["x"], "temperature": 0.5, "seed": 7}
     assert (await post(gateway, body, path=PATH)).status == 200
@@ -86,7 +83,6 @@ async def test_fields_of_chats_beside_it_count(gateway: Gateway, provider: Provi
 
 
 async def test_what_a_chat_has_no_place_for_is_named(gateway: Gateway, provider: Provider) -> None:
-    gateway.channel(provider.base_url)
     provider.on("m", speak("Hello"))
     body = {"model": "m", "input": "Hi", "max_tool_calls": 3, "tools": [{"type": "web_search"}]}
     answer = await post(gateway, body, path=PATH)
@@ -126,7 +122,6 @@ CALLING = {"type": "object", "properties": {"function": {"type": "string"}, "typ
 async def test_flat_tools_of_a_chat_are_sent_as_a_chat_has_them(
     gateway: Gateway, provider: Provider, given: list[Any], sent: list[Any]
 ) -> None:
-    gateway.channel(provider.base_url)
     calls = choice(None, finish="tool_calls", tool_calls=[tool_call(0, "c", "read", "{}")])
     provider.on("m", reply(whole("m", calls, spent=usage())))
     turns = [{"role": "user", "content": 'say "function":"x" and {"type":"function"}'}]
@@ -137,7 +132,6 @@ async def test_flat_tools_of_a_chat_are_sent_as_a_chat_has_them(
 
 @pytest.mark.parametrize("tools", [None, [], [5], [{"type": ["function"], "name": "f"}]])
 async def test_what_is_no_list_of_tools_passes_as_it_is(gateway: Gateway, provider: Provider, tools: Any) -> None:
-    gateway.channel(provider.base_url)
     provider.on("m", speak("Hello"))
     body = {"model": "m", "messages": [{"role": "user", "content": "Hi"}], "tools": tools}
     assert (await post(gateway, body, path=PATH)).status == 200
@@ -145,7 +139,6 @@ async def test_what_is_no_list_of_tools_passes_as_it_is(gateway: Gateway, provid
 
 
 async def test_so_is_a_flat_choice(gateway: Gateway, provider: Provider) -> None:
-    gateway.channel(provider.base_url)
     provider.on("m", speak("Hello"))
     body = {
         "model": "m",
@@ -200,7 +193,6 @@ BLOCKS: Doc = {
 async def test_blocks_of_anthropic_become_messages_of_a_chat(
     gateway: Gateway, provider: Provider, choice: Doc, sent_choice: str
 ) -> None:
-    gateway.channel(provider.base_url)
     provider.on("m", speak("Hello"))
     assert (await post(gateway, {**BLOCKS, "tool_choice": choice}, path=PATH)).status == 200
     sent, named = provider.last.json, {"type": "function", "function": {"name": "read"}}
@@ -220,7 +212,6 @@ async def test_blocks_of_anthropic_become_messages_of_a_chat(
 
 
 async def test_a_call_that_is_among_the_blocks_and_beside_them_is_one(gateway: Gateway, provider: Provider) -> None:
-    gateway.channel(provider.base_url)
     provider.on("m", speak("Hello"))
     asked, made, answered = BLOCKS["messages"]
     call = {"id": "t1", "type": "function", "function": {"name": "read", "arguments": "{}"}}

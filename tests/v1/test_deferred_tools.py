@@ -60,7 +60,6 @@ async def post(gateway: Gateway, body: Doc) -> Answer:
 )
 async def test_refused_ones_become_ordinary(gateway: Gateway, provider: Provider, status: int, message: str) -> None:
     gateway.channel(provider.base_url, dialect=Dialect.ANTHROPIC)
-    gateway.price()
     provider.on("m", reply(refusal(message), status=status), speak_messages())
     answer = await post(gateway, DEFERRED)
     first, second = provider.exchanges

@@ -217,7 +217,6 @@ async def test_what_is_remembered_is_compacted_and_counted(gateway: Gateway, pro
 
 async def test_the_whole_conversation_is_held_for(gateway: Gateway, provider: Provider) -> None:
     at(gateway, provider, "chat")
-    gateway.price()
     first = (await ask(gateway, input="word " * 5000, max_output_tokens=100)).json
     await ask(gateway, input="more", previous_response_id=first["id"], max_output_tokens=100)
     before, after = gateway.records

@@ -80,7 +80,6 @@ async def test_less_than_a_useful_answer_is_refused(
 
 
 async def test_a_token_that_does_not_want_it_is_refused(gateway: Gateway, provider: Provider) -> None:
-    gateway.channel(provider.base_url)
     client = poor(gateway, 10_000, fit_output=False)
     assert ((await call(client, "chat")).status, provider.exchanges) == (429, [])
 
@@ -117,7 +116,6 @@ async def test_too_little_to_think_is_refused(gateway: Gateway, provider: Provid
 
 
 async def test_several_answers_share_the_rest(gateway: Gateway, provider: Provider) -> None:
-    gateway.channel(provider.base_url)
     client = poor(gateway, 10_001)
     provider.on("m", speak())
     await call(client, "chat", n=2)
@@ -125,7 +123,6 @@ async def test_several_answers_share_the_rest(gateway: Gateway, provider: Provid
 
 
 async def test_a_budget_of_tokens_lowers_it_as_well(gateway: Gateway, provider: Provider) -> None:
-    gateway.channel(provider.base_url)
     gateway.price(input=Nanos(0), output=Nanos(25 * DOLLAR))
     client = gateway.token("poor", budgets=(Budget(tokens=5_000),), fit_output=True)
     provider.on("m", speak())
@@ -136,14 +133,12 @@ async def test_a_budget_of_tokens_lowers_it_as_well(gateway: Gateway, provider: 
 
 
 async def test_another_cap_that_cannot_be_lowered_is_refused(gateway: Gateway, provider: Provider) -> None:
-    gateway.channel(provider.base_url)
     client = poor(gateway, 10_000)
     answer = await call(client, "chat", n_predict=60_000)
     assert (answer.status, provider.exchanges) == (429, [])
 
 
 async def test_both_names_of_the_limit_are_lowered(gateway: Gateway, provider: Provider) -> None:
-    gateway.channel(provider.base_url)
     client = poor(gateway, 10_000)
     provider.on("m", speak())
     await call(client, "chat", max_completion_tokens=50_000)
@@ -151,7 +146,6 @@ async def test_both_names_of_the_limit_are_lowered(gateway: Gateway, provider: P
 
 
 async def test_an_alias_is_lowered_by_the_price_of_the_model_that_answers(gateway: Gateway, provider: Provider) -> None:
-    gateway.channel(provider.base_url)
     client = poor(gateway, 10_000)
     gateway.group("default", fallbacks=(Fallback(model="best", to=("m",)),))
     provider.on("m", speak())
@@ -160,7 +154,6 @@ async def test_an_alias_is_lowered_by_the_price_of_the_model_that_answers(gatewa
 
 
 async def test_calls_at_the_same_time_never_pass_the_budget(gateway: Gateway, provider: Provider) -> None:
-    gateway.channel(provider.base_url)
     client = poor(gateway, 70_000)
     go_on = asyncio.Event()
     provider.on("m", when(go_on, speak(completion=5_000)))
@@ -173,7 +166,6 @@ async def test_calls_at_the_same_time_never_pass_the_budget(gateway: Gateway, pr
 
 
 async def test_a_large_request_is_lowered_too(gateway: Gateway, provider: Provider) -> None:
-    gateway.channel(provider.base_url)
     client = poor(gateway, 10_000)
     provider.on("m", speak())
     turns = [{"role": "user", "content": "x" * 2_000_000}]

@@ -46,7 +46,6 @@ async def test_a_channel_that_keeps_nothing_refuses_in_the_sdks_words(
 
 
 async def test_a_null_thread_is_translated(gateway: Gateway, provider: Provider) -> None:
-    gateway.channel(provider.base_url)
     provider.on("m", speak("Hello"))
     assert (await post(gateway, {**BODY, "thread": None})).status == 200
 
@@ -89,7 +88,6 @@ async def test_a_failed_channel_is_not_replaced_by_one_without_the_thread(gatewa
 
 async def test_the_history_that_only_the_upstream_has_is_held_for(gateway: Gateway, provider: Provider) -> None:
     native(gateway, provider, "a")
-    gateway.price("m")
     poor = gateway.token("poor", budgets=(Budget(nanos=Nanos(100_000_000)),))
     assert (await post(poor, going_on("msg_1"))).status == 429
 

@@ -86,7 +86,6 @@ async def test_with_a_smaller_hold_both_calls_run_and_their_caps_go_out_unchange
 
 
 async def test_a_call_without_a_limit_holds_what_the_tokens_owner_says(gateway: Gateway, provider: Provider) -> None:
-    gateway.channel(provider.base_url)
     gateway.price(input=Nanos(0), output=Nanos(25 * MILLION))
     provider.on("m", speak())
     body = dumps({"model": "m", "messages": [{"role": "user", "content": "Hi"}]})
@@ -99,7 +98,6 @@ async def test_a_call_without_a_limit_holds_what_the_tokens_owner_says(gateway: 
 async def test_where_little_is_left_a_call_without_a_limit_gets_the_one_that_the_rest_pays_for(
     gateway: Gateway, provider: Provider, api: str
 ) -> None:
-    gateway.channel(provider.base_url)
     gateway.price(input=Nanos(0), output=Nanos(25 * MILLION))
     gateway.grant(25 * 100 - GRANTED)
     provider.on("m", upstream())
@@ -112,7 +110,6 @@ async def test_where_little_is_left_a_call_without_a_limit_gets_the_one_that_the
 
 
 async def test_a_limit_that_the_rest_pays_for_is_not_above_the_models_own(gateway: Gateway, provider: Provider) -> None:
-    gateway.channel(provider.base_url)
     gateway.price(input=Nanos(0), output=Nanos(25 * MILLION))
     gateway.grant(25 * 100 - GRANTED)
     provider.on(

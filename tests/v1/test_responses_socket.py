@@ -33,16 +33,21 @@ from tests.fakes.websocket import frame, said, shaken, talk
 Doc = dict[str, Any]
 
 
-def chats(gateway: Gateway, provider: Provider, **fields: Any) -> None:
+@pytest.fixture(autouse=True)
+def _upstream(gateway: Gateway, provider: Provider) -> None:
+    """A channel that speaks chat completions alone, and answers with an A."""
+    chats(gateway, provider)
+    provider.on("m", speak("A"))
+
+
+def chats(gateway: Gateway, provider: Provider) -> None:
     """A channel that speaks chat completions alone."""
-    gateway.channel(provider.base_url, preset="cerebras", **fields)
-    gateway.price()
+    gateway.channel(provider.base_url, preset="cerebras")
 
 
 def native(gateway: Gateway, provider: Provider) -> None:
     """A channel that speaks the Responses API."""
     gateway.channel(provider.base_url, preset="vllm")
-    gateway.price()
 
 
 def heard(provider: Provider) -> list[list[str]]:
@@ -78,7 +83,6 @@ async def test_a_request_is_a_frame_and_so_is_each_event(
 
 
 async def test_a_request_that_comes_meanwhile_waits_its_turn(gateway: Gateway, provider: Provider) -> None:
-    chats(gateway, provider)
     go = asyncio.Event()
     provider.on("m", speak_after(go), speak("two"))
     async with talk(gateway) as peer:
@@ -94,7 +98,6 @@ async def test_a_request_that_comes_meanwhile_waits_its_turn(gateway: Gateway, p
 
 
 async def test_more_requests_than_may_wait_are_refused(gateway: Gateway, provider: Provider) -> None:
-    chats(gateway, provider)
     go = asyncio.Event()
     provider.on("m", speak_after(go))
     async with talk(gateway) as peer:
@@ -131,7 +134,6 @@ async def test_a_turn_goes_on_from_the_response_before(
 
 
 async def test_a_tool_call_goes_round(gateway: Gateway, provider: Provider) -> None:
-    chats(gateway, provider)
     called = stream(
         chunk(delta(role="assistant", tool_calls=[tool_call(0, "call_1", "look", '{"at": "sky"}')])),
         chunk(delta(finish="tool_calls")),
@@ -151,8 +153,6 @@ async def test_a_tool_call_goes_round(gateway: Gateway, provider: Provider) -> N
 
 async def test_what_is_not_known_here_is_not_found(gateway: Gateway, provider: Provider) -> None:
     """Not even on another connection; the client sends all of it again, on the same one."""
-    chats(gateway, provider)
-    provider.on("m", speak("A"))
     async with talk(gateway) as peer:
         first = await peer.response("one")
     async with talk(gateway) as peer:
@@ -193,7 +193,6 @@ async def test_a_response_that_was_stored_over_http_is_continued(
 
 @pytest.mark.parametrize("store", [True, False])
 async def test_a_stored_response_is_continued_over_http(gateway: Gateway, provider: Provider, *, store: bool) -> None:
-    chats(gateway, provider)
     provider.on("m", speak("A"), speak("B"), reply(whole("m", choice("C"), spent=usage())))
     async with talk(gateway) as peer:
         first = await peer.response("one", store=store)
@@ -207,10 +206,8 @@ async def test_a_stored_response_is_continued_over_http(gateway: Gateway, provid
         assert answer.refusal == (400, "previous_response_not_found", "previous_response_id")
 
 
-async def test_nothing_is_stored_where_that_is_switched_off(gateway: Gateway, provider: Provider) -> None:
-    chats(gateway, provider)
+async def test_nothing_is_stored_where_that_is_switched_off(gateway: Gateway) -> None:
     gateway.settings(responses_mib=0)
-    provider.on("m", speak("A"))
     async with talk(gateway) as peer:
         first = await peer.response("one", store=True)
         assert said(await peer.response("two", previous=first["id"])) == "A"
@@ -219,7 +216,6 @@ async def test_nothing_is_stored_where_that_is_switched_off(gateway: Gateway, pr
 
 async def test_a_model_cannot_be_steered(gateway: Gateway, provider: Provider) -> None:
     """The client hears so at once, while the response goes on."""
-    chats(gateway, provider)
     go = asyncio.Event()
     provider.on("m", speak_after(go))
     async with talk(gateway) as peer:
@@ -286,7 +282,6 @@ FAILURES: dict[str, Doc] = {
 
 @pytest.mark.parametrize("case", FAILURES)
 async def test_a_turn_that_fails_takes_its_previous_along(gateway: Gateway, provider: Provider, case: str) -> None:
-    chats(gateway, provider)
     provider.on("m", speak("A"), fail(400, "no") if case == "an upstream fails" else speak("never"), speak("B"))
     async with talk(gateway) as peer:
         first = await peer.response("one")
@@ -297,7 +292,6 @@ async def test_a_turn_that_fails_takes_its_previous_along(gateway: Gateway, prov
 
 
 async def test_an_answer_that_breaks_is_failed_and_not_remembered(gateway: Gateway, provider: Provider) -> None:
-    chats(gateway, provider)
     provider.on("m", stream(chunk(delta("Hal")), done=False), speak("B"))
     async with talk(gateway) as peer:
         await peer.create("one")
@@ -312,8 +306,6 @@ async def test_an_answer_that_breaks_is_failed_and_not_remembered(gateway: Gatew
 
 async def test_a_request_without_generation_is_only_remembered(gateway: Gateway, provider: Provider) -> None:
     """Codex sends one as soon as it starts."""
-    chats(gateway, provider)
-    provider.on("m", speak("A"))
     async with talk(gateway) as peer:
         warm = await peer.response([{"role": "user", "content": "one"}], generate=False)
         assert (warm["output"], warm["usage"]["total_tokens"]) == ([], 0)
@@ -324,8 +316,6 @@ async def test_a_request_without_generation_is_only_remembered(gateway: Gateway,
 
 
 async def test_all_events_repeat_the_stream_id_of_their_request(gateway: Gateway, provider: Provider) -> None:
-    chats(gateway, provider)
-    provider.on("m", speak("A"))
     async with talk(gateway) as peer:
         await peer.create(stream_id="left")
         assert {event["stream_id"] for event in await peer.events()} == {"left"}
@@ -351,9 +341,7 @@ FRAMES: dict[str, tuple[str, int, str]] = {
 
 
 @pytest.mark.parametrize("case", FRAMES)
-async def test_a_wrong_frame_leaves_the_connection_open(gateway: Gateway, provider: Provider, case: str) -> None:
-    chats(gateway, provider)
-    provider.on("m", speak("A"))
+async def test_a_wrong_frame_leaves_the_connection_open(gateway: Gateway, case: str) -> None:
     text, status, code = FRAMES[case]
     async with talk(gateway) as peer:
         await peer.socket.send_str(text)
@@ -364,9 +352,7 @@ async def test_a_wrong_frame_leaves_the_connection_open(gateway: Gateway, provid
     assert [record.code for record in gateway.records] == [code, ""]
 
 
-async def test_a_binary_frame_is_refused(gateway: Gateway, provider: Provider) -> None:
-    chats(gateway, provider)
-    provider.on("m", speak("A"))
+async def test_a_binary_frame_is_refused(gateway: Gateway) -> None:
     async with talk(gateway) as peer:
         await peer.socket.send_bytes(b'{"type":"response.create","model":"m","input":"hi"}')
         last = await peer.last()
@@ -375,8 +361,6 @@ async def test_a_binary_frame_is_refused(gateway: Gateway, provider: Provider) -
 
 
 async def test_a_surrogate_that_is_alone_is_replaced_and_remembered(gateway: Gateway, provider: Provider) -> None:
-    chats(gateway, provider)
-    provider.on("m", speak("A"))
     start = '{"type":"response.create","model":"m","store":false,"input":'
     async with talk(gateway) as peer:
         await peer.socket.send_str(start + r'"x\ud83dy"}')
@@ -387,19 +371,15 @@ async def test_a_surrogate_that_is_alone_is_replaced_and_remembered(gateway: Gat
 
 
 async def test_a_large_request_is_read_beside_the_loop(gateway: Gateway, provider: Provider) -> None:
-    chats(gateway, provider)
     gateway.grant(10**12)
-    provider.on("m", speak("A"))
     async with talk(gateway) as peer:
         first = await peer.response("x" * 400_000)
         await peer.response("y" * 400_000, previous=first["id"])
     assert [len(text) for text in heard(provider)[1]] == [400_000, 1, 400_000]
 
 
-async def test_frames_may_be_split_anywhere(gateway: Gateway, provider: Provider) -> None:
+async def test_frames_may_be_split_anywhere(gateway: Gateway) -> None:
     """In bytes, and in fragments with a ping between them."""
-    chats(gateway, provider)
-    provider.on("m", speak("A"))
     request = b'{"type":"response.create","model":"m","input":"hi"}'
     head, peer = await shaken(gateway.client)
     assert head.status == 101
@@ -414,8 +394,7 @@ async def test_frames_may_be_split_anywhere(gateway: Gateway, provider: Provider
     peer.close()
 
 
-async def test_a_frame_that_is_too_large_closes_the_connection(gateway: Gateway, provider: Provider) -> None:
-    chats(gateway, provider)
+async def test_a_frame_that_is_too_large_closes_the_connection(gateway: Gateway) -> None:
     async with talk(gateway) as peer:
         try:
             await peer.socket.send_bytes(bytes((32 << 20) + 1))
@@ -426,9 +405,7 @@ async def test_a_frame_that_is_too_large_closes_the_connection(gateway: Gateway,
     assert gateway.record.code == "request_too_large"
 
 
-async def test_limits_hold_for_each_request(gateway: Gateway, provider: Provider) -> None:
-    chats(gateway, provider)
-    provider.on("m", speak("A"))
+async def test_limits_hold_for_each_request(gateway: Gateway) -> None:
     async with talk(gateway, gateway.token("few", limits=Limits(rpm=1))) as peer:
         await peer.response()
         await peer.create()
@@ -465,9 +442,7 @@ async def test_a_handshake_that_is_malformed_is_refused(gateway: Gateway, wrong:
     assert (await gateway.client.get("/v1/responses")).status == 405
 
 
-async def test_an_origin_that_is_permitted_may_begin(gateway: Gateway, provider: Provider) -> None:
-    chats(gateway, provider)
-    provider.on("m", speak("A"))
+async def test_an_origin_that_is_permitted_may_begin(gateway: Gateway) -> None:
     gateway.settings(origins=("https://app.example",))
     async with talk(gateway, headers={"origin": "https://app.example"}) as peer:
         assert said(await peer.response()) == "A"
@@ -507,7 +482,6 @@ async def test_a_native_call_is_continued(gateway: Gateway, provider: Provider) 
 
 
 async def test_a_conversation_is_compacted_and_goes_on_from_its_summary(gateway: Gateway, provider: Provider) -> None:
-    chats(gateway, provider)
     provider.on("m", speak("A"), speak("They launch on Tuesday."), speak("B"))
     async with talk(gateway) as peer:
         first = await peer.response("one")

@@ -34,7 +34,7 @@ HI = frame(dumps({"type": "response.create", "model": "m", "input": "hi"}))
 @pytest.fixture(autouse=True)
 def _channel(gateway: Gateway, provider: Provider) -> None:
     gateway.channel(provider.base_url, preset="cerebras")
-    gateway.price()
+    provider.on("m", speak("A"))
 
 
 async def flood(exchange: Exchange) -> None:
@@ -190,7 +190,6 @@ async def test_the_owner_cancels_a_call_and_the_connection_stays(gateway: Gatewa
 
 
 async def test_a_key_that_was_replaced_ends_the_connection(gateway: Gateway, provider: Provider) -> None:
-    provider.on("m", speak("A"))
     async with talk(gateway, gateway.token("guest")) as peer:
         await peer.response()
         gateway.token("guest")
@@ -269,8 +268,7 @@ async def test_a_client_that_answers_no_ping_is_disconnected(gateway: Gateway) -
 
 
 @pytest.mark.hasty(2)
-async def test_an_idle_connection_is_closed(gateway: Gateway, provider: Provider) -> None:
-    provider.on("m", speak("A"))
+async def test_an_idle_connection_is_closed(gateway: Gateway) -> None:
     async with talk(gateway) as peer:
         await peer.response()
         await skip(IDLE_S)
@@ -278,8 +276,7 @@ async def test_an_idle_connection_is_closed(gateway: Gateway, provider: Provider
 
 
 @pytest.mark.hasty(2)
-async def test_an_old_connection_ends_before_the_next_request(gateway: Gateway, provider: Provider) -> None:
-    provider.on("m", speak("A"))
+async def test_an_old_connection_ends_before_the_next_request(gateway: Gateway) -> None:
     async with talk(gateway) as peer:
         await peer.response()
         for _ in range(6):
@@ -341,10 +338,9 @@ async def test_without_memory_for_another_call_no_connection_begins(gateway: Gat
     assert sorted(record.code for record in records) == ["", "out_of_memory"]
 
 
-async def test_what_is_remembered_is_bounded(gateway: Gateway, provider: Provider) -> None:
+async def test_what_is_remembered_is_bounded(gateway: Gateway) -> None:
     """It counts as requests do, and there is none if it would take half of the memory for these."""
     gateway.grant(10**13)
-    provider.on("m", speak("A"))
     async with talk(gateway) as peer:
         ids = [(await peer.response("x" * 1000))["id"] for _ in range(6)]
         kept = gateway.engine.pressure.body_bytes

@@ -53,7 +53,6 @@ def piece(api: str, text: str, finish: str | None = None) -> bytes:
 
 @STREAMED
 async def test_the_first_piece_does_not_wait_for_the_second(gateway: Gateway, provider: Provider, api: str) -> None:
-    gateway.channel(provider.base_url)
     seen = asyncio.Event()
 
     async def script(exchange: Exchange) -> None:
@@ -127,7 +126,6 @@ async def test_a_long_stream_of_a_hundred_calls_ends_as_it_should(provider: Prov
 @pytest.mark.parametrize("data", [event({"error": {"message": "no slot is free", "type": "server_error"}})])
 async def test_an_error_as_first_event_is_a_status(gateway: Gateway, provider: Provider, api: str, data: bytes) -> None:
     """llama.cpp answers 200 before it knows whether it can."""
-    gateway.channel(provider.base_url)
 
     async def script(exchange: Exchange) -> None:
         if not await without_responses(exchange):
@@ -152,7 +150,6 @@ REPEATED = (
 
 
 async def test_a_thought_that_comes_again_with_its_seal_is_shown_once(gateway: Gateway, provider: Provider) -> None:
-    gateway.channel(provider.base_url)
     provider.on("m", stream(*REPEATED))
     events = read_events((await post(gateway, {**HELLO, "stream": True})).body)
     assert grammar_faults(events) == []
@@ -168,7 +165,6 @@ async def test_a_thought_that_comes_again_with_its_seal_is_shown_once(gateway: G
 
 
 async def test_in_a_response_too(gateway: Gateway, provider: Provider) -> None:
-    gateway.channel(provider.base_url)
 
     async def script(exchange: Exchange) -> None:
         if not await without_responses(exchange):
