@@ -245,13 +245,6 @@ async def test_a_stream_that_is_cut_off_ends_in_an_error(gateway: Gateway, provi
     assert "error" in answer.chunks[-1]
 
 
-async def test_a_stream_without_done_is_good_if_its_choices_have_ended(gateway: Gateway, provider: Provider) -> None:
-    provider.on("m", stream_bytes(event(answered(said("a")))))
-    answer = await complete(gateway.client, {"model": "m", "prompt": "p", "stream": True})
-    assert (texts(answer), events(answer.body)[-1]) == ("a", b"[DONE]")
-    assert gateway.record.outcome is Outcome.DONE
-
-
 @pytest.mark.parametrize("stream", [False, True])
 async def test_sticky_groups_take_prompts_too(gateway: Gateway, provider: Provider, *, stream: bool) -> None:
     gateway.group("default", sticky=True)

@@ -74,28 +74,3 @@ async def test_tool_calls_come_out_whole(gateway: Gateway, provider: Provider, n
     got = [(c.id, c.function.name, json.loads(c.function.arguments)) for c in choice.message.tool_calls or []]
     assert got == wanted
     assert choice.finish_reason == "tool_calls"
-
-
-LOGPROBS: Doc = {"content": [{"token": "a", "logprob": -0.5, "bytes": None, "top_logprobs": []}], "refusal": None}
-
-
-@pytest.mark.parametrize(
-    "said",
-    [
-        delta("a") | {"logprobs": LOGPROBS},
-        delta(content=None) | {"delta": {"content": None}},
-        delta(reasoning_content="hm"),
-        delta(reasoning="hm"),
-        delta("a", obfuscation="zzz", annotations=[{"index": 0, "x": 1}]),
-        delta(refusal="no"),
-        delta("a") | {"content_filter_results": {"hate": {"filtered": False}}},
-    ],
-)
-async def test_fields_of_all_kinds_pass(gateway: Gateway, provider: Provider, said: Doc) -> None:
-    answer = await streamed(
-        gateway, provider, [ROLE, chunk(said, x_new={"a": 1.5}), chunk(delta("end", finish="stop"))]
-    )
-    assert stream_faults(answer.body) == []
-    (passed,) = [doc for doc in answer.chunks if "x_new" in doc]
-    assert passed["x_new"] == {"a": 1.5}
-    assert passed["choices"][0] == said

@@ -114,32 +114,11 @@ async def test_the_clients_own_mistake_is_tried_nowhere_else(rig: Rig, number: i
     assert rig.record.status == number
 
 
-async def test_what_was_never_sent_may_be_tried_anywhere(rig: Rig) -> None:
-    channels(rig, unreachable, unreachable, good)
-    await rig.call()
-    assert rig.upstreams.order == ["a", "b", "c"]
-    assert not any(attempt.billed for attempt in rig.record.attempts)
-
-
-async def test_what_was_sent_and_brought_nothing_is_tried_once_more(rig: Rig) -> None:
-    channels(rig, too_slow, too_slow, good)
-    error = await failure(rig)
-    assert rig.upstreams.order == ["a", "b"]
-    assert [attempt.billed for attempt in rig.record.attempts] == [True, True]
-    assert (rig.record.possible, error.code) == (rig.record.held, "upstream_timeout")
-
-
 async def test_a_slow_attempt_that_was_saved_elsewhere_is_marked_as_perhaps_billed(rig: Rig) -> None:
     channels(rig, too_slow, good)
     await rig.call()
     assert [attempt.billed for attempt in rig.record.attempts] == [True, False]
     assert rig.record.cost > 0
-
-
-async def test_of_several_channels_none_is_tried_twice(rig: Rig) -> None:
-    channels(rig, status(500), status(500))
-    await failure(rig)
-    assert (rig.upstreams.order, rig.watch.slept) == (["a", "b"], [])
 
 
 async def test_the_only_channel_is_tried_once_more_after_a_pause(rig: Rig) -> None:
@@ -196,13 +175,6 @@ async def test_one_attempt_is_not_listed_in_the_message(rig: Rig) -> None:
     error = await failure(rig)
     assert "[attempts" not in error.message
     assert json.loads(json.dumps(error.details["attempts"]))[0]["status"] == 403
-
-
-async def test_a_paused_channel_is_left_out(rig: Rig) -> None:
-    channels(rig, status(401), good)
-    await rig.call()
-    await rig.call()
-    assert rig.upstreams.order == ["a", "b", "b"]
 
 
 async def test_if_every_channel_needs_attention_the_reasons_are_reported(rig: Rig) -> None:
@@ -297,13 +269,6 @@ async def test_it_is_left_out_once_and_not_again_and_again(rig: Rig) -> None:
     rig.upstreams.on("a", refused)
     error = await failure(rig, seed=7)
     assert (error.status, rig.upstreams.order) == (400, ["a", "a"])
-
-
-async def test_a_strict_channel_loses_no_parameter(rig: Rig) -> None:
-    refused = status(400, "Unsupported parameter: 'seed'", code="unsupported_parameter", param="seed")
-    rig.channel("a", strict=True)
-    rig.upstreams.on("a", refused, good)
-    assert (await failure(rig, seed=7)).status == 400
 
 
 async def test_what_a_dialect_cannot_say_was_never_sent(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,20 +23,21 @@ def test_nothing_is_known_at_first(pace: LatencyStats) -> None:
     assert pace.expected_s(A, "m") is None
 
 
-def test_of_a_stream_the_wait_and_the_rate_count_apart(pace: LatencyStats) -> None:
-    """Half a second, then fifty tokens a second."""
-    pace.note(A, "m", first_s=0.5, whole_s=2.5, tokens=100)
-    assert pace.expected_s(A, "m") == pytest.approx(0.5 + TOKENS / 50)
-
-
-def test_of_a_plain_answer_the_whole_counts(pace: LatencyStats) -> None:
-    pace.note(A, "m", first_s=None, whole_s=2.0, tokens=100)
-    assert pace.expected_s(A, "m") == pytest.approx(TOKENS / 50)
-
-
-def test_a_short_answer_says_nothing(pace: LatencyStats) -> None:
-    pace.note(A, "m", first_s=0.5, whole_s=0.6, tokens=2)
-    assert pace.expected_s(A, "m") is None
+@pytest.mark.parametrize(
+    ("first_s", "whole_s", "tokens", "model", "expected"),
+    [
+        (0.5, 2.5, 100, "m", pytest.approx(0.5 + TOKENS / 50)),
+        (None, 2.0, 100, "m", pytest.approx(TOKENS / 50)),
+        (0.5, 0.6, 2, "m", None),
+        (None, 1.0, TOKENS, "n", None),
+    ],
+    ids=["wait and rate of a stream", "all of a plain answer", "nothing of a short one", "nothing of another model"],
+)
+def test_what_an_answer_says_of_the_next(
+    pace: LatencyStats, first_s: float | None, whole_s: float, tokens: int, model: str, expected: object
+) -> None:
+    pace.note(A, "m", first_s=first_s, whole_s=whole_s, tokens=tokens)
+    assert pace.expected_s(A, model) == expected
 
 
 def test_new_measurements_move_the_old_ones(pace: LatencyStats) -> None:
@@ -51,11 +52,6 @@ def test_old_measurements_are_forgotten(pace: LatencyStats, mono: Mono) -> None:
     assert pace.expected_s(A, "m") is None
     pace.note(A, "m", first_s=None, whole_s=1.0, tokens=TOKENS)
     assert pace.expected_s(A, "m") == pytest.approx(1.0)
-
-
-def test_models_are_measured_apart(pace: LatencyStats) -> None:
-    pace.note(A, "m", first_s=None, whole_s=1.0, tokens=TOKENS)
-    assert pace.expected_s(A, "n") is None
 
 
 def test_memory_is_bounded(pace: LatencyStats) -> None:

@@ -50,56 +50,37 @@ def image(media_type: str = "image/png") -> dict[str, Any]:
     return {"type": "image", "source": {"type": "base64", "media_type": media_type, "data": LONG}}
 
 
-def test_text_counts_a_third_of_its_bytes() -> None:
-    assert bound({"type": "text", "text": LONG}) == pytest.approx(8000, abs=20)
+URL = "data:image/png;base64," + LONG
+SIZES: dict[str, tuple[dict[str, Any], int]] = {
+    "a text counts a third of its bytes": ({"type": "text", "text": LONG}, 8000),
+    "an image counts the same": (image(), 1500),
+    "an image in a URL": ({"type": "input_image", "image_url": URL}, 1500),
+    "what is beside a medium is text": ({**image(), "title": LONG}, 9500),
+    "a text in a source is text": (image("text/plain"), 8000),
+    "sealed reasoning counts an eighth": ({"type": "thinking", "thinking": "", "signature": LONG}, 3000),
+    "redacted thinking": ({"type": "redacted_thinking", "data": LONG}, 3000),
+    "encrypted reasoning": ({"type": "reasoning", "encrypted_content": LONG}, 3000),
+    "a text like a medium is text": ({"type": "text", "text": URL}, 8000),
+    "output like a medium": ({"type": "function_call_output", "output": URL}, 8000),
+    "reasoning like a medium": ({"role": "assistant", "reasoning_content": URL}, 8000),
+    "a document of text": (
+        {"type": "document", "source": {"type": "text", "media_type": "image/png", "data": LONG}},
+        8000,
+    ),
+    "arguments like a medium": ({"type": "function_call", "arguments": {"image_url": URL}}, 8000),
+    "an action like a medium": ({"type": "local_shell_call", "action": {"url": URL}}, 8000),
+    "a summary of the gateway": ({"type": "compaction", "encrypted_content": "tk1.c." + LONG}, 8000),
+}
 
 
-@pytest.mark.parametrize(
-    "block", [image(), {"type": "input_image", "image_url": "data:image/png;base64," + LONG}], ids=["source", "url"]
-)
-def test_an_image_counts_the_same_however_large_it_is(block: dict[str, Any]) -> None:
-    assert bound(block) == pytest.approx(1500, abs=40)
-
-
-def test_what_is_beside_a_medium_is_text() -> None:
-    assert bound({**image(), "title": LONG}) == pytest.approx(9500, abs=40)
-
-
-def test_a_text_in_a_source_is_text() -> None:
-    assert bound(image("text/plain")) == pytest.approx(8000, abs=40)
-
-
-@pytest.mark.parametrize(
-    "block",
-    [
-        {"type": "thinking", "thinking": "", "signature": LONG},
-        {"type": "redacted_thinking", "data": LONG},
-        {"type": "reasoning", "encrypted_content": LONG},
-    ],
-    ids=lambda block: str(block["type"]),
-)
-def test_sealed_reasoning_counts_an_eighth_of_its_bytes(block: dict[str, Any]) -> None:
-    assert bound(block) == pytest.approx(3000, abs=20)
+@pytest.mark.parametrize("name", SIZES)
+def test_a_block_counts_as_what_it_is(name: str) -> None:
+    block, tokens = SIZES[name]
+    assert bound(block) == pytest.approx(tokens, abs=40)
 
 
 def test_what_a_tool_is_called_with_is_text_whatever_it_looks_like() -> None:
     assert bound({"type": "tool_use", "input": {"x": image(), "type": "thinking", "signature": LONG}}) > 15_000
-
-
-@pytest.mark.parametrize(
-    "block",
-    [
-        {"type": "text", "text": "data:image/png;base64," + LONG},
-        {"type": "function_call_output", "output": "data:image/png;base64," + LONG},
-        {"role": "assistant", "reasoning_content": "data:image/png;base64," + LONG},
-        {"type": "document", "source": {"type": "text", "media_type": "image/png", "data": LONG}},
-        {"type": "function_call", "arguments": {"image_url": "data:image/png;base64," + LONG}},
-        {"type": "local_shell_call", "action": {"url": "data:image/png;base64," + LONG}},
-        {"type": "compaction", "encrypted_content": "tk1.c." + LONG},
-    ],
-)
-def test_what_models_read_as_text_is_text_even_if_it_begins_like_a_medium(block: dict[str, Any]) -> None:
-    assert bound(block) == pytest.approx(8000, abs=40)
 
 
 def test_a_repeated_key_may_not_hide_text_behind_an_image() -> None:

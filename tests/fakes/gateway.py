@@ -111,10 +111,6 @@ class Gateway:
             await asyncio.sleep(0.005)
         raise AssertionError("it never came about")
 
-    async def deserted(self) -> None:
-        """Wait until it is known that the clients of all running calls have left."""
-        await self.until(lambda: all(call.context.client.gone for call in self.engine.live.calls.values()))
-
     async def settled(self, count: int = 1) -> list[Record]:
         """Wait until so many calls are recorded and none runs."""
         for _ in range(2000):

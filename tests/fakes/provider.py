@@ -145,10 +145,6 @@ class Provider:
             await self._arrived.wait_for(lambda: len(self.exchanges) >= count)
         return self.exchanges[count - 1]
 
-    @property
-    def open_connections(self) -> int:
-        return len(self._connections)
-
     @asynccontextmanager
     async def running(self) -> AsyncIterator["Provider"]:
         """Listens on a free port of the loopback address."""

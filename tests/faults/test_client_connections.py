@@ -68,51 +68,6 @@ def paused(after: int) -> tuple[Script, asyncio.Event]:
     return script, go_on
 
 
-@pytest.mark.parametrize("how", ["fin", "rst"])
-@pytest.mark.parametrize("chunks", [1, 2, 10])
-async def test_gone_after_some_chunks(gateway: Gateway, provider: Provider, chunks: int, how: str) -> None:
-    script, _ = paused(chunks)
-    provider.on("m", script)
-    async with gateway.client.streaming() as answer:
-        for _ in range(chunks):
-            await answer.event()
-        left_at = leave(answer.socket, how)
-        assert await provider.last.left() - left_at < SOON_S
-    (record,) = await gateway.settled()
-    assert (record.status, record.outcome, record.source) == (499, Outcome.CLIENT_CLOSED, UsageSource.ESTIMATED)
-    assert record.input > 0
-    assert (record.output > 0) == (chunks > 1)
-
-
-async def test_gone_after_done_is_a_good_call(gateway: Gateway, provider: Provider) -> None:
-    provider.on("m", speak(prompt=9, completion=12))
-    async with gateway.client.streaming() as answer:
-        answer.socket.stop_reading()
-        (record,) = await gateway.settled()
-    assert (record.status, record.outcome, record.source) == (200, Outcome.DONE, UsageSource.REPORTED)
-
-
-@pytest.mark.parametrize("how", ["fin", "rst"])
-async def test_gone_on_a_plain_call(gateway: Gateway, provider: Provider, how: str) -> None:
-    go_on = asyncio.Event()
-
-    async def slow(exchange: Exchange) -> None:
-        await exchange.until(go_on)
-        await speak(prompt=9, completion=12)(exchange)
-
-    provider.on("m", slow)
-    peer = await gateway.client.connect()
-    await peer.write(gateway.client.chat_bytes())
-    await provider.asked()
-    leave(peer, how)
-    await gateway.deserted()
-    go_on.set()
-    (record,) = await gateway.settled()
-    assert (record.status, record.outcome) == (499, Outcome.CLIENT_CLOSED)
-    assert (record.input, record.output, record.source) == (9, 12, UsageSource.REPORTED)
-    peer.reset()
-
-
 async def test_gone_at_any_moment_settles_once(gateway: Gateway, provider: Provider) -> None:
     provider.on("m", speak(*"abcdefgh", prompt=9, completion=12))
     for number in range(60):

@@ -98,15 +98,10 @@ def test_a_failure_ends_it() -> None:
     assert (stream.failure.code, stream.end()) == ("upstream_bad_response", b"")
 
 
-def test_the_last_blank_line_may_be_missing() -> None:
+@pytest.mark.parametrize("body", [said("Hi", ".").rstrip(), said("Hi") + b'data: "the'])
+def test_the_end_of_the_last_event_or_half_an_event_may_be_missing(body: bytes) -> None:
     stream = _stream()
-    out = stream.feed(said("Hi", ".").rstrip()) + stream.end()
-    assert (said_in(out), stream.finished) == (HI, True)
-
-
-def test_half_an_event_at_the_end_is_nothing() -> None:
-    stream = _stream()
-    out = stream.feed(said("Hi") + b'data: "the') + stream.end()
+    out = stream.feed(body) + stream.end()
     assert (said_in(out), stream.finished) == (HI, True)
 
 

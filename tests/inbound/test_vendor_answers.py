@@ -267,27 +267,22 @@ def test_a_stream_split_anywhere_means_the_same(row: Row, api: str) -> None:
 
 
 @APIS_OF
-@pytest.mark.parametrize("row", [row for row in ROWS if row.stream], ids=lambda row: row.name)
-def test_a_stream_where_none_was_requested_means_the_same(row: Row, api: str) -> None:
+@pytest.mark.parametrize(
+    ("row", "body"),
+    [
+        pytest.param(row, body, id=f"{row.name}, {form}")
+        for row in ROWS
+        for form, body in (("plain", row.plain and dumps(row.plain)), ("a stream where none was requested", row.stream))
+        if body
+    ],
+)
+def test_a_whole_answer_means_what_it_says(row: Row, body: bytes, api: str) -> None:
     plan = planned(api, row.dialect, stream=False)
     if row.error:
         with pytest.raises(AttemptFailed):
-            plan.adapter.whole(row.stream, plan.order, channel(dialect=row.dialect))
+            plan.adapter.whole(body, plan.order, channel(dialect=row.dialect))
         return
-    answer = plan.adapter.whole(row.stream, plan.order, channel(dialect=row.dialect))
-    check_facts(row, answer)
-    check(row, api, body_of(answer), streamed=False)
-
-
-@APIS_OF
-@pytest.mark.parametrize("row", [row for row in ROWS if row.plain], ids=lambda row: row.name)
-def test_a_plain_answer_means_what_it_says(row: Row, api: str) -> None:
-    plan = planned(api, row.dialect, stream=False)
-    if row.error:
-        with pytest.raises(AttemptFailed):
-            plan.adapter.whole(dumps(row.plain), plan.order, channel(dialect=row.dialect))
-        return
-    answer = plan.adapter.whole(dumps(row.plain), plan.order, channel(dialect=row.dialect))
+    answer = plan.adapter.whole(body, plan.order, channel(dialect=row.dialect))
     check_facts(row, answer)
     check(row, api, body_of(answer), streamed=False)
 

@@ -1,6 +1,7 @@
 """Rollups give the same sums as adding the calls up one by one."""
 
 from collections.abc import Iterable
+from typing import Any
 
 import msgspec
 import pytest
@@ -74,12 +75,27 @@ def test_a_call_that_its_client_or_the_owner_ended_is_an_abort(outcome: Outcome,
     assert counts.aborts == 2 * aborts
 
 
-def test_what_refused_calls_waited_is_counted_by_itself() -> None:
+REFUSED: dict[str, Any] = {"status": 503, "outcome": Outcome.REFUSED}
+WAITED = ("waited=52000:channel 'up' (1 call at once)",)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "names", "sums"),
+    [
+        ({"ms": 8_000}, {"ms": 3_000, **REFUSED}, ("ms", "refused_ms"), (22_000, 6_000)),
+        ({"ttft": 52_400, "marks": WAITED}, {"ttft": 400}, ("ttft", "firsts", "waited"), (105_600, 4, 104_000)),
+        ({}, {**REFUSED, "marks": ("repeated=6", "skipped=up")}, ("calls", "refused", "repeats"), (4, 2, 12)),
+    ],
+    ids=["waits of refused calls", "waits for a place", "refusals for which another stands"],
+)
+def test_these_are_counted_by_themselves(
+    first: dict[str, Any], second: dict[str, Any], names: tuple[str, ...], sums: tuple[int, ...]
+) -> None:
     counts = Counts()
-    counts.add(record(1, ms=8_000))
-    counts.add(record(2, ms=3_000, status=503, outcome=Outcome.REFUSED))
+    counts.add(record(1, **first))
+    counts.add(record(2, **second))
     counts.merge(counts)
-    assert (counts.ms, counts.refused_ms) == (22_000, 6_000)
+    assert tuple(getattr(counts, name) for name in names) == sums
 
 
 def test_a_lost_call_is_counted_by_itself() -> None:
@@ -87,22 +103,6 @@ def test_a_lost_call_is_counted_by_itself() -> None:
     counts.add(record(1, status=0, outcome=Outcome.LOST))
     counts.merge(counts)
     assert (counts.errors, counts.aborts, counts.lost) == (2, 0, 2)
-
-
-def test_what_calls_waited_for_a_place_is_counted_by_itself() -> None:
-    counts = Counts()
-    counts.add(record(1, ttft=52_400, marks=("waited=52000:channel 'up' (1 call at once)",)))
-    counts.add(record(2, ttft=400))
-    counts.merge(counts)
-    assert (counts.ttft, counts.firsts, counts.waited) == (105_600, 4, 104_000)
-
-
-def test_refusals_for_which_another_stands_are_counted_by_themselves() -> None:
-    counts = Counts()
-    counts.add(record(1))
-    counts.add(record(2, status=429, outcome=Outcome.REFUSED, marks=("repeated=6", "skipped=up")))
-    counts.merge(counts)
-    assert (counts.calls, counts.refused, counts.repeats) == (4, 2, 12)
 
 
 @pytest.mark.parametrize("by", DIMENSIONS)

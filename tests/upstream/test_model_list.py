@@ -39,20 +39,19 @@ def test_a_time_without_a_zone_is_utc(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [model.created for model in found] == [1_700_000_000_000] * 3
 
 
-def test_a_list_that_is_null_is_empty() -> None:
-    assert _read({"object": "list", "data": None}) == []
-
-
-def test_a_list_beside_it_is_not_read() -> None:
-    assert _read({"models": [{"name": "x"}], "data": [{"id": "m"}]}) == [ServedModel(name="m")]
-
-
-def test_a_bare_list_is_read() -> None:
-    assert _read([{"id": "m"}]) == [ServedModel(name="m")]
-
-
-def test_geminis_prefix_is_left_out() -> None:
-    assert _read({"data": [{"id": "models/gemini"}]}) == [ServedModel(name="gemini")]
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        ({"object": "list", "data": None}, []),
+        ({"models": [{"name": "x"}], "data": [{"id": "m"}]}, [ServedModel(name="m")]),
+        ([{"id": "m"}], [ServedModel(name="m")]),
+        ({"data": [{"id": "models/gemini"}]}, [ServedModel(name="gemini")]),
+        ({"data": [{"id": "m"}, {"id": "m"}]}, [ServedModel(name="m")]),
+    ],
+    ids=["null is empty", "a list beside it", "a bare list", "Gemini's prefix", "a name said twice"],
+)
+def test_forms_of_lists(body: object, found: list[ServedModel]) -> None:
+    assert _read(body) == found
 
 
 @pytest.mark.parametrize("name", ["max_model_len", "context_window", "max_context_length"])
@@ -89,10 +88,6 @@ def test_a_name_that_is_none_is_left_out(name: object) -> None:
     assert _read({"data": [{"id": name}, {"id": "m"}, 5]}) == [ServedModel(name="m")]
 
 
-def test_a_name_said_twice_is_there_once() -> None:
-    assert _read({"data": [{"id": "m"}, {"id": "m"}]}) == [ServedModel(name="m")]
-
-
 def test_an_endless_list_is_cut() -> None:
     found = _read({"data": [{"id": f"m{i}"} for i in range(MODELS_LIMIT + 5)]})
     assert found is not None
@@ -105,6 +100,19 @@ def test_what_is_not_a_list_is_none(body: bytes) -> None:
 
 
 CHEAP = UpstreamPrices(input=Nanos(150_000_000), output=Nanos(600_000_000))
+
+
+def _nanos(dollars: float) -> Nanos:
+    return Nanos(round(dollars * 10**9))
+
+
+def _offer(first: float, second: float, status: str = "live") -> dict[str, object]:
+    """A vendor in an entry of Hugging Face's router."""
+    return {"status": status, "pricing": {"input": first, "output": second}}
+
+
+def _told(first: float, second: float, **more: object) -> UpstreamPrices:
+    return UpstreamPrices(input=_nanos(first), output=_nanos(second), **more)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -126,28 +134,6 @@ CHEAP = UpstreamPrices(input=Nanos(150_000_000), output=Nanos(600_000_000))
         ({"input": True, "output": []}, None),
         ("free", None),
         (None, None),
-    ],
-)
-def test_the_price_is_read_where_the_upstream_tells_it(pricing: object, told: UpstreamPrices | None) -> None:
-    assert _read({"data": [{"id": "m", "pricing": pricing}]}) == [ServedModel(name="m", told=told)]
-
-
-def _nanos(dollars: float) -> Nanos:
-    return Nanos(round(dollars * 10**9))
-
-
-def _offer(first: float, second: float, status: str = "live") -> dict[str, object]:
-    """A vendor in an entry of Hugging Face's router."""
-    return {"status": status, "pricing": {"input": first, "output": second}}
-
-
-def _told(first: float, second: float, **more: object) -> UpstreamPrices:
-    return UpstreamPrices(input=_nanos(first), output=_nanos(second), **more)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("pricing", "told"),
-    [
         ({"prompt": 0.0005, "completion": 0.0008, "unit": "per_1k_tokens"}, _told(0.5, 0.8)),
         ({"prompt": 0.5, "completion": 0.8, "unit": "USD per million tokens"}, _told(0.5, 0.8)),
         ({"input": 0.5, "output": 0.8, "currency": "USD", "unit": "1M tokens"}, _told(0.5, 0.8)),
@@ -162,7 +148,9 @@ def _told(first: float, second: float, **more: object) -> UpstreamPrices:
         ({"input": {"usd": 0.5, "diem": 0.5}, "output": {"usd": 2, "diem": 2}}, _told(0.5, 2)),
     ],
 )
-def test_amounts_are_read_in_their_unit(pricing: object, told: UpstreamPrices | None) -> None:
+def test_the_price_is_read_where_and_in_the_unit_in_which_the_upstream_tells_it(
+    pricing: object, told: UpstreamPrices | None
+) -> None:
     assert _read({"data": [{"id": "m", "pricing": pricing}]}) == [ServedModel(name="m", told=told)]
 
 

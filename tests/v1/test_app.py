@@ -384,14 +384,20 @@ async def test_a_visitor_is_recorded_plainly(gateway: Gateway, agent: str, count
     assert (gateway.record.app, gateway.record.retry) == (app, retry)
 
 
+@pytest.mark.parametrize(("broken", "method", "path"), [("identify", "GET", "/v1/models"), ("run", "POST", CHAT)])
 async def test_a_bug_is_reported_without_a_trace(
-    gateway: Gateway, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    gateway: Gateway,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    broken: str,
+    method: str,
+    path: str,
 ) -> None:
-    def broken(*_: object) -> None:
+    def fails(*_: object) -> None:
         raise RuntimeError("secret detail")
 
-    monkeypatch.setattr(gateway.engine.pipeline, "identify", broken)
-    answer = await ask(gateway, "GET", "/v1/models")
+    monkeypatch.setattr(gateway.engine.pipeline, broken, fails)
+    answer = await gateway.client.ask(method, path, b"{}" if method == "POST" else b"")
     assert answer.refusal == (500, "internal_error", None)
     assert b"secret" not in answer.body
     assert json.loads(answer.body)["error"]["gateway"]["call_id"] in caplog.text

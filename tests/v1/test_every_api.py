@@ -112,12 +112,8 @@ def docs_of(answer: Answer) -> list[Doc]:
     return [json.loads(data) for data in found]
 
 
-def test_every_api_is_tested_here() -> None:
-    assert set(APIS) == set(CASES)
-
-
-def test_every_api_has_a_sample_call_for_front_ends() -> None:
-    assert set(SAMPLES) == set(APIS)
+def test_every_api_is_tested_here_and_has_a_sample_call_for_front_ends() -> None:
+    assert set(APIS) == set(CASES) == set(SAMPLES)
 
 
 def test_the_doctor_can_test_every_api_but_these() -> None:

@@ -55,14 +55,17 @@ async def _failed(ask: Asker, script: Script, **deadlines: float) -> UpstreamErr
     return caught.value
 
 
-async def test_a_refused_connection_was_not_sent() -> None:
-    failed = await _failure("http://127.0.0.1:1/v1")
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("http://127.0.0.1:1/v1", f"{os.strerror(errno.ECONNREFUSED)} (127.0.0.1:1)"),
+        ("http://no-such-host.invalid/v1", ""),
+    ],
+)
+async def test_what_cannot_be_connected_to_was_not_sent_and_says_why(url: str, told: str) -> None:
+    failed = await _failure(url)
     assert (failed.kind, failed.sent, failed.code) == (K.NETWORK, False, "upstream_unreachable")
-
-
-async def test_a_refused_connection_is_reported_in_the_systems_words_with_its_address() -> None:
-    failed = await _failure("http://127.0.0.1:1/v1")
-    assert failed.message.endswith(f"{os.strerror(errno.ECONNREFUSED)} (127.0.0.1:1)")
+    assert failed.message.endswith(told)
 
 
 async def test_the_systems_own_timeout_is_an_error_like_others(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,11 +83,6 @@ async def test_a_connection_that_is_lost_before_the_request_was_not_sent(monkeyp
 
     monkeypatch.setattr(Dialer, "dial", dial)
     failed = await _failure("http://127.0.0.1:1/v1")
-    assert (failed.kind, failed.sent, failed.code) == (K.NETWORK, False, "upstream_unreachable")
-
-
-async def test_a_name_that_is_none_was_not_sent() -> None:
-    failed = await _failure("http://no-such-host.invalid/v1")
     assert (failed.kind, failed.sent, failed.code) == (K.NETWORK, False, "upstream_unreachable")
 
 
