@@ -1,7 +1,8 @@
-"""Upstreams that all fail, never answer, send broken HTTP, headers of their own, odd ids and odd choices."""
+"""Upstreams that cannot be reached, send broken HTTP, headers of their own, and odd ids."""
 
 import pytest
 
+from gateway.domain.call import FailureKind, Outcome
 from gateway.domain.usage import UsageSource
 from tests.conformance.shapes import completion_faults, error_faults
 from tests.fakes.gateway import Gateway
@@ -88,3 +89,21 @@ async def test_the_upstreams_ids_do_not_matter(gateway: Gateway, provider: Provi
     assert [completion_faults(answer.json) for answer in answers] == [[], []]
     assert len({record.id for record in gateway.records}) == 2
     assert all(len(record.upstream_id) <= 80 and record.upstream_id.isprintable() for record in gateway.records)
+
+
+async def test_a_refused_connection_costs_nothing_and_the_next_channel_answers(
+    gateway: Gateway, provider: Provider
+) -> None:
+    gateway.channel("http://127.0.0.1:1/v1")
+    answer = await gateway.client.chat()
+    assert (answer.status, answer.error["code"], error_faults(answer.json)) == (502, "upstream_unreachable", [])
+    assert "Connection refused" in answer.error["message"]
+    record = gateway.record
+    assert (record.outcome, record.source, record.cost, record.possible) == (Outcome.ERROR, UsageSource.NONE, 0, 0)
+    assert {(a.kind, a.billed) for a in record.attempts} == {(FailureKind.NETWORK, False)}
+
+    gateway.channel(provider.base_url, name="spare", priority=-1)
+    provider.on("m", speak())
+    gateway.engine.health.clear(gateway.engine.catalog.channel("up").id)
+    assert (await gateway.client.chat()).text == "Hello"
+    assert [a.kind for a in gateway.records[-1].attempts] == [FailureKind.NETWORK, None]

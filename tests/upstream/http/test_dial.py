@@ -61,6 +61,10 @@ async def test_tls_with_a_good_certificate(authority: trustme.CA, trusting: ssl.
         await _dial(port, trusting)
 
 
+def test_old_versions_of_tls_are_refused() -> None:
+    assert dial.tls_context().minimum_version is ssl.TLSVersion.TLSv1_2
+
+
 async def test_an_unknown_authority_is_refused(trusting: ssl.SSLContext) -> None:
     async with listening(hang, _certified(trustme.CA(), "127.0.0.1")) as port:
         with pytest.raises(ssl.SSLCertVerificationError):
