@@ -1,8 +1,6 @@
 """How streams end, well and badly, and answers of the wrong kind."""
 
 import asyncio
-import zlib
-from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -73,29 +71,3 @@ async def test_after_done_the_client_does_not_wait_for_the_upstream(gateway: Gat
         assert (await read_answer(peer)).text == "Hello"
         assert not provider.last.gone.is_set()
     peer.close()
-
-
-def _deflated(datas: Iterable[bytes], bits: int) -> list[bytes]:
-    packer = zlib.compressobj(wbits=bits)
-    return [packer.compress(data) + packer.flush(zlib.Z_SYNC_FLUSH) for data in datas]
-
-
-@pytest.mark.parametrize(("coding", "bits"), [("gzip", 31), ("deflate", 15)])
-async def test_compressed_events_are_not_delayed(gateway: Gateway, provider: Provider, coding: str, bits: int) -> None:
-    taken = asyncio.Semaphore(0)
-
-    async def packed(exchange: Exchange) -> None:
-        await exchange.begin_stream({"content-encoding": coding})
-        for piece in _deflated([*map(event, story("a", "b")), DONE], bits):
-            await exchange.piece(piece)
-            await taken.acquire()
-        await exchange.finish()
-
-    provider.on("m", packed)
-    async with gateway.client.streaming() as answer, asyncio.timeout(30):
-        assert answer.head.get("content-encoding") == ""
-        for _ in range(4):
-            assert (await answer.event()).startswith(b"data: {")
-            taken.release()
-        assert (await answer.rest()).endswith(b"\n\n" + DONE)
-        taken.release()

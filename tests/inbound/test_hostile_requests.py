@@ -148,6 +148,15 @@ CHAT_BODY: Doc = {
     "max_tokens": 5,
     "reasoning_effort": "low",
     "stop": ["a"],
+    "thinking": {"type": "enabled", "budget_tokens": 2000},
+    "output_config": {"effort": "low"},
+    "response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "object"}}},
+    "metadata": {"user_id": "u"},
+    "service_tier": "auto",
+    "parallel_tool_calls": False,
+    "temperature": 1,
+    "logprobs": False,
+    "user": "u",
 }
 
 BLOCKS_BODY: Doc = {

@@ -4,7 +4,6 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.errors import UpstreamError
 from gateway.domain.order import PreparedRequest
@@ -14,7 +13,7 @@ from gateway.upstream.http.reply import HttpReply
 from gateway.upstream.upstreams import Upstreams
 from tests.fakes.provider import Provider
 from tests.fakes.replies import reply, silence, speak
-from tests.upstream.makers import attempt_fails, channel
+from tests.upstream.makers import channel
 
 ASKED = b'{"model":"m"}'
 
@@ -73,30 +72,6 @@ async def test_keys_may_be_in_the_environment(upstreams: Upstreams, provider: Pr
     provider.on("m", speak())
     await (await _send(upstreams, channel(provider.base_url, key="env:UP_KEY"))).read(10_000, UnlimitedMemory())
     assert provider.last.head.get("authorization") == "Bearer sk-from-environment"
-
-
-async def test_a_missing_variable_is_named(upstreams: Upstreams, provider: Provider) -> None:
-    with attempt_fails("NO_SUCH_KEY is not set") as caught:
-        await _send(upstreams, channel(provider.base_url, key="env:NO_SUCH_KEY"))
-    assert (caught.value.kind, caught.value.sent, caught.value.code) == (
-        FailureKind.UNSET,
-        False,
-        "upstream_auth_failed",
-    )
-
-
-async def test_azure_wants_its_own_header(upstreams: Upstreams, provider: Provider) -> None:
-    provider.on("m", speak())
-    await (await _send(upstreams, channel(provider.base_url, preset="azure", key="k"))).read(10_000, UnlimitedMemory())
-    assert (provider.last.head.get("api-key"), provider.last.head.get("authorization")) == ("k", "")
-
-
-async def test_a_connection_is_used_again(upstreams: Upstreams, provider: Provider) -> None:
-    provider.on("m", speak())
-    up = channel(provider.base_url)
-    for _ in range(3):
-        await (await _send(upstreams, up)).read(10_000, UnlimitedMemory())
-    assert [exchange.reused for exchange in provider.exchanges] == [False, True, True]
 
 
 async def test_a_changed_channel_connects_again_beside_running_calls(upstreams: Upstreams, provider: Provider) -> None:

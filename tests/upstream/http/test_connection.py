@@ -438,20 +438,6 @@ class TestLargeRequests:
             await head_of(answer)
             assert await _whole(answer) == b""
 
-    async def test_an_answer_before_the_end_of_the_request_ends_the_connection(self) -> None:
-        async def refuse(peer: Socket) -> None:
-            await peer.read_head()
-            peer.stop_reading()
-            await peer.write(EMPTY)
-            await peer.gone.wait()
-
-        async with _wired(refuse) as wired:
-            answer = wired.wire.send(self.HEAD, self.BODY)
-            await head_of(answer)
-            assert await _whole(answer) == b""
-            await until(lambda: wired.gone)
-            assert wired.idle == 0
-
     async def test_one_that_is_abandoned_is_not_sent_on(self) -> None:
         async def ignore(peer: Socket) -> None:
             peer.stop_reading()

@@ -6,7 +6,6 @@ import os
 import ssl
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
 
 import pytest
 import trustme
@@ -22,7 +21,7 @@ from gateway.upstream.http.dial import Dialer, Target
 from gateway.upstream.http.pool import OpenConnections, Pool
 from gateway.upstream.http.reply import HttpReply
 from tests.fakes.provider import Exchange, Provider, Script
-from tests.fakes.replies import fail, reply, silence, slam, speak
+from tests.fakes.replies import reply, silence, slam, speak
 from tests.fakes.wire import Socket
 from tests.upstream.http.makers import EMPTY, OK, Asker, Talk, hang, listening, pooled, question, saying, until
 from tests.upstream.makers import attempt_fails, channel
@@ -86,58 +85,11 @@ async def test_a_connection_that_is_lost_before_the_request_was_not_sent(monkeyp
     assert (failed.kind, failed.sent, failed.code) == (K.NETWORK, False, "upstream_unreachable")
 
 
-async def test_tls_to_a_plain_server_is_unreachable() -> None:
-    async with _listening(_Mail) as port:
-        failed = await _failure(f"https://127.0.0.1:{port}/v1")
-    assert (failed.kind, failed.sent, failed.code) == (K.NETWORK, False, "upstream_unreachable")
-
-
 async def test_a_connection_that_does_not_come_about_is_a_timeout() -> None:
-    async with _listening(_Mute) as port:
+    async with listening(hang) as port:
         failed = await _failure(f"https://127.0.0.1:{port}/v1", connect=0.2)
     assert (failed.kind, failed.sent, failed.code) == (K.NETWORK, False, "upstream_timeout")
     assert "connect deadline of 0.2 s" in failed.message
-
-
-class _Mute(asyncio.Protocol):
-    """Says nothing."""
-
-    transport: asyncio.Transport
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
-
-
-class _Mail(_Mute):
-    """Speaks first, and no TLS."""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        super().connection_made(transport)
-        self.transport.write(b"220 mail ready\r\n")
-
-
-class _Hasty(_Mute):
-    """Answers when it has seen the beginning of a request, and reads no more."""
-
-    def data_received(self, data: bytes) -> None:
-        self.transport.pause_reading()
-        self.transport.write(b"HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\n\r\n{}")
-
-
-@asynccontextmanager
-async def _listening(kind: type[_Mute]) -> AsyncIterator[int]:
-    peers: list[_Mute] = []
-
-    def accept() -> _Mute:
-        peers.append(kind())
-        return peers[-1]
-
-    server = await asyncio.get_running_loop().create_server(accept, "127.0.0.1", 0)
-    async with server:
-        yield server.sockets[0].getsockname()[1]
-        for peer in peers:
-            peer.transport.abort()
 
 
 async def test_a_reset_before_any_byte_was_sent(ask: Asker) -> None:
@@ -152,34 +104,6 @@ async def test_a_head_that_does_not_come_is_a_timeout(ask: Asker) -> None:
     await ask.exchange.left()
 
 
-GARBAGE = [
-    b"SSH-2.0-OpenSSH_9.0\r\n",
-    b"HTTP/1.1 999 What\r\n\r\n",
-    b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n",
-    b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 100_000,
-    b"HTTP/1.1 200 " + b"x" * 1_000_000 + b"\r\n\r\n",
-    b"HTTP/1.1 103 Early Hints\r\n\r\n" * 1000,
-]
-
-
-@pytest.mark.parametrize("garbage", GARBAGE, ids=range(len(GARBAGE)))
-async def test_what_is_not_http_is_a_bad_answer(ask: Asker, garbage: bytes) -> None:
-    async def script(exchange: Exchange) -> None:
-        await exchange.write(garbage)
-        await exchange.left()
-
-    failed = await _failed(ask, script)
-    assert (failed.sent, failed.code) == (True, "upstream_bad_response")
-
-
-async def test_a_few_early_hints_do_no_harm(ask: Asker) -> None:
-    async def script(exchange: Exchange) -> None:
-        await exchange.write(b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n" * 3)
-        await exchange.answer(b"{}")
-
-    assert await (await ask(script)).read(10, UnlimitedMemory()) == b"{}"
-
-
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 async def test_redirects_are_answers_and_not_followed(ask: Asker, provider: Provider, status: int) -> None:
     answer = await ask(reply(b"", status=status, headers={"location": provider.base_url + "/elsewhere"}))
@@ -191,26 +115,6 @@ async def test_cookies_are_not_kept(ask: Asker) -> None:
     for _ in range(2):
         await (await ask(reply(b"{}", headers={"set-cookie": "a=b"}))).read(10, UnlimitedMemory())
     assert ask.exchange.head.get("cookie") == ""
-
-
-async def test_an_answer_before_the_request_was_read_is_used() -> None:
-    """The body is larger than any socket's buffer, and the upstream never reads it."""
-    async with _listening(_Hasty) as port:
-        base_url = f"http://127.0.0.1:{port}/v1"
-        pool = Pool(channel(base_url), {})
-        answer = await pool.send("POST", PreparedRequest(url=base_url, headers={}, body=b"x" * 30_000_000), 5)
-        assert (answer.status, await answer.read(100, UnlimitedMemory())) == (413, b"{}")
-        await pool.close()
-
-
-async def test_a_large_body_arrives_whole(provider: Provider) -> None:
-    provider.on("m", speak())
-    pool = Pool(channel(provider.base_url), {})
-    body = b'{"model":"m","x":"' + b"y" * 5_000_000 + b'"}'
-    answer = await pool.send("POST", PreparedRequest(url=provider.base_url, headers={}, body=body), 5)
-    await answer.read(10_000, UnlimitedMemory())
-    assert provider.last.body == body
-    await pool.close()
 
 
 async def test_a_connection_closed_while_idle_is_replaced_unseen(ask: Asker, provider: Provider) -> None:
@@ -235,48 +139,6 @@ async def test_a_connection_that_breaks_as_it_is_used_is_replaced_once(ask: Aske
 async def test_a_fresh_connection_that_breaks_is_not_tried_again(ask: Asker, provider: Provider) -> None:
     await _failed(ask, slam)
     assert len(provider.exchanges) == 1
-
-
-async def test_a_connection_that_is_to_be_closed_is_not_used_again(ask: Asker, provider: Provider) -> None:
-    for _ in range(2):
-        await (await ask(reply(b"{}", headers={"connection": "close"}))).read(10, UnlimitedMemory())
-    assert [exchange.reused for exchange in provider.exchanges] == [False, False]
-
-
-async def test_bytes_after_the_answer_spoil_the_connection(ask: Asker, provider: Provider) -> None:
-    async def script(exchange: Exchange) -> None:
-        await exchange.answer(b"{}")
-        await exchange.write(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil")
-
-    await (await ask(script)).read(10, UnlimitedMemory())
-    await ask.idle()
-    assert await (await ask(reply(b"{}"))).read(10, UnlimitedMemory()) == b"{}"
-    assert not provider.last.reused
-
-
-async def test_a_failed_answer_keeps_its_connection(ask: Asker, provider: Provider) -> None:
-    for _ in range(2):
-        await (await ask(fail(500))).read(10_000, UnlimitedMemory())
-    assert provider.last.reused
-
-
-async def test_hung_calls_hold_nobody_up(ask: Asker, provider: Provider) -> None:
-    provider.on("hung", silence)
-    hung = Pool(channel(provider.base_url), {})
-    asked = PreparedRequest(url=provider.base_url, headers={}, body=b'{"model":"hung"}')
-    async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(_quietly(hung, asked)) for _ in range(50)]
-        await provider.asked(50)
-        async with asyncio.timeout(2):
-            await (await ask(speak())).read(10_000, UnlimitedMemory())
-        for task in tasks:
-            task.cancel()
-    assert hung.busy == 0
-    await hung.close()
-
-
-async def _quietly(pool: Pool, asked: PreparedRequest) -> HttpReply:
-    return await pool.send("POST", asked, 60)
 
 
 async def _asked(pool: Pool, port: int) -> None:
