@@ -103,6 +103,15 @@ async def test_the_head_goes_out_if_the_first_event_is_late(rig: Rig, gate: asyn
     assert rig.record.status == 200
 
 
+async def answered_late(rig: Rig, gate: asyncio.Event) -> None:
+    """A streamed call whose head goes out before its first event."""
+    task = rig.start(stream=True)
+    await until(lambda: rig.upstreams.replies)
+    await rig.pass_time(QUICK.first_event)
+    gate.set()
+    await task
+
+
 def test_the_head_waits_for_the_first_event_for_45_seconds() -> None:
     assert CallDeadlines().first_event == 45.0
 
@@ -121,11 +130,7 @@ async def test_after_an_early_head_another_channel_may_still_answer(rig: Rig, ga
     rig.channel("b")
     rig.upstreams.on("a", lambda: FakeReply(gate, unreachable(first)))
     rig.upstreams.on("b", lambda: FakeReply(*GOOD_STREAM))
-    task = rig.start(stream=True)
-    await until(lambda: rig.upstreams.replies)
-    await rig.pass_time(QUICK.first_event)
-    gate.set()
-    await task
+    await answered_late(rig, gate)
     assert rig.client.heads == [{}]
     assert facts_in(rig.client.body.removesuffix(DONE)) == {
         "x-gateway-channel": "b",
@@ -150,11 +155,7 @@ async def test_before_the_head_is_due_a_failure_has_its_status(rig: Rig, gate: a
 async def test_after_an_early_head_a_failure_is_an_event(rig: Rig, gate: asyncio.Event) -> None:
     rig.channel()
     rig.upstreams.on("up", lambda: FakeReply(gate, error_body(), status=500))
-    task = rig.start(stream=True)
-    await until(lambda: rig.upstreams.replies)
-    await rig.pass_time(QUICK.first_event)
-    gate.set()
-    await task
+    await answered_late(rig, gate)
     assert rig.client.heads == [{}]
     assert rig.client.error is not None
     assert facts_in(rig.client.body)["x-gateway-channel"] == "up"
@@ -167,11 +168,7 @@ async def test_after_an_early_head_a_stream_without_money_has_the_facts_too(rig:
     rig.channel()
     words: list[Piece] = [says("word " * 100), lambda: rig.watch.advance(1)]
     rig.upstreams.on("up", lambda: FakeReply(gate, *words * 10, ends(), DONE))
-    task = rig.start(stream=True)
-    await until(lambda: rig.upstreams.replies)
-    await rig.pass_time(QUICK.first_event)
-    gate.set()
-    await task
+    await answered_late(rig, gate)
     assert rig.record.outcome is Outcome.STOPPED
     assert facts_in(rig.client.body.removesuffix(DONE))["x-gateway-channel"] == "up"
 

@@ -56,9 +56,22 @@ class Ward:
         body = kit.body(stream=self.stream, **fields)
         return asyncio.get_running_loop().create_task(self.rig.run(body, client or FakeClient()), name="call")
 
+    async def queue(self, owner: str) -> "tuple[asyncio.Task[Answered], asyncio.Task[Answered]]":
+        """A call that runs, and one that waits for its place."""
+        self.limit(owner, concurrent=1)
+        first, second = self.start(), self.start()
+        await until(lambda: self.gates)
+        await self.settle()
+        return first, second
+
     async def settle(self) -> None:
         for _ in range(50):
             await asyncio.sleep(0)
+
+    async def finish(self, call: "asyncio.Task[Answered]") -> None:
+        """All that run are answered, and this one is waited for."""
+        self.release()
+        await call
 
     def release(self) -> None:
         for gate in self.gates:
@@ -100,27 +113,19 @@ async def test_what_waits_holds_no_money(ward: Ward) -> None:
 
 async def test_what_changed_meanwhile_counts(ward: Ward) -> None:
     """Money, rates and the token itself are checked again after the wait."""
-    ward.limit("token", concurrent=1)
-    first, second = ward.start(), ward.start()
-    await until(lambda: ward.gates)
-    await ward.settle()
+    first, second = await ward.queue("token")
     account = ward.rig.store.entities.registry.account
     ward.rig.put("account", "", type(account)(status=AccountStatus.SUSPENDED))
     ward.rig.grant(-(10**12))
-    ward.release()
-    await first
+    await ward.finish(first)
     assert type(await caught_task(second)) is QuotaExceeded
 
 
 @pytest.mark.parametrize("owner", ["token", "channel"])
 async def test_a_token_that_was_disabled_meanwhile_is_refused(ward: Ward, owner: str) -> None:
-    ward.limit(owner, concurrent=1)
-    first, second = ward.start(), ward.start()
-    await until(lambda: ward.gates)
-    await ward.settle()
+    first, second = await ward.queue(owner)
     ward.rig.change_token(enabled=False)
-    ward.release()
-    await first
+    await ward.finish(first)
     assert type(await caught_task(second)) is InvalidToken
 
 
@@ -129,8 +134,7 @@ async def test_a_rate_that_is_used_up_meanwhile_is_refused(ward: Ward) -> None:
     first = ward.start()
     await until(lambda: ward.gates)
     assert type(await caught(ward.rig.call())) is RateLimited  # at once: a place would not help
-    ward.release()
-    await first
+    await ward.finish(first)
 
 
 @pytest.mark.parametrize("owner", ["token", "channel"])
@@ -140,14 +144,10 @@ async def test_a_disk_that_refuses_the_hold_after_the_wait_leaves_nothing(
     def full(*_: object) -> None:
         raise Unavailable("disk full", code="store_unavailable", retry_after_s=5)
 
-    ward.limit(owner, concurrent=1)
-    first, second = ward.start(), ward.start()
-    await until(lambda: ward.gates)
-    await ward.settle()
+    first, second = await ward.queue(owner)
     with monkeypatch.context() as patch:
         patch.setattr(ward.rig.books, "open", full)
-        ward.release()
-        await first
+        await ward.finish(first)
         assert (await caught_task(second)).code == "store_unavailable"
 
 
@@ -161,11 +161,9 @@ async def test_a_client_that_leaves_the_line_costs_nothing_and_is_recorded(ward:
     with pytest.raises(ConnectionError):
         await second
     assert second.cancelling() == 0
-    ward.release()
-    await first
+    await ward.finish(first)
     await until(lambda: len(ward.gates) == 2)
-    ward.release()
-    await third
+    await ward.finish(third)
     (left,) = [record for record in ward.rig.records if record.status == 499]
     assert (left.outcome, left.code, left.cost) == (Outcome.REFUSED, "client_closed", 0)
 
@@ -178,23 +176,17 @@ async def test_a_call_that_is_cancelled_in_line_leaves_nothing(ward: Ward) -> No
     second.cancel()
     with pytest.raises(asyncio.CancelledError):
         await second
-    ward.release()
-    await first
+    await ward.finish(first)
     await until(lambda: len(ward.gates) == 2)
-    ward.release()
-    await third
+    await ward.finish(third)
 
 
 @pytest.mark.parametrize("owner", ["token", "channel"])
 async def test_the_end_of_the_gateway_ends_all_waits(ward: Ward, owner: str) -> None:
-    ward.limit(owner, concurrent=1)
-    first, second = ward.start(), ward.start()
-    await until(lambda: ward.gates)
-    await ward.settle()
+    first, second = await ward.queue(owner)
     ward.rig.limiter.concurrency.close(Unavailable("stopping", code="gateway_stopping", retry_after_s=5))
     assert (await caught_task(second)).code == "gateway_stopping"
-    ward.release()
-    await first
+    await ward.finish(first)
 
 
 @pytest.mark.hasty(100)
@@ -208,8 +200,7 @@ async def test_the_wait_ends(ward: Ward, limits: dict[str, int], owner: str) -> 
     codes = {"concurrent": "rate_limit_exceeded", "streams": "too_many_streams"}
     assert error.code == ("overloaded" if owner == "channel" else codes[next(iter(limits))])
     assert (error.retry_after_s, owner in error.message or "up: at its limit" in error.message) == (1.0, True)
-    ward.release()
-    await first
+    await ward.finish(first)
 
 
 @pytest.mark.parametrize(("limits", "owner"), WAITS)
@@ -247,26 +238,20 @@ async def test_another_channel_is_better_than_waiting(ward: Ward) -> None:
     ward.rig.channel("other", priority=-5)
     ward.rig.upstreams.on("other", lambda: FakeReply(whole()))
     assert (await ward.start()).headers["x-gateway-channel"] == "other"
-    ward.release()
-    await first
+    await ward.finish(first)
 
 
 async def test_waiting_is_better_than_a_paused_channel_which_is_the_last_resort(ward: Ward) -> None:
     resting = ward.rig.channel("resting")
     ward.rig.upstreams.on("resting", lambda: FakeReply(whole()))
     ward.rig.health.failed(resting.id, FailureKind.RATE, "429", 30)
-    ward.limit("channel", concurrent=1)
-    first, second = ward.start(), ward.start()
-    await until(lambda: ward.gates)
-    await ward.settle()
+    first, second = await ward.queue("channel")
     assert ward.rig.upstreams.order == ["up"]
-    ward.release()
-    await first
+    await ward.finish(first)
     await until(lambda: len(ward.gates) == 2)
     ward.limit("channel", concurrent=1, queue_s=0)
     assert (await ward.start()).headers["x-gateway-channel"] == "resting"
-    ward.release()
-    await second
+    await ward.finish(second)
 
 
 @pytest.mark.parametrize("streams", [2, 3])
@@ -330,12 +315,10 @@ async def test_a_plain_call_that_waited_is_finished_without_its_client(ward: War
     first, second = ward.start(), ward.start(client)
     await until(lambda: ward.gates)
     await ward.settle()
-    ward.release()
-    await first
+    await ward.finish(first)
     await until(lambda: len(ward.gates) == 2)
     client.leave()
-    ward.release()
-    await second
+    await ward.finish(second)
     record = ward.rig.records[-1]
     assert (record.status, record.outcome, record.output) == (499, Outcome.CLIENT_CLOSED, 12)
 
@@ -350,8 +333,7 @@ async def test_who_left_while_it_waited_after_a_failure_gives_its_place_back(war
     second = ward.start(client)
     await until(lambda: ward.rig.limiter.concurrency.waiting(("channel", "ch_up")))
     client.leave()
-    ward.release()
-    await first
+    await ward.finish(first)
     await caught_task(second)
     assert len(ward.gates) == 1
 
@@ -386,12 +368,10 @@ async def test_watchers_see_which_call_waits_and_for_what_until_it_is_admitted(w
         (waiting,) = ward.rig.pipeline.waiting.all()
         assert waiting.waits_for == "channel 'up' (1 call at once)"
         assert (waiting.held, waiting.token_name) == (0, "laptop")
-        ward.release()
-        await first
+        await ward.finish(first)
         await until(lambda: len(ward.gates) == 2)
         assert ward.rig.pipeline.waiting.all() == []
-        ward.release()
-        await second
+        await ward.finish(second)
         events = (await watcher.next_batch(0)).notices
     kinds = [type(one).__name__ for one in events if getattr(one, "call", waiting).id == waiting.id]
     assert kinds[0] == "CallWaiting"
@@ -410,8 +390,7 @@ async def test_a_waiting_call_can_be_cancelled_by_its_owner(ward: Ward) -> None:
         assert (type(error), error.code) == (Unavailable, "call_cancelled")
         assert waiting.id not in ward.rig.pipeline.waiting.calls
         assert CallLeft(call_id=waiting.id) in (await watcher.next_batch(0)).notices
-    ward.release()
-    await first
+    await ward.finish(first)
 
 
 async def test_after_a_failure_a_call_waits_for_the_next_channel_and_says_so(ward: Ward) -> None:
@@ -425,8 +404,7 @@ async def test_after_a_failure_a_call_waits_for_the_next_channel_and_says_so(war
     await ward.settle()
     (waits,) = [call.waits_for for call in ward.rig.books.running.values() if call.waits_for]
     assert (waits, len(ward.gates)) == ("channel 'up' (1 call at once)", 1)
-    ward.release()
-    await first
+    await ward.finish(first)
     await until(lambda: len(ward.gates) == 2)
     assert not any(call.waits_for for call in ward.rig.books.running.values())
     ward.release()
