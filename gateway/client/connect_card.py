@@ -64,12 +64,8 @@ def request_curl(base_url: str, request: str) -> str:
     """Returns a request with this method and path, which reached no API, as a command."""
     method, _, path = request.partition(" ")
     parts = urlsplit(base_url)
-    return " \\\n  ".join(
-        [
-            f"curl -i -X {_shell_quote(method)} {_shell_quote(f'{parts.scheme}://{parts.netloc}{path}')}",
-            f"-H {_header(BEARER, '')}",
-        ]
-    )
+    url = _shell_quote(f"{parts.scheme}://{parts.netloc}{path}")
+    return f"curl -i -X {_shell_quote(method)} {url} \\\n  -H {_header(BEARER, '')}"
 
 
 BEARER = "Authorization: Bearer "

@@ -268,24 +268,21 @@ async def check_channels(case: Case) -> str:
 async def check_calls(case: Case) -> str:
     """Make a plain call, and a streamed one if the API has streams."""
     plain_call = await case.client.call(await case.public.plain_call(case.model, case.api))
+    cost = dollars(plain_call.cost_nanos)
     if not TESTED[case.api].end_marks:
-        return (
-            f"a call for {case.api} took {plain_call.duration_ms} ms, by channel '{plain_call.channel}', "
-            f"for {dollars(plain_call.cost_nanos)}"
-        )
+        duration = f"a call for {case.api} took {plain_call.duration_ms} ms"
+        return f"{duration}, by channel '{plain_call.channel}', for {cost}"
     plain_text = f"a plain call took {plain_call.duration_ms} ms"
     try:
         call_id = await case.public.streamed_call(case.model, case.api)
     except RateLimited as error:
         if error.code != RateLimited.default_code:
             raise
-        cost = dollars(plain_call.cost_nanos)
         return f"{plain_text}, by channel '{plain_call.channel}', for {cost}; a limit does not allow a second call yet"
     streamed = await case.client.call(call_id)
     cost = dollars(plain_call.cost_nanos + streamed.cost_nanos)
-    return (
-        f"{plain_text}, a streamed one {streamed.duration_ms} ms, by channel '{streamed.channel}', for {cost} together"
-    )
+    both = f"{plain_text}, a streamed one {streamed.duration_ms} ms"
+    return f"{both}, by channel '{streamed.channel}', for {cost} together"
 
 
 def _obstacles(why: Why) -> list[Obstacle]:

@@ -239,10 +239,8 @@ async def stop(endpoint: Endpoint, *, now: bool = False, wait_s: float = 60.0) -
                 await asyncio.sleep(POLL_S)
     except TimeoutError:
         span = f"{wait_s:g} second{'' if wait_s == 1 else 's'}"
-        raise Unavailable(
-            f"the server still waits for running calls after {span}; 'tollkeeper stop --now' ends them",
-            code="still_draining",
-        ) from None
+        text = f"the server still waits for running calls after {span}; 'tollkeeper stop --now' ends them"
+        raise Unavailable(text, code="still_draining") from None
 
 
 async def _first_answer(config: Config, child: Child, begin: int) -> Endpoint | None:

@@ -70,9 +70,8 @@ class Caller:
         headers |= {ACCEPT_HEADER: accepts} if accepts else {}
         if self.source is not None:
             headers[SOURCE_HEADER] = self.source.header()
-        return ClientRequest(
-            method=method, path="/control" + path, headers=headers, body=b"" if body is None else encode_body(body)
-        )
+        content = b"" if body is None else encode_body(body)
+        return ClientRequest(method=method, path="/control" + path, headers=headers, body=content)
 
     @staticmethod
     def decode(answer: HttpAnswer, kind: type[Value]) -> Value:
@@ -80,10 +79,8 @@ class Caller:
         try:
             return msgspec.json.decode(answer.body, type=kind)
         except (msgspec.DecodeError, UnicodeDecodeError) as exc:
-            raise InternalError(
-                f"the server's answer cannot be decoded ({exc}); if the server has another version, restart it",
-                code="version_mismatch",
-            ) from exc
+            text = f"the server's answer cannot be decoded ({exc}); if the server has another version, restart it"
+            raise InternalError(text, code="version_mismatch") from exc
 
 
 def fetch(path: str, kind: type[Value], *, timeout_s: float = 0) -> Callable[[Caller], Coroutine[Any, Any, Value]]:

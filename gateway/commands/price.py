@@ -285,10 +285,8 @@ def _remove_at(ref: str, models: Sequence[str], *, yes: bool) -> None:
         raise NotFound(f"channel '{plain(view.name)}' has no price of its own for '{plain(missing[0])}'")
     if not yes:
         question = f"Remove the price of {_name_list(models)} at channel '{plain(view.name)}'?"
-        confirm(
-            f"{question} Calls there will then cost the general price; without one, they will {_unpriced_effect()}.",
-            yes=yes,
-        )
+        effect = f"Calls there will then cost the general price; without one, they will {_unpriced_effect()}."
+        confirm(f"{question} {effect}", yes=yes)
 
     async def work(client: ControlClient) -> None:
         for model in models:

@@ -52,9 +52,8 @@ def _parse_total(text: str) -> int:
     """Returns the nano-dollars of ``2`` or, as for tokens, ``ever=2``. Raises BadRequest for other windows."""
     window, equals, amount = text.rpartition("=")
     if equals and window != Window.EVER:
-        raise BadRequest(
-            f"{text!r} has a window, but the budget is for the whole run; use --budget {plain(amount) or 2}"
-        )
+        advice = f"use --budget {plain(amount) or 2}"
+        raise BadRequest(f"{text!r} has a window, but the budget is for the whole run; {advice}")
     return parse_dollars(amount)
 
 

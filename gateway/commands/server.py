@@ -147,9 +147,8 @@ def status(*, line: bool, as_json: bool) -> None:
         raise
     if as_json:
         account = outlook.json() if outlook else None
-        out_json(
-            {"running": True, **msgspec.structs.asdict(view), "account": account, "used_up": spent, "prices": news}
-        )
+        facts = {**msgspec.structs.asdict(view), "account": account, "used_up": spent, "prices": news}
+        out_json({"running": True, **facts})
         return
     _print_status(view, outlook, spent, news)
 

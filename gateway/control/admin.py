@@ -115,9 +115,6 @@ async def add_grant(edits: ConfigEdits, request: web.Request) -> AccountView:
     if grant.nanos == 0:
         raise BadRequest("the amount must not be 0", param="nanos")
     validation.note(grant.note)
-    await edits.commit(
-        f"granted {dollars(grant.nanos)}",
-        f"the grant of {dollars(grant.nanos)} is removed",
-        Change("grants", grant.id, grant),
-    )
+    amount = dollars(grant.nanos)
+    await edits.commit(f"granted {amount}", f"the grant of {amount} is removed", Change("grants", grant.id, grant))
     return account_view(edits.engine)

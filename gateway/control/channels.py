@@ -81,9 +81,8 @@ async def edit_channel(edits: ConfigEdits, request: web.Request) -> SavedChannel
     body = await request.read()
     changes = await _edit_changes(edits, old, body)
     if edits.registry.channels.get(old.id) != old:
-        raise Conflict(
-            f"channel '{old.name}' has changed in the meantime; review it and try again", code="changed_meanwhile"
-        )
+        msg = f"channel '{old.name}' has changed in the meantime; review it and try again"
+        raise Conflict(msg, code="changed_meanwhile")
     done, undone = edit_text("channel", old, _channel_of(changes)), f"channel '{old.name}' is as before"
     unchanged = await _commit(edits, old, changes, done, undone)
     if not {"key", "keys"}.isdisjoint(members(body)):
@@ -239,9 +238,8 @@ async def replace_key(edits: ConfigEdits, request: web.Request) -> ChannelView:
     """PATCH /channels/{ref}/keys/{number} {key}: replace a key."""
     channel, index, key = _channel_in(edits, request), _key_index(edits, request), await _new_key(request)
     keys = (*channel.all_keys[:index], key, *channel.all_keys[index + 1 :])
-    return await _commit_keys(
-        edits, channel, keys, f"replaced key {index + 1} of channel '{channel.name}'", new=index + 1
-    )
+    done = f"replaced key {index + 1} of channel '{channel.name}'"
+    return await _commit_keys(edits, channel, keys, done, new=index + 1)
 
 
 async def remove_key(edits: ConfigEdits, request: web.Request) -> ChannelView:
@@ -282,9 +280,8 @@ async def _commit_keys(
     """Commit the keys. ``new`` is the number of a new key, which is then tried at the upstream; 0 if no key is new."""
     changed = msgspec.structs.replace(channel, key=keys[0] if keys else "", keys=keys[1:])
     validation.channel(changed, edits.registry)
-    await edits.commit(
-        done, f"the keys of channel '{channel.name}' are as before", Change("channels", channel.id, changed)
-    )
+    undone = f"the keys of channel '{channel.name}' are as before"
+    await edits.commit(done, undone, Change("channels", channel.id, changed))
     if new:
         await test_key(edits.engine, changed, new)
     return await _view_of(edits, changed)

@@ -147,9 +147,8 @@ class ConfigEdits:
         if number:
             entry = next((entry for entry in entries if entry.id == number), None)
             if entry is None:
-                raise NotFound(
-                    f"no change {number} in the history; 'tollkeeper history list' lists the changes", param="id"
-                )
+                message = f"no change {number} in the history; 'tollkeeper history list' lists the changes"
+                raise NotFound(message, param="id")
             return entry
         entry = _entry_to_redo(entries) if redo else _entry_to_undo(entries)
         if entry is not None:

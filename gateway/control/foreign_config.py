@@ -32,9 +32,8 @@ def translate(text: str, origin: ConfigOrigin) -> ImportedConfig:
     try:
         source = msgspec.json.decode(text.removeprefix("\ufeff"))
     except (msgspec.DecodeError, RecursionError) as exc:
-        raise BadRequest(
-            f"the file is not valid JSON: {plain(str(exc))}", code="bad_configuration", param="text"
-        ) from exc
+        message = f"the file is not valid JSON: {plain(str(exc))}"
+        raise BadRequest(message, code="bad_configuration", param="text") from exc
     if origin is not ConfigOrigin.LITELLM:
         return oneapi.convert(source, oneapi.ONE_API if origin is ConfigOrigin.ONE_API else oneapi.NEW_API)
     if not isinstance(source, Mapping) or not isinstance(source.get("model_list"), list):

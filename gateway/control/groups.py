@@ -32,9 +32,8 @@ async def add_group(edits: ConfigEdits, request: web.Request) -> GroupView:
     group = Group(id=group_id(values["name"], edits.registry.groups), created=edits.now, **values)
     validation.group(group)
     _check_unused(group.name, edits.registry)
-    await edits.commit(
-        f"added group '{group.name}'", f"group '{group.name}' is removed", Change("groups", group.name, group)
-    )
+    done, undone = f"added group '{group.name}'", f"group '{group.name}' is removed"
+    await edits.commit(done, undone, Change("groups", group.name, group))
     return group_view(edits.engine, group)
 
 
@@ -82,12 +81,9 @@ def _removal_changes(edits: ConfigEdits, group: Group, target: str) -> list[Chan
     if target:
         validation.group_exists(target, registry, field="move")
     if users and target in ("", group.name):
-        raise Conflict(
-            f"group '{group.name}' is used by {', '.join(users)}; change these first, or move them to another group "
-            f"when removing it (--move GROUP)",
-            code="group_in_use",
-            param="name",
-        )
+        advice = "change these first, or move them to another group when removing it (--move GROUP)"
+        message = f"group '{group.name}' is used by {', '.join(users)}; {advice}"
+        raise Conflict(message, code="group_in_use", param="name")
     moves = _moves(registry, group.name, target) if target else ()
     removals = () if target else [Change("tokens", token.id, None) for token in ended]
     return [Change("groups", group.name, None), *removals, *moves]

@@ -27,9 +27,8 @@ def check(headers: Mapping[str, str], transport: BaseTransport | None, secret: s
         raise RequestRefused("the connection is closing")
     peer = peer_uid(sock)
     if peer is not None and own_uid is not None and peer != own_uid:
-        raise RequestRefused(
-            "this gateway belongs to another user of this machine; start your own", code="foreign_user"
-        )
+        message = "this gateway belongs to another user of this machine; start your own"
+        raise RequestRefused(message, code="foreign_user")
     _check_host(headers.get("Host", ""), sock)
     if "Origin" in headers:
         raise RequestRefused("web pages may not call the control surface", code="origin_not_allowed")

@@ -104,9 +104,8 @@ def _common_price(name: str, by_vendor: Mapping[str, Price]) -> Price:
         raise NotFound(msg, param="like")
     if any(differs(prices[0], price) for price in prices):
         examples = ", ".join(f"{vendor}/{plain(name)}" for vendor in list(by_vendor)[:6])
-        raise BadRequest(
-            f"vendors charge different prices for '{plain(name)}'; name one of them: {examples}", param="like"
-        )
+        msg = f"vendors charge different prices for '{plain(name)}'; name one of them: {examples}"
+        raise BadRequest(msg, param="like")
     return prices[0]
 
 
@@ -139,14 +138,9 @@ async def import_prices(edits: ConfigEdits, request: web.Request) -> list[PriceP
             sources[price.source] = None
     if prices:
         count = count_text(sum(map(len, prices.values())), "price")
-        await edits.commit(
-            f"imported {count} from {first_of([*sources], 2)}",
-            f"the import of {count} is reverted",
-            *(
-                Change("channels", id_, with_price(registry.channels[id_], new_prices))
-                for id_, new_prices in prices.items()
-            ),
-        )
+        done, undone = f"imported {count} from {first_of([*sources], 2)}", f"the import of {count} is reverted"
+        priced = [with_price(registry.channels[id_], new_prices) for id_, new_prices in prices.items()]
+        await edits.commit(done, undone, *(Change("channels", channel.id, channel) for channel in priced))
     return proposals
 
 
@@ -185,9 +179,8 @@ async def remove_price(edits: ConfigEdits, request: web.Request) -> dict[str, st
             raise NotFound(f"channel '{channel.name}' has no price of its own for '{plain(model)}'", param="model")
         subject, change = f"the price of '{model}' at channel '{channel.name}'", with_price(channel, {model: None})
         return await edits.commit(f"removed {subject}", f"{subject} is back", Change("channels", channel.id, change))
-    return await edits.commit(
-        f"removed the price of '{model}'", f"the price of '{model}' is back", *_removal_changes(edits, model)
-    )
+    subject = f"the price of '{model}'"
+    return await edits.commit(f"removed {subject}", f"{subject} is back", *_removal_changes(edits, model))
 
 
 async def plan_batch_change(edits: ConfigEdits, ref: str, body: bytes | None) -> tuple[str, Sequence[Change]]:

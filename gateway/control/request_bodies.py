@@ -75,11 +75,8 @@ def require_known(names: Mapping[str, object], allowed: Collection[str], where: 
     for name in names:
         if name not in allowed:
             path = f"{where}.{plain(name, 64)}" if where else plain(name, 64)
-            raise BadRequest(
-                f"unknown field '{path}'; the known fields are: {', '.join(sorted(allowed)) or 'none'}",
-                code="unknown_field",
-                param=path,
-            )
+            message = f"unknown field '{path}'; the known fields are: {', '.join(sorted(allowed)) or 'none'}"
+            raise BadRequest(message, code="unknown_field", param=path)
 
 
 def query(params: Mapping[str, str], types: Mapping[str, type]) -> dict[str, Any]:

@@ -125,9 +125,8 @@ async def show_key(edits: ConfigEdits, request: web.Request) -> KeyOwner:
     owner = find_owner(edits.registry, ref)
     if owner is None:
         shown = plain(shown_part(ref) or ref, 64)
-        raise NotFound(
-            f"{shown} is neither a present nor a remembered former key of a token or channel", param="handle"
-        )
+        message = f"{shown} is neither a present nor a remembered former key of a token or channel"
+        raise NotFound(message, param="handle")
     return owner
 
 

@@ -59,9 +59,8 @@ def settings(value: Settings) -> None:
         number = getattr(value, field.name)
         if isinstance(field.kind, Number):
             _demand(field.kind.allows(number), field.name, f"{number} is out of range; it must be {field.kind.bounds}")
-    _demand(
-        value.ollama_token or not value.ollama_port, "ollama_port", "needs a token for its calls; set --ollama-token"
-    )
+    has_token = value.ollama_token or not value.ollama_port
+    _demand(has_token, "ollama_port", "needs a token for its calls; set --ollama-token")
     for host in value.hosts:
         _demand(_HOST_NAME.fullmatch(host), "hosts", f"'{plain(host)}' is not a host name")
     for origin in value.origins:
@@ -83,11 +82,8 @@ def token(value: Token, registry: Registry) -> None:
 def group(value: Group) -> None:
     """Check name, multiplier, budgets, limits, models, fallbacks and note."""
     name(value.name)
-    _demand(
-        0 <= value.multiplier <= MULTIPLIER_LIMIT,
-        "multiplier",
-        f"must be from 0 to {MULTIPLIER_LIMIT}, in parts per million; {MILLION} means times 1",
-    )
+    range_text = f"must be from 0 to {MULTIPLIER_LIMIT}, in parts per million; {MILLION} means times 1"
+    _demand(0 <= value.multiplier <= MULTIPLIER_LIMIT, "multiplier", range_text)
     budgets(value.budgets)
     limits(value.limits)
     patterns(value.models)
@@ -121,11 +117,8 @@ def channel(value: Channel, registry: Registry) -> None:
     check_served(value.models)
     patterns(value.patterns)
     _demand(value.weight >= 0, "weight", "must not be negative")
-    _demand(
-        0 <= value.cost_factor <= MULTIPLIER_LIMIT,
-        "cost_factor",
-        f"must be from 0 to {MULTIPLIER_LIMIT}, in parts per million",
-    )
+    range_text = f"must be from 0 to {MULTIPLIER_LIMIT}, in parts per million"
+    _demand(0 <= value.cost_factor <= MULTIPLIER_LIMIT, "cost_factor", range_text)
     keys((value.key, *value.keys) if value.key or value.keys else ())
     headers(value.headers)
     if value.overrides is not None:
@@ -179,18 +172,16 @@ def _check_amounts(value: Price | PriceRule) -> None:
 
 def _check_extras(extras: Mapping[str, int]) -> None:
     for name, amount in extras.items():
-        _demand(
-            name in RATE_NAMES, "extras", f"unknown rate '{plain(name, 40)}'; the rates are: {', '.join(RATE_NAMES)}"
-        )
+        rates = ", ".join(RATE_NAMES)
+        _demand(name in RATE_NAMES, "extras", f"unknown rate '{plain(name, 40)}'; the rates are: {rates}")
         _not_negative(amount, name)
 
 
 def name(value: str, field: str = "name") -> None:
     """Check that a name can be shown and typed: 1 to 64 printable characters, without a space at either end."""
     _demand(0 < len(value) <= 64, field, "a name must have 1 to 64 characters")
-    _demand(
-        plain(value) == value and value.isprintable(), field, "a name must not contain control or invisible characters"
-    )
+    is_visible = plain(value) == value and value.isprintable()
+    _demand(is_visible, field, "a name must not contain control or invisible characters")
     _demand(value == value.strip(), field, "a name must not begin or end with a space")
     _demand(value not in (".", ".."), field, "a name must not consist of dots only, because it is part of URLs")
 
@@ -199,11 +190,8 @@ def model_name(value: str, field: str) -> None:
     """Check a model's name: 1 to 200 visible characters, slashes and colons included."""
     _demand(0 < len(value) <= 200, field, "a model's name must have 1 to 200 characters")
     refuse_url(value)
-    _demand(
-        plain(value) == value and value == value.strip(),
-        field,
-        f"the model name '{plain(value)}' begins or ends with a space, or has invisible characters",
-    )
+    text = f"the model name '{plain(value)}' begins or ends with a space, or has invisible characters"
+    _demand(plain(value) == value and value == value.strip(), field, text)
 
 
 def patterns(values: Iterable[str]) -> None:

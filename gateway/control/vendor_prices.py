@@ -218,8 +218,6 @@ def _load() -> PriceList:
         from genai_prices import __version__  # noqa: PLC0415 - slow
         from genai_prices.data import providers  # noqa: PLC0415 - the same
     except ImportError as exc:
-        raise Unavailable(
-            f"the price list cannot be loaded here ({exc}): install the package genai-prices, or set prices by hand",
-            code="no_price_list",
-        ) from exc
+        advice = "install the package genai-prices, or set prices by hand"
+        raise Unavailable(f"the price list cannot be loaded here ({exc}): {advice}", code="no_price_list") from exc
     return PriceList(providers, __version__)
