@@ -8,7 +8,7 @@ import ipaddress
 import os
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Mapping
 from urllib.parse import urlsplit
 
 import msgspec
@@ -86,34 +86,18 @@ async def _price_steps(client: ControlClient) -> list[Step]:
 
 
 async def _address_steps(client: ControlClient, base: str) -> list[Step]:
+    """Returns warnings of requests that reached no API, newest first. ``base`` is the base URL that programs need."""
     since, calls = time.time_ns() // 1_000_000 - 86_400_000, list[CallView]()
     for code in CODES:
         page = await client.calls(words=code, since=since, limit=200)  # the newest
         calls += [call for call in page.calls if call.code == code]
-    return check_addresses(calls, base)
-
-
-def check_addresses(calls: Sequence[CallView], base: str) -> list[Step]:
-    """Returns warnings of requests that reached no API, newest first. ``base`` is the base URL that programs need."""
     steps: dict[tuple[str, str, str], Step] = {}
     counts: Counter[tuple[str, str, str]] = Counter()
     for call in sorted(calls, key=lambda call: -call.time_ms):
         key = (call.app, call.code, call.request if call.code not in ("origin_not_allowed", "wrong_host") else "")
         counts[key] += call.count
-        if (problem := _address_problem(call, base)) is None:
-            continue
-        text, fix = problem
-        steps.setdefault(
-            key,
-            Step(
-                name="the addresses",
-                result="warning",
-                text=f"{program(call.app)} requested {call.request}, {text}",
-                fix=plain(fix, 500) or f"check the program's base URL: {base}",
-                code=call.code,
-                status=call.status,
-            ),
-        )
+        if (step := _address_step(call, base)) is not None:
+            steps.setdefault(key, step)
     if not steps:
         return [Step(name="the addresses", result="ok", text="every address that programs requested exists")]
     times = {key: "once" if count == 1 else f"{count:,} times" for key, count in counts.items()}
@@ -123,13 +107,18 @@ def check_addresses(calls: Sequence[CallView], base: str) -> list[Step]:
     ]
 
 
-def _address_problem(call: CallView, base: str) -> tuple[str, str] | None:
-    """Returns what is wrong with a request that reached no API, and the fix; None if it is harmless."""
+def _address_step(call: CallView, base: str) -> Step | None:
+    """Returns a warning of a request that reached no API; None if it is harmless."""
     if call.code == "unknown_url":
+        reason = "which does not exist here"
         fix, harmless = address_advice(call.request.partition(" ")[2], base)
-        return None if harmless else ("which does not exist here", fix)
-    text, _, fix = call.error.partition("; use " if call.code == "wrong_host" else "; permit it with ")
-    return text, fix
+        if harmless:
+            return None
+    else:
+        reason, _, fix = call.error.partition("; use " if call.code == "wrong_host" else "; permit it with ")
+    text, fix = f"{program(call.app)} requested {call.request}, {reason}", plain(fix, 500)
+    fix = fix or f"check the program's base URL: {base}"
+    return Step(name="the addresses", result="warning", text=text, fix=fix, code=call.code, status=call.status)
 
 
 async def _store_steps(client: ControlClient, error: str) -> list[Step]:

@@ -4,7 +4,7 @@ A noun without a command shows its list or state. Words that people type out of 
 ``create``, are aliases. The error for an unknown word suggests similar commands, unless they are destructive.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -17,11 +17,9 @@ COMPLETE = "_TOLLKEEPER_COMPLETE"
 """The environment variable that a shell's completion script sets when it runs the program."""
 
 HOME = "tollkeeper.home"
-"""The key in ``click.Context.meta`` of the value of ``--home``, wherever it is on the command line."""
-
 HOST = "tollkeeper.host"
 PORT = "tollkeeper.port"
-"""The keys in ``click.Context.meta`` of the values of ``--host`` and ``--port``."""
+"""The keys in ``click.Context.meta`` of the values of these options, wherever they are on the command line."""
 
 CONSOLE = "tollkeeper.console"
 """The key in ``click.Context.meta`` of a function that draws the console once and returns it as text."""
@@ -201,14 +199,14 @@ def address_options() -> list[click.Parameter]:
         click.Option(
             ["--host"],
             expose_value=False,
-            callback=_store_as(HOST),
+            callback=_store,
             help="Address to listen on (default: TOLLKEEPER_HOST, else 127.0.0.1).",
         ),
         click.Option(
             ["--port"],
             metavar="NUMBER",
             expose_value=False,
-            callback=_store_as(PORT),
+            callback=_store,
             help="Port of /v1 (default: TOLLKEEPER_PORT, else 8655); 0 for any free one.",
         ),
     ]
@@ -221,19 +219,18 @@ def home_option() -> click.Option:
         metavar="FOLDER",
         expose_value=False,
         is_eager=True,
-        callback=_store_as(HOME),
+        callback=_store,
         help="The data folder (default: TOLLKEEPER_HOME, else the user's data folder).",
     )
 
 
-def _store_as(key: str) -> Callable[[click.Context, click.Parameter, Any], None]:
-    def store(ctx: click.Context, param: click.Parameter, value: object) -> None:
-        if value is not None and ctx.meta.setdefault(key, value) != value:
-            raise click.UsageError(
-                f"{param.opts[0]} is given twice, as {ctx.meta[key]} and {value}; give it only once", ctx
-            )
-
-    return store
+def _store(ctx: click.Context, param: click.Parameter, value: object) -> None:
+    """Store an option as ``tollkeeper.NAME``. Raises UsageError if it is given twice, before and after the command."""
+    if value is None:
+        return
+    before = ctx.meta.setdefault(f"tollkeeper.{param.name}", value)
+    if before != value:
+        raise click.UsageError(f"{param.opts[0]} is given twice, as {before} and {value}; give it only once", ctx)
 
 
 @click.command("help", hidden=True)

@@ -3,7 +3,7 @@
 The server applies the filters, except for ``usage tail``, which receives all calls as they end and filters them itself.
 """
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from itertools import chain
 from typing import Any
 
@@ -89,14 +89,9 @@ _PATTERN_FIELDS = {"token": "tok", "group": "grp", "model": "model", "channel": 
 
 async def find_calls(client: ControlClient, query: CallQuery, progress: ProgressLine) -> AsyncIterator[CallView]:
     """Yields matching calls: the running ones, then the others in the order of their ends, newest first."""
-    before = None
-    while True:
-        page = await _page(client, progress, limit=500, before=before, **query.fields)
+    async for page in _pages(client, progress, {"limit": 500, **query.fields}):
         for call in page.calls:
             yield call
-        if page.cursor is None:
-            return
-        before = page.cursor
 
 
 async def newest_calls(
@@ -108,16 +103,14 @@ async def newest_calls(
     calls that began after the oldest of them are requested.
     """
     newest: list[CallView] = []
-    before, fields = None, query.fields
-    while True:
-        page = await _page(client, progress, limit=min(limit - len(newest) or 500, 500), before=before, **fields)
+    fields = {"limit": min(limit, 500), **query.fields}
+    async for page in _pages(client, progress, fields):
         calls = {call.id: call for call in (*newest, *page.calls)}  # one that ended in between may be on both pages
         newest = sorted(calls.values(), key=lambda call: call.time_ms, reverse=True)[:limit]
-        if page.cursor is None:
-            return newest
-        before = page.cursor
+        fields["limit"] = min(limit - len(newest) or 500, 500)
         if len(newest) == limit:
             fields["since"] = newest[-1].time_ms + 1
+    return newest
 
 
 async def first_calls(
@@ -125,20 +118,25 @@ async def first_calls(
 ) -> list[CallView]:
     """Returns the first ``limit`` matching calls in this order, without running ones."""
     first: list[CallView] = []
-    before, fields = None, {"sort": order.key, "ascending": order.ascending or None, **query.fields}
-    while True:
-        page = await _page(client, progress, limit=limit, before=before, **fields)
+    fields = {"limit": limit, "sort": order.key, "ascending": order.ascending or None, **query.fields}
+    async for page in _pages(client, progress, fields):
         first = order.best([*first, *page.calls], limit)
-        if page.cursor is None:
-            return first
-        before = page.cursor
+    return first
 
 
-async def _page(client: ControlClient, progress: ProgressLine | None, **params: object) -> CallPage:
-    page = await client.calls(**params)
-    if progress is not None and page.cursor is not None:
-        progress.show(f"searched back to {local_time(page.back_to_ms)}, {count_text(page.left, 'call')} to go")
-    return page
+async def _pages(
+    client: ControlClient, progress: ProgressLine | None, fields: Mapping[str, object]
+) -> AsyncIterator[CallPage]:
+    """Yields pages of calls, and shows the progress. ``fields`` are those of the next request: they may change."""
+    cursor = None
+    while True:
+        page = await client.calls(before=cursor, **fields)
+        cursor = page.cursor
+        if progress is not None and cursor is not None:
+            progress.show(f"searched back to {local_time(page.back_to_ms)}, {count_text(page.left, 'call')} to go")
+        yield page
+        if cursor is None:
+            return
 
 
 async def no_match_note(client: ControlClient, query: CallQuery) -> str:

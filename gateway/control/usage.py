@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import msgspec
 from aiohttp import web
@@ -169,7 +169,12 @@ def _names(calls: CallLog, registry: Registry, by: str, ids: Iterable[str]) -> d
 
 
 def _row(key: str, name: str, counts: Counts, latency: LatencyCounts | None) -> SumRow:
-    durations, first_bytes = (latency.durations, latency.first_bytes) if latency is not None else ({}, {})
+    histograms = {"duration": latency.durations, "first_byte": latency.first_bytes} if latency is not None else {}
+    percentiles: dict[str, Any] = {
+        f"{what}_p{percent}_ms": percentile(histogram, percent / 100)
+        for what, histogram in histograms.items()
+        for percent in (50, 95)
+    }
     return SumRow(
         key=key,
         name=name,
@@ -189,12 +194,5 @@ def _row(key: str, name: str, counts: Counts, latency: LatencyCounts | None) -> 
         refused_ms=counts.refused_ms,
         lost=counts.lost,
         waited_ms=counts.waited,
-        duration_p50_ms=_millis(percentile(durations, 0.5)),
-        duration_p95_ms=_millis(percentile(durations, 0.95)),
-        first_byte_p50_ms=_millis(percentile(first_bytes, 0.5)),
-        first_byte_p95_ms=_millis(percentile(first_bytes, 0.95)),
+        **percentiles,
     )
-
-
-def _millis(number: int | None) -> Millis | None:
-    return None if number is None else Millis(number)
