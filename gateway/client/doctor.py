@@ -156,7 +156,11 @@ async def check_model(case: Case) -> str:
     """Check that the token sees the model."""
     if not case.model:
         offered = [model.name for model in await case.client.models() if model.channels]
-        case.model = _model_to_test(case, case.sees or offered)
+        names, embeds = case.sees or offered, case.api == EMBEDDINGS
+        suitable = [name for name in names if is_embedding_model(name) == embeds]
+        if embeds and names and not suitable:
+            raise _missing_model("no model looks like an embedding model", "name the model to test: --model NAME")
+        case.model = next(iter(suitable or names), "")
     if not case.model:
         fix = "add a channel: 'tollkeeper channel add NAME --base-url URL --key KEY'"
         raise _missing_model("no channel offers a model", fix)
@@ -174,18 +178,6 @@ async def _why(case: Case, api: str) -> Why:
     streams = bool(TESTED[api].end_marks)
     size = {"prompt_tokens": INPUT_BOUND} | ({"max_tokens": OUTPUT_CAP} if streams else {})
     return await case.client.why(token, case.model, stream=streams, api=api if api != CHAT_API else None, **size)
-
-
-def _model_to_test(case: Case, names: list[str]) -> str:
-    """Returns the first of the models that suits the API, else the first of all; empty if there are none.
-
-    Raises CheckFailed if the API is for embeddings and no model is.
-    """
-    embeds = case.api == EMBEDDINGS
-    suitable = [name for name in names if is_embedding_model(name) == embeds]
-    if embeds and names and not suitable:
-        raise _missing_model("no model looks like an embedding model", "name the model to test: --model NAME")
-    return next(iter(suitable or names), "")
 
 
 def _missing_model(text: str, fix: str) -> CheckFailed:

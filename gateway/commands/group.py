@@ -78,15 +78,13 @@ def add_group(name: str, *, like: str | None, as_json: bool, **values: Any) -> N
         return await client.add_group(body), await client.channels()
 
     view, channels = run(work, create=True)
-    out_change(view, f"Group '{view.name}' created. {_channel_advice(view.name, channels)}", as_json=as_json)
+    advice = f"Give it a channel: tollkeeper channel add NAME --group {word(view.name)}"
+    if channels:
+        first = max(channels, key=lambda channel: channel.priority)
+        edit = f"tollkeeper channel edit {word(first.name)} --add-group {word(view.name)}"
+        advice = f"Give it channels, such as: {edit}"
+    out_change(view, f"Group '{view.name}' created. {advice}", as_json=as_json)
     notify(_hidden_note(view))
-
-
-def _channel_advice(name: str, channels: Sequence[ChannelView]) -> str:
-    if not channels:
-        return f"Give it a channel: tollkeeper channel add NAME --group {word(name)}"
-    first = max(channels, key=lambda channel: channel.priority)
-    return f"Give it channels, such as: tollkeeper channel edit {word(first.name)} --add-group {word(name)}"
 
 
 @group.command("edit", examples=["tollkeeper group edit friends --multiplier 1.2 --rename family"])

@@ -1,7 +1,8 @@
 """Config import: exports the configuration as one text, and imports such a text in one change.
 
 An entity that the text names becomes exactly what the text says, and fields that are left out get their defaults.
-Entities that the text does not name stay, or are removed with ``prune``.
+Entities that the text does not name stay, or are removed with ``prune``. The text of another gateway has only some of
+our fields: it is merged into the present configuration, and its models get known prices.
 """
 
 import asyncio
@@ -17,14 +18,17 @@ from aiohttp import web
 from gateway.control import validation
 from gateway.control.channels import default_base_url
 from gateway.control.edits import ConfigEdits
-from gateway.control.foreign_config import find_known_prices, merge_document, translate
 from gateway.control.groups import group_id
 from gateway.control.model_lists import separate_patterns
 from gateway.control.request_bodies import read_body
 from gateway.control.tokens import default_group
+from gateway.control.vendor_prices import new_prices, with_known_prices
 from gateway.core.auth import new_id, new_key
 from gateway.core.change_history import changes_of, differences_of
-from gateway.core.config_export import export_text, notes, restore_secrets
+from gateway.core.config_export import entity_table, export_text, notes, restore_secrets
+from gateway.core.importers import litellm, oneapi
+from gateway.core.importers.base import ImportedConfig
+from gateway.core.model_prices import channel_price
 from gateway.core.offered_models import offered_models
 from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.config_codec import FORMAT, INNER, SECTIONS, Section, bad_value, read
@@ -43,6 +47,7 @@ from gateway.upstream.credentials import ChannelVariables
 from gateway.upstream.vendors import PRESETS
 
 Document = Mapping[str, Any]
+UNPRICED = "their calls are counted but not charged, and no budget stops them"
 
 
 class ImportPlan:
@@ -65,10 +70,6 @@ class ImportPlan:
         changes = changes_of(self.changes, self._before, self.registry)
         return [*differences_of(changes), *self._unchanged]
 
-    def channels(self) -> list[Channel]:
-        """Returns the channels that are added or changed."""
-        return [change.value for change in self.changes if isinstance(change.value, Channel)]
-
     def add_document(self, document: Document, *, prune: bool) -> None:
         """Plan the changes that a document makes. Raises BadRequest with the path of the bad value."""
         _check_head(document)
@@ -88,13 +89,28 @@ class ImportPlan:
         for section in SECTIONS:
             self._check(section, _table(document, section.name))
 
-    def replace_channel(self, channel: Channel) -> None:
-        """Replace a channel whose change is planned already."""
-        replacement = Change("channels", channel.id, channel)
-        self.changes = [
-            replacement if (change.table, change.key) == ("channels", channel.id) else change for change in self.changes
-        ]
-        self.registry = with_changes(self._before, self.changes)
+    async def add_known_prices(self) -> list[str]:
+        """Give known prices to new models of the channels. Returns notes about these and about missing prices."""
+        notes, advice = [], "'tollkeeper price set MODEL' sets one"
+        refused = self.registry.settings.refuse_unpriced
+        effect = "their calls are refused" if refused else UNPRICED
+        for number, change in enumerate(self.changes):
+            if not isinstance(channel := change.value, Channel):
+                continue
+            old, subject = self._before.channels.get(channel.id), f"channel '{plain(channel.name)}'"
+            names = {model.name for model in channel.models} - {model.name for model in (old.models if old else ())}
+            priced = channel
+            if channel.known_prices:
+                priced = await with_known_prices(channel, names, self.registry, self._now)
+            if added_prices := new_prices(priced, channel):
+                self.changes[number] = Change("channels", channel.id, priced)
+                self.registry = with_changes(self._before, self.changes)
+                notes.append(f"{subject}: {count_text(len(added_prices), 'price')} known to the program")
+            new_models = [model for model in priced.models if model.name in names]
+            prices = self.registry.prices
+            if missing := sorted(plain(m.name, 60) for m in new_models if channel_price(priced, m, prices) is None):
+                notes.append(f"{subject}: no price is known for {first_of(missing, 5)}: {effect}; {advice}")
+        return notes
 
     def _plan_entities(self, section: Section, tables: Mapping[str, Any], *, prune: bool) -> None:
         registry = self.registry
@@ -287,8 +303,8 @@ async def import_config(edits: ConfigEdits, request: web.Request) -> ImportView:
         return await _import_document(edits, _parse(body.text), body, [])
     if body.prune:
         raise BadRequest("only a file of Tollkeeper describes a whole configuration, so import this one without prune")
-    imported = translate(body.text, body.origin)
-    return await _import_document(edits, merge_document(imported.document, edits.registry), body, imported.notes)
+    imported = _translate(body.text, body.origin)
+    return await _import_document(edits, _merge_document(imported.document, edits.registry), body, imported.notes)
 
 
 async def _import_document(edits: ConfigEdits, document: Document, body: ImportBody, messages: list[str]) -> ImportView:
@@ -297,10 +313,7 @@ async def _import_document(edits: ConfigEdits, document: Document, body: ImportB
     plan = ImportPlan(before, edits.now)
     await asyncio.to_thread(plan.add_document, document, prune=body.prune)
     if body.origin is not ConfigOrigin.OURS:
-        priced, price_notes = await find_known_prices(plan.channels(), before, plan.registry, edits.now)
-        messages = [*messages, *price_notes]
-        for channel in priced:
-            plan.replace_channel(channel)
+        messages = [*messages, *await plan.add_known_prices()]
     differences = await asyncio.to_thread(plan.differences)
     if body.apply and edits.registry is not before:
         msg = "the configuration has changed in the meantime; review the differences and try again"
@@ -333,10 +346,48 @@ def _owner_notes(plan: ImportPlan) -> Iterator[str]:
     if plan.keys:
         names = first_of([f"'{plain(name)}'" for name in sorted(plan.keys)], 5)
         yield f"new tokens get keys of their own: {names}"
-    for channel in plan.channels():
+    for channel in [change.value for change in plan.changes if isinstance(change.value, Channel)]:
         name = plain(channel.name)
         for variable in ChannelVariables(os.environ).missing(channel):
             yield f"channel '{name}': the environment variable {variable} is not set where the server runs"
         if channel.patterns and channel.id not in plan.registry.lists:
             command = f"channel models {word(channel.name)} --refresh"
             yield f"channel '{name}': its models are fetched within a minute; to fetch them now: 'tollkeeper {command}'"
+
+
+def _translate(text: str, origin: ConfigOrigin) -> ImportedConfig:
+    """Returns another gateway's configuration in our form. Raises BadRequest if it is not one of that gateway's."""
+    try:
+        source = msgspec.json.decode(text.removeprefix("\ufeff"))
+    except (msgspec.DecodeError, RecursionError) as exc:
+        message = f"the file is not valid JSON: {plain(str(exc))}"
+        raise BadRequest(message, code="bad_configuration", param="text") from exc
+    if origin is not ConfigOrigin.LITELLM:
+        return oneapi.convert(source, oneapi.ONE_API if origin is ConfigOrigin.ONE_API else oneapi.NEW_API)
+    if not isinstance(source, Mapping) or not isinstance(source.get("model_list"), list):
+        raise BadRequest("the file has no model_list, so it is not a LiteLLM configuration", code="bad_configuration")
+    return litellm.convert(source)
+
+
+def _merge_document(document: Document, registry: Registry) -> Document:
+    """Returns the document, in which entities that already exist keep the fields that it does not name."""
+    merged = dict(document)
+    for section in SECTIONS:
+        if section.title and section.name in document:
+            present = {getattr(e, section.title): e for e in getattr(registry, section.name).values()}
+            merged[section.name] = {
+                title: _merge_fields(entity_table(present[title], section), values) if title in present else values
+                for title, values in document[section.name].items()
+            }
+    return merged
+
+
+def _merge_fields(present: Document, values: Document) -> Document:
+    """Returns the present fields, overridden by ``values``. A fallback overrides only the one for the same model."""
+    fallbacks = [*values.get("fallbacks", ())]
+    models = [fallback["model"] for fallback in fallbacks]
+    fallbacks = [
+        *(fallback for fallback in present.get("fallbacks", ()) if fallback["model"] not in models),
+        *fallbacks,
+    ]
+    return {**present, **values, **({"fallbacks": fallbacks} if fallbacks else {})}
