@@ -16,7 +16,6 @@ from gateway.commands.session import run
 from gateway.domain.human_values import count_text
 from gateway.domain.text import plain
 from gateway.domain.token import PREFIX
-from gateway.domain.upstream_views import PresetView
 from gateway.domain.views import Offer
 
 COLUMNS = [
@@ -49,12 +48,18 @@ def discover(names: tuple[str, ...], *, add_all: bool, as_json: bool) -> None:
     Nothing outside this machine is contacted until you add a vendor; then its models are fetched. Keys are stored as
     references (env:NAME). On a terminal, the command asks which ones to add.
     """
-    offers, unused = run(_find_offers, create=bool(names) or add_all, needs_data=False)
-    for preset in unused:
-        value = os.environ.get(preset.key_variable, "").strip()
-        if value and not value.startswith(PREFIX):
-            variable = preset.key_variable
-            notify(f"{variable} is set here, but not in the server's environment: restart the server with it")
+
+    async def work(client: ControlClient) -> list[Offer]:
+        offers = await client.offers()
+        used = {offer.key for offer in offers} | {channel.key for channel in await client.channels()}
+        variables = [preset.key_variable for preset in await client.presets() if preset.key_variable]
+        for variable in variables:
+            value = os.environ.get(variable, "").strip()
+            if f"env:{variable}" not in used and value and not value.startswith(PREFIX):
+                notify(f"{variable} is set here, but not in the server's environment: restart the server with it")
+        return offers
+
+    offers = run(work, create=bool(names) or add_all, needs_data=False)
     if not as_json:
         out_list(offers, COLUMNS, as_json=False, empty="nothing found; see: tollkeeper channel add --help")
     chosen = _choose_offers(offers, names, add_all=add_all, ask=not as_json)
@@ -70,13 +75,6 @@ def discover(names: tuple[str, ...], *, add_all: bool, as_json: bool) -> None:
         raise Quit(f"not added: {failures}", Exit.UPSTREAM)
     if offers and not chosen and not as_json:
         notify("to add them: tollkeeper discover --add NAME, or --all")
-
-
-async def _find_offers(client: ControlClient) -> tuple[list[Offer], list[PresetView]]:
-    """Returns the offers, and the vendors whose key is neither offered nor used by a channel."""
-    offers = await client.offers()
-    used = {offer.key for offer in offers} | {channel.key for channel in await client.channels()}
-    return offers, [p for p in await client.presets() if p.key_variable and f"env:{p.key_variable}" not in used]
 
 
 def _choose_offers(offers: Sequence[Offer], names: Sequence[str], *, add_all: bool, ask: bool) -> list[Offer]:

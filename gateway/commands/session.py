@@ -47,16 +47,23 @@ async def reach(
     """Open a client of the running server, or of a server in this process.
 
     ``listen`` also opens /v1 in this process. ``running`` requires a running server. A missing data folder is created
-    with ``create``, is an error if ``needs_data``, and is otherwise replaced by an empty temporary one. Raises Quit if
-    a required server or folder is missing, Unavailable if a server does not answer, and StoreBusy if another process
-    keeps the home locked.
+    with ``create``, is an error if ``needs_data``, and is otherwise replaced by an empty temporary one. Waits some
+    seconds for a server that does not answer, and while another process has the home locked. Raises Quit if a required
+    server or folder is missing, Unavailable if a server does not answer, and StoreBusy if the home stays locked.
     """
     async with AsyncExitStack() as stack:
         if not (create or running or is_home(config.home)):
             if needs_data:
                 raise Quit(NO_HOME.format(home=config.home), Exit.NOT_FOUND)
             config = msgspec.structs.replace(config, home=Path(stack.enter_context(TemporaryDirectory())))
-        endpoint = await _endpoint(config, stack, listen=listen, running=running)
+        deadline, endpoint = asyncio.get_running_loop().time() + BUSY_WAIT_S, None
+        while endpoint is None:
+            try:
+                endpoint = await _find_or_start(config, stack, listen=listen, running=running)
+            except GatewayError as error:
+                if error.code not in ("server_slow", "store_busy") or asyncio.get_running_loop().time() >= deadline:
+                    raise
+                await asyncio.sleep(0.1)
         yield ControlClient(endpoint, source=_source())
 
 
@@ -113,20 +120,6 @@ def _source() -> ChangeSource:
     context = click.get_current_context(silent=True)
     command = context.command_path.partition(" ")[2] if context is not None else ""
     return ChangeSource(via="command", command=command, place=terminal_name())
-
-
-async def _endpoint(config: Config, stack: AsyncExitStack, *, listen: bool, running: bool) -> Endpoint:
-    """Returns the endpoint of the running server, or of one started here. Waits while a server does not answer, and
-    while another process has the home.
-    """
-    deadline = asyncio.get_running_loop().time() + BUSY_WAIT_S
-    while True:
-        try:
-            return await _find_or_start(config, stack, listen=listen, running=running)
-        except GatewayError as error:
-            if error.code not in ("server_slow", "store_busy") or asyncio.get_running_loop().time() >= deadline:
-                raise
-        await asyncio.sleep(0.1)
 
 
 async def _find_or_start(config: Config, stack: AsyncExitStack, *, listen: bool, running: bool) -> Endpoint:

@@ -14,7 +14,7 @@ from gateway.commands.options import SOME, WholeNumber, json_option, now
 from gateway.commands.output import ListColumn, out, out_json, out_pairs, table, terminal_width
 from gateway.commands.session import run
 from gateway.domain.call import CHAT_API, is_call_id
-from gateway.domain.diagnosis import LimitView, PartyView, RouteView, Why, request_like, size_text
+from gateway.domain.diagnosis import PartyView, RouteView, Why, request_like, size_text
 from gateway.domain.errors import error_class
 from gateway.domain.human_values import brief_multiplier, pause_text, state_word
 from gateway.domain.money import brief_dollars, dollars
@@ -136,7 +136,8 @@ def _remaining_lines(answer: Why, party: PartyView) -> Iterator[str]:
     for budget in party.budgets:
         yield _budget(budget)
     for limit in party.limits:
-        yield _limit(limit)
+        reset = f", all in {pause_text(limit.whole_in_ms / 1000)}" if limit.whole_in_ms else ""
+        yield f"{limit.name}: {limit.left:,} of {limit.limit:,} left{reset}"
     if party.kind != "account" and not (party.budgets or party.limits):
         yield "no budget and no limit"
 
@@ -150,8 +151,3 @@ def _budget(budget: BudgetView) -> str:
         parts.append(f"{max(0, budget.tokens - budget.spent_tokens):,} of {budget.tokens:,} tokens")
     until = f" until {formatting.moment(budget.resets_at_ms)}" if budget.resets_at_ms else ""
     return f"{budget.window.value}: {' and '.join(parts)} left{until}"
-
-
-def _limit(limit: LimitView) -> str:
-    reset = f", all in {pause_text(limit.whole_in_ms / 1000)}" if limit.whole_in_ms else ""
-    return f"{limit.name}: {limit.left:,} of {limit.limit:,} left{reset}"

@@ -26,9 +26,6 @@ from gateway.upstream.vendors import vendor_of
 if TYPE_CHECKING:
     from genai_prices.types import Provider
 
-PriceSearch = Callable[[Channel, ServedModel, Millis], Price | None]
-"""Returns the list price of a channel's model at a time; None if the list has none."""
-
 
 async def load() -> "PriceList":
     """Returns the price list. Raises Unavailable if its package is not installed."""
@@ -36,7 +33,7 @@ async def load() -> "PriceList":
 
 
 def known_prices(
-    channels: Iterable[Channel], registry: Registry, find: PriceSearch, now: Millis
+    channels: Iterable[Channel], registry: Registry, find: "PriceList", now: Millis
 ) -> Iterator[tuple[Channel, ServedModel, Price]]:
     """Yields the known prices of all models of the channels, except for local servers, which charge nothing."""
     for channel in in_order(channels):
@@ -46,7 +43,7 @@ def known_prices(
 
 
 def known_price(
-    channel: Channel, served: ServedModel, registry: Registry, find: PriceSearch, now: Millis
+    channel: Channel, served: ServedModel, registry: Registry, find: "PriceList", now: Millis
 ) -> Price | None:
     """Returns the price that the upstream publishes for a channel's model, else the list price of the channel's vendor.
 
@@ -61,7 +58,7 @@ def known_price(
 
 
 def _price_at_other_channel(
-    channel: Channel, served: ServedModel, registry: Registry, find: PriceSearch, now: Millis
+    channel: Channel, served: ServedModel, registry: Registry, find: "PriceList", now: Millis
 ) -> Price | None:
     if vendor_of(channel.preset, channel.base_url).name or not channel.base_url or is_private(channel.base_url):
         return None
@@ -89,7 +86,7 @@ async def with_known_prices(channel: Channel, names: Collection[str], registry: 
     if not unpriced:
         return channel
     try:
-        find: PriceSearch = await load()
+        find = await load()
     except Unavailable:
         find = PriceList((), "")
     part = msgspec.structs.replace(channel, models=tuple(unpriced))
@@ -137,7 +134,7 @@ Azure has its own fee for a search."""
 
 
 class PriceList:
-    """The price list of ``genai-prices``, which is a ``PriceSearch`` too."""
+    """The price list of ``genai-prices``."""
 
     def __init__(self, providers: "Sequence[Provider]", version: str) -> None:
         self._vendors = providers

@@ -87,7 +87,7 @@ async def test_nothing_is_guessed(url: str, model: str) -> None:
 
 
 async def test_without_the_package_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing() -> vendor_prices.PriceSearch:
+    def missing() -> vendor_prices.PriceList:
         raise Unavailable("not installed", code="no_price_list")
 
     monkeypatch.setattr(vendor_prices, "_load", missing)
