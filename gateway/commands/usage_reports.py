@@ -222,27 +222,6 @@ CSV_COLUMNS = (*FIELDS, "cost_dollars")
 """The columns of CSV; the cost in dollars is always the last one."""
 
 
-class ExportTotals:
-    """The number, time span and cost of the written calls."""
-
-    def __init__(self) -> None:
-        self._calls = self._nanos = 0
-        self._first = self._last = Millis(0)
-
-    def add(self, call: CallView) -> None:
-        self._first = min(self._first or call.time_ms, call.time_ms)
-        self._last = max(self._last, call.time_ms)
-        self._calls, self._nanos = self._calls + 1, self._nanos + call.cost_nanos
-
-    @property
-    def text(self) -> str:
-        """Returns ``334 calls from 2026-10-01 00:12:03 to 2026-10-31 23:50:11, $2.2823``."""
-        if not self._calls:
-            return "0 calls"
-        count = count_text(self._calls, "call")
-        return f"{count} from {local_time(self._first)} to {local_time(self._last)}, {dollars(Nanos(self._nanos))}"
-
-
 FILE_NAME = re.compile(r"(\.{0,2}|~)/.*|[^:!]*\.(csv|tsv|txt|xlsx|json|jsonl|ndjson)", re.IGNORECASE)
 """Matches a filter word that was probably meant as the file to write."""
 
@@ -274,20 +253,22 @@ def export(format_name: str, output: Path | None, **values: Any) -> None:
     query = call_query(values)
     is_csv = format_name == "csv"
 
-    async def work(client: ControlClient, write: Write) -> ExportTotals:
-        totals = ExportTotals()
+    async def work(client: ControlClient, write: Write) -> str:
+        count, nanos, first, last = 0, 0, Millis(0), Millis(0)
         if is_csv:
             write(csv_text(CSV_COLUMNS))
         with ProgressLine(shown=output is not None) as progress:
             async for call in find_calls(client, query, progress=progress):
                 if call.state == "settled":
                     write(csv_line(call) if is_csv else json_line(call) + "\n")
-                    totals.add(call)
-        return totals
+                    count, nanos = count + 1, nanos + call.cost_nanos
+                    first, last = min(first or call.time_ms, call.time_ms), max(last, call.time_ms)
+        span = f" from {local_time(first)} to {local_time(last)}, {dollars(Nanos(nanos))}" if count else ""
+        return f"{count_text(count, 'call')}{span}"
 
     with _open_output(output) as write:
-        totals = run(lambda client: work(client, write))
-    notify(totals.text + (f", written to {output}" if output else ""))
+        done = run(lambda client: work(client, write))
+    notify(done + (f", written to {output}" if output else ""))
     file = next(filter(FILE_NAME.fullmatch, query.query.words), "")
     if file and output is None:
         notify(f"note: '{file}' was read as a word that filters calls; to write to a file: --output {word(file)}")
