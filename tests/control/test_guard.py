@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from gateway.client.http import Address, ClientRequest, request
-from gateway.control.app import ROUTES
-from gateway.control.guard import check_secret, own_user, peer_uid
+from gateway.control.app import ROUTES, check_secret, own_user, peer_uid
 from gateway.domain.errors import InvalidToken
 from tests.control.conftest import SECRET, Surface
 from tests.fakes.client import Client
