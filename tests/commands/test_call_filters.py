@@ -105,7 +105,7 @@ def test_the_largest_calls_of_all_pages() -> None:
     ran = run("usage", "list", "--sort", "cost", "-n", "2", "tok:ci", "--json", control=control)
     assert [call["cost_nanos"] for call in ran.json] == [90, 70]
     asked = "GET /calls?limit=2&sort=cost&words=tok%3Aci"
-    assert [line for line, _ in control.asked] == [asked, asked.replace("limit=2", "limit=2&before=2")]
+    assert [line for line, _ in control.asked] == [asked, asked.replace("limit=2", "before=2&limit=2")]
 
 
 def test_a_span_that_ends_before_it_begins_is_an_error() -> None:
@@ -161,10 +161,10 @@ def test_pages_are_fetched_until_no_older_call_can_have_begun_later() -> None:
     assert [call["id"] for call in ran.json] == [CALL.id, "req_later"]
     assert [line for line, _ in control.asked] == [
         "GET /calls?limit=2&words=tok%3Aci",
-        "GET /calls?limit=1&before=9&words=tok%3Aci",
-        "GET /calls?limit=1&before=5&words=tok%3Aci",
-        f"GET /calls?limit=500&before=3&since={NOW - 90_000 + 1}&words=tok%3Aci",
-        f"GET /calls?limit=500&before=2&since={NOW - 9_000 + 1}&words=tok%3Aci",
+        "GET /calls?before=9&limit=1&words=tok%3Aci",
+        "GET /calls?before=5&limit=1&words=tok%3Aci",
+        f"GET /calls?before=3&limit=500&since={NOW - 90_000 + 1}&words=tok%3Aci",
+        f"GET /calls?before=2&limit=500&since={NOW - 9_000 + 1}&words=tok%3Aci",
     ]
 
 
