@@ -155,8 +155,8 @@ def bad_value(path: str, what: str) -> BadRequest:
 
 def _write(value: Any, hint: Any, inner: Mapping[type, Collection[str]]) -> Value:
     hint = _without_none(hint)
-    if hint is Any:
-        return _write_any(value)
+    if hint is Any and not _is_expressible(value):  # with null, which TOML lacks
+        return {"json": msgspec.json.encode(value, order="deterministic").decode()}
     if hint in _UNITS:
         return str(_UNITS[hint][0](value))
     if isinstance(value, msgspec.Struct):
@@ -166,16 +166,11 @@ def _write(value: Any, hint: Any, inner: Mapping[type, Collection[str]]) -> Valu
         return {name: _write(value[name], _argument(hint, 1), inner) for name in sorted(value)}
     if isinstance(value, list | tuple):
         return [_write(item, _argument(hint, 0), inner) for item in value]
-    return _write_scalar(value)
-
-
-def _write_any(value: Any) -> Value:
-    """Returns any JSON value for TOML. A value with ``null``, which TOML lacks, becomes text: ``{ json = "null" }``."""
-    if not _is_expressible(value):
-        return {"json": msgspec.json.encode(value, order="deterministic").decode()}
-    if isinstance(value, Mapping):
-        return {name: _write_any(value[name]) for name in sorted(value)}
-    return [_write_any(item) for item in value] if isinstance(value, list | tuple) else _write_scalar(value)
+    if isinstance(value, enum.Enum):
+        value = value.value
+    if isinstance(value, str | int | float):
+        return value
+    raise TypeError(f"a configuration file cannot contain {value!r}")
 
 
 def _is_expressible(value: Any) -> bool:
@@ -185,7 +180,7 @@ def _is_expressible(value: Any) -> bool:
 
 
 def _read_any(value: Any, path: str) -> Any:
-    """Returns the JSON value that ``_write_any`` wrote. Raises BadRequest."""
+    """Returns any JSON value, of which one with ``null`` is written as ``{ json = "null" }``. Raises BadRequest."""
     if isinstance(value, Mapping) and set(value) == {"json"}:
         try:
             return msgspec.json.decode(str(value["json"]))
@@ -200,15 +195,6 @@ def _read_any(value: Any, path: str) -> Any:
     if isinstance(value, str | int | float):
         return value
     raise bad_value(path, "dates and times must be strings, in quotation marks")
-
-
-def _write_scalar(value: object) -> Value:
-    """Returns a text, number, bool or the value of an enum member. Raises TypeError for anything else."""
-    if isinstance(value, enum.Enum):
-        return str(value.value)
-    if isinstance(value, str | int | float):
-        return value
-    raise TypeError(f"a configuration file cannot contain {value!r}")
 
 
 def _read(value: Any, hint: Any, path: str, inner: Mapping[type, Collection[str]]) -> Any:

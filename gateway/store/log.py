@@ -82,7 +82,7 @@ class SegmentView(NamedTuple):
 
 
 class Log:
-    """The call log in the folder ``usage``. Opening it repairs damage and reports that in ``notes``.
+    """The call log in the folder ``usage``. Opening it repairs damage, which ``notes`` tell.
 
     Changes replace the tuple ``segments``, which is sorted oldest first. Raises OSError, StoreTooNew and StoreDamaged.
     """
@@ -94,14 +94,14 @@ class Log:
         limit: int = LIMIT,
         now: Callable[[], int] = int,
         oldest: Callable[[], int] = int,
-        notes: list[str] | None = None,
         high_water: HighWater | None = None,
     ) -> None:
         """``oldest`` returns the moment before which calls need not be kept, in milliseconds."""
         self.folder, self._limit, self._oldest = folder, limit, oldest
         self._moment = now()
         self._high_water = high_water
-        self.notes = [] if notes is None else notes
+        self.notes: list[str] = []
+        """What was repaired when the log was opened."""
         self.report: Callable[[str], None] = self.notes.append
         """Reports to the owner what happens to growing files."""
         self.damage: list[str] = []

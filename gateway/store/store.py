@@ -177,9 +177,9 @@ class Store:
                 limit=segment_bytes,
                 now=now,
                 oldest=lambda: now() - self.entities.registry.settings.keep_days * DAY,
-                notes=self.notes,
                 high_water=HighWater(self._home / "high-water"),
             )
+            self.notes += log.notes
             log.report = self._note
             resources.callback(log.close)
             self.calls = CallLog(log)
