@@ -117,6 +117,8 @@ class Kind(msgspec.Struct, Generic[T], kw_only=True, eq=False):
     """The texts from which a form lets one choose, if any."""
     completes: str = ""
     """The names that a form offers, as in ``Option.completes``."""
+    none_word: bool = False
+    """Whether the word ``none`` may be typed for an empty value."""
     many: bool = False
     """Whether the value is a list of such names."""
 
@@ -171,8 +173,6 @@ class Text(Kind[str]):
 
     check: Callable[[str], str] | None = None
     """Returns a text in its normal form, or raises BadRequest."""
-    none_word: bool = False
-    """Whether ``none`` means no text."""
 
     def options(self, field: Field) -> Sequence[Option]:
         return [self.option(field, read=self.read if self.required or self.none_word else None)]

@@ -53,8 +53,6 @@ class Names(ListKind[tuple[str, ...]], kw_only=True):
     many: bool = True
     empty_text: str
     """The text of an empty list in details."""
-    none_word: bool = False
-    """Whether the word ``none`` may be typed for it."""
 
     def read_option(self, text: str, now: Millis) -> str:
         """Returns the names in an option. Raises BadRequest for none, which may come from an unset variable."""
