@@ -9,10 +9,9 @@ it.
 """
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
 from itertools import accumulate, compress
-from typing import Final
 
 import msgspec
 
@@ -58,8 +57,6 @@ _DEPTH_STEPS = [{ord("{"): 1, ord("["): 1, ord("}"): -1, ord("]"): -1}.get(byte,
 _IS_COLON = [byte == ord(":") for byte in range(256)]
 _ALL_BUT_MARKS = bytes(byte for byte in range(256) if byte not in b"{}[]:")
 
-_EMPTY_VALUES: Final[Sequence[object]] = (None, False, [], {})
-
 _decode = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
@@ -88,15 +85,12 @@ def decode_body(decoder: "msgspec.json.Decoder[Value]", body: bytes, fields: Fie
         return read_typed(decoder, rawjson.encode(fields), "")
 
 
-def unread_names(fields: Fields, name: str, read_names: Collection[str]) -> list[str]:
-    """Returns the members of an object that are set but not read, such as ``reasoning.context``."""
-    value = rawjson.maybe(fields.get(name))
-    members = value if isinstance(value, dict) else {}
-    return [
-        f"{name}.{member}"
-        for member, content in members.items()
-        if member not in read_names and content not in _EMPTY_VALUES
-    ]
+def unread_names(fields: Fields, read_names: Mapping[str, Collection[str]]) -> list[str]:
+    """Returns the members of objects, by their names, that are set but not read, such as ``reasoning.context``."""
+    names: list[str] = []
+    for name, members in read_names.items():
+        names += unread_members([rawjson.maybe_fields(fields.get(name))], f"{name}.", members)
+    return names
 
 
 def unread_members(objects: Iterable[Fields], prefix: str, read_names: Collection[str]) -> list[str]:

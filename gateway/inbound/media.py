@@ -33,12 +33,10 @@ def image_part(
 
     ``linked_type`` is the type to give media that are only linked to; images need none.
     """
-    media = MediaPart(detail=detail, where=where, cache=cache)
-    if (match := _DATA_URL.match(url)) and match[1]:
-        return _embedded_media(match, url, media)
-    if url.startswith(_WEB_SCHEMES):
-        return msgspec.structs.replace(media, url=url, type=linked_type)
-    raise BadRequest(f"{where}: must be a base64 data: URL or an https: URL", param=where)
+    media = _with_source(MediaPart(detail=detail, where=where, cache=cache), url, linked_type)
+    if media is None:
+        raise BadRequest(f"{where}: must be a base64 data: URL or an https: URL", param=where)
+    return media
 
 
 def audio_part(data: str, audio_format: str, where: str) -> MediaPart:
@@ -57,17 +55,13 @@ def document_part(data: str, name: str, where: str, cache: msgspec.Raw = NULL) -
     was uploaded to another vendor.
     """
     document = MediaPart(name=name, where=where, cache=cache)
-    if (match := _DATA_URL.match(data)) and match[1]:
-        return _embedded_media(match, data, document)
-    if data.startswith(_WEB_SCHEMES):
-        return msgspec.structs.replace(document, type=PDF, url=data)
-    if data and name.lower().endswith(".pdf"):
-        return msgspec.structs.replace(document, type=PDF, data=data)
-    raise BadRequest(
-        f"{where}: only documents sent as a base64 data: URL or an https: URL can be translated",
-        code="unsupported_parameter",
-        param=where,
-    )
+    found = _with_source(document, data, PDF)
+    if found is None and data and name.lower().endswith(".pdf"):
+        found = msgspec.structs.replace(document, type=PDF, data=data)
+    if found is None:
+        msg = f"{where}: only documents sent as a base64 data: URL or an https: URL can be translated"
+        raise BadRequest(msg, code="unsupported_parameter", param=where)
+    return found
 
 
 def media_type_of(name: str) -> str:
@@ -83,11 +77,16 @@ def image_type_of(data: str) -> str:
     return next((type_ for magic, type_ in _MAGIC_BYTES if first_bytes.startswith(magic)), "")
 
 
-def _embedded_media(match: re.Match[str], url: str, media: MediaPart) -> MediaPart:
-    """Returns the media with the type and the data of a data URL; ``match`` is the part before the data.
+def _with_source(media: MediaPart, url: str, linked_type: str) -> MediaPart | None:
+    """Returns the media with the data in a data URL, or with an address; None for another text.
 
     An image gets the type that its bytes show: Anthropic refuses one of another type than it is said to be.
     """
+    if url.startswith(_WEB_SCHEMES):
+        return msgspec.structs.replace(media, url=url, type=linked_type)
+    match = _DATA_URL.match(url)
+    if match is None or not match[1]:
+        return None
     kind, data = media_type_of(match[1]), url[match.end() :]
     if kind.startswith("image/"):
         with suppress(ValueError):

@@ -6,23 +6,27 @@ terminal event of an answer is kept until ``tail``: no answer ends before its co
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Protocol
 
 import msgspec
 
 from gateway.domain import rawjson
+from gateway.domain.answer import AnswerPart
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, Overrides, ServedModel
-from gateway.domain.failure import Failure, UpstreamText
-from gateway.domain.json_text import refuse_many_elements
+from gateway.domain.failure import AttemptFailed, Failure, UpstreamText
+from gateway.domain.json_text import TooManyElements, refuse_many_elements
 from gateway.domain.order import Order
 from gateway.domain.output_limit import CAPS
 from gateway.domain.rawjson import Fields
 from gateway.domain.sse import BLANK, RawFramer, SSEEvent, event_end, has_comment, parse, with_blank_lines
 from gateway.domain.usage import Usage
 from gateway.inbound.rendering import IDLE, RenderedStream
-from gateway.upstream.adapter import AnswerFacts
+from gateway.upstream.adapter import AnswerFacts, AnswerReader, not_an_answer
+from gateway.upstream.answer_errors import failure_named
+from gateway.upstream.answer_state import AnswerState
 from gateway.upstream.failures import REJECTED, bad_response, truncation
 from gateway.upstream.framing import FramedStream
 from gateway.upstream.openai.dialect import PLAIN_HEADERS, STREAM_HEADERS
@@ -141,6 +145,17 @@ def _names_something(failure: Failure) -> bool:
     return named or failure.code != REJECTED
 
 
+@contextmanager
+def failing_attempt(body: bytes, channel: Channel) -> Iterator[None]:
+    """Raises AttemptFailed in place of the errors of a body that is not an answer."""
+    try:
+        yield
+    except TooManyElements as error:
+        raise AttemptFailed(bad_response(channel, str(error))) from error
+    except ValueError as error:
+        raise not_an_answer(body, channel) from error
+
+
 class NativeReader(AnswerFacts, Protocol):
     """Reads the events of one native answer. Pure."""
 
@@ -166,6 +181,29 @@ class NativeReader(AnswerFacts, Protocol):
 
     def terminal_event(self, usage: Usage, *, estimated: bool) -> bytes:
         """Returns the terminal event for an answer that came without one."""
+
+
+class NativeTap(AnswerState):
+    """Reads a native answer by the dialect's own reader while its bytes pass: the base of ``NativeReader``s."""
+
+    def __init__(self, order: Order, channel: Channel, reader: AnswerReader) -> None:
+        super().__init__(order, all_choices=True, native=True)
+        self._channel = channel
+        self.reader = reader
+        self.failure: Failure | None = None
+
+    @property
+    def done(self) -> bool:
+        """Returns whether the terminal event was read."""
+        return self.reader.done
+
+    def take_parts(self, parts: Iterable[AnswerPart]) -> None:
+        """Take parts into the state. Raises ValueError if one makes no sense, and what their reader raises."""
+        for part in parts:
+            self.add(part)
+        self.failure = self.reader.failure
+        if self.broken and self.failure is None:
+            self.failure = failure_named(self._channel, self.broken)
 
 
 class NativeStream(FramedStream):

@@ -1,8 +1,8 @@
 """Rendering: answers of any dialect in the form of an API, written by the ``Renderer`` of that API.
 
-A dialect's reader returns parts, ``AnswerState`` turns them into events, and a renderer writes these as bytes. A plain
-answer is a stream whose renderer writes everything at the end. So a stream that comes for a plain request, and a body
-that comes for a streamed one, need no code of their own.
+A dialect's reader returns parts, ``AnswerState`` turns them into events, and a renderer writes these as bytes. Each API
+has a renderer for streams, and one for plain answers, which writes everything at the end. So a stream that comes for a
+plain request, and a body that comes for a streamed one, need no code of their own.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -10,27 +10,37 @@ from contextlib import suppress
 from functools import partial
 from io import BytesIO
 from itertools import chain
+from typing import Any, Protocol
 
 import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.answer import (
+    AnswerBegan,
     AnswerEvent,
+    AnswerFinished,
     AnswerPart,
+    ArgumentsPiece,
+    BlockEnded,
+    BlockKind,
     Citation,
     Medium,
     ReasoningPiece,
+    ReasoningSeal,
+    RefusalPiece,
+    Seal,
     TextPiece,
     ToolCallBegan,
     UsageSeen,
+    join_strings,
 )
 from gateway.domain.channel import Channel
-from gateway.domain.failure import AttemptFailed, Failure
+from gateway.domain.failure import AttemptFailed
 from gateway.domain.json_text import as_utf8, refuse_many_elements
 from gateway.domain.order import Order
 from gateway.domain.sse import BLANK, SSEEvent, event_end, has_comment, parse, stream_in, with_blank_lines
+from gateway.domain.transcript import object_of
 from gateway.domain.usage import Usage
-from gateway.inbound.renderer import Renderer
 from gateway.upstream.adapter import AnswerReader, AnswerStream, DialectAdapter, WholeAnswer, whole_answer
 from gateway.upstream.answer_errors import failure_named
 from gateway.upstream.answer_state import AnswerState
@@ -47,27 +57,110 @@ _SLICE = 1 << 20
 """How many bytes of a streamed answer to a plain request are read at once."""
 
 
-class NativeTap(AnswerState):
-    """Reads a native answer by the dialect's own reader while its bytes pass: the base of ``relay.NativeReader``s."""
+class Renderer(Protocol):
+    """Writes one answer. Streams are written piece by piece, whole answers at the end."""
 
-    def __init__(self, order: Order, channel: Channel, reader: AnswerReader) -> None:
-        super().__init__(order, all_choices=True, native=True)
-        self._channel = channel
-        self.reader = reader
-        self.failure: Failure | None = None
+    all_choices: bool = False
+    """Whether clients get all choices instead of the first one only."""
+    native: bool = False
+    """Whether clients know the upstream's words, and keep pieces of different blocks apart."""
+    sounds: bool = False
+    """Whether clients can get sounds, beside images."""
+    held: int = 0
+    """How many bytes are kept for the end."""
 
     @property
-    def done(self) -> bool:
-        """Returns whether the terminal event was read."""
-        return self.reader.done
+    def fault(self) -> str:
+        """Returns why the client cannot use a complete answer; empty if it can."""
+        return ""
 
-    def take_parts(self, parts: Iterable[AnswerPart]) -> None:
-        """Take parts into the state. Raises ValueError if one makes no sense, and what their reader raises."""
-        for part in parts:
-            self.add(part)
-        self.failure = self.reader.failure
-        if self.broken and self.failure is None:
-            self.failure = failure_named(self._channel, self.broken)
+    def shows(self, event: Medium | Citation) -> bool:
+        """Returns whether clients can get this medium or citation."""
+        if isinstance(event, Citation) or event.is_image:
+            return True
+        return self.sounds and event.type.startswith("audio") and bool(event.data)
+
+    def take(self, event: AnswerEvent) -> bytes:
+        """Returns what the client gets at once for an event; the rest comes with ``tail``."""
+
+    def take_texts(self, pieces: list[bytes]) -> bytes:
+        """Returns what the client gets for pieces of text, JSON strings, in the middle of a block."""
+        return b"".join([self.take(TextPiece(piece)) for piece in pieces])
+
+    def tail(self, usage: Usage, *, estimated: bool) -> bytes:
+        """Returns the end of the answer, with the totals, which is sent once the call is recorded."""
+
+
+class WholeBlock(msgspec.Struct):
+    """A block of a whole answer."""
+
+    choice: int
+    kind: BlockKind = BlockKind.TEXT
+    pieces: list[bytes] = []
+    """The pieces of its text or its arguments, JSON strings."""
+    call: ToolCallBegan | None = None
+    media: list[Medium] = []
+    seal: Seal | None = None
+    citations: list[Citation] = []
+    logprobs: list[bytes] = []
+    """JSON arrays."""
+
+    @property
+    def text(self) -> msgspec.Raw:
+        """Returns the text or the arguments, a JSON string."""
+        return msgspec.Raw(join_strings(self.pieces))
+
+    @property
+    def arguments(self) -> Any:
+        """Returns the arguments as an object on one line. Anything else becomes a text in an object."""
+        text = rawjson.text(self.text)
+        value = rawjson.maybe(text.encode("utf-8", "surrogatepass"))
+        if not isinstance(value, dict):
+            return object_of(text) if text.strip() else {}
+        return msgspec.Raw(text.encode()) if text.isascii() and text.isprintable() else value
+
+
+class WholeRenderer(Renderer):
+    """Collects the blocks of a whole answer. A subclass writes them in ``tail``."""
+
+    def __init__(self, order: Order) -> None:
+        self._order = order
+        self.id = order.answer_id
+        self.blocks: list[WholeBlock] = []
+        self.finishes: dict[int, AnswerFinished] = {}
+        """How the choices ended, by their index."""
+        self._open: dict[int, WholeBlock] = {}
+
+    def take(self, event: AnswerEvent) -> bytes:
+        if isinstance(event, AnswerBegan):
+            self.id = event.id
+            return b""
+        block = self._open.setdefault(event.choice, WholeBlock(event.choice))
+        match event:
+            case TextPiece() | RefusalPiece() | ReasoningPiece() | ArgumentsPiece():
+                block.pieces.append(event.piece)
+                if isinstance(event, TextPiece) and event.logprobs:
+                    block.logprobs.append(event.logprobs)
+            case ToolCallBegan():
+                block.call = event
+            case Medium():
+                block.media.append(event)
+            case ReasoningSeal():
+                block.seal = event.seal
+            case Citation():
+                block.citations.append(event)
+            case BlockEnded():
+                block.kind = event.kind
+                self.blocks.append(self._open.pop(event.choice))
+            case AnswerFinished():
+                self.finishes[event.choice] = event
+        return b""
+
+    def text(self, *kinds: BlockKind, choice: int = 0) -> msgspec.Raw | None:
+        """Returns the text of all blocks of these kinds, a JSON string; None if it has no pieces."""
+        blocks = [block for block in self.blocks if block.kind in kinds and block.choice == choice]
+        pieces = [piece for block in blocks for piece in block.pieces]
+        return msgspec.Raw(join_strings(pieces)) if pieces else None
 
 
 class RenderedStream(FramedStream):

@@ -17,7 +17,7 @@ from gateway.domain.rawjson import Fields
 from gateway.domain.sse import BLANK
 from gateway.domain.usage import Usage, as_object
 from gateway.inbound.chat.render import DONE
-from gateway.inbound.renderer import Renderer
+from gateway.inbound.rendering import Renderer
 from gateway.upstream.answer_state import AnswerState
 from gateway.upstream.openai.reader import ID_LIMIT, ParsedChoice
 from gateway.upstream.openai.tool_calls import tool_kind

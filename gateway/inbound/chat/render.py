@@ -27,7 +27,7 @@ from gateway.domain.answer import (
 )
 from gateway.domain.order import Order
 from gateway.domain.usage import Usage, as_object
-from gateway.inbound.renderer import Renderer, WholeBlock, WholeRenderer
+from gateway.inbound.rendering import Renderer, WholeBlock, WholeRenderer
 
 DONE = b"data: [DONE]\n\n"
 Json = dict[str, Any]

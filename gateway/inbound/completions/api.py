@@ -19,8 +19,7 @@ from gateway.domain.answer import AnswerEvent, AnswerFinished, BlockKind, Citati
 from gateway.domain.channel import Channel, Dialect, ServedModel
 from gateway.domain.conversation import Conversation, TextPart, Turn
 from gateway.domain.errors import BadRequest
-from gateway.domain.failure import AttemptFailed
-from gateway.domain.json_text import TooManyElements, as_utf8, refuse_many_elements
+from gateway.domain.json_text import as_utf8, refuse_many_elements
 from gateway.domain.order import Order
 from gateway.domain.output_limit import MOST_CHOICES, MOST_TOKENS, STANDARD_FIELDS, OutputLimit, larger, read_limit
 from gateway.domain.prompt_size import BOUND_BYTES_PER_TOKEN, MESSAGE_TOKENS, InputBound, bound_of, text_count
@@ -41,13 +40,10 @@ from gateway.inbound.chat.conversation import finish_translation
 from gateway.inbound.chat.edits import edit_head, identity
 from gateway.inbound.chat.render import DONE
 from gateway.inbound.json_body import TOKEN_LIMITS, decode_body, fields_of
-from gateway.inbound.relay import RenderableStream, edit_request
-from gateway.inbound.renderer import Renderer, WholeRenderer
-from gateway.inbound.rendering import NativeTap, RenderingAdapter
-from gateway.upstream.adapter import DialectAdapter, WholeAnswer, whole_answer
+from gateway.inbound.relay import NativeTap, RenderableStream, edit_request, failing_attempt
+from gateway.inbound.rendering import Renderer, RenderingAdapter, WholeRenderer
+from gateway.upstream.adapter import DialectAdapter, WholeAnswer, not_an_answer, whole_answer
 from gateway.upstream.dialects import chat_limit
-from gateway.upstream.error_body import excerpt
-from gateway.upstream.failures import bad_response
 from gateway.upstream.openai.completions import DEFAULT_OUTPUT, CompletionsDialect, with_limit
 from gateway.upstream.openai.reader import ChatReader, ParsedChoice, upstream_id
 
@@ -347,16 +343,12 @@ class CompletionTap(NativeTap):
 
     def read_whole(self, body: bytes) -> WholeAnswer:
         """Reads a plain answer. Raises AttemptFailed if it is an error, or has no texts."""
-        try:
+        with failing_attempt(body, self._channel):
             refuse_many_elements(body, opens_logprobs=False)
             self.take_parts(self.reader.read_whole(body))
             answer = rawjson.fields(body)
-        except TooManyElements as error:
-            raise AttemptFailed(bad_response(self._channel, str(error))) from error
-        except ValueError as error:
-            raise AttemptFailed(bad_response(self._channel, f"it is not a completion: {excerpt(body)}")) from error
         if not self.began:
-            raise AttemptFailed(bad_response(self._channel, f"it is not a completion: {excerpt(body)}"))
+            raise not_an_answer(body, self._channel)
         edited = dict(answer)
         edit_head(edited, self.reports, self.reported, _head_of(answer, self.order), self.order)
         return whole_answer(self, body if edited == answer else rawjson.encode(edited))

@@ -339,7 +339,7 @@ def _translate_parameters(request: Fields) -> tuple[Fields, dict[str, str], list
     if schema is not None:
         chat_form = {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}}
         fields["response_format"] = rawjson.raw(chat_form)
-    dropped = [name for holder, members in _READ_MEMBERS.items() for name in unread_names(request, holder, members)]
+    dropped = unread_names(request, _READ_MEMBERS)
     _add_account(request, fields, dropped)
     return fields, names, dropped
 

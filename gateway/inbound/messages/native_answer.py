@@ -19,7 +19,7 @@ from gateway.domain.screen import Screen
 from gateway.domain.sse import BOM, SMALL_NUMBER, PieceDecoder, SSEEvent
 from gateway.domain.usage import Usage
 from gateway.inbound.messages.render import write_event
-from gateway.inbound.rendering import NativeTap
+from gateway.inbound.relay import NativeTap
 from gateway.upstream.adapter import AnswerReader, WholeAnswer, not_an_answer, whole_answer
 from gateway.upstream.answer_errors import failure_in
 

@@ -34,7 +34,7 @@ from gateway.domain.answer import (
 )
 from gateway.domain.order import Order
 from gateway.domain.usage import Usage
-from gateway.inbound.renderer import Renderer, WholeBlock, WholeRenderer
+from gateway.inbound.rendering import Renderer, WholeBlock, WholeRenderer
 from gateway.upstream.anthropic.messages import TOOLS
 
 _STOP_REASONS = {

@@ -24,7 +24,7 @@ from gateway.domain.answer import (
 from gateway.domain.channel import Channel
 from gateway.domain.order import Order
 from gateway.domain.usage import Usage
-from gateway.inbound.renderer import WholeBlock, WholeRenderer
+from gateway.inbound.rendering import WholeBlock, WholeRenderer
 from gateway.upstream.adapter import Adapter, WholeAnswer
 
 _MS = 1_000_000

@@ -6,8 +6,7 @@ the name of the model changes, if the client knows it by another one.
 """
 
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from operator import itemgetter
 from typing import Any
 
@@ -18,17 +17,24 @@ from gateway.domain.answer import SEAL_PREFIX
 from gateway.domain.channel import Channel, Dialect, Overrides, ServedModel
 from gateway.domain.conversation import join_texts
 from gateway.domain.failure import AttemptFailed, Failure
-from gateway.domain.json_text import TooManyElements, as_utf8, refuse_many_elements
+from gateway.domain.json_text import as_utf8, refuse_many_elements
 from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.domain.rawjson import NULL
 from gateway.domain.sse import BLANK, is_stream, parse
 from gateway.domain.usage import NOTHING
-from gateway.inbound.relay import NativeStream, edit_request, lower_cap, native_body, native_failure, native_headers
+from gateway.inbound.relay import (
+    NativeStream,
+    edit_request,
+    failing_attempt,
+    lower_cap,
+    native_body,
+    native_failure,
+    native_headers,
+)
 from gateway.inbound.responses.reader import ResponsesReader
 from gateway.inbound.responses.summary import COMPACTIONS, summary_in
-from gateway.upstream.adapter import Adapter, RequestWriter, WholeAnswer, not_an_answer, whole_answer
+from gateway.upstream.adapter import Adapter, RequestWriter, WholeAnswer, whole_answer
 from gateway.upstream.error_body import read_error
-from gateway.upstream.failures import bad_response
 from gateway.upstream.openai.dialect import endpoint
 from gateway.upstream.refused_params import DEVELOPER, ROLE
 from gateway.upstream.vendors import OPENAI, vendor_of
@@ -189,7 +195,7 @@ class ResponsesRelay(Adapter):
     def whole(self, body: bytes, order: Order, channel: Channel) -> WholeAnswer:
         body = as_utf8(body.strip())
         reader = ResponsesReader(order, channel)
-        with _failing_attempt(body, channel):
+        with failing_attempt(body, channel):
             if is_stream(body):
                 body = _response_in(body, self.stream(order, channel))
             refuse_many_elements(body)
@@ -208,17 +214,6 @@ class ResponsesRelay(Adapter):
         return msgspec.structs.replace(failure, may_lack_api=True) if lacks_tools else failure
 
 
-@contextmanager
-def _failing_attempt(body: bytes, channel: Channel) -> Iterator[None]:
-    """Raises AttemptFailed in place of the errors of a body that is not a response."""
-    try:
-        yield
-    except TooManyElements as error:
-        raise AttemptFailed(bad_response(channel, str(error))) from error
-    except ValueError as error:
-        raise not_an_answer(body, channel) from error
-
-
 class ResponsesStream(NativeStream):
     """A streamed answer. Some upstreams report an error in an event of its own, and send no last event."""
 
@@ -232,7 +227,7 @@ class ResponsesStream(NativeStream):
 
     def _read_body(self, body: bytes) -> bytes:
         try:
-            with _failing_attempt(body, self._channel):
+            with failing_attempt(body, self._channel):
                 refuse_many_elements(body)
                 events = self.reader.replay(body)
         except AttemptFailed as failed:

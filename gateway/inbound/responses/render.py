@@ -26,8 +26,7 @@ from gateway.domain.answer import (
 )
 from gateway.domain.order import Order
 from gateway.domain.usage import Usage, modality_counts
-from gateway.inbound.renderer import Renderer
-from gateway.inbound.rendering import RenderingAdapter
+from gateway.inbound.rendering import Renderer, RenderingAdapter
 from gateway.inbound.responses.output import (
     COMPLETED,
     ID_PREFIXES,

@@ -267,9 +267,7 @@ def _names_left_out(request: Fields, tools: ToolTable) -> list[str]:
     if rawjson.maybe(request.get("truncation")) == "disabled":  # the default
         names.remove("truncation")
     names += [f"tools[].{kind}" for kind in dict.fromkeys(tools.omitted)]
-    for holder, members in _READ_MEMBERS.items():
-        names += unread_names(request, holder, members)
-    return names
+    return names + unread_names(request, _READ_MEMBERS)
 
 
 def _with_updates(params: ResponsesFields, updates: Mapping[str, msgspec.Raw]) -> ResponsesFields:

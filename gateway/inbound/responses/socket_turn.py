@@ -96,11 +96,8 @@ def read_turn(data: bytes) -> SocketTurn:
 
 def steering_failed(data: bytes) -> bytes:
     """Returns the frame that rejects the user's input to a running response; empty if ``data`` is another event."""
-    try:
-        steer = _CONTROL.decode(data) if b'"response.steer"' in data else _Control()
-    except (ValueError, RecursionError):
-        return b""
-    if steer.type != STEER:
+    steer = _read_control(data, STEER)
+    if steer is None:
         return b""
     message = "no model can be steered here; send this input in the next response.create"
     error = {"type": "invalid_request_error", "code": "steering_not_supported", "message": message}
@@ -110,11 +107,16 @@ def steering_failed(data: bytes) -> bytes:
 
 def interrupted_id(data: bytes) -> str:
     """Returns the id of the response that the client interrupts; empty if ``data`` is another event."""
+    control = _read_control(data, INTERRUPT)
+    return "" if control is None else control.response_id
+
+
+def _read_control(data: bytes, kind: str) -> _Control | None:
     try:
-        control = _CONTROL.decode(data) if b'"response.interrupt"' in data else _Control()
+        control = _CONTROL.decode(data) if kind.encode() in data else None
     except (ValueError, RecursionError):
-        return ""
-    return control.response_id if control.type == INTERRUPT else ""
+        return None
+    return control if control is not None and control.type == kind else None
 
 
 def warm_up(body: bytes, repeats: Mapping[str, msgspec.Raw], call: CallId, ts: Millis) -> tuple[InboundRequest, bytes]:
