@@ -144,15 +144,6 @@ POLL_S = 0.03
 ASK_S = 3.0
 
 
-class ServerState(msgspec.Struct, frozen=True, kw_only=True):
-    """The state of a home's server: it answers, it does not answer, or there is none."""
-
-    endpoint: Endpoint | None = None
-    """Set if a server answers."""
-    silent: Unavailable | None = None
-    """The error if a process listens at the control socket but does not answer."""
-
-
 class Server(msgspec.Struct, frozen=True, kw_only=True):
     """A running server, and its process if it is our child."""
 
@@ -166,29 +157,34 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
 
 async def find(config: Config) -> Endpoint | None:
     """Returns the server on this home; None if none answers. Raises Unavailable if no more files can be opened."""
-    return (await check_server(config)).endpoint
+    try:
+        return await find_unless_silent(config)
+    except Unavailable as error:
+        if error.code == "too_many_files":
+            raise
+        return None
 
 
-async def check_server(config: Config) -> ServerState:
-    """Returns the state of the server on this home. Raises Unavailable as ``find`` does."""
+async def find_unless_silent(config: Config) -> Endpoint | None:
+    """Returns the server on this home; None if there is none. Raises Unavailable if a process listens at its control
+    socket but does not answer, and if no more files can be opened.
+    """
     try:
         endpoint = read(config.runfile)
     except OSError as exc:
         raise too_many_files(exc) from exc
     if endpoint is None:
-        return ServerState()
+        return None
     try:
         instance = await ControlClient(endpoint, timeout_s=ASK_S).instance()
     except GatewayError as error:
         if error.code == "too_many_files":
             raise
-        if (
-            error.code not in ("server_slow", "server_gone") or not endpoint.socket
-        ):  # a TCP port may be another program's
-            return ServerState()
-        is_silent = await is_listening(Address(socket=endpoint.socket))
-        return ServerState(silent=_silent_error(config, endpoint, error) if is_silent else None)
-    return ServerState(endpoint=endpoint if instance == endpoint.instance else None)
+        is_silent = error.code in ("server_slow", "server_gone") and endpoint.socket  # a port may be another program's
+        if is_silent and await is_listening(Address(socket=endpoint.socket)):
+            raise _silent_error(config, endpoint, error) from error
+        return None
+    return endpoint if instance == endpoint.instance else None
 
 
 async def answers(endpoint: Endpoint) -> bool:
@@ -222,8 +218,7 @@ async def start(config: Config) -> Server:
         if endpoint is not None:
             return Server(endpoint=endpoint, child=None if await _is_foreign(endpoint, child) else child)
         if child.returncode != STORE_FAILED or asyncio.get_running_loop().time() >= deadline:
-            if (silent := (await check_server(config)).silent) is not None:
-                raise silent
+            await find_unless_silent(config)  # its error says more
             raise _start_error(config, begin, f"the server ended with status {child.returncode} before it answered")
         await asyncio.sleep(POLL_S)
 

@@ -223,12 +223,10 @@ def stop(wait: float, *, at_once: bool) -> None:
     config = current_config()
 
     async def work() -> Endpoint | None:
-        state = await launch.check_server(config)
-        if state.silent is not None:
-            raise state.silent
-        if state.endpoint is not None:
-            await launch.stop(state.endpoint, now=at_once, wait_s=wait)
-        return state.endpoint
+        endpoint = await launch.find_unless_silent(config)
+        if endpoint is not None:
+            await launch.stop(endpoint, now=at_once, wait_s=wait)
+        return endpoint
 
     notify("Server stopped." if asyncio.run(work()) else NO_SERVER.format(home=config.home))
 

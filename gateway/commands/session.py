@@ -18,7 +18,7 @@ import click
 import msgspec
 
 from gateway.client.control import ControlClient
-from gateway.client.launch import check_server
+from gateway.client.launch import find_unless_silent
 from gateway.client.request import terminal_name
 from gateway.commands.base import HANDLES, HOME, HOST, PORT
 from gateway.commands.exit_codes import Exit, Quit
@@ -123,11 +123,8 @@ def _source() -> ChangeSource:
 
 
 async def _find_or_start(config: Config, stack: AsyncExitStack, *, listen: bool, running: bool) -> Endpoint:
-    server = await check_server(config)
-    if server.endpoint is not None:
-        return server.endpoint
-    if server.silent is not None:
-        raise server.silent
+    if (endpoint := await find_unless_silent(config)) is not None:
+        return endpoint
     if running:
         raise Quit(NO_SERVER.format(home=config.home), Exit.UNREACHABLE)
     with server_imports():
