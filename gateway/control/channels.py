@@ -28,7 +28,6 @@ from gateway.domain.upstream_views import ListingView, SavedChannel
 from gateway.domain.urls import checked_base_url
 from gateway.domain.views import ChannelView
 from gateway.upstream import mock
-from gateway.upstream.dialects import DIALECTS
 from gateway.upstream.vendors import PRESETS
 
 
@@ -40,7 +39,8 @@ class TestBody(msgspec.Struct, frozen=True, kw_only=True):
 
 def default_base_url(dialect: Dialect, preset: str) -> str:
     """Returns the default address of an upstream; empty if it has none."""
-    return PRESETS[preset].base_url if preset in PRESETS else DIALECTS[dialect].base_url
+    names = (preset, "" if dialect is Dialect.OPENAI else dialect)  # many vendors speak OpenAI's
+    return next((PRESETS[name].base_url for name in names if name in PRESETS), "")
 
 
 async def list_channels(edits: ConfigEdits, _: web.Request) -> list[ChannelView]:

@@ -232,8 +232,6 @@ class ChannelDialect(DialectAdapter):
 
     own_names: Mapping[str, str] = {}
     """The client's names of fields that the vendor calls something else, by the vendor's name."""
-    base_url: str = ""
-    """The address of the only vendor that speaks it; empty if there are many, or none."""
 
     def __init__(self, memory: CallMemory | None = None) -> None:
         """``memory`` keeps what vendors want back with tool calls."""

@@ -363,7 +363,9 @@ class AnswerState:
                 choice.add(part)
                 if not choice.shown:
                     del self.events[count:]
-        return _pop_all(self.events)
+        events = self.events.copy()
+        self.events.clear()
+        return events
 
     def count_texts(self, texts: list[bytes]) -> bool:
         """Count texts that are rendered unchanged. Returns False if one of them is not a JSON string."""
@@ -382,7 +384,9 @@ class AnswerState:
                 choice.blocks.flush()
                 if choice.word:
                     self.events.append(AnswerFinished(choice.reason, choice.stop_sequence, choice.index))
-        return _pop_all(self.events)
+        events = self.events.copy()
+        self.events.clear()
+        return events
 
     def _choice(self, index: int) -> _Choice:
         """Returns a choice, which begins if it is new, as the answer does with its first one."""
@@ -392,9 +396,3 @@ class AnswerState:
         if index not in self._choices:
             self._choices[index] = _Choice(index, self)
         return self._choices[index]
-
-
-def _pop_all(events: list[AnswerEvent]) -> list[AnswerEvent]:
-    popped = events.copy()
-    events.clear()
-    return popped

@@ -24,8 +24,6 @@ from gateway.upstream.mock import Mock
 from gateway.upstream.model_list import ModelPage, read_models
 from gateway.upstream.redaction.redaction import Redaction
 
-_MOCKED = frozenset(dialect for dialect in Dialect if not dialect.info.needs_url)
-"""The dialects that need no connection, because the mock answers."""
 _SAME_AT_ANY_ROOT = frozenset({FailureKind.NETWORK, FailureKind.SLOW, FailureKind.AUTH, FailureKind.UNSET})
 """The failures of fetching a list of models that another root of the same host would have too."""
 
@@ -60,7 +58,7 @@ class Upstreams:
 
     async def send(self, channel: Channel, prepared: PreparedRequest, *, stream: bool) -> Reply:
         """Send a request, and return the reply once its head has arrived. Raises AttemptFailed."""
-        if channel.dialect in _MOCKED:
+        if channel.dialect is Dialect.MOCK:
             return await self._mock.answer(channel, prepared)
         if self._retired:
             idle = [pool for pool in self._retired if not pool.busy]

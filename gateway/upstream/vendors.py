@@ -126,12 +126,6 @@ OPENAI = _remote(
     strict_messages=True,
 )
 
-ANTHROPIC = _remote("anthropic", "https://api.anthropic.com/v1", dialect=Dialect.ANTHROPIC, responses=False)
-"""The row of the vendor's own dialect, and of its API in OpenAI's dialect at the same host."""
-
-GEMINI = _remote("gemini", "https://generativelanguage.googleapis.com/v1beta", dialect=Dialect.GEMINI, hosts=())
-"""It has no host, because its OpenAI-compatible API, with another row, is at the same one."""
-
 OPENROUTER = _remote(
     "openrouter",
     "https://openrouter.ai/api/v1",
@@ -144,8 +138,10 @@ PRESETS = {
     row.name: row
     for row in (
         OPENAI,
-        ANTHROPIC,
-        GEMINI,
+        # also for its API in OpenAI's dialect at the same host
+        _remote("anthropic", "https://api.anthropic.com/v1", dialect=Dialect.ANTHROPIC, responses=False),
+        # without a host, because its OpenAI-compatible API, with another row, is at the same one
+        _remote("gemini", "https://generativelanguage.googleapis.com/v1beta", dialect=Dialect.GEMINI, hosts=()),
         OPENROUTER,
         _remote(
             "deepseek",

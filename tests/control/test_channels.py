@@ -108,9 +108,14 @@ async def test_another_dialect_goes_to_its_own_address(owner: ControlClient, gat
     mock = await owner.edit_channel("up", {"dialect": "mock", "models": [{"name": "m"}]})
     assert (mock.dialect, mock.base_url) == ("mock", "")
     assert (await gateway.client.chat()).status == 200
-    claude = await owner.edit_channel("up", {"dialect": "anthropic"})
-    assert (claude.dialect, claude.base_url) == ("anthropic", "https://api.anthropic.com/v1")
-    await owner.edit_channel("up", {"dialect": "mock"})
+    addresses = {
+        "anthropic": "https://api.anthropic.com/v1",
+        "gemini": "https://generativelanguage.googleapis.com/v1beta",
+    }
+    for dialect, address in addresses.items():
+        edited = await owner.edit_channel("up", {"dialect": dialect})
+        assert (edited.dialect, edited.base_url) == (dialect, address)
+        await owner.edit_channel("up", {"dialect": "mock"})
     with pytest.raises(BadRequest, match="needs the address"):
         await owner.edit_channel("up", {"dialect": "openai"})
 

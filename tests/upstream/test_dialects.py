@@ -73,10 +73,3 @@ def test_the_demo_puts_nothing_back_into_requests() -> None:
         Dialect.ANTHROPIC,
         Dialect.GEMINI,
     }
-
-
-def test_a_dialect_of_one_vendor_knows_its_address() -> None:
-    assert {dialect for dialect in Dialect if dialects.DIALECTS[dialect].base_url} == {
-        Dialect.ANTHROPIC,
-        Dialect.GEMINI,
-    }

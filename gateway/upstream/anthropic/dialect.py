@@ -33,7 +33,6 @@ from gateway.upstream.translation import (
     refusal_of,
     with_limit,
 )
-from gateway.upstream.vendors import ANTHROPIC
 
 VERSION = "2023-06-01"
 """The version of the API. For what is sent here, 2026-10-21 differs only by refusing sampling parameters, which older
@@ -53,7 +52,6 @@ _PERSONAL = re.compile(r".*@.*|\+?[\d\s()./-]{7,}")
 class AnthropicDialect(ChannelDialect):
     """Anthropic's dialect. The API wants the thoughts before tool calls back."""
 
-    base_url = ANTHROPIC.base_url
     own_names = _OWN_NAMES
 
     def prepare(self, order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> PreparedRequest:

@@ -21,7 +21,6 @@ from gateway.upstream.gemini.request import config_of, take_format_lines, thinki
 from gateway.upstream.model_list import LIST_HEADERS
 from gateway.upstream.openai.dialect import PLAIN_HEADERS, STREAM_HEADERS, endpoint
 from gateway.upstream.translation import Parameters, read_caps, refusal_of, with_limit
-from gateway.upstream.vendors import GEMINI
 
 _OWN_NAMES = {
     **dict.fromkeys(("thinking_config", "thinking_level", "thinking_budget"), "reasoning_effort"),
@@ -36,7 +35,6 @@ _VERSION = re.compile(r"/v\d\w*\Z")
 class GeminiDialect(ChannelDialect):
     """Google's dialect. Signatures of tool calls are remembered, because the API wants them back."""
 
-    base_url = GEMINI.base_url
     own_names = _OWN_NAMES
 
     def prepare(self, order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> PreparedRequest:
