@@ -1,6 +1,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import TypeVar
 
 from textual.message import Message
 
@@ -9,6 +10,8 @@ from gateway.domain.events import AnyEvent, CallSettled, Snapshot
 from tests.tui.stage import FakeClient, FakeLink, call, calls
 from tui.feed import ConsoleFeed
 
+M = TypeVar("M", bound=Message)
+
 
 class Inbox:
     """What was posted; waiting for more is bounded."""
@@ -16,7 +19,7 @@ class Inbox:
     def __init__(self) -> None:
         self.queue: asyncio.Queue[Message] = asyncio.Queue()
 
-    async def next(self, kind: type[Message]) -> Message:
+    async def next(self, kind: type[M]) -> M:
         async with asyncio.timeout(30):
             while not isinstance(message := await self.queue.get(), kind):
                 pass
@@ -35,9 +38,7 @@ async def running(link: FakeLink) -> AsyncIterator[tuple[ConsoleFeed, Inbox]]:
 
 async def test_it_attaches_and_gives_the_snapshot() -> None:
     async with running(FakeLink(FakeClient(calls(3)))) as (feed, inbox):
-        joined = await inbox.next(ConsoleFeed.Connected)
-        assert isinstance(joined, ConsoleFeed.Connected)
-        assert joined.attached.started_here
+        assert (await inbox.next(ConsoleFeed.Connected)).attached.started_here
         await inbox.next(ConsoleFeed.EventsReady)
         assert [type(event) for event in feed.take_events()] == [Snapshot]
 
@@ -72,11 +73,8 @@ async def test_a_server_that_goes_away_is_lost_and_found_again() -> None:
         await inbox.next(ConsoleFeed.EventsReady)
         client.end()
         lost = await inbox.next(ConsoleFeed.Disconnected)
-        assert isinstance(lost, ConsoleFeed.Disconnected)
         assert (lost.reason, lost.fatal) == ("it stopped", None)
-        joined = await inbox.next(ConsoleFeed.Connected)
-        assert isinstance(joined, ConsoleFeed.Connected)
-        assert not joined.attached.started_here
+        assert not (await inbox.next(ConsoleFeed.Connected)).attached.started_here
 
 
 async def test_a_server_is_started_again_when_asked() -> None:
@@ -88,9 +86,7 @@ async def test_a_server_is_started_again_when_asked() -> None:
         client.end()
         await inbox.next(ConsoleFeed.Disconnected)
         feed.start_server()
-        joined = await inbox.next(ConsoleFeed.Connected)
-        assert isinstance(joined, ConsoleFeed.Connected)
-        assert joined.attached.started_here
+        assert (await inbox.next(ConsoleFeed.Connected)).attached.started_here
 
 
 async def test_no_server_at_the_beginning_is_fatal() -> None:
@@ -98,6 +94,4 @@ async def test_no_server_at_the_beginning_is_fatal() -> None:
     link.there = False
     inbox = Inbox()
     await ConsoleFeed(link, inbox.queue.put_nowait).run()
-    lost = await inbox.next(ConsoleFeed.Disconnected)
-    assert isinstance(lost, ConsoleFeed.Disconnected)
-    assert isinstance(lost.fatal, Unavailable)
+    assert isinstance((await inbox.next(ConsoleFeed.Disconnected)).fatal, Unavailable)

@@ -1,5 +1,7 @@
 """Undo and redo in the console, with a question where they may surprise."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from textual.pilot import Pilot
@@ -23,6 +25,16 @@ async def see(app: Console, pilot: Pilot[ExitStatus], text: str, *keys: str) -> 
     """Press keys and wait for a text on the screen."""
     await pilot.press(*keys)
     await until(app, pilot, lambda: text in screen(app))
+
+
+@asynccontextmanager
+async def opened(
+    client: HistoryClient, text: str = "4 changes, newest first"
+) -> AsyncIterator[tuple[Console, Pilot[ExitStatus]]]:
+    """The history of a server, as soon as a text is on the screen."""
+    async with shown(console(client)) as (app, pilot):
+        await see(app, pilot, text, "H")
+        yield app, pilot
 
 
 async def test_undo_says_what_it_undid_and_redo_does_it_again() -> None:
@@ -66,8 +78,7 @@ def several() -> HistoryClient:
 
 
 async def test_the_history_lists_who_changed_what_and_when() -> None:
-    async with shown(console(several())) as (app, pilot):
-        await see(app, pilot, "4 changes, newest first", "H")
+    async with opened(several()) as (app, _):
         text = screen(app)
         assert "command: token add" in text
         assert "this console" in text
@@ -78,8 +89,7 @@ async def test_the_history_lists_who_changed_what_and_when() -> None:
 
 
 async def test_the_selected_change_shows_before_and_after() -> None:
-    async with shown(console(several())) as (app, pilot):
-        await see(app, pilot, "4 changes", "H")
+    async with opened(several()) as (app, pilot):
         await see(app, pilot, "13: changed token 'ci'", "j")
         assert "limits: default -> { rpm = 60 }" in screen(app)
         assert "2m00s ago, by this console" in screen(app)
@@ -99,8 +109,7 @@ async def test_a_long_change_is_scrolled_by_keys() -> None:
 
 async def test_enter_or_u_undoes_the_selected_change() -> None:
     client = several()
-    async with shown(console(client)) as (app, pilot):
-        await see(app, pilot, "4 changes", "H")
+    async with opened(client) as (app, pilot):
         await pilot.press("j", "u")
         await until(app, pilot, lambda: client.undos() == ["undo 13"])
         await pilot.press("j", "enter")
@@ -113,8 +122,7 @@ async def test_enter_or_u_undoes_the_selected_change() -> None:
 async def test_a_surprising_undo_of_an_old_change_is_confirmed() -> None:
     client = several()
     client.doubts = ["It was made by the command line."]
-    async with shown(console(client)) as (app, pilot):
-        await see(app, pilot, "4 changes", "H")
+    async with opened(client) as (app, pilot):
         await pilot.press("j", "j", "u")
         await until(app, pilot, lambda: isinstance(app.screen, Confirm))
         await pilot.press("y")
@@ -124,15 +132,13 @@ async def test_a_surprising_undo_of_an_old_change_is_confirmed() -> None:
 async def test_what_contradicts_is_shown() -> None:
     client = several()
     client.refusal = "token 'ci' was changed since, by change 14 (x); undo that one first"
-    async with shown(console(client)) as (app, pilot):
-        await see(app, pilot, "4 changes", "H")
+    async with opened(client) as (app, pilot):
         await pilot.press("u")
         await until(app, pilot, lambda: words(app) == [client.refusal])
 
 
 async def test_the_history_is_filtered_and_left_step_by_step() -> None:
-    async with shown(console(several())) as (app, pilot):
-        await see(app, pilot, "4 changes", "H")
+    async with opened(several()) as (app, pilot):
         await see(app, pilot, "1 change, newest first", "slash", *"channel", "enter")
         await see(app, pilot, "4 changes", "escape")
         await pilot.press("escape")
@@ -142,8 +148,7 @@ async def test_the_history_is_filtered_and_left_step_by_step() -> None:
 async def test_an_empty_history_says_so() -> None:
     client = HistoryClient()
     client.entries = []
-    async with shown(console(client)) as (app, pilot):
-        await see(app, pilot, "no changes", "H")
+    async with opened(client, "no changes") as (_, pilot):
         await pilot.press("u", "enter")
         await pilot.pause()
         assert client.undos() == []
@@ -153,8 +158,8 @@ async def test_what_was_added_shows_its_fields() -> None:
     client = HistoryClient()
     fields = change(1).differences[0].fields
     client.entries = [change(1, differences=[Difference(what="added", noun="token", name="ci", fields=fields)])]
-    async with shown(console(client)) as (app, pilot):
-        await see(app, pilot, "limits: { rpm = 60 }", "H")
+    async with opened(client, "limits: { rpm = 60 }"):
+        assert client.undos() == []
 
 
 def test_what_was_changed_has_more_room_than_who_changed_it() -> None:

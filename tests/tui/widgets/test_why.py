@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from gateway.domain.diagnosis import UnusedFallback, Why
 from gateway.domain.errors import NotFound
-from tests.tui.owner import Owner, press, refused, screen, shown, until
+from tests.tui.owner import Owner, limited_route, press, refused, screen, shown, until
 from tests.tui.stage import call, console, model, words
 from tui.widgets.why import WhyScreen, why_text
 
@@ -32,11 +32,16 @@ async def test_a_model_is_explained_with_the_token_used_last() -> None:
         assert owner.asked[-1] == "why ci claude-sonnet-4-5"
 
 
-async def test_a_call_is_explained_even_if_its_model_is_unknown() -> None:
+def with_call(**changes: Any) -> Owner:
+    """A server with one call."""
     owner = Owner(0)
     owner.now_running = []
-    owner.records = [call(1, model="nobody-has-it", token="laptop")]
-    async with shown("live", owner) as (app, pilot, _):
+    owner.records = [call(1, **changes)]
+    return owner
+
+
+async def test_a_call_is_explained_even_if_its_model_is_unknown() -> None:
+    async with shown("live", with_call(model="nobody-has-it", token="laptop")) as (app, pilot, owner):
         await press(app, pilot, "W")
         await until(app, pilot, "nobody-has-it")
         assert owner.asked[-1] == "why laptop nobody-has-it"
@@ -68,10 +73,7 @@ UNKNOWN = "its size is not known; assumed: 1,000 input tokens, no limit of outpu
     ],
 )
 async def test_a_call_is_explained_with_its_api_and_its_size(changes: dict[str, Any], options: str, note: str) -> None:
-    owner = Owner(0)
-    owner.now_running = []
-    owner.records = [call(1, **(REFUSED | changes))]
-    async with shown("live", owner) as (app, pilot, _):
+    async with shown("live", with_call(**(REFUSED | changes))) as (app, pilot, owner):
         await press(app, pilot, "W")
         await until(app, pilot, "503 no_channel_available")
         assert note in " ".join(screen(app).split())
@@ -81,10 +83,7 @@ async def test_a_call_is_explained_with_its_api_and_its_size(changes: dict[str, 
 
 
 async def test_a_call_of_nobody_says_what_to_do() -> None:
-    owner = Owner(0)
-    owner.now_running = []
-    owner.records = [call(1, token="")]
-    async with shown("live", owner) as (app, pilot, _):
+    async with shown("live", with_call(token="")) as (app, pilot, _):
         await press(app, pilot, "W")
         assert words(app) == ["Its token is unknown. Page 2 lists the tokens, page 8 runs the doctor."]
 
@@ -107,85 +106,91 @@ async def test_the_command_can_be_copied() -> None:
         assert words(app) == ["Copied:\ntollkeeper why ci claude-sonnet-4-5"]
 
 
-def told(found: Why, width: int = 100) -> str:
-    return why_text(found, console().session, width).plain
+ANTHROPIC = limited_route()
+HAIKU = {"channel": "spare", "model": "haiku", "upstream_model": "haiku-4", "passed": ""}
+RULE = "token 'ci' may use only claude-*; 'gpt-4o' does not fit"
+WORKS: dict[str, Any] = {"works": True, "status": 200, "code": "", "message": ""}
+TWO = [ANTHROPIC, replace(ANTHROPIC, channel="backup")]
+RAISES = "'tollkeeper token edit tiny --budget ever=AMOUNT' raises it"
+STRANGE = {"message": "\x1b[2Jgone", "fix": "\x1b]0;x\x07", "rule": "[b]x[/]\x1b"}
 
 
 @pytest.mark.parametrize(
-    "parts",
+    ("changes", "parts", "untold"),
     [
         (
-            "✗ 503 no_channel_available",
-            "anthropic is cooling",
-            "→ page 4 (Channels) shows the state of each",
-            "retry in 30s",
+            {},
+            [
+                "✗ 503 no_channel_available",
+                "anthropic is cooling",
+                "→ page 4 (Channels) shows the state of each",
+                "retry in 30s",
+            ],
+            "would be sent",
         ),
         (
-            "✗ anthropic   priority 5   paused 30s   2 running   it is cooling for 30 s: 429",
-            "✗ ollama   priority 5   does not offer it",
+            {},
+            [
+                "✗ anthropic   priority 5   paused 30s   2 running   it is cooling for 30 s: 429",
+                "✗ ollama   priority 5   does not offer it",
+            ],
+            "▲",
         ),
         (
-            "in 3   out 15",
-            "group batch x0.5",
-            "$0.009   1,000 input and",
-            "$12.00 available",
-            "month ███▎░░░░  41% $16.40/40",
-            "0 of 60 requests left, full again in 30s",
+            {},
+            [
+                "in 3   out 15",
+                "group batch x0.5",
+                "$0.009   1,000 input and",
+                "$12.00 available",
+                "month ███▎░░░░  41% $16.40/40",
+                "0 of 60 requests left, full again in 30s",
+            ],
+            "sticky",
+        ),
+        (WORKS, ["✓ it would be sent"], "503"),
+        (STRANGE, ["[b]x[/]"], "\x1b"),
+        (
+            {"routes": [ANTHROPIC, replace(ANTHROPIC, **HAIKU)]},
+            ["spare   priority 5   paused 30s   2 running   for haiku instead   as haiku-4"],
+            "sticky",
+        ),
+        (
+            {
+                "unused_fallbacks": [
+                    UnusedFallback(model="gpt-4o", rule=RULE, fix="'tollkeeper token edit ci --models ...'")
+                ]
+            },
+            [f"✗ gpt-4o: {RULE}", '→ e on page 2 (Tokens), "Models"'],
+            "tollkeeper token",
+        ),
+        ({**WORKS, "routes": TWO, "sticky": True}, ["sticky    a conversation stays at the channel"], "503"),
+        ({**WORKS, "routes": TWO, "sticky": False}, ["✓ it would be sent"], "sticky"),
+        ({**WORKS, "routes": TWO[:1], "sticky": True}, ["✓ it would be sent"], "sticky"),
+        (
+            {**WORKS, "routes": [replace(ANTHROPIC, chance=1.0, last_resort=True)]},
+            [
+                "▲ it would be sent to anthropic, although it is not healthy   no other channel is left",
+                "▲ anthropic   first choice 100%",
+            ],
+            "✗",
+        ),
+        ({"message": f"it has $0.01 left; {RAISES}", "fix": RAISES}, ["has $0.01 left\n", "raises it"], "left; "),
+        (
+            {"hold_nanos": None, "prompt_tokens": 1_000, "max_tokens": None},
+            ["1,000 input tokens, no limit of output"],
+            "sticky",
         ),
     ],
-    ids=["message and what to do", "each channel with the reason against it", "price, hold and what is left"],
 )
-def test_a_refusal_is_explained(parts: tuple[str, ...]) -> None:
-    text = told(refused())
-    assert [part for part in parts if part not in text] == []
-
-
-def test_what_works_says_so_and_nothing_else() -> None:
-    text = told(refused(works=True, status=200, code="", message=""))
-    assert "✓ it would be sent" in text
-    assert "503" not in text
-
-
-def test_strangers_strings_are_harmless() -> None:
-    text = told(refused(message="\x1b[2Jgone", fix="\x1b]0;x\x07", rule="[b]x[/]\x1b"))
-    assert "\x1b" not in text
-    assert "[b]x[/]" in text
+def test_a_verdict_is_explained(changes: dict[str, Any], parts: list[str], untold: str) -> None:
+    text = why_text(refused(**changes), console().session, 100).plain
+    assert ([part for part in parts if part not in text], untold in text) == ([], False)
+    assert text.count("raises it") <= 1
 
 
 def test_no_line_is_wider_than_the_screen() -> None:
     assert all(line.cell_length <= 60 for line in why_text(refused(), console().session, 60).split("\n"))
-
-
-def test_a_fallback_s_channel_says_which_model_it_replaces() -> None:
-    found = refused()
-    spare = replace(found.routes[0], channel="spare", model="haiku", upstream_model="haiku-4", passed="")
-    text = told(replace(found, routes=[*found.routes, spare]))
-    assert "spare   priority 5   paused 30s   2 running   for haiku instead   as haiku-4" in text
-
-
-def test_a_fallback_that_is_left_out_is_named_with_the_rule_and_what_to_do() -> None:
-    rule, fix = "token 'ci' may use only claude-*; 'gpt-4o' does not fit", "'tollkeeper token edit ci --models ...'"
-    text = told(replace(refused(), unused_fallbacks=[UnusedFallback(model="gpt-4o", rule=rule, fix=fix)]))
-    assert f"✗ gpt-4o: {rule}" in text
-    assert '→ e on page 2 (Tokens), "Models"' in text
-
-
-def test_where_conversations_stay_the_first_choice_is_not_that_of_all_calls() -> None:
-    found = refused(works=True, status=200, code="", message="")
-    routes = [found.routes[0], replace(found.routes[0], channel="backup")]
-    assert "sticky    a conversation stays at the channel" in told(replace(found, routes=routes, sticky=True))
-    assert "sticky" not in told(replace(found, routes=routes, sticky=False))
-    assert "sticky" not in told(replace(found, routes=routes[:1], sticky=True))
-
-
-def test_a_paused_sole_channel_is_the_last_resort_in_verdict_and_list() -> None:
-    found = refused(works=True, status=200, code="", message="")
-    sole = replace(found.routes[0], chance=1.0, last_resort=True)
-    text = told(replace(found, routes=[sole]))
-    assert "▲ it would be sent to anthropic, although it is not healthy   no other channel is left" in text
-    assert "▲ anthropic   first choice 100%" in text
-    assert "✗" not in text
-    assert "✓ it would be sent" not in text
 
 
 @pytest.mark.parametrize("page", ["channels", "groups"])
@@ -225,15 +230,3 @@ async def test_a_model_is_searched_for_or_typed_although_there_is_none_of_that_n
         await press(app, pilot, "escape", "W", "tab", "ctrl+u", *"nosuch", "enter")
         assert owner.asked[-1] == "why ci nosuch"
         assert "$ tollkeeper why ci nosuch" in screen(app)
-
-
-def test_what_to_do_is_reported_once() -> None:
-    fix = "'tollkeeper token edit tiny --budget ever=AMOUNT' raises it"
-    found = replace(refused(), message=f"the budget of token 'tiny' has $0.01 left; {fix}", fix=fix)
-    assert told(found).count("raises it") == 1
-    assert "has $0.01 left\n" in told(found)
-
-
-def test_a_refusal_says_of_what_size_the_call_would_be() -> None:
-    text = told(replace(refused(), hold_nanos=None, prompt_tokens=1_000, max_tokens=None))
-    assert "1,000 input tokens, no limit of output" in text
