@@ -4,6 +4,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -72,6 +73,24 @@ def head(app: Console) -> str:
     return app.query_one(Header).render().plain
 
 
+def farewell(app: Console) -> str:
+    """What is said when the console has been left."""
+    assert app.return_value is not None
+    return app.return_value.sentence
+
+
+def served_by(app: Console, client: FakeClient) -> FakeLink:
+    """A server that can be made to hide or fail."""
+    app.feed._link = link = FakeLink(client)  # noqa: SLF001 - the fake is switched
+    return link
+
+
+def warning(**changes: Any) -> IncidentChanged:
+    """A budget that is nearly spent."""
+    found = Incident(id=1, channel="", budget="daily budget of token 'ci'", reason="80% is spent", began=NOW, last=NOW)
+    return IncidentChanged(incident=msgspec.structs.replace(found, **changes))
+
+
 @pytest.mark.parametrize("size", [(40, 10), (60, 20), (80, 24), (160, 45)])
 async def test_every_page_opens_at_every_size(size: tuple[int, int]) -> None:
     app = console(FakeClient(calls(30)))
@@ -101,8 +120,7 @@ async def test_what_was_spent_today_is_counted_on() -> None:
 async def test_a_server_that_goes_away_is_reported_and_the_rows_stay() -> None:
     client = FakeClient(calls(30))
     app = console(client)
-    link = FakeLink(client)
-    app.feed._link = link  # noqa: SLF001 - the fake is switched to hide
+    link = served_by(app, client)
     async with shown(app) as (_, pilot):
         link.findable = False
         client.end()
@@ -124,9 +142,7 @@ async def test_it_comes_back_when_the_server_does() -> None:
 
 async def test_without_a_server_it_ends_and_keeps_the_reason() -> None:
     app = console()
-    link = FakeLink(FakeClient())
-    link.there = False
-    app.feed._link = link  # noqa: SLF001 - the fake is switched to fail
+    served_by(app, FakeClient()).there = False
     async with app.run_test() as pilot:
         async with asyncio.timeout(30):
             while app.failure is None:
@@ -138,8 +154,7 @@ async def test_leaving_lets_the_server_go_on() -> None:
     async with shown() as (app, pilot):
         await pilot.press("q")
         await pilot.pause()
-    assert app.return_value is not None
-    assert app.return_value.sentence.startswith(f"console closed; still serving {ADDRESS}")
+    assert farewell(app).startswith(f"console closed; still serving {ADDRESS}")
     assert app.return_code == 0
 
 
@@ -178,8 +193,7 @@ async def test_after_another_console_stopped_the_server_leaving_says_so() -> Non
     """The board still shows that the server was stopping."""
     client = FakeClient(calls(3))
     app = console(client)
-    link = FakeLink(client)
-    app.feed._link = link  # noqa: SLF001 - the fake is switched to hide
+    link = served_by(app, client)
     async with shown(app) as (_, pilot):
         client.tell(Stopping(until_ms=Millis(NOW + 30_000), running=[]))
         await until(app, pilot, lambda: app.session.board.stopping is not None)
@@ -188,8 +202,7 @@ async def test_after_another_console_stopped_the_server_leaving_says_so() -> Non
         await until(app, pilot, lambda: app.session.link == "gone")
         await pilot.press("q")
         await pilot.pause()
-    assert app.return_value is not None
-    assert app.return_value.sentence.startswith("console closed; no server is running")
+    assert farewell(app).startswith("console closed; no server is running")
 
 
 async def test_ctrl_c_says_how_to_leave() -> None:
@@ -205,30 +218,18 @@ async def test_ctrl_c_says_how_to_leave() -> None:
         assert words(app)[-1] == "Press esc to close this, then q to quit the console."
 
 
-async def test_a_budget_that_is_nearly_spent_is_announced() -> None:
-    async with shown() as (app, pilot):
-        client = app.session.client
-        assert isinstance(client, FakeClient)
-        budget = "daily budget of token 'ci'"
-        warning = Incident(id=1, channel="", budget=budget, reason="80% is spent", began=NOW, last=NOW)
-        client.tell(IncidentChanged(incident=warning))
+async def test_a_budget_that_is_nearly_spent_is_announced_once() -> None:
+    client = FakeClient(calls(30))
+    async with shown(console(client)) as (app, pilot):
+        client.tell(warning())
         await until(app, pilot, lambda: words(app))
         assert words(app) == ["Of the daily budget of token 'ci', 80% is spent."]
-        client.tell(IncidentChanged(incident=msgspec.structs.replace(warning, ended=Millis(NOW + 1))))
+        client.tell(warning(ended=Millis(NOW + 1)))
         await until(app, pilot, lambda: not words(app))
-
-
-async def test_calls_that_are_refused_for_a_budget_do_not_announce_it_again() -> None:
-    async with shown() as (app, pilot):
-        client = app.session.client
-        assert isinstance(client, FakeClient)
-        spent = Incident(
-            id=1, channel="", budget="daily budget of token 'ci'", reason="all is spent", began=NOW, last=NOW
-        )
-        client.tell(IncidentChanged(incident=spent))
+        client.tell(warning(id=2, reason="all is spent"))
         await until(app, pilot, lambda: words(app))
         app.clear_notifications()
-        client.tell(IncidentChanged(incident=msgspec.structs.replace(spent, refused=1)))
+        client.tell(warning(id=2, reason="all is spent", refused=1))
         await until(app, pilot, lambda: app.session.board.incidents.newest()[0].refused)
         await pilot.pause()
         assert words(app) == []
@@ -249,8 +250,7 @@ async def test_the_farewell_names_the_data_folder_if_it_is_not_the_usual_one(tmp
     async with shown(console(FakeClient(calls(3)), home=tmp_path)) as (app, pilot):
         await pilot.press("q")
         await pilot.pause()
-    assert app.return_value is not None
-    assert f"'tollkeeper --home {tmp_path} stop' stops the server" in app.return_value.sentence
+    assert f"'tollkeeper --home {tmp_path} stop' stops the server" in farewell(app)
 
 
 async def test_leaving_a_draining_server_says_so() -> None:
@@ -261,8 +261,7 @@ async def test_leaving_a_draining_server_says_so() -> None:
         assert "stopping, 30s at most" in head(app)
         await pilot.press("q")
         await pilot.pause()
-    assert app.return_value is not None
-    assert "stops when its running calls have finished" in app.return_value.sentence
+    assert "stops when its running calls have finished" in farewell(app)
 
 
 @pytest.mark.parametrize("in_ascii", [False, True])

@@ -1,3 +1,4 @@
+import pytest
 from msgspec.structs import replace
 
 from gateway.domain.budget import BALANCE_ID
@@ -14,16 +15,11 @@ def snapshot(count: int = 5, records: int = 5) -> CallRing:
     return ring
 
 
-def test_rows_lie_in_the_order_of_their_beginnings() -> None:
-    ring = snapshot()
+def test_rows_lie_in_the_order_of_their_beginnings_above_records_that_are_only_counted() -> None:
+    ring = snapshot(5, 1_000_000)
     assert ring.order == sorted(ring.order)
     assert ring.order[-1] == call_id(NOW, 1)
-
-
-def test_the_ring_knows_how_many_records_lie_below_it() -> None:
-    ring = snapshot(5, 1_000_000)
-    assert ring.below == 999_995
-    assert ring.total == 1_000_001
+    assert (ring.below, ring.total) == (999_995, 1_000_001)
 
 
 def test_a_call_keeps_its_place_when_it_is_settled() -> None:
@@ -73,19 +69,21 @@ def test_running_calls_never_fall_out() -> None:
     assert ring.order[0] == call_id(NOW - 60_000, 1)
 
 
-def test_a_second_snapshot_keeps_older_rows_with_nothing_missing_between() -> None:
+@pytest.mark.parametrize(
+    ("below", "newer", "rows", "still_below"),
+    [
+        (3, [call(7, NOW + 9), *calls(5)[:2]], 6, 0),
+        (4_999, [call(7, NOW + 9)], 1, 4_999),
+        (5, [call(7, NOW + 9)], 6, 0),
+    ],
+    ids=["nothing missing between", "a gap", "it begins where the ring ends"],
+)
+def test_a_second_snapshot_keeps_older_rows_unless_there_is_a_gap(
+    below: int, newer: list[CallView], rows: int, still_below: int
+) -> None:
     ring = snapshot(5, 5)
-    newer = [call(7, NOW + 9), *calls(5)[:2]]
-    ring.load_snapshot(3, newer, [])
-    assert len(ring.order) == 6
-    assert ring.below == 0
-
-
-def test_a_second_snapshot_with_a_gap_drops_older_rows() -> None:
-    ring = snapshot(5, 5)
-    ring.load_snapshot(4_999, [call(7, NOW + 9)], [])
-    assert len(ring.order) == 1
-    assert ring.below == 4_999
+    ring.load_snapshot(below, newer, [])
+    assert (len(ring.order), ring.below) == (rows, still_below)
 
 
 def test_a_second_snapshot_keeps_all_older_rows_even_if_old_records_were_deleted_meanwhile() -> None:
@@ -93,13 +91,6 @@ def test_a_second_snapshot_keeps_all_older_rows_even_if_old_records_were_deleted
     seen = list(ring.order)
     ring.load_snapshot(3, [call(7, NOW + 9), *calls(5)[:2]], [running(1, NOW)])  # 100 records fewer
     assert ring.order == sorted([*seen, call_id(NOW + 9, 7)])
-    assert ring.below == 0
-
-
-def test_a_second_snapshot_that_begins_where_the_ring_ends_keeps_it() -> None:
-    ring = snapshot(5, 5)
-    ring.load_snapshot(5, [call(7, NOW + 9)], [])
-    assert len(ring.order) == 6
     assert ring.below == 0
 
 

@@ -7,7 +7,7 @@ from textual.widgets import Input
 from gateway.domain.settings import Settings
 from tests.tui.owner import Owner, screen
 from tests.tui.stage import FakeClient, calls, console, token, words
-from tests.tui.test_app import shown, until
+from tests.tui.test_app import farewell, shown, until
 from tui import themes
 from tui.actions import PAGES, actions_in
 from tui.app import Console
@@ -107,8 +107,7 @@ async def test_detaching_leaves_in_any_case() -> None:
     async with shown(console(client)) as (app, pilot):
         app.action_act("detach")
         await pilot.pause()
-    assert app.return_value is not None
-    assert app.return_value.sentence.startswith("console closed; still serving")
+    assert farewell(app).startswith("console closed; still serving")
 
 
 async def test_markup_in_a_name_is_text() -> None:

@@ -49,19 +49,12 @@ def test_a_record_of_many_refusals_counts_for_all_of_them() -> None:
     assert pulse.minutes(NOW, 1) == [60]
 
 
-def test_errors_are_a_share_of_the_newest_calls() -> None:
+def test_errors_are_a_share_of_the_newest_calls_and_what_a_client_ended_is_none() -> None:
     pulse = CallRates()
     assert pulse.failed is None
-    pulse.add(call(1, status=200))
-    pulse.add(call(2, status=500))
-    assert pulse.failed == 0.5
-
-
-def test_a_call_that_its_client_ended_is_not_an_error() -> None:
-    pulse = CallRates()
-    pulse.add(call(1, status=499, outcome="client_closed"))
-    pulse.add(call(2, status=503, outcome="cancelled"))
-    assert pulse.failed == 0
+    for status, outcome in ((499, "client_closed"), (503, "cancelled"), (200, "done"), (500, "error")):
+        pulse.add(call(status, status=status, outcome=outcome))
+    assert pulse.failed == 0.25
 
 
 def test_the_first_byte_is_a_median() -> None:

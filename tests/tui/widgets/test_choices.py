@@ -1,7 +1,11 @@
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from textual.pilot import Pilot
 from textual.screen import ModalScreen
+from textual.widget import Widget
 
 from tests.tui.stage import console
 from tests.tui.widgets.stage import WidgetStage, asked, press_keys
@@ -10,20 +14,31 @@ from tui.widgets.choices import CheckList, ChooseColumns, ChooseOne, MultiSelect
 from tui.widgets.dialogs import BACK, Confirm
 
 
+@asynccontextmanager
+async def focused(widget: Widget, size: tuple[int, int] = (80, 24)) -> AsyncIterator[Pilot[Any]]:
+    """A stage with a widget that has the focus."""
+    async with WidgetStage(widget).run_test(size=size) as pilot:
+        widget.focus()
+        yield pilot
+
+
 async def test_left_and_right_go_round() -> None:
     choice = Picker(["one", "two", "three"], "two", id="c")
-    async with WidgetStage(choice).run_test() as pilot:
-        choice.focus()
+    async with focused(choice) as pilot:
         await pilot.press("right")
         assert choice.value == "three"
         await pilot.press("space", "left", "left")
         assert choice.value == "two"
 
 
-async def test_it_reads_without_colour() -> None:
+@pytest.mark.parametrize(
+    ("width", "shown"),
+    [(80, "< one >   1 of 2; left, right, or type"), (20, "< one >   1 of 2"), (12, "< one >")],
+)
+async def test_it_reads_without_colour_and_its_hint_is_whole_or_left_out(width: int, shown: str) -> None:
     choice = Picker(["one", "two"], "one", id="c")
-    async with WidgetStage(choice).run_test():
-        assert choice.render().plain == "< one >   1 of 2; left, right, or type"
+    async with focused(choice, size=(width, 5)):
+        assert choice.render().plain == shown
 
 
 async def test_a_value_that_is_not_an_option_is_the_first() -> None:
@@ -32,8 +47,7 @@ async def test_a_value_that_is_not_an_option_is_the_first() -> None:
 
 async def test_a_name_that_is_typed_is_chosen() -> None:
     choice = Picker(["default", "agents", "friends", "frank"], "default", id="c")
-    async with WidgetStage(choice).run_test() as pilot:
-        choice.focus()
+    async with focused(choice) as pilot:
         await pilot.press(*"agen")
         assert choice.value == "agents"
         await pilot.press(*"fra")
@@ -58,7 +72,7 @@ async def test_a_letter_that_begins_no_name_is_a_key() -> None:
 
 async def test_a_click_is_the_next() -> None:
     choice = Picker(["one", "two"], "one", id="c")
-    async with WidgetStage(choice).run_test() as pilot:
+    async with focused(choice) as pilot:
         await pilot.click(choice)
         assert choice.value == "two"
 
@@ -68,8 +82,7 @@ OPTIONS = [("a", "Apple"), ("b", "[b]Banana"), ("c", "Cherry")]
 
 async def test_space_changes_the_one_under_the_cursor() -> None:
     checks = CheckList(OPTIONS, ["b"])
-    async with WidgetStage(checks).run_test() as pilot:
-        checks.focus()
+    async with focused(checks) as pilot:
         await pilot.press("space", "j", "space", "up", "up", "space")
         assert checks.checked == {"a", "c"}
         assert [str(one.prompt) for one in checks.options] == ["[x] Apple", "[ ] [b]Banana", "[x] Cherry"]
@@ -77,8 +90,7 @@ async def test_space_changes_the_one_under_the_cursor() -> None:
 
 async def test_the_cursor_goes_to_both_ends_and_by_pages() -> None:
     checks = CheckList([(str(number), str(number)) for number in range(50)], [])
-    async with WidgetStage(checks).run_test(size=(40, 20)) as pilot:
-        checks.focus()
+    async with focused(checks, size=(40, 20)) as pilot:
         rows = []
         for key in ("G", "down", "end", "pageup", "home", "pagedown", "g", "pageup"):
             await pilot.press(key)
@@ -86,27 +98,20 @@ async def test_the_cursor_goes_to_both_ends_and_by_pages() -> None:
         assert rows == [49, 0, 49, 29, 0, 20, 0, 0]
 
 
-async def test_all_can_be_on_or_off() -> None:
+async def test_all_can_be_on_or_off_and_a_click_changes_what_it_hits() -> None:
     checks = CheckList(OPTIONS, [])
-    async with WidgetStage(checks).run_test() as pilot:
-        checks.focus()
+    async with focused(checks) as pilot:
         await pilot.press("a")
         assert checks.checked == {"a", "b", "c"}
         await pilot.press("a")
         assert checks.checked == set()
-
-
-async def test_a_click_changes_what_it_hits() -> None:
-    checks = CheckList(OPTIONS, [])
-    async with WidgetStage(checks).run_test() as pilot:
         await pilot.click(checks, offset=(2, 2))
         assert checks.checked == {"c"}
 
 
 async def test_nothing_to_choose_from_does_not_crash() -> None:
     checks = CheckList([], [])
-    async with WidgetStage(checks).run_test() as pilot:
-        checks.focus()
+    async with focused(checks) as pilot:
         await pilot.press("j", "space", "a")
         assert checks.checked == set()
 
@@ -114,22 +119,19 @@ async def test_nothing_to_choose_from_does_not_crash() -> None:
 MODELS = [("a", "new [b]a[/]"), ("b", "gone b"), ("c", "new c")]
 
 
-async def test_enter_gives_what_is_on() -> None:
+@pytest.mark.parametrize(
+    ("keys", "answer"),
+    [
+        (["space", "down", "space", "enter"], {"a"}),
+        (["a", "escape", "y"], None),
+        (["slash", *"new c", "enter", "a", "enter"], {"b", "c"}),
+    ],
+    ids=["enter gives what is on", "escape changes nothing", "a filter leaves the rest as it is"],
+)
+async def test_several_are_chosen(keys: list[str], answer: object) -> None:
     async with asked(MultiSelect("Models", "what to take", MODELS, ["b"])) as (app, pilot):
-        await pilot.press("space", "down", "space", "enter")
-        assert app.answers == [{"a"}]
-
-
-async def test_escape_changes_nothing() -> None:
-    async with asked(MultiSelect("Models", "what to take", MODELS, ["b"])) as (app, pilot):
-        await pilot.press("a", "escape", "y")
-        assert app.answers == [None]
-
-
-async def test_typing_after_a_slash_narrows_and_the_rest_stays_as_it_is() -> None:
-    async with asked(MultiSelect("Models", "what to take", MODELS, ["b"])) as (app, pilot):
-        await pilot.press("slash", *"new c", "enter", "a", "enter")
-        assert app.answers == [{"b", "c"}]
+        await pilot.press(*keys)
+        assert app.answers == [answer]
 
 
 async def test_what_was_selected_is_not_discarded_without_a_question() -> None:
@@ -174,32 +176,21 @@ COLUMNS = [
 ]
 
 
-async def answer(*keys: str) -> object:
+@pytest.mark.parametrize(
+    ("keys", "answer"),
+    [
+        (["enter"], []),
+        (["space", "enter"], ["size"]),
+        (["up", "space", "down", "down", "space", "enter"], ["name", "more"]),
+        (["space", "r"], []),
+        (["space", "escape"], None),
+    ],
+    ids=["as is", "what fits is on at first", "their own order", "the usual ones", "left as it was"],
+)
+async def test_columns_are_chosen(keys: list[str], answer: object) -> None:
     async with asked(ChooseColumns(COLUMNS, [], ["name", "size"])) as (app, pilot):
         await press_keys(pilot, *keys)
-        return app.answers[0]
-
-
-async def test_what_fits_is_on_at_first_and_stays_automatic_without_a_change() -> None:
-    assert await answer("enter") == []
-    assert await answer("space", "enter") == ["size"]
-
-
-async def test_columns_come_in_their_own_order() -> None:
-    assert await answer("up", "space", "down", "down", "space", "enter") == ["name", "more"]
-
-
-async def test_one_can_go_back_to_the_usual_ones_or_leave_all_as_it_was() -> None:
-    assert await answer("space", "r") == []
-    assert await answer("space", "escape") is None
-
-
-async def test_its_hint_is_whole_or_left_out() -> None:
-    choice = Picker(["one", "two"], "one", id="c")
-    for width, expected in ((20, "< one >   1 of 2"), (12, "< one >")):
-        async with WidgetStage(choice).run_test(size=(width, 5)):
-            assert choice.render().plain == expected
-        choice = Picker(["one", "two"], "one", id="c")
+        assert app.answers == [answer]
 
 
 LONG = "word " * 19
@@ -228,22 +219,14 @@ async def test_a_dialog_is_as_wide_as_its_longest_option(dialog: ModalScreen[Any
         ("x", "Enable"),
         ("jm", "Move"),
         ("de", "Delete"),
+        ("work", "work"),
     ],
 )
 async def test_a_letter_goes_to_the_next_option_that_begins_with_it(keys: str, chosen: str) -> None:
-    app = WidgetStage()
-    options = [(name, "") for name in ("Enable", "Disable", "Move", "Delete")]
-    async with app.run_test() as pilot:
-        app.ask(ChooseOne("What", options, ""))
-        await pilot.pause()
+    options = [(name, "") for name in ("Enable", "Disable", "Move", "Delete", "home", "work")]
+    async with asked(ChooseOne("What", options, "")) as (app, pilot):
         await press_keys(pilot, *keys, "enter")
     assert app.answers == [chosen]
-
-
-async def test_a_name_that_is_typed_whole_is_chosen_whatever_its_letters_do_elsewhere() -> None:
-    async with asked(ChooseOne("What", [(name, "") for name in ("home", "work")], "")) as (app, pilot):
-        await press_keys(pilot, *"work", "enter")
-    assert app.answers == ["work"]
 
 
 async def test_letters_that_are_keys_elsewhere_find_options_too() -> None:

@@ -1,11 +1,16 @@
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import msgspec
 import pytest
+from textual.pilot import Pilot
 
 from gateway.domain.views import TokenView
 from tests.tui.owner import KEY, Owner, press, public, said, screen, settle, shown, until
 from tests.tui.stage import call, words
+from tui.app import Console
+from tui.exit_status import ExitStatus
 from tui.widgets import connect
 from tui.widgets.connect import APP_NAMES, KINDS, Connect, TokenTest, make_test_call
 
@@ -20,6 +25,17 @@ async def test_every_kind_has_its_text() -> None:
         starts = ("export OPENAI_BASE_URL", "set -gx", "$env:", "from openai", "import OpenAI", "curl ", "export ANTHR")
         assert [text.startswith(start) for text, start in zip(found, starts, strict=True)] == [True] * 7
         assert said(app, ".text") == found[0]
+
+
+@asynccontextmanager
+async def card(
+    *keys: str, client: Owner | None = None, size: tuple[int, int] = (100, 30)
+) -> AsyncIterator[tuple[Console, Pilot[ExitStatus], Owner]]:
+    """The card of the first token and its new key, after some keys."""
+    async with shown("tokens", client, size=size) as (app, pilot, owner):
+        app.push_screen(Connect(app.session, owner.tokens_now[0], KEY))
+        await press(app, pilot, *keys)
+        yield app, pilot, owner
 
 
 async def test_the_model_goes_into_the_texts() -> None:
@@ -42,9 +58,7 @@ async def test_one_of_many_models_is_searched_for() -> None:
 
 
 async def test_texts_and_the_key_are_copied() -> None:
-    async with shown("tokens") as (app, pilot, owner):
-        app.push_screen(Connect(app.session, owner.tokens_now[0], KEY))
-        await press(app, pilot, "k")
+    async with card("k") as (app, pilot, _):
         assert app.clipboard == KEY
         await press(app, pilot, "y")
         assert app.clipboard.startswith("export OPENAI_BASE_URL")
@@ -129,9 +143,7 @@ async def test_a_key_that_is_known_is_used_and_else_a_pass(known: str, used: str
 
 
 async def test_each_app_has_its_parts_which_say_where_they_go() -> None:
-    async with shown("tokens") as (app, pilot, owner):
-        app.push_screen(Connect(app.session, owner.tokens_now[0], KEY))
-        await press(app, pilot, "a")
+    async with card("a") as (app, pilot, _):
         assert "Claude Code   part 1 of 2, n for the next: in the shell that starts it" in said(app, ".where")
         await press(app, pilot, "n")
         assert "~/.claude/settings.json" in said(app, ".where")
@@ -147,9 +159,7 @@ async def test_each_app_begins_with_its_own_model_until_one_is_chosen() -> None:
     """That of ``env --for``: a vendor's own program with a model of that vendor."""
     owner = Owner()
     owner.records = []
-    async with shown("tokens", owner) as (app, pilot, _):
-        app.push_screen(Connect(app.session, owner.tokens_now[0], KEY))
-        await press(app, pilot, "a")
+    async with card("a", client=owner) as (app, pilot, _):
         await settle(app, pilot)
         assert "claude-sonnet-4-5" in said(app, ".model")
         await press(app, pilot, "a")
@@ -164,16 +174,12 @@ async def test_each_app_begins_with_its_own_model_until_one_is_chosen() -> None:
 async def test_an_app_begins_with_the_model_that_its_token_called_last() -> None:
     owner = Owner()
     owner.records = [call(1, model="gpt-5-mini", outcome="done")]
-    async with shown("tokens", owner) as (app, pilot, _):
-        app.push_screen(Connect(app.session, owner.tokens_now[0], KEY))
-        await press(app, pilot, "a")
+    async with card("a", client=owner) as (app, pilot, _):
         await until(app, pilot, "model  gpt-5-mini")
 
 
 async def test_each_part_is_copied_by_itself() -> None:
-    async with shown("tokens") as (app, pilot, owner):
-        app.push_screen(Connect(app.session, owner.tokens_now[0], KEY))
-        await press(app, pilot, "a", "a", "y")
+    async with card("a", "a", "y") as (app, pilot, _):
         assert app.clipboard.startswith('model = "')
         assert KEY not in app.clipboard
         await press(app, pilot, "n", "y")
@@ -182,9 +188,7 @@ async def test_each_part_is_copied_by_itself() -> None:
 
 
 async def test_in_the_texts_the_key_is_masked_until_it_is_revealed() -> None:
-    async with shown("tokens") as (app, pilot, owner):
-        app.push_screen(Connect(app.session, owner.tokens_now[0], KEY))
-        await press(app, pilot, "a")
+    async with card("a") as (app, pilot, _):
         assert KEY not in said(app, ".text")
         await press(app, pilot, "v")
         assert f"ANTHROPIC_AUTH_TOKEN='{KEY}'" in said(app, ".text")
@@ -193,9 +197,7 @@ async def test_in_the_texts_the_key_is_masked_until_it_is_revealed() -> None:
 
 
 async def test_an_app_gets_the_models_that_the_token_sees() -> None:
-    async with shown("tokens") as (app, pilot, owner):
-        app.push_screen(Connect(app.session, owner.tokens_now[0], KEY))
-        await press(app, pilot, "a", "a", "a", "y")
+    async with card("a", "a", "a", "y") as (app, _, owner):
         models = msgspec.json.decode(app.clipboard)["provider"]["tollkeeper"]["models"]
         assert {name: model.get("limit", {}).get("context") for name, model in models.items()} == {
             view.name: view.context for view in owner.models_now
@@ -203,17 +205,12 @@ async def test_an_app_gets_the_models_that_the_token_sees() -> None:
 
 
 async def test_all_keys_are_shown_on_a_narrow_screen() -> None:
-    owner = Owner()
-    async with shown("tokens", owner, size=(80, 24)) as (app, pilot, _):
-        app.push_screen(Connect(app.session, owner.tokens_now[0], KEY))
-        await settle(app, pilot)
+    async with card(size=(80, 24)) as (app, _, _):
         assert "esc close" in " ".join(screen(app).replace("│", " ").split())
 
 
 async def test_a_new_key_stays_on_the_screen_when_the_receipt_of_a_test_call_is_long() -> None:
-    async with shown("tokens", size=(80, 24)) as (app, pilot, owner):
-        app.push_screen(Connect(app.session, owner.tokens_now[0], key=KEY))
-        await pilot.pause()
+    async with card(size=(80, 24)) as (app, pilot, _):
         app.screen.query_one(TokenTest).update("a line of the receipt\n" * 30)
         await pilot.pause()
         app.screen.query_one(".inside").scroll_end(animate=False)
