@@ -1,13 +1,9 @@
-import pytest
-
 from gateway.client.control import ControlClient
 from gateway.client.doctor import examine
 from gateway.domain.group import Fallback
 from tests.client.examined import NAMES, failure, steps
 from tests.control.conftest import Surface
 from tests.fakes.gateway import Gateway
-from tests.fakes.provider import Provider
-from tests.fakes.replies import fail
 
 
 async def test_all_is_well_and_two_real_calls_prove_it(owner: ControlClient, gateway: Gateway) -> None:
@@ -66,11 +62,3 @@ async def test_a_server_that_is_stopping(owner: ControlClient, gateway: Gateway)
     step = await failure(owner)
     assert (step.name, step.code, step.text) == ("the gateway answers", "gateway_stopping", "the gateway is stopping")
     assert step.fix == "wait until it has stopped, then start it with 'tollkeeper serve'"
-
-
-@pytest.mark.parametrize("status", [401, 402, 429, 500])
-async def test_what_an_upstream_refuses_has_advice(owner: ControlClient, provider: Provider, status: int) -> None:
-    provider.on("m", fail(status, "\x1b[2Jno"))
-    step = await failure(owner)
-    assert step.name == "a real call works"
-    assert "\x1b" not in step.text

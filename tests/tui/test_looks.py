@@ -17,15 +17,10 @@ SIZES = ((80, 24), (100, 30), (200, 50))
 THEMES = ("dark", "light", "plain")
 STATES = {
     "following": (),
-    "receipt": ("j", "enter"),
-    "filter": ("slash", *"st:err", "enter"),
     "sorted": ("s", "s", "S"),
     "marked": ("m", "m", "M"),
-    "cancel": ("x",),
-    "columns": ("o",),
-    "keys": ("question_mark",),
-    "jump": ("w", *"1x"),
 }
+"""Those that are not in the gallery."""
 
 
 @pytest.mark.sampled(4)
