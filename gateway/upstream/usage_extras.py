@@ -54,19 +54,16 @@ def marks_of(report: Mapping[str, Any], *, suspect: bool) -> tuple[str, ...]:
 
 def without_charged(marks: tuple[str, ...], usage: Usage, price: Price, rates: Rates) -> tuple[str, ...]:
     """Returns the marks of a call without the extras that its cost includes, such as searches or a service tier."""
-    if not any(mark.startswith(EXTRA) for mark in marks):
+    extra = next((mark for mark in marks if mark.startswith(EXTRA)), None)
+    if extra is None:
         return marks
     charged = set(usage.parts) & set(rates.extras or ())
     if variant_price(price, usage.variant) is not None:
         charged.add(usage.variant)
-    uncharged = []
-    for mark in marks:
-        name, _, items = mark.partition("=")
-        if name == EXTRA:
-            items = ",".join(item for item in items.split(",") if _charged_as(item) not in charged)
-        if name != EXTRA or items:
-            uncharged.append(f"{name}={items}" if items else mark)
-    return tuple(uncharged)
+    items = [item for item in extra.partition("=")[2].split(",") if _charged_as(item) not in charged]
+    place = marks.index(extra)
+    uncharged = [f"{EXTRA}={','.join(items)}"] if items else []
+    return (*marks[:place], *uncharged, *marks[place + 1 :])
 
 
 def _charged_as(extra: str) -> str:

@@ -242,7 +242,6 @@ def _sampling(parameters: Parameters, row: AnthropicModel, *, thinking: bool) ->
 
 
 def _user_and_tier(parameters: Parameters) -> dict[str, Any]:
-    """Returns the user's id, as ``metadata``, and the service tier."""
     fields, metadata = dict[str, Any](), parameters.take_raw("metadata")
     safety, user = (parameters.take(name, str) or "" for name in ("safety_identifier", "user"))
     own_id = rawjson.maybe(rawjson.maybe_fields(metadata).get("user_id"))  # other fields may be large

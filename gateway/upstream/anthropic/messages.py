@@ -305,7 +305,6 @@ def _resolve(part: Any, schema: dict[str, Any]) -> Any:
 
 
 def _choice(choice: ToolChoice) -> dict[str, Any] | None:
-    """Returns the client's choice in Anthropic's form; None if it made none."""
     match choice.mode:
         case "auto" | "none":
             return {"type": choice.mode}

@@ -280,7 +280,6 @@ _SOURCES = ("groundingMetadata", "citationMetadata", "urlContextMetadata")
 
 
 def _sources(candidate: _Candidate, fields: Fields) -> Iterator[AnswerPart]:
-    """Yields the sources of the answer, each once."""
     if fields.keys().isdisjoint(_SOURCES):
         return
     grounding, cited, retrieved = (rawjson.maybe(fields.get(name)) for name in _SOURCES)

@@ -140,8 +140,8 @@ class Dialer:
         self._cache: dict[tuple[str, int], tuple[float, list[Address]]] = {}
         """The addresses of each name, and until when they count, by the loop's clock."""
 
-    async def dial(self, target: Target, make: Callable[[], AnyProtocol]) -> AnyProtocol:
-        """Returns the protocol of a new connection. Raises OSError, for certificates too."""
+    async def dial(self, target: Target, make: Callable[[], AnyProtocol]) -> tuple[asyncio.Transport, AnyProtocol]:
+        """Returns a new connection. Raises OSError, for certificates too."""
         proxy = self._proxy
         if proxy is None:
             sock = await self._connect(target.host, target.port)
@@ -155,8 +155,7 @@ class Dialer:
         # From here on the socket is asyncio's, which closes it on failure as well. If it were closed here too, the loop
         # could forget another connection that has got its number meanwhile.
         loop = asyncio.get_running_loop()
-        _, protocol = await loop.create_connection(make, sock=sock, ssl=target.tls, server_hostname=name)
-        return protocol
+        return await loop.create_connection(make, sock=sock, ssl=target.tls, server_hostname=name)
 
     async def _connect(self, host: str, port: int) -> socket.socket:
         addresses = await self.addresses(host, port)

@@ -203,7 +203,7 @@ class Pool:
         try:
             if closed_another:  # its file is free in the loop's next turn
                 await asyncio.sleep(0)
-            connection = await self._dialer.dial(target, make)
+            _, connection = await self._dialer.dial(target, make)
         except BaseException:
             self._total.count -= 1
             raise

@@ -38,15 +38,6 @@ class Reachability(msgspec.Struct, frozen=True, kw_only=True):
     """When the certificate expires, in seconds since the epoch."""
 
 
-class _Probe(asyncio.Protocol):
-    """A connection that is only inspected."""
-
-    transport: asyncio.BaseTransport
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = transport
-
-
 async def check_reachability(base_url: str, seconds: float, proxy: Proxy | None = None) -> Reachability:
     """Returns how far the host of a URL can be reached, with at most ``seconds`` for each stage, and 5.
 
@@ -62,14 +53,14 @@ async def check_reachability(base_url: str, seconds: float, proxy: Proxy | None 
         result = msgspec.structs.replace(result, addresses=tuple(unique))
         stage = Stage.CONNECTION
         async with asyncio.timeout(limit_s):
-            probe = await dialer.dial(target, _Probe)
+            transport, _ = await dialer.dial(target, asyncio.Protocol)
     except OSError as exc:
         stage = Stage.CERTIFICATE if isinstance(exc, ssl.SSLError) else stage
         slow = isinstance(exc, TimeoutError) and not exc.strerror
         text = f"no answer within {limit_s:g} s" if slow else text_of(exc)
         return msgspec.structs.replace(result, failed=stage, text=text)
-    tls = probe.transport.get_extra_info("ssl_object")
-    probe.transport.close()
+    tls = transport.get_extra_info("ssl_object")
+    transport.close()
     if tls is None:
         return result
     not_after = (tls.getpeercert() or {}).get("notAfter")

@@ -185,7 +185,6 @@ class _MessageWriter:
 
 
 def _accepts_thought(vendor: Vendor, thought: ThoughtPart) -> bool:
-    """Returns whether a vendor reads this reasoning, or it is empty."""
     return thought.empty or not (vendor.strict_messages or rawjson.is_null(thought.text))
 
 

@@ -41,7 +41,7 @@ def _certified(authority: trustme.CA, name: str, expires: dt.datetime | None = N
 
 async def _dial(port: int, tls: ssl.SSLContext | None = None, host: str = "127.0.0.1") -> Socket:
     async with asyncio.timeout(30):
-        made = await Dialer().dial(Target(host, port, tls), Socket)
+        _, made = await Dialer().dial(Target(host, port, tls), Socket)
     made.transport.abort()
     return made
 
@@ -146,7 +146,8 @@ async def test_addresses_are_remembered_until_they_fail(looked_up: list[list[Add
     async with listening(hang) as port:
         dialer = Dialer()
         for _ in range(2):
-            (await dialer.dial(Target("moved.test", port, None), Socket)).transport.abort()
+            transport, _ = await dialer.dial(Target("moved.test", port, None), Socket)
+            transport.abort()
         assert len(looked_up) == 2
     with pytest.raises(ConnectionRefusedError):
         await dialer.dial(Target("moved.test", port, None), Socket)
@@ -254,7 +255,8 @@ async def _pump(peer: Socket, writer: asyncio.StreamWriter) -> None:
 
 async def _dial_tunnel(proxy: Proxy, port: int, tls: ssl.SSLContext | None = None) -> Socket:
     async with asyncio.timeout(30):
-        return await Dialer(proxy).dial(Target("127.0.0.1", port, tls), Socket)
+        _, made = await Dialer(proxy).dial(Target("127.0.0.1", port, tls), Socket)
+        return made
 
 
 async def test_the_proxy_gets_the_host_and_its_credentials() -> None:

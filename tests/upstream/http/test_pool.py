@@ -77,8 +77,8 @@ async def test_the_systems_own_timeout_is_an_error_like_others(monkeypatch: pyte
 
 
 async def test_a_connection_that_is_lost_before_the_request_was_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def dial(_: Dialer, __: Target, make: Callable[[], UpstreamConnection]) -> UpstreamConnection:
-        return make()  # it never had a transport
+    async def dial(_: Dialer, __: Target, make: Callable[[], UpstreamConnection]) -> tuple[None, UpstreamConnection]:
+        return None, make()  # it never had a transport
 
     monkeypatch.setattr(Dialer, "dial", dial)
     failed = await _failure("http://127.0.0.1:1/v1")
