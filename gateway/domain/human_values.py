@@ -13,18 +13,7 @@ from typing import Any
 
 from gateway.domain.errors import BadRequest
 from gateway.domain.money import parse_price, typed_dollars
-from gateway.domain.price import (
-    DAY_MINUTES,
-    DAYS,
-    RATE_AMOUNTS,
-    UPSTREAM,
-    Day,
-    Price,
-    PriceHours,
-    Tier,
-    rates,
-    zone_of,
-)
+from gateway.domain.price import DAY_MINUTES, DAYS, RATE_AMOUNTS, UPSTREAM, Day, Price, PriceHours, Tier, rates, zone_of
 from gateway.domain.units import MILLION, MOST, MOST_TIMES, Millis
 
 _COUNT = re.compile(r"((?=\.?[0-9])[0-9]{0,40}(?:\.[0-9]{1,6})?)([kKmMbB]?)", re.ASCII)

@@ -35,10 +35,7 @@ _TEXTS = {
     "concurrent": ("calls at once", "Calls running at once."),
     "streams": ("streams at once", "Streams running at once. See 'settings show'."),
     "queue": ("calls waiting", "Calls that may wait at once. See 'settings show'."),
-    "queue_s": (
-        "seconds of waiting",
-        "Seconds a call may wait for a free slot; 0: not at all. See 'settings show'.",
-    ),
+    "queue_s": ("seconds of waiting", "Seconds a call may wait for a free slot; 0: not at all. See 'settings show'."),
 }
 """The words after each limit, and the help of its option."""
 
@@ -124,13 +121,7 @@ class RateLimits(Pairs[Limits], kw_only=True):
 
     def options(self, field: Field) -> Sequence[Option]:
         return [
-            Option(
-                flags=_flag(name),
-                name=name,
-                help=_TEXTS[name][1],
-                metavar="COUNT",
-                read=partial(_limit, name),
-            )
+            Option(flags=_flag(name), name=name, help=_TEXTS[name][1], metavar="COUNT", read=partial(_limit, name))
             for name in self.names
         ]
 

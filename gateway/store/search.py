@@ -143,13 +143,16 @@ def _matching_lines(block: bytes, conditions: Sequence[Condition]) -> list[bytes
     lines = [line for line in split_lines(block) if line]
     if not conditions:
         return lines[::-1]
-    try:
-        matching = [*zip(lines, _decode_all(b"{%s}" % block.lstrip(b"\n,")).values(), strict=True)]
-    except (msgspec.DecodeError, ValueError):  # damage: one line at a time
-        matching = []
-        for line in lines:
+    calls: list[SearchedCall] = []
+    with suppress(msgspec.DecodeError, UnicodeDecodeError):
+        calls += _decode_all(b"{%s}" % block.lstrip(b"\n,")).values()
+    if len(calls) != len(lines):  # damage: one line at a time
+        all_lines, lines, calls = lines, [], []
+        for line in all_lines:
             with suppress(msgspec.DecodeError, ValueError):
-                matching.append((line, _decode(body_of(line))))
+                calls.append(_decode(body_of(line)))
+                lines.append(line)
+    matching: Iterable[tuple[bytes, SearchedCall]] = zip(lines, calls, strict=True)
     for condition in conditions:
         matching = [(line, call) for line, call in matching if condition.matches(call)]
     return [line for line, _ in matching][::-1]
