@@ -123,12 +123,12 @@ _BLANK: Fields = {
 
 def _to_entity(table: Table, fields: Fields | None) -> Entity | None:
     """Returns an entity with these fields, and blank ones for those that an edit did not change; None for None."""
-    return None if fields is None else msgspec.convert(_BLANK | fields, KINDS[table])
+    return None if fields is None else msgspec.convert(_BLANK | fields, KINDS[table][0])
 
 
 def field_differences(table: Table, old: Entity | None, new: Entity | None) -> list[FieldDifference]:
     """Returns the fields that differ, as text. An entity that is added or removed is compared with the defaults."""
-    blank = msgspec.convert(_BLANK, KINDS[table])
+    blank = msgspec.convert(_BLANK, KINDS[table][0])
     before, after = _shown_values(old or blank), _shown_values(new or blank)
     differences = []
     for name in after | before:

@@ -66,7 +66,7 @@ def _entity_before(change: EntityChange, current: Entity | None) -> Entity | Non
     if change.table == "channels" and "models" in after:
         fields["models"] = _models_before(change.before.get("models", []), after["models"], now.get("models", []))
     try:
-        return msgspec.convert(fields, KINDS[change.table])
+        return msgspec.convert(fields, KINDS[change.table][0])
     except msgspec.ValidationError as exc:
         raise Conflict(f"another version of the program made this change; it cannot be undone ({exc})") from exc
 

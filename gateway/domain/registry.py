@@ -54,26 +54,22 @@ class Registry(msgspec.Struct, frozen=True, kw_only=True):
 Table = Literal["account", "settings", "tokens", "groups", "channels", "prices", "grants", "lists", "retired"]
 Entity = Account | Settings | Token | Group | Channel | Price | Grant | UpstreamModels | RetiredKey
 
-KINDS: Mapping[Table, type[Entity]] = {
-    "account": Account,
-    "settings": Settings,
-    "tokens": Token,
-    "groups": Group,
-    "channels": Channel,
-    "prices": Price,
-    "grants": Grant,
-    "lists": UpstreamModels,
-    "retired": RetiredKey,
+KINDS: Mapping[Table, tuple[type[Entity], str]] = {
+    "account": (Account, ""),
+    "settings": (Settings, ""),
+    "tokens": (Token, "id"),
+    "groups": (Group, "name"),
+    "channels": (Channel, "id"),
+    "prices": (Price, "model"),
+    "grants": (Grant, "id"),
+    "lists": (UpstreamModels, "channel"),
+    "retired": (RetiredKey, "digest"),
 }
-"""The type of the entities in each table. ``account`` and ``settings`` are a single entity each."""
+"""The type of the entities in each table, and the field that is their key; empty for a table with only one entity."""
 
 
 class Change(msgspec.Struct, frozen=True):
-    """The new value of one entity, or its deletion if ``value`` is None.
-
-    ``key`` is the id of a token, channel or grant, the digest of a retired key, the channel's id for a list, the name
-    of a group, the model of a price, and empty for account and settings.
-    """
+    """The new value of one entity, or its deletion if ``value`` is None. ``KINDS`` tells what its key is."""
 
     table: Table
     key: str

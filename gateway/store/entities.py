@@ -29,22 +29,6 @@ FORMAT = 2
 encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Tables).decode
 
-_KEYS: dict[Table, str] = {
-    "account": "",
-    "settings": "",
-    "tokens": "id",
-    "groups": "name",
-    "channels": "id",
-    "prices": "model",
-    "grants": "id",
-    "lists": "channel",
-    "retired": "digest",
-}
-"""The field that is the key of a table's entities; empty for a table with only one entity."""
-
-_Rows = dict[Table, dict[str, Entity]]
-"""Entities by table and key."""
-
 
 class AtomicStorage(Storage):
     """For ``TinyDB(path, storage=AtomicStorage)``: a JSON file that is replaced as a whole by every write.
@@ -102,7 +86,7 @@ class Entities:
         """Whether a person or another program changed the file."""
         self.saved_copy: Path | None = None
         """The path of the copy that was made of the edited file, if any."""
-        self.registry = _registry(_decode_tables(path, tables or {}))
+        self.registry = _decode_tables(path, tables or {})
         self.granted = self.registry.granted
         """The sum of the grants, cached because every call needs it."""
         if self.edited:
@@ -133,7 +117,7 @@ class Entities:
 
 def _check_change(change: Change) -> None:
     """Raises InternalError if the change does not fit its table."""
-    kind, field = KINDS[change.table], _KEYS[change.table]
+    kind, field = KINDS[change.table]
     if change.value is None:
         if not field:
             raise InternalError(f"{change.table} cannot be deleted")
@@ -154,42 +138,31 @@ def _read_meta(path: Path, tables: Tables) -> dict[str, Any]:
     return dict(tables["meta"]["1"])
 
 
-def _decode_tables(path: Path, tables: Tables) -> _Rows:
-    """Returns the entities by table and key. Raises StoreDamaged."""
-    rows: _Rows = {}
+def _decode_tables(path: Path, tables: Tables) -> Registry:
+    """Returns the configuration in these tables, with defaults for what is missing. Raises StoreDamaged."""
+    rows: dict[Table, dict[str, Entity]] = {}
     for name, documents in tables.items():
         if documents and name != "meta" and name not in KINDS:  # the next change would drop it, perhaps with all grants
             raise _damaged_error(path, f"its table {name!r} is unknown")
-    for table, field in _KEYS.items():
+    for table, (kind, field) in KINDS.items():
         rows[table] = {}
         for number, document in tables.get(table, {}).items():
             try:
-                entity = msgspec.convert(document, KINDS[table])
+                entity = msgspec.convert(document, kind)
             except ValueError as exc:
                 raise _damaged_error(path, f"{table} {number}: {exc}") from exc
             key = getattr(entity, field) if field else ""
             if key in rows[table]:
                 raise _damaged_error(path, f"{table} has {key!r} twice")
             rows[table][key] = entity
-    return rows
-
-
-def _registry(rows: _Rows) -> Registry:
-    """Returns the configuration in these tables, with defaults for what is missing."""
-    return msgspec.convert(
-        {
-            **{table: entities for table, entities in rows.items() if _KEYS[table]},
-            "account": rows["account"].get("", Account()),
-            "settings": rows["settings"].get("", Settings()),
-        },
-        Registry,
-    )
+    account, settings = rows["account"].get("", Account()), rows["settings"].get("", Settings())
+    return msgspec.convert({**rows, "account": account, "settings": settings}, Registry)
 
 
 def _documents(registry: Registry, applied: int) -> dict[str, dict[int, object]]:
     """Returns the file's tables: entities by number, which become JSON when they are written."""
     tables: dict[str, dict[int, object]] = {"meta": {}}
-    for table, field in _KEYS.items():
+    for table, (_, field) in KINDS.items():
         entities = getattr(registry, table).values() if field else [getattr(registry, table)]
         tables[table] = dict(enumerate(entities, start=1))
     tables["meta"][1] = {"format": FORMAT, "crc": _checksum(tables), "history": applied}
