@@ -17,6 +17,7 @@ from gateway.domain.lazy_pattern import lazy_pattern
 from gateway.domain.screen import ID_HEADERS
 from gateway.domain.text import plain
 from gateway.upstream.error_body import ErrorBody
+from gateway.upstream.message_rules import rules_in
 from gateway.upstream.pauses import PAUSE_LIMIT_S, pause_in_words, reset_s, retry_after_s
 from gateway.upstream.refused_params import most_output, refused_params
 
@@ -100,12 +101,14 @@ _TOO_LONG = lazy_pattern(
     r"|prompt(?:s|_tokens)? (?:is |are )?(?:too long|超长)|maximum prompt length|prompt contains \d+ tokens"
     r"|input (?:is )?too long|too many (?:input )?tokens(?!, please wait)|exceeded model token limit"
     r"|max_seq_len|max message tokens|max_tokens must be at least ?1, got -"
+    r"|prompt exceeds max length|max_prompt_tokens_exceeded"
     r"|input[_ ](?:length|token count|tokens?)[^.]{0,60}(?:exceed|too long|should be)|token count[^.]{0,40}exceed"
     r"|reduce the length of|`inputs` tokens|上下文.{0,8}(?:长度|超)|输入.{0,12}(?:超长|过长)"
 )
 _BLOCKED = lazy_pattern(r"cloudflare|just a moment|attention required|been blocked|captcha")
 _BAD_REQUEST = lazy_pattern(
-    r"unexpected message role|system messages? must be|unknown variant|extra_forbidden|invalid params"
+    r"unexpected message role|unknown variant|extra_forbidden|invalid params"
+    r"|system messages? must be|prefill is incompatible|image input is not"
 )
 
 _RULES: tuple[tuple[FailureKind, frozenset[int], re.Pattern[str] | None], ...] = (
@@ -157,7 +160,7 @@ def classify(channel: Channel, status: int, error: ErrorBody, headers: Mapping[s
             request_id=UpstreamText(error.request_id or upstream_id(headers)),
         ),
         retry_after_s=pause_s,
-        parameters=refused_params(error) if fixable else (),
+        parameters=(*refused_params(error), *rules_in(error.message)) if fixable else (),
         max_output=most_output(error) if fixable else None,
     )
 

@@ -12,6 +12,7 @@ from gateway.domain.failure import Failure
 from gateway.domain.order import LearnedRefusals, Order
 from gateway.domain.rawjson import NULL
 from gateway.domain.units import ChannelId, Millis
+from gateway.upstream.message_rules import RULES, with_rules
 from gateway.upstream.refused_params import (
     BETA,
     DEVELOPER,
@@ -21,8 +22,6 @@ from gateway.upstream.refused_params import (
     NO_EFFORT,
     REASONING_BACK,
     ROLE,
-    SYSTEM_FIRST,
-    SYSTEM_ROLES,
 )
 from gateway.upstream.vendors import vendor_of
 
@@ -120,9 +119,9 @@ def _may_leave_out(name: str, channel: Channel, order: Order) -> bool:
         return any(DEVELOPER in bytes(order.fields.get(turns, NULL)) for turns in ("messages", "input"))
     if name == NO_EFFORT:
         return "tools" in order.fields and (not channel.strict or EFFORT not in order.fields)
-    if name == SYSTEM_FIRST:
-        later = (rawjson.maybe_objects(order.fields.get("messages")) or [])[1:]
-        return any(bytes(message.get("role", NULL)) in SYSTEM_ROLES for message in later)
+    if name in RULES:
+        messages = rawjson.maybe_objects(order.fields.get("messages")) or []
+        return not channel.strict and with_rules(messages, (name,)) != messages
     if name == REASONING_BACK:
         return not channel.strict and _was_sent("messages[].tool_calls", order)
     added = name == ADDED_FIELDS.get(channel.dialect) and (order.stream or name != "stream_options")

@@ -13,12 +13,8 @@ MESSAGES = "messages[]."
 """The prefix of the names of a message's fields."""
 ROLE = MESSAGES + "role"
 """Stands for the role of a message, which the upstream does not know."""
-SYSTEM_FIRST = MESSAGES + "role=system"
-"""Stands for a template that takes system messages at the beginning only."""
-_WANTS_SYSTEM_FIRST = lazy_pattern(r"(?i)system messages? must be (?:at the beginning|first|the first)")
 DEVELOPER = b'"developer"'
 """The role that such an error means. Its other name is ``system``."""
-SYSTEM_ROLES = (b'"system"', DEVELOPER)
 EFFORT = "reasoning_effort"
 NO_EFFORT = EFFORT + "=none"
 """Stands for a model that accepts tools only without thinking, as OpenAI's newer ones do in chat completions."""
@@ -123,8 +119,6 @@ def refused_params(error: ErrorBody) -> tuple[str, ...]:
     if _NO_EFFORT.search(message):
         names.pop(EFFORT, None)
         names[NO_EFFORT] = None
-    if _WANTS_SYSTEM_FIRST.search(message):
-        names[SYSTEM_FIRST] = None
     if _WANTS_REASONING.search(message):
         names[REASONING_BACK] = None
     if "beta" in message:

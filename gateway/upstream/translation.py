@@ -156,6 +156,8 @@ def schema_fields(tool: ToolOffer) -> rawjson.Fields:
     return {name: raw for name, raw in fields.items() if not rawjson.is_null(raw)}
 
 
+GO_ON = "Continue."
+"""What the user says after the assistant's last message, where a model does not go on from it."""
 FILLER = "."
 """The text of a message that must not be empty."""
 

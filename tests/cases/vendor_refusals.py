@@ -49,6 +49,8 @@ NO_SUCH_MODEL: list[Said] = [
 ]
 
 TOO_LONG: list[Said] = [
+    (400, zhipu("1261", "Prompt exceeds max length")),
+    (400, openai("Too long.", "model_max_prompt_tokens_exceeded")),  # Copilot
     (400, {"message": "max_tokens must be at least 1, got -736.", "type": "BadRequestError", "code": 400}),  # vLLM, NIM
     (
         400,

@@ -195,6 +195,69 @@ async def test_a_template_that_wants_one_system_message_first_gets_it(
         assert provider.last.json["messages"] == [{"role": "system", "content": joined}, user, assistant, user]
 
 
+CALLED: dict[str, Any] = {
+    "role": "assistant",
+    "content": None,
+    "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}],
+}
+RESULT, USER = {"role": "tool", "tool_call_id": "c1", "content": "x"}, {"role": "user", "content": "Hi"}
+IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+SEEN = "[An image was here. This model reads text only.]"
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "turns", "added"),
+    [
+        (
+            400,
+            "Unexpected role 'user' after role 'tool'",  # Mistral and Devstral
+            [USER, CALLED, RESULT, USER],
+            [USER, CALLED, RESULT, {"role": "assistant", "content": "."}, USER],
+        ),
+        (
+            400,
+            "Expected last role User or Tool (or Assistant with prefix True) for serving but got assistant",
+            [USER, {"role": "assistant", "content": "Hello."}],
+            [USER, {"role": "assistant", "content": "Hello."}, {"role": "user", "content": "Continue."}],
+        ),
+        (
+            500,
+            "Assistant response prefill is incompatible with enable_thinking.",  # llama.cpp
+            [USER, {"role": "assistant", "content": "Hello."}],
+            [USER, {"role": "assistant", "content": "Hello."}, {"role": "user", "content": "Continue."}],
+        ),
+        (
+            400,
+            "Failed to deserialize: messages[0]: unknown variant `image_url`, expected `text`",  # DeepSeek
+            [{"role": "user", "content": [{"type": "text", "text": "Look"}, IMAGE]}, USER],
+            [{"role": "user", "content": f"Look\n\n{SEEN}"}, USER],
+        ),
+        (
+            500,
+            "image input is not supported - hint: you may need to provide the mmproj",  # llama.cpp
+            [{"role": "user", "content": [IMAGE]}],
+            [{"role": "user", "content": SEEN}],
+        ),
+        (404, "No endpoints found that support image input", [{"role": "user", "content": [IMAGE]}], None),
+    ],
+)
+async def test_messages_keep_the_rules_that_an_upstream_has_named(
+    gateway: Gateway,
+    provider: Provider,
+    status: int,
+    message: str,
+    turns: list[dict[str, Any]],
+    added: list[dict[str, Any]] | None,
+) -> None:
+    provider.on("m", fail(status, message), speak())
+    for count in (2, 3):
+        answer = await gateway.client.chat(messages=turns)
+        assert (answer.status, len(provider.exchanges)) == (200, count)
+        assert provider.last.json["messages"] == (added or [{"role": "user", "content": SEEN}])
+        dropped = "messages[].image_url" if "image" in message else ""
+        assert answer.head.get("x-gateway-dropped-params") == dropped
+
+
 TOO_LARGE = (
     "max_tokens is too large: 32000. This model supports at most 16384 completion tokens, whereas you gave 32000"
 )

@@ -199,6 +199,8 @@ def session_of(headers: Mapping[str, str], fields: Fields) -> str:
 
 
 OVERLOADED = 529
+TOO_LONG = "prompt is too long"
+"""Anthropic's words for an input that is too long. Claude Code compacts the conversation only when it reads them."""
 NO_THREADS = "thread_unsupported_request"
 """Anthropic's code for a request that cannot have a thread: its SDKs then send the whole conversation instead."""
 
@@ -272,7 +274,8 @@ class Messages(InboundApi):
         return error.http_status
 
     def error_body(self, error: GatewayError, call: str) -> bytes:
-        if isinstance(error, UpstreamError) and error.verbatim:
+        is_vendors = error.code != "context_length_exceeded" or TOO_LONG in error.message.lower()
+        if isinstance(error, UpstreamError) and error.verbatim and is_vendors:
             return error.verbatim.encode("utf-8", "replace")
         return msgspec.json.encode(self._error(error, call))
 
@@ -284,6 +287,8 @@ class Messages(InboundApi):
         status, message = self.status(error), error.message
         if isinstance(error, NotFound) and error.param == "model":
             message = "model: " + message.removeprefix("model ")
+        if error.code == "context_length_exceeded" and TOO_LONG not in message.lower():
+            message = f"{TOO_LONG}: {message}"
         kind = _ERROR_TYPES.get(status) or ("invalid_request_error" if status < 500 else "api_error")
         kind = "authentication_error" if isinstance(error, InvalidToken) else kind
         inner: dict[str, object] = {"type": kind, "message": message, "code": error.code}

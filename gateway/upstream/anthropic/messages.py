@@ -33,6 +33,7 @@ from gateway.upstream.anthropic.models import AnthropicModel
 from gateway.upstream.call_memory import Recall
 from gateway.upstream.translation import (
     FILLER,
+    GO_ON,
     JSON_FORMATS,
     NameRules,
     ResponseFormat,
@@ -43,8 +44,6 @@ from gateway.upstream.translation import (
 
 Block = dict[str, Any]
 
-GO_ON = "Continue."
-"""What the user says after the assistant's last message, which other vendors' models go on from as they are."""
 IMAGES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 _TEXTS = frozenset({"application/json", "application/xml", "application/yaml", "application/javascript"})
 """Media types of texts, beside those that begin with ``text/``."""

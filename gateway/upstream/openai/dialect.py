@@ -13,13 +13,13 @@ import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.channel import Channel, ServedModel, TokenLimitField
-from gateway.domain.conversation import join_texts
 from gateway.domain.limits import DEFAULT_OUTPUT
 from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.domain.output_limit import CAPS, OutputLimit, read_limit
 from gateway.domain.rawjson import Fields
 from gateway.upstream.adapter import ChannelDialect
 from gateway.upstream.learned_params import NOTHING
+from gateway.upstream.message_rules import NO_IMAGES, has_image, with_rules
 from gateway.upstream.model_list import LIST_HEADERS
 from gateway.upstream.openai.reader import ChatReader
 from gateway.upstream.openai.reasoning import ReasoningReader, restore_reasoning
@@ -30,8 +30,6 @@ from gateway.upstream.refused_params import (
     NO_EFFORT,
     REASONING_BACK,
     ROLE,
-    SYSTEM_FIRST,
-    SYSTEM_ROLES,
 )
 from gateway.upstream.vendors import Vendor, vendor_of
 
@@ -195,22 +193,11 @@ def _edit_messages(fields: Fields, vendor: Vendor, learned: LearnedRefusals) -> 
         _fix_nulls(message, vendor)
         if vendor.short_tool_ids:
             _shorten_ids(message)
-    if SYSTEM_FIRST in learned.dropped:
-        messages = _system_first(messages)
+    if NO_IMAGES in learned.dropped and any(map(has_image, messages)):
+        dropped[NO_IMAGES] = None
+    messages = with_rules(messages, learned.dropped)
     fields["messages"] = rawjson.raw(messages)
     return list(dropped)
-
-
-def _system_first(messages: list[Fields]) -> list[Fields]:
-    """Returns the messages with one system message at the beginning, which has the texts of all."""
-    contents = [message.get("content", rawjson.NULL) for message in messages if _role(message) in SYSTEM_ROLES]
-    others = [message for message in messages if _role(message) not in SYSTEM_ROLES]
-    if all(map(rawjson.is_text, contents)):
-        return [{"role": _SYSTEM, "content": join_texts(contents)}, *others]
-    parts: list[object] = []
-    for raw in contents:
-        parts += [{"type": "text", "text": raw}] if rawjson.is_text(raw) else rawjson.list_at(raw)
-    return [{"role": _SYSTEM, "content": rawjson.raw(parts)}, *others]
 
 
 def _role(message: Fields) -> bytes:

@@ -49,3 +49,26 @@ def test_every_row_of_the_table(error: GatewayError, status: int, kind: str) -> 
     event = MESSAGES.broken_end(error, "req_1")
     assert event.startswith(b"event: error\ndata: {")
     assert json.loads(event.partition(b"data: ")[2])["error"]["type"] == kind
+
+
+@pytest.mark.parametrize(
+    ("message", "verbatim", "told"),
+    [
+        ("too long for 8 tokens", "", "prompt is too long: too long for 8 tokens"),
+        ("too long for 8 tokens", '{"detail":"too long"}', "prompt is too long: too long for 8 tokens"),
+        ("prompt is too long: 9 tokens > 8 maximum", "", "prompt is too long: 9 tokens > 8 maximum"),
+    ],
+)
+def test_claude_code_reads_that_it_must_compact(message: str, verbatim: str, told: str) -> None:
+    """It searches for these words of Anthropic's, and for no code."""
+    error = UpstreamError(message, code="context_length_exceeded", status=400)
+    error.verbatim = verbatim
+    assert json.loads(MESSAGES.error_body(error, "req_1"))["error"]["message"] == told
+
+
+def test_anthropics_own_words_for_an_input_that_is_too_long_pass_unchanged() -> None:
+    own = '{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 9 > 8"}}'
+    words = "channel 'up': prompt is too long: 9 > 8"
+    error = UpstreamError(words, code="context_length_exceeded", status=400)
+    error.verbatim = own
+    assert MESSAGES.error_body(error, "req_1") == own.encode()
