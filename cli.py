@@ -202,8 +202,8 @@ def _console() -> ModuleType:
         gc.enable()
 
 
-def main(args: Sequence[str] | None = None, session: object = None) -> NoReturn:
-    """Run the command line. A failure ends with one line and an exit code. ``session`` is a ``CommandSession``."""
+def main(args: Sequence[str] | None = None, reach: object = None) -> NoReturn:
+    """Run the command line. A failure ends with one line and an exit code. Tests have their own ``session.reach``."""
     if not gc.isenabled():
         gc.freeze()
         gc.enable()
@@ -211,7 +211,7 @@ def main(args: Sequence[str] | None = None, session: object = None) -> NoReturn:
     if COMPLETE in os.environ:
         importlib.import_module("gateway.commands.completion").register()
     try:
-        code = tollkeeper.main(args, prog_name=PROGRAM, standalone_mode=False, obj=session)
+        code = tollkeeper.main(args, prog_name=PROGRAM, standalone_mode=False, obj=reach)
     except (GatewayError, click.ClickException, click.Abort, KeyboardInterrupt, OSError) as error:
         sys.exit(report(error))
     sys.exit(code if isinstance(code, int) else 0)

@@ -67,12 +67,6 @@ async def reach(
         yield ControlClient(endpoint, source=_source())
 
 
-class CommandSession(msgspec.Struct, frozen=True, kw_only=True):
-    """How commands reach the gateway. Tests have one with a client of their own."""
-
-    reach: Callable[..., AbstractAsyncContextManager[ControlClient]] = reach
-
-
 def current_config() -> Config:
     """Returns the folders and address of the gateway that this command is about."""
     meta = click.get_current_context().meta
@@ -83,13 +77,11 @@ def run(
     work: Work[T], *, listen: bool = False, running: bool = False, create: bool = False, needs_data: bool = True
 ) -> T:
     """Returns the result of ``work`` with a client; see ``reach`` for the options."""
-    session = click.get_current_context().find_object(CommandSession) or CommandSession()
+    open_client: Callable[..., AbstractAsyncContextManager[ControlClient]] = click.get_current_context().obj or reach
     config = current_config()
 
     async def main() -> T:
-        async with session.reach(
-            config, listen=listen, running=running, create=create, needs_data=needs_data
-        ) as client:
+        async with open_client(config, listen=listen, running=running, create=create, needs_data=needs_data) as client:
             client.confirm = _confirm
             await _print_key_owners(client)
             return await work(client)

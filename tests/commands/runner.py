@@ -13,7 +13,6 @@ from gateway.client.control import ControlClient
 from gateway.client.http import HttpAnswer
 from gateway.client.request import Body
 from gateway.commands.exit_codes import Exit, Quit
-from gateway.commands.session import CommandSession
 from gateway.config import Config
 from gateway.domain.errors import GatewayError, NotFound
 from gateway.runfile import Endpoint
@@ -88,11 +87,11 @@ def run(
     *args: str, control: Control | None = None, stdin: str | bytes = "", env: Mapping[str, str] | None = None
 ) -> Ran:
     """One command line in this process, against the table or (None) the real thing; its stdin is not a terminal."""
-    session = CommandSession(reach=control.reach) if control else CommandSession()
+    reach = control.reach if control else None
     clean = dict.fromkeys(("TOLLKEEPER_TOKEN", "OPENAI_API_KEY", "TOLLKEEPER_HOME", "NO_COLOR", *PROXIES))
     with CliRunner().isolation(input=stdin, env={**clean, **(env or {})}) as (out, err, _):
         try:
-            cli.main(list(args), session)
+            cli.main(list(args), reach)
         except SystemExit as end:
             code = end.code
         return Ran(int(code or 0), out.getvalue().decode(), err.getvalue().decode())

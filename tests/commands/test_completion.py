@@ -14,7 +14,6 @@ from msgspec.structs import replace
 
 from gateway.commands.base import Command
 from gateway.commands.completion import CHANNELS, GROUPS, MODELS, TOKENS, BashComplete, Completer, comma_separated
-from gateway.commands.session import CommandSession
 from gateway.domain.errors import Unavailable
 from tests import fork_server
 from tests.commands.program import PATIENCE_S, PROGRAM, Served, environment, tollkeeper
@@ -121,7 +120,7 @@ PARAM = click.Argument(["ref"])
 
 
 def completed(completer: Completer, incomplete: str, control: Control) -> list[str]:
-    return completer(click.Context(Command("x"), obj=CommandSession(reach=control.reach)), PARAM, incomplete)
+    return completer(click.Context(Command("x"), obj=control.reach), PARAM, incomplete)
 
 
 @pytest.mark.parametrize(
