@@ -72,11 +72,6 @@ def test_several_channels_are_added_to_a_group_beside_their_others(home: Path) -
     undone(home)
 
 
-def test_several_cannot_get_the_same_name(home: Path) -> None:
-    ran = tollkeeper(home, "token", "edit", "laptop", "ci", "--rename", "x")
-    assert (ran.code, ran.err) == (Exit.USAGE, "tollkeeper: name: cannot be changed for several at once\n")
-
-
 def test_keys_and_proxies_are_read_once_for_all(home: Path) -> None:
     for name in ("c", "d"):
         made = tollkeeper(home, "channel", "add", name, "--base-url", "http://127.0.0.1:9/v1", "--models", f"m{name}")
@@ -102,7 +97,3 @@ def test_channels_that_are_enabled_already_are_resumed() -> None:
     control = Control({**shown, **cleared, "POST /batch": {"done": "enabled 2 channels"}})
     assert run("channel", "enable", "a", "b", control=control).err == "Enabled 2 channels: 'a', 'b'.\n"
     assert [line for line, _ in control.asked if line.endswith("/clear")] == [*cleared]
-
-
-def test_channels_that_are_enabled_already_can_be_enabled(home: Path) -> None:
-    assert tollkeeper(home, "channel", "enable", "a", "b").err == "Enabled 2 channels: 'a', 'b'.\n"

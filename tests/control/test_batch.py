@@ -59,11 +59,6 @@ async def test_a_single_edit_is_named_and_may_rename(owner: ControlClient) -> No
     assert (await owner.undo(accept=True)).text == "token 'a' is as before"
 
 
-async def test_each_may_get_something_else(owner: ControlClient) -> None:
-    await owner.batch("tokens", {"a": {"limits": {"rpm": 1}}, "b": {"limits": {"rpm": 2}}})
-    assert [(await owner.token(name)).limits.rpm for name in "ab"] == [1, 2]
-
-
 async def test_groups_channels_and_prices_too(owner: ControlClient) -> None:
     for name in ("x", "y"):
         await owner.add_group({"name": name})

@@ -9,6 +9,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 import pytest
@@ -43,6 +44,7 @@ from tests.fakes.provider import Provider
 from tests.fakes.replies import silence
 
 LINE = msgspec.json.Decoder(AnyEvent)
+E = TypeVar("E", bound=msgspec.Struct)
 
 
 class Hand:
@@ -84,19 +86,30 @@ async def watching(owner: ControlClient, recent: int = 10) -> AsyncIterator[Asyn
         yield stream
 
 
-async def until(stream: AsyncIterator[AnyEvent], kind: type[AnyEvent]) -> list[AnyEvent]:
-    """All events up to the first of a kind."""
-    seen: list[AnyEvent] = []
+async def until(stream: AsyncIterator[AnyEvent], kind: type[E]) -> E:
+    """The next event of a kind."""
     async for event in stream:
-        seen.append(event)
         if isinstance(event, kind):
-            return seen
-    raise AssertionError(f"the stream ended with {seen[-1:]}")
+            return event
+    raise AssertionError("the stream ended")
+
+
+async def snapshot_of(stream: AsyncIterator[AnyEvent]) -> Snapshot:
+    """The first event."""
+    first = await anext(stream)
+    assert isinstance(first, Snapshot)
+    return first
+
+
+def only(lines: bytes, kind: type[E]) -> E:
+    """The event of the only line."""
+    (event,) = said(lines)
+    assert isinstance(event, kind)
+    return event
 
 
 async def test_a_snapshot_is_the_whole_present_state(feed: WatcherStream, gateway: Gateway, provider: Provider) -> None:
-    (snapshot,) = said(await feed.snapshot())
-    assert isinstance(snapshot, Snapshot)
+    snapshot = only(await feed.snapshot(), Snapshot)
     assert [token.name for token in snapshot.tokens] == ["laptop"]
     assert [channel.name for channel in snapshot.channels] == ["up"]
     assert [model.name for model in snapshot.models] == ["m"]
@@ -152,8 +165,7 @@ async def test_the_last_movement_of_money_is_reported_when_its_time_comes(
     first = said(await feed.lines(Batch(notices=[record()])))
     assert not any(isinstance(event, Balance) for event in first)
     hand.now += feed.next_due_s()
-    (balance,) = said(await feed.lines(Batch()))
-    assert isinstance(balance, Balance)
+    only(await feed.lines(Batch()), Balance)
     assert hand.now - 1000.0 <= 0.25
 
 
@@ -176,8 +188,7 @@ async def test_tables_are_reported_after_a_change_but_not_for_each(feed: Watcher
 async def test_a_lone_change_is_reported_soon(feed: WatcherStream, hand: Hand) -> None:
     await feed.snapshot()
     hand.now += 60
-    (changed,) = said(await feed.lines(Batch(changed=True)))
-    assert isinstance(changed, EntityChanged)
+    only(await feed.lines(Batch(changed=True)), EntityChanged)
     assert feed.next_due_s() > 0.25
 
 
@@ -201,21 +212,16 @@ async def test_silence_is_broken_by_a_beat(feed: WatcherStream, hand: Hand) -> N
 async def test_a_watcher_that_fell_behind_gets_everything_again(feed: WatcherStream) -> None:
     await feed.snapshot()
     await feed.lines(Batch(notices=[CallStarted(call=running())]))
-    (snapshot,) = said(await feed.lines(Batch(behind=True)))
-    assert isinstance(snapshot, Snapshot)
+    only(await feed.lines(Batch(behind=True)), Snapshot)
 
 
 async def test_a_whole_call_is_watched(owner: ControlClient, gateway: Gateway) -> None:
     async with watching(owner) as stream:
-        assert isinstance(await anext(stream), Snapshot)
+        await snapshot_of(stream)
         await gateway.client.chat()
-        seen = await until(stream, CallSettled)
-        started, settled = seen[0], seen[-1]
-        assert isinstance(started, CallStarted)
-        assert isinstance(settled, CallSettled)
+        started, settled = await until(stream, CallStarted), await until(stream, CallSettled)
         assert started.call.id == settled.call.id == gateway.record.id
-        balance = (await until(stream, Balance))[-1]
-    assert isinstance(balance, Balance)
+        balance = await until(stream, Balance)
     assert balance.account.spent_nanos == gateway.record.cost
 
 
@@ -223,8 +229,7 @@ async def test_a_refused_call_is_watched(owner: ControlClient, gateway: Gateway)
     async with watching(owner) as stream:
         await anext(stream)
         await gateway.client.chat("no-such-model")
-        settled = (await until(stream, CallSettled))[-1]
-    assert isinstance(settled, CallSettled)
+        settled = await until(stream, CallSettled)
     assert (settled.call.status, settled.call.outcome) == (404, "refused")
 
 
@@ -234,8 +239,7 @@ async def test_a_change_is_watched_by_all(owner: ControlClient) -> None:
         await anext(two)
         await owner.add_token({"name": "phone"})
         for stream in (one, two):
-            changed = (await until(stream, EntityChanged))[-1]
-            assert isinstance(changed, EntityChanged)
+            changed = await until(stream, EntityChanged)
             assert [token.name for token in changed.tokens] == ["laptop", "phone"]
 
 
@@ -243,21 +247,17 @@ async def test_the_last_names_of_what_was_removed_are_watched(owner: ControlClie
     gateway.token("ci")
     await owner.edit_token("ci", {"name": "build"})
     async with watching(owner) as stream:
-        snapshot = await anext(stream)
+        snapshot = await snapshot_of(stream)
         await owner.remove_token("build")
-        changed = (await until(stream, EntityChanged))[-1]
-        assert isinstance(snapshot, Snapshot)
-        assert isinstance(changed, EntityChanged)
+        changed = await until(stream, EntityChanged)
         assert (snapshot.removed_names, changed.removed_names) == ({}, {"tok_ci": "build"})
 
 
 async def test_whether_calls_without_a_price_are_refused_is_watched(owner: ControlClient) -> None:
     async with watching(owner) as stream:
-        snapshot = await anext(stream)
+        snapshot = await snapshot_of(stream)
         await owner.set_settings({"refuse_unpriced": True})
-        changed = (await until(stream, EntityChanged))[-1]
-        assert isinstance(snapshot, Snapshot)
-        assert isinstance(changed, EntityChanged)
+        changed = await until(stream, EntityChanged)
         assert (snapshot.refuses_unpriced, changed.refuses_unpriced) == (False, True)
 
 
@@ -270,8 +270,7 @@ async def test_the_snapshot_holds_what_runs_and_what_was(
     calling = asyncio.create_task(gateway.client.chat())
     await provider.asked(4)
     async with watching(owner, recent=2) as stream:
-        snapshot = await anext(stream)
-    assert isinstance(snapshot, Snapshot)
+        snapshot = await snapshot_of(stream)
     assert [call.id for call in snapshot.recent] == [record.id for record in gateway.records[:0:-1]]
     assert snapshot.older == 1
     (call,) = snapshot.running
@@ -291,8 +290,7 @@ async def test_calls_whose_records_the_disk_refuses_are_shown(
     assert answers[0].error["code"] == "store_failed"
     ids = [answer.head.get("x-request-id") for answer in answers]
     async with watching(owner, recent=2) as stream:
-        snapshot = await anext(stream)
-    assert isinstance(snapshot, Snapshot)
+        snapshot = await snapshot_of(stream)
     assert (await owner.call(ids[0])).code == "store_failed"
     assert [call.id for call in snapshot.recent] == ids[::-1]
     assert snapshot.older == 1
@@ -401,6 +399,5 @@ async def test_a_bug_while_telling_ends_the_stream_and_is_logged(
 
 async def test_amounts_stay_integers(feed: WatcherStream, gateway: Gateway) -> None:
     gateway.grant(Nanos(10**15 + 1))
-    (snapshot,) = said(await feed.snapshot())
-    assert isinstance(snapshot, Snapshot)
+    snapshot = only(await feed.snapshot(), Snapshot)
     assert snapshot.account.granted_nanos % 10 == 1

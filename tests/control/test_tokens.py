@@ -14,6 +14,12 @@ from tests.fakes.client import Client
 from tests.fakes.gateway import Gateway
 
 
+@pytest.fixture
+def program(surface: Surface) -> ControlClient:
+    """The client of ``tollkeeper run``, whose tokens are those of programs."""
+    return ControlClient(surface.unix, source=ChangeSource(via="command", command="run"))
+
+
 async def status_with(gateway: Gateway, key: str) -> int:
     return (await Client(gateway.port, key).get("/v1/models")).status
 
@@ -32,16 +38,6 @@ async def test_a_new_token_belongs_to_the_default_group_and_sees_its_models(owne
     made = await owner.add_token({"name": "phone", "limits": {"rpm": 3}, "models": ["m*"], "note": "old one"})
     assert (made.token.group, made.token.sees, made.token.limits) == ("default", ["m"], Limits(rpm=3))
     assert (made.token.state, made.token.calls, made.token.last_used_ms) == ("active", 0, None)
-
-
-async def test_tokens_are_listed_by_name(owner: ControlClient) -> None:
-    await owner.add_token({"name": "anna"})
-    assert [token.name for token in await owner.tokens()] == ["anna", "laptop"]
-
-
-async def test_a_token_is_found_by_id_and_by_name(owner: ControlClient) -> None:
-    by_name = await owner.token("laptop")
-    assert await owner.token(by_name.id) == by_name
 
 
 @pytest.mark.parametrize("name", ["my phone", "a/b", "50%", "Büro", "?x=1", "a#b", "a+b", "日本", "a{b}"])
@@ -134,9 +130,8 @@ async def test_removing_the_token_of_ollama_s_port_says_that_the_port_is_closed(
 
 
 async def test_tokens_of_programs_that_ended_some_days_ago_are_deleted(
-    surface: Surface, owner: ControlClient, gateway: Gateway
+    owner: ControlClient, program: ControlClient, gateway: Gateway
 ) -> None:
-    program = ControlClient(surface.unix, source=ChangeSource(via="command", command="run"))
     now = gateway.engine.now()
     for name, expires in (("new", now - 1), ("runs", now + 60_000), ("old", now - OUTLIVED_MS)):
         await program.add_token({"name": name, "expires": expires})
@@ -146,8 +141,7 @@ async def test_tokens_of_programs_that_ended_some_days_ago_are_deleted(
     assert [t.name for t in await owner.tokens()] == ["laptop", "mine", "new", "next", "runs"]
 
 
-async def test_the_server_deletes_them_too(surface: Surface, owner: ControlClient, gateway: Gateway) -> None:
-    program = ControlClient(surface.unix, source=ChangeSource(via="command", command="run"))
+async def test_the_server_deletes_them_too(owner: ControlClient, program: ControlClient, gateway: Gateway) -> None:
     await program.add_token({"name": "old", "expires": gateway.engine.now() - OUTLIVED_MS})
     task = asyncio.ensure_future(delete_ended(gateway.engine))
     await asyncio.sleep(0)  # its first look
@@ -156,8 +150,7 @@ async def test_the_server_deletes_them_too(surface: Surface, owner: ControlClien
     assert [entry for entry in await owner.history() if "old" in entry.text] == []
 
 
-async def test_the_token_of_a_program_that_ended_holds_no_group(surface: Surface, owner: ControlClient) -> None:
-    program = ControlClient(surface.unix, source=ChangeSource(via="command", command="run"))
+async def test_the_token_of_a_program_that_ended_holds_no_group(owner: ControlClient, program: ControlClient) -> None:
     await owner.add_group({"name": "tools"})
     created = await program.add_token({"name": "p", "group": "tools"})
     with pytest.raises(Conflict, match="token 'p'"):
@@ -168,8 +161,7 @@ async def test_the_token_of_a_program_that_ended_holds_no_group(surface: Surface
     assert [token.name for token in await owner.tokens()] == ["laptop"]
 
 
-async def test_the_token_of_a_program_is_in_no_configuration_file(surface: Surface, owner: ControlClient) -> None:
-    program = ControlClient(surface.unix, source=ChangeSource(via="command", command="run"))
+async def test_the_token_of_a_program_is_in_no_configuration_file(owner: ControlClient, program: ControlClient) -> None:
     created = await program.add_token({"name": "p"})
     found = await owner.export_config()
     assert "tokens.p" not in found.text

@@ -132,14 +132,6 @@ async def test_a_server_that_goes_away_is_reported_and_the_rows_stay() -> None:
         assert "no server" not in head(app)
 
 
-async def test_it_comes_back_when_the_server_does() -> None:
-    client = FakeClient(calls(30))
-    async with shown(console(client)) as (app, pilot):
-        client.records.insert(0, call(99, NOW))
-        client.end()
-        await until(app, pilot, lambda: app.session.link == "attached" and len(app.session.board.calls.order) == 33)
-
-
 async def test_without_a_server_it_ends_and_keeps_the_reason() -> None:
     app = console()
     served_by(app, FakeClient()).there = False
