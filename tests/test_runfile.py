@@ -97,9 +97,7 @@ def test_no_runfile_is_nothing(path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE])
-def test_a_full_table_of_files_does_not_mean_that_there_is_no_runfile(
-    path: Path, monkeypatch: pytest.MonkeyPatch, number: int
-) -> None:
+def test_a_full_table_of_files_hides_no_runfile(path: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     write(path, ENDPOINT)
     with monkeypatch.context() as patch:
         patch.setattr(os, "open", lambda *_: (_ for _ in ()).throw(OSError(number, os.strerror(number))))

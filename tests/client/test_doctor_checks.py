@@ -129,7 +129,7 @@ ONE_CALL = INPUT_BOUND + OUTPUT_CAP
 
 @pytest.mark.parametrize("limits", [{"rpm": 1}, {"rpd": 1}, {"tpm": ONE_CALL}, {"tpd": ONE_CALL}])
 @pytest.mark.parametrize("noun", ["token", "group"])
-async def test_a_limit_that_is_reached_is_named(
+async def test_a_reached_limit_is_named(
     owner: ControlClient, gateway: Gateway, noun: str, limits: dict[str, int]
 ) -> None:
     await (
@@ -161,9 +161,7 @@ async def test_a_limit_that_one_call_uses_up_is_not_a_fault(owner: ControlClient
     assert [record.status for record in await gateway.settled(2)] == [200, 429]
 
 
-async def test_calls_that_run_count_against_their_limit(
-    owner: ControlClient, gateway: Gateway, provider: Provider
-) -> None:
+async def test_running_calls_count_against_a_limit(owner: ControlClient, gateway: Gateway, provider: Provider) -> None:
     await owner.edit_token("laptop", {"limits": {"concurrent": 1, "queue": 0}})
     text = (await steps(owner))["no limit is reached"].text
     assert text.startswith("token 'laptop' has 1 of 1 call at once left, ")
@@ -176,9 +174,7 @@ async def test_calls_that_run_count_against_their_limit(
     await calling
 
 
-async def test_a_channel_that_nobody_may_ask_is_reported_with_its_reason(
-    owner: ControlClient, gateway: Gateway, provider: Provider
-) -> None:
+async def test_a_channel_nobody_may_ask_is_reported(owner: ControlClient, gateway: Gateway, provider: Provider) -> None:
     provider.on("m", fail(401))
     await gateway.client.chat()
     step = await failure(owner)
@@ -187,9 +183,7 @@ async def test_a_channel_that_nobody_may_ask_is_reported_with_its_reason(
     assert "channel test up" in step.fix
 
 
-async def test_the_only_channel_is_tried_though_it_is_paused(
-    owner: ControlClient, gateway: Gateway, provider: Provider
-) -> None:
+async def test_the_only_channel_is_tried_if_paused(owner: ControlClient, gateway: Gateway, provider: Provider) -> None:
     provider.on("m", fail(429, headers={"retry-after": "60"}), speak())
     await gateway.client.chat()
     assert {channel.state for channel in await owner.channels()} == {"cooling"}
@@ -266,7 +260,7 @@ async def test_a_price_that_is_another_model_s_is_named(owner: ControlClient) ->
 
 
 @pytest.mark.parametrize("price", [None, {"input": 0, "output": 0}])
-async def test_what_costs_nothing_is_stopped_by_no_budget_in_dollars(
+async def test_what_is_free_is_stopped_by_no_budget_in_dollars(
     owner: ControlClient, price: dict[str, int] | None
 ) -> None:
     await (owner.remove_price("m") if price is None else owner.set_price("m", price))
@@ -275,7 +269,7 @@ async def test_what_costs_nothing_is_stopped_by_no_budget_in_dollars(
 
 
 @pytest.mark.parametrize(("amounts", "option"), [({"nanos": 0}, "--budget"), ({"tokens": 0}, "--tokens-budget")])
-async def test_a_budget_of_the_account_is_not_raised_by_a_grant(
+async def test_a_grant_does_not_raise_an_account_budget(
     owner: ControlClient, amounts: dict[str, int], option: str
 ) -> None:
     await owner.set_account({"budgets": [{"window": "day", **amounts}]})
@@ -316,7 +310,7 @@ async def made(owner: ControlClient, environ: Mapping[str, str] | None = None) -
     return {step.name: step async for step in check_everything(owner, environ or {})}
 
 
-async def test_every_channel_is_checked_whatever_happens_to_the_others(
+async def test_every_channel_is_checked_whoever_else_fails(
     owner: ControlClient, gateway: Gateway, provider: Provider
 ) -> None:
     provider.on("/v1/models", fail(401), LIST)
@@ -341,9 +335,7 @@ async def test_every_channel_is_checked_whatever_happens_to_the_others(
     assert all(bool(step.fix) == (step.result == "fail") for step in found.values())
 
 
-async def test_what_programs_request_without_success_is_reported_with_advice(
-    owner: ControlClient, gateway: Gateway
-) -> None:
+async def test_what_programs_cannot_request_is_reported_with_advice(owner: ControlClient, gateway: Gateway) -> None:
     asked: list[tuple[str, str, dict[str, str | None]]] = [
         ("GET", "/favicon.ico", {"user-agent": "Mozilla/5.0"}),
         ("POST", "/v1/files", {"user-agent": "claude-cli/2.1"}),

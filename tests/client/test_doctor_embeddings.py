@@ -49,9 +49,7 @@ async def test_another_model_is_taken_if_it_sees_one(
     )
 
 
-async def test_the_upstreams_name_of_a_model_tells_it_too(
-    owner: ControlClient, gateway: Gateway, provider: Provider
-) -> None:
+async def test_an_upstream_name_of_a_model_tells_it(owner: ControlClient, gateway: Gateway, provider: Provider) -> None:
     gateway.channel(provider.base_url, f"vectors={EMBEDDING}")
     assert (await steps(owner, model="vectors"))["a real call works"].result == "ok"
     assert await apis(gateway, 1) == {("vectors", "embeddings")}

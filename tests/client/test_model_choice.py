@@ -92,9 +92,7 @@ def test_refused_calls_embeddings_and_models_that_are_not_seen_do_not_count() ->
         ((), MODELS, "gemini-2.5-flash"),
     ],
 )
-def test_before_its_first_call_a_program_begins_with_its_vendors_model(
-    family: Sequence[str], names: Sequence[str], model: str
-) -> None:
+def test_a_program_begins_with_its_vendors_model(family: Sequence[str], names: Sequence[str], model: str) -> None:
     busy = [call("bot", "gemini-2.5-flash"), call("bot", "qwen3-coder")]
     assert chosen(*busy, names=names, start=START, family=family) == model
 
@@ -123,7 +121,5 @@ def test_the_first_model_is_one_that_chats_and_is_not_built_in() -> None:
         ((), []),
     ],
 )
-def test_a_programs_own_option_names_its_model_and_no_other_argument_does(
-    arguments: Sequence[str], models: list[str]
-) -> None:
+def test_only_a_programs_own_option_names_its_model(arguments: Sequence[str], models: list[str]) -> None:
     assert ProgramStart(program="p", folder="f", arguments=arguments).model_arguments == models

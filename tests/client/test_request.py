@@ -45,9 +45,7 @@ def test_a_refusal_that_makes_no_sense_is_still_an_error(body: bytes) -> None:
         (503, "gateway_stopping", errors.Unavailable),
     ],
 )
-def test_codes_and_statuses_give_the_class_and_the_class_its_status(
-    status: int, code: str, kind: type[GatewayError]
-) -> None:
+def test_codes_and_statuses_give_the_class_and_its_status(status: int, code: str, kind: type[GatewayError]) -> None:
     assert error_class(status, code) is kind
     assert kind("m").http_status == status
 

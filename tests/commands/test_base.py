@@ -70,9 +70,7 @@ def single_options() -> Iterator[tuple[tuple[str, ...], click.Option]]:
 
 
 @pytest.mark.parametrize(("path", "option"), single_options(), ids=str)
-def test_an_option_that_takes_one_value_is_refused_when_it_is_repeated(
-    path: tuple[str, ...], option: click.Option
-) -> None:
+def test_an_option_that_takes_one_value_may_not_be_repeated(path: tuple[str, ...], option: click.Option) -> None:
     given = [option.opts[0]] if option.is_flag else [option.opts[0], "1"]
     ran = run(*path, *given, *given, control=Control({}))
     assert (ran.code, "is given 2 times" in ran.err) == (Exit.USAGE, True)

@@ -73,9 +73,7 @@ async def test_a_token_that_sees_only_models_for_embeddings_learns_that_it_canno
             await default_model(client, way(provider))
 
 
-async def test_an_answer_is_a_success_also_if_the_server_stops_right_after_it(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+async def test_an_answer_is_a_success_though_the_server_stops_after_it(capsys: pytest.CaptureFixture[str]) -> None:
     async with Control({"GET /calls/req_1": Unavailable("gone")}).reach(load()) as client:
         await print_receipt(client, "req_1")
     assert capsys.readouterr().err == ""

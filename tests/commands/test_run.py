@@ -452,9 +452,7 @@ def test_a_program_that_keeps_settings_of_its_own_is_warned_of(served: Served, t
 
 
 @pytest.mark.parametrize(("options", "fits"), [((), True), (("--fit-output",), True), (("--no-fit-output",), False)])
-def test_its_output_limits_fit_what_is_left_unless_told_otherwise(
-    served: Served, options: tuple[str, ...], *, fits: bool
-) -> None:
+def test_output_limits_fit_what_is_left_unless_told(served: Served, options: tuple[str, ...], *, fits: bool) -> None:
     tollkeeper(served.home, "run", *options, "--", sys.executable, "-c", CALL)
     (token,) = tokens(served)
     assert token["fit_output"] is fits

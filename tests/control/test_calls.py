@@ -123,7 +123,7 @@ async def renamed(owner: ControlClient, past: list[str], gateway: Gateway) -> li
         ("!tok:*", []),
     ],
 )
-async def test_a_name_also_finds_the_calls_under_earlier_ones(
+async def test_a_name_finds_earlier_calls_too(
     owner: ControlClient, renamed: list[str], words: str, found: list[int]
 ) -> None:
     assert [renamed.index(call.id) for call in (await owner.calls(words=words)).calls] == found
@@ -172,7 +172,7 @@ async def test_a_name_that_another_group_got_finds_each_ones_calls(owner: Contro
     assert len((await owner.calls(words="grp:default")).calls) == 3
 
 
-async def test_a_running_call_is_found_by_the_name_that_its_group_has_now(
+async def test_a_running_call_is_found_by_its_group_s_name(
     owner: ControlClient, gateway: Gateway, provider: Provider
 ) -> None:
     provider.on("m", silence)
@@ -191,7 +191,7 @@ async def test_words_are_as_long_as_somebody_writes_them(owner: ControlClient, p
     assert [call.id for call in page.calls] == past[::-1]
 
 
-async def test_a_search_that_takes_long_is_given_page_by_page(
+async def test_a_long_search_is_given_by_pages(
     owner: ControlClient, past: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each page is searched for a moment only; it may be empty, and tells how far the search came."""
@@ -249,7 +249,7 @@ async def test_a_repeated_refusal_is_found_by_the_id_of_each(owner: ControlClien
         await owner.call(call_id(3, row.ts + 60_000))
 
 
-async def test_a_running_call_is_first_and_is_shown(
+async def test_a_running_call_is_first(
     owner: ControlClient, gateway: Gateway, provider: Provider, past: list[str]
 ) -> None:
     provider.on("m", silence)
@@ -294,9 +294,7 @@ async def test_a_wrong_group_or_api_names_the_right_ones(owner: ControlClient, p
     assert len((await owner.calls(group="work", api="chat")).calls) == 1
 
 
-async def test_a_waiting_call_is_listed_shown_counted_and_can_be_cancelled(
-    owner: ControlClient, gateway: Gateway, provider: Provider
-) -> None:
+async def test_a_waiting_call_is_seen_and_cancelled(owner: ControlClient, gateway: Gateway, provider: Provider) -> None:
     provider.on("m", silence)
     await owner.edit_token("laptop", {"limits": {"concurrent": 1}})
     first = asyncio.create_task(gateway.client.chat())

@@ -55,9 +55,7 @@ async def test_without_a_list_it_says_to_name_the_models(
     ],
     ids=["name", "upstream", "pattern", "exclusion"],
 )
-async def test_a_url_is_refused_as_the_name_of_a_model(
-    owner: ControlClient, body: dict[str, object], more: Any, url: str
-) -> None:
+async def test_a_url_is_no_name_of_a_model(owner: ControlClient, body: dict[str, object], more: Any, url: str) -> None:
     with pytest.raises(BadRequest, match=r"is a URL, not the name of a model.*\(--base-url\)") as caught:
         await owner.add_channel(body | more(url))
     assert caught.value.param == "models"
@@ -65,9 +63,7 @@ async def test_a_url_is_refused_as_the_name_of_a_model(
 
 
 @pytest.mark.parametrize("name", ["hf.co/unsloth/qwen3:Q4", "openai/gpt-4o", "ft:gpt-4o:me::x", "models/gemini-3"])
-async def test_names_with_slashes_and_colons_are_names(
-    owner: ControlClient, body: dict[str, object], name: str
-) -> None:
+async def test_names_may_have_slashes_and_colons(owner: ControlClient, body: dict[str, object], name: str) -> None:
     assert (await owner.add_channel(body | {"models": [{"name": name}]})).models[0].name == name
 
 

@@ -79,9 +79,7 @@ CHANNELS = {
 
 
 @pytest.mark.parametrize("order", permutations(CHANNELS))
-async def test_a_second_import_changes_nothing_in_any_order(
-    owner: ControlClient, gateway: Gateway, order: tuple[str, ...]
-) -> None:
+async def test_a_second_import_changes_nothing(owner: ControlClient, gateway: Gateway, order: tuple[str, ...]) -> None:
     """Neither of channels, whether they are imported one by one or together."""
     for number, name in enumerate(order):
         url, preset = CHANNELS[name]
@@ -107,9 +105,7 @@ async def test_a_price_holds_in_its_hours_and_for_its_variant(owner: ControlClie
     assert record.cost == 9
 
 
-async def test_an_undone_import_leaves_what_the_upstream_lists_since(
-    owner: ControlClient, gateway: Gateway, provider: Provider
-) -> None:
+async def test_an_undone_import_leaves_later_lists(owner: ControlClient, gateway: Gateway, provider: Provider) -> None:
     priced = {"id": "a", "pricing": {"prompt": "0.000001", "completion": "0.000002"}}
     provider.on("/v1/models", reply({"data": [priced, {"id": "gone"}]}))
     body = {"name": "live", "dialect": "openai", "base_url": provider.base_url, "known_prices": False}

@@ -39,15 +39,13 @@ async def test_a_channel_without_models_asks_for_them(owner: ControlClient, body
     assert [(model.name, model.upstream) for model in named.models] == [("gpt", "gpt-2026")]
 
 
-async def test_an_address_without_its_root_is_completed(
-    owner: ControlClient, provider: Provider, body: dict[str, object]
-) -> None:
+async def test_an_address_is_given_its_root(owner: ControlClient, provider: Provider, body: dict[str, object]) -> None:
     bare = provider.base_url.removesuffix("/v1")
     channel = await owner.add_channel(body | {"base_url": bare})
     assert (channel.base_url, len(channel.models)) == (provider.base_url, 2)
 
 
-async def test_keys_values_of_headers_and_the_password_of_a_proxy_are_never_told(
+async def test_keys_header_values_and_a_proxy_s_password_stay_secret(
     owner: ControlClient, body: dict[str, object]
 ) -> None:
     proxied = {"proxy": f"http://me:{CANARY}@127.0.0.1:9", "models": [{"name": "m1"}]}
@@ -198,9 +196,7 @@ async def test_a_model_that_its_upstream_does_not_have_is_named_until_it_is_trie
     assert (await gateway.client.chat()).status == 200
 
 
-async def test_an_edit_ends_a_pause_only_if_it_may_have_fixed_its_cause(
-    owner: ControlClient, gateway: Gateway, provider: Provider
-) -> None:
+async def test_an_edit_ends_only_a_pause_it_may_fix(owner: ControlClient, gateway: Gateway, provider: Provider) -> None:
     provider.on("m", fail(429, "slow down", headers={"retry-after": "60"}))
     await gateway.client.chat()
     paused = await owner.channel("up")
@@ -369,7 +365,7 @@ async def test_no_answer_of_any_kind_tells_a_key(owner: ControlClient, gateway: 
         assert b"canary" not in text
 
 
-async def test_a_test_tries_every_key_and_uses_the_good_ones_again(
+async def test_a_test_tries_every_key_and_reuses_good_ones(
     owner: ControlClient, gateway: Gateway, provider: Provider
 ) -> None:
     await owner.edit_channel("up", {"key": FIRST, "keys": [SECOND, THIRD]})
@@ -402,7 +398,7 @@ async def test_a_key_that_was_refused_and_is_given_again_is_tried_again(owner: C
     assert not (await owner.edit_channel("up", {"key": SECOND})).unchanged
 
 
-async def test_a_key_that_could_not_be_saved_changes_nothing(
+async def test_an_unsaved_key_changes_nothing(
     owner: ControlClient, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gateway.engine.health.failed(ChannelId("ch_up"), FailureKind.AUTH, "401")
@@ -416,9 +412,7 @@ async def test_a_key_that_could_not_be_saved_changes_nothing(
     assert (await owner.channel("up")).state == "attention"
 
 
-async def test_keys_that_several_channels_are_given_again_are_tried_again(
-    owner: ControlClient, gateway: Gateway
-) -> None:
+async def test_keys_that_are_given_to_channels_again_are_tried_again(owner: ControlClient, gateway: Gateway) -> None:
     gateway.channel("http://127.0.0.1:9/v1", "n", name="two")
     for name in ("up", "two"):
         gateway.engine.health.failed(gateway.engine.catalog.channel(name).id, FailureKind.AUTH, "401")

@@ -93,9 +93,7 @@ async def test_what_changes_meanwhile_is_not_overrun(owner: ControlClient, gatew
     assert "g0" not in gateway.engine.catalog.registry.groups
 
 
-async def test_a_file_of_another_gateway_is_answered_with_the_option_for_it_and_never_removes(
-    owner: ControlClient,
-) -> None:
+async def test_a_file_of_another_gateway_is_answered_with_its_option_and_never_removes(owner: ControlClient) -> None:
     with pytest.raises(BadRequest, match=r"not valid TOML: .*; a file of another gateway needs --from, as in"):
         await owner.import_config("model_list:\n  - model_name: gpt-4o\n")
     with pytest.raises(BadRequest, match="import this one without prune"):
@@ -135,9 +133,7 @@ LITELLM = {
 }
 
 
-async def test_litellm_s_models_and_fallbacks_are_added_to_what_is_there(
-    owner: ControlClient, gateway: Gateway
-) -> None:
+async def test_litellm_s_models_and_fallbacks_are_added(owner: ControlClient, gateway: Gateway) -> None:
     mine = (Fallback(model="m", to=("m3",)), Fallback(model="m2", to=("m3",)))
     gateway.group("default", note="mine", fallbacks=mine)
     text = json.dumps(LITELLM)
@@ -150,9 +146,7 @@ async def test_litellm_s_models_and_fallbacks_are_added_to_what_is_there(
     assert {difference.what for difference in again.differences} == {"kept"}
 
 
-async def test_models_of_another_gateway_get_known_prices_and_those_without_are_named(
-    owner: ControlClient,
-) -> None:
+async def test_models_of_another_gateway_get_known_prices_or_are_named(owner: ControlClient) -> None:
     models = [
         {"model_name": name, "litellm_params": {"model": f"openai/{name}", "api_key": "sk-x"}}
         for name in ("gpt-4.1", "unheard-of")

@@ -79,9 +79,7 @@ async def test_a_full_disk_is_reported_and_changes_nothing(edits: ConfigEdits, m
     assert await undo(edits) == "not kept"
 
 
-async def test_without_room_for_the_history_nothing_is_changed(
-    edits: ConfigEdits, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_without_room_for_history_nothing_changes(edits: ConfigEdits, monkeypatch: pytest.MonkeyPatch) -> None:
     replace = files.replace
 
     def full(path: Path, data: bytes, *, durable: bool = True) -> None:

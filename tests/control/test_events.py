@@ -157,9 +157,7 @@ async def test_money_is_reported_at_most_four_times_a_second(feed: WatcherStream
     assert 3 <= told <= 4
 
 
-async def test_the_last_movement_of_money_is_reported_when_its_time_comes(
-    feed: WatcherStream, gateway: Gateway, hand: Hand
-) -> None:
+async def test_the_last_movement_of_money_is_told_in_time(feed: WatcherStream, gateway: Gateway, hand: Hand) -> None:
     await feed.snapshot()
     gateway.grant(5)
     first = said(await feed.lines(Batch(notices=[record()])))
@@ -261,9 +259,7 @@ async def test_whether_calls_without_a_price_are_refused_is_watched(owner: Contr
         assert (snapshot.refuses_unpriced, changed.refuses_unpriced) == (False, True)
 
 
-async def test_the_snapshot_holds_what_runs_and_what_was(
-    owner: ControlClient, gateway: Gateway, provider: Provider
-) -> None:
+async def test_the_snapshot_holds_what_runs_and_ran(owner: ControlClient, gateway: Gateway, provider: Provider) -> None:
     for _ in range(3):
         await gateway.client.chat()
     provider.on("m", silence)
@@ -348,9 +344,7 @@ async def test_the_end_of_the_server_ends_the_stream_at_once(owner: ControlClien
         assert asyncio.get_running_loop().time() - began < 1.0
 
 
-async def test_a_reader_that_is_stuck_does_not_hold_the_end(
-    owner: ControlClient, surface: Surface, gateway: Gateway
-) -> None:
+async def test_a_stuck_reader_does_not_hold_the_end(owner: ControlClient, surface: Surface, gateway: Gateway) -> None:
     async with exchange(owner.server_address, owner.build_request("GET", "/events")):
         for number in range(50):
             for _ in range(100):
@@ -361,7 +355,7 @@ async def test_a_reader_that_is_stuck_does_not_hold_the_end(
         assert asyncio.get_running_loop().time() - began < 2.5
 
 
-async def test_a_reader_that_is_stuck_is_abandoned(
+async def test_a_stuck_reader_is_abandoned(
     owner: ControlClient, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "STUCK_S", 0.05)

@@ -175,9 +175,7 @@ async def test_a_removed_group_leaves_its_calls_to_nobody(owner: ControlClient, 
     assert await calls_of(owner) == {"default": 0, "home": 1}
 
 
-async def test_a_configuration_that_is_restored_has_the_calls_of_its_groups(
-    owner: ControlClient, gateway: Gateway
-) -> None:
+async def test_a_restored_configuration_has_the_calls_of_its_groups(owner: ControlClient, gateway: Gateway) -> None:
     await gateway.client.chat()
     await gateway.settled()
     text = (await owner.export_config()).text
@@ -213,9 +211,7 @@ async def test_however_often_a_group_is_renamed_the_log_is_not_read_for_each_cal
     assert await calls_of(owner) == {"default": 7, "b": 0}
 
 
-async def test_only_the_calls_of_the_group_hold_something_of_its_budget(
-    owner: ControlClient, gateway: Gateway, provider: Provider
-) -> None:
+async def test_only_a_group_s_calls_hold_its_budget(owner: ControlClient, gateway: Gateway, provider: Provider) -> None:
     go = asyncio.Event()
     provider.on("m", speak_after(go))
     await owner.edit_group("default", {"name": "home", "budgets": [{"window": "day", "nanos": 10_000}]})

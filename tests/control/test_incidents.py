@@ -27,9 +27,7 @@ COST = 9 * 2_500 + 12 * 10_000
 """Nano-dollars of a usual call."""
 
 
-async def test_each_cause_of_a_channel_is_an_incident_of_its_own(
-    owner: ControlClient, gateway: Gateway, provider: Provider
-) -> None:
+async def test_a_channel_s_causes_are_incidents(owner: ControlClient, gateway: Gateway, provider: Provider) -> None:
     provider.on("m", fail(500), fail(500), fail(429), speak())
     await gateway.client.chat()
     await owner.clear_channel("up")
@@ -73,9 +71,7 @@ async def test_the_incident_of_a_rejected_key_ends_with_the_edit_that_helps_not_
     assert (one.paused, one.ended is not None) == (False, True)
 
 
-async def test_a_failure_lasts_until_a_call_succeeds(
-    owner: ControlClient, gateway: Gateway, provider: Provider
-) -> None:
+async def test_a_failure_lasts_until_a_call_works(owner: ControlClient, gateway: Gateway, provider: Provider) -> None:
     provider.on("m", fail(500), fail(500), speak(), fail(500))
     assert (await gateway.client.chat()).status == 502
     await gateway.settled()
@@ -105,9 +101,7 @@ async def test_a_renamed_channel_keeps_its_incidents_also_over_a_restart(tmp_pat
             assert [one.channel for one in await owner.incidents(second)] == [second]
 
 
-async def test_the_warning_of_a_budget_follows_the_last_group_that_had_the_name(
-    owner: ControlClient, gateway: Gateway
-) -> None:
+async def test_a_budget_s_warning_follows_the_last_group_of_its_name(owner: ControlClient, gateway: Gateway) -> None:
     await owner.edit_group("default", {"name": "home"})
     await owner.add_group({"name": "default", "budgets": [{"window": "day", "nanos": 1}]})
     await owner.edit_channel("up", {"groups": ["home", "default"]})
@@ -197,9 +191,7 @@ async def test_a_budget_that_is_too_small_for_a_call_is_an_incident_for_ten_minu
             assert (one.refuses(moment[0]), one.ended is None) == (refuses, refuses)
 
 
-async def test_a_budget_that_then_pays_for_a_smaller_call_is_not_refusing(
-    owner: ControlClient, gateway: Gateway
-) -> None:
+async def test_a_budget_that_pays_for_a_smaller_call_is_not_refusing(owner: ControlClient, gateway: Gateway) -> None:
     client = gateway.token("tight", budgets=(Budget(window=Window.DAY, nanos=Nanos(COST * 10)),))
     for number, (cap, refuses) in enumerate([(1_000, True), (1, False), (1_000, True)], start=1):
         assert (await client.chat(max_tokens=cap)).status == (429 if refuses else 200)
@@ -232,9 +224,7 @@ async def test_a_budget_is_not_too_small_while_running_calls_hold_the_rest(
     assert [one for one in await owner.incidents() if one.budget] == []
 
 
-async def test_a_budget_that_is_raised_and_still_too_small_refuses_again(
-    owner: ControlClient, gateway: Gateway
-) -> None:
+async def test_a_raised_budget_that_is_still_too_small_refuses_again(owner: ControlClient, gateway: Gateway) -> None:
     client = gateway.token("tight", budgets=(Budget(window=Window.DAY, nanos=Nanos(10)),))
     assert (await client.chat(max_tokens=1)).status == 429
     await gateway.settled(1)
@@ -246,9 +236,7 @@ async def test_a_budget_that_is_raised_and_still_too_small_refuses_again(
     assert [(one.refused, one.refuses(gateway.engine.now())) for one in (again, before)] == [(1, True), (1, False)]
 
 
-async def test_a_refusal_is_looked_at_although_no_call_runs_and_nobody_asks(
-    gateway: Gateway, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_refusal_is_looked_at_though_nothing_runs(gateway: Gateway, caplog: pytest.LogCaptureFixture) -> None:
     gateway.price()
     client = gateway.token("tight", budgets=(Budget(window=Window.DAY, nanos=Nanos(10)),))
     assert (await client.chat(max_tokens=1)).status == 429
@@ -302,7 +290,7 @@ async def test_a_raised_or_removed_budget_ends_its_warning(owner: ControlClient,
     assert None not in [one.ended for one in await owner.incidents()]
 
 
-async def test_calls_that_are_refused_for_a_spent_budget_are_counted_with_its_warning(
+async def test_calls_refused_for_a_spent_budget_are_counted_with_its_warning(
     owner: ControlClient, gateway: Gateway
 ) -> None:
     client = gateway.token("tight", budgets=(Budget(window=Window.DAY, nanos=Nanos(COST)),))
@@ -312,7 +300,7 @@ async def test_calls_that_are_refused_for_a_spent_budget_are_counted_with_its_wa
     assert (one.budget, one.refused) == ("daily budget of token 'tight'", 3)
 
 
-async def test_a_rejected_key_stays_an_incident_under_another_number(
+async def test_a_rejected_key_is_known_by_a_new_number(
     owner: ControlClient, gateway: Gateway, provider: Provider
 ) -> None:
     await owner.add_key("up", "sk-second-canary2")
@@ -332,7 +320,7 @@ async def test_a_rejected_key_stays_an_incident_under_another_number(
     assert (lasting.key, lasting.kind) == ("", FailureKind.AUTH)
 
 
-async def test_a_rejected_key_stays_an_incident_when_another_one_is_added(
+async def test_a_rejected_key_is_known_beside_a_new_one(
     owner: ControlClient, gateway: Gateway, provider: Provider
 ) -> None:
     provider.on("m", fail(401), speak())
@@ -347,9 +335,7 @@ async def test_a_rejected_key_stays_an_incident_when_another_one_is_added(
     assert [(one.failures, one.ended is not None) for one in await owner.incidents()] == [(0, True), (1, True)]
 
 
-async def test_a_balance_that_is_used_up_is_an_incident_until_money_is_added(
-    owner: ControlClient, gateway: Gateway
-) -> None:
+async def test_a_spent_balance_is_an_incident_until_money_is_added(owner: ControlClient, gateway: Gateway) -> None:
     gateway.grant(COST - GRANTED)
     assert [(await gateway.client.chat(max_tokens=1)).status for _ in range(3)] == [200, 429, 429]
     gateway.engine.pipeline.refusals.close()

@@ -32,9 +32,7 @@ async def rates(owner: ControlClient) -> dict[str, int | None]:
 
 
 @pytest.mark.parametrize("more", [{}, {"base_url": "http://127.0.0.1:9/v1"}], ids=["its own place", "another place"])
-async def test_a_new_channel_s_models_get_the_known_prices_of_its_preset(
-    owner: ControlClient, more: dict[str, str]
-) -> None:
+async def test_a_new_channel_s_models_get_its_preset_s_prices(owner: ControlClient, more: dict[str, str]) -> None:
     saved = await owner.add_channel({**OPENAI, **more, "models": named("gpt-4.1", "unheard-of")})
     assert [(price.model, price.input_nanos) for price in saved.new_prices] == [("gpt-4.1", 2 * DOLLAR)]
     assert saved.new_prices[0].source.startswith("genai-prices")
@@ -124,9 +122,7 @@ async def test_notes_about_prices_after_an_edit_name_what_it_changed(owner: Cont
     assert saved.unpriced == ("gpt-4.1", "new")
 
 
-async def test_a_list_price_goes_also_where_none_are_wanted_any_more_and_undo_brings_it_back(
-    owner: ControlClient,
-) -> None:
+async def test_a_list_price_goes_where_none_are_wanted_and_undo_brings_it_back(owner: ControlClient) -> None:
     await owner.add_channel({**OPENAI, "models": named("quick=gpt-4.1-nano")})
     await owner.edit_channel("openai", {"known_prices": False})
     saved = await owner.edit_channel("openai", {"models": named("quick=o3")})
@@ -152,26 +148,20 @@ async def test_a_name_that_comes_back_for_another_model_gets_that_ones_price(own
     assert (await rates(owner))["quick"] == 2 * DOLLAR
 
 
-async def test_a_mapping_with_the_price_of_another_target_does_not_get_that_of_a_name_that_changes(
-    owner: ControlClient,
-) -> None:
+async def test_a_mapping_priced_like_another_target_does_not_follow_a_changed_name(owner: ControlClient) -> None:
     await owner.add_channel({**OPENAI, "priority": 10, "models": named("gpt-4.1-nano", "fast=gpt-4.1-nano")})
     await owner.add_channel({**OPENAI, "name": "two", "models": named("gpt-4.1", "fast=gpt-4.1")})
     await owner.edit_channel("two", {"models": named("gpt-4.1=gpt-4.1-mini", "fast=gpt-4.1")})
     assert (await rates(owner))["fast"] == DOLLAR // 10
 
 
-async def test_a_new_channel_that_maps_a_name_elsewhere_removes_its_left_over_list_price(
-    owner: ControlClient,
-) -> None:
+async def test_a_new_channel_that_maps_a_name_elsewhere_removes_its_old_list_price(owner: ControlClient) -> None:
     await owner.add_channel({**OPENAI, "models": named("gpt-4.1", "gpt-4.1-mini")})
     await owner.edit_channel("openai", {"models": named("gpt-4.1-mini")})
     assert (await owner.add_channel({**LOCAL, "models": named("gpt-4.1=llama")})).unpriced == ("gpt-4.1",)
 
 
-async def test_several_channels_that_map_a_name_elsewhere_in_one_change_give_it_the_new_price(
-    owner: ControlClient,
-) -> None:
+async def test_several_channels_that_map_a_name_elsewhere_at_once_give_it_the_new_price(owner: ControlClient) -> None:
     for name in ("a", "b"):
         await owner.add_channel({**OPENAI, "name": name, "models": named("gpt-4.1")})
     await owner.batch("channels", {name: {"models": named("gpt-4.1=gpt-4.1-mini")} for name in "ab"})
@@ -181,9 +171,7 @@ async def test_several_channels_that_map_a_name_elsewhere_in_one_change_give_it_
 
 
 @pytest.mark.parametrize("order", ["ab", "ba"])
-async def test_a_name_that_gets_one_model_everywhere_is_priced_in_whatever_order(
-    owner: ControlClient, order: str
-) -> None:
+async def test_a_name_that_gets_one_model_everywhere_is_priced_in_any_order(owner: ControlClient, order: str) -> None:
     await owner.add_channel({**LOCAL, "name": "b", "models": named("quick=unheard-of")})
     await owner.add_channel({**OPENAI, "name": "a", "models": named("gpt-4.1-mini")})
     await owner.batch("channels", {name: {"models": named("quick=gpt-4.1")} for name in order})
@@ -245,9 +233,7 @@ async def test_a_price_set_for_one_channel_is_named_where_there_is_none_for_the_
         await owner.remove_price("my-llama")
 
 
-async def test_calls_of_a_mapping_are_charged_like_its_target(
-    owner: ControlClient, gateway: Gateway, provider: Provider
-) -> None:
+async def test_a_mapping_is_charged_like_its_target(owner: ControlClient, gateway: Gateway, provider: Provider) -> None:
     provider.on("inner", speak())
     gateway.channel(provider.base_url, "alias=inner", name="mapped")
     await owner.set_price("inner", {"input": 0, "output": 0, "per_call": 7})
@@ -321,9 +307,7 @@ async def test_what_the_upstream_publishes_comes_before_the_list(owner: ControlC
     ]
 
 
-async def test_published_zeros_do_not_make_free_what_the_list_has_a_price_for(
-    owner: ControlClient, provider: Provider
-) -> None:
+async def test_published_zeros_do_not_make_free_what_the_list_prices(owner: ControlClient, provider: Provider) -> None:
     listed = {"id": "gpt-4.1", "pricing": {"input": 0, "output": 0}}
     provider.on("/v1/models", reply({"data": [listed, {**listed, "id": "gratis"}]}))
     saved = await owner.add_channel({**OPENAI, "key": "sk-x", "base_url": provider.base_url})
@@ -362,9 +346,7 @@ async def test_a_removed_channel_takes_its_prices_along(owner: ControlClient) ->
 @pytest.mark.parametrize(
     ("like", "dollars"), [("m", INPUT), ("gpt-4.1", 2 * DOLLAR), ("openai/gpt-4.1-mini", 2 * DOLLAR // 5)]
 )
-async def test_a_model_is_priced_like_one_that_has_a_price_here_or_in_the_list(
-    owner: ControlClient, like: str, dollars: int
-) -> None:
+async def test_a_model_is_priced_like_one_of_ours_or_of_the_list(owner: ControlClient, like: str, dollars: int) -> None:
     price = await owner.set_price("local", {"like": like})
     assert (price.model, price.input_nanos, price.as_of_ms) == ("local", dollars, None)
     listed, _, version = price.source.partition(" in ")

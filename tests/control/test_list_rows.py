@@ -190,9 +190,7 @@ async def test_a_price_that_is_not_in_the_list_has_rates_for_the_cache(
 
 
 @pytest.mark.parametrize(("tokens", "variant", "dollars"), [(1_000, "", 10), (300_000, "", 20), (1_000, "flex", 5)])
-async def test_openai_charges_twice_as_much_for_what_is_cached_for_12_hours(
-    tokens: int, variant: str, dollars: float
-) -> None:
+async def test_what_openai_caches_for_12_hours_costs_twice(tokens: int, variant: str, dollars: float) -> None:
     price = (await load())(channel(OPENAI), ServedModel(name="gpt-5.6-sol"), NOW)
     assert price is not None
     assert rates(in_force(price, NOW), tokens, MILLION, variant).part("cache_write_12h") == dollars * DOLLAR

@@ -73,7 +73,7 @@ async def test_the_log_names_new_models_without_a_price(
     assert caplog.records[-1].getMessage().endswith(" new-0, new-1, new-2, new-3, new-4 and 4 more")
 
 
-async def test_patterns_choose_and_names_may_be_mapped_beside_them(
+async def test_patterns_choose_and_names_are_mapped(
     owner: ControlClient, body: dict[str, object], gateway: Gateway
 ) -> None:
     models = [{"name": "fast", "upstream": "o3"}]
@@ -110,7 +110,7 @@ async def test_a_pattern_that_lets_nothing_in_is_reported(owner: ControlClient, 
         await owner.add_channel(body | {"patterns": ["!"]})
 
 
-async def test_new_patterns_select_from_the_list_there_is(
+async def test_new_patterns_select_from_the_list(
     owner: ControlClient, provider: Provider, body: dict[str, object]
 ) -> None:
     await owner.add_channel(body)
@@ -197,9 +197,7 @@ async def test_without_a_list_the_failure_is_reported(owner: ControlClient, prov
     assert (await owner.channel_listing("up")).time_ms is None
 
 
-async def test_models_named_by_the_owner_stay_and_are_shown_as_gone(
-    owner: ControlClient, body: dict[str, object]
-) -> None:
+async def test_models_named_by_the_owner_are_shown_as_gone(owner: ControlClient, body: dict[str, object]) -> None:
     await owner.add_channel(body | {"models": [{"name": "gpt-5"}, {"name": "retired"}]})
     assert await states(owner) == {
         "gpt-5": "offered",
@@ -268,9 +266,7 @@ async def test_a_removed_channel_takes_its_list_along_and_fetches_it_when_it_is_
     assert [one.name for one in channels_due(gateway.engine.catalog.registry, gateway.engine.now())] == ["new"]
 
 
-async def test_a_first_list_that_fails_is_waited_for(
-    gateway: Gateway, provider: Provider, owner: ControlClient
-) -> None:
+async def test_a_failed_first_list_is_waited_for(gateway: Gateway, provider: Provider, owner: ControlClient) -> None:
     provider.on("/v1/models", fail(500))
     gateway.channel(provider.base_url, name="live", patterns=("*",))
     await refresh_due(gateway.engine)
@@ -348,9 +344,7 @@ async def test_a_refresh_forgets_nothing_of_a_channel_s_health(gateway: Gateway,
     assert gateway.engine.health.state(channel).name == "cooling"
 
 
-async def test_a_new_key_that_the_upstream_refuses_at_once_needs_attention_at_once(
-    owner: ControlClient, provider: Provider
-) -> None:
+async def test_a_new_key_that_is_refused_needs_attention_at_once(owner: ControlClient, provider: Provider) -> None:
     provider.on("/v1/models", lists("m"), fail(401), fail(503))
     await owner.edit_channel("up", {"patterns": ["*"]})
     saved = await owner.edit_channel("up", {"key": "sk-mistyped"})

@@ -104,9 +104,7 @@ async def test_a_leap_is_imported_only_if_it_is_accepted(owner: ControlClient) -
     assert {p.model: p.input_nanos for p in await owner.prices()}["gpt-4.1"] == 2 * DOLLAR
 
 
-async def test_what_is_of_one_channel_or_vendor_is_requested_by_its_name(
-    owner: ControlClient, gateway: Gateway
-) -> None:
+async def test_what_one_channel_or_vendor_has_is_asked_by_its_name(owner: ControlClient, gateway: Gateway) -> None:
     gateway.channel("https://api.openai.com/v1", "gpt-4.1", name="work")
     gateway.channel("https://api.mistral.ai/v1", "mistral-medium-latest", name="fr")
     assert {p.channel for p in await owner.import_prices()} == {"work", "fr"}
@@ -172,9 +170,7 @@ async def test_one_model_is_shown_with_its_channels_in_order(owner: ControlClien
     assert found.price.input_nanos == INPUT
 
 
-async def test_tokens_of_programs_that_ended_do_not_see_a_model(
-    surface: Surface, owner: ControlClient, gateway: Gateway
-) -> None:
+async def test_tokens_of_ended_programs_see_no_model(surface: Surface, owner: ControlClient, gateway: Gateway) -> None:
     program = ControlClient(surface.unix, source=ChangeSource(via="command", command="run"))
     for name, expires in (("ended", gateway.engine.now() - 1), ("runs", gateway.engine.now() + 60_000)):
         await program.add_token({"name": name, "expires": expires})
@@ -211,9 +207,7 @@ async def test_an_alias_that_once_was_a_model_costs_what_answers_now(owner: Cont
     assert (await gateway.client.get("/v1/models/gone")).json["pricing"]["input"] == "2.50"
 
 
-async def test_an_alias_of_a_group_is_listed_for_the_owner_and_for_a_token(
-    owner: ControlClient, gateway: Gateway
-) -> None:
+async def test_an_alias_of_a_group_is_listed_for_owner_and_token(owner: ControlClient, gateway: Gateway) -> None:
     gateway.group("default", fallbacks=(Fallback(model="smart", to=("m",)),))
     for models in (await owner.models(), await owner.models("laptop")):
         alias = next(model for model in models if model.name == "smart")
@@ -234,7 +228,7 @@ async def test_an_alias_of_a_group_is_as_long_as_what_it_stands_for(owner: Contr
     assert (listed["context_length"], listed["max_tokens"]) == (200_000, 64_000)
 
 
-async def test_a_token_is_shown_what_it_pays_and_its_own_calls(
+async def test_a_token_sees_what_it_pays_and_its_calls(
     owner: ControlClient, gateway: Gateway, provider: Provider
 ) -> None:
     gateway.group("friends", multiplier=1_500_000)
@@ -252,9 +246,7 @@ async def test_a_token_is_shown_what_it_pays_and_its_own_calls(
     assert (await gateway.client.get("/v1/models/m")).json["pricing"] == {"input": "2.50", "output": "10.00"}
 
 
-async def test_refused_calls_do_not_count_as_calls_of_a_model_or_a_token(
-    owner: ControlClient, gateway: Gateway
-) -> None:
+async def test_refused_calls_are_no_calls_of_a_model_or_a_token(owner: ControlClient, gateway: Gateway) -> None:
     await gateway.client.chat("m")
     await owner.edit_token("laptop", {"budgets": [{"window": "day", "nanos": 1}]})
     assert (await gateway.client.chat("m")).status == 429

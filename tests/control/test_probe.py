@@ -113,9 +113,7 @@ async def test_only_keys_that_were_refused_are_counted_as_refused(gateway: Gatew
 
 
 @pytest.mark.parametrize("script", [fail(401), fail(500), slam, reply(b"<html>"), reply({"choices": []})])
-async def test_a_failed_call_is_reported(
-    gateway: Gateway, provider: Provider, channel: Channel, script: object
-) -> None:
+async def test_a_failed_call_is_told(gateway: Gateway, provider: Provider, channel: Channel, script: object) -> None:
     provider.on("m", script)  # type: ignore[arg-type]
     check = await probe(gateway.engine, channel, "m")
     assert not check.ok
@@ -241,9 +239,7 @@ async def test_a_look_does_not_end_a_rest(owner: ControlClient, gateway: Gateway
     assert (await owner.channel("up")).state == "attention"
 
 
-async def test_one_key_of_several_that_a_call_found_refused_is_named(
-    owner: ControlClient, gateway: Gateway, provider: Provider
-) -> None:
+async def test_one_refused_key_of_several_is_named(owner: ControlClient, gateway: Gateway, provider: Provider) -> None:
     gateway.channel(provider.base_url, keys=("sk-second-canary",))
     provider.on("/v1/models", CHECKUP_LIST, CHECKUP_LIST)
     gateway.engine.health.failed(key_id(ChannelId("ch_up"), 2), FailureKind.AUTH, "invalid key")

@@ -32,9 +32,7 @@ async def add_channel(owner: ControlClient) -> None:
     await owner.add_channel({"name": "main", "dialect": "openai", "base_url": URL, "key": OLD, "models": models})
 
 
-async def test_undoing_a_rotation_asks_and_lets_the_old_key_work_only_then(
-    owner: ControlClient, gateway: Gateway
-) -> None:
+async def test_undoing_a_rotation_asks_before_the_old_key_works(owner: ControlClient, gateway: Gateway) -> None:
     leaked = await owner.add_token({"name": "ci"})
     await owner.rotate_token("ci")
     error = await refused(owner.undo())

@@ -49,9 +49,7 @@ async def test_what_is_reported_is_what_a_call_gets(owner: ControlClient, gatewa
 
 
 @pytest.mark.parametrize("body", [{"max_tokens": 60_000}, {"max_completion_tokens": 30_000, "n": 2}])
-async def test_the_record_of_a_refusal_tells_what_to_ask_about(
-    owner: ControlClient, gateway: Gateway, body: dict[str, int]
-) -> None:
+async def test_a_refusal_record_tells_what_to_ask(owner: ControlClient, gateway: Gateway, body: dict[str, int]) -> None:
     await owner.edit_token("laptop", {"budgets": [{"window": "day", "nanos": 60_000 * OUTPUT // 10**6}]})
     answer = await gateway.client.chat("m", **body)
     (record,) = (await owner.calls(limit=1)).calls
@@ -66,7 +64,7 @@ async def test_the_record_of_a_refusal_tells_what_to_ask_about(
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_the_record_of_a_refusal_tells_whether_a_stream_was_wanted(
+async def test_a_refusal_s_record_tells_if_a_stream_was_wanted(
     owner: ControlClient, gateway: Gateway, stream: bool
 ) -> None:
     assert (await gateway.client.chat("unknown", stream=stream)).status == 404
@@ -160,7 +158,7 @@ async def test_a_question_must_make_sense(owner: ControlClient) -> None:
         await owner.why("laptop", "")
 
 
-async def test_which_channels_speak_the_api_is_reported(
+async def test_who_speaks_the_api_is_told(
     owner: ControlClient, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Letters(ChatCompletions):
@@ -214,9 +212,7 @@ async def test_nothing_secret_is_shown(owner: ControlClient, gateway: Gateway) -
     assert channel.key.encode() not in answer.body
 
 
-async def test_fallbacks_stand_behind_and_take_over_when_nobody_else_can(
-    owner: ControlClient, gateway: Gateway
-) -> None:
+async def test_fallbacks_come_last_and_serve_when_nobody_else_can(owner: ControlClient, gateway: Gateway) -> None:
     gateway.group("default", fallbacks=(Fallback(model="m", to=("small",)),), sticky=True)
     gateway.channel("http://127.0.0.1:9/v1", "small=tiny", name="spare")
     found = await owner.why("laptop", "m")
@@ -233,17 +229,13 @@ async def test_fallbacks_stand_behind_and_take_over_when_nobody_else_can(
 
 
 @pytest.mark.parametrize(("api", "sticky"), [("chat", False), ("messages", True), ("responses", True)])
-async def test_conversations_of_some_apis_stay_whatever_the_group_says(
-    owner: ControlClient, api: str, sticky: bool
-) -> None:
+async def test_conversations_of_some_apis_stay_for_every_group(owner: ControlClient, api: str, sticky: bool) -> None:
     found = await owner.why("laptop", "m", api=api)
     assert found.sticky == sticky
     assert found.message.endswith("a conversation stays on the channel that answered it before") == sticky
 
 
-async def test_a_fallback_that_the_token_may_not_use_is_named_with_the_rule(
-    owner: ControlClient, gateway: Gateway
-) -> None:
+async def test_a_fallback_the_token_may_not_use_is_named_with_its_rule(owner: ControlClient, gateway: Gateway) -> None:
     gateway.group("default", fallbacks=(Fallback(model="m", to=("small", "gone")),))
     gateway.channel("http://127.0.0.1:9/v1", "small=tiny", name="spare")
     await owner.edit_token("laptop", {"models": ["m"]})
@@ -262,9 +254,7 @@ def claude_may_answer(gateway: Gateway) -> None:
     gateway.channel("http://127.0.0.1:9", "claude", name="spare", dialect=Dialect.ANTHROPIC)
 
 
-async def test_a_fallback_that_too_little_is_left_for_is_named_and_the_call_works(
-    owner: ControlClient, gateway: Gateway
-) -> None:
+async def test_a_fallback_that_is_too_dear_is_named_and_the_call_works(owner: ControlClient, gateway: Gateway) -> None:
     claude_may_answer(gateway)
     budget = Budget(window=Window.EVER, nanos=Nanos(1000 * (INPUT + OUTPUT) // 10**6))
     gateway.token(budgets=(budget,))
@@ -290,9 +280,7 @@ async def test_what_hides_that_a_fallback_is_too_dear_does_not_make_the_money_sh
     assert (found.fallbacks, [one.model for one in found.unused_fallbacks]) == ([], ["claude"])
 
 
-async def test_a_fallback_without_a_price_is_named_where_those_are_refused(
-    owner: ControlClient, gateway: Gateway
-) -> None:
+async def test_a_fallback_without_a_price_is_named_if_refused(owner: ControlClient, gateway: Gateway) -> None:
     gateway.group("default", fallbacks=(Fallback(model="m", to=("small",)),))
     gateway.channel("http://127.0.0.1:9/v1", "small=tiny", name="spare")
     gateway.settings(refuse_unpriced=True)
@@ -362,7 +350,7 @@ async def test_a_busy_gateway(
         ({"expires": 1}, "token_expired", "'tollkeeper token edit laptop --expires 30d'"),
     ],
 )
-async def test_a_token_that_may_not_be_used(
+async def test_an_unusable_token(
     owner: ControlClient, gateway: Gateway, patch: dict[str, object], code: str, fix: str
 ) -> None:
     await owner.edit_token("laptop", patch)
@@ -447,7 +435,7 @@ async def test_a_channel_without_its_variable_is_known_before_a_call_fails(owner
     assert (await owner.why("laptop", "unset")).works
 
 
-async def test_a_channel_whose_variable_is_not_set_is_not_the_first_choice(
+async def test_a_channel_with_an_unset_variable_is_last(
     owner: ControlClient, gateway: Gateway, provider: Provider
 ) -> None:
     provider.on("spare", speak())

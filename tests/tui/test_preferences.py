@@ -126,9 +126,7 @@ def test_the_file_is_kept_from_others_but_not_what_a_link_points_to(tmp_path: Pa
     assert target.stat().st_mode & 0o777 == 0o644
 
 
-async def test_the_console_starts_with_a_broken_file_and_says_what_is_wrong(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_console_starts_with_a_broken_file_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As ``run`` builds it."""
     (tmp_path / NAME).write_text('[keys]\nlive.puase = "p"\n[themes.x]\naccent = "bluish"')
     made: list[Console] = []

@@ -85,9 +85,7 @@ async def test_on_an_empty_home_no_server_is_found(tmp_path: Path) -> None:
     assert await ServerLauncher(Config(home=tmp_path)).find() is None
 
 
-async def test_a_server_is_started_again_where_the_last_one_listened(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_server_is_started_again_where_it_listened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = Endpoint(instance="1", secret="s", address="http://127.0.0.1:9001/v1", host_option="0.0.0.0")
     wanted: list[Config] = []
 

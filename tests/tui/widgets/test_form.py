@@ -399,9 +399,7 @@ async def test_a_hint_that_has_no_room_ends_with_an_ellipsis_and_is_whole_under_
 
 
 @pytest.mark.parametrize(("height", "rows"), [(24, 3), (14, 2)])
-async def test_a_long_command_is_whole_where_there_is_room_and_else_ends_with_an_ellipsis(
-    height: int, rows: int
-) -> None:
+async def test_a_long_command_is_whole_where_there_is_room_or_ends_with_an_ellipsis(height: int, rows: int) -> None:
     words = " ".join(f"--option-{number} value" for number in range(10))
     fields = [FormField(id=name, label=name.upper()) for name in "abcdef"]
     made = FormPlan(title="T", fields=fields, save=nothing, command=lambda _: words)

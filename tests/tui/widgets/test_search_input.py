@@ -17,9 +17,7 @@ OWNER = KeyOwner(noun="token", id="tok_laptop", name="laptop", handle=HANDLE, si
 
 
 @pytest.mark.parametrize("page", ["live", "tokens", "channels", "models", "usage"])
-async def test_a_pasted_key_is_hidden_at_once_and_its_owner_is_named(
-    page: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_pasted_key_is_hidden_and_its_owner_is_named(page: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async with shown(page) as (app, pilot, owner):
 
         async def key_owner(_handle: str) -> KeyOwner:
