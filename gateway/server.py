@@ -43,7 +43,7 @@ from gateway.store.files import Folder, ordinary_path
 from gateway.store.store import Store
 from gateway.upstream import dialects
 from gateway.upstream.learned_params import LearnedParams
-from gateway.upstream.redaction.redaction import LogFilter
+from gateway.upstream.redaction.redaction import clean_logs
 from gateway.upstream.upstreams import Upstreams
 from gateway.v1.endpoints import APIS
 from gateway.v1.ports import open_ollama_port, open_public_port
@@ -158,41 +158,39 @@ async def open_engine(
     store = Store.open(config, now=clock.wall)
     files = OpenFiles(lambda: store.entities.registry.settings)
     upstreams, worker = Upstreams(max_connections=files.upstreams), Worker()
-    log_filter = LogFilter(upstreams.redaction)
-    log_filter.install()
-    try:
-        bus = EventBus()
-        engine = Engine(
-            config=config,
-            store=store,
-            clock=clock,
-            tasks=tasks,
-            bus=bus,
-            passes=Passes(),
-            health=ChannelHealth(
-                clock.mono, bus.publish_change, lambda channel: store.books.held(("channel", channel)).calls
-            ),
-            limiter=Limiter(clock.mono, today_of(store.books, clock.wall)),
-            live=LiveCalls(clock.mono, tasks, deadlines or CallDeadlines()),
-            learned=LearnedParams(),
-            upstreams=upstreams,
-            files=files,
-            worker=worker,
-        )
-        engine.apis = APIS
-        engine.pipeline = _make_pipeline(engine)
-        with engine.store_watched():
-            yield engine
-        engine.pipeline.refusals.close()
-        engine.incident_watch.refresh()
-        engine.incident_watch.save()
-        bus.close()
-    finally:
-        await tasks.close()
-        await upstreams.close()
-        worker.close()
-        store.close()
-        log_filter.remove()
+    with clean_logs(upstreams.redaction):
+        try:
+            bus = EventBus()
+            engine = Engine(
+                config=config,
+                store=store,
+                clock=clock,
+                tasks=tasks,
+                bus=bus,
+                passes=Passes(),
+                health=ChannelHealth(
+                    clock.mono, bus.publish_change, lambda channel: store.books.held(("channel", channel)).calls
+                ),
+                limiter=Limiter(clock.mono, today_of(store.books, clock.wall)),
+                live=LiveCalls(clock.mono, tasks, deadlines or CallDeadlines()),
+                learned=LearnedParams(),
+                upstreams=upstreams,
+                files=files,
+                worker=worker,
+            )
+            engine.apis = APIS
+            engine.pipeline = _make_pipeline(engine)
+            with engine.store_watched():
+                yield engine
+            engine.pipeline.refusals.close()
+            engine.incident_watch.refresh()
+            engine.incident_watch.save()
+            bus.close()
+        finally:
+            await tasks.close()
+            await upstreams.close()
+            worker.close()
+            store.close()
 
 
 def _make_pipeline(engine: Engine) -> Pipeline:

@@ -194,30 +194,25 @@ class Redaction:
         return [*groups, needles((token,))] if token else groups
 
 
-class LogFilter(logging.Filter):
-    """Removes secrets from log lines: exceptions may quote an upstream."""
+@contextmanager
+def clean_logs(redaction: Redaction) -> Iterator[None]:
+    """Remove secrets from the log lines within the block: exceptions may quote an upstream."""
 
-    LOGGERS = ("tollkeeper", "asyncio", "aiohttp.server")
-
-    def __init__(self, redaction: Redaction) -> None:
-        super().__init__()
-        self._redaction = redaction
-
-    def install(self) -> None:
-        """Add this filter to the loggers."""
-        for name in self.LOGGERS:
-            logging.getLogger(name).addFilter(self)
-
-    def remove(self) -> None:
-        for name in self.LOGGERS:
-            logging.getLogger(name).removeFilter(self)
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        record.msg, record.args = self._redaction.without_secrets(record.getMessage()), None
+    def clean(record: logging.LogRecord) -> bool:
+        record.msg, record.args = redaction.without_secrets(record.getMessage()), None
         if record.exc_info:
             trace = logging.Formatter().formatException(record.exc_info)
-            record.exc_text, record.exc_info = self._redaction.without_secrets(trace), None
+            record.exc_text, record.exc_info = redaction.without_secrets(trace), None
         return True
+
+    loggers = [logging.getLogger(name) for name in ("tollkeeper", "asyncio", "aiohttp.server")]
+    for logger in loggers:
+        logger.addFilter(clean)
+    try:
+        yield
+    finally:
+        for logger in loggers:
+            logger.removeFilter(clean)
 
 
 def _remove_secrets(secrets: Iterable[Needles], text: str) -> str:

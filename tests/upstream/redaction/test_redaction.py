@@ -14,7 +14,7 @@ from gateway.domain.units import ChannelId
 from gateway.upstream.error_body import read_error
 from gateway.upstream.failures import bad_response, classify, too_slow, unreachable
 from gateway.upstream.redaction.quotes import LIMIT
-from gateway.upstream.redaction.redaction import LogFilter, Redaction
+from gateway.upstream.redaction.redaction import Redaction, clean_logs
 from tests.fakes.replies import dumps
 from tests.house import files_in
 from tests.upstream.makers import channel, order
@@ -138,10 +138,9 @@ def test_models_named_like_a_secret_are_left_out() -> None:
 def test_the_log_is_cleared(caplog: pytest.LogCaptureFixture) -> None:
     redaction = Redaction({})
     redaction.adopt({UP.id: UP})
-    log, log_filter = logging.getLogger("tollkeeper"), LogFilter(redaction)
-    log_filter.install()
-    log.error("it broke at %s", KEY, exc_info=KeyError(KEY))
-    log_filter.remove()
+    log = logging.getLogger("tollkeeper")
+    with clean_logs(redaction):
+        log.error("it broke at %s", KEY, exc_info=KeyError(KEY))
     assert (KEY in caplog.text, "it broke at …" in caplog.text, "KeyError" in caplog.text) == (False, True, True)
     log.warning("%s", KEY)
     assert KEY in caplog.text
