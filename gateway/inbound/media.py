@@ -51,9 +51,7 @@ def audio_part(data: str, audio_format: str, where: str) -> MediaPart:
 
 
 def document_part(data: str, name: str, where: str, cache: msgspec.Raw = NULL) -> MediaPart:
-    """Returns a document, from its data or its address. Raises BadRequest without either, as for the id of a file that
-    was uploaded to another vendor.
-    """
+    """Returns a document, from its data or its address. Raises BadRequest without either, as for an uploaded file."""
     document = MediaPart(name=name, where=where, cache=cache)
     found = _with_source(document, data, PDF)
     if found is None and data and name.lower().endswith(".pdf"):
@@ -70,9 +68,7 @@ def media_type_of(name: str) -> str:
 
 
 def image_type_of(data: str) -> str:
-    """Returns the media type of an image by its first bytes; empty if they are unknown. Raises ValueError for a text
-    that is not base64.
-    """
+    """Returns the type of an image by its first bytes, or nothing. Raises ValueError for a text that is not base64."""
     first_bytes = base64.b64decode(data[:64], validate=True)
     return next((type_ for magic, type_ in _MAGIC_BYTES if first_bytes.startswith(magic)), "")
 

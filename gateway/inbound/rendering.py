@@ -301,9 +301,7 @@ class RenderedStream(FramedStream):
         return b"".join(out)
 
     def _skip(self, event: SSEEvent) -> None:
-        """Leave out one unreadable event. The stream fails if its answer has not begun, at a second such event, and if
-        the order is strict.
-        """
+        """Leave out an unreadable event. The stream fails at a second one, before its answer, or by a strict order."""
         self._state.invalid_events += 1
         if not self.started or self._state.invalid_events > 1 or self._order.strict_events:
             excerpt = tidy(event.data[:1000].decode("utf-8", "replace"), 120)

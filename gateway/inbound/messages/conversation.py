@@ -249,17 +249,13 @@ def _content_parts(block: _ContentBlock, where: str) -> list[TextPart | MediaPar
         case "search_result":
             heading = [_text_or_empty(block.title), _text_or_empty(block.source)]
             return _headed_parts(heading, _inner_parts(block.content, where), block.cache_control)
-    return [_vendor_tool_part(block)]
-
-
-def _vendor_tool_part(block: _ContentBlock) -> TextPart:
-    """Returns as a text what a tool of the vendor was given or found, a summary, or the text of another block."""
+    # a text with what a tool of the vendor was given or found, a summary, or the text of another block
     label = " ".join(filter(None, (f"[{block.type}", block.server_name, block.name or block.tool_name))) + "]"
     given, content = rawjson.maybe(block.input), rawjson.maybe(block.content)
     input_texts = [rawjson.encode(given).decode()] if block.type == "mcp_tool_use" else readable_texts(given)
     content_texts = [content] if isinstance(content, str) else readable_texts(content)
     texts = [rawjson.raw(text) for text in (label, *input_texts, *content_texts)]
-    return TextPart(raw=join_texts([*texts, _text_or_empty(block.text)]))
+    return [TextPart(raw=join_texts([*texts, _text_or_empty(block.text)]))]
 
 
 def _thought_part(block: _ContentBlock, seal: Seal | None) -> ThoughtPart:

@@ -108,11 +108,6 @@ def _with_system(system: msgspec.Raw, overrides: Overrides) -> msgspec.Raw:
     return rawjson.raw([*blocks, own_block])
 
 
-def _without_foreign_thoughts(messages: msgspec.Raw) -> msgspec.Raw:
-    """Returns the messages without thoughts that Anthropic did not make."""
-    return _without_blocks(messages, _is_foreign_thought) if _FOREIGN_SEAL.search(memoryview(messages)) else messages
-
-
 def _without_blocks(messages: msgspec.Raw, is_left_out: Callable[[msgspec.Raw], bool]) -> msgspec.Raw:
     """Returns the messages without some blocks. A message that becomes empty is left out."""
     clean_messages: list[object] = []
@@ -143,9 +138,9 @@ def native_request(order: Order, channel: Channel, served: ServedModel, path: st
     dropped: tuple[str, ...] = ()
     with suppress(ValueError):  # if the messages are not a list of objects, the upstream will reject them
         messages = order.fields["messages"]
-        changes["messages"] = _without_foreign_thoughts(messages)
-        if changes["messages"] != messages:
-            dropped = ("messages[].thinking",)
+        if _FOREIGN_SEAL.search(memoryview(messages)):
+            changes["messages"] = _without_blocks(messages, _is_foreign_thought)
+            dropped = ("messages[].thinking",) if changes["messages"] != messages else ()
     lower_limit = lower_cap(order.fields, "max_tokens", served)
     changes |= lower_limit
     headers = native_headers(order, channel)
@@ -173,11 +168,6 @@ _OPTIONAL: Mapping[str, tuple[str, ...]] = {
 }
 """The paths of fields that may be left out, by the names that the dialect reads in a refusal. The path through a list
 is that of its members."""
-
-
-def _refused_paths(names: Iterable[str]) -> tuple[str, ...]:
-    paths = ((name,) if name.startswith(BETA) else _OPTIONAL.get(name, ()) for name in names)
-    return tuple(chain.from_iterable(paths))
 
 
 def _without_refused(order: Order, refused: Iterable[str]) -> tuple[Order, tuple[str, ...]]:
@@ -241,7 +231,8 @@ class MessagesRelay(Adapter):
     def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
         """Returns the failure, which never means that the channel lacks Messages: its dialect has no other API."""
         failure = self._dialect.failure(channel, status, headers, body)
-        refused = _refused_paths(failure.parameters)
+        paths = ((name,) if name.startswith(BETA) else _OPTIONAL.get(name, ()) for name in failure.parameters)
+        refused = tuple(chain.from_iterable(paths))
         failure = msgspec.structs.replace(native_failure(failure, body), parameters=refused)
         error = rawjson.at(rawjson.maybe(body), "error") if status == HTTPStatus.NOT_FOUND else None
         if rawjson.at(error, "details", "error_code"):  # the upstream no longer keeps something, such as a thread

@@ -171,9 +171,7 @@ def _name_of(tool: msgspec.Raw) -> str:
 
 
 def _offer(tool: _Tool, where: str) -> ToolOffer | None:
-    """Returns the tool as others offer it; None if the vendor runs it. Raises BadRequest for screen control, and for a
-    function without a name.
-    """
+    """Returns the offer; None if the vendor runs the tool. Raises BadRequest for screen control, or without a name."""
     kind = tool.type or "custom"
     if kind.startswith(_SCREEN_TOOLS):
         raise unsupported_param(where, f"a tool of type '{plain(kind, 40)}' has no counterpart there")

@@ -137,8 +137,13 @@ class OllamaGenerate(OllamaChat):
     def parse(self, request: HttpRequest) -> InboundRequest:
         fields = fields_of(request.body)
         if rawjson.maybe(fields.get("suffix")) or rawjson.maybe(fields.get("raw")):
-            completion = rawjson.encode(_completion_fields(fields))
-            return COMPLETIONS.parse(msgspec.structs.replace(request, body=completion))
+            completion = _parameters(fields)
+            for name in ("reasoning_effort", "response_format", "top_logprobs"):
+                completion.pop(name, None)
+            completion["prompt"] = _text(fields.get("prompt"), "prompt")
+            if not is_nothing(suffix := _text(fields.get("suffix"), "suffix")):
+                completion["suffix"] = suffix
+            return COMPLETIONS.parse(msgspec.structs.replace(request, body=rawjson.encode(completion)))
         system, prompt = (_text(fields.get(name), name) for name in ("system", "prompt"))
         messages: list[dict[str, Any]] = [{"role": "user", "content": prompt, "images": fields.get("images", NULL)}]
         if not is_nothing(system):
@@ -195,17 +200,6 @@ OLLAMA_CHAT = OllamaChat()
 OLLAMA_GENERATE = OllamaGenerate()
 OLLAMA_EMBED = OllamaEmbed()
 OLLAMA_EMBEDDINGS = OllamaEmbeddings()
-
-
-def _completion_fields(request: Fields) -> Fields:
-    """Returns the fields of the completion for a prompt with ``suffix`` or ``raw``. Raises BadRequest."""
-    fields = _parameters(request)
-    for name in ("reasoning_effort", "response_format", "top_logprobs"):
-        fields.pop(name, None)
-    fields["prompt"] = _text(request.get("prompt"), "prompt")
-    if not is_nothing(suffix := _text(request.get("suffix"), "suffix")):
-        fields["suffix"] = suffix
-    return fields
 
 
 def translate_ollama(order: Order) -> Order:

@@ -86,9 +86,7 @@ class InputReader:
         """Gemini's signatures, by the ids of their calls."""
 
     def read(self, content: msgspec.Raw, where: str = "input", role: str = "user") -> None:
-        """Read all items, or a single text, which is of the ``role``. Raises BadRequest for items that only the vendor
-        can read.
-        """
+        """Read all items, or a text of this role. Raises BadRequest for items that only the vendor can read."""
         if rawjson.is_text(content):
             self.transcript.add(role, [TextPart(raw=content)])
             return
@@ -134,12 +132,19 @@ class InputReader:
         self.transcript.add(role, read_content(item.content, f"{where}.content", self.transcript))
 
     def _describe(self, kind: str, raw: msgspec.Raw) -> None:
-        """Add the description of an item to the transcript, and the field that it leaves out to ``lost``."""
+        """Add what an item says to the transcript, as a text, and what that leaves out to ``lost``."""
         name = _LOST_FIELDS.get(kind, "")
         if name and b'"%b"' % name.encode() in bytes(raw):
             self.lost[f"input[].{kind}.{name}"] = None
+        item = rawjson.value(raw)
+        holders = [holder for holder in (item, item.get("action")) if isinstance(holder, dict)]
+        lines = [" ".join([f"[{kind}]", *_texts(holders, _INPUT_FIELDS)])]
+        for holder in holders:
+            for name in ("results", "outputs", "sources", "content"):
+                lines += _texts(rawjson.list_at(holder, name), _RESULT_FIELDS)
+        lines += _texts([item], ("output", "result", "error", "reason") if kind != "image_generation_call" else ())
         role = "user" if kind == "agent_message" else "assistant"
-        self.transcript.add(role, [TextPart(raw=rawjson.raw(_description(kind, rawjson.value(raw))))])
+        self.transcript.add(role, [TextPart(raw=rawjson.raw("\n".join(lines)))])
 
     def _call_part(self, item: _InputItem, kind: ToolKind) -> CallPart:
         return CallPart(
@@ -214,17 +219,6 @@ _LOST_FIELDS = {
 }
 """The field of an item that its description leaves out."""
 _RESULT_FIELDS = ("filename", "title", "url", "text", "logs")
-
-
-def _description(kind: str, item: Any) -> str:
-    """Returns what a vendor's own tool did and its result, or what another agent wrote."""
-    holders = [holder for holder in (item, item.get("action")) if isinstance(holder, dict)]
-    lines = [" ".join([f"[{kind}]", *_texts(holders, _INPUT_FIELDS)])]
-    for holder in holders:
-        for name in ("results", "outputs", "sources", "content"):
-            lines += _texts(rawjson.list_at(holder, name), _RESULT_FIELDS)
-    lines += _texts([item], ("output", "result", "error", "reason") if kind != "image_generation_call" else ())
-    return "\n".join(lines)
 
 
 def _texts(holders: list[Any], names: tuple[str, ...]) -> list[str]:

@@ -207,9 +207,7 @@ def input_items(responses: list[KeptResponse]) -> list[dict[str, Any]]:
 
 
 def _with_conversation(request: RecalledRequest, responses: list[KeptResponse], most: int) -> RecalledRequest:
-    """Returns the request with the whole conversation in its input. Raises BadRequest for results without a call, and
-    TooLarge.
-    """
+    """Returns the request with the whole conversation. Raises BadRequest for results without a call, and TooLarge."""
     fields = fields_of(request.body)
     fields.pop("input", None)
     earlier = _join(_earlier_items(responses))

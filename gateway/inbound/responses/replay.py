@@ -36,7 +36,11 @@ def item_events(number: int, raw: msgspec.Raw) -> Iterator[TypedEvent]:
     output_index = {"output_index": number}
     place: dict[str, Any] = {"item_id": item.get("id", rawjson.EMPTY_TEXT), **output_index}
     event, field = _INPUT_EVENTS.get(rawjson.text_at(item.get("type")), ("", ""))
-    yield "output_item.added", {**output_index, "item": _empty_item(item, field)}
+    empty = {**item, "status": rawjson.raw("in_progress")} if "status" in item else dict(item)
+    empty |= {name: rawjson.EMPTY_LIST for name, _, _ in _PART_LISTS if _elements(item.get(name))}
+    if field:
+        empty[field] = rawjson.EMPTY_TEXT
+    yield "output_item.added", {**output_index, "item": empty}
     for name, part_event, index in _PART_LISTS:
         for i, part in enumerate(_elements(item.get(name))):
             yield from _part_events(part_event, {**place, index: i}, rawjson.fields(part))
@@ -45,17 +49,6 @@ def item_events(number: int, raw: msgspec.Raw) -> Iterator[TypedEvent]:
         yield f"{event}.delta", {**place, "delta": text}
         yield f"{event}.done", {**place, field: text} | ({"name": item["name"]} if "name" in item else {})
     yield "output_item.done", {**output_index, "item": raw}
-
-
-def _empty_item(item: Fields, input_field: str) -> Fields:
-    """Returns an item at its beginning, without its parts and its input."""
-    empty = dict(item)
-    if "status" in item:
-        empty["status"] = rawjson.raw("in_progress")
-    empty |= {name: rawjson.EMPTY_LIST for name, _, _ in _PART_LISTS if _elements(item.get(name))}
-    if input_field:
-        empty[input_field] = rawjson.EMPTY_TEXT
-    return empty
 
 
 def _part_events(event: str, place: dict[str, Any], part: Fields) -> Iterator[TypedEvent]:

@@ -120,17 +120,6 @@ class ResponsesFields(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     prompt_cache_key: str | None = None
 
     @property
-    def summarized(self) -> bool:
-        """Returns whether reasoning is wanted as a summary."""
-        reasoning = self.reasoning
-        return reasoning is not None and (reasoning.summary or reasoning.generate_summary) is not None
-
-    @property
-    def sealed(self) -> bool:
-        """Returns whether reasoning is wanted in a form that can be sent back."""
-        return ENCRYPTED in (self.include or ())
-
-    @property
     def state_field(self) -> str:
         """Returns the field that names input outside of the request; empty if there is none."""
         if self.previous_response_id is None and self.conversation == self.prompt == NULL:
@@ -285,7 +274,15 @@ def _parameters(params: ResponsesFields, request: Fields) -> Fields:
     """Returns the parameters in the words of chat completions."""
     fields: Fields = {"model": request["model"]}
     fields |= {name: request[name] for name in _SHARED_NAMES if not rawjson.is_null(request.get(name))}
-    fields |= _text_fields(params.text or _TextOptions())
+    options = params.text or _TextOptions()
+    if not rawjson.is_null(options.verbosity):
+        fields["verbosity"] = options.verbosity
+    kind = "text" if rawjson.is_null(options.format) else read_typed(_FORMAT, options.format, "text.format").type
+    if kind == "json_schema":  # chat completions nest the schema one level deeper
+        schema = {name: raw for name, raw in rawjson.fields(options.format).items() if name != "type"}
+        fields["response_format"] = rawjson.raw({"type": kind, "json_schema": schema})
+    elif kind != "text":
+        fields["response_format"] = options.format
     if params.parallel_tool_calls is not None and params.tools:
         fields["parallel_tool_calls"] = request["parallel_tool_calls"]
     if params.stream:
@@ -293,20 +290,6 @@ def _parameters(params: ResponsesFields, request: Fields) -> Fields:
     fields |= _limit_fields(params, request)
     if LOGPROBS in (params.include or ()) or params.top_logprobs:
         fields["logprobs"] = msgspec.Raw(b"true")
-    return fields
-
-
-def _text_fields(options: _TextOptions) -> Fields:
-    """Returns the format of the answer in the words of chat completions, which nest the schema one level deeper."""
-    fields: Fields = {}
-    if not rawjson.is_null(options.verbosity):
-        fields["verbosity"] = options.verbosity
-    kind = "text" if rawjson.is_null(options.format) else read_typed(_FORMAT, options.format, "text.format").type
-    if kind == "json_schema":
-        schema = {name: raw for name, raw in rawjson.fields(options.format).items() if name != "type"}
-        fields["response_format"] = rawjson.raw({"type": kind, "json_schema": schema})
-    elif kind != "text":
-        fields["response_format"] = options.format
     return fields
 
 
@@ -340,12 +323,13 @@ _SCHEMA_FIELDS: Mapping[str, Any] = {"description": None, "strict": False}
 
 def response_plan(order: Order, params: ResponsesFields, tools: ToolTable, sent: Order) -> ResponsePlan:
     """Returns how a response is written. ``sent``: the order as the upstream got it."""
+    reasoning = params.reasoning or _Reasoning()
     return ResponsePlan(
         order=sent,
         echo=_echo_of(order, params),
         tool=tools.client_tool,
-        summary=params.summarized,
-        sealed=params.sealed,
+        summary=(reasoning.summary or reasoning.generate_summary) is not None,
+        sealed=ENCRYPTED in (params.include or ()),
     )
 
 
