@@ -37,12 +37,6 @@ def made_page(page: str, session: ConsoleSession) -> ConsolePage:
     return made
 
 
-def test_every_page_is_made_under_its_own_id() -> None:
-    session = console().session
-    pages = [made_page(info.id, session) for info in PAGES]
-    assert [page.id for page in pages] == [info.id for info in PAGES]
-
-
 def test_every_page_has_a_verb_for_each_of_its_keys() -> None:
     session = console().session
     for page in [made_page(info.id, session) for info in PAGES]:

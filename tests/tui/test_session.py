@@ -20,28 +20,19 @@ def session() -> ConsoleSession:
     return ConsoleSession(Config(home=Path("/nowhere")), lambda: NOW, SavedState())
 
 
-def test_there_is_no_client_before_a_server_answered() -> None:
-    with pytest.raises(Unavailable, match="not running"):
-        _ = session().client
-
-
-def test_an_attached_server_can_be_asked() -> None:
+def test_a_server_can_be_asked_once_it_is_attached() -> None:
     made, client = session(), FakeClient()
+    with pytest.raises(Unavailable, match="not running"):
+        _ = made.client
     made.attach(client, started_here=True)
     assert made.client is client
-    assert made.started_here
 
 
-def test_who_started_a_server_once_started_it() -> None:
-    made = session()
-    made.attach(FakeClient(), started_here=True)
-    made.attach(FakeClient(), started_here=False)
-    assert made.started_here
-
-
-def test_a_server_that_follows_ours_was_started_elsewhere() -> None:
+def test_who_started_a_server_started_it_until_another_follows() -> None:
     made, other = session(), FakeClient()
-    made.attach(FakeClient(), started_here=True)
+    for started_here in (True, False):
+        made.attach(FakeClient(), started_here=started_here)
+        assert made.started_here
     other.endpoint = Endpoint(instance="two", secret="s", address=ADDRESS)
     made.attach(other, started_here=False)
     assert not made.started_here

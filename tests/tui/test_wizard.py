@@ -4,7 +4,6 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from gateway.domain.channel import ServedModel
-from gateway.domain.errors import BadRequest
 from gateway.domain.units import Nanos
 from gateway.domain.views import ChannelView, Offer
 from tests.tui.owner import KEY, Owner, preset, press, price_of, public, said, screen, settle, shown, until
@@ -14,38 +13,8 @@ from tui.exit_status import ExitStatus
 from tui.pages.live import LivePage
 from tui.widgets.connect import Connect
 from tui.widgets.form import Form, FormRow, Values
-from tui.wizard import ADDRESS, DEMO, Body, balance_plan, channel_plan, is_fresh, model_options
+from tui.wizard import ADDRESS, Body, balance_plan, channel_plan, is_fresh, model_options
 from tui.wizard import _name_of as name_of
-
-OFFER = Offer(
-    name="ollama",
-    dialect="openai",
-    preset="ollama",
-    base_url="http://127.0.0.1:11434/v1",
-    key="",
-    models=[ServedModel(name="qwen3:8b")],
-)
-
-
-async def chosen(values: Values) -> Body | None:
-    """The body that the channel's step asks for."""
-    asked: list[Body | None] = []
-
-    async def choose(_values: Values, body: Body | None) -> ChannelView:
-        asked.append(body)
-        return channel("made")
-
-    await channel_plan([OFFER], choose).save(values)
-    return asked[0]
-
-
-async def test_the_demo_is_not_a_new_channel() -> None:
-    assert await chosen({"source": DEMO, "base_url": "", "key": "", "name": ""}) is None
-
-
-async def test_an_address_is_needed_for_another_channel() -> None:
-    with pytest.raises(BadRequest, match="an address is required"):
-        await chosen({"source": ADDRESS, "base_url": "", "key": "", "name": ""})
 
 
 async def test_a_known_vendor_needs_no_address() -> None:

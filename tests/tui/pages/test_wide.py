@@ -44,23 +44,15 @@ async def test_a_name_is_whole_where_there_is_room(page: str) -> None:
         assert f" {NAME} " in screen(app)
 
 
-async def test_a_route_of_several_channels_is_whole_where_there_is_room() -> None:
+@pytest.mark.parametrize(("name", "channels"), [("research-and-development", 3), ("default", 4)])
+async def test_a_route_is_whole_where_there_is_room(name: str, channels: int) -> None:
     owner = Owner()
-    route = [f"{NAME}-{number}" for number in range(3)]
+    route = [f"{NAME}-{number}" for number in range(channels)]
     owner.channels_now += map(channel, route)
-    owner.groups_now = [group("research-and-development", channels=route)]
+    owner.groups_now = [group(name, channels=route)]
     async with shown("groups", owner, size=(200, 50)) as (app, _, _):
         assert f" {' → '.join(route)} " in screen(app)
-        assert " research-and-development " in screen(app)
-
-
-async def test_a_route_that_is_longer_than_usual_has_the_width_that_there_is() -> None:
-    owner = Owner()
-    route = [f"{NAME}-{number}" for number in range(4)]
-    owner.channels_now += map(channel, route)
-    owner.groups_now = [group("default", channels=route)]
-    async with shown("groups", owner, size=(200, 50)) as (app, _, _):
-        assert f" {' → '.join(route)} " in screen(app)
+        assert f" {name} " in screen(app)
 
 
 async def test_names_that_are_longer_than_usual_have_the_width_that_there_is() -> None:
