@@ -69,20 +69,15 @@ def environment(monkeypatch: pytest.MonkeyPatch, **values: str) -> None:
     monkeypatch.setattr(App, "is_headless", False)
 
 
-async def test_a_terminal_that_takes_it_gets_it_in_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("terminal", "note"), [("xterm-kitty", ""), ("xterm-256color", f"\n{clipboard.NOTE}")])
+async def test_where_a_terminal_may_not_take_it_the_way_out_is_named(
+    terminal: str, note: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with shown("live") as (app, pilot, _):
-        environment(monkeypatch, TERM="xterm-kitty")
+        environment(monkeypatch, TERM=terminal)
         copy_text(app.page, "text", "Copied: text")
         await press(app, pilot)
-        assert (app.clipboard, words(app)) == ("text", ["Copied: text"])
-
-
-async def test_where_it_cannot_be_known_the_way_out_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with shown("live") as (app, pilot, _):
-        environment(monkeypatch, TERM="xterm-256color")
-        copy_text(app.page, "text", "Copied: text")
-        await press(app, pilot)
-        assert words(app) == [f"Copied: text\n{clipboard.NOTE}"]
+        assert (app.clipboard, words(app)) == ("text", [f"Copied: text{note}"])
 
 
 @pytest.mark.parametrize(("text", "why"), [("some text", "accept"), ("x" * OSC52_LIMIT + "y", "too long")])

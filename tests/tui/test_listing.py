@@ -5,7 +5,7 @@ import pytest
 from gateway.config import Config
 from tests.tui.stage import NOW
 from tui.columns import Column, fit_columns, sortable_columns
-from tui.listing import ListRows, PageListing, row_filter
+from tui.listing import PageListing, row_filter
 from tui.saved_state import SavedState
 from tui.session import ConsoleSession
 
@@ -110,52 +110,6 @@ def test_chosen_columns_replace_the_usual_ones() -> None:
 
 def test_only_some_columns_sort() -> None:
     assert [column.id for column in sortable_columns(COLUMNS)] == ["cost"]
-
-
-def made() -> ListRows[str]:
-    source: ListRows[str] = ListRows(str.lower)
-    source.set_rows(["b", "A", "c"])
-    return source
-
-
-def rows(source: ListRows[str]) -> list[str | None]:
-    return [source.row(i) for i in range(source.count)]
-
-
-def test_rows_come_in_their_order() -> None:
-    assert rows(made()) == ["b", "A", "c"]
-
-
-def test_a_row_is_found_by_its_key() -> None:
-    source = made()
-    assert source.key(1) == "a"
-    assert source.index("a") == 1
-    assert source.index("z") is None
-
-
-def test_a_filter_hides_rows() -> None:
-    source = made()
-    source.matches = lambda row: row != "b"
-    source.arrange()
-    assert rows(source) == ["A", "c"]
-    assert source.hidden == 1
-
-
-def test_only_some_rows_can_be_kept() -> None:
-    source = made()
-    source.restrict({"a", "c"})
-    assert rows(source) == ["A", "c"]
-    source.restrict(None)
-    assert rows(source) == ["b", "A", "c"]
-
-
-def test_rows_can_be_sorted_both_ways() -> None:
-    source = made()
-    column = Column("name", "Name", 5, str, sort=str.lower)
-    source.order(column, descending=False)
-    assert rows(source) == ["A", "b", "c"]
-    source.order(column, descending=True)
-    assert rows(source) == ["c", "b", "A"]
 
 
 @pytest.mark.parametrize(
