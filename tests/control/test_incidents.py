@@ -42,9 +42,7 @@ async def test_a_channel_s_causes_are_incidents(owner: ControlClient, gateway: G
         await owner.incidents("nope")
 
 
-async def test_calls_that_are_refused_as_the_only_key_is_rejected_are_part_of_the_incident(
-    owner: ControlClient, gateway: Gateway, provider: Provider
-) -> None:
+async def test_refusals_are_part_of_the_incident(owner: ControlClient, gateway: Gateway, provider: Provider) -> None:
     provider.on("m", fail(401), speak())
     assert [(await gateway.client.chat()).status for _ in range(3)] == [502, 503, 503]
     gateway.engine.pipeline.refusals.close()
@@ -172,9 +170,7 @@ async def test_a_budget_that_is_nearly_spent_is_in_the_answers_header_the_record
     assert warning.reason == "all is spent, and calls are rejected"
 
 
-async def test_a_budget_that_is_too_small_for_a_call_is_an_incident_for_ten_minutes_however_little_is_spent(
-    tmp_path: Path, provider: Provider
-) -> None:
+async def test_a_budget_too_small_for_a_call_is_an_incident_for_ten_minutes(tmp_path: Path, provider: Provider) -> None:
     moment = [1_790_000_000_000]
     async with running(tmp_path, wall=lambda: Millis(moment[0])) as gateway:
         gateway.channel(provider.base_url)
@@ -262,9 +258,7 @@ async def test_a_key_whose_variable_is_not_set_was_not_rejected_and_stays_an_inc
     assert (one.paused, one.ended is not None) == (False, True)
 
 
-async def test_a_channel_with_no_key_but_one_that_is_not_set_is_one_incident(
-    owner: ControlClient, gateway: Gateway, provider: Provider
-) -> None:
+async def test_an_only_key_unset_is_one_incident(owner: ControlClient, gateway: Gateway, provider: Provider) -> None:
     gateway.channel(provider.base_url, key="env:TOLLKEEPER_TEST_UNSET")
     assert (await gateway.client.chat()).status == 502
     await gateway.settled()

@@ -179,9 +179,7 @@ async def test_a_name_that_gets_one_model_everywhere_is_priced_in_any_order(owne
 
 
 @pytest.mark.parametrize("together", [True, False])
-async def test_a_name_that_gets_a_model_without_a_known_price_everywhere_loses_its_list_price(
-    owner: ControlClient, *, together: bool
-) -> None:
+async def test_a_name_of_a_model_without_a_price_loses_its_list_price(owner: ControlClient, *, together: bool) -> None:
     models = {"models": named("quick=my-llama")}
     for name in "ab":
         await owner.add_channel({**OPENAI, "name": name, "models": named("quick=gpt-4.1")})
@@ -257,9 +255,7 @@ async def test_models_that_are_listed_later_are_priced_unless_the_owner_did(
     assert (found["gpt-4.1"], found["gpt-4.1-mini"], found["gpt-4.1-nano"]) == (None, 1, DOLLAR // 10)
 
 
-async def test_prices_of_models_that_are_listed_later_are_in_the_history(
-    owner: ControlClient, gateway: Gateway, provider: Provider
-) -> None:
+async def test_later_list_prices_are_in_the_history(owner: ControlClient, gateway: Gateway, provider: Provider) -> None:
     provider.on("/v1/models", reply({"data": [{"id": "gpt-4.1"}]}))
     await owner.add_channel({**OPENAI, "key": "sk-x", "base_url": provider.base_url})
     provider.on("/v1/models", reply({"data": [{"id": "gpt-4.1"}, {"id": "gpt-4.1-nano"}]}))

@@ -5,7 +5,7 @@ import pytest
 from gateway.control.list_rows import size_price
 from gateway.control.vendor_prices import load
 from gateway.domain.channel import Channel, Dialect, ServedModel
-from gateway.domain.price import in_force, rates
+from gateway.domain.price import Price, in_force, rates
 from gateway.domain.units import DOLLAR, MILLION, ChannelId, Millis
 
 NOW = Millis(1_795_737_600_000)
@@ -30,6 +30,12 @@ ARN = "arn:aws:bedrock:"
 
 def channel(url: str) -> Channel:
     return Channel(id=ChannelId("c"), name="c", dialect=Dialect.OPENAI, base_url=url)
+
+
+async def listed(url: str, name: str) -> Price:
+    price = (await load())(channel(url), ServedModel(name=name), NOW)
+    assert price is not None
+    return price
 
 
 @pytest.mark.parametrize(
@@ -117,8 +123,7 @@ def channel(url: str) -> Channel:
     ],
 )
 async def test_a_name_has_the_price_of_the_model_it_is(url: str, name: str, first: float, second: float) -> None:
-    price = (await load())(channel(url), ServedModel(name=name), NOW)
-    assert price is not None
+    price = await listed(url, name)
     assert (price.input / DOLLAR, price.output / DOLLAR) == (first, second)
 
 
@@ -183,35 +188,30 @@ async def test_only_names_with_a_price_are_suggested() -> None:
 async def test_a_price_that_is_not_in_the_list_has_rates_for_the_cache(
     url: str, name: str, cached: float, write: float | None, long_write: float | None
 ) -> None:
-    price = (await load())(channel(url), ServedModel(name=name), NOW)
-    assert price is not None
+    price = await listed(url, name)
     rates = (price.cached_input, price.cache_write, price.cache_write_long)
     assert [None if rate is None else rate / DOLLAR for rate in rates] == [cached, write, long_write]
 
 
 @pytest.mark.parametrize(("tokens", "variant", "dollars"), [(1_000, "", 10), (300_000, "", 20), (1_000, "flex", 5)])
 async def test_what_openai_caches_for_12_hours_costs_twice(tokens: int, variant: str, dollars: float) -> None:
-    price = (await load())(channel(OPENAI), ServedModel(name="gpt-5.6-sol"), NOW)
-    assert price is not None
+    price = await listed(OPENAI, "gpt-5.6-sol")
     assert rates(in_force(price, NOW), tokens, MILLION, variant).part("cache_write_12h") == dollars * DOLLAR
 
 
 @pytest.mark.parametrize(("url", "dollars"), [(OPENAI, 0.01), (AZURE, 0.014)])
 async def test_azure_charges_its_own_fee_for_a_search(url: str, dollars: float) -> None:
-    price = (await load())(channel(url), ServedModel(name="gpt-5.1"), NOW)
-    assert price is not None
+    price = await listed(url, "gpt-5.1")
     assert price.extras["searches"] == dollars * DOLLAR
 
 
 async def test_the_source_names_the_maker_whose_price_it_is() -> None:
-    price = (await load())(channel(AZURE), ServedModel(name="gpt-4.1"), NOW)
-    assert price is not None
+    price = await listed(AZURE, "gpt-4.1")
     assert price.source.endswith(", openai's own price")
 
 
 async def test_the_source_names_the_rule_that_gives_a_price() -> None:
-    price = (await load())(channel(FIREWORKS), ServedModel(name="accounts/fireworks/models/yi-34b"), NOW)
-    assert price is not None
+    price = await listed(FIREWORKS, "accounts/fireworks/models/yi-34b")
     assert price.source == "Fireworks's price by size"
 
 
@@ -234,8 +234,7 @@ def test_a_price_follows_from_the_size_in_a_name(name: str, dollars: float | Non
 
 @pytest.mark.parametrize(("name", "cached"), [("yi-34b", None), ("deepseek-v3p1", 0.28), ("glm-5p3-fast", 0.39)])
 async def test_fireworks_asks_half_for_cached_input_except_by_size(name: str, cached: float | None) -> None:
-    price = (await load())(channel(FIREWORKS), ServedModel(name=f"accounts/fireworks/models/{name}"), NOW)
-    assert price is not None
+    price = await listed(FIREWORKS, f"accounts/fireworks/models/{name}")
     assert price.cached_input == (None if cached is None else round(cached * DOLLAR))
 
 

@@ -11,7 +11,7 @@ from gateway.domain.errors import NotFound
 from gateway.domain.units import ChannelId
 from gateway.domain.views import Step
 from tests.fakes.gateway import Gateway
-from tests.fakes.provider import Exchange, Provider
+from tests.fakes.provider import Exchange, Provider, Script
 from tests.fakes.replies import choice, fail, reply, slam, whole
 from tests.v1.test_every_api import upstream
 
@@ -161,11 +161,23 @@ async def test_a_channel_that_is_well(owner: ControlClient, provider: Provider) 
     assert [exchange.path for exchange in provider.exchanges] == ["/v1/models"]
 
 
-async def test_a_key_that_is_refused(owner: ControlClient, provider: Provider) -> None:
-    provider.on("/v1/models", fail(401))
+@pytest.mark.parametrize(
+    ("script", "result", "told"),
+    [
+        (fail(401), "fail", "channel edit up --key"),
+        (fail(404), "ok", "channel test up"),
+        (fail(500, "\x1b[2Jno"), "fail", "no"),
+    ],
+    ids=["a key that is refused", "no list, which may be well", "an upstream that fails"],
+)
+async def test_what_an_upstream_answers(
+    owner: ControlClient, provider: Provider, script: Script, result: str, told: str
+) -> None:
+    provider.on("/v1/models", script)
     found = await step(owner)
-    assert (found.result, "channel edit up --key" in found.fix) == ("fail", True)
-    assert (found.name, "channel 'up'" in found.text) == ("channel up", False)
+    assert (found.name, found.result, told in found.text + found.fix) == ("channel up", result, True)
+    assert "channel 'up'" not in found.text
+    assert "\x1b" not in found.text
 
 
 async def test_every_key_is_tried(owner: ControlClient, gateway: Gateway, provider: Provider) -> None:
@@ -195,18 +207,6 @@ async def test_a_variable_that_is_not_set(owner: ControlClient, gateway: Gateway
     gateway.channel(provider.base_url, key="env:TOLLKEEPER_TEST_NOT_SET")
     found = await step(owner)
     assert (found.result, "TOLLKEEPER_TEST_NOT_SET is not set" in found.text) == ("fail", True)
-
-
-async def test_an_upstream_without_a_list_may_be_well(owner: ControlClient, provider: Provider) -> None:
-    provider.on("/v1/models", fail(404))
-    found = await step(owner)
-    assert (found.result, "channel test up" in found.text) == ("ok", True)
-
-
-async def test_an_upstream_that_fails(owner: ControlClient, provider: Provider) -> None:
-    provider.on("/v1/models", fail(500, "\x1b[2Jno"))
-    found = await step(owner)
-    assert (found.result, "\x1b" in found.text) == ("fail", False)
 
 
 @pytest.mark.parametrize(

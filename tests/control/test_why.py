@@ -173,9 +173,7 @@ async def test_who_speaks_the_api_is_told(
         await owner.why("laptop", "m", api="chat")
 
 
-async def test_filters_and_explanations_have_the_api_and_what_happens_to_the_request(
-    owner: ControlClient, gateway: Gateway, provider: Provider
-) -> None:
+async def test_api_and_conversion_are_told(owner: ControlClient, gateway: Gateway, provider: Provider) -> None:
     """``usage list api:messages`` and ``why``: native at a channel of that dialect, translated at others."""
     provider.on("m", speak("Hello"))
     body = b'{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"Hi"}]}'

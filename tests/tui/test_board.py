@@ -58,22 +58,14 @@ def test_tables_are_replaced_whole() -> None:
     assert made.tables_version == before + 1
 
 
-def test_money_moves_alone() -> None:
-    made = board()
-    made.apply(Balance(account=account(status="suspended")))
-    assert made.account is not None
-    assert made.account.status == "suspended"
-
-
-def test_a_beat_changes_nothing_but_the_version() -> None:
+def test_money_moves_and_a_server_stops_alone_and_a_beat_changes_only_the_version() -> None:
     made = board()
     before = made.version
     made.apply(Heartbeat(time_ms=NOW))
     assert made.version == before + 1
-
-
-def test_a_stopping_server_says_until_when() -> None:
-    made = board()
+    made.apply(Balance(account=account(status="suspended")))
+    assert made.account is not None
+    assert made.account.status == "suspended"
     made.apply(Stopping(until_ms=Millis(NOW + 30_000), running=[]))
     assert made.stopping == NOW + 30_000
 

@@ -90,18 +90,14 @@ def test_a_server_that_is_gone_says_what_to_do() -> None:
     assert "\x1b" not in text
 
 
-def test_one_that_is_started_again_is_not_there_yet() -> None:
-    made = session()
+def test_one_that_is_started_again_or_not_seen_yet_is_not_there() -> None:
+    """Most servers run already when a console is opened."""
+    made, fresh = session(), console().session
     made.link = "starting"
     assert "starting the server" in state_line(made, 100).plain
-
-
-def test_before_the_first_snapshot_it_is_connecting() -> None:
-    """Most servers run already when a console is opened."""
-    made = console().session
-    assert "connecting to the server" in state_line(made, 100).plain
-    made.attach(FakeClient(), started_here=False)
-    assert "connecting to the server" in state_line(made, 100).plain
+    assert "connecting to the server" in state_line(fresh, 100).plain
+    fresh.attach(FakeClient(), started_here=False)
+    assert "connecting to the server" in state_line(fresh, 100).plain
 
 
 def test_a_server_without_a_public_address_says_so() -> None:
