@@ -42,7 +42,9 @@ PROBE_S = 180.0
 
 
 class AccountRequests(Caller):
-    """Requests about the account, the configuration as a whole, and the history of changes."""
+    """Requests about the account, tokens and groups, the configuration as a whole, and the history of changes. Tokens
+    are named by id or name, groups by name.
+    """
 
     account = fetch("/account", AccountView)
     set_account = change("PATCH", "/account", AccountView)
@@ -104,10 +106,6 @@ class AccountRequests(Caller):
         """Delete the history. None of its changes can be undone then."""
         await self.send("DELETE", "/history")
 
-
-class TokenRequests(Caller):
-    """Requests about tokens, by id or name, and groups, by name."""
-
     tokens = fetch("/tokens", list[TokenView])
     token = fetch_one("/tokens/{}", TokenView)
     add_token = change("POST", "/tokens", NewToken)
@@ -138,7 +136,7 @@ class TokenRequests(Caller):
 
 
 class ChannelRequests(Caller):
-    """Requests about channels, by id or name."""
+    """Requests about channels, by id or name, their prices and models, and about how a call would be handled."""
 
     channels = fetch("/channels", list[ChannelView])
     channel = fetch_one("/channels/{}", ChannelView)
@@ -193,10 +191,6 @@ class ChannelRequests(Caller):
     async def clear_key(self, ref: str, number: int) -> ChannelView:
         return await self.change("POST", f"/channels/{segment(ref)}/keys/{number}/clear", ChannelView)
 
-
-class PriceRequests(Caller):
-    """Requests about prices and models, and about how a call would be handled."""
-
     prices = fetch("/prices", list[PriceView])
     price_news = fetch("/prices/news", PriceNews, timeout_s=PROBE_S)
     """Returns the age of the price list, what an import would change, and which prices rise or differ."""
@@ -243,7 +237,7 @@ class PriceRequests(Caller):
         return await self.get("/why", Why, token=token, model=model, **size)
 
 
-class ControlClient(AccountRequests, TokenRequests, ChannelRequests, PriceRequests):
+class ControlClient(AccountRequests, ChannelRequests):
     """All requests. Every method raises the server's error, and Unavailable if the server is gone."""
 
     instance = fetch("/instance", str)

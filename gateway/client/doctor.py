@@ -74,22 +74,14 @@ Check = Callable[[Case], Awaitable[str | Step]]
 """Returns the text of a check that succeeds, or a Step. Raises CheckFailed or GatewayError."""
 
 
-async def examine(
-    client: ControlClient,
-    *,
-    key: str = "",
-    token: str = "",
-    model: str = "",
-    api: str = "",
-    one_call: bool = False,
-) -> AsyncIterator[Step]:
-    """Yields one Step for each check of the call, then those of all channels and of the machine. See ``Case``.
+async def examine(case: Case, *, one_call: bool = False) -> AsyncIterator[Step]:
+    """Yields one Step for each check of the call, then those of all channels and of the machine.
 
     With ``one_call``, only problems of this call are failures; all others are warnings.
     """
-    async for step in examine_call(Case(client, key=key, token=token, model=model, api=api)):
+    async for step in examine_call(case):
         yield step
-    async for step in check_everything(client):
+    async for step in check_everything(case.client):
         yield msgspec.structs.replace(step, result="warning") if one_call and step.result == "fail" else step
 
 

@@ -7,7 +7,7 @@ import click
 
 from gateway.client.apps import key_in
 from gateway.client.control import ControlClient
-from gateway.client.doctor import examine
+from gateway.client.doctor import Case, examine
 from gateway.client.test_call import TESTED
 from gateway.commands.base import Command
 from gateway.commands.completion import MODELS, TOKENS
@@ -68,8 +68,8 @@ def doctor(token: str | None, model: str, api: str | None, *, as_json: bool) -> 
 
     async def work(client: ControlClient) -> list[Step]:
         steps = []
-        checks = examine(client, key=key, token=name, model=model, api=api or "", one_call=bool(token or model))
-        async for step in checks:
+        case = Case(client, key=key, token=name, model=model, api=api or "")
+        async for step in examine(case, one_call=bool(token or model)):
             steps.append(step)
             if not as_json:
                 _print(step)

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 
 from gateway.client.control import ControlClient
-from gateway.client.doctor import CHECKS, examine
+from gateway.client.doctor import CHECKS, Case, examine
 from gateway.domain.text import plain
 from gateway.domain.views import Step
 from tests.fakes.gateway import Gateway
@@ -18,7 +18,7 @@ async def steps(
     owner: ControlClient, *, key: str = "", token: str = "", model: str = "", api: str = ""
 ) -> dict[str, Step]:
     """The questions by name. Each is tried or skipped; a failed one says what to do, and the rounds follow."""
-    found = [step async for step in examine(owner, key=key, token=token, model=model, api=api)]
+    found = [step async for step in examine(Case(owner, key=key, token=token, model=model, api=api))]
     asked, looked_at = found[: len(NAMES)], found[len(NAMES) :]
     assert [step.name for step in asked] == NAMES
     assert looked_at

@@ -1,5 +1,5 @@
 from gateway.client.control import ControlClient
-from gateway.client.doctor import examine
+from gateway.client.doctor import Case, examine
 from gateway.domain.group import Fallback
 from tests.client.examined import NAMES, failure, steps
 from tests.control.conftest import Surface
@@ -37,7 +37,7 @@ async def test_what_follows_a_failure_is_not_asked(owner: ControlClient, gateway
 async def test_about_one_call_the_rest_is_a_warning(owner: ControlClient, gateway: Gateway) -> None:
     gateway.channel("http://127.0.0.1:9/v1", "other", name="dead")
     for one_call, result in ((True, "warning"), (False, "fail")):
-        found = {step.name: step async for step in examine(owner, model="m", one_call=one_call)}
+        found = {step.name: step async for step in examine(Case(owner, model="m"), one_call=one_call)}
         assert found["a real call works"].result == "ok"
         assert (found["channel dead"].result, bool(found["channel dead"].fix)) == (result, True)
 

@@ -10,7 +10,7 @@ from textual.content import Content
 from textual.widgets import Input, Static
 
 from gateway.client.control import ControlClient
-from gateway.client.doctor import CHECKS, examine
+from gateway.client.doctor import CHECKS, Case, examine
 from gateway.domain.views import Step
 from tui import format as fmt
 from tui import glyphs
@@ -145,7 +145,7 @@ class DoctorPage(ConsolePage):
         token, model = self._subject = self.subject()
         began, steps = self._began, self._steps
         try:
-            async for step in examine(client, token=token, model=model, one_call=bool(token or model)):
+            async for step in examine(Case(client, token=token, model=model), one_call=bool(token or model)):
                 steps.append(step)
                 self.draw()
         finally:

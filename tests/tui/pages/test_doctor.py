@@ -3,6 +3,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from gateway.client.doctor import Case
 from gateway.domain.views import Status, Step
 from tests.tui.owner import Owner, press, public, refused, screen, settle, shown, until
 from tests.tui.stage import words
@@ -103,12 +104,12 @@ async def test_after_enter_ran_the_checks_the_next_name_is_typed_over_it() -> No
 async def test_checks_end_when_what_they_are_about_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     ended: list[str] = []
 
-    async def slow(_client: object, *, token: str, **_more: object) -> AsyncIterator[Step]:
+    async def slow(case: Case, **_more: object) -> AsyncIterator[Step]:
         try:
             await asyncio.sleep(60)
             yield Step(name="the gateway answers", result="ok", text="late")
         finally:
-            ended.append(token)
+            ended.append(case.token_ref)
 
     monkeypatch.setattr(doctor, "examine", slow)
     async with shown("doctor") as (app, pilot, _):
