@@ -222,19 +222,11 @@ class ChannelRequests(Caller):
         """Returns all models, or those that a token sees."""
         return await self.get("/models", list[ModelView], token=token)
 
-    async def why(
-        self,
-        token: str,
-        model: str,
-        *,
-        prompt_tokens: int | None = None,
-        max_tokens: int | None = None,
-        stream: bool = False,
-        api: str | None = None,
-    ) -> Why:
-        """Returns how a call would be handled, without making it. ``api`` None means chat completions."""
-        size = {"prompt_tokens": prompt_tokens, "max_tokens": max_tokens, "stream": stream or None, "api": api}
-        return await self.get("/why", Why, token=token, model=model, **size)
+    async def why(self, token: str, model: str, **call: object) -> Why:
+        """Returns how a call would be handled, without making it. What may be said about the call: prompt_tokens,
+        max_tokens, stream, and api, without which it is a chat completion.
+        """
+        return await self.get("/why", Why, token=token, model=model, **call)
 
 
 class ControlClient(AccountRequests, ChannelRequests):
