@@ -2,20 +2,23 @@
 
 import json
 import math
+import stat
+import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
+from gateway.commands import stdin
 from gateway.commands.base import Noun
-from gateway.commands.files import read_text, write_private
 from gateway.commands.options import confirm, json_option, yes_option
 from gateway.commands.output import json_text, notify, out, out_json, out_once, plain_lines, require_stdout
 from gateway.commands.session import run
 from gateway.domain.config_views import ConfigOrigin, Difference, ImportView
 from gateway.domain.human_values import count_text
 from gateway.domain.text import plain
+from gateway.runfile import replace_file
 
 OTHER_FORMATS = (".json", ".yaml", ".yml")
 MARKS = {"added": "+", "changed": "~", "removed": "-"}
@@ -51,10 +54,29 @@ def export(file: str | None, *, yes: bool, as_json: bool) -> None:
         path = Path(file)
         if path.is_file() and path.read_bytes() != exported.text.encode():  # neither a device nor a pipe
             confirm(f"{path} exists and has other content. Replace it?", yes=yes)
-        write_private(file, exported.text)
+        _write_private(file, exported.text)
         notify(f"Configuration written to {file}.")
     for note in exported.notes:
         notify(f"note: {note}")
+
+
+def _write_private(file: str, text: str) -> None:
+    """Write a text to a file atomically, with mode 0600. Raises OSError with the file's name.
+
+    The target of a symlink is replaced, and the link stays. Devices and pipes are written to directly.
+    """
+    path = Path(file)
+    try:
+        old_mode = path.stat().st_mode if path.exists() else None
+        if old_mode is not None and not stat.S_ISREG(old_mode):
+            path.write_text(text, encoding="utf-8")
+            return
+        replace_file(path.resolve(), text.encode(), durable=True)
+    except OSError as error:
+        error.filename = file  # it may have the name of the temporary file, or none
+        raise
+    if old_mode is not None and sys.platform != "win32" and old_mode & 0o077:
+        notify(f"note: other users could read or write {file} (mode {stat.S_IMODE(old_mode):o}); its mode is now 0600")
 
 
 @config.command(
@@ -89,9 +111,9 @@ def import_(file: str, origin: str, *, dry_run: bool, prune: bool, yes: bool, as
     """
     source = ConfigOrigin(origin)
     if source is ConfigOrigin.LITELLM:
-        text = _yaml_as_json(read_text(file, 1 << 20, "a configuration"))  # YAML is slow to read
+        text = _yaml_as_json(stdin.read_text(file, 1 << 20, "a configuration"))  # YAML is slow to read
     else:
-        text = read_text(file, 4 << 20, "a configuration")  # four times what thousands of models and prices need
+        text = stdin.read_text(file, 4 << 20, "a configuration")  # four times what thousands of models and prices need
     result = run(
         lambda client: client.import_config(text, prune=prune, origin=source), create=not dry_run, needs_data=False
     )

@@ -14,11 +14,10 @@ import click
 import msgspec
 
 from gateway.client.control import ControlClient
-from gateway.commands import formatting
+from gateway.commands import formatting, stdin
 from gateway.commands.base import Command
 from gateway.commands.completion import CHANNELS, MODELS
 from gateway.commands.editing import change_together, field_options, patch_of
-from gateway.commands.files import read_text
 from gateway.commands.options import SOME, json_option, now, with_options
 from gateway.commands.output import notify, out_json
 from gateway.commands.session import run
@@ -332,7 +331,7 @@ def _body(entry: Mapping[str, Any], place: str) -> dict[str, Any]:
 
 def _set_from_file(file: str, *, as_json: bool) -> None:
     """Set the prices in a file, in changes of up to a thousand prices; each change sets all of its prices or none."""
-    bodies = prices_in(read_text(file, 16 << 20, "prices"), file)
+    bodies = prices_in(stdin.read_text(file, 16 << 20, "prices"), file)
 
     async def work(client: ControlClient) -> tuple[list[PriceView], list[str]]:
         prices = list(bodies.items())

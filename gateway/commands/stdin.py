@@ -1,5 +1,6 @@
-"""Stdin: reads what is piped in or typed, as bytes, so that the locale does not matter."""
+"""Stdin: reads what is piped in, typed, or in a named file, as bytes, so that the locale does not matter."""
 
+import codecs
 import os
 import stat
 import sys
@@ -12,6 +13,8 @@ PROMPT_LIMIT = 32 << 20
 """The size in bytes of the longest prompt. The gateway accepts no larger request."""
 SECRET_LIMIT = 16 << 10
 """The size in bytes of the longest line with a secret."""
+_ENCODINGS = {codecs.BOM_UTF8: "UTF-8", codecs.BOM_UTF16_LE: "UTF-16-LE", codecs.BOM_UTF16_BE: "UTF-16-BE"}
+"""Byte order marks, which editors and shells of Windows write at the start of a file."""
 
 
 def on_terminal() -> bool:
@@ -36,6 +39,27 @@ def has_unread_pipe() -> bool:
 def read_bytes(limit: int) -> bytes:
     """Returns at most ``limit`` bytes, because stdin may never end; empty if stdin is closed."""
     return b"" if sys.stdin is None else sys.stdin.buffer.read(limit)
+
+
+def read_text(file: str, limit: int, what: str) -> str:
+    """Returns the text of a file, or of stdin for ``-``. ``what`` names the content in errors.
+
+    Raises OSError, and BadParameter if there are more than ``limit`` bytes or they are not text.
+    """
+    if file == "-":
+        name, data = "stdin", read_bytes(limit + 1)
+    else:
+        name = file
+        with open(file, "rb") as raw:  # noqa: PTH123 - also the number of an open file
+            data = raw.read(limit + 1)  # a device may never end
+    if len(data) > limit:
+        raise click.BadParameter(f"{name} is larger than {limit >> 20} MiB, too large for {what}")
+    mark = next((mark for mark in _ENCODINGS if data.startswith(mark)), b"")
+    encoding = _ENCODINGS.get(mark, "UTF-8")
+    try:
+        return data.removeprefix(mark).decode(encoding)
+    except UnicodeDecodeError as error:
+        raise click.BadParameter(f"{name} is not {encoding} text ({error.reason} at byte {error.start})") from error
 
 
 def read_prompt() -> str:
