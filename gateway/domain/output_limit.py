@@ -189,28 +189,26 @@ class _Meaning(Enum):
     BATCH = auto()
 
 
-class _LimitSearch:
+class _LimitSearch(msgspec.Struct):
     """Collects everything in the fields of a request that may limit its output."""
 
-    def __init__(self) -> None:
-        self.cap = 0
-        """The largest cap; 0 if there is none."""
-        self.unbounded = False
-        """Whether a cap means "no limit", as -1 does for llama.cpp."""
-        self.predicted = 0
-        """The tokens of predicted output."""
-        self.choices = 1
-        """The number of answers."""
-        self._budget = 0
-        """The largest budget for thinking."""
-        self._cap_in_thinking = 0
-        """The largest cap inside an object about thinking, which may be for thinking or for the whole output."""
+    cap: int = 0
+    """The largest cap; 0 if there is none."""
+    unbounded: bool = False
+    """Whether a cap means "no limit", as -1 does for llama.cpp."""
+    predicted: int = 0
+    """The tokens of predicted output."""
+    choices: int = 1
+    budget: int = 0
+    """The largest budget for thinking."""
+    cap_in_thinking: int = 0
+    """The largest cap inside an object about thinking, which may be for thinking or for the whole output."""
 
     @property
     def thinking(self) -> int:
         """Returns the most tokens of thinking, in addition to ``cap``, whatever a cap inside such an object is for."""
-        if_for_output = self._budget + max(0, self._cap_in_thinking - self.cap)
-        return max(self._cap_in_thinking, if_for_output)
+        if_for_output = self.budget + max(0, self.cap_in_thinking - self.cap)
+        return max(self.cap_in_thinking, if_for_output)
 
     def examine(self, fields: Fields) -> None:
         """Examine these fields and everything in them. Raises BadRequest if they have too many limits."""
@@ -243,9 +241,9 @@ class _LimitSearch:
         if meaning is _Meaning.CHOICES:
             self._multiply(amount)
         elif meaning is _Meaning.THINKING:
-            self._budget = max(self._budget, amount)
+            self.budget = max(self.budget, amount)
         elif in_thinking:
-            self._cap_in_thinking = max(self._cap_in_thinking, amount)
+            self.cap_in_thinking = max(self.cap_in_thinking, amount)
         elif amount < 1:
             self.unbounded = True
         else:

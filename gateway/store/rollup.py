@@ -200,45 +200,34 @@ class Rollup:
         return ((key[0], str(key[index]), counts) for key, counts in rows)
 
 
-_STORED_NAMES = {
-    "count": "n",
-    "earliest": "t0",
-    "latest": "t1",
-    "remaining": "left",
-    "last_used": "latest",
-    "raw_totals": "all",
-    "raw_tables": "tables",
-}
-
-
-class SealedSegment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename=_STORED_NAMES):
+class SealedSegment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The permanent entry of a sealed segment in the ledger: which calls it held, and their sums."""
 
     name: str
     """The file's name. A segment named in the ledger is never counted again."""
-    count: int
+    count: int = msgspec.field(name="n")
     """The number of calls in the sums, whatever happens to the file."""
     first: int
     """The smallest document id."""
     last: int
     """The largest document id."""
-    earliest: int
+    earliest: int = msgspec.field(name="t0")
     """When the first of its calls began."""
-    latest: int
+    latest: int = msgspec.field(name="t1")
     """When the last of its calls began."""
     end: int
     """The number of bytes before the closing braces."""
-    remaining: int | None = None
+    remaining: int | None = msgspec.field(default=None, name="left")
     """The number of calls that are still in the file, if damage removed some; else None."""
     edited: bool = False
     """Whether another program changed the file, so that the sums may not match its content."""
     hourly: bool
     """Whether its tables have a row for each hour; otherwise for each day."""
-    last_used: dict[str, int]
+    last_used: dict[str, int] = msgspec.field(name="latest")
     """Maps each token's id to the start of its latest call."""
-    raw_totals: dict[Dimension, msgspec.Raw]
+    raw_totals: dict[Dimension, msgspec.Raw] = msgspec.field(name="all")
     """Encoded totals, decoded on demand because there are many and most are never needed."""
-    raw_tables: dict[Dimension, msgspec.Raw]
+    raw_tables: dict[Dimension, msgspec.Raw] = msgspec.field(name="tables")
     """Encoded tables, decoded when a chart or a window needs them."""
 
     def step(self, by: Dimension) -> int:

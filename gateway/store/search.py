@@ -19,48 +19,33 @@ from gateway.store.rollup import Dimension
 from gateway.store.segment import Segment, decode_entry
 from gateway.store.sums import FOREVER
 
-_STORED_NAMES = {
-    "time_ms": "ts",
-    "token": "token_name",
-    "token_id": "token",
-    "group_id": "group",
-    "channel": "channel_name",
-    "channel_id": "channel",
-    "duration_ms": "ms",
-    "first_byte_ms": "ttft",
-    "input_tokens": "input",
-    "output_tokens": "output",
-    "cost_nanos": "cost",
-}
-"""The names in the log of the attributes that have other names in views of calls."""
 
-
-class SearchedCall(msgspec.Struct, frozen=True, gc=False, rename=_STORED_NAMES):
-    """The attributes of a call that conditions test. A line of the log decodes to it."""
+class SearchedCall(msgspec.Struct, frozen=True, gc=False):
+    """The attributes of a call that conditions test, named as in views. A line of the log decodes to it."""
 
     state: ClassVar[str] = "settled"
     waits_for: ClassVar[str] = ""
     id: str = ""
-    time_ms: int = 0
-    token: str = ""
-    token_id: str = ""
-    group_id: str = ""
+    time_ms: int = msgspec.field(default=0, name="ts")
+    token: str = msgspec.field(default="", name="token_name")
+    token_id: str = msgspec.field(default="", name="token")
+    group_id: str = msgspec.field(default="", name="group")
     group_name: str = ""
     model: str = ""
     upstream_model: str = ""
-    channel: str = ""
-    channel_id: str = ""
+    channel: str = msgspec.field(default="", name="channel_name")
+    channel_id: str = msgspec.field(default="", name="channel")
     app: str = ""
     api: str = CHAT_API
     status: int = 0
     outcome: str = Outcome.DONE.value
     code: str = ""
     error: str = ""
-    duration_ms: int = 0
-    first_byte_ms: int | None = None
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cost_nanos: int = 0
+    duration_ms: int = msgspec.field(default=0, name="ms")
+    first_byte_ms: int | None = msgspec.field(default=None, name="ttft")
+    input_tokens: int = msgspec.field(default=0, name="input")
+    output_tokens: int = msgspec.field(default=0, name="output")
+    cost_nanos: int = msgspec.field(default=0, name="cost")
 
     @property
     def group(self) -> str:
