@@ -106,11 +106,6 @@ class Segment:
             raw_tables=encode_sums(self.sums.table),
         )
 
-    def lines(self) -> Iterator[bytes]:
-        """Yields its intact lines, oldest first."""
-        with suppress(FileNotFoundError):
-            yield from filter(is_intact, self.all_lines(self.end))
-
     def all_lines(self, end: int) -> Iterator[bytes]:
         """Yields the lines before the offset ``end``, oldest first, including damaged ones.
 

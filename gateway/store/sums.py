@@ -12,7 +12,7 @@ import msgspec
 
 from gateway.domain.units import Millis
 from gateway.store.line_format import body_of
-from gateway.store.rollup import Countable, Counts, Dimension, RollupEntry, Table
+from gateway.store.rollup import Countable, Counts, Dimension, Table
 from gateway.store.segment import Segment, decode_entry
 
 FOREVER = 1 << 62
@@ -83,14 +83,6 @@ def value_of(call: Countable, by: Dimension) -> str:
     return f"{call.token}|{call.model}" if by == "token|model" else str(getattr(call, by))
 
 
-def entries(segment: Segment, span: Span) -> Iterator[RollupEntry]:
-    """Yields the calls of a segment that began in the span."""
-    for line in segment.lines_with(b'"ts":%s' % _common_digits(span).encode()):
-        call = decode_entry(body_of(line))
-        if span.since <= call.ts < span.until:
-            yield call
-
-
 def _overlapping(segments: Iterable[Segment], span: Span) -> Iterator[Segment]:
     return (s for s in segments if s.latest >= span.since and s.earliest < span.until)
 
@@ -129,12 +121,15 @@ def _edges(segment: Segment, span: Span, first: int, end: int) -> Iterator[Span]
 
 def _call_cells(segment: Segment, by: Dimension, span: Span, step: int) -> Iterator[tuple[str, int, Counts]]:
     """Yields value, start of hour or day, and sums of each call that began in the span."""
-    for call in entries(segment, span):
-        counts = Counts()
+    for line in segment.lines_with(b'"ts":%s' % _common_digits(span).encode()):
+        call = decode_entry(body_of(line))
+        if not span.since <= call.ts < span.until:
+            continue
+        counts, start = Counts(), call.ts // step * step
         counts.add(call)
-        yield value_of(call, by), call.ts // step * step, counts
+        yield value_of(call, by), start, counts
         for channel, nanos in call.possible_elsewhere.items():
-            yield channel if by == "channel" else value_of(call, by), call.ts // step * step, Counts(possible=nanos)
+            yield channel if by == "channel" else value_of(call, by), start, Counts(possible=nanos)
 
 
 def _common_digits(span: Span) -> str:

@@ -7,7 +7,7 @@ import pytest
 
 from gateway.store.calls import CallLog
 from gateway.store.rollup import DAY, DIMENSIONS, HOUR, Counts, Dimension, RollupEntry
-from gateway.store.sums import FOREVER, Span, by_value, entries, over_time, total, value_of
+from gateway.store.sums import FOREVER, Span, by_value, over_time, total, value_of
 from tests.store.samples import T0, busy, log_of, seal
 
 CALLS = list(busy(11, 600, days=4))
@@ -48,12 +48,6 @@ def test_sums_by_value_are_exact(calls: CallLog, by: Dimension, span: Span) -> N
 def test_sums_over_time_add_up_to_the_same(calls: CallLog, span: Span) -> None:
     table = over_time(calls.log.segments, "token", span)
     assert {value: total(rows.values()) for value, rows in table.items()} == added("token", span)
-
-
-@pytest.mark.parametrize("span", SPANS, ids=repr)
-def test_entries_of_a_span_are_all_that_began_in_it(calls: CallLog, span: Span) -> None:
-    found = {call.id for segment in calls.log.segments for call in entries(segment, span)}
-    assert found == {call.id for call in CALLS if span.since <= call.ts < span.until}
 
 
 def test_of_deleted_calls_an_hour_counts_where_it_begins(tmp_path: Path) -> None:
