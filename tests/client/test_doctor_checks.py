@@ -129,7 +129,7 @@ ONE_CALL = INPUT_BOUND + OUTPUT_CAP
 
 @pytest.mark.parametrize("limits", [{"rpm": 1}, {"rpd": 1}, {"tpm": ONE_CALL}, {"tpd": ONE_CALL}])
 @pytest.mark.parametrize("noun", ["token", "group"])
-async def test_a_reached_limit_is_named(
+async def test_a_limit_that_is_reached_is_named(
     owner: ControlClient, gateway: Gateway, noun: str, limits: dict[str, int]
 ) -> None:
     await (
@@ -260,7 +260,7 @@ async def test_a_price_that_is_another_model_s_is_named(owner: ControlClient) ->
 
 
 @pytest.mark.parametrize("price", [None, {"input": 0, "output": 0}])
-async def test_what_is_free_is_stopped_by_no_budget_in_dollars(
+async def test_what_costs_nothing_is_stopped_by_no_budget_in_dollars(
     owner: ControlClient, price: dict[str, int] | None
 ) -> None:
     await (owner.remove_price("m") if price is None else owner.set_price("m", price))
@@ -269,7 +269,7 @@ async def test_what_is_free_is_stopped_by_no_budget_in_dollars(
 
 
 @pytest.mark.parametrize(("amounts", "option"), [({"nanos": 0}, "--budget"), ({"tokens": 0}, "--tokens-budget")])
-async def test_a_grant_does_not_raise_an_account_budget(
+async def test_a_budget_of_the_account_is_not_raised_by_a_grant(
     owner: ControlClient, amounts: dict[str, int], option: str
 ) -> None:
     await owner.set_account({"budgets": [{"window": "day", **amounts}]})
@@ -310,7 +310,7 @@ async def made(owner: ControlClient, environ: Mapping[str, str] | None = None) -
     return {step.name: step async for step in check_everything(owner, environ or {})}
 
 
-async def test_every_channel_is_checked_whoever_else_fails(
+async def test_every_channel_is_checked_whatever_happens_to_the_others(
     owner: ControlClient, gateway: Gateway, provider: Provider
 ) -> None:
     provider.on("/v1/models", fail(401), LIST)

@@ -182,7 +182,7 @@ async def test_one_that_hangs_is_abandoned(monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.skipif(os.name == "nt", reason="a TCP port may have another owner by now")
 @pytest.mark.parametrize("silence", ["closes the connection", "answers too late"])
-async def test_a_silent_server_is_not_taken_for_none(
+async def test_a_server_that_does_not_answer_is_not_taken_for_none(
     config: Config, monkeypatch: pytest.MonkeyPatch, silence: str
 ) -> None:
     """One whose table of files is full closes at once what it cannot take."""

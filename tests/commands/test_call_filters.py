@@ -182,7 +182,7 @@ def test_a_pipe_gets_no_line_about_the_progress(monkeypatch: pytest.MonkeyPatch,
 
 
 @pytest.mark.parametrize(("arguments", "shown"), [((), True), (("--json",), False)])
-def test_a_terminal_shows_a_search_s_progress(
+def test_a_terminal_shows_how_far_a_long_search_got(
     monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], shown: bool
 ) -> None:
     monkeypatch.setattr("gateway.commands.output.PROGRESS_AFTER_S", 0.0)

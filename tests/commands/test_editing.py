@@ -39,7 +39,7 @@ def patch(table: Table, before: msgspec.Struct, *args: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("fields", "before", "after"), CASES)
-def test_printed_options_make_one_value_the_other(
+def test_printed_options_turn_one_value_into_the_other(
     fields: list[Field], before: msgspec.Struct, after: msgspec.Struct
 ) -> None:
     name = fields[0].name

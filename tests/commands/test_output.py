@@ -147,7 +147,7 @@ def test_states_have_colours_and_keep_their_places() -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no pseudo-terminals")
 @pytest.mark.parametrize(("environ", "colours"), [({}, True), ({"NO_COLOR": "1"}, False)])
-def test_a_terminal_has_colours_and_a_width_a_pipe_has_none(
+def test_a_terminal_gets_colours_and_its_width_and_a_pipe_neither(
     served: Served, environ: dict[str, str], colours: bool
 ) -> None:
     argv = [*PYTHON, "channel", "list"]

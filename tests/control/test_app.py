@@ -182,6 +182,11 @@ async def test_a_line_without_end_is_cut_off_early(surface: Surface, owner: Cont
     assert (await owner.status()).state == "serving"
 
 
+async def test_changes_at_once_are_all_made(owner: ControlClient) -> None:
+    await asyncio.gather(*(owner.add_token({"name": f"t{number}"}) for number in range(20)))
+    assert len(await owner.tokens()) == 21
+
+
 async def test_closing_ends_the_server_at_once(surface: Surface, owner: ControlClient) -> None:
     await owner.status()
     began = asyncio.get_running_loop().time()

@@ -123,7 +123,7 @@ async def renamed(owner: ControlClient, past: list[str], gateway: Gateway) -> li
         ("!tok:*", []),
     ],
 )
-async def test_a_name_finds_earlier_calls_too(
+async def test_a_name_also_finds_the_calls_under_earlier_ones(
     owner: ControlClient, renamed: list[str], words: str, found: list[int]
 ) -> None:
     assert [renamed.index(call.id) for call in (await owner.calls(words=words)).calls] == found
@@ -172,7 +172,7 @@ async def test_a_name_that_another_group_got_finds_each_ones_calls(owner: Contro
     assert len((await owner.calls(words="grp:default")).calls) == 3
 
 
-async def test_a_running_call_is_found_by_its_group_s_name(
+async def test_a_running_call_is_found_by_the_name_that_its_group_has_now(
     owner: ControlClient, gateway: Gateway, provider: Provider
 ) -> None:
     provider.on("m", silence)
@@ -191,7 +191,7 @@ async def test_words_are_as_long_as_somebody_writes_them(owner: ControlClient, p
     assert [call.id for call in page.calls] == past[::-1]
 
 
-async def test_a_long_search_is_given_by_pages(
+async def test_a_search_that_takes_long_is_given_page_by_page(
     owner: ControlClient, past: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each page is searched for a moment only; it may be empty, and tells how far the search came."""
@@ -249,7 +249,7 @@ async def test_a_repeated_refusal_is_found_by_the_id_of_each(owner: ControlClien
         await owner.call(call_id(3, row.ts + 60_000))
 
 
-async def test_a_running_call_is_first(
+async def test_a_running_call_is_first_and_is_shown(
     owner: ControlClient, gateway: Gateway, provider: Provider, past: list[str]
 ) -> None:
     provider.on("m", silence)

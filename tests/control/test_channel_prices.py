@@ -80,7 +80,7 @@ CHANNELS = {
 
 @pytest.mark.parametrize("order", permutations(CHANNELS))
 async def test_a_second_import_changes_nothing(owner: ControlClient, gateway: Gateway, order: tuple[str, ...]) -> None:
-    """Neither of channels, whether they are imported one by one or together."""
+    """In any order of the channels, whether they are imported one by one or together."""
     for number, name in enumerate(order):
         url, preset = CHANNELS[name]
         gateway.channel(url, MODEL, f"short={MODEL}", name=name, preset=preset, priority=number % 2)

@@ -45,7 +45,7 @@ async def test_an_address_is_given_its_root(owner: ControlClient, provider: Prov
     assert (channel.base_url, len(channel.models)) == (provider.base_url, 2)
 
 
-async def test_keys_header_values_and_a_proxy_s_password_stay_secret(
+async def test_keys_values_of_headers_and_the_password_of_a_proxy_are_never_told(
     owner: ControlClient, body: dict[str, object]
 ) -> None:
     proxied = {"proxy": f"http://me:{CANARY}@127.0.0.1:9", "models": [{"name": "m1"}]}
@@ -145,7 +145,7 @@ async def test_its_calls_and_errors_are_counted(owner: ControlClient, gateway: G
     assert (channel.calls, channel.errors, channel.spent_nanos, channel.in_flight) == (2, 1, ok.cost, 0)
 
 
-async def test_a_cancelled_call_is_free_and_no_error(
+async def test_a_call_that_the_owner_cancelled_costs_nothing_and_is_not_its_error(
     owner: ControlClient, gateway: Gateway, provider: Provider
 ) -> None:
     provider.on("m", silence)
@@ -361,7 +361,7 @@ async def test_no_answer_of_any_kind_tells_a_key(owner: ControlClient, gateway: 
         assert b"canary" not in text
 
 
-async def test_a_test_tries_every_key_and_reuses_good_ones(
+async def test_a_test_tries_every_key_and_uses_the_good_ones_again(
     owner: ControlClient, gateway: Gateway, provider: Provider
 ) -> None:
     await owner.edit_channel("up", {"key": FIRST, "keys": [SECOND, THIRD]})
@@ -394,7 +394,7 @@ async def test_a_key_that_was_refused_and_is_given_again_is_tried_again(owner: C
     assert not (await owner.edit_channel("up", {"key": SECOND})).unchanged
 
 
-async def test_an_unsaved_key_changes_nothing(
+async def test_a_key_that_could_not_be_saved_changes_nothing(
     owner: ControlClient, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gateway.engine.health.failed(ChannelId("ch_up"), FailureKind.AUTH, "401")
@@ -452,7 +452,7 @@ async def test_variables_that_are_not_set_are_named(
     assert (await owner.edit_channel("new", {"headers": {}})).missing_variables == ()
 
 
-async def test_the_owner_sees_what_the_upstream_said(
+async def test_a_channel_that_needs_attention_shows_its_owner_what_the_upstream_said(
     owner: ControlClient, gateway: Gateway, provider: Provider
 ) -> None:
     provider.on("m", fail(401, "This key was revoked on Monday."))

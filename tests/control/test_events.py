@@ -355,7 +355,7 @@ async def test_a_stuck_reader_does_not_hold_the_end(owner: ControlClient, surfac
         assert asyncio.get_running_loop().time() - began < 2.5
 
 
-async def test_a_stuck_reader_is_abandoned(
+async def test_a_reader_that_is_stuck_is_abandoned(
     owner: ControlClient, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "STUCK_S", 0.05)

@@ -16,6 +16,7 @@ async def test_a_group_tells_what_it_ties_together(owner: ControlClient, gateway
     gateway.channel("http://127.0.0.1:9/v1", "m", "n", name="aaa", priority=5)
     group = await owner.group("default")
     assert (group.tokens, group.channels, group.sees) == (["laptop"], ["aaa", "up"], ["m", "n"])
+    assert (await owner.edit_group("default", {"models": ["n*"]})).sees == ["n"]
 
 
 async def test_tokens_and_channels_follow_a_new_name_and_its_undo(owner: ControlClient, gateway: Gateway) -> None:

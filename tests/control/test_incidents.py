@@ -284,7 +284,7 @@ async def test_a_raised_or_removed_budget_ends_its_warning(owner: ControlClient,
     assert None not in [one.ended for one in await owner.incidents()]
 
 
-async def test_calls_refused_for_a_spent_budget_are_counted_with_its_warning(
+async def test_calls_that_are_refused_for_a_spent_budget_are_counted_with_its_warning(
     owner: ControlClient, gateway: Gateway
 ) -> None:
     client = gateway.token("tight", budgets=(Budget(window=Window.DAY, nanos=Nanos(COST)),))
@@ -294,7 +294,7 @@ async def test_calls_refused_for_a_spent_budget_are_counted_with_its_warning(
     assert (one.budget, one.refused) == ("daily budget of token 'tight'", 3)
 
 
-async def test_a_rejected_key_is_known_by_a_new_number(
+async def test_a_rejected_key_stays_an_incident_under_another_number(
     owner: ControlClient, gateway: Gateway, provider: Provider
 ) -> None:
     await owner.add_key("up", "sk-second-canary2")
@@ -314,7 +314,7 @@ async def test_a_rejected_key_is_known_by_a_new_number(
     assert (lasting.key, lasting.kind) == ("", FailureKind.AUTH)
 
 
-async def test_a_rejected_key_is_known_beside_a_new_one(
+async def test_a_rejected_key_stays_an_incident_when_another_one_is_added(
     owner: ControlClient, gateway: Gateway, provider: Provider
 ) -> None:
     provider.on("m", fail(401), speak())

@@ -73,7 +73,7 @@ async def test_the_log_names_new_models_without_a_price(
     assert caplog.records[-1].getMessage().endswith(" new-0, new-1, new-2, new-3, new-4 and 4 more")
 
 
-async def test_patterns_choose_and_names_are_mapped(
+async def test_patterns_choose_and_names_may_be_mapped_beside_them(
     owner: ControlClient, body: dict[str, object], gateway: Gateway
 ) -> None:
     models = [{"name": "fast", "upstream": "o3"}]
@@ -110,7 +110,7 @@ async def test_a_pattern_that_lets_nothing_in_is_reported(owner: ControlClient, 
         await owner.add_channel(body | {"patterns": ["!"]})
 
 
-async def test_new_patterns_select_from_the_list(
+async def test_new_patterns_select_from_the_list_there_is(
     owner: ControlClient, provider: Provider, body: dict[str, object]
 ) -> None:
     await owner.add_channel(body)

@@ -166,7 +166,7 @@ async def test_a_channel_that_is_well(owner: ControlClient, provider: Provider) 
     [
         (fail(401), "fail", "channel edit up --key"),
         (fail(404), "ok", "channel test up"),
-        (fail(500, "\x1b[2Jno"), "fail", "no"),
+        (fail(500, "\x1b[2Joops"), "fail", "oops"),
     ],
     ids=["a key that is refused", "no list, which may be well", "an upstream that fails"],
 )

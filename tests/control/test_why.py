@@ -64,7 +64,7 @@ async def test_a_refusal_record_tells_what_to_ask(owner: ControlClient, gateway:
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_a_refusal_s_record_tells_if_a_stream_was_wanted(
+async def test_the_record_of_a_refusal_tells_whether_a_stream_was_wanted(
     owner: ControlClient, gateway: Gateway, stream: bool
 ) -> None:
     assert (await gateway.client.chat("unknown", stream=stream)).status == 404
@@ -158,7 +158,7 @@ async def test_a_question_must_make_sense(owner: ControlClient) -> None:
         await owner.why("laptop", "")
 
 
-async def test_who_speaks_the_api_is_told(
+async def test_which_channels_speak_the_api_is_reported(
     owner: ControlClient, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Letters(ChatCompletions):
@@ -348,7 +348,7 @@ async def test_a_busy_gateway(
         ({"expires": 1}, "token_expired", "'tollkeeper token edit laptop --expires 30d'"),
     ],
 )
-async def test_an_unusable_token(
+async def test_a_token_that_may_not_be_used(
     owner: ControlClient, gateway: Gateway, patch: dict[str, object], code: str, fix: str
 ) -> None:
     await owner.edit_token("laptop", patch)
@@ -433,7 +433,7 @@ async def test_a_channel_without_its_variable_is_known_before_a_call_fails(owner
     assert (await owner.why("laptop", "unset")).works
 
 
-async def test_a_channel_with_an_unset_variable_is_last(
+async def test_a_channel_whose_variable_is_not_set_is_not_the_first_choice(
     owner: ControlClient, gateway: Gateway, provider: Provider
 ) -> None:
     provider.on("spare", speak())

@@ -78,7 +78,7 @@ def test_running_calls_never_fall_out() -> None:
     ],
     ids=["nothing missing between", "a gap", "it begins where the ring ends"],
 )
-def test_a_second_snapshot_without_a_gap_keeps_rows(
+def test_a_second_snapshot_keeps_older_rows_unless_there_is_a_gap(
     below: int, newer: list[CallView], rows: int, still_below: int
 ) -> None:
     ring = snapshot(5, 5)
