@@ -207,7 +207,7 @@ def _app_of(headers: Mapping[str, str]) -> tuple[str, bool]:
     """
     name, bundled = _agent_name(headers.get(hdrs.USER_AGENT, "")[:APP_LIMIT])
     if _X_APP in headers or _X_TITLE in headers or _HTTP_REFERER in headers:
-        # that of Claude Code says only how it was started
+        # Claude Code's X-App says only how it was started
         sent_name = "" if "anthropic-version" in headers else headers.get(_X_APP, "")
         sent_name = sent_name or headers.get(_X_TITLE, "") or _REFERER.sub("", headers.get(_HTTP_REFERER, ""))
         if app_name := _app_name(sent_name[:APP_LIMIT]):

@@ -21,7 +21,7 @@ from gateway.upstream.adapter import AnswerStream
 from gateway.web import error_responses
 from gateway.web.connection import Connection
 from gateway.web.origins import cors_headers
-from gateway.web.request import check_json, read_body
+from gateway.web.request import read_body
 from gateway.web.response import Response, StreamedResponse
 
 STREAM_HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
@@ -164,7 +164,6 @@ async def answer_call(
     share, client = BodyShare(engine.pressure), None
     try:
         try:
-            check_json(request)
             engine.pressure.check(origin.began)
             data = await read_body(request, share)
             if origin.model:

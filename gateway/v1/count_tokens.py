@@ -30,7 +30,7 @@ from gateway.inbound.messages.api import MESSAGES, parse_messages_request
 from gateway.inbound.messages.native import COUNT_PATH, native_request
 from gateway.inbound.relay import CLIENT_STATUSES
 from gateway.upstream.adapter import UnlimitedMemory
-from gateway.web.request import check_json, read_body
+from gateway.web.request import read_body
 from gateway.web.response import Response
 
 MAX_RUNNING_COUNTS = 60
@@ -45,7 +45,6 @@ async def answer_count_tokens(engine: Engine, request: web.BaseRequest, origin: 
     """Answer with the upstream's count, else with an estimate. Raises GatewayError."""
     token = engine.pipeline.identify(origin)
     with closing(BodyShare(engine.pressure)) as share, _count_slot(engine, token):
-        check_json(request)
         body = await read_body(request, share)
         received = HttpRequest(body=body, target=request.raw_path, headers=request.headers)
         parse = partial(parse_messages_request, received, counts=True)

@@ -117,8 +117,8 @@ def list_json(
     has_more = bool(names) and (ids[0] != names[0] if page.before else ids[-1] != names[-1])
     models = [_entry_of(name, visible[_model_name(name, visible)], token, catalog, now) for name in names]
     first, last = (names[0], names[-1]) if names else (None, None)
-    page_fields = {"object": "list", "data": models, "has_more": has_more, "first_id": first, "last_id": last}
-    return msgspec.json.encode(page_fields)
+    answer = {"object": "list", "data": models, "has_more": has_more, "first_id": first, "last_id": last}
+    return msgspec.json.encode(answer)
 
 
 def _model_name(name: str, visible: Collection[str]) -> str:

@@ -23,7 +23,7 @@ from gateway.domain.units import Millis
 from gateway.inbound.ollama.api import OLLAMA_GENERATE
 from gateway.inbound.ollama.render import load_answer
 from gateway.v1.call import answer_call
-from gateway.web.request import check_json, read_body
+from gateway.web.request import read_body
 from gateway.web.response import Response
 
 VERSION = "0.18.3"
@@ -150,7 +150,6 @@ def _iso_time(ts: Millis) -> str:
 async def _requested_entry(engine: Engine, request: web.BaseRequest, origin: CallOrigin) -> ModelEntry:
     """Returns the model that a request names. Raises BadRequest for a body that is not an object, and NotFound."""
     token = engine.pipeline.identify(origin)
-    check_json(request)
     with closing(BodyShare(engine.pressure)) as share:
         fields = rawjson.maybe(await read_body(request, share))
     if not isinstance(fields, dict):

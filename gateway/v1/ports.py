@@ -121,7 +121,7 @@ def _cannot_listen(config: Config, error: OSError) -> Conflict:
 
 
 class OllamaPort:
-    """The port, open or not."""
+    """Ollama's port, open or not."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -172,7 +172,7 @@ class OllamaPort:
 
 @asynccontextmanager
 async def open_ollama_port(engine: Engine) -> AsyncIterator[OllamaPort]:
-    """Run the port while the block runs."""
+    """Run Ollama's port while the block runs."""
     port = OllamaPort(engine)
     engine.on_settings_change = port.settings_changed.set
     task = engine.tasks.spawn(port.run(), "Ollama's port")

@@ -22,7 +22,7 @@ from gateway.inbound.api import LARGE, HttpRequest, parse_large
 from gateway.inbound.responses.api import RESPONSES
 from gateway.inbound.responses.recall import RecalledRequest, input_items, kept_of, recall
 from gateway.v1.call import MOST_OBSERVED, OnAnswer, answer_call
-from gateway.web.request import MAX_BODY, check_json, read_body
+from gateway.web.request import MAX_BODY, read_body
 from gateway.web.response import Response
 
 
@@ -125,7 +125,6 @@ async def answer_input_tokens(engine: Engine, request: web.BaseRequest, origin: 
     """Answer POST /v1/responses/input_tokens with an estimate. It costs nothing and counts against no limit."""
     token = engine.pipeline.identify(origin)
     with closing(BodyShare(engine.pressure)) as share:
-        check_json(request)
         engine.pressure.check(origin.began)
         body = await read_body(request, share)
         if engine.responses.on:

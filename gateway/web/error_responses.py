@@ -33,7 +33,9 @@ def error_answer(error: GatewayError, call: str = "", api: InboundApi = CHAT) ->
     """Returns status, headers and body for a request that failed before its answer began."""
     status = api.status(error)
     retry = retry_headers(error, status)
-    omitted = {"retry-after"} if "retry-after" in retry else {"retry-after", "retry-after-ms"}  # SDKs obey both
+    omitted = (
+        {"retry-after"} if "retry-after" in retry else {"retry-after", "retry-after-ms"}
+    )  # SDKs ignore a longer wait
     kept = {name: value for name, value in error.call_headers.items() if name not in omitted}
     headers = {**kept, **retry, **headers_of(error.readings), **_limit_headers(error)}
     if status == 401:

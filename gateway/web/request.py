@@ -57,7 +57,7 @@ def keys_of(request: web.BaseRequest) -> list[str]:
     return keys
 
 
-def check_json(request: web.BaseRequest) -> None:
+def _check_json(request: web.BaseRequest) -> None:
     """Raises RequestRefused (``unsupported_media_type``) unless the body is plain JSON.
 
     Some tools omit the content type. For any web page, a browser sends requests without one, or with another than that
@@ -81,11 +81,12 @@ def check_json(request: web.BaseRequest) -> None:
 
 
 async def read_body(request: web.BaseRequest, share: BodyShare) -> bytes:
-    """Returns the whole body. It counts towards the memory of all bodies while it arrives.
+    """Returns the whole body, which must be JSON. It counts towards the memory of all bodies while it arrives.
 
-    Raises TooLarge, before anything is read if the declared length is too large; BadRequest (408) if the body comes too
-    slowly; and Unavailable if all bodies together are too large.
+    Raises RequestRefused for another content type; TooLarge, before anything is read if the declared length is too
+    large; BadRequest (408) if the body comes too slowly; and Unavailable if all bodies together are too large.
     """
+    _check_json(request)
     declared = request.content_length
     if declared is not None and declared > MAX_BODY:
         raise _too_large()

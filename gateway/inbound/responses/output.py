@@ -47,7 +47,7 @@ class OutputItem:
 
     def begin_events(self) -> Iterable[Event]:
         """Returns the events with which the item begins."""
-        return ((b"output_item.added", field(b"item", self.written(IN_PROGRESS))),)
+        return ((b"output_item.added", field(b"item", self.encode_item(IN_PROGRESS))),)
 
     def add_piece(self, piece: bytes, logprobs: bytes = NO_LOGPROBS) -> Iterable[Event]:
         """Add a piece of the text, a JSON string. Returns its events."""
@@ -59,8 +59,8 @@ class OutputItem:
         """Returns the events of the item's end, before the one with the finished item."""
         return ()
 
-    def written(self, status: str) -> bytes:
-        """Returns the item as it is: ``in_progress`` when it begins, with another status when it has ended."""
+    def encode_item(self, status: str) -> bytes:
+        """Returns the item as JSON: ``in_progress`` when it begins, with another status when it has ended."""
         raise NotImplementedError
 
 
@@ -90,7 +90,7 @@ class PartItem(OutputItem):
         part = self._place + field(b"part", self._part(self.text))
         return (self.text_event + b".done", text), (self.part_event + b".done", part)
 
-    def written(self, status: str) -> bytes:
+    def encode_item(self, status: str) -> bytes:
         part = self._part(self.text) if self._pieces else b""
         return b'%b,"%b":[%b]}' % (rawjson.encode({**self._head, "status": status})[:-1], self.holder, part)
 
@@ -182,12 +182,12 @@ class ReasoningItem(PartItem):
         self._seal = seal
         self.held += len(seal.content)
 
-    def written(self, status: str) -> bytes:
+    def encode_item(self, status: str) -> bytes:
         if not self._summary and self._pieces:
             self._head["content"] = [{"type": "reasoning_text", "text": msgspec.Raw(self.text)}]
         if self._sealed and status != IN_PROGRESS:
             self._head["encrypted_content"] = seal_text(self._seal)
-        return super().written(status)
+        return super().encode_item(status)
 
 
 class CallItem(OutputItem):
@@ -218,7 +218,7 @@ class CallItem(OutputItem):
         text = field(self._field.encode(), self.text)
         return *more, (self._events + b".done", self._place + self._name + text)
 
-    def written(self, status: str) -> bytes:
+    def encode_item(self, status: str) -> bytes:
         text = msgspec.Raw(self.text if self._pieces else EMPTY)
         return rawjson.encode({**self._head, self._field: text, "status": status})
 
@@ -248,7 +248,7 @@ class ClientToolItem(OutputItem):
     def end_events(self, status: str) -> Iterable[Event]:
         return super().begin_events()
 
-    def written(self, status: str) -> bytes:
+    def encode_item(self, status: str) -> bytes:
         text = rawjson.text(self.text)
         value = rawjson.maybe(text.encode("utf-8", "surrogatepass"))
         arguments = value if isinstance(value, dict) else {}
@@ -266,7 +266,7 @@ class ImageItem(OutputItem):
     def end_events(self, status: str) -> Iterable[Event]:
         return ((b"image_generation_call.completed", self._place),)
 
-    def written(self, status: str) -> bytes:
+    def encode_item(self, status: str) -> bytes:
         if status == IN_PROGRESS:
             return rawjson.encode({**self._head, "status": status, "result": None})
         image_format = self._medium.type.partition("/")[2] or "png"

@@ -120,10 +120,9 @@ class ResponseRenderer(Renderer):
             case ToolCallBegan():
                 tool = self._plan.tool(event.name)
                 id = self._next_id(ID_PREFIXES[tool.kind])
-                is_plain = tool.kind in (ToolKind.FUNCTION, ToolKind.CUSTOM)
-                call = (
-                    CallItem(id, event.id, tool, bare=event.custom) if is_plain else ClientToolItem(id, event.id, tool)
-                )
+                call: OutputItem = ClientToolItem(id, event.id, tool)
+                if tool.kind in (ToolKind.FUNCTION, ToolKind.CUSTOM):
+                    call = CallItem(id, event.id, tool, bare=event.custom)
                 out = self._begin_item(call, event.number)
             case Medium():
                 out = self._begin_item(ImageItem(self._next_id("ig"), event), None)
@@ -216,7 +215,7 @@ class ResponseRenderer(Renderer):
         if item is None:
             return b""
         ended = self._number_events(item.end_events(status))
-        done = item.written(status)
+        done = item.encode_item(status)
         ended += self._number_events(((b"output_item.done", field(b"item", done)),))
         self._items.append(done)
         self._items_size += len(done)

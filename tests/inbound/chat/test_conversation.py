@@ -81,7 +81,7 @@ def test_a_refusal_counts_as_text() -> None:
 def test_other_parts_are_refused(part: Any) -> None:
     with pytest.raises(BadRequest) as caught:
         _turns({"role": "user", "content": [{"type": "text", "text": "a"}, part]})
-    assert caught.value.param == "messages[0].content[1]"
+    assert (caught.value.param, caught.value.code) == ("messages[0].content[1]", "unsupported_parameter")
 
 
 @pytest.mark.parametrize(
@@ -226,6 +226,7 @@ def test_the_data_of_a_sound_may_be_a_url(data: str) -> None:
         ({"type": "input_audio", "input_audio": {"data": "https://h/a", "format": "wav"}}, "audio/wav", "https://h/a"),
         ({"type": "file", "file": {"file_data": "https://h/a.pdf"}}, "application/pdf", "https://h/a.pdf"),
         ({"type": "input_image", "image_url": "https://h/a.png"}, "", "https://h/a.png"),
+        ({"type": "input_file", "file_url": "https://h/a.pdf"}, "application/pdf", "https://h/a.pdf"),
     ],
 )
 def test_media_with_an_address(part: Any, media_type: str, url: str) -> None:
