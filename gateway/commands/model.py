@@ -9,7 +9,7 @@ from gateway.commands import formatting
 from gateway.commands.base import Noun
 from gateway.commands.completion import MODELS, TOKENS
 from gateway.commands.options import SOME, json_option
-from gateway.commands.output import ListColumn, notify, out, out_json, out_list, out_pairs, table, terminal_width
+from gateway.commands.output import ListColumn, notify, out_list, out_view
 from gateway.commands.session import run
 from gateway.domain.account import AccountStatus
 from gateway.domain.human_values import brief_context, brief_count, state_word
@@ -84,12 +84,7 @@ def show_model(name: str, *, as_json: bool) -> None:
         return detail, detail.price is None and not as_json and (await client.settings()).refuse_unpriced
 
     detail, refused = run(work)
-    if as_json:
-        out_json(detail)
-        return
-    out_pairs(_pairs(detail, refused=refused))
-    if detail.routes:
-        out("\n" + table(detail.routes, ROUTE_COLUMNS, terminal_width()))
+    out_view(detail, _pairs(detail, refused=refused), detail.routes, ROUTE_COLUMNS, as_json=as_json)
 
 
 def _pairs(detail: ModelDetail, *, refused: bool) -> Iterator[tuple[str, str]]:

@@ -113,12 +113,16 @@ def out_json(value: object) -> None:
     out(json_text(value))
 
 
-def out_view(view: object, pairs: Iterable[tuple[str, str]], *, as_json: bool) -> None:
-    """Write one thing in detail: as JSON, or as lines with a name and a value."""
+def out_view(
+    view: object, pairs: Iterable[tuple[str, str]], rows: Sequence[T] = (), columns: Columns = (), *, as_json: bool
+) -> None:
+    """Write one thing in detail: as JSON, or as lines with a name and a value, above a table if there are rows."""
     if as_json:
         out_json(view)
-    else:
-        out_pairs(pairs)
+        return
+    out_pairs(pairs)
+    if rows:
+        out("\n" + table(rows, columns, terminal_width()))
 
 
 def out_change(view: object, text: str, *, as_json: bool) -> None:

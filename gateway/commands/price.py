@@ -9,7 +9,7 @@ from gateway.commands import formatting
 from gateway.commands.base import Command, Noun
 from gateway.commands.completion import CHANNELS, MODELS, comma_separated
 from gateway.commands.options import SOME, confirm, json_option, names_type, yes_option
-from gateway.commands.output import ListColumn, notify, out, out_json, out_list, out_pairs, table, terminal_width
+from gateway.commands.output import ListColumn, notify, out_json, out_list, out_view
 from gateway.commands.price_set import extra_rows, set_price
 from gateway.commands.session import run
 from gateway.domain.channel import Dialect
@@ -223,12 +223,7 @@ def show_price(model: str, *, as_json: bool) -> None:
         return view, routes, view is None and not as_json and (await client.settings()).refuse_unpriced
 
     view, routes, refused = run(work)
-    if as_json:
-        out_json(view)
-        return
-    out_pairs(_details(view, model, refused=refused))
-    if routes:
-        out("\n" + table(routes, ROUTE_COLUMNS, terminal_width()))
+    out_view(view, _details(view, model, refused=refused), routes, ROUTE_COLUMNS, as_json=as_json)
 
 
 def _details(view: PriceView | None, model: str, *, refused: bool) -> Iterator[tuple[str, str]]:

@@ -18,7 +18,7 @@ from typing import Any
 import click
 import msgspec
 
-from gateway.client.app import KEY_VARIABLE, Launch
+from gateway.client.app import KEY_VARIABLE, App, Launch
 from gateway.client.apps import UNKNOWN_PROGRAM, app_of_program, find_app, require_api
 from gateway.client.control import ControlClient
 from gateway.client.exports import create_private
@@ -120,11 +120,10 @@ def run_program(
     if program is None:
         name = plain(command[0])
         raise Quit(f"no executable at '{name}'" if "/" in name else f"no program '{name}' in PATH", Exit.NOT_FOUND)
-    name = app or app_of(program, command[1:])
-    if app is not None:
-        find_app(app)
-    else:
+    if app is None:
         require_api(program)
+    name = app or app_of(program, command[1:])
+    known_app = find_app(name) if name else UNKNOWN_PROGRAM
     label, folder = _label(program, command[1:]), Path.cwd().name or "root"
     start = ProgramStart(program=label, folder=folder, model=model or "", arguments=command[1:])
     body = {
@@ -136,12 +135,12 @@ def run_program(
         **without_none(group=group, hold_output=hold_output),
     }
     with SignalRelay() as relay, _own_token(body, extended=expires is None) as created:
-        code = _supervise(relay, created, program, name, start)
+        code = _supervise(relay, created, program, known_app, start)
     click.get_current_context().exit(code)
 
 
-def _supervise(relay: SignalRelay, created: NewToken, program: str, app: str, start: ProgramStart) -> int:
-    """Run a program, which may be a known app, with the key of a token. Returns its exit code."""
+def _supervise(relay: SignalRelay, created: NewToken, program: str, app: App, start: ProgramStart) -> int:
+    """Run a program with the key of a token. Returns its exit code."""
     with tempfile.TemporaryDirectory(prefix="tollkeeper-run-", ignore_cleanup_errors=True) as private:
         folder = Path(private)  # only this user can read it
         launch, environment = run(lambda client: _prepare(client, created, app, start, folder), running=True)
@@ -166,10 +165,10 @@ def _module(program: str, arguments: Sequence[str]) -> str:
 
 
 async def _prepare(
-    client: ControlClient, created: NewToken, app_name: str, start: ProgramStart, folder: Path
+    client: ControlClient, created: NewToken, app: App, start: ProgramStart, folder: Path
 ) -> tuple[Launch, Mapping[str, str]]:
     """Returns how to start the program, with its environment. Raises Quit if the token does not see the model."""
-    models, app = await client.models(created.token.id), find_app(app_name) if app_name else UNKNOWN_PROGRAM
+    models = await client.models(created.token.id)
     names = [view.name for view in models]
     named = start.model or next((name for name in start.model_arguments if name in names), "")
     choice = ModelChoice(model=named) if named else await find_model(client, names, family=app.family, start=start)

@@ -11,7 +11,7 @@ from gateway.commands.base import Command
 from gateway.commands.completion import MODELS, TOKENS
 from gateway.commands.exit_codes import Exit, Quit, exit_for
 from gateway.commands.options import SOME, WholeNumber, json_option, now
-from gateway.commands.output import ListColumn, out, out_json, out_pairs, table, terminal_width
+from gateway.commands.output import ListColumn, out_view
 from gateway.commands.session import run
 from gateway.domain.call import CHAT_API, is_call_id
 from gateway.domain.diagnosis import PartyView, RouteView, Why, request_like, size_text
@@ -91,13 +91,8 @@ def why(token: str, model: str | None, *, as_json: bool, **values: Any) -> None:
         return await client.why(call.token_id, call.model, **{**values, **like}), note
 
     answer, note = run(work)
-    if as_json:
-        out_json(answer)
-    else:
-        out_pairs([("request", note), *_pairs(answer)])
-        if answer.routes:
-            columns = [column for column in COLUMNS if column != REQUEST or answer.api != CHAT_API]
-            out("\n" + table(answer.routes, columns, terminal_width()))
+    columns = [column for column in COLUMNS if column != REQUEST or answer.api != CHAT_API]
+    out_view(answer, [("request", note), *_pairs(answer)], answer.routes, columns, as_json=as_json)
     if not answer.works:
         refused = f"a call would be rejected with {answer.status} {answer.code}: {answer.fix or answer.message}"
         raise Quit(refused, exit_for(error_class(answer.status, answer.code), answer.code))
