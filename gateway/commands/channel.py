@@ -22,7 +22,7 @@ from gateway.commands.channel_probe import models, presets, test
 from gateway.commands.completion import CHANNELS
 from gateway.commands.editing import change_together, find_each, named_text, names_argument, renamed_text
 from gateway.commands.options import accept_option, confirm, json_option, yes_option
-from gateway.commands.output import ListColumn, notify, out_change, out_json, out_list, out_view
+from gateway.commands.output import ListColumn, notify, out_change, out_list, out_view
 from gateway.commands.session import Work, run
 from gateway.domain.channel import ChannelFields, Dialect
 from gateway.domain.errors import BadRequest
@@ -123,10 +123,8 @@ def add_channel(name: str, dialect: str | None, *, as_json: bool, **values: Any)
         return saved, [no_list_note, await _keyless_note(client, saved)]
 
     view, notes = run(work, create=True)
-    if as_json:
-        out_json(view)
-    if warning := base_url_warning(view.base_url) if view.base_url else "":
-        notify(f"note: {warning}")
+    warning = base_url_warning(view.base_url) if view.base_url else ""
+    out_change(view, f"note: {warning}" if warning else "", as_json=as_json)
     warn_about_unset_variables(view)
     models_text = f"{count_text(len(view.models), 'model')} for {', '.join(view.groups) or 'no group'}"
     notify(f"Channel '{view.name}' created: {models_text}.")
@@ -209,9 +207,7 @@ def edit_channel(
 def _run_and_print(work: Work[tuple[list[ChannelView], list[str]]], *, as_json: bool) -> None:
     """Run ``work``, then print its messages and, with ``--json``, the changed channels, several of them as an array."""
     views, lines = run(work)
-    if as_json:
-        out_json(views if len(views) > 1 else views[0])
-    notify(*lines)
+    out_change(views if len(views) > 1 else views[0], *lines, as_json=as_json)
     for view in views:
         warn_about_unset_variables(view)
         if view.list_error:

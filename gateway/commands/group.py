@@ -83,8 +83,7 @@ def add_group(name: str, *, like: str | None, as_json: bool, **values: Any) -> N
         first = max(channels, key=lambda channel: channel.priority)
         edit = f"tollkeeper channel edit {word(first.name)} --add-group {word(view.name)}"
         advice = f"Give it channels, such as: {edit}"
-    out_change(view, f"Group '{view.name}' created. {advice}", as_json=as_json)
-    notify(_hidden_note(view))
+    out_change(view, f"Group '{view.name}' created. {advice}", _hidden_note(view), as_json=as_json)
 
 
 @group.command("edit", examples=["tollkeeper group edit friends --multiplier 1.2 --rename family"])
@@ -109,8 +108,7 @@ def edit_group(ref: str, *, as_json: bool, **values: Any) -> None:
         return view, notes, f"is as before: {NOTHING_CHANGED}" if unchanged else "saved"
 
     view, notes, done = run(work)
-    out_change(view, f"Group '{view.name}' {done}.", as_json=as_json)
-    notify(*notes)
+    out_change(view, f"Group '{view.name}' {done}.", *notes, as_json=as_json)
 
 
 def _hidden_note(view: GroupView) -> str:

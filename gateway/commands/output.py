@@ -125,11 +125,11 @@ def out_view(
         out("\n" + table(rows, columns, terminal_width()))
 
 
-def out_change(view: object, text: str, *, as_json: bool) -> None:
+def out_change(view: object, *lines: str, as_json: bool) -> None:
     """Write to stderr what was done, and with ``--json`` also the new state to stdout."""
     if as_json:
         out_json(view)
-    notify(text)
+    notify(*lines)
 
 
 def json_text(value: object) -> str:

@@ -19,7 +19,7 @@ from gateway.commands.base import Command
 from gateway.commands.completion import CHANNELS, MODELS
 from gateway.commands.editing import change_together, field_options, patch_of
 from gateway.commands.options import SOME, json_option, now, with_options
-from gateway.commands.output import notify, out_json
+from gateway.commands.output import notify, out_change, out_json
 from gateway.commands.session import run
 from gateway.domain.errors import BadRequest, NotFound
 from gateway.domain.fields import changed_fields
@@ -340,6 +340,4 @@ def _set_from_file(file: str, *, as_json: bool) -> None:
         return [view for view in await client.prices() if view.model in bodies], sentences
 
     views, sentences = run(work, create=True)
-    if as_json:
-        out_json(views)
-    notify(*sentences)
+    out_change(views, *sentences, as_json=as_json)

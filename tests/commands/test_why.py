@@ -1,7 +1,7 @@
 import pytest
 from msgspec.structs import replace
 
-from gateway.commands import why
+from gateway.commands import output
 from gateway.commands.exit_codes import Exit
 from gateway.domain.diagnosis import LimitView, PartyView, RouteView, UnusedFallback, Why
 from gateway.domain.units import Millis, Nanos
@@ -178,7 +178,7 @@ def test_strangers_names_are_made_harmless() -> None:
 
 
 def test_on_a_narrow_terminal_the_reasons_are_whole_and_below(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(why, "terminal_width", lambda: 60)
+    monkeypatch.setattr(output, "terminal_width", lambda: 60)
     lines = run("why", "laptop", "gpt-4o", control=Control({"GET /why": FOUND})).out.splitlines()
     begin = next(i for i, line in enumerate(lines) if line.startswith("Channel"))
     assert max(map(len, lines[begin:])) <= 60
