@@ -23,12 +23,9 @@ def is_own(address: str) -> bool:
 class ConnectionLimits:
     """Counts the open connections, in all and for each address of another machine."""
 
-    def __init__(
-        self, settings: Callable[[], Settings], own: Callable[[str], bool] = is_own, most: Callable[[], int] = lambda: 0
-    ) -> None:
-        """``own``: whether an address has no limit of its own. ``most``: how many the system allows; 0 for all."""
+    def __init__(self, settings: Callable[[], Settings], most: Callable[[], int] = lambda: 0) -> None:
+        """``most``: how many the system allows; 0 for all."""
         self._settings = settings
-        self._own = own
         self._most = most
         self._by_address: dict[str, int] = {}
         self.open = 0
@@ -41,7 +38,7 @@ class ConnectionLimits:
             return f"more than {settings.connections} connections are open"
         if most and self.open >= most:
             return f"more than {most} connections are open, and the system's limit of open files allows no more"
-        if not self._own(address):
+        if not is_own(address):
             count, limit = self._by_address.get(address, 0), settings.address_connections
             if limit and count >= limit:
                 return f"more than {limit} connections of this address are open"
@@ -70,9 +67,8 @@ class AuthThrottle:
     counted: one with an old token must not lock the others out.
     """
 
-    def __init__(self, mono: Callable[[], float], own: Callable[[str], bool] = is_own) -> None:
+    def __init__(self, mono: Callable[[], float]) -> None:
         self._mono = mono
-        self._own = own
         self.failures: dict[str, deque[float]] = {}
         """The times of recent failures, by address; usually empty."""
 
@@ -92,7 +88,7 @@ class AuthThrottle:
 
     def count_failure(self, address: str) -> None:
         """Count a request without a valid token from this address."""
-        if self._own(address):
+        if is_own(address):
             return
         failures = self.failures.pop(address, None) or deque(maxlen=MAX_FAILURES)
         failures.append(self._mono())

@@ -4,14 +4,13 @@ Long: all paths, headers and failures of one surface.
 """
 
 import json
-from functools import partial
 from pathlib import Path
 
 import pytest
 
 from gateway.domain.account import Account, AccountStatus
-from gateway.v1 import app
-from gateway.web.connection_limits import MAX_FAILURES, AuthThrottle
+from gateway.web import connection_limits
+from gateway.web.connection_limits import MAX_FAILURES
 from tests.fakes.client import Answer, read_answer
 from tests.fakes.gateway import Gateway, running
 from tests.fakes.provider import Provider
@@ -146,7 +145,7 @@ async def test_of_several_keys_that_of_a_token_counts(gateway: Gateway, headers:
 
 
 async def test_a_probe_without_a_key_is_not_a_failed_login(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(app, "AuthThrottle", partial(AuthThrottle, own=lambda _: False))
+    monkeypatch.setattr(connection_limits, "is_own", lambda _: False)
     async with running(tmp_path) as gateway:
         for _ in range(MAX_FAILURES + 1):
             assert (await ask(gateway, "HEAD", "/", authorization=None)).status == 200
@@ -195,7 +194,7 @@ async def test_a_body_changes_nothing(gateway: Gateway, method: str, path: str, 
 
 
 async def test_another_machine_without_a_token_is_kept_waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(app, "AuthThrottle", partial(AuthThrottle, own=lambda _: False))
+    monkeypatch.setattr(connection_limits, "is_own", lambda _: False)
     async with running(tmp_path) as gateway:
         for _ in range(MAX_FAILURES):
             assert (await ask(gateway, "GET", "/v1/models", authorization="Bearer nothing")).status == 401

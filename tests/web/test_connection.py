@@ -9,6 +9,7 @@ import pytest
 from aiohttp import web
 
 from gateway.domain.settings import Settings
+from gateway.web import connection_limits
 from gateway.web.connection import WRITE_CHECK_S, WRITE_S, Connection, fault
 from gateway.web.connection_limits import ConnectionLimits
 from tests.fakes.client import Answer, read_answer
@@ -178,8 +179,9 @@ async def test_a_head_may_have_a_hundred_headers(count: int, status: int) -> Non
 
 
 @pytest.mark.parametrize("settings", [Settings(connections=2), Settings(address_connections=2)])
-async def test_too_many_connections_are_turned_away(settings: Settings) -> None:
-    async with opened(hello, ConnectionLimits(lambda: settings, lambda _: False)) as (client, listener):
+async def test_too_many_connections_are_turned_away(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection_limits, "is_own", lambda _: False)
+    async with opened(hello, ConnectionLimits(lambda: settings)) as (client, listener):
         kept = [await client.connect() for _ in range(2)]
         for peer in kept:
             await peer.write(client.request("GET", "/"))

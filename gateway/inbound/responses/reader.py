@@ -17,9 +17,8 @@ from gateway.domain.rawjson import EMPTY_LIST, NULL, Fields
 from gateway.domain.screen import Screen
 from gateway.domain.sse import SSEEvent
 from gateway.domain.usage import Usage
-from gateway.inbound.responses.regular_events import PIECE_KINDS, PIECES, TEXT_KINDS
+from gateway.inbound.responses.native_events import PIECE_KINDS, PIECES, TEXT_KINDS, item_events
 from gateway.inbound.responses.render import usage_object
-from gateway.inbound.responses.replay import item_events
 from gateway.inbound.responses.summary import COMPACTION
 from gateway.upstream.adapter import OutputCounter
 from gateway.upstream.answer_errors import failure_in, reported_failure

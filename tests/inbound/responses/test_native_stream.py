@@ -12,8 +12,8 @@ from gateway.domain.failure import AttemptFailed
 from gateway.domain.screen import Screen
 from gateway.domain.secret_search import needles
 from gateway.domain.usage import NOTHING, Usage, UsageSource
+from gateway.inbound.responses.native_events import PIECE_KINDS
 from gateway.inbound.responses.reader import ResponsesReader
-from gateway.inbound.responses.regular_events import PIECE_KINDS
 from gateway.inbound.responses.relay import ResponsesRelay, ResponsesStream
 from gateway.upstream.openai.dialect import OpenAIDialect
 from tests.fakes.responses import event, events_of, function_call, message, response
