@@ -9,22 +9,12 @@ from typing import Any
 
 import pytest
 
+from gateway.domain import errors
 from gateway.domain.account import Account
 from gateway.domain.answer import Buffer
 from gateway.domain.budget import Budget
 from gateway.domain.call import Outcome
 from gateway.domain.cost import cost
-from gateway.domain.errors import (
-    BadRequest,
-    GatewayError,
-    InternalError,
-    NotFound,
-    QuotaExceeded,
-    RateLimited,
-    Unavailable,
-    UpstreamError,
-    UpstreamTimeout,
-)
 from gateway.domain.limits import Limits
 from gateway.domain.registry import Change
 from gateway.domain.settings import Durability, Settings
@@ -73,8 +63,8 @@ async def until(condition: Callable[[], object]) -> None:
     raise AssertionError("it never came to that")
 
 
-async def caught(answer: Coroutine[Any, Any, Answered]) -> GatewayError:
-    with pytest.raises(GatewayError) as error:
+async def caught(answer: Coroutine[Any, Any, Answered]) -> errors.GatewayError:
+    with pytest.raises(errors.GatewayError) as error:
         await answer
     return error.value
 
@@ -173,16 +163,16 @@ async def test_watchers_learn_of_beginning_and_end(up: Rig) -> None:
 @pytest.mark.parametrize(
     ("change", "fields", "kind"),
     [
-        ({}, {"model": "unknown"}, NotFound),
-        ({"limits": Limits(rpm=0)}, {}, RateLimited),
-        ({"budgets": (Budget(nanos=Nanos(1)),)}, {}, QuotaExceeded),
-        ({"budgets": (Budget(tokens=1),)}, {}, QuotaExceeded),
-        ({}, {"n": 0}, BadRequest),
-        ({"group": "gone"}, {}, InternalError),
+        ({}, {"model": "unknown"}, errors.NotFound),
+        ({"limits": Limits(rpm=0)}, {}, errors.RateLimited),
+        ({"budgets": (Budget(nanos=Nanos(1)),)}, {}, errors.QuotaExceeded),
+        ({"budgets": (Budget(tokens=1),)}, {}, errors.QuotaExceeded),
+        ({}, {"n": 0}, errors.BadRequest),
+        ({"group": "gone"}, {}, errors.InternalError),
     ],
 )
 async def test_a_refused_call_is_recorded_and_takes_nothing(
-    up: Rig, change: dict[str, Any], fields: dict[str, Any], kind: type[GatewayError]
+    up: Rig, change: dict[str, Any], fields: dict[str, Any], kind: type[errors.GatewayError]
 ) -> None:
     up.change_token(**change)
     error = await caught(up.call(**fields))
@@ -195,7 +185,7 @@ async def test_a_token_edited_while_its_request_came_in_is_taken_as_it_is_now(up
     before = up.token
     up.change_token(limits=Limits(rpm=0))
     up.token = before
-    assert type(await caught(up.call())) is RateLimited
+    assert type(await caught(up.call())) is errors.RateLimited
     up.put("tokens", before.id, before)
     await up.call()
 
@@ -217,7 +207,7 @@ async def test_a_wrong_model_consumes_no_rate(up: Rig) -> None:
     for _ in range(3):
         await caught(up.call("unknown"))
     await up.call()
-    assert type(await caught(up.call())) is RateLimited
+    assert type(await caught(up.call())) is errors.RateLimited
 
 
 async def test_a_call_over_its_rate_holds_no_money(up: Rig) -> None:
@@ -235,7 +225,7 @@ async def test_a_call_over_its_budget_consumes_no_rate(up: Rig) -> None:
 
 
 async def test_a_closed_gateway_takes_no_calls(up: Rig) -> None:
-    up.pipeline.closed = Unavailable("closing", code="gateway_stopping")
+    up.pipeline.closed = errors.Unavailable("closing", code="gateway_stopping")
     assert (await caught(up.call())).code == "gateway_stopping"
     assert up.upstreams.asked == []
 
@@ -246,7 +236,7 @@ async def test_only_one_call_wins_the_last_money(up: Rig) -> None:
     body = kit.body(max_tokens=100)
     found = await asyncio.gather(*(up.run(body, client) for client in clients), return_exceptions=True)
     assert sum(isinstance(one, Answered) for one in found) == 1
-    assert {type(one) for one in found if not isinstance(one, Answered)} == {QuotaExceeded}
+    assert {type(one) for one in found if not isinstance(one, Answered)} == {errors.QuotaExceeded}
     assert up.books.balance() >= 0
 
 
@@ -283,25 +273,25 @@ async def test_a_real_cost_above_the_hold_is_charged(up: Rig) -> None:
     await up.call(max_tokens=10)
     assert up.record.cost > up.record.held
     assert up.books.balance() < 0
-    assert type(await caught(up.call())) is QuotaExceeded
+    assert type(await caught(up.call())) is errors.QuotaExceeded
 
 
-FAILURES: list[tuple[Any, type[GatewayError], str]] = [
-    (lambda: unreachable(kit.channel()), UpstreamError, "upstream_unreachable"),
-    (lambda: too_slow(kit.channel()), UpstreamTimeout, "upstream_timeout"),
-    (lambda: FakeReply(error_body(), status=500), UpstreamError, "upstream_error"),
-    (lambda: FakeReply(error_body(), status=401), UpstreamError, "upstream_auth_failed"),
-    (lambda: FakeReply(error_body(code="bad_thing"), status=400), UpstreamError, "bad_thing"),
-    (lambda: FakeReply(b"<html>"), UpstreamError, "upstream_bad_response"),
-    (lambda: FakeReply(b""), UpstreamError, "upstream_bad_response"),
-    (lambda: FakeReply(unreachable(kit.channel(), sent=True)), UpstreamError, "upstream_unreachable"),
+FAILURES: list[tuple[Any, type[errors.GatewayError], str]] = [
+    (lambda: unreachable(kit.channel()), errors.UpstreamError, "upstream_unreachable"),
+    (lambda: too_slow(kit.channel()), errors.UpstreamTimeout, "upstream_timeout"),
+    (lambda: FakeReply(error_body(), status=500), errors.UpstreamError, "upstream_error"),
+    (lambda: FakeReply(error_body(), status=401), errors.UpstreamError, "upstream_auth_failed"),
+    (lambda: FakeReply(error_body(code="bad_thing"), status=400), errors.UpstreamError, "bad_thing"),
+    (lambda: FakeReply(b"<html>"), errors.UpstreamError, "upstream_bad_response"),
+    (lambda: FakeReply(b""), errors.UpstreamError, "upstream_bad_response"),
+    (lambda: FakeReply(unreachable(kit.channel(), sent=True)), errors.UpstreamError, "upstream_unreachable"),
 ]
 
 
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize(("behaviour", "kind", "code"), FAILURES)
 async def test_a_call_that_brings_nothing_costs_nothing(
-    up: Rig, behaviour: Any, kind: type[GatewayError], code: str, stream: bool
+    up: Rig, behaviour: Any, kind: type[errors.GatewayError], code: str, stream: bool
 ) -> None:
     up.upstreams.on("up", behaviour)
     error = await caught(up.call(stream=stream))
@@ -346,7 +336,7 @@ async def test_a_truncated_stream_is_not_a_success(up: Rig) -> None:
 async def test_a_bug_is_settled_logged_and_told_without_detail(up: Rig, caplog: pytest.LogCaptureFixture) -> None:
     up.upstreams.on("up", lambda: RuntimeError("secret detail"))
     error = await caught(up.call())
-    assert type(error) is InternalError
+    assert type(error) is errors.InternalError
     assert "secret" not in error.message
     assert (up.record.status, up.record.cost) == (500, 0)
     assert "failed by a bug" in caplog.text
@@ -431,7 +421,7 @@ async def test_a_plain_call_may_be_given_up_with_its_client_and_costs_its_prompt
 
 @pytest.mark.parametrize(("behaviour", "kind", "code"), FAILURES)
 async def test_an_upstreams_failure_costs_nothing_after_the_client_left(
-    up: Rig, behaviour: Any, kind: type[GatewayError], code: str
+    up: Rig, behaviour: Any, kind: type[errors.GatewayError], code: str
 ) -> None:
     async def leave() -> FakeReply:
         up.client.leave()
@@ -492,7 +482,7 @@ async def test_a_plain_call_has_one_deadline_for_everything(rig: Rig) -> None:
     assert not task.done()
     await rig.pass_time(1)
     error = await caught(task)  # type: ignore[arg-type]
-    assert (type(error), "600 s" in error.message) == (UpstreamTimeout, True)
+    assert (type(error), "600 s" in error.message) == (errors.UpstreamTimeout, True)
     assert (rig.record.outcome, rig.record.status, rig.record.cost) == (Outcome.TIMEOUT, 504, 0)
     assert rig.record.possible == rig.record.held
 
@@ -529,7 +519,7 @@ async def test_money_that_is_gone_with_the_last_word_stops_nothing(up: Rig) -> N
 
 async def test_a_disk_that_refuses_the_hold_refuses_the_call(up: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
-        raise Unavailable("disk full", code="store_unavailable", retry_after_s=5)
+        raise errors.Unavailable("disk full", code="store_unavailable", retry_after_s=5)
 
     with monkeypatch.context() as patch:
         patch.setattr(up.books, "open", full)

@@ -1,22 +1,14 @@
 import pytest
 
+from gateway.domain import errors
 from gateway.domain.advice import REDIRECT_ADVICE, WRONG_PATH_ADVICE, advice
-from gateway.domain.errors import (
-    GatewayError,
-    InvalidToken,
-    NoChannel,
-    NotFound,
-    QuotaExceeded,
-    RateLimited,
-    UpstreamError,
-)
 from gateway.domain.units import DOLLAR
 
-EXPIRED = InvalidToken("m", code="token_expired")
+EXPIRED = errors.InvalidToken("m", code="token_expired")
 
 
 def test_the_names_are_put_in() -> None:
-    assert advice(InvalidToken("m", code="token_disabled"), token="laptop") == "'tollkeeper token enable laptop'"
+    assert advice(errors.InvalidToken("m", code="token_disabled"), token="laptop") == "'tollkeeper token enable laptop'"
 
 
 def test_a_name_that_a_shell_would_not_take_as_one_word_is_quoted() -> None:
@@ -28,18 +20,20 @@ def test_a_name_that_looks_like_a_place_is_left_alone() -> None:
 
 
 def test_an_error_that_says_what_to_check_has_none() -> None:
-    assert advice(UpstreamError("m")).startswith("the fault is the upstream's")
-    assert advice(UpstreamError("Something is wrong. Check the status page.")).startswith("the fault is the upstream's")
-    assert advice(UpstreamError("not known (HTTP 404). Check the channel's base URL.")) == ""
+    assert advice(errors.UpstreamError("m")).startswith("the fault is the upstream's")
+    assert advice(errors.UpstreamError("Something is wrong. Check the status page.")).startswith(
+        "the fault is the upstream's"
+    )
+    assert advice(errors.UpstreamError("not known (HTTP 404). Check the channel's base URL.")) == ""
 
 
 def test_what_an_upstream_does_not_find_is_none_of_our_names() -> None:
-    assert advice(NotFound("m")).startswith("'tollkeeper token list'")
-    assert advice(NotFound("m", details={"channel": "up"})) == ""
+    assert advice(errors.NotFound("m")).startswith("'tollkeeper token list'")
+    assert advice(errors.NotFound("m", details={"channel": "up"})) == ""
 
 
 def test_an_unknown_code_has_none() -> None:
-    assert advice(GatewayError("m", code="brew")) == ""
+    assert advice(errors.GatewayError("m", code="brew")) == ""
 
 
 @pytest.mark.parametrize(
@@ -52,24 +46,24 @@ def test_an_unknown_code_has_none() -> None:
 )
 def test_the_budget_that_is_too_small_is_the_one_to_raise(whose: str, unit: str, command: str) -> None:
     details = {"budget_of": whose, "budget_window": "week", "budget_unit": unit}
-    error = QuotaExceeded("m", details=details)
+    error = errors.QuotaExceeded("m", details=details)
     assert advice(error, token="laptop", group="home") == f"'tollkeeper {command}' raises it"
 
 
 def test_an_empty_account_is_topped_up() -> None:
-    assert "account grant" in advice(QuotaExceeded("m"))
+    assert "account grant" in advice(errors.QuotaExceeded("m"))
 
 
 @pytest.mark.parametrize(("missing", "amount"), [(0, 10), (9 * DOLLAR, 10), (10 * DOLLAR, 11), (10 * DOLLAR + 1, 11)])
 def test_the_grant_that_is_advised_suffices(missing: int, amount: int) -> None:
-    error = QuotaExceeded("m", details={"missing_nanos": missing})
+    error = errors.QuotaExceeded("m", details={"missing_nanos": missing})
     assert advice(error) == f"top up: 'tollkeeper account grant {amount}'"
 
 
 def test_of_several_keys_the_one_that_fails_is_replaced() -> None:
-    refused = UpstreamError("m", code="upstream_auth_failed")
-    unset = UpstreamError("m", code="upstream_auth_failed", details={"setting": "key", "variable": "K"})
-    told = UpstreamError("m", code="upstream_auth_failed", details={"channel": "up", "key": "2"})
+    refused = errors.UpstreamError("m", code="upstream_auth_failed")
+    unset = errors.UpstreamError("m", code="upstream_auth_failed", details={"setting": "key", "variable": "K"})
+    told = errors.UpstreamError("m", code="upstream_auth_failed", details={"channel": "up", "key": "2"})
     assert advice(told).endswith("'tollkeeper channel key rotate up 2 --key KEY'")
     for error in (refused, unset):
         assert advice(error, channel="up", key="2").endswith("'tollkeeper channel key rotate up 2 --key KEY'")
@@ -77,13 +71,13 @@ def test_of_several_keys_the_one_that_fails_is_replaced() -> None:
 
 def test_the_limit_that_is_reached_is_the_one_to_raise() -> None:
     details = {"limit_of": "group", "limit_name": "streams"}
-    error = RateLimited("m", code="too_many_streams", details=details)
+    error = errors.RateLimited("m", code="too_many_streams", details=details)
     fix = "end some streams, or 'tollkeeper group edit home --streams COUNT' raises the limit"
     assert advice(error, group="home") == fix
 
 
 def test_the_channel_is_that_of_the_error_if_none_is_named() -> None:
-    error = UpstreamError("m", code="upstream_timeout", details={"channel": "slow one"})
+    error = errors.UpstreamError("m", code="upstream_timeout", details={"channel": "slow one"})
     assert "channel edit 'slow one' --timeout" in advice(error)
     assert "channel edit other --timeout" in advice(error, channel="other")
 
@@ -96,17 +90,17 @@ def test_a_setting_that_cannot_be_used_refuses_nothing(setting: str, command: st
     change = f"'tollkeeper channel edit up {command}'" + (
         " (it replaces all: give each)" if setting == "header" else ""
     )
-    assert advice(UpstreamError("m", code="upstream_auth_failed", details=details)) == change
-    unset = UpstreamError("m", code="upstream_auth_failed", details={**details, "variable": "NOPE"})
+    assert advice(errors.UpstreamError("m", code="upstream_auth_failed", details=details)) == change
+    unset = errors.UpstreamError("m", code="upstream_auth_failed", details={**details, "variable": "NOPE"})
     assert advice(unset) == f"set NOPE where the server runs and restart that, or {change}"
 
 
 @pytest.mark.parametrize("status", [302, 404])
 def test_a_message_that_says_what_to_do_about_the_address_needs_no_more(status: int) -> None:
     said = REDIRECT_ADVICE if status == 302 else WRONG_PATH_ADVICE
-    assert advice(UpstreamError(f"HTTP {status}. {said}", code="upstream_error"), channel="up") == ""
+    assert advice(errors.UpstreamError(f"HTTP {status}. {said}", code="upstream_error"), channel="up") == ""
 
 
 def test_strange_details_do_not_fail() -> None:
     strange: dict[str, object] = {"budget_of": ["x"], "limit_of": {}, "setting": None, "channel": 7}
-    assert "channel list" in advice(NoChannel("m", details=strange))
+    assert "channel list" in advice(errors.NoChannel("m", details=strange))

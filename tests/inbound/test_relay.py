@@ -11,16 +11,8 @@ from gateway.domain.channel import Overrides
 from gateway.domain.failure import Failure, UpstreamText
 from gateway.domain.sse import RawFramer, SSEEvent
 from gateway.domain.usage import NOTHING, Usage
+from gateway.inbound import relay
 from gateway.inbound.chat.render import ChatRenderer, WholeChatRenderer
-from gateway.inbound.relay import (
-    NativeStream,
-    RenderableStream,
-    edit_request,
-    forwarded_headers,
-    native_body,
-    native_failure,
-    native_headers,
-)
 from gateway.inbound.rendering import RenderingAdapter
 from gateway.upstream.adapter import OutputCounter
 from gateway.upstream.failures import bad_response
@@ -60,9 +52,9 @@ class LineReader:
         return b"data: closing\n\n"
 
 
-def native() -> NativeStream:
+def native() -> relay.NativeStream:
     chat = RenderingAdapter(OpenAIDialect(), ChatRenderer, WholeChatRenderer)
-    return RenderableStream(channel(), LineReader(), lambda: chat.rendered(order(), channel()))
+    return relay.RenderableStream(channel(), LineReader(), lambda: chat.rendered(order(), channel()))
 
 
 ENDS = ["\n", "\r\n", "\r"]
@@ -156,12 +148,15 @@ def test_a_framer_keeps_blank_lines() -> None:
 
 def test_only_named_headers_go_on() -> None:
     headers = {"Anthropic-Version": "v", "anthropic-beta": "a", "Anthropic-Beta": "b", "Cookie": "c", "x-api-key": "k"}
-    assert forwarded_headers(headers, re.compile("anthropic-.*")) == {"anthropic-version": "v", "anthropic-beta": "a,b"}
+    assert relay.forwarded_headers(headers, re.compile("anthropic-.*")) == {
+        "anthropic-version": "v",
+        "anthropic-beta": "a,b",
+    }
 
 
 def test_a_channels_own_headers_win() -> None:
     asked = msgspec.structs.replace(order(), forward={"anthropic-version": "a", "anthropic-beta": "b"})
-    found = native_headers(asked, channel(headers={"Anthropic-Beta": "own"}))
+    found = relay.native_headers(asked, channel(headers={"Anthropic-Beta": "own"}))
     assert (found.get("anthropic-version"), "anthropic-beta" in found) == ("a", False)
 
 
@@ -175,8 +170,8 @@ WORDS = {
 
 def edited(body: dict[str, Any], **overrides: Any) -> tuple[dict[str, Any], tuple[str, ...]]:
     """The request as it goes out, and what is named as removed."""
-    found = edit_request(order(body), Overrides(**overrides), WORDS, frozenset({"max_tokens"}))
-    return msgspec.json.decode(native_body(found, {})), found.removed
+    found = relay.edit_request(order(body), Overrides(**overrides), WORDS, frozenset({"max_tokens"}))
+    return msgspec.json.decode(relay.native_body(found, {})), found.removed
 
 
 def test_parameters_are_set_under_their_native_names() -> None:
@@ -199,13 +194,13 @@ def test_parameters_are_removed_except_for_those_that_must_be_there() -> None:
 def test_a_body_that_needs_no_change_is_the_clients_own() -> None:
     body = b'{ "model" : "m", "x": 1.50 }'
     asked = msgspec.structs.replace(order(body.decode()), body=body)
-    assert native_body(asked, {"model": msgspec.Raw(b'"m"')}) is body
-    assert native_body(asked, {"model": msgspec.Raw(b'"n"')}) == b'{"model":"n","x":1.50}'
+    assert relay.native_body(asked, {"model": msgspec.Raw(b'"m"')}) is body
+    assert relay.native_body(asked, {"model": msgspec.Raw(b'"n"')}) == b'{"model":"n","x":1.50}'
 
 
 def failed(status: int, kind: FailureKind, body: bytes = b'{"error":{}}') -> Failure:
     found = Failure(kind=kind, code="c", text=UpstreamText("t"), status=status, parameters=("x",))
-    return native_failure(found, body)
+    return relay.native_failure(found, body)
 
 
 @pytest.mark.parametrize(

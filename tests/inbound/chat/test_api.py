@@ -5,17 +5,9 @@ import re
 
 import pytest
 
+from gateway.domain import errors
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Dialect, Overrides
-from gateway.domain.errors import (
-    BadRequest,
-    GatewayError,
-    InternalError,
-    QuotaExceeded,
-    RateLimited,
-    Unavailable,
-    UpstreamError,
-)
 from gateway.domain.units import CallId, Millis
 from gateway.inbound.api import HttpRequest
 from gateway.inbound.chat.api import CHAT, error_object
@@ -57,7 +49,9 @@ def test_facts_become_comments_of_the_stream() -> None:
 
 
 def test_a_body_has_the_call_and_what_helps() -> None:
-    error = RateLimited("slow down", param="model", retry_after_s=5, details={"limit": 3, "upstream": {"name": "up"}})
+    error = errors.RateLimited(
+        "slow down", param="model", retry_after_s=5, details={"limit": 3, "upstream": {"name": "up"}}
+    )
     assert error_object(error, "req_1") == {
         "error": {
             "message": "slow down [call req_1]",
@@ -71,11 +65,11 @@ def test_a_body_has_the_call_and_what_helps() -> None:
 
 
 def test_a_body_without_details_is_small() -> None:
-    assert set(error_object(BadRequest("x"))["error"]) == {"message", "type", "param", "code"}
+    assert set(error_object(errors.BadRequest("x"))["error"]) == {"message", "type", "param", "code"}
 
 
 def test_an_upstream_that_gave_no_code_leaves_it_null() -> None:
-    assert error_object(UpstreamError("x", code="upstream_rejected", status=400))["error"]["code"] is None
+    assert error_object(errors.UpstreamError("x", code="upstream_rejected", status=400))["error"]["code"] is None
 
 
 @pytest.mark.parametrize(
@@ -94,7 +88,7 @@ def test_an_upstream_that_gave_no_code_leaves_it_null() -> None:
 )
 def test_a_broken_stream_tells_clients_whether_to_retry(kind: FailureKind, *, retry: bool) -> None:
     """Continue retries if the type is ``server_error``; opencode if the message speaks of a server error."""
-    error = UpstreamError("the upstream broke off", code="upstream_error")
+    error = errors.UpstreamError("the upstream broke off", code="upstream_error")
     error.kind = kind
     assert _asks_for_retry(error) is retry
 
@@ -102,17 +96,17 @@ def test_a_broken_stream_tells_clients_whether_to_retry(kind: FailureKind, *, re
 @pytest.mark.parametrize(
     ("error", "retry"),
     [
-        (Unavailable("stopping", code="gateway_stopping", retry_after_s=5), True),
-        (Unavailable("cancelled by the owner", code="call_cancelled"), False),
-        (QuotaExceeded("no money", retry_after_s=3600), False),
-        (InternalError("a bug"), False),
+        (errors.Unavailable("stopping", code="gateway_stopping", retry_after_s=5), True),
+        (errors.Unavailable("cancelled by the owner", code="call_cancelled"), False),
+        (errors.QuotaExceeded("no money", retry_after_s=3600), False),
+        (errors.InternalError("a bug"), False),
     ],
 )
-def test_own_errors_in_a_stream_say_the_same(error: GatewayError, *, retry: bool) -> None:
+def test_own_errors_in_a_stream_say_the_same(error: errors.GatewayError, *, retry: bool) -> None:
     assert _asks_for_retry(error) is retry
 
 
-def _asks_for_retry(error: GatewayError) -> bool:
+def _asks_for_retry(error: errors.GatewayError) -> bool:
     found = json.loads(CHAT.broken_end(error, "req_1").removeprefix(b"data: "))["error"]
     assert set(found) >= {"message", "type", "param", "code"}
     assert (found["type"] == "server_error") is (re.search("server error|server_error", found["message"]) is not None)
@@ -120,7 +114,7 @@ def _asks_for_retry(error: GatewayError) -> bool:
 
 
 def test_an_event_ends_a_stream_without_done() -> None:
-    found = CHAT.broken_end(UpstreamError("cut", code="upstream_cut"), "req_1")
+    found = CHAT.broken_end(errors.UpstreamError("cut", code="upstream_cut"), "req_1")
     assert found.startswith(b'data: {"error":{"message":"cut [call req_1] (server error: please retry your request)"')
     assert found.endswith(b"}\n\n")
     assert found.count(b"\n") == 2

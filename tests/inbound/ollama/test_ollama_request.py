@@ -13,13 +13,7 @@ from gateway.domain.media_size import PromptMedia
 from gateway.domain.order import Order
 from gateway.domain.units import CallId, Millis
 from gateway.inbound.api import HttpRequest, InboundRequest
-from gateway.inbound.ollama.api import (
-    OLLAMA_CHAT,
-    OLLAMA_EMBED,
-    OLLAMA_EMBEDDINGS,
-    OLLAMA_GENERATE,
-    translate_ollama,
-)
+from gateway.inbound.ollama import api
 
 TURN = {"role": "user", "content": "Hi"}
 PNG = "iVBORw0KGgoAAAAN"
@@ -30,7 +24,7 @@ def asked(doc: dict[str, Any]) -> HttpRequest:
 
 
 def chat(doc: dict[str, Any]) -> InboundRequest:
-    return OLLAMA_CHAT.parse(asked(doc))
+    return api.OLLAMA_CHAT.parse(asked(doc))
 
 
 def values(request: InboundRequest) -> dict[str, Any]:
@@ -38,7 +32,7 @@ def values(request: InboundRequest) -> dict[str, Any]:
 
 
 def translated(request: InboundRequest) -> Order:
-    return translate_ollama(OLLAMA_CHAT.order(request, CallId("req_0123456789abcdef01234567"), Millis(0)))
+    return api.translate_ollama(api.OLLAMA_CHAT.order(request, CallId("req_0123456789abcdef01234567"), Millis(0)))
 
 
 @pytest.mark.parametrize(
@@ -130,7 +124,7 @@ def test_an_image_is_held_for_as_a_picture() -> None:
     found = chat({"messages": [{**TURN, "images": [image]}]})
     assert found.media == PromptMedia(pictures=1, picture_bytes=len(image))
     assert found.input_bound < 100
-    assert OLLAMA_CHAT.prompt_tokens(found) < 1000
+    assert api.OLLAMA_CHAT.prompt_tokens(found) < 1000
 
 
 def test_what_only_a_model_server_can_use_is_named() -> None:
@@ -141,15 +135,15 @@ def test_what_only_a_model_server_can_use_is_named() -> None:
 
 def test_a_prompt_is_a_chat_or_a_completion() -> None:
     doc = {"prompt": "p", "stream": False, "think": True, "template": "t", "context": [1]}
-    as_chat = OLLAMA_GENERATE.parse(asked(doc))
+    as_chat = api.OLLAMA_GENERATE.parse(asked(doc))
     assert values(as_chat)["messages"] == [{"role": "user", "content": "p", "images": None}]
     assert as_chat.removed == ("template", "context")
-    as_completion = OLLAMA_GENERATE.parse(asked({**doc, "suffix": "s"}))
+    as_completion = api.OLLAMA_GENERATE.parse(asked({**doc, "suffix": "s"}))
     assert values(as_completion) == {"model": "m", "stream": False, "prompt": "p", "suffix": "s"}
 
 
 def test_texts_to_embed() -> None:
-    found = OLLAMA_EMBED.parse(asked({"input": ["a"], "dimensions": 8, "truncate": True}))
+    found = api.OLLAMA_EMBED.parse(asked({"input": ["a"], "dimensions": 8, "truncate": True}))
     assert values(found) == {"model": "m", "input": ["a"], "encoding_format": "float", "dimensions": 8}
     with pytest.raises(BadRequest):
-        OLLAMA_EMBEDDINGS.parse(asked({"input": ["a"]}))
+        api.OLLAMA_EMBEDDINGS.parse(asked({"input": ["a"]}))
