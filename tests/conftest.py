@@ -18,6 +18,7 @@ from tests.fakes import law
 from tests.fakes.clock import HastyLoop
 from tests.fakes.gateway import HASTE, Gateway, running
 from tests.fakes.provider import Provider
+from tests.fakes.replies import speak
 from tests.house import FULL, amount
 
 LONGEST_ID = 80
@@ -121,8 +122,9 @@ def pytest_asyncio_loop_factories(
 
 @pytest.fixture
 async def provider() -> AsyncIterator[Provider]:
-    """An upstream without scripts."""
+    """An upstream that answers model ``m`` well, unless it has other scripts."""
     async with Provider().running() as upstream:
+        upstream.usual = speak()
         yield upstream
     assert upstream.faults == []
 

@@ -471,6 +471,5 @@ async def test_a_channel_that_serves_a_fallback_as_well_is_named_once(owner: Con
 
 
 async def test_its_calls_are_those_of_the_doctor(owner: ControlClient, gateway: Gateway, provider: Provider) -> None:
-    provider.on("m", speak())
     await steps(owner, model="m")
     assert {record.app for record in await gateway.settled(2)} == {"tollkeeper-doctor"}

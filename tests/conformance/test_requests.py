@@ -105,7 +105,6 @@ async def test_every_known_field_passes_unchanged(gateway: Gateway, provider: Pr
 
 
 async def test_no_header_of_the_client_is_passed_on(gateway: Gateway, provider: Provider) -> None:
-    provider.on("m", speak())
     strange = {"cookie": "c", "x-secret": "s", "openai-organization": "o", "x-stainless-lang": "py", "api-key": "k"}
     await gateway.client.post({"model": "m", "messages": HELLO}, strange)
     seen = provider.last.head
@@ -125,7 +124,6 @@ async def test_any_legal_string_arrives_as_it_was(gateway: Gateway, provider: Pr
 async def test_stream_options_need_a_stream(gateway: Gateway, provider: Provider) -> None:
     answer = await gateway.client.chat(stream_options={"include_usage": True})
     assert (answer.status, answer.error["param"]) == (400, "stream_options")
-    provider.on("m", speak())
     answer = await gateway.client.chat(stream=None, stream_options=None, max_tokens=None, n=None, tools=None)
     assert completion_faults(answer.json) == []
 

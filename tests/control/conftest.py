@@ -15,7 +15,6 @@ from gateway.core.engine import Engine
 from gateway.runfile import Endpoint
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Provider
-from tests.fakes.replies import speak
 
 SECRET = "the-secret-of-the-runfile"
 
@@ -52,7 +51,6 @@ async def opened(engine: Engine) -> AsyncIterator[Surface]:
 @pytest.fixture
 async def surface(gateway: Gateway, provider: Provider) -> AsyncIterator[Surface]:
     """The control surface of the gateway under test, whose upstream answers well."""
-    provider.on("m", speak())
     async with opened(gateway.engine) as surface:
         yield surface
 

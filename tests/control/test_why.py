@@ -175,7 +175,6 @@ async def test_which_channels_speak_the_api_is_reported(
 
 async def test_api_and_conversion_are_told(owner: ControlClient, gateway: Gateway, provider: Provider) -> None:
     """``usage list api:messages`` and ``why``: native at a channel of that dialect, translated at others."""
-    provider.on("m", speak("Hello"))
     body = b'{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"Hi"}]}'
     for path in ("/v1/messages", "/v1/v1/messages", "/messages"):
         assert (await gateway.client.ask("POST", path, body)).status == 200

@@ -36,7 +36,6 @@ def state(gateway: Gateway) -> str:
 
 
 async def test_a_change_holds_for_the_next_call(gateway: Gateway, provider: Provider) -> None:
-    provider.on("m", speak("Hello"))
     edit(gateway, enabled=False)
     assert (await gateway.client.chat()).status == 404
     edit(gateway, enabled=True)

@@ -118,6 +118,8 @@ class Provider:
         self.exchanges: list[Exchange] = []
         self.other: Script | None = None
         """Answers what no script was set for; None: 404."""
+        self.usual: Script | None = None
+        """Answers model ``m`` before any script was set."""
         self.faults: list[BaseException] = []
         """What went wrong in scripts: a test must not pass over it."""
         self._scripts: dict[str, list[Script]] = {}
@@ -201,7 +203,7 @@ class Provider:
         model = str(json.loads(exchange.body).get("model", "")) if exchange.body else exchange.path
         scripts = self._scripts.get(model)
         if not scripts:
-            return self.other or _unknown
+            return self.other or (self.usual if model == "m" else None) or _unknown
         turn = self._asked[model]
         self._asked[model] = turn + 1
         return scripts[min(turn, len(scripts) - 1)]

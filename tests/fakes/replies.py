@@ -145,12 +145,12 @@ def cut(*docs: Doc) -> Script:
     return script
 
 
-def speak_after(go: asyncio.Event) -> Script:
-    """A good answer once the test sets the event."""
+def speak_after(go: asyncio.Event, answer: Script | None = None) -> Script:
+    """This or a good answer once the test sets the event."""
 
     async def script(exchange: Exchange) -> None:
         await exchange.until(go)
-        await speak()(exchange)
+        await (answer or speak())(exchange)
 
     return script
 

@@ -68,7 +68,6 @@ async def test_http_1_0_gets_no_interim_answer(gateway: Gateway, provider: Provi
 
 
 async def test_a_quick_answer_has_no_interim_one_and_ends_the_connection(gateway: Gateway, provider: Provider) -> None:
-    provider.on("m", speak())
     peer = await asked(gateway.client, gateway.client.chat_bytes())
     head = await peer.read_head()
     assert (head.status, head.get("connection")) == (200, "close")

@@ -8,13 +8,12 @@ from gateway.control.views import token_view
 from gateway.domain.limits import Limits
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Provider
-from tests.fakes.replies import fail, speak
+from tests.fakes.replies import fail
 from tests.faults.test_races import walled
 
 
 @pytest.mark.parametrize("owner", ["token", "group", "channel"])
 async def test_exactly_so_many_calls_a_minute_pass(gateway: Gateway, provider: Provider, owner: str) -> None:
-    provider.on("m", speak())
     limits = Limits(rpm=20)
     client = gateway.token("fast", limits=limits) if owner == "token" else gateway.client
     if owner == "group":

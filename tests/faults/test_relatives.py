@@ -78,7 +78,6 @@ PROXY = "http://me:pw@127.0.0.1:1"
 async def test_a_proxy_that_is_down_was_not_the_upstream(gateway: Gateway, provider: Provider) -> None:
     gateway.channel(provider.base_url, name="direct", priority=-1)
     gateway.channel(provider.base_url, proxy=PROXY)
-    provider.on("m", speak())
     assert (await gateway.client.chat()).text == "Hello"
     record = gateway.record
     assert [(a.kind, a.billed) for a in record.attempts] == [(FailureKind.NETWORK, False), (None, False)]

@@ -8,11 +8,10 @@ import pytest
 from gateway.domain.channel import Dialect, ServedModel
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Provider
-from tests.fakes.replies import fail, speak
+from tests.fakes.replies import fail
 
 
 async def test_a_body_cannot_redirect_a_call(gateway: Gateway, provider: Provider) -> None:
-    provider.on("m", speak())
     strange: dict[str, Any] = {
         "api_base": "http://127.0.0.1:1/v1",
         "base_url": "http://127.0.0.1:1/v1",

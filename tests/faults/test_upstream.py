@@ -103,7 +103,6 @@ async def test_a_refused_connection_costs_nothing_and_the_next_channel_answers(
     assert {(a.kind, a.billed) for a in record.attempts} == {(FailureKind.NETWORK, False)}
 
     gateway.channel(provider.base_url, name="spare", priority=-1)
-    provider.on("m", speak())
     gateway.engine.health.clear(gateway.engine.catalog.channel("up").id)
     assert (await gateway.client.chat()).text == "Hello"
     assert [a.kind for a in gateway.records[-1].attempts] == [FailureKind.NETWORK, None]

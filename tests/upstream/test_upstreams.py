@@ -12,7 +12,7 @@ from gateway.upstream.http.pool import Pool
 from gateway.upstream.http.reply import HttpReply
 from gateway.upstream.upstreams import Upstreams
 from tests.fakes.provider import Provider
-from tests.fakes.replies import reply, silence, speak
+from tests.fakes.replies import reply, silence
 from tests.upstream.makers import channel
 
 ASKED = b'{"model":"m"}'
@@ -34,7 +34,6 @@ async def _send(upstreams: Upstreams, up: Channel) -> Reply:
 
 
 async def test_the_request_arrives_as_prepared(upstreams: Upstreams, provider: Provider) -> None:
-    provider.on("m", speak())
     answer = await _send(upstreams, channel(provider.base_url, key="sk-1", headers={"X-Title": "me", "Cookie": "no"}))
     assert (answer.status, answer.headers["content-type"]) == (200, "application/json")
     assert b"Hello" in await answer.read(10_000, UnlimitedMemory())
@@ -46,7 +45,6 @@ async def test_the_request_arrives_as_prepared(upstreams: Upstreams, provider: P
 
 async def test_answers_may_be_late(upstreams: Upstreams, provider: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing but the limit of the whole call ends it."""
-    provider.on("m", speak())
     asked: list[float] = []
     send = Pool.send
 
@@ -69,13 +67,11 @@ async def test_headers_are_read_in_lower_case(upstreams: Upstreams, provider: Pr
 
 
 async def test_keys_may_be_in_the_environment(upstreams: Upstreams, provider: Provider) -> None:
-    provider.on("m", speak())
     await (await _send(upstreams, channel(provider.base_url, key="env:UP_KEY"))).read(10_000, UnlimitedMemory())
     assert provider.last.head.get("authorization") == "Bearer sk-from-environment"
 
 
 async def test_a_changed_channel_connects_again_beside_running_calls(upstreams: Upstreams, provider: Provider) -> None:
-    provider.on("m", speak())
     first = await _send(upstreams, channel(provider.base_url, key="a"))
     second = await _send(upstreams, channel(provider.base_url, key="b"))
     assert b"Hello" in await first.read(10_000, UnlimitedMemory())
@@ -84,7 +80,6 @@ async def test_a_changed_channel_connects_again_beside_running_calls(upstreams: 
 
 
 async def test_a_forgotten_channel_gives_its_connections_back(upstreams: Upstreams, provider: Provider) -> None:
-    provider.on("m", speak())
     up = channel(provider.base_url)
     await (await _send(upstreams, up)).read(10_000, UnlimitedMemory())
     upstreams.forget(up.id)
@@ -94,7 +89,6 @@ async def test_a_forgotten_channel_gives_its_connections_back(upstreams: Upstrea
 
 
 async def test_a_change_that_is_none_for_the_connection_keeps_it(upstreams: Upstreams, provider: Provider) -> None:
-    provider.on("m", speak())
     for note in ("a", "b"):
         await (await _send(upstreams, channel(provider.base_url, note=note))).read(10_000, UnlimitedMemory())
     assert provider.last.reused

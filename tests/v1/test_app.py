@@ -14,7 +14,6 @@ from gateway.web.connection_limits import MAX_FAILURES
 from tests.fakes.client import Answer, read_answer
 from tests.fakes.gateway import Gateway, running
 from tests.fakes.provider import Provider
-from tests.fakes.replies import speak
 from tests.web.door import until
 
 CHAT = "/v1/chat/completions"
@@ -119,7 +118,6 @@ async def test_geminis_paths_are_named_as_such(gateway: Gateway, path: str) -> N
 
 @pytest.mark.parametrize("path", ["/chat/completions", "/v1/v1/chat/completions/", "//v1//chat/completions?beta=true"])
 async def test_a_call_reaches_its_api_by_any_base_url(gateway: Gateway, provider: Provider, path: str) -> None:
-    provider.on("m", speak("Hello"))
     answer = await gateway.client.ask("POST", path, b'{"model":"m","messages":[{"role":"user","content":"Hi"}]}')
     assert (answer.status, answer.text) == (200, "Hello")
 
@@ -219,7 +217,6 @@ APP = "app://obsidian.md"
 async def test_a_permitted_app_may_ask_and_read(gateway: Gateway, provider: Provider, stream: bool) -> None:
     """Preflight, answer, error, stream and unknown path: all can be read, and a cache keeps them apart by origin."""
     gateway.settings(app_origins=True)
-    provider.on("m", speak("Hello"))
     wanted = {
         "origin": APP,
         "access-control-request-method": "POST",
@@ -264,7 +261,6 @@ async def test_a_preflight_of_a_stranger_is_refused(gateway: Gateway) -> None:
 
 async def test_a_listed_page_may_ask_and_read(gateway: Gateway, provider: Provider) -> None:
     gateway.settings(origins=("https://app.example",))
-    provider.on("m", speak("Hello"))
     allowed = await ask(gateway, "OPTIONS", CHAT, origin="https://app.example")
     assert allowed.status == 204
     assert "authorization" in allowed.head.get("access-control-allow-headers")
@@ -359,7 +355,6 @@ def repeated(gateway: Gateway) -> int:
 
 
 async def test_the_visitor_is_recorded(gateway: Gateway, provider: Provider) -> None:
-    provider.on("m", speak("Hello"))
     headers = {"user-agent": "OpenAI/Python 1.2.3", "x-stainless-retry-count": "2"}
     await gateway.client.post({"model": "m", "messages": [{"role": "user"}]}, headers)
     assert (gateway.record.app, gateway.record.retry) == ("OpenAI", 2)

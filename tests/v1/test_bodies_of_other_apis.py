@@ -9,7 +9,7 @@ from gateway.domain.channel import Dialect
 from tests.fakes.gateway import Gateway
 from tests.fakes.messages import message, speak_messages
 from tests.fakes.provider import Provider
-from tests.fakes.replies import Doc, choice, reply, speak, tool_call, usage, whole
+from tests.fakes.replies import Doc, choice, reply, tool_call, usage, whole
 from tests.v1.test_messages import post
 
 PATH = "/v1/chat/completions"
@@ -50,7 +50,6 @@ async def test_a_responses_body_becomes_a_chat(gateway: Gateway, provider: Provi
 
 
 async def test_its_stream_is_that_of_a_chat(gateway: Gateway, provider: Provider) -> None:
-    provider.on("m", speak("Hel", "lo"))
     body = {**CURSOR, "stream": True, "stream_options": {"include_usage": True, "include_obfuscation": False}}
     answer = await post(gateway, body, path=PATH)
     lines = [line[6:] for line in answer.body.decode().splitlines() if line.startswith("data: ")]
@@ -70,7 +69,6 @@ async def test_it_is_translated_for_other_dialects_too(gateway: Gateway, provide
 
 
 async def test_fields_of_chats_beside_it_count(gateway: Gateway, provider: Provider) -> None:
-    provider.on("m", speak("Hello"))
     body = {"model": "m", "input": "Hi", "max_tokens": 9, "stop": ["x"], "temperature": 0.5, "seed": 7}
     assert (await post(gateway, body, path=PATH)).status == 200
     sent = provider.last.json
@@ -83,7 +81,6 @@ async def test_fields_of_chats_beside_it_count(gateway: Gateway, provider: Provi
 
 
 async def test_what_a_chat_has_no_place_for_is_named(gateway: Gateway, provider: Provider) -> None:
-    provider.on("m", speak("Hello"))
     body = {"model": "m", "input": "Hi", "max_tool_calls": 3, "tools": [{"type": "web_search"}]}
     answer = await post(gateway, body, path=PATH)
     assert answer.head.get("x-gateway-dropped-params") == "max_tool_calls,tools[].web_search"
@@ -132,14 +129,12 @@ async def test_flat_tools_of_a_chat_are_sent_as_a_chat_has_them(
 
 @pytest.mark.parametrize("tools", [None, [], [5], [{"type": ["function"], "name": "f"}]])
 async def test_what_is_no_list_of_tools_passes_as_it_is(gateway: Gateway, provider: Provider, tools: Any) -> None:
-    provider.on("m", speak("Hello"))
     body = {"model": "m", "messages": [{"role": "user", "content": "Hi"}], "tools": tools}
     assert (await post(gateway, body, path=PATH)).status == 200
     assert provider.last.json["tools"] == tools
 
 
 async def test_so_is_a_flat_choice(gateway: Gateway, provider: Provider) -> None:
-    provider.on("m", speak("Hello"))
     body = {
         "model": "m",
         "messages": [{"role": "user", "content": "Hi"}],
@@ -193,7 +188,6 @@ BLOCKS: Doc = {
 async def test_blocks_of_anthropic_become_messages_of_a_chat(
     gateway: Gateway, provider: Provider, choice: Doc, sent_choice: str
 ) -> None:
-    provider.on("m", speak("Hello"))
     assert (await post(gateway, {**BLOCKS, "tool_choice": choice}, path=PATH)).status == 200
     sent, named = provider.last.json, {"type": "function", "function": {"name": "read"}}
     function = {"name": "read", "arguments": '{"path":"a"}'}
@@ -212,7 +206,6 @@ async def test_blocks_of_anthropic_become_messages_of_a_chat(
 
 
 async def test_a_call_that_is_among_the_blocks_and_beside_them_is_one(gateway: Gateway, provider: Provider) -> None:
-    provider.on("m", speak("Hello"))
     asked, made, answered = BLOCKS["messages"]
     call = {"id": "t1", "type": "function", "function": {"name": "read", "arguments": "{}"}}
     body = {**BLOCKS, "messages": [asked, {**made, "tool_calls": [call]}, answered]}

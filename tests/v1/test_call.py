@@ -15,7 +15,6 @@ from tests.fakes.replies import DONE, Doc, speak
 
 
 async def test_a_plain_answer_is_json_with_its_headers(gateway: Gateway, provider: Provider) -> None:
-    provider.on("m", speak("Hello"))
     answer = await gateway.client.chat()
     assert (answer.status, answer.text, answer.head.get("content-type")) == (200, "Hello", "application/json")
     assert answer.head.get("x-request-id") == gateway.record.id
@@ -77,7 +76,6 @@ async def test_half_a_body_is_not_kept_when_its_client_is_gone(
 
 
 async def test_a_connection_carries_one_call_after_another(gateway: Gateway, provider: Provider) -> None:
-    provider.on("m", speak("Hello"))
     peer = await gateway.client.connect()
     for stream in (True, False, True):
         await peer.write(gateway.client.chat_bytes(stream=stream))

@@ -13,9 +13,9 @@ from tests.fakes.client import Answer, Client
 from tests.fakes.gateway import Gateway
 from tests.fakes.messages import speak_messages
 from tests.fakes.provider import Provider, Script
-from tests.fakes.replies import Doc, dumps, speak
+from tests.fakes.replies import Doc, dumps, speak, speak_after
 from tests.v1.test_every_api import upstream
-from tests.v1.test_output_holds import APIS, EVERY, when
+from tests.v1.test_output_holds import APIS, EVERY
 
 PRICE = 25_000
 """Nano-dollars of one output token; input is free."""
@@ -74,14 +74,25 @@ async def test_less_than_a_useful_answer_is_refused(
 ) -> None:
     gateway.channel(provider.base_url, preset="mistral")
     client = poor(gateway, left)
-    provider.on("m", speak())
     assert (await call(client, api)).status == status
     assert len(provider.exchanges) == (status == 200)
 
 
-async def test_a_token_that_does_not_want_it_is_refused(gateway: Gateway, provider: Provider) -> None:
-    client = poor(gateway, 10_000, fit_output=False)
-    assert ((await call(client, "chat")).status, provider.exchanges) == (429, [])
+@pytest.mark.parametrize(
+    ("api", "left", "wanted", "fields"),
+    [
+        ("chat", 10_000, False, {}),
+        ("chat", 10_000, True, {"n_predict": 60_000}),
+        ("messages", 2_047, True, {"thinking": {"type": "enabled", "budget_tokens": 2_000}}),
+    ],
+    ids=["the token does not want it", "another cap cannot be lowered", "too little to think"],
+)
+async def test_a_limit_that_is_not_lowered_is_refused(
+    gateway: Gateway, provider: Provider, api: str, left: int, fields: Doc, *, wanted: bool
+) -> None:
+    gateway.channel(provider.base_url, dialect=Dialect.ANTHROPIC if api == "messages" else Dialect.OPENAI)
+    answer = await call(poor(gateway, left, fit_output=wanted), api, **fields)
+    assert (answer.status, provider.exchanges) == (429, [])
 
 
 async def test_a_limit_that_can_be_paid_goes_out_as_it_came(gateway: Gateway, provider: Provider) -> None:
@@ -108,66 +119,40 @@ async def test_a_thinking_budget_stays_below_the_limit_with_room_for_an_answer(
     assert (answer.status, found["max_tokens"], found["thinking"]["budget_tokens"]) == (200, left, sent)
 
 
-async def test_too_little_to_think_is_refused(gateway: Gateway, provider: Provider) -> None:
-    gateway.channel(provider.base_url, dialect=Dialect.ANTHROPIC)
-    client = poor(gateway, 2_047)
-    answer = await call(client, "messages", thinking={"type": "enabled", "budget_tokens": 2_000})
-    assert (answer.status, provider.exchanges) == (429, [])
-
-
-async def test_several_answers_share_the_rest(gateway: Gateway, provider: Provider) -> None:
-    client = poor(gateway, 10_001)
-    provider.on("m", speak())
-    await call(client, "chat", n=2)
-    assert caps(provider.last.json) == [5_000]
+@pytest.mark.parametrize(
+    ("left", "fields", "sent"),
+    [
+        (10_001, {"n": 2}, {5_000}),
+        (10_000, {"max_completion_tokens": 50_000}, {10_000}),
+        (10_000, {"model": "best"}, {10_000}),
+        (10_000, {"messages": [{"role": "user", "content": "x" * 2_000_000}]}, {10_000}),
+    ],
+    ids=["several answers share the rest", "both names", "an alias, by its model's price", "a large request"],
+)
+async def test_every_limit_is_lowered(gateway: Gateway, provider: Provider, left: int, fields: Doc, sent: Any) -> None:
+    client = poor(gateway, left)
+    gateway.group("default", fallbacks=(Fallback(model="best", to=("m",)),))
+    assert (await call(client, "chat", **fields)).status == 200
+    assert set(caps(provider.last.json)) == sent
+    assert provider.last.json["messages"] == fields.get("messages", APIS["chat"][1]["messages"])
 
 
 async def test_a_budget_of_tokens_lowers_it_as_well(gateway: Gateway, provider: Provider) -> None:
     gateway.price(input=Nanos(0), output=Nanos(25 * DOLLAR))
     client = gateway.token("poor", budgets=(Budget(tokens=5_000),), fit_output=True)
-    provider.on("m", speak())
     assert (await call(client, "chat")).status == 200
     (cap,) = caps(provider.last.json)
     assert isinstance(cap, int)
     assert 4_900 < cap < 5_000
 
 
-async def test_another_cap_that_cannot_be_lowered_is_refused(gateway: Gateway, provider: Provider) -> None:
-    client = poor(gateway, 10_000)
-    answer = await call(client, "chat", n_predict=60_000)
-    assert (answer.status, provider.exchanges) == (429, [])
-
-
-async def test_both_names_of_the_limit_are_lowered(gateway: Gateway, provider: Provider) -> None:
-    client = poor(gateway, 10_000)
-    provider.on("m", speak())
-    await call(client, "chat", max_completion_tokens=50_000)
-    assert set(caps(provider.last.json)) == {10_000}
-
-
-async def test_an_alias_is_lowered_by_the_price_of_the_model_that_answers(gateway: Gateway, provider: Provider) -> None:
-    client = poor(gateway, 10_000)
-    gateway.group("default", fallbacks=(Fallback(model="best", to=("m",)),))
-    provider.on("m", speak())
-    assert (await call(client, "chat", model="best")).status == 200
-    assert caps(provider.last.json) == [10_000]
-
-
 async def test_calls_at_the_same_time_never_pass_the_budget(gateway: Gateway, provider: Provider) -> None:
     client = poor(gateway, 70_000)
     go_on = asyncio.Event()
-    provider.on("m", when(go_on, speak(completion=5_000)))
+    provider.on("m", speak_after(go_on, speak(completion=5_000)))
     calls = [asyncio.ensure_future(call(client, "chat")) for _ in range(4)]
     await provider.asked(2)
     held = sum(one.held for one in gateway.engine.store.books.running.values())
     go_on.set()
     statuses = sorted([(await one).status for one in calls])
     assert (held <= 70_000 * PRICE, statuses) == (True, [200, 200, 429, 429])
-
-
-async def test_a_large_request_is_lowered_too(gateway: Gateway, provider: Provider) -> None:
-    client = poor(gateway, 10_000)
-    provider.on("m", speak())
-    turns = [{"role": "user", "content": "x" * 2_000_000}]
-    assert (await call(client, "chat", messages=turns)).status == 200
-    assert (caps(provider.last.json), len(provider.last.json["messages"][0]["content"])) == ([10_000], 2_000_000)

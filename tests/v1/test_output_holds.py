@@ -10,8 +10,8 @@ from gateway.domain.units import DOLLAR, MILLION, Nanos
 from tests.fakes.client import Answer, Client
 from tests.fakes.gateway import GRANTED, Gateway
 from tests.fakes.messages import speak_messages
-from tests.fakes.provider import Exchange, Provider, Script
-from tests.fakes.replies import dumps, fail, speak
+from tests.fakes.provider import Provider
+from tests.fakes.replies import dumps, fail, speak, speak_after
 from tests.v1.test_every_api import upstream
 
 CAP = 64_000
@@ -30,14 +30,6 @@ async def call(client: Client, api: str) -> Answer:
     return await client.ask("POST", path, dumps({"model": "m", **body}), {"anthropic-version": "2023-06-01"})
 
 
-def when(event: asyncio.Event, answer: Script) -> Script:
-    async def script(exchange: Exchange) -> None:
-        await exchange.until(event)
-        await answer(exchange)
-
-    return script
-
-
 def poor(gateway: Gateway) -> None:
     """Two dollars are left, and a million output tokens cost 25."""
     gateway.price(input=Nanos(0), output=Nanos(25 * DOLLAR))
@@ -49,7 +41,7 @@ async def test_the_refusal_names_the_call_that_holds_the_money(gateway: Gateway,
     gateway.channel(provider.base_url, dialect=Dialect.ANTHROPIC if api == "messages" else Dialect.OPENAI)
     poor(gateway)
     go_on, answer = asyncio.Event(), speak_messages() if api == "messages" else upstream()
-    provider.on("m", when(go_on, answer))
+    provider.on("m", speak_after(go_on, answer))
     first = asyncio.ensure_future(call(gateway.client, api))
     await provider.asked()
     (running,) = gateway.engine.store.books.running.values()
@@ -73,7 +65,7 @@ async def test_with_a_smaller_hold_both_calls_run_and_their_caps_go_out_unchange
     poor(gateway)
     client = gateway.token(hold_output=8000)
     go_on, answer = asyncio.Event(), speak_messages() if native else upstream()
-    provider.on("m", when(go_on, answer))
+    provider.on("m", speak_after(go_on, answer))
     calls = [asyncio.ensure_future(call(client, api)) for _ in range(2)]
     await provider.asked(2)
     held = [running.held for running in gateway.engine.store.books.running.values()]
@@ -87,7 +79,6 @@ async def test_with_a_smaller_hold_both_calls_run_and_their_caps_go_out_unchange
 
 async def test_a_call_without_a_limit_holds_what_the_tokens_owner_says(gateway: Gateway, provider: Provider) -> None:
     gateway.price(input=Nanos(0), output=Nanos(25 * MILLION))
-    provider.on("m", speak())
     body = dumps({"model": "m", "messages": [{"role": "user", "content": "Hi"}]})
     for hold_output, held in ((0, 4096), (100, 100), (20_000, 20_000)):
         await gateway.token(hold_output=hold_output).ask("POST", "/v1/chat/completions", body)

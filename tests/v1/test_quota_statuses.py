@@ -9,7 +9,7 @@ from gateway.domain.units import Nanos
 from tests.fakes.client import Answer, Client
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Provider
-from tests.fakes.replies import dumps, speak
+from tests.fakes.replies import dumps
 
 CHAT = {"model": "m", "max_tokens": 2000, "messages": [{"role": "user", "content": "Hi"}]}
 RESPONSES = {"model": "m", "max_output_tokens": 2000, "input": "Hi"}
@@ -21,7 +21,6 @@ def poor(gateway: Gateway, provider: Provider) -> Client:
     """A client whose token has a millionth of a dollar."""
     gateway.channel(provider.base_url)
     gateway.price()
-    provider.on("m", speak("Hello"))
     return gateway.token("poor", budgets=(Budget(window=Window.EVER, nanos=Nanos(1000)),))
 
 

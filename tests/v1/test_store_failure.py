@@ -148,7 +148,6 @@ async def test_a_failure_is_reported_with_its_reason_and_so_is_its_end(
 async def test_what_the_store_does_to_keep_its_calls_is_reported(
     gateway: Gateway, provider: Provider, disk: Disk, home: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    provider.on("m", speak())
     assert (await gateway.client.chat()).status == 200
     (name,) = {operation.file for operation in disk.seen if operation.name == "pwrite" and "calls" in operation.file}
     disk.refuse(errno.EFBIG, "pwrite", file=name)
