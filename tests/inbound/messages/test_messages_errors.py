@@ -47,7 +47,7 @@ def test_every_row_of_the_table(error: errors.GatewayError, status: int, kind: s
 )
 def test_claude_code_reads_that_it_must_compact(message: str, verbatim: str, told: str) -> None:
     """It searches for these words of Anthropic's, and for no code."""
-    error = UpstreamError(message, code="context_length_exceeded", status=400)
+    error = errors.UpstreamError(message, code="context_length_exceeded", status=400)
     error.verbatim = verbatim
     assert json.loads(MESSAGES.error_body(error, "req_1"))["error"]["message"] == told
 
@@ -55,6 +55,6 @@ def test_claude_code_reads_that_it_must_compact(message: str, verbatim: str, tol
 def test_anthropics_own_words_for_an_input_that_is_too_long_pass_unchanged() -> None:
     own = '{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 9 > 8"}}'
     words = "channel 'up': prompt is too long: 9 > 8"
-    error = UpstreamError(words, code="context_length_exceeded", status=400)
+    error = errors.UpstreamError(words, code="context_length_exceeded", status=400)
     error.verbatim = own
     assert MESSAGES.error_body(error, "req_1") == own.encode()
