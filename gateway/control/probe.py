@@ -29,7 +29,6 @@ from gateway.domain.text import plain, word
 from gateway.domain.units import ChannelId, Millis
 from gateway.domain.views import Step
 from gateway.inbound.api import HttpRequest
-from gateway.upstream.adapter import WholeAnswer
 from gateway.upstream.dialects import new_adapter
 from gateway.upstream.http.reachability import Reachability, Stage
 
@@ -146,27 +145,22 @@ async def _with_good_key(engine: Engine, channel: Channel) -> tuple[Channel, boo
 
 
 async def _call(engine: Engine, channel: Channel, served: ServedModel) -> tuple[bool, str]:
-    """Call a model. Returns whether it answered, and a sentence about it."""
-    try:
-        answer = await _exchange(engine, channel, served)
-    except UpstreamError as error:
-        return False, NO_ANSWER + reason_of(channel, error)
-    if (usage := answer.reported) is None:
-        return True, f"'{served.name}' answered, but reported no usage"
-    return True, f"'{served.name}' answered with {usage.input} input and {usage.output} output tokens"
-
-
-async def _exchange(engine: Engine, channel: Channel, served: ServedModel) -> WholeAnswer:
-    """Returns the answer of a model to a tiny request, by the API that suits the model. Raises UpstreamError."""
+    """Call a model by the API that suits it. Returns whether it answered, and a sentence about it."""
     embeds, now = is_embedding_model(served.upstream_name), engine.now()
     api = engine.apis["embeddings" if embeds else CHAT_API]
     body = msgspec.json.encode({"model": served.name, **({"input": _QUESTION} if embeds else _CHAT)})
     request = api.parse(HttpRequest(body=body, target="", headers={}))
     if api.selects(request) and (obstacle := api.obstacle(request, channel)):
-        raise UpstreamError(f"it {obstacle}")
-    plan = api.plan(api.order(request, new_call_id(now), now), channel, new_adapter(channel.dialect), lacking=False)
-    learned = engine.learned.of(channel.id, served, now)
-    return await engine.upstreams.complete(channel, plan.order, served, learned, 1 << 20, plan.adapter)
+        return False, f"{NO_ANSWER}it {obstacle}"
+    try:
+        plan = api.plan(api.order(request, new_call_id(now), now), channel, new_adapter(channel.dialect), lacking=False)
+        learned = engine.learned.of(channel.id, served, now)
+        answer = await engine.upstreams.complete(channel, plan.order, served, learned, 1 << 20, plan.adapter)
+    except UpstreamError as error:
+        return False, NO_ANSWER + reason_of(channel, error)
+    if (usage := answer.reported) is None:
+        return True, f"'{served.name}' answered, but reported no usage"
+    return True, f"'{served.name}' answered with {usage.input} input and {usage.output} output tokens"
 
 
 async def check_channel(edits: ConfigEdits, request: web.Request) -> Checkup:
