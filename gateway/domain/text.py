@@ -1,5 +1,6 @@
 """Text: makes strings from outside safe for terminals, logs and shells."""
 
+import re
 import shlex
 import unicodedata
 
@@ -9,6 +10,8 @@ _FORBIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 REFERENCE = "env:"
 """The prefix of the name of an environment variable that is used instead of a secret."""
+
+_BARE_KEY = re.compile(r"""(["']?)(?:Bearer\s+)?(.*)\1""", re.IGNORECASE)
 
 _FORMULA_STARTS = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 """The starts of cells that a spreadsheet reads as a formula, wide forms included."""
@@ -49,6 +52,12 @@ def word(name: str) -> str:
     shown = plain(name, 1_000)
     bare = shown and all(char in _BARE or char.isalnum() for char in shown)
     return shown if bare else shlex.quote(shown)
+
+
+def bare_key(text: str) -> str:
+    """Returns a key without the quotes and the ``Bearer`` that were copied with it."""
+    match = _BARE_KEY.fullmatch(text)
+    return match[2] if match is not None else text
 
 
 def mask(secret: str) -> str:

@@ -21,11 +21,13 @@ _METADATA_V6 = ipaddress.ip_address("fd00:ec2::254")
 
 _URL = re.compile(r"\s*!?[A-Za-z][A-Za-z0-9+.-]*://")
 """Matches the start of a URL, also after the exclamation mark of a pattern."""
+_API_PATH = re.compile(r"(?<=[^/:])/+(?:chat/completions|completions|embeddings|messages|responses)$")
+"""Matches the path of a call, which documents show together with the base URL."""
 _LOCAL_SUFFIXES = (".localhost", ".local", ".lan", ".home", ".internal", ".home.arpa", ".ts.net")
 
 
 def checked_base_url(url: str) -> str:
-    """Returns the URL without a trailing slash. Raises BadRequest if keys must not be sent there.
+    """Returns the URL without a trailing slash or the path of an API. Raises BadRequest if keys must not be sent there.
 
     It must be http or https with a host, and without user, query and fragment. Link-local addresses are refused,
     because clouds serve the machine's credentials there, and so are hosts such as ``127.1``, which only some resolvers
@@ -45,7 +47,7 @@ def checked_base_url(url: str) -> str:
     if "?" in url or "#" in url:
         raise _bad_url(url, "must not have a query or a fragment; use --header for additional headers")
     _check_host(url, parts.hostname or "")
-    return url.rstrip("/")
+    return _API_PATH.sub("", url.rstrip("/"))
 
 
 def refuse_url(name: str) -> None:

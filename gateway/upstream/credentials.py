@@ -7,7 +7,7 @@ from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel
 from gateway.domain.errors import BadRequest
 from gateway.domain.failure import AttemptFailed, Failure, UpstreamText
-from gateway.domain.text import REFERENCE
+from gateway.domain.text import REFERENCE, bare_key
 from gateway.domain.urls import Proxy, parse_proxy
 from gateway.upstream.vendors import vendor_of
 
@@ -26,7 +26,7 @@ def headers_of(channel: Channel, environ: Mapping[str, str]) -> dict[str, str]:
     for name, value in channel.headers.items():
         if name.lower() not in _FORBIDDEN:
             headers[name] = _resolve(channel, value, environ, "header")
-    if key := _resolve(channel, channel.key, environ, "key"):
+    if key := bare_key(_resolve(channel, channel.key, environ, "key")):
         name = channel.dialect.info.key_header or vendor_of(channel.preset, channel.base_url).key_header
         headers |= {name: key} if name else {"Authorization": f"Bearer {key}"}
     return headers

@@ -111,9 +111,9 @@ class Upstreams:
         key.
         """
         with self.redaction.errors_of(channel):
-            base = channel.base_url.rstrip("/").removesuffix("/chat/completions")
+            base = channel.base_url.rstrip("/")
             try:
-                return base, await self._fetch_models(msgspec.structs.replace(channel, base_url=base))
+                return base, await self._fetch_models(channel)
             except AttemptFailed as error:
                 if error.kind in _SAME_AT_ANY_ROOT or not channel.dialect.info.root_may_vary:
                     raise

@@ -20,6 +20,20 @@ def test_ordinary_urls_are_kept(url: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("url", "kept"),
+    [
+        ("https://api.example.com/v1/chat/completions", "https://api.example.com/v1"),
+        ("https://api.example.com/v1/responses/", "https://api.example.com/v1"),
+        ("https://api.example.com/v1/messages", "https://api.example.com/v1"),
+        ("https://api.example.com/v1/models", "https://api.example.com/v1/models"),  # Azure has calls below it
+        ("https://completions", "https://completions"),
+    ],
+)
+def test_the_path_of_a_call_is_no_part_of_it(url: str, kept: str) -> None:
+    assert checked_base_url(url) == kept
+
+
+@pytest.mark.parametrize(
     "url",
     [
         *("", "api.example.com/v1", "ftp://example.com", "file:///etc/passwd", "https://", "https:///v1"),

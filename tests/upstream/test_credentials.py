@@ -20,8 +20,9 @@ def test_without_a_key_there_is_no_authorization() -> None:
     assert _headers() == {}
 
 
-def test_a_key_goes_as_a_bearer() -> None:
-    assert _headers(key=" sk-1\n") == {"Authorization": "Bearer sk-1"}
+@pytest.mark.parametrize("key", [" sk-1\n", '"sk-1"', "'sk-1'", "Bearer sk-1", '"bearer sk-1"', "env:UP_KEY"])
+def test_a_key_goes_as_a_bearer(key: str) -> None:
+    assert _headers({"UP_KEY": "'sk-1'\r\n"}, key=key) == {"Authorization": "Bearer sk-1"}
 
 
 def test_or_where_the_upstream_wants_it() -> None:

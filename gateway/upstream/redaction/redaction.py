@@ -28,7 +28,7 @@ from gateway.domain.errors import BadRequest, UpstreamError, UpstreamTimeout
 from gateway.domain.failure import AttemptFailed, Failure, OrderOrigin, UpstreamText
 from gateway.domain.screen import NO_SCREEN, Screen
 from gateway.domain.secret_search import Needles, blank_spans, join_needles, needles
-from gateway.domain.text import REFERENCE, plain
+from gateway.domain.text import REFERENCE, bare_key, plain
 from gateway.domain.units import ChannelId
 from gateway.domain.urls import parse_proxy
 from gateway.upstream.failures import BAD_RESPONSE, REJECTED, TIMEOUT
@@ -64,7 +64,7 @@ def secrets_of(channel: Channel, environ: Mapping[str, str]) -> frozenset[str]:
 
 def keys_of(channel: Channel, environ: Mapping[str, str]) -> frozenset[str]:
     """Returns the secret keys of a channel."""
-    return _without_public(_resolve(key, environ) for key in channel.all_keys)
+    return _without_public(bare_key(_resolve(key, environ)) for key in channel.all_keys)
 
 
 def _without_public(values: Iterable[str]) -> frozenset[str]:

@@ -16,7 +16,7 @@ def secrets(**fields: Any) -> set[str]:
 
 
 def test_all_keys_references_resolved() -> None:
-    fields: dict[str, Any] = {"key": "sk-one", "keys": ("env:UP_KEY", "sk-three", "env:NO_SUCH")}
+    fields: dict[str, Any] = {"key": "Bearer sk-one", "keys": ("env:UP_KEY", "sk-three", "env:NO_SUCH")}
     assert secrets(**fields) == {"sk-one", "sk-from-environment", "sk-three"}
     assert keys_of(channel(**fields), ENVIRON) == {"sk-one", "sk-from-environment", "sk-three"}
 
