@@ -1,12 +1,12 @@
 """Message rules: what some templates and models demand of a chat's messages, as their refusals say.
 
 A template may take system messages only at the beginning, a user's message after a tool's only with one of the
-assistant between them, or end only with the user. A model that reads no images reads that there was one.
+assistant between them, or end only with the user. A model that reads no images reads that there was one. Blank texts
+are refused even by the servers that answered them. Messages of Anthropic's API are changed in the same way.
 """
 
 from collections.abc import Callable, Collection, Mapping
-
-import msgspec
+from typing import Any
 
 from gateway.domain import rawjson
 from gateway.domain.conversation import join_texts
@@ -18,16 +18,21 @@ from gateway.upstream.translation import FILLER, GO_ON
 SYSTEM_FIRST = MESSAGES + "role=system"
 TOOL_THEN_ASSISTANT = MESSAGES + "role=assistant"
 USER_LAST = MESSAGES + "role=user"
-NO_IMAGES = MESSAGES + "image_url"
+NO_IMAGES = MESSAGES + "image"
+NO_BLANKS = MESSAGES + "text"
 _WORDS = {
     SYSTEM_FIRST: lazy_pattern(r"(?i)system messages? must be (?:at the beginning|first|the first)"),
     TOOL_THEN_ASSISTANT: lazy_pattern(r"(?i)unexpected role 'user' after role 'tool'"),
     USER_LAST: lazy_pattern(
         r"(?i)expected last role (?:user|to be)|last message must have role .?user|response prefill is incompatible"
+        r"|does not support assistant message prefill"
     ),
     NO_IMAGES: lazy_pattern(
-        r"(?i)unknown variant .?image_url|image input is not (?:supported|enabled)|not a multimodal model"
-        r"|no endpoints found that support image input|does not support image"
+        r"(?i)unknown variant .?image|image input is not (?:supported|enabled)|not a multimodal model"
+        r"|no endpoints found that support image input|does not support image|image_url is only supported by"
+    ),
+    NO_BLANKS: lazy_pattern(
+        r"(?i)text content blocks must|for empty text blocks|must have non-empty content|contentblock object .* blank"
     ),
 }
 """What a refusal says, by the name of the rule."""
@@ -44,6 +49,11 @@ def with_rules(messages: list[Fields], rules: Collection[str]) -> list[Fields]:
     for name, change in RULES.items():
         messages = change(messages) if name in rules else messages
     return messages
+
+
+def lost_to(messages: list[Fields], rules: Collection[str]) -> tuple[str, ...]:
+    """Returns the names of the rules by which the messages lose something."""
+    return (NO_IMAGES,) if NO_IMAGES in rules and _without_images(messages) != messages else ()
 
 
 def _role(message: Fields) -> bytes:
@@ -82,28 +92,51 @@ def _user_last(messages: list[Fields]) -> list[Fields]:
     return [*messages, {"role": _USER, "content": rawjson.raw(GO_ON)}] if ends_with_assistant else messages
 
 
+def _changed_parts(parts: list[Any], change: Callable[[Any], Any]) -> list[Any]:
+    """Returns the parts of a content, and those of the results among them, as ``change`` does; without its nulls."""
+    changed = []
+    for part in parts:
+        inner = rawjson.list_at(part, "content")
+        changed.append(change({**part, "content": _changed_parts(inner, change)} if inner else part))
+    return [part for part in changed if part is not None]
+
+
+def _changed(message: Fields, change: Callable[[Any], Any]) -> Fields:
+    parts = rawjson.list_at(message.get("content"))
+    changed = _changed_parts(parts, change)
+    return message if changed == parts else {**message, "content": rawjson.raw(changed)}
+
+
+def _unless_image(part: Any) -> Any:
+    is_image = rawjson.at(part, "type") in ("image_url", "image")
+    return {"type": "text", "text": LEFT_OUT} if is_image else part
+
+
+def _unless_blank(part: Any) -> Any:
+    is_blank = rawjson.at(part, "type") == "text" and not rawjson.text_at(part, "text").strip()
+    return None if is_blank else part
+
+
 def _without_images(messages: list[Fields]) -> list[Fields]:
-    return [
-        {**message, "content": _without_image(message["content"])} if has_image(message) else message
-        for message in messages
-    ]
+    return [_changed(message, _unless_image) for message in messages]
 
 
-def has_image(message: Fields) -> bool:
-    """Returns whether a message has an image."""
-    return any(rawjson.at(part, "type") == "image_url" for part in rawjson.list_at(message.get("content")))
-
-
-def _without_image(content: msgspec.Raw) -> msgspec.Raw:
-    """Returns a content with a text for each image; one text if it has nothing else."""
-    left_out = {"type": "text", "text": LEFT_OUT}
-    parts = [left_out if rawjson.at(part, "type") == "image_url" else part for part in rawjson.list_at(content)]
-    texts = [rawjson.text_at(part, "text") for part in parts if rawjson.at(part, "type") == "text"]
-    return rawjson.raw("\n\n".join(texts) if len(texts) == len(parts) else parts)
+def _without_blanks(messages: list[Fields]) -> list[Fields]:
+    """Returns the messages without blank texts, and without those that have nothing else."""
+    kept: list[Fields] = []
+    for message in (_changed(message, _unless_blank) for message in messages):
+        content = message.get("content", NULL)
+        has_none = bytes(content) == b"[]" or (rawjson.is_text(content) and not rawjson.text(content).strip())
+        if not has_none or _role(message) == bytes(_TOOL):
+            kept.append(message)
+        elif "tool_calls" in message:
+            kept.append({**message, "content": NULL})
+    return kept
 
 
 RULES: Mapping[str, Callable[[list[Fields]], list[Fields]]] = {
     NO_IMAGES: _without_images,
+    NO_BLANKS: _without_blanks,
     SYSTEM_FIRST: _system_first,
     TOOL_THEN_ASSISTANT: _assistant_after_tools,
     USER_LAST: _user_last,

@@ -200,7 +200,7 @@ CALLED: dict[str, Any] = {
 }
 RESULT, USER = {"role": "tool", "tool_call_id": "c1", "content": "x"}, {"role": "user", "content": "Hi"}
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
-SEEN = "[An image was here. This model reads text only.]"
+SEEN = {"type": "text", "text": "[An image was here. This model reads text only.]"}
 
 
 @pytest.mark.parametrize(
@@ -228,13 +228,31 @@ SEEN = "[An image was here. This model reads text only.]"
             400,
             "Failed to deserialize: messages[0]: unknown variant `image_url`, expected `text`",  # DeepSeek
             [{"role": "user", "content": [{"type": "text", "text": "Look"}, IMAGE]}, USER],
-            [{"role": "user", "content": f"Look\n\n{SEEN}"}, USER],
+            [{"role": "user", "content": [{"type": "text", "text": "Look"}, SEEN]}, USER],
         ),
         (
             500,
             "image input is not supported - hint: you may need to provide the mmproj",  # llama.cpp
             [{"role": "user", "content": [IMAGE]}],
-            [{"role": "user", "content": SEEN}],
+            [{"role": "user", "content": [SEEN]}],
+        ),
+        (
+            400,
+            "messages: text content blocks must be non-empty",  # Copilot and OpenRouter, for Claude
+            [USER, {**CALLED, "content": ""}, {"role": "user", "content": [{"type": "text", "text": " "}, IMAGE]}],
+            [USER, CALLED, {"role": "user", "content": [IMAGE]}],
+        ),
+        (
+            400,
+            "This model does not support assistant message prefill. The conversation must end with a user message.",
+            [USER, {"role": "assistant", "content": "Hello."}],
+            [USER, {"role": "assistant", "content": "Hello."}, {"role": "user", "content": "Continue."}],
+        ),
+        (
+            400,
+            "Invalid content type. image_url is only supported by certain models.",  # OpenAI
+            [{"role": "user", "content": [IMAGE]}],
+            None,
         ),
         (404, "No endpoints found that support image input", [{"role": "user", "content": [IMAGE]}], None),
     ],
@@ -251,8 +269,8 @@ async def test_messages_keep_the_rules_that_an_upstream_has_named(
     for count in (2, 3):
         answer = await gateway.client.chat(messages=turns)
         assert (answer.status, len(provider.exchanges)) == (200, count)
-        assert provider.last.json["messages"] == (added or [{"role": "user", "content": SEEN}])
-        dropped = "messages[].image_url" if "image" in message else ""
+        assert provider.last.json["messages"] == (added or [{"role": "user", "content": [SEEN]}])
+        dropped = "messages[].image" if "image" in message else ""
         assert answer.head.get("x-gateway-dropped-params") == dropped
 
 

@@ -110,6 +110,55 @@ async def test_what_changes_the_answer_is_not_left_out(
     assert (answer.status, answer.body, len(provider.exchanges)) == (400, refusal(f"{name}: {UNKNOWN}"), 1)
 
 
+_IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}}
+_SEEN = {"type": "text", "text": "[An image was here. This model reads text only.]"}
+
+
+def _result(*parts: Doc) -> Doc:
+    return {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": [*parts]}]}
+
+
+@pytest.mark.parametrize(
+    ("message", "sent", "kept"),
+    [
+        (
+            "messages[1].content: unknown variant `image`, expected one of `text`, `tool_use`, `tool_result`",
+            [_result(_IMAGE), {"role": "user", "content": [_IMAGE]}],
+            [_result(_SEEN), {"role": "user", "content": [_SEEN]}],
+        ),
+        (
+            "messages: text content blocks must be non-empty",
+            [
+                {"role": "user", "content": [{"type": "text", "text": ""}, _IMAGE]},
+                _result({"type": "text", "text": ""}),
+            ],
+            [{"role": "user", "content": [_IMAGE]}, _result()],
+        ),
+        (
+            "messages.1.content.0.text: cache_control cannot be set for empty text blocks",
+            [{"role": "user", "content": [{"type": "text", "text": "\n", "cache_control": {"type": "ephemeral"}}]}],
+            [],
+        ),
+        (
+            "This model does not support assistant message prefill. The conversation must end with a user message.",
+            [{"role": "assistant", "content": "Well"}],
+            [{"role": "assistant", "content": "Well"}, {"role": "user", "content": "Continue."}],
+        ),
+    ],
+)
+async def test_messages_keep_the_rules_that_an_upstream_has_named(
+    gateway: Gateway, provider: Provider, message: str, sent: list[Doc], kept: list[Doc]
+) -> None:
+    gateway.channel(provider.base_url, dialect=Dialect.ANTHROPIC)
+    provider.on("m", reply(refusal(message), status=400), speak_messages())
+    for number in (2, 3):
+        body = {**PLAIN, "messages": [*PLAIN["messages"], *sent]}
+        answer = await gateway.client.ask("POST", "/v1/messages", dumps(body))
+        assert (answer.status, len(provider.exchanges)) == (200, number)
+        assert provider.last.json == {**PLAIN, "messages": [*PLAIN["messages"], *kept]}
+        assert answer.head.get("x-gateway-dropped-params") == ("messages[].image" if "image`" in message else "")
+
+
 @pytest.mark.parametrize(
     "message",
     [

@@ -13,7 +13,7 @@ without the marks, and with the references as text: the tools themselves are in 
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
@@ -49,6 +49,7 @@ from gateway.inbound.rendering import RenderingAdapter
 from gateway.upstream.adapter import Adapter, DialectAdapter, WholeAnswer
 from gateway.upstream.anthropic.dialect import VERSION, root
 from gateway.upstream.failures import REJECTED
+from gateway.upstream.message_rules import NO_BLANKS, NO_IMAGES, RULES, USER_LAST, lost_to, with_rules
 from gateway.upstream.openai.dialect import endpoint
 from gateway.upstream.refused_params import BETA, EFFORT, EVERY_BETA
 from gateway.upstream.vendors import vendor_of
@@ -164,13 +165,14 @@ _OPTIONAL: Mapping[str, tuple[str, ...]] = {
     "eager_input_streaming": ("tools.eager_input_streaming",),
     "input_examples": ("tools.input_examples",),
     "strict": ("tools.strict",),
+    **{rule: (rule,) for rule in (NO_IMAGES, NO_BLANKS, USER_LAST)},
     "scope": ("system.cache_control.scope", "tools.cache_control.scope", "messages.content.cache_control.scope"),
 }
 """The paths of fields that may be left out, by the names that the dialect reads in a refusal. The path through a list
 is that of its members."""
 
 
-def _without_refused(order: Order, refused: Iterable[str]) -> tuple[Order, tuple[str, ...]]:
+def _without_refused(order: Order, refused: Collection[str]) -> tuple[Order, tuple[str, ...]]:
     """Returns the order without fields and betas that the upstream refuses, and their names."""
     fields, betas = dict(order.fields), order.forward.get(_BETA_HEADER, "").split(",")
     dropped = []
@@ -185,7 +187,11 @@ def _without_refused(order: Order, refused: Iterable[str]) -> tuple[Order, tuple
             dropped.append(path)
             if not (rest and value):
                 del fields[holder]
-    if not dropped:
+    messages = rawjson.maybe_objects(fields.get("messages")) if RULES.keys() & refused else None
+    if messages is not None and (fitting := with_rules(messages, refused)) != messages:
+        fields["messages"] = rawjson.raw(fitting)
+        dropped += lost_to(messages, refused)
+    elif not dropped:
         return order, ()
     forward = {**order.forward, _BETA_HEADER: ",".join(betas)}
     if not betas:

@@ -19,7 +19,7 @@ from gateway.domain.output_limit import CAPS, OutputLimit, read_limit
 from gateway.domain.rawjson import Fields
 from gateway.upstream.adapter import ChannelDialect
 from gateway.upstream.learned_params import NOTHING
-from gateway.upstream.message_rules import NO_IMAGES, has_image, with_rules
+from gateway.upstream.message_rules import lost_to, with_rules
 from gateway.upstream.model_list import LIST_HEADERS
 from gateway.upstream.openai.reader import ChatReader
 from gateway.upstream.openai.reasoning import ReasoningReader, restore_reasoning
@@ -193,11 +193,8 @@ def _edit_messages(fields: Fields, vendor: Vendor, learned: LearnedRefusals) -> 
         _fix_nulls(message, vendor)
         if vendor.short_tool_ids:
             _shorten_ids(message)
-    if NO_IMAGES in learned.dropped and any(map(has_image, messages)):
-        dropped[NO_IMAGES] = None
-    messages = with_rules(messages, learned.dropped)
-    fields["messages"] = rawjson.raw(messages)
-    return list(dropped)
+    fields["messages"] = rawjson.raw(with_rules(messages, learned.dropped))
+    return [*dropped, *lost_to(messages, learned.dropped)]
 
 
 def _role(message: Fields) -> bytes:
