@@ -55,7 +55,7 @@ def word(name: str) -> str:
 
 
 def bare_key(text: str) -> str:
-    """Returns a key without the quotes and the ``Bearer`` that were copied with it."""
+    """Returns a key without the quotes and the word "Bearer" that were copied with it."""
     match = _BARE_KEY.fullmatch(text)
     return match[2] if match is not None else text
 

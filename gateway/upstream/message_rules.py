@@ -13,13 +13,14 @@ from gateway.domain.conversation import join_texts
 from gateway.domain.lazy_pattern import lazy_pattern
 from gateway.domain.rawjson import NULL, Fields
 from gateway.upstream.refused_params import DEVELOPER, MESSAGES
-from gateway.upstream.translation import FILLER, GO_ON
+from gateway.upstream.translation import FILLER, GO_ON, UNSIGNED
 
 SYSTEM_FIRST = MESSAGES + "role=system"
 TOOL_THEN_ASSISTANT = MESSAGES + "role=assistant"
 USER_LAST = MESSAGES + "role=user"
 NO_IMAGES = MESSAGES + "image"
 NO_BLANKS = MESSAGES + "text"
+SIGNED_CALLS = MESSAGES + "thought_signature"
 _WORDS = {
     SYSTEM_FIRST: lazy_pattern(r"(?i)system messages? must be (?:at the beginning|first|the first)"),
     TOOL_THEN_ASSISTANT: lazy_pattern(r"(?i)unexpected role 'user' after role 'tool'"),
@@ -31,11 +32,13 @@ _WORDS = {
         r"(?i)unknown variant .?image|image input is not (?:supported|enabled)|not a multimodal model"
         r"|no endpoints found that support image input|does not support image|image_url is only supported by"
     ),
+    SIGNED_CALLS: lazy_pattern(r"(?i)missing a .?thought_signature"),
     NO_BLANKS: lazy_pattern(
         r"(?i)text content blocks must|for empty text blocks|must have non-empty content|contentblock object .* blank"
     ),
 }
 """What a refusal says, by the name of the rule."""
+_PLACEHOLDER = {"google": {"thought_signature": UNSIGNED}}
 LEFT_OUT = "[An image was here. This model reads text only.]"
 
 
@@ -101,7 +104,7 @@ def _changed_parts(parts: list[Any], change: Callable[[Any], Any]) -> list[Any]:
     return [part for part in changed if part is not None]
 
 
-def _changed(message: Fields, change: Callable[[Any], Any]) -> Fields:
+def _with_changes(message: Fields, change: Callable[[Any], Any]) -> Fields:
     parts = rawjson.list_at(message.get("content"))
     changed = _changed_parts(parts, change)
     return message if changed == parts else {**message, "content": rawjson.raw(changed)}
@@ -114,29 +117,41 @@ def _unless_image(part: Any) -> Any:
 
 def _unless_blank(part: Any) -> Any:
     is_blank = rawjson.at(part, "type") == "text" and not rawjson.text_at(part, "text").strip()
-    return None if is_blank else part
+    has_nothing = rawjson.at(part, "type") == "tool_result" and part.get("content") in (None, "", [])
+    return {**part, "content": FILLER} if has_nothing else None if is_blank else part
 
 
 def _without_images(messages: list[Fields]) -> list[Fields]:
-    return [_changed(message, _unless_image) for message in messages]
+    return [_with_changes(message, _unless_image) for message in messages]
 
 
 def _without_blanks(messages: list[Fields]) -> list[Fields]:
-    """Returns the messages without blank texts, and without those that have nothing else."""
+    """Returns the messages without blank texts, and without those that have nothing else. A result has a filler."""
     kept: list[Fields] = []
-    for message in (_changed(message, _unless_blank) for message in messages):
+    for message in (_with_changes(message, _unless_blank) for message in messages):
         content = message.get("content", NULL)
         has_none = bytes(content) == b"[]" or (rawjson.is_text(content) and not rawjson.text(content).strip())
-        if not has_none or _role(message) == bytes(_TOOL):
+        if not has_none:
             kept.append(message)
-        elif "tool_calls" in message:
-            kept.append({**message, "content": NULL})
+        elif "tool_calls" in message or _role(message) == bytes(_TOOL):
+            kept.append({**message, "content": NULL if "tool_calls" in message else rawjson.raw(FILLER)})
     return kept
+
+
+def _with_signatures(messages: list[Fields]) -> list[Fields]:
+    """Returns the messages with Google's placeholder for each turn's signature that the client did not send back."""
+    return [
+        {**message, "tool_calls": rawjson.raw([{**calls[0], "extra_content": _PLACEHOLDER}, *calls[1:]])}
+        if (calls := rawjson.list_at(message.get("tool_calls"))) and not any("extra_content" in call for call in calls)
+        else message
+        for message in messages
+    ]
 
 
 RULES: Mapping[str, Callable[[list[Fields]], list[Fields]]] = {
     NO_IMAGES: _without_images,
     NO_BLANKS: _without_blanks,
+    SIGNED_CALLS: _with_signatures,
     SYSTEM_FIRST: _system_first,
     TOOL_THEN_ASSISTANT: _assistant_after_tools,
     USER_LAST: _user_last,

@@ -10,6 +10,7 @@ digest of the original is appended, so that two names never become one, and a na
 
 import hashlib
 import re
+from base64 import b64encode
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, TypeVar
@@ -160,6 +161,8 @@ GO_ON = "Continue."
 """What the user says after the assistant's last message, where a model does not go on from it."""
 FILLER = "."
 """The text of a message that must not be empty."""
+UNSIGNED = b64encode(b"skip_thought_signature_validator").decode()
+"""Google's documented signature of a call that it did not sign."""
 
 
 def check_address(media: MediaPart) -> None:

@@ -1,6 +1,7 @@
 """What of a request reaches the upstream."""
 
 import json
+from base64 import b64encode
 from typing import Any
 
 import pytest
@@ -199,6 +200,9 @@ CALLED: dict[str, Any] = {
     "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}],
 }
 RESULT, USER = {"role": "tool", "tool_call_id": "c1", "content": "x"}, {"role": "user", "content": "Hi"}
+EMPTY = {**RESULT, "content": ""}
+_SIGNATURE = {"google": {"thought_signature": b64encode(b"skip_thought_signature_validator").decode()}}
+SIGNED = {**CALLED, "tool_calls": [{**CALLED["tool_calls"][0], "extra_content": _SIGNATURE}]}
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
 SEEN = {"type": "text", "text": "[An image was here. This model reads text only.]"}
 
@@ -238,9 +242,15 @@ SEEN = {"type": "text", "text": "[An image was here. This model reads text only.
         ),
         (
             400,
-            "messages: text content blocks must be non-empty",  # Copilot and OpenRouter, for Claude
-            [USER, {**CALLED, "content": ""}, {"role": "user", "content": [{"type": "text", "text": " "}, IMAGE]}],
-            [USER, CALLED, {"role": "user", "content": [IMAGE]}],
+            "messages: text content blocks must be non-empty",  # Copilot and Bedrock, for Claude
+            [{"role": "user", "content": [{"type": "text", "text": " "}, IMAGE]}, {**CALLED, "content": ""}, EMPTY],
+            [{"role": "user", "content": [IMAGE]}, CALLED, {**RESULT, "content": "."}],
+        ),
+        (
+            400,
+            "Function call is missing a thought_signature in functionCall parts.",
+            [USER, CALLED, RESULT],
+            [USER, SIGNED, RESULT],
         ),
         (
             400,

@@ -118,6 +118,9 @@ def _result(*parts: Doc) -> Doc:
     return {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": [*parts]}]}
 
 
+_FILLED = {"role": "user", "content": [{**_result()["content"][0], "content": "."}]}
+
+
 @pytest.mark.parametrize(
     ("message", "sent", "kept"),
     [
@@ -132,7 +135,7 @@ def _result(*parts: Doc) -> Doc:
                 {"role": "user", "content": [{"type": "text", "text": ""}, _IMAGE]},
                 _result({"type": "text", "text": ""}),
             ],
-            [{"role": "user", "content": [_IMAGE]}, _result()],
+            [{"role": "user", "content": [_IMAGE]}, _FILLED],
         ),
         (
             "messages.1.content.0.text: cache_control cannot be set for empty text blocks",

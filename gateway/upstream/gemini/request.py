@@ -5,7 +5,6 @@ without its thought signature. That is in the field where Google's own compatibl
 a placeholder is the last resort.
 """
 
-import base64
 import re
 from collections.abc import Iterable
 from typing import Any
@@ -30,6 +29,7 @@ from gateway.upstream.translation import (
     FILLER,
     JSON_FORMATS,
     JSON_LINE,
+    UNSIGNED,
     NameRules,
     Parameters,
     check_address,
@@ -190,9 +190,6 @@ TOOLS = NameRules(
 )
 """The names of functions."""
 
-PLACEHOLDER = base64.b64encode(b"skip_thought_signature_validator").decode()
-"""Google's documented signature of a call that it did not sign."""
-
 
 def write_contents(turns: Iterable[Turn], recall: Recall, model: GeminiModel) -> dict[str, Any]:
     """Returns ``contents`` and ``systemInstruction``. Raises BadRequest for media that the model does not accept."""
@@ -228,7 +225,7 @@ def _call_parts(calls: list[CallPart], recall: Recall, model: GeminiModel) -> li
         part: Part = {"functionCall": {"id": call.id, "name": TOOLS.valid_name(call.name), "args": call.arguments}}
         signature = call.signature or recall(call.id).decode()
         if not signature and model.signatures and not parts:
-            signature = PLACEHOLDER
+            signature = UNSIGNED
         if signature:
             part["thoughtSignature"] = signature
         parts.append(part)

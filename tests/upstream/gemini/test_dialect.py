@@ -9,9 +9,9 @@ from gateway.domain.call import FailureKind
 from gateway.domain.channel import ServedModel
 from gateway.upstream.adapter import DialectAdapter
 from gateway.upstream.gemini.dialect import GeminiDialect
-from gateway.upstream.gemini.request import PLACEHOLDER
 from gateway.upstream.learned_params import NOTHING
 from gateway.upstream.model_list import ModelPage, read_models
+from gateway.upstream.translation import UNSIGNED
 from tests.cases.answers import chunks_in
 from tests.cases.gemini.streams import TWO_CALLS
 from tests.fakes.replies import dumps
@@ -48,7 +48,7 @@ def test_signatures_make_the_round_trip(keep: bool) -> None:
     assert _sent(dialect, _calls(chunks, keep=keep)) == ["U0lH", None]
 
 
-@pytest.mark.parametrize(("keep", "first"), [(True, "U0lH"), (False, PLACEHOLDER)])
+@pytest.mark.parametrize(("keep", "first"), [(True, "U0lH"), (False, UNSIGNED)])
 def test_another_gateway_knows_only_what_the_client_kept(keep: bool, first: str) -> None:
     chunks = chunks_in(as_chat(GeminiDialect()).stream(translated(), channel()).feed(TWO_CALLS))
     assert _sent(GeminiDialect(), _calls(chunks, keep=keep)) == [first, None]

@@ -15,9 +15,9 @@ from gateway.domain.errors import BadRequest
 from gateway.domain.order import LearnedRefusals, PreparedRequest
 from gateway.upstream.gemini.dialect import GeminiDialect
 from gateway.upstream.gemini.models import UNKNOWN, model_of
-from gateway.upstream.gemini.request import PLACEHOLDER, config_of, parts_of, result_parts, tools_of, write_contents
+from gateway.upstream.gemini.request import config_of, parts_of, result_parts, tools_of, write_contents
 from gateway.upstream.learned_params import NOTHING
-from gateway.upstream.translation import Parameters, conversation_of
+from gateway.upstream.translation import UNSIGNED, Parameters, conversation_of
 from tests.cases.conversations import PIXEL, TOOLS_AND_IMAGE, call, function
 from tests.upstream.makers import attempt_fails, channel, recall_of, translated
 
@@ -239,13 +239,13 @@ def test_a_signature_the_client_sent_back_goes_along() -> None:
 
 def test_one_it_did_not_send_back_is_recalled() -> None:
     kept = {"b": b"U0lH"}
-    assert _signatures(call("a", "f", "{}"), call("b", "f", "{}"), kept=kept) == [PLACEHOLDER, "U0lH"]
+    assert _signatures(call("a", "f", "{}"), call("b", "f", "{}"), kept=kept) == [UNSIGNED, "U0lH"]
     assert _signatures(call("b", "f", "{}"), kept=kept, row=OLD_CONTENTS) == ["U0lH"]
 
 
 def test_an_unknown_call_gets_the_placeholder_if_it_is_the_first() -> None:
     calls = call("a", "f", "{}"), call("b", "f", "{}")
-    assert (_signatures(*calls), _signatures(*calls, row=OLD_CONTENTS)) == ([PLACEHOLDER, None], [None, None])
+    assert (_signatures(*calls), _signatures(*calls, row=OLD_CONTENTS)) == ([UNSIGNED, None], [None, None])
 
 
 def test_the_legacy_spelling_is_the_same() -> None:
