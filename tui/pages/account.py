@@ -106,7 +106,7 @@ class AccountPage(ConsolePage):
     }
 
     def __init__(self, session: ConsoleSession) -> None:
-        super().__init__(session, "account")
+        super().__init__(session)
         self._grants: Sequence[Grant] | None = None
         self._trends = Trends()
         self._first_call: Millis | None = None

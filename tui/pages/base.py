@@ -73,8 +73,9 @@ class ConsolePage(Vertical):
         """Returns the actions of the page, with their keys."""
         return [action for scope in cls.scopes for action in keymap.actions_in(scope) if action.verb in cls.verbs]
 
-    def __init__(self, session: ConsoleSession, id: str) -> None:
-        super().__init__(id=id)
+    def __init__(self, session: ConsoleSession) -> None:
+        """The id is the name of the class without ``Page``, as ``page_class`` finds it."""
+        super().__init__(id=type(self).__name__.removesuffix("Page").lower())
         self.session = session
 
     def renew(self) -> None:

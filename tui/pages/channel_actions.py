@@ -1,35 +1,37 @@
 """Channel actions: create, edit, enable, delete, test, fetch models, resume, reorder, edit keys, and discover channels.
 
 Discovery finds local model servers and API keys in the environment, and creates channels from them.
-
-Long: the verbs of one page are found in one file.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import partial
 
-from gateway.domain.channel import Check
+from gateway.domain.channel import Check, Dialect, ServedModel
 from gateway.domain.errors import GatewayError
-from gateway.domain.human_values import first_of
-from gateway.domain.text import REFERENCE
-from gateway.domain.upstream_views import ListingView, PresetView
-from gateway.domain.views import ChannelView, KeyView, Offer
+from gateway.domain.human_values import brief_context, first_of, plural, state_word
+from gateway.domain.quoting import Offering, offering_of
+from gateway.domain.patterns import NOT, matches
+from gateway.domain.upstream_views import ListingView, PresetView, SavedChannel
+from gateway.domain.views import ChannelView, Offer
 from tui import format as fmt
 from tui.cli_commands import cli_command
-from tui.pages import channel_fields, marked
+from tui.pages import marked
 from tui.pages.base import AnyPage, Verb, on_selected, selection
-from tui.pages.channel_form import ChannelForm
+from tui.pages.channel_form import ChannelForm, keys_plan
 from tui.pages.entities import ask_changes, ask_new, creating_verbs, toggle_verb
 from tui.pages.list_page import select_row
 from tui.session import ConsoleSession
 from tui.text import safe
 from tui.widgets.choices import MultiSelect
 from tui.widgets.dialogs import UNCHANGED, toast
-from tui.widgets.form import LABEL_WIDTH, Form, FormField, FormPlan, Values
+from tui.widgets.form import Form, FormField, FormPlan, Values
 from tui.widgets.text_block import Detail, IncidentList
 
 NO_CALL = "list models only"
 """The option of a test that makes no completion."""
+
+HEALTHY = ("ok", "off")
+"""The states of channels that are not paused."""
 
 
 @on_selected
@@ -40,10 +42,10 @@ async def edit(page: AnyPage, channel: ChannelView) -> None:
     saved = await ask_changes(page, form, session.client.edit_channel)
     if saved is None or saved is UNCHANGED:
         page.report_edit(saved, "")
-    elif channel_fields.is_used_again(channel, saved):
+    elif saved.unchanged and channel.state not in HEALTHY and saved.state in HEALTHY:  # its key was entered again
         toast(page, f"Channel {channel.name} saved as it was; it is used again.")
     else:
-        news = channel_fields.price_news(saved.of_changed(channel))
+        news = price_news(saved.of_changed(channel))
         page.report_edit(UNCHANGED if saved.unchanged else saved, f"Channel {channel.name} saved.", news)
 
 
@@ -91,28 +93,24 @@ async def test(page: AnyPage, channel: ChannelView) -> None:
 
 @on_selected
 async def fetch(page: AnyPage, channel: ChannelView) -> None:
-    """Fetch the upstream's list of models, and choose which of them are offered."""
-    title = f"Fetching the models of {channel.name}"
-    listing = await page.wait(title, lambda: page.session.client.refresh_channel(channel.id))
-    if listing is not None:
-        await choose_models(page, channel, listing)
-
-
-async def choose_models(page: AnyPage, channel: ChannelView, listing: ListingView) -> None:
-    """Show which models of the list are new, gone, offered and not offered, and offer those that the user checks."""
+    """Fetch the upstream's list, show which models are new, gone, offered or not, and offer those that are checked."""
     session: ConsoleSession = page.session
+    title = f"Fetching the models of {channel.name}"
+    listing: ListingView | None = await page.wait(title, lambda: session.client.refresh_channel(channel.id))
+    if listing is None:
+        return
+    summary = listing_summary(listing)
     if not listing.models:
-        why = safe(session.advice(listing.error), 500) or channel_fields.listing_summary(listing) or "its list is empty"
+        why = safe(session.advice(listing.error), 500) or summary or "its list is empty"
         toast(page, f"{channel.name} returned no models: {why}", bad=True)
         return
-    about = f"{channel_fields.listing_summary(listing)}. Selected models are offered to clients."
+    about = f"{summary}. Selected models are offered to clients."
     if listing.error:
         about += f"\nShowing the last good list: {safe(session.advice(listing.error), 500)}"
     if channel.patterns:
         about += f"\nPatterns also select future models: {safe(', '.join(channel.patterns), 200)}"
     offered = {model.name for model in listing.models if model.served}
-    options = channel_fields.listing_options(listing)
-    checked = await page.ask(MultiSelect(f"Models of {channel.name}", about, options, offered))
+    checked = await page.ask(MultiSelect(f"Models of {channel.name}", about, listing_options(listing), offered))
     if checked is None:
         return
     if checked == offered:
@@ -120,9 +118,8 @@ async def choose_models(page: AnyPage, channel: ChannelView, listing: ListingVie
         return
     current = await session.client.channel(channel.id)  # it may have changed since it was shown
     names = checked | {model.upstream_name for model in current.models}.difference(offered)
-    offering = channel_fields.offering_with(current, listing, names)
-    saved = await session.client.edit_channel(channel.id, offering.patch())
-    news = channel_fields.price_news(saved.of_changed(current))
+    saved = await session.client.edit_channel(channel.id, offering_with(current, listing, names).patch())
+    news = price_news(saved.of_changed(current))
     page.report_change(f"{channel.name} now offers {fmt.count_text(len(saved.models), 'model')}.", news)
 
 
@@ -146,7 +143,7 @@ async def discover(page: AnyPage) -> None:
     if created:
         select_row(page, created[-1].id)
         names = ", ".join(safe(channel.name, 40) for channel in created)
-        news = channel_fields.price_news(*created)
+        news = price_news(*created)
         test_key, undo_key = session.key("channels.test"), session.key("app.undo")
         advice = f"Press {test_key} to test one, {undo_key} to undo the last."
         toast(page, f"Created {names}. {advice}{news}", change=True)
@@ -171,7 +168,7 @@ async def resume(page: AnyPage) -> None:
         toast(page, f"Channel {channel.name} still needs attention: {safe(resumed.reason)}", bad=True)
     elif channel.missing_text(page.session.now()):
         toast(page, f"Channel {channel.name}: the next call tries {first_of([*channel.missing_models], 3)} again.")
-    elif channel.state in channel_fields.HEALTHY and all(key.state in ("ok", "unset") for key in channel.keys):
+    elif channel.state in HEALTHY and all(key.state in ("ok", "unset") for key in channel.keys):
         off = f" It is disabled: {page.session.key('entity.toggle')} enables it." if channel.state == "off" else ""
         toast(page, f"Channel {channel.name} is not paused.{off}")
     else:
@@ -204,7 +201,7 @@ async def _create(page: AnyPage, template: ChannelView | None) -> None:
     if created is not None:
         select_row(page, created.id)
         count = fmt.count_text(len(created.models), "model")
-        news = channel_fields.price_news(created)
+        news = price_news(created)
         advice = f"Press {session.key('channels.test')} to test it, {session.key('app.undo')} to undo."
         toast(page, f"Channel {created.name} created with {count}. {advice}{news}", change=True)
 
@@ -226,69 +223,72 @@ VERBS: Mapping[str, Verb] = {
 }
 
 
-KEEP, RESUME, REMOVE = "keep", "resume", "remove"
+STATES = ("new", "gone", "kept_out", "offered")
+"""The states of listed models, the most interesting first."""
 
 
-def keys_plan(session: ConsoleSession, channel: ChannelView) -> FormPlan:
-    """Returns the form with a field to add a key, and a field for each existing key."""
-    return FormPlan(
-        title=f"Keys of {channel.name}",
-        intro="Each key is paused on its own when it is rate-limited or rejected; the others stay in use.",
-        fields=[
-            FormField(id="key", label="Add a key", hint="the key, or env:NAME for a variable", secret=True),
-            *(_key_field(key, session) for key in channel.keys),
-        ],
-        save=lambda values: save_keys(session, channel, values),
-        command=lambda values: keys_command(channel, values),
-    )
+def listing_options(listing: ListingView) -> list[tuple[str, str]]:
+    """Returns the names and texts of all listed models, new and gone ones first."""
+    ranks = {state: rank for rank, state in enumerate(STATES)}
+    options = []
+    for model in sorted(listing.models, key=lambda model: (ranks.get(model.state, len(ranks)), model.name)):
+        public = f" as {safe(model.public)}" if model.public not in ("", model.name) else ""
+        size = brief_context(model.known_context or model.context, model.context_source, " tokens")
+        context = f"   {size}" if size else ""
+        told = model.told
+        price = f"   {fmt.price(told.input)} / {fmt.price(told.output)} $/M list price" if told else ""
+        options.append((model.name, f"{state_word(model.state):<12}{safe(model.name)}{public}{context}{price}"))
+    return options
 
 
-async def save_keys(session: ConsoleSession, channel: ChannelView, values: Values) -> str:
-    """Save the form. Returns the changes in words. The last key is removed first, as the numbers after it change."""
-    changes = []
-    if values["key"]:
-        added = (await session.client.add_key(channel.id, values["key"])).keys[-1]
-        changes.append("key added" if added.state != "unset" else f"key added; {safe(added.reason)}")
-    for key in reversed(channel.keys):
-        choice = values[_field_id(key)]
-        if choice == REMOVE:
-            await session.client.remove_key(channel.id, key.number)
-            changes.append(f"key {key.number} removed")
-        elif choice == RESUME:
-            await session.client.clear_key(channel.id, key.number)
-            changes.append(f"key {key.number} resumed")
-    return ", ".join(changes) or "No changes."
+def listing_summary(listing: ListingView) -> str:
+    """Returns ``2 new, 1 gone, 12 not offered, 40 offered, 3 left out (names not usable)``."""
+    states = [model.state for model in listing.models]
+    parts = [f"{states.count(state):,} {state_word(state)}" for state in STATES if state in states]
+    if listing.unnamed:
+        parts.append(f"{listing.unnamed:,} left out ({plural(listing.unnamed, 'name')} not usable)")
+    return ", ".join(parts)
 
 
-def keys_command(channel: ChannelView, values: Mapping[str, str]) -> str:
-    """Returns the equivalent commands, joined by semicolons."""
-    verbs = {REMOVE: "remove", RESUME: "resume"}
-    parts = []
-    if values["key"]:
-        shown_key = values["key"] if values["key"].startswith(REFERENCE) else "-"
-        parts.append(cli_command("channel", "key", "add", channel.name, key=shown_key))
-    parts += [
-        cli_command("channel", "key", verbs[values[_field_id(key)]], channel.name, str(key.number))
-        for key in reversed(channel.keys)
-        if values[_field_id(key)] in verbs
+def offering_with(view: ChannelView, listing: ListingView, chosen: Collection[str]) -> Offering:
+    """Returns the offering of a channel with exactly the chosen models of its list; models outside the list stay. What
+    is offered now is taken from the list, because ``view`` may be older. Exclusions keep patterns from selecting models
+    that are not chosen.
+    """
+    offering = offering_of(view)
+    listed_names = {model.name for model in listing.models}
+    models = [m for m in offering.models if m.upstream_name not in listed_names or m.upstream_name in chosen]
+    excluded = {pattern.removeprefix(NOT) for pattern in offering.patterns if pattern.startswith(NOT)}
+    skipped = excluded | {model.upstream_name for model in models}
+    available = [model for model in listing.models if model.state != "gone"]
+    models += [
+        ServedModel(name=model.name, context=model.context, max_output=model.max_output, told=model.told)
+        for model in available
+        if model.name in chosen and not model.served and model.name not in skipped
     ]
-    return "; tollkeeper ".join(parts)
+    patterns = [p for p in offering.patterns if not (p.startswith(NOT) and p.removeprefix(NOT) in chosen)]
+    if offering.patterns:
+        rejected = {model.name for model in available if model.served} - set(chosen)
+        patterns += [f"{NOT}{name}" for name in sorted(rejected) if matches(name, view.patterns)]
+    return Offering(models, patterns)
 
 
-def _key_field(key: KeyView, session: ConsoleSession) -> FormField:
-    """Returns the field for an existing key, with the reason below it if the key is not in use."""
-    options = (KEEP, REMOVE) if key.state in ("ok", "unset") else (KEEP, RESUME, REMOVE)
-    return FormField(
-        id=_field_id(key),
-        label=safe(f"{key.number} {key.key}", LABEL_WIDTH - 2),
-        value=KEEP,
-        options=options,
-        note=channel_fields.key_trouble(key, session),
-    )
-
-
-def _field_id(key: KeyView) -> str:
-    return f"key-{key.number}"
+def price_news(*saved: SavedChannel) -> str:
+    """Returns lines about the known prices that new models got, and about new models without a price."""
+    priced = [price for channel in saved for price in channel.new_prices]
+    unpriced = [name for channel in saved if channel.dialect is not Dialect.MOCK for name in channel.unpriced]
+    text = ""
+    if priced:
+        sources = ", ".join(dict.fromkeys(safe(price.source, 40) for price in priced))
+        first = priced[0]
+        rates = "free" if first.free else f"${fmt.price(first.input_nanos)} / ${fmt.price(first.output_nanos)}"
+        more = f", and {len(priced) - 1} more" if len(priced) > 1 else ""
+        text += f"\nPrices from {sources}: {safe(first.model, 40)} {rates}{more}. Page 5 changes them."
+    if unpriced:
+        verb = "has" if len(unpriced) == 1 else "have"
+        effect = "calls are refused" if any(channel.refuses_unpriced for channel in saved) else "counted, not charged"
+        text += f"\n{fmt.count_text(len(unpriced), 'model')} {verb} no price: {effect}. Page 5 sets prices."
+    return text
 
 
 def offer_text(offer: Offer) -> str:

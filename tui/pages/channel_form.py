@@ -1,9 +1,10 @@
 """Channel form: the form of a channel, whose key, dialect, preset and models need more than the table of fields.
 
-A key is never shown: an empty input leaves the current one unchanged.
+A key is never shown: an empty input leaves the current one unchanged. The values of headers are secret too, unless they
+are references to variables. Several keys of a channel have a form of their own.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -11,17 +12,21 @@ import msgspec
 from gateway.domain.channel import ChannelFields, Dialect
 from gateway.domain.errors import BadRequest
 from gateway.domain.fields import CHANNEL
-from gateway.domain.quoting import Offering, offering_of, read_offering
+from gateway.domain.incidents import reason_text
+from gateway.domain.pair_kinds import HEADERS_EXAMPLE
+from gateway.domain.patterns import is_pattern
+from gateway.domain.quoting import Offering, offering_of, offering_words, read_offering
 from gateway.domain.text import REFERENCE
 from gateway.domain.upstream_views import PresetView
 from gateway.domain.urls import base_url_warning
-from gateway.domain.views import ChannelView
+from gateway.domain.views import ChannelView, KeyView
+from tui import format as fmt
+from tui.cli_commands import cli_command
 from tui.entity_form import EntityForm
-from tui.pages.channel_fields import has_secrets, headers_hint, models_options, offering_text
 from tui.session import ConsoleSession
 from tui.text import safe
 from tui.widgets.combobox import Suggestion
-from tui.widgets.form import FormField, Values, text_line
+from tui.widgets.form import LABEL_WIDTH, FormField, FormPlan, Values, text_line
 
 
 class ChannelForm(EntityForm):
@@ -38,7 +43,9 @@ class ChannelForm(EntityForm):
         blank = ChannelFields(name="")
         self._template = channel
         self._presets = presets
-        source = msgspec.structs.replace(blank, groups=(_default_group(session),))
+        groups = [group.name for group in session.board.groups]
+        group = "default" if "default" in groups or not groups else groups[0]
+        source = msgspec.structs.replace(blank, groups=(group,))
         if channel is not None and copy and has_secrets(channel.headers):
             channel = msgspec.structs.replace(channel, headers={})
         super().__init__("channel", CHANNEL, blank, session, channel, copy=copy, source=source)
@@ -49,7 +56,7 @@ class ChannelForm(EntityForm):
             "suggest": [Suggestion(option.name, _preset_text(option)) for option in self._presets],
             "narrows": True,
             "hint": f"type to search {len(self._presets)} vendors and servers; by default from the URL",
-            "parse": lambda text: _parse_preset(text, self._presets),
+            "parse": self._parse_preset,
         }
         address, mock = {"applies": _has_address}, {"applies": lambda texts: not _has_address(texts)}
         headers = {"hint": headers_hint(template.headers, copy=edited is None)} if template else {}
@@ -84,6 +91,13 @@ class ChannelForm(EntityForm):
         template, key = self._template, self._template.key if self._template else ""
         is_reference = key.startswith(REFERENCE)
         must_retype = template is not None and self.edited is None and bool(key) and not is_reference
+
+        def parse_again(text: str) -> str:
+            if not text.strip():
+                name = template.name if template else ""
+                raise BadRequest(f"the key of {name} is never shown, so it cannot be copied: enter it again, or 'none'")
+            return "" if text.strip() == "none" else text.strip()
+
         hint = "unchanged" if self.edited and key else NOT_COPIED if must_retype else KEY_HINT
         return FormField(
             id="key",
@@ -93,7 +107,7 @@ class ChannelForm(EntityForm):
             hint=hint,
             secret=not is_reference,
             applies=_has_address,
-            parse=_require_key(template.name) if must_retype and template else text_line,
+            parse=parse_again if must_retype else text_line,
         )
 
     def body(self, values: Values) -> dict[str, Any]:
@@ -114,7 +128,25 @@ class ChannelForm(EntityForm):
         return body
 
     def preview(self, values: Values) -> str:
-        return form_preview(values, self._presets)
+        """Returns a warning about the address, what the preset stands for, or what no models mean; or nothing."""
+        url, offering = values["base_url"], values["models"]
+        if url and (text := base_url_warning(url)):
+            return text
+        preset = next((preset for preset in self._presets if preset.name == values["preset"]), None)
+        if preset is not None and not url:
+            address = safe(preset.base_url) or "an address you enter"
+            key = f"; its key is usually env:{safe(preset.key_variable)}" if preset.key_variable else ""
+            return f"{preset.name}: dialect {safe(preset.dialect)}, at {address}{key}"
+        if not (offering.models or offering.patterns) and Dialect(values["dialect"]).info.lists_models:
+            return "without models, everything the upstream lists is offered and kept up to date"
+        return ""
+
+    def _parse_preset(self, text: str) -> str:
+        name, names = text.strip(), [preset.name for preset in self._presets]
+        if name and names and name not in names:
+            similar = [other for other in names if other.startswith(name[:1])][:6] or names[:6]
+            raise BadRequest(f"unknown preset {name!r}; try {', '.join(similar)}, or choose one from the list")
+        return name
 
     def command(self, texts: Mapping[str, str], more: Sequence[str] = ()) -> str:
         """Returns the equivalent command. Raises BadRequest if there is none."""
@@ -122,8 +154,9 @@ class ChannelForm(EntityForm):
         default_dialect = edited.dialect.value if edited else "openai"
         if texts["dialect"] != default_dialect and (edited or not texts["preset"].strip()):
             more += ["--dialect", texts["dialect"]]
-        if (key := _key_shown(texts["key"], edited)) is not None:
-            more += ["--key", key]
+        key = texts["key"]
+        if key and (edited is None or key != edited.key):
+            more += ["--key", key if key.startswith(REFERENCE) else "-"]
         if texts["models"].strip() != (offering_text(offering_of(edited)) if edited else ""):
             models = edited.models if edited else ()
             more += models_options(read_offering(texts["models"], models))
@@ -143,47 +176,101 @@ def _preset_text(preset: PresetView) -> str:
     return f"{preset.base_url or 'an address you enter'}{key}"
 
 
-def _require_key(name: str) -> Callable[[str], str]:
-    """Returns a parser for the key of a copy of this channel, which must be typed again, or be ``none``."""
-
-    def parse(text: str) -> str:
-        if not text.strip():
-            raise BadRequest(f"the key of {name} is never shown, so it cannot be copied: enter it again, or 'none'")
-        return "" if text.strip() == "none" else text.strip()
-
-    return parse
+def offering_text(offering: Offering) -> str:
+    """Returns the text that a user would type for an offering."""
+    return ", ".join(offering_words(offering))
 
 
-def _parse_preset(text: str, presets: Sequence[PresetView]) -> str:
-    name, names = text.strip(), [preset.name for preset in presets]
-    if name and names and name not in names:
-        similar = [other for other in names if other.startswith(name[:1])][:6] or names[:6]
-        raise BadRequest(f"unknown preset {name!r}; try {', '.join(similar)}, or choose one from the list")
-    return name
+def models_options(offering: Offering) -> list[str]:
+    """Returns the option of the command line for an offering. Raises BadRequest if the option cannot express it."""
+    if ambiguous := next(
+        (model.name for model in offering.models if is_pattern(model.name) and not model.upstream), None
+    ):
+        raise BadRequest(f"'{ambiguous}' is a model name, but the command line would read it as a pattern")
+    return ["--models", ",".join(offering_words(offering)) or "*"]
 
 
-def form_preview(values: Values, presets: Sequence[PresetView] = ()) -> str:
-    """Returns a warning about the address, or what the preset stands for, or what no models mean; otherwise nothing."""
-    url, offering = values["base_url"], values["models"]
-    if url and (text := base_url_warning(url)):
-        return text
-    preset = next((preset for preset in presets if preset.name == values["preset"]), None)
-    if preset is not None and not url:
-        address = safe(preset.base_url) or "an address you enter"
-        key = f"; its key is usually env:{safe(preset.key_variable)}" if preset.key_variable else ""
-        return f"{preset.name}: dialect {safe(preset.dialect)}, at {address}{key}"
-    if not (offering.models or offering.patterns) and Dialect(values["dialect"]).info.lists_models:
-        return "without models, everything the upstream lists is offered and kept up to date"
-    return ""
+def has_secrets(headers: Mapping[str, str]) -> bool:
+    """Returns whether some values are secret, because they are not references to variables."""
+    return not all(value.startswith(REFERENCE) for value in headers.values())
 
 
-def _key_shown(text: str, view: ChannelView | None) -> str | None:
-    """Returns the key as the command has it: a reference, ``-`` for one on stdin, None if it is unchanged."""
-    if not text or (view is not None and text == view.key):
-        return None
-    return text if text.startswith(REFERENCE) else "-"
+def headers_hint(headers: Mapping[str, str], *, copy: bool) -> str:
+    """Returns the hint of the empty input: secret values stay, but a copy cannot have them."""
+    if not has_secrets(headers):
+        return f"none, or {HEADERS_EXAMPLE}"
+    names = ", ".join(safe(name, 40) for name in headers)
+    return f"{names}: secret, not copied; enter all, or none" if copy else f"{names} kept; or enter all again, or none"
 
 
-def _default_group(session: ConsoleSession) -> str:
-    names = [group.name for group in session.board.groups]
-    return "default" if "default" in names or not names else names[0]
+KEEP, RESUME, REMOVE = "keep", "resume", "remove"
+
+
+def keys_plan(session: ConsoleSession, channel: ChannelView) -> FormPlan:
+    """Returns the form with a field to add a key, and a field for each existing key."""
+    return FormPlan(
+        title=f"Keys of {channel.name}",
+        intro="Each key is paused on its own when it is rate-limited or rejected; the others stay in use.",
+        fields=[
+            FormField(id="key", label="Add a key", hint="the key, or env:NAME for a variable", secret=True),
+            *(_key_field(key, session) for key in channel.keys),
+        ],
+        save=lambda values: save_keys(session, channel, values),
+        command=lambda values: keys_command(channel, values),
+    )
+
+
+async def save_keys(session: ConsoleSession, channel: ChannelView, values: Values) -> str:
+    """Save the form. Returns the changes in words. The last key is removed first, as the numbers after it change."""
+    changes = []
+    if values["key"]:
+        added = (await session.client.add_key(channel.id, values["key"])).keys[-1]
+        changes.append("key added" if added.state != "unset" else f"key added; {safe(added.reason)}")
+    for key in reversed(channel.keys):
+        choice = values[_field_id(key)]
+        if choice == REMOVE:
+            await session.client.remove_key(channel.id, key.number)
+            changes.append(f"key {key.number} removed")
+        elif choice == RESUME:
+            await session.client.clear_key(channel.id, key.number)
+            changes.append(f"key {key.number} resumed")
+    return ", ".join(changes) or "No changes."
+
+
+def keys_command(channel: ChannelView, values: Mapping[str, str]) -> str:
+    """Returns the equivalent commands, joined by semicolons."""
+    verbs = {REMOVE: "remove", RESUME: "resume"}
+    parts = []
+    if values["key"]:
+        shown_key = values["key"] if values["key"].startswith(REFERENCE) else "-"
+        parts.append(cli_command("channel", "key", "add", channel.name, key=shown_key))
+    parts += [
+        cli_command("channel", "key", verbs[values[_field_id(key)]], channel.name, str(key.number))
+        for key in reversed(channel.keys)
+        if values[_field_id(key)] in verbs
+    ]
+    return "; tollkeeper ".join(parts)
+
+
+def _key_field(key: KeyView, session: ConsoleSession) -> FormField:
+    """Returns the field for an existing key, with the reason below it if the key is not in use."""
+    options = (KEEP, REMOVE) if key.state in ("ok", "unset") else (KEEP, RESUME, REMOVE)
+    return FormField(
+        id=_field_id(key),
+        label=safe(f"{key.number} {key.key}", LABEL_WIDTH - 2),
+        value=KEEP,
+        options=options,
+        note=key_trouble(key, session),
+    )
+
+
+def _field_id(key: KeyView) -> str:
+    return f"key-{key.number}"
+
+
+def key_trouble(key: KeyView, session: ConsoleSession) -> str:
+    """Returns why a key is not in use, and until when; empty if it is in use."""
+    if key.state == "ok":
+        return ""
+    state = safe(fmt.channel_state(key.state, key.until_ms, session.now()))
+    return f"{state}: {session.advice(safe(reason_text(key.reason)))}" if key.reason else state

@@ -20,8 +20,9 @@ from tui.charts import spark
 from tui.columns import Column, number_column, text_column
 from tui.incidents import incident_line
 from tui.listing import PageListing
-from tui.pages import channel_actions, channel_fields, list_page
+from tui.pages import channel_actions, list_page
 from tui.pages.base import AnyPage, Verb, on_selected
+from tui.pages.channel_form import key_trouble
 from tui.pages.list_page import TrendPage
 from tui.session import ConsoleSession
 from tui.text import TextCard, add_details, content, lines, safe
@@ -30,8 +31,8 @@ from tui.widgets.why import explain_for_groups
 OWN_ROWS = ("name", "base_url", "groups", "priority", "weight")
 """Fields that the pane shows in rows of their own."""
 
-STATE_ORDER = ("attention", "cooling", "half_open", "untested", "ok", "off")
-"""The states in the order by which the table sorts them."""
+_RANKS = {"attention": 0, "cooling": 1, "half_open": 2, "untested": 3, "ok": 4, "off": 5}
+"""The places of the states in the order by which the table sorts them."""
 
 
 class ChannelRow(msgspec.Struct, frozen=True):
@@ -77,7 +78,7 @@ class ChannelListing(PageListing[ChannelRow]):
         summary = count + dot + dot.join(f"{n} {safe(state_word(state, n))}" for state, n in states.items())
         paused = [channel for channel in channels if channel.state in PAUSED_STATES]
         if paused:
-            worst = min(paused, key=lambda channel: STATE_ORDER.index(channel.state))
+            worst = min(paused, key=lambda channel: _RANKS[channel.state])
             return self._problem_line(worst, count, summary, width)
         incomplete = next((channel for channel in channels if channel.missing_text(now)), None)
         if incomplete is None:
@@ -118,7 +119,9 @@ class ChannelListing(PageListing[ChannelRow]):
         counts = f"{fmt.count_text(channel.calls, 'call')}, {fmt.count_text(channel.errors, 'error')}"
         uncharged = f"; possibly billed upstream but not charged here: {dollars(channel.possible_nanos)}"
         card.row("total", f"{counts}, {dollars(channel.spent_nanos)}{uncharged if channel.possible_nanos else ''}")
-        _add_changed_fields(card, channel)
+        defaults = ChannelFields(name="")
+        changed = [field for field in CHANNEL if getattr(channel, field.name) != getattr(defaults, field.name)]
+        add_details(card, details(changed, channel, *OWN_ROWS))
         return card.content()
 
     def empty(self) -> Content:
@@ -210,7 +213,7 @@ def _add_test(card: TextCard, channel: ChannelView, session: ConsoleSession) -> 
 
 def _add_keys(card: TextCard, channel: ChannelView, session: ConsoleSession) -> None:
     for key in channel.keys:
-        trouble = channel_fields.key_trouble(key, session)
+        trouble = key_trouble(key, session)
         label, hint = ("keys", f"   {session.key('channels.keys')} edits them") if key.number == 1 else ("", "")
         text = f"{key.number} {safe(key.key)}"
         card.row(label, text, (f"   {trouble}" if trouble else "", "warn"), (hint, "dim"))
@@ -232,14 +235,10 @@ def _models(channel: ChannelView, session: ConsoleSession) -> Iterator[tuple[str
     yield f"   {fetch} fetches the list", "dim"
 
 
-def _add_changed_fields(card: TextCard, channel: ChannelView) -> None:
-    defaults = ChannelFields(name="")
-    changed = [field for field in CHANNEL if getattr(channel, field.name) != getattr(defaults, field.name)]
-    add_details(card, details(changed, channel, *OWN_ROWS))
-
-
 def _columns() -> Iterator[Column[ChannelRow]]:
-    yield Column("state", "State", 11, _short_state, tone=_tone, sort=_state_order)
+    yield Column(
+        "state", "State", 11, _short_state, tone=_tone, sort=lambda r: _RANKS.get(r.view.shown_state, len(_RANKS))
+    )
     yield text_column("name", "Name", 13, lambda r: r.view.name, max_width=18, flex=True)
     yield text_column("dialect", "Dialect", 9, lambda r: r.view.dialect, rank=6, dim=True)
     yield number_column("models", "Models", 6, lambda r: len(r.view.models), str, rank=2)
@@ -269,10 +268,6 @@ def _columns() -> Iterator[Column[ChannelRow]]:
     )
     yield text_column("url", "Base URL", 24, lambda r: r.view.base_url, rank=9, dim=True, max_width=48, extra=True)
     yield text_column("note", "Note", 10, lambda r: r.view.note, rank=10, dim=True, max_width=40, extra=True)
-
-
-def _state_order(row: ChannelRow) -> int:
-    return STATE_ORDER.index(row.view.shown_state) if row.view.shown_state in STATE_ORDER else len(STATE_ORDER)
 
 
 def _short_state(row: ChannelRow) -> str:
@@ -308,9 +303,7 @@ class ChannelsPage(TrendPage[ChannelRow]):
     """The page with a table of channels."""
 
     scopes = ("entity", "channels", "list")
+    listing_class = ChannelListing
     verbs: ClassVar[Mapping[str, Verb]] = {**list_page.VERBS, **channel_actions.VERBS, "why": _why}
     by = "channel"
     hourly = True
-
-    def __init__(self, session: ConsoleSession) -> None:
-        super().__init__(session, "channels", ChannelListing(session))

@@ -49,7 +49,7 @@ class DoctorPage(ConsolePage):
     ]
 
     def __init__(self, session: ConsoleSession) -> None:
-        super().__init__(session, "doctor")
+        super().__init__(session)
         self._steps: list[Step] = []
         self._began: int | None = None
         """When the checks started; None while none run."""
@@ -72,9 +72,7 @@ class DoctorPage(ConsolePage):
     def take_focus(self) -> None:
         self.query_one(TextBlock).focus()
 
-    def action_leave_field(self) -> None:
-        """Return to the text, and to the keys of the page."""
-        self.take_focus()
+    action_leave_field = take_focus
 
     def renew(self) -> None:
         board = self.session.board

@@ -237,6 +237,7 @@ class GroupsPage(ListPage[GroupRow]):
     """The page with a table of groups."""
 
     scopes = ("entity", "list")
+    listing_class = GroupListing
     verbs: ClassVar[Mapping[str, Verb]] = {
         **list_page.VERBS,
         "why": why,
@@ -245,6 +246,3 @@ class GroupsPage(ListPage[GroupRow]):
         "delete": delete,
         "bulk": marked.bulk,
     }
-
-    def __init__(self, session: ConsoleSession) -> None:
-        super().__init__(session, "groups", GroupListing(session))

@@ -3,7 +3,7 @@
 from asyncio import to_thread
 from collections.abc import Hashable, Mapping
 from functools import partial
-from typing import ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from textual.app import ComposeResult
 from textual.containers import Container
@@ -71,11 +71,6 @@ def sort_by_title(page: AnyPage, column: str) -> None:
 def shown_columns(table: LiveTable[R]) -> list[Column[R]]:
     """Returns the columns on the screen, from left to right."""
     return [place.column for place in fit_columns(table.columns, table.line_width - 1, table.chosen_ids)]
-
-
-def reverse_order(page: AnyPage) -> None:
-    """Reverse the order."""
-    _sort_from_top(page, page.view.sort, reverse=not page.view.reverse)
 
 
 def _sort_from_top(page: AnyPage, column: str, *, reverse: bool) -> None:
@@ -163,7 +158,7 @@ VERBS: Mapping[str, Verb] = {
     "full": toggle_full_height,
     "filter": edit_filter,
     "sort": sort_by_next_column,
-    "reverse": reverse_order,
+    "reverse": lambda page: _sort_from_top(page, page.view.sort, reverse=not page.view.reverse),
     "columns": choose_columns,
     "mark": mark_row,
     "marked": toggle_marked_only,
@@ -191,15 +186,14 @@ class ListPage(ConsolePage, Generic[R]):
     """A page with table, pane and filter. A subclass has a ``PageListing`` and its own actions."""
 
     verbs: ClassVar[Mapping[str, Verb]] = VERBS
+    listing_class: ClassVar[type[PageListing[Any]]]
 
-    def __init__(
-        self, session: ConsoleSession, id: str, listing: PageListing[R], source: RowSource[R] | None = None
-    ) -> None:
-        super().__init__(session, id)
-        self.listing = listing
-        self.view: PageState = session.state.view(id)
-        self.columns = listing.columns()
-        self.source: RowSource[R] = ListRows[R](listing.key) if source is None else source
+    def __init__(self, session: ConsoleSession, source: RowSource[R] | None = None) -> None:
+        super().__init__(session)
+        self.listing: PageListing[R] = self.listing_class(session)
+        self.view: PageState = session.state.view(str(self.id))
+        self.columns = self.listing.columns()
+        self.source: RowSource[R] = ListRows[R](self.listing.key) if source is None else source
         self.shows_marked = False
         self.complaint = ""
         """The error in the filter; empty if it is valid."""
@@ -244,7 +238,11 @@ class ListPage(ConsolePage, Generic[R]):
         if self.table.text_selection is None:  # selected text must not move
             self.fill()
         self.table.renew(new_filter=new_filter)
-        _select_wanted_row(self)
+        if self.wanted_row is not None and (index := self.source.index(self.wanted_row)) is not None:
+            verb, self.wanted_row, self.wanted_verb = self.wanted_verb, None, ""
+            self.table.go(index)
+            if verb:
+                self.call_later(self.action_act, verb)
         is_empty = self.source.count == 0
         if is_empty:
             self.query_one(".empty", Static).update(_text_without_rows(self))
@@ -316,15 +314,6 @@ def _text_without_rows(page: ListPage[R]) -> Content:
     return page.listing.no_match(page.view.filter) if hides_rows else page.listing.empty()
 
 
-def _select_wanted_row(page: ListPage[R]) -> None:
-    """Select the wanted row and run the wanted verb on it, if the source has the row by now."""
-    if page.wanted_row is not None and (index := page.source.index(page.wanted_row)) is not None:
-        verb, page.wanted_row, page.wanted_verb = page.wanted_verb, None, ""
-        page.table.go(index)
-        if verb:
-            page.call_later(page.action_act, verb)
-
-
 class TrendPage(ListPage[R], Generic[R]):
     """A list page that also fetches the sums of the last 30 days for each row."""
 
@@ -333,8 +322,8 @@ class TrendPage(ListPage[R], Generic[R]):
     hourly: ClassVar[bool] = False
     """Whether the sums are of the last 24 hours instead."""
 
-    def __init__(self, session: ConsoleSession, id: str, listing: PageListing[R]) -> None:
-        super().__init__(session, id, listing)
+    def __init__(self, session: ConsoleSession) -> None:
+        super().__init__(session)
         self._last_fetch: tuple[int, int, int] | None = None
         """When the sums were last fetched, and the number of calls and failures then; None before the first time."""
 

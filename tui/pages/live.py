@@ -249,10 +249,11 @@ class LivePage(ListPage[CallView]):
     """The Live page."""
 
     scopes = ("live", "list")
+    listing_class = LiveListing
     verbs: ClassVar[Mapping[str, Verb]] = {**list_page.VERBS, **live_actions.VERBS, "curl": list_page.copy_command}
 
     def __init__(self, session: ConsoleSession) -> None:
-        super().__init__(session, "live", LiveListing(session), LiveSource(session))
+        super().__init__(session, LiveSource(session))
         self._fetching = False
         self._today = ""
         """The current date, on which the form of all times in the table depends."""

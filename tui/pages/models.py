@@ -1,7 +1,7 @@
 """Models page: the models that clients can request, their prices and channels; set or import prices."""
 
 import shlex
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import msgspec
@@ -33,16 +33,12 @@ from tui.widgets.why import WhyScreen
 CHANGE_NAMES = {"new": "new", "up": "higher", "down": "lower"}
 """The kinds of changes of prices in words, in the order of the list."""
 
-_ORDER = list(CHANGE_NAMES)
-
 
 def price_changes(proposals: Sequence[PriceProposal]) -> list[PriceProposal]:
     """Returns the prices that an import would change, new ones first. Those that the owner set stay as they are."""
-
-    def order(proposal: PriceProposal) -> tuple[int, str]:
-        return _ORDER.index(proposal.change) if proposal.change in _ORDER else len(_ORDER), proposal.model
-
-    return sorted((proposal for proposal in proposals if proposal.differs and not proposal.kept), key=order)
+    ranks = {change: rank for rank, change in enumerate(CHANGE_NAMES)}
+    changes = [proposal for proposal in proposals if proposal.differs and not proposal.kept]
+    return sorted(changes, key=lambda proposal: (ranks.get(proposal.change, len(ranks)), proposal.model))
 
 
 def price_options(proposals: Sequence[PriceProposal]) -> list[tuple[str, str]]:
@@ -51,12 +47,6 @@ def price_options(proposals: Sequence[PriceProposal]) -> list[tuple[str, str]]:
     for proposal in proposals:
         by_model.setdefault(proposal.model, []).append(proposal)
     return [(model, _proposal_text(*rows)) for model, rows in by_model.items()]
-
-
-def preselected_prices(proposals: Sequence[PriceProposal]) -> list[str]:
-    """Returns the models that are checked at first: all but those with suspicious prices."""
-    guarded = {proposal.model for proposal in proposals if proposal.guard}
-    return [model for model in dict.fromkeys(proposal.model for proposal in proposals) if model not in guarded]
 
 
 def price_list_summary(proposals: Sequence[PriceProposal]) -> str:
@@ -71,11 +61,6 @@ def price_list_summary(proposals: Sequence[PriceProposal]) -> str:
     if any(proposal.listed.stale for proposal in proposals):
         text += "\nThis list is old: a newer tollkeeper has a newer one."
     return text
-
-
-def needs_acceptance(proposals: Sequence[PriceProposal], models: Collection[str]) -> bool:
-    """Returns whether a price of one of these models is so suspicious that its import must be accepted explicitly."""
-    return any(proposal.guard for proposal in proposals if proposal.model in models)
 
 
 def _proposal_text(first: PriceProposal, *others: PriceProposal) -> str:
@@ -175,35 +160,23 @@ async def free(page: AnyPage, model: ModelView) -> None:
 async def delete(page: AnyPage, model: ModelView) -> None:
     """Remove the price of the selected model, or one that was set for a single channel."""
     prices = [price for price in await page.session.client.prices() if price.model == model.name]
-    channels = _removable(prices, inherits=model.price is not None)
-    if not channels:
+    own = {f"channel {price.channel}": price for price in prices if _is_for_channel(price)}
+    general = [price for price in prices if not _is_for_channel(price)]
+    if not own and not general and model.price is None:
         toast(page, f"{model.name} has no price.")
         return
-    by_option = {f"channel {channel}" if channel else "other channels": channel for channel in channels}
-    chosen = next(iter(by_option))
-    if len(by_option) > 1:
-        options = [(option, _price_words(prices, channel)) for option, channel in by_option.items()]
+    chosen = "other channels" if general or not own else next(iter(own))
+    if len(own) + bool(general) > 1:
+        choices = {"other channels": general[0], **own} if general else own
+        options = [(option, f"{_rates(price)}, {safe(price.source, 40)}") for option, price in choices.items()]
         chosen = await page.ask(ChooseOne(f"Remove which price of {model.name}?", options, ""))
     if chosen is not None:
-        await _remove(page, model.name, by_option[chosen], prices)
-
-
-def _removable(prices: Sequence[PriceView], *, inherits: bool) -> list[str]:
-    """Returns the channels whose prices can be removed; an empty text is the price for all of them."""
-    channels = [price.channel for price in prices if _is_for_channel(price)]
-    has_general_price = len(prices) > len(channels) or (inherits and not channels)
-    return ["", *channels] if has_general_price else channels
+        await _remove(page, model.name, own[chosen].channel if chosen in own else "", prices)
 
 
 def _is_for_channel(price: PriceView) -> bool:
     """Returns whether the owner set it for one channel. Imported ones are removed with the model's price."""
     return bool(price.channel) and is_set_by_owner(price.source)
-
-
-def _price_words(prices: Sequence[PriceView], channel: str) -> str:
-    """Returns the rates and the source of a channel's own price; for an empty channel, of the model's price."""
-    price = next(view for view in prices if (view.channel == channel if channel else not _is_for_channel(view)))
-    return f"{_rates(price)}, {safe(price.source, 40)}"
 
 
 async def _remove(page: AnyPage, model: str, channel: str, prices: Sequence[PriceView]) -> None:
@@ -245,9 +218,11 @@ async def import_prices(page: AnyPage) -> None:
         toast(page, f"Nothing to import: {summary}{notes}")
         return
     text = f"{summary}{notes}\n\n$ tollkeeper price import --dry-run"
-    checked = await page.ask(MultiSelect("List prices", text, price_options(changes), preselected_prices(changes)))
+    suspicious = {proposal.model for proposal in changes if proposal.guard}
+    trusted = {proposal.model for proposal in changes} - suspicious
+    checked = await page.ask(MultiSelect("List prices", text, price_options(changes), trusted))
     if checked:
-        accept = needs_acceptance(changes, checked)
+        accept = not suspicious.isdisjoint(checked)  # checking one accepts it
         outcomes = await session.client.import_prices(sorted(checked), apply=True, accept=accept)
         count = sum(outcome.applied for outcome in outcomes)
         page.report_change(f"{fmt.count_text(count, 'price')} imported.")
@@ -299,6 +274,7 @@ class ModelsPage(TrendPage[ModelRow]):
     """The page with a table of models and their prices."""
 
     scopes = ("models", "list")
+    listing_class = ModelsListing
     verbs: ClassVar[Mapping[str, Verb]] = {
         **list_page.VERBS,
         "edit": edit,
@@ -309,6 +285,3 @@ class ModelsPage(TrendPage[ModelRow]):
         "bulk": marked.bulk,
     }
     by = "model"
-
-    def __init__(self, session: ConsoleSession) -> None:
-        super().__init__(session, "models", ModelsListing(session))

@@ -41,7 +41,7 @@ class ModelRow(msgspec.Struct, frozen=True):
     calls: int
     """The calls of the last 30 days, without refused ones."""
     places: int
-    """The most decimals of a price in the table. The decimal points of all prices are aligned by it."""
+    """The most decimals of a price in the table, up to 4. The decimal points of all prices are aligned by it."""
 
 
 class ModelsListing(PageListing[ModelRow]):
@@ -57,7 +57,9 @@ class ModelsListing(PageListing[ModelRow]):
     def rows(self) -> Sequence[ModelRow]:
         channels = {channel.name: channel for channel in self.session.board.channels}
         models = self.session.board.models
-        places = most_decimals(models)
+        prices = [model.price for model in models if model.price is not None]
+        rates = {rate for p in prices for rate in (p.input_nanos, p.cached_input_nanos, p.output_nanos)}
+        places = min(4, max((fmt.decimals(rate) for rate in rates if rate is not None), default=2))
         return [self._row(model, channels, places) for model in models]
 
     def command(self, row: ModelRow) -> str:
@@ -103,8 +105,9 @@ class ModelsListing(PageListing[ModelRow]):
         if model.stands_for:
             card.row("served", f"{safe(model.stands_for)} answers")
         else:
-            channels = f" {glyphs.RIGHT} ".join(_channel_words(name, state) for name, state in row.states)
-            card.row("served", channels or ("by no channel", "warn"))
+            states = [(name, "" if state == "ok" else fmt.channel_state(state)) for name, state in row.states]
+            channels = [f"{safe(name)} ({safe(state, 16)})" if state else safe(name) for name, state in states]
+            card.row("served", f" {glyphs.RIGHT} ".join(channels) or ("by no channel", "warn"))
         card.row("groups", ", ".join(map(safe, model.groups)) or ("none: no token can see it", "warn"))
         costs = self.trends.values(model.name, lambda day: day.cost_nanos or day.calls - day.refused)
         text = f" {fmt.dollar_amount(row.month)}, {fmt.brief_count(row.tokens)} tok"
@@ -149,18 +152,6 @@ class ModelsListing(PageListing[ModelRow]):
             for factor, name in sorted(factors.items(), reverse=True)[:4]
         ]
         card.row("example", f"10k in + 1k out = {'   '.join(parts)}")
-
-
-def _channel_words(name: str, state: str) -> str:
-    """Returns the name of a channel, with its state if that is not ``ok``."""
-    return safe(name) if state == "ok" else f"{safe(name)} ({safe(fmt.channel_state(state), 16)})"
-
-
-def most_decimals(models: Sequence[ModelView]) -> int:
-    """Returns the most decimals that a price in the table has: at least 2, and at most 4."""
-    prices = [model.price for model in models if model.price is not None]
-    rates = {rate for p in prices for rate in (p.input_nanos, p.cached_input_nanos, p.output_nanos)}
-    return min(4, max((fmt.decimals(rate) for rate in rates if rate is not None), default=2))
 
 
 def price_range(views: Sequence[PriceView]) -> str:

@@ -152,16 +152,18 @@ class SettingsPage(ListPage[SettingRow]):
     """The page with a table of settings; the pane beside it explains the selected one."""
 
     scopes = ("settings", "list")
+    listing_class = SettingsListing
     verbs: ClassVar[Mapping[str, Verb]] = {**{verb: list_page.VERBS[verb] for verb in LIST_VERBS}, **VERBS}
 
+    listing: SettingsListing
+
     def __init__(self, session: ConsoleSession) -> None:
-        self._settings = SettingsListing(session)
-        super().__init__(session, "settings", self._settings)
+        super().__init__(session)
         self.view.detail = True
         self._fetched_ms = 0
 
     def on_mount(self) -> None:
-        self._settings.app = self.app
+        self.listing.app = self.app
         super().on_mount()
 
     def take_focus(self) -> None:
@@ -181,7 +183,7 @@ class SettingsPage(ListPage[SettingRow]):
 
     async def _fetch(self) -> None:
         try:
-            self._settings.settings = await self.session.client.settings()
+            self.listing.settings = await self.session.client.settings()
         except GatewayError:
             return  # the header shows that the server is gone
         super().renew()

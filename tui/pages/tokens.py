@@ -1,7 +1,7 @@
 """Tokens page: the keys that clients present, what they may spend, and how to use them."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import msgspec
 from textual.content import Content
@@ -72,18 +72,15 @@ class TokenListing(PageListing[TokenRow]):
         active = sum(token.state == "active" for token in tokens)
         fullest = max(tokens, key=_highest_share, default=None)
         listed = len(tokens) + (len(self.session.board.ended_tokens) if self.shows_ended else 0)
-        parts = [(f" {self.count_rows(listed)} {glyphs.DOT} {active} on", ""), *self._ended_part()]
+        parts = [(f" {self.count_rows(listed)} {glyphs.DOT} {active} on", "")]
+        if ended := len(self.session.board.ended_tokens):
+            key = self.session.key("tokens.ended")
+            state = f"shown ({key} hides" if self.shows_ended else f"hidden ({key} shows"
+            parts.append((f" {glyphs.DOT} ended runs: {ended:,} {state} them)", "dim"))
         if fullest is not None and (share := _highest_share(fullest)) >= 0.9:
             parts.append((f" {glyphs.DOT} {safe(fullest.name, 30)} is at {fmt.percent(share)}", budget_tone(share)))
         hint = f"   {self.session.key('tokens.connect')} shows how to use one, with a test call"
         return content(*fit_groups(width, parts, [(hint, "dim")]))
-
-    def _ended_part(self) -> list[tuple[str, str]]:
-        """Returns how many tokens of ended programs there are, and the key that shows or hides them."""
-        count, key = len(self.session.board.ended_tokens), self.session.key("tokens.ended")
-        state = f"shown ({key} hides" if self.shows_ended else f"hidden ({key} shows"
-        text = f" {glyphs.DOT} ended runs: {count:,} {state} them)"
-        return [(text, "dim")] if count else []
 
     def detail(self, row: TokenRow, width: int) -> Content:
         token, session = row.view, self.session
@@ -218,20 +215,17 @@ class TokenForm(EntityForm):
         return self.inputs(group={"options": self._groups, "suggest": ()})
 
     def preview(self, values: Values) -> str:
-        return visible_models(self.session, values)
-
-
-def visible_models(session: ConsoleSession, values: Mapping[str, Any]) -> str:
-    """Returns ``this token sees 3 models: ...`` for the group and patterns typed so far."""
-    group = next((view for view in session.board.groups if view.name == values["group"]), None)
-    offered = group.sees if group else []
-    allowed = [name for name in offered if matches(name, tuple(values["models"]))]
-    names = [name for name in allowed if group is None or not _is_empty_alias(session, group, name, allowed)]
-    if not names:
-        cause = "no pattern matches a model of its group" if offered else "its group has no enabled channel with models"
-        return f"this token sees no models: {cause}"
-    first_names = first_of([safe(name, 40) for name in names], 6)
-    return f"this token sees {fmt.count_text(len(names), 'model')}: {first_names}{_missing_fallbacks(group, allowed)}"
+        """Returns ``this token sees 3 models: ...`` for the group and patterns typed so far."""
+        session = self.session
+        group = next((view for view in session.board.groups if view.name == values["group"]), None)
+        if group is None or not group.sees:
+            return "this token sees no models: its group has no enabled channel with models"
+        allowed = [name for name in group.sees if matches(name, tuple(values["models"]))]
+        names = [name for name in allowed if not _is_empty_alias(session, group, name, allowed)]
+        if not names:
+            return "this token sees no models: no pattern matches a model of its group"
+        count, first_names = fmt.count_text(len(names), "model"), first_of([safe(name, 40) for name in names], 6)
+        return f"this token sees {count}: {first_names}{_missing_fallbacks(group, allowed)}"
 
 
 def _is_empty_alias(session: ConsoleSession, group: GroupView, name: str, allowed: Sequence[str]) -> bool:
@@ -242,10 +236,9 @@ def _is_empty_alias(session: ConsoleSession, group: GroupView, name: str, allowe
     return not any(fallback in allowed for rule in group.fallbacks if rule.model == name for fallback in rule.to)
 
 
-def _missing_fallbacks(group: GroupView | None, allowed: Sequence[str]) -> str:
+def _missing_fallbacks(group: GroupView, allowed: Sequence[str]) -> str:
     """Returns a clause about fallbacks of allowed models that the token's patterns leave out."""
-    rules = group.fallbacks if group is not None else ()
-    rules_in_use = [rule for rule in rules if any(matches(name, (rule.model,)) for name in allowed)]
+    rules_in_use = [rule for rule in group.fallbacks if any(matches(name, (rule.model,)) for name in allowed)]
     missing = dict.fromkeys(name for rule in rules_in_use for name in rule.to if name not in allowed)
     names = ", ".join(safe(name, 40) for name in missing)
     return f"; its patterns leave out the {plural(len(missing), 'fallback')} {names}" if missing else ""
@@ -318,6 +311,7 @@ class TokensPage(TrendPage[TokenRow]):
     """The page with a table of tokens."""
 
     scopes = ("entity", "tokens", "list")
+    listing_class = TokenListing
     verbs: ClassVar[Mapping[str, Verb]] = {
         **list_page.VERBS,
         "why": why,
@@ -331,6 +325,3 @@ class TokensPage(TrendPage[TokenRow]):
         "ended": show_ended,
     }
     by = "token"
-
-    def __init__(self, session: ConsoleSession) -> None:
-        super().__init__(session, "tokens", TokenListing(session))

@@ -104,7 +104,7 @@ class UsagePage(ConsolePage):
     ]
 
     def __init__(self, session: ConsoleSession) -> None:
-        super().__init__(session, "usage")
+        super().__init__(session)
         self.view = session.state.view("usage")
         self.complaint = _complaint(self.view.filter, session)
         """The error of the filter; empty if it is valid. A saved filter can be invalid, too."""

@@ -32,7 +32,7 @@ class Stage(App[None]):
         super().__init__()
         self.register_theme(DARK)
         self.theme = DARK.name
-        self.sample = Sample(console().session, "sample")
+        self.sample = Sample(console().session)
 
     def compose(self) -> ComposeResult:
         yield self.sample

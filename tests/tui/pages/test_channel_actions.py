@@ -18,7 +18,8 @@ from tests.tui.owner import Owner, listed, listing, press, price_of, said, scree
 from tests.tui.stage import NOW, channel, words
 from tui.app import Console
 from tui.format import clock
-from tui.pages.channel_actions import KEEP, REMOVE, RESUME, keys_command, offer_text
+from tui.pages.channel_actions import offer_text
+from tui.pages.channel_form import KEEP, REMOVE, RESUME, keys_command
 from tui.widgets.choices import MultiSelect
 from tui.widgets.form import FormRow
 

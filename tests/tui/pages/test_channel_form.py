@@ -8,7 +8,7 @@ from gateway.domain.errors import BadRequest
 from gateway.domain.views import ChannelView
 from tests.tui.owner import listing_of, typed_form
 from tests.tui.stage import channel, console
-from tui.pages.channel_form import ChannelForm, form_preview
+from tui.pages.channel_form import ChannelForm
 
 
 def typed_into(view: ChannelView | None, typed: dict[str, str]) -> tuple[dict[str, str], dict[str, Any]]:
@@ -22,7 +22,8 @@ form = partial(typed_form, ChannelForm)
 
 
 def warn(**typed: str) -> str:
-    return form_preview(typed_into(None, typed)[1])
+    made = listing_of(lambda session: ChannelForm(session, None))
+    return made.preview(typed_into(None, typed)[1])
 
 
 def test_the_command_names_what_changed() -> None:

@@ -78,8 +78,7 @@ class Fruits(PageListing[str]):
 class FruitPage(ListPage[str]):
     BINDINGS = bindings("list")
 
-    def __init__(self, session: ConsoleSession) -> None:
-        super().__init__(session, "fruits", Fruits(session))
+    listing_class = Fruits
 
 
 class Stage(App[None]):
@@ -90,7 +89,7 @@ class Stage(App[None]):
         session = console().session
         session.link = "attached"
         session.board.apply(FakeClient().snapshot())
-        session.state.views["fruits"] = view or PageState()
+        session.state.views["fruit"] = view or PageState()
         self.fruits = FruitPage(session)
 
     def compose(self) -> ComposeResult:

@@ -6,7 +6,7 @@ from gateway.domain.price_view import PriceNews, PriceView
 from gateway.domain.units import DOLLAR, Nanos
 from tests.tui.owner import Owner, press, price_of, proposal, said, screen, shown, until
 from tests.tui.stage import channel, words
-from tui.pages.models import needs_acceptance, preselected_prices, price_changes, price_list_summary, price_options
+from tui.pages.models import price_changes, price_list_summary, price_options
 from tui.widgets.form import FormRow
 
 
@@ -24,13 +24,6 @@ def test_prices_for_longer_inputs_are_offered_in_words() -> None:
     tiered = msgspec.structs.replace(one.listed, tiers=1, tier_prices=[tier])
     ((_, text),) = price_options([msgspec.structs.replace(one, listed=tiered)])
     assert text == "new     my-finetune-7   no price > 1 / 5, above 200k 6 / 22.50   openai-main"
-
-
-def test_what_looks_wrong_is_not_imported_unless_it_is_chosen() -> None:
-    rows = price_changes(Owner().proposals)
-    assert preselected_prices(rows) == ["my-finetune-7"]
-    assert not needs_acceptance(rows, ["my-finetune-7"])
-    assert needs_acceptance(rows, ["gpt-5-mini"])
 
 
 def test_what_stays_is_counted() -> None:

@@ -14,7 +14,7 @@ from gateway.domain.units import Millis, Nanos
 from gateway.domain.views import TokenView
 from tests.tui.owner import KEY, Owner, listing_of, press, said, screen, shown, typed_form
 from tests.tui.stage import NOW, budget, sums, token, words
-from tui.pages.tokens import TokenForm, TokenListing, TokenRow, visible_models
+from tui.pages.tokens import TokenForm, TokenListing, TokenRow
 from tui.session import ConsoleSession
 from tui.trends import Trends
 from tui.widgets.connect import Connect
@@ -261,9 +261,9 @@ def test_fallbacks_that_the_patterns_leave_out_are_named() -> None:
     (group,) = [one for one in at.board.groups if one.name == "default"]
     rules = (Fallback(model="claude-*", to=("gpt-5-mini", "claude-haiku-4-5")),)
     at.board.groups = [msgspec.structs.replace(group, fallbacks=rules)]
-    text = visible_models(at, {"group": "default", "models": ["claude-*"]})
+    text = TokenForm(at).preview({"group": "default", "models": ["claude-*"]})
     assert text.endswith("; its patterns leave out the fallback gpt-5-mini")
-    assert "fallback" not in visible_models(at, {"group": "default", "models": ["claude-*", "gpt-5-mini"]})
+    assert "fallback" not in TokenForm(at).preview({"group": "default", "models": ["claude-*", "gpt-5-mini"]})
 
 
 def test_an_alias_whose_models_the_patterns_leave_out_is_not_seen() -> None:
@@ -271,15 +271,17 @@ def test_an_alias_whose_models_the_patterns_leave_out_is_not_seen() -> None:
     (group,) = [one for one in at.board.groups if one.name == "default"]
     rules = (Fallback(model="fast", to=("gpt-5-mini",)),)
     at.board.groups = [msgspec.structs.replace(group, fallbacks=rules, sees=[*group.sees, "fast"])]
-    text = visible_models(at, {"group": "default", "models": ["deepseek-chat", "fast"]})
+    text = TokenForm(at).preview({"group": "default", "models": ["deepseek-chat", "fast"]})
     assert text == "this token sees 1 model: deepseek-chat; its patterns leave out the fallback gpt-5-mini"
-    assert "sees 2 models: gpt-5-mini, fast" in visible_models(
-        at, {"group": "default", "models": ["gpt-5-mini", "fast"]}
+    assert "sees 2 models: gpt-5-mini, fast" in TokenForm(at).preview(
+        {"group": "default", "models": ["gpt-5-mini", "fast"]}
     )
 
 
 def test_a_group_without_models_is_reported() -> None:
     at = session()
-    assert visible_models(at, {"group": "nowhere", "models": []}).endswith(
-        "its group has no enabled channel with models"
+    assert (
+        TokenForm(at)
+        .preview({"group": "nowhere", "models": []})
+        .endswith("its group has no enabled channel with models")
     )

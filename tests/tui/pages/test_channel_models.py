@@ -7,13 +7,8 @@ from gateway.domain.quoting import Offering, read_offering
 from gateway.domain.units import Nanos
 from tests.tui.owner import listed, listing
 from tests.tui.stage import channel
-from tui.pages.channel_fields import (
-    listing_options,
-    listing_summary,
-    models_options,
-    offering_text,
-    offering_with,
-)
+from tui.pages.channel_actions import listing_options, listing_summary, offering_with
+from tui.pages.channel_form import models_options, offering_text
 
 
 def test_a_chosen_model_is_named_and_one_left_out_is_gone() -> None:
