@@ -30,10 +30,6 @@ def size_classes(app: App[Any]) -> Iterator[str]:
         yield from [name for min_length, name in sorted(steps) if length >= min_length][-1:]
 
 
-def _add_size_classes(screen: AnyScreen) -> None:
-    screen.add_class(*size_classes(screen.app))
-
-
 def _ignore_same_size(screen: AnyScreen, event: events.Resize) -> None:
     """Ignore a Resize if all open screens have that size already."""
     laid_out = all(other.outer_size == event.size for other in screen.app.screen_stack)
@@ -74,10 +70,12 @@ class PageScreen(Screen[None]):
 class DialogScreen(ModalScreen[Result]):
     """The base of dialogs and forms."""
 
-    on_compose = _add_size_classes
     on_resize = _ignore_same_size
     on_screen_resume = _show_messages
     on_screen_suspend = _hide_messages
+
+    def on_compose(self) -> None:
+        self.add_class(*size_classes(self.app))
 
     def dismiss(self, result: Result | None = None) -> AwaitComplete:
         """Close the dialog, and those above it, such as its question. Does nothing if it is closed already.

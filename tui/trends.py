@@ -73,8 +73,8 @@ class CallRates:
             self._repeats[second] = self._repeats.get(second, 0) + call.count - 1
         if len(self._seconds) > 7_200:  # two hours of seconds
             oldest = max(self._seconds) - 3_600
-            self._seconds = _after(oldest, self._seconds)
-            self._repeats = _after(oldest, self._repeats)
+            self._seconds = {second: count for second, count in self._seconds.items() if second > oldest}
+            self._repeats = {second: count for second, count in self._repeats.items() if second > oldest}
         self._failed.append(not 200 <= call.status < 300 and call.outcome not in NOT_ERRORS)
         if call.first_byte_ms is not None:
             self._first.append(call.first_byte_ms)
@@ -106,7 +106,3 @@ class CallRates:
     def first_byte_ms(self) -> int | None:
         """Returns the median time to the first byte of the newest calls."""
         return round(statistics.median(self._first)) if self._first else None
-
-
-def _after(oldest: int, counts: Mapping[int, int]) -> dict[int, int]:
-    return {second: count for second, count in counts.items() if second > oldest}

@@ -26,7 +26,7 @@ from tui.entity_form import EntityForm
 from tui.session import ConsoleSession
 from tui.text import safe
 from tui.widgets.combobox import Suggestion
-from tui.widgets.form import LABEL_WIDTH, FormField, FormPlan, Values, text_line
+from tui.widgets.form import LABEL_WIDTH, FormField, FormPlan, Values
 
 
 class ChannelForm(EntityForm):
@@ -107,7 +107,7 @@ class ChannelForm(EntityForm):
             hint=hint,
             secret=not is_reference,
             applies=_has_address,
-            parse=parse_again if must_retype else text_line,
+            parse=parse_again if must_retype else str.strip,
         )
 
     def body(self, values: Values) -> dict[str, Any]:

@@ -91,7 +91,12 @@ class DoctorPage(ConsolePage):
         for number, name in enumerate(self._step_names()):
             label = safe(name, 26 - 2)
             if number < len(self._steps):
-                _add_result(card, label, self._steps[number], self.session)
+                step = self._steps[number]
+                mark, tone = MARKS[step.result]
+                text = safe(self.session.advice(step.text), 1_000)
+                card.row(label, (f"{mark} ", tone), (text, "dim" if tone == "dim" else ""))
+                if step.fix:
+                    card.row("", (f"{glyphs.RIGHT} {safe(self.session.advice(step.fix), 1_000)}", "key"))
             elif self._began is not None and number == len(self._steps):
                 elapsed = (self.session.now() - self._began) / 1000
                 card.row(label, (f"{glyphs.RUNNING} checking ... {elapsed:.1f} s", "live"))
@@ -164,14 +169,6 @@ class DoctorPage(ConsolePage):
         elif "warning" in results:
             verdict, tone = f"calls work; {glyphs.WARNING} is a separate problem", "ok"
         return content((f" {verdict}", tone), (f"   {fmt.seconds(self._duration)}", "dim"))
-
-
-def _add_result(card: TextCard, label: str, step: Step, session: ConsoleSession) -> None:
-    mark, tone = MARKS[step.result]
-    text = safe(session.advice(step.text), 1_000)
-    card.row(label, (f"{mark} ", tone), (text, "dim" if tone == "dim" else ""))
-    if step.fix:
-        card.row("", (f"{glyphs.RIGHT} {safe(session.advice(step.fix), 1_000)}", "key"))
 
 
 def _name_field(id_: str, default: str) -> Combobox:

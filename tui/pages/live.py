@@ -6,7 +6,7 @@ The list can be sorted by a column if the column's id is in ``SORT_KEYS`` of ``d
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import msgspec
 from rich.cells import cell_len
@@ -111,13 +111,13 @@ class LiveListing(PageListing[CallView]):
 
 def columns(session: ConsoleSession) -> list[Column[CallView]]:
     """Returns all columns. They sort by the server's keys, as the server also sorts the calls that are not loaded."""
-    shown = (*_first_columns(session), *_count_columns(session), *_name_columns())
     return [
-        msgspec.structs.replace(c, sort=SORT_KEYS.get(c.id), largest_on_top=c.id in ("time", "status")) for c in shown
+        msgspec.structs.replace(c, sort=SORT_KEYS.get(c.id), largest_on_top=c.id in ("time", "status"))
+        for c in _columns(session)
     ]
 
 
-def _first_columns(session: ConsoleSession) -> Iterator[Column[CallView]]:
+def _columns(session: ConsoleSession) -> Iterator[Column[CallView]]:
     now = session.now
     yield Column(
         "time",
@@ -130,55 +130,37 @@ def _first_columns(session: ConsoleSession) -> Iterator[Column[CallView]]:
     yield Column("id", "Call", 8, lambda c: safe(c.id[-8:]), rank=11, dim=True, extra=True)
     yield Column("model", "Model", 18, _model_text, max_width=26, flex=True, fit_text=_model_and_wait)
     yield Column("status", "St", 4, _status, tone=tone_of)
-
-
-def _count_columns(session: ConsoleSession) -> Iterator[Column[CallView]]:
-    board = session.board
     yield Column("duration", "Duration", 6, lambda c: fmt.seconds(duration_of(c)), right=True, short_title="Dur")
     yield Column(
         "first", "First token", 6, lambda c: fmt.seconds(c.first_byte_ms), rank=2, right=True, short_title="First"
     )
-    columns: list[tuple[str, str, int, int, Callable[[CallView], str]]] = [
-        ("speed", "Tok/s", 5, 5, _speed),
-        ("input", "In", 6, 1, lambda c: _token_count(c, c.input_tokens)),
-        ("cached", "Cached", 7, 7, lambda c: _token_count(c, c.cached_tokens)),
-        ("output", "Out", 6, 1, lambda c: _token_count(c, c.output_tokens)),
-    ]
-    for id_, title, width, rank, text in columns:
-        yield Column(id_, title, width, text, dim=id_ in ("speed", "cached"), rank=rank, right=True)
+    yield Column("speed", "Tok/s", 5, _speed, dim=True, rank=5, right=True)
+    yield Column("input", "In", 6, lambda c: _token_count(c, c.input_tokens), rank=1, right=True)
+    yield Column("cached", "Cached", 7, lambda c: _token_count(c, c.cached_tokens), dim=True, rank=7, right=True)
+    yield Column("output", "Out", 6, lambda c: _token_count(c, c.output_tokens), rank=1, right=True)
     yield Column(
         "cost",
         "Cost",
         9,
-        lambda c: "no price" if unpriced(c, board) else _cost(c),
-        tone=lambda c: "warn" if unpriced(c, board) else "live" if c.state == "running" else "",
+        lambda c: "no price" if unpriced(c, session.board) else _cost(c),
+        tone=lambda c: "warn" if unpriced(c, session.board) else "live" if c.state == "running" else "",
         right=True,
     )
-
-
-def _name_columns() -> Iterator[Column[CallView]]:
-    names: list[tuple[str, str, int, int, int, Callable[[CallView], str]]] = [
-        ("channel", "Channel", 11, 18, 4, channel_text),
-        ("api", "API", 11, 11, 10, lambda c: c.api),
-        ("token", "Token", 7, 16, 3, _token_text),
-        ("app", "App", 10, 20, 8, lambda c: c.app),
-        ("group", "Group", 8, 12, 9, lambda c: c.group),
-    ]
-    for id_, title, width, max_width, rank, name in names:
-        yield Column(
-            id_,
-            title,
-            width,
-            partial(_name_text, name),
-            tone=(lambda c: "warn" if mark_values(c.marks, BUDGET_MARK) else "") if id_ == "token" else None,
-            dim=id_ != "token",
-            rank=rank,
-            max_width=max_width,
-            extra=id_ in ("app", "group"),
-            fit_text=partial(_name_text, name),
-        )
+    yield _name_column("channel", "Channel", (11, 18), channel_text, rank=4, dim=True)
+    yield _name_column("api", "API", (11, 11), lambda c: c.api, rank=10, dim=True)
+    yield _name_column("token", "Token", (7, 16), _token_text, rank=3, tone=_token_tone)
+    yield _name_column("app", "App", (10, 20), lambda c: c.app, rank=8, dim=True, extra=True)
+    yield _name_column("group", "Group", (8, 12), lambda c: c.group, rank=9, dim=True, extra=True)
     yield Column("tries", "Try", 3, _tries, rank=9, dim=True, right=True, extra=True)
     yield Column("end", "End", 10, end_text, rank=10, dim=True, max_width=21, extra=True)
+
+
+def _name_column(
+    id_: str, title: str, widths: tuple[int, int], name: Callable[[CallView], str], **more: Any
+) -> Column[CallView]:
+    """Returns a column of names, which are cut in the middle. ``widths``: the usual one and the largest."""
+    text = partial(_name_text, name)
+    return Column(id_, title, widths[0], text, max_width=widths[1], fit_text=text, **more)
 
 
 def _name_text(name: Callable[[CallView], str], call: CallView, width: int = LIMIT) -> str:
@@ -188,6 +170,10 @@ def _name_text(name: Callable[[CallView], str], call: CallView, width: int = LIM
 def _token_text(call: CallView) -> str:
     """Returns the token's name, marked if most of a budget of the call was spent."""
     return f"{glyphs.WARNING}{call.token}" if mark_values(call.marks, BUDGET_MARK) else call.token
+
+
+def _token_tone(call: CallView) -> str:
+    return "warn" if mark_values(call.marks, BUDGET_MARK) else ""
 
 
 def end_text(call: CallView) -> str:
@@ -276,7 +262,9 @@ class LivePage(ListPage[CallView]):
             self._today = today
             self.table.rearrange()
         super().renew()
-        self.load_missing()
+        if not self._fetching and self.session.link == "attached" and self._needs_more():  # one request at a time
+            self._fetching = True
+            self.run_worker(self._load(), group="history", exit_on_error=True)
 
     def draw_lead(self) -> None:
         if self.complaint:
@@ -329,12 +317,6 @@ class LivePage(ListPage[CallView]):
             return f"{'those that match' if of_all else ''}, {extent}"
         progress = progress_text(self.calls, self.session.now(), is_searching=self._needs_more())
         return f"{'those found' if of_all else ''}, {progress}"
-
-    def load_missing(self) -> None:
-        """Fetch older calls that the screen needs, one request at a time."""
-        if not self._fetching and self.session.link == "attached" and self._needs_more():
-            self._fetching = True
-            self.run_worker(self._load(), group="history", exit_on_error=True)
 
     def _needs_more(self) -> bool:
         """Returns whether older calls are missing on the screen or a little below it, or in a sorted search."""

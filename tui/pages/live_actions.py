@@ -2,6 +2,7 @@
 
 from asyncio import sleep
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 
 from gateway.domain.call import Running
@@ -61,11 +62,18 @@ async def cancel(page: AnyPage) -> None:
     """Cancel the marked running calls, or without marks the selected one, after confirmation."""
     calls = _running_calls(page)
     if not calls:
-        _report_nothing_to_cancel(page)
+        if page.table.current is None and not page.table.marks:
+            report_no_selection(page, "No call selected.")
+        else:
+            toast(page, "None of them is running." if page.table.marks else "This call has already finished.", bad=True)
         return
     if not await _confirm_cancel(page, calls):
         return
-    ended_ids = [call.id for call in calls if await _cancel_call(page, call.id)]
+    ended_ids = []
+    for call in calls:
+        with suppress(NotFound):  # it finished in the meantime
+            await page.session.client.cancel(call.id)
+            ended_ids.append(call.id)
     if page.table.marks:
         unmark(page)
     if not ended_ids:
@@ -82,40 +90,17 @@ def _running_calls(page: AnyPage) -> list[Running]:
     return sorted((call for id_, call in running.items() if id_ in ids), key=lambda call: not call.waits_for)
 
 
-def _report_nothing_to_cancel(page: AnyPage) -> None:
-    if page.table.marks:
-        toast(page, "None of them is running.", bad=True)
-    elif page.table.current is None:
-        report_no_selection(page, "No call selected.")
-    else:
-        toast(page, "This call has already finished.", bad=True)
-
-
 async def _confirm_cancel(page: AnyPage, calls: Sequence[Running]) -> bool:
-    consequences = f"{_calls_text(page, calls)}\n\nThe client keeps what has arrived so far. What was used is charged."
-    if len(calls) > 1:
-        return bool(await page.confirm(f"End {len(calls)} calls?", consequences, f"End {len(calls)} calls"))
-    (call,) = calls
-    question = f"End the call to {safe(call.model, 60)} by {safe(call.token_name, 40)}?"
-    return bool(await page.confirm(question, consequences, "End call"))
-
-
-def _calls_text(page: AnyPage, calls: Sequence[Running]) -> str:
-    now = page.session.now()
-    views = [running_view(call, now) for call in calls[:5]]
+    views = [running_view(call, page.session.now()) for call in calls[:5]]
     lines = [f"{view.id}, {seconds(view.duration_ms)}, {cost(view.cost_nanos)} so far" for view in views]
     if len(calls) > 5:
         lines.append(f"and {len(calls) - 5} more")
-    return "\n".join(lines)
-
-
-async def _cancel_call(page: AnyPage, call_id: str) -> bool:
-    """Cancel a call. Returns whether it was still running."""
-    try:
-        await page.session.client.cancel(call_id)
-    except NotFound:
-        return False
-    return True
+    lines += ["", "The client keeps what has arrived so far. What was used is charged."]
+    question, verb = f"End {len(calls)} calls?", f"End {len(calls)} calls"
+    if len(calls) == 1:
+        question = f"End the call to {safe(calls[0].model, 60)} by {safe(calls[0].token_name, 40)}?"
+        verb = "End call"
+    return bool(await page.confirm(question, "\n".join(lines), verb))
 
 
 def bulk(page: AnyPage) -> None:
@@ -184,12 +169,6 @@ async def index_before(page: AnyPage, end: Millis) -> int:
         return -max(before)[1]
     if not record_count:
         return max(0, loaded_count - 1)
-    number = await _number_before(page, record_count, end)
-    return loaded_count + record_count - number  # records are numbered from the oldest, rows from the newest
-
-
-async def _number_before(page: AnyPage, record_count: int, end: Millis) -> int:
-    """Returns the number of the newest record that began before a moment; 1, the oldest, if none did."""
     low, high = 1, record_count
     while low < high:
         middle = (low + high + 1) // 2
@@ -198,7 +177,7 @@ async def _number_before(page: AnyPage, record_count: int, end: Millis) -> int:
             low = middle
         else:
             high = middle - 1
-    return low
+    return loaded_count + record_count - low  # records are numbered from the oldest, rows from the newest
 
 
 def go_to_error(page: AnyPage, step: int) -> None:

@@ -134,7 +134,11 @@ class LiveSource:
     def narrow(self, query: Query | None) -> None:
         self.query, self.names = query, self.session.board.names
         self.widened_query = None if query is None else self.names.widened(query)
-        self.search_results, self.search = [], SearchProgress(done=all_loaded(self.calls, query))
+        first = None if self.calls.first_ended is None else self.calls.by_id[self.calls.first_ended]
+        since = None if query is None else query.since
+        # no call below the ring can match if all of them ended before the query's time span
+        is_loaded = since is not None and isinstance(first, CallView) and first.time_ms + first.duration_ms < since
+        self.search_results, self.search = [], SearchProgress(done=is_loaded)
         self._version = -1
 
     def pause(self, *, on: bool) -> None:
@@ -149,9 +153,13 @@ class LiveSource:
         calls = self.session.board.calls
         if calls is not self.calls:
             self.calls = calls  # of another server, with other records
-            self.history.clear()
+            self.history = CallHistory()
             self.narrow(self.query)
-        _apply_names(self)
+        names = self.session.board.names
+        if names is not self.names:  # by their present names, the query may mean other tokens, channels or groups
+            self.names = names
+            if self.query is not None and names.widened(self.query) != self.widened_query:
+                self.narrow(self.query)
         if self.paused and self._version >= 0:
             return
         if calls.version == self._version and not (self._arranged and calls.running):
@@ -211,16 +219,6 @@ class LiveSource:
         )
 
 
-def _apply_names(source: LiveSource) -> None:
-    """Search again if the query means other tokens, channels or groups by their present names."""
-    names = source.session.board.names
-    if names is source.names:
-        return
-    source.names = names
-    if source.query is not None and names.widened(source.query) != source.widened_query:
-        source.narrow(source.query)
-
-
 def note_seen(source: LiveSource) -> None:
     """Note that the newest calls are on the screen."""
     source.last_seen = source.calls.order[-1] if source.calls.order else CallId("")
@@ -261,14 +259,6 @@ async def load_found(source: LiveSource) -> None:
         if source.search is search:  # otherwise another search has begun
             done = page.cursor is None
             source.extend(page.calls, SearchProgress(cursor=page.cursor or "", time_ms=page.back_to_ms, done=done))
-
-
-def all_loaded(calls: CallRing, query: Query | None) -> bool:
-    """Returns whether no call below the ring can match, because all of them ended before the query's time span."""
-    first_ended = None if calls.first_ended is None else calls.by_id[calls.first_ended]
-    if query is None or query.since is None or not isinstance(first_ended, CallView):
-        return False
-    return first_ended.time_ms + first_ended.duration_ms < query.since
 
 
 def progress_text(source: LiveSource, now: Millis, *, is_searching: bool) -> str:
@@ -333,8 +323,3 @@ class CallHistory:
         self._missing = None if self._missing == page else self._missing
         while len(self._pages) > self._max_pages:
             self._pages.popitem(last=False)
-
-    def clear(self) -> None:
-        """Remove everything, because the records are those of another server now."""
-        self._pages.clear()
-        self._missing = None

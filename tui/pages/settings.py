@@ -143,8 +143,6 @@ def _create_file(page: AnyPage) -> None:
     toast(page, f"{what}: {path}\nThe console reads it when it starts.")
 
 
-VERBS: Mapping[str, Verb] = {"edit": edit, "toggle": toggle, "default": reset}
-
 LIST_VERBS = ("full", "filter", "sort", "reverse", "columns", "copy", "twin", "export", "back")
 
 
@@ -153,7 +151,12 @@ class SettingsPage(ListPage[SettingRow]):
 
     scopes = ("settings", "list")
     listing_class = SettingsListing
-    verbs: ClassVar[Mapping[str, Verb]] = {**{verb: list_page.VERBS[verb] for verb in LIST_VERBS}, **VERBS}
+    verbs: ClassVar[Mapping[str, Verb]] = {
+        **{verb: list_page.VERBS[verb] for verb in LIST_VERBS},
+        "edit": edit,
+        "toggle": toggle,
+        "default": reset,
+    }
 
     listing: SettingsListing
 

@@ -23,7 +23,7 @@ from tui.pages.list_page import edit_filter
 from tui.pages.usage_bars import MEASURES, Bars, ChartPlan, Measure, bars_of, is_known
 from tui.pages.usage_chart import chart
 from tui.pages.usage_cursor import DIMENSIONS, TextLayout, click, correct_selection, move_bar, move_series, open_calls
-from tui.pages.usage_panels import WEEKDAYS, budget_chart, budget_sources, heat_map, heat_width, next_budget_hint
+from tui.pages.usage_panels import WEEKDAYS, budget_chart, budget_sources, heat_map, heat_width
 from tui.pages.usage_sums import SumsFetch, UsageSums, fetch_sums
 from tui.pages.usage_table import SeriesRow, series_columns, series_rows, series_table
 from tui.session import ConsoleSession
@@ -237,7 +237,9 @@ class UsagePage(ConsolePage):
         course = None if sums.course is None else sums.course.updated(sources, sums.fetched_ms, now)
         if course is None:
             return heat_map(sums.hours, plan, width)
-        hint = next_budget_hint(self.session, sources)
+        hint: list[Part] = []
+        if len(sources) > 1:
+            hint = [(self.session.key("usage.budget"), "key"), (f" next of {len(sources)}", "dim")]
         height = len(WEEKDAYS)
         if width < 112:  # too narrow for two panels side by side
             budget = budget_chart(course, now, (width, height), hint)

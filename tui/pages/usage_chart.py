@@ -22,7 +22,9 @@ LINE_TONES = ("chart1", "chart2", "chart3")
 def chart(plan: ChartPlan, bars: Bars, height: int, chosen: int | None, series: str | None) -> list[Content]:
     """Returns at most ``height`` rows and two of the time axis. ``chosen``: a bar's number; ``series``: a row's key."""
     if plan.measure.lines:
-        lines = _line_values(plan, bars, series)
+        cells = bars.rows.get(series, {})
+        means = [cells.get(bar) for bar in range(len(bars.starts))]
+        lines = [[None if row is None else value_of(row) for row in means] for value_of in plan.measure.lines.values()]
         highest = max((value for line in lines for value in line if value is not None), default=0.0)
         ticks = charts.ticks(highest, height, times=True)
         width = sum(span.whole for span in bars.spans)
@@ -32,7 +34,7 @@ def chart(plan: ChartPlan, bars: Bars, height: int, chosen: int | None, series: 
         highest = max(map(sum, columns), default=0.0) or plan.measure.unit
         ticks = charts.ticks(highest, height, whole=plan.measure.integers)
         rows = list(_bar_rows(plan, bars, columns, ticks))
-    return [*_with_value_axis(plan, rows, ticks), *_time_axis(plan, bars, chosen)]
+    return [*with_value_axis(plan.measure, rows, ticks), *_time_axis(plan, bars, chosen)]
 
 
 def _columns(plan: ChartPlan, bars: Bars) -> list[list[float]]:
@@ -54,19 +56,15 @@ def _bar_rows(
         parts: list[Part] = []
         for bar, (chart_cell, span) in enumerate(zip(row, bars.spans, strict=True)):
             if chart_cell.series >= 0:
-                parts.append((chart_cell.text * span.bar, _bar_tone(chart_cell)))
+                tone = f"chart{chart_cell.series + 1}"
+                tone += f" on chart{chart_cell.behind + 1}" if chart_cell.behind >= 0 else ""  # two series in one cell
+                parts.append((chart_cell.text * span.bar, tone))
                 parts.append((blank * (span.whole - span.bar), blank_tone))
             elif is_lowest and (marks := _zero_marks(plan, bars, bar)):
                 parts += marks
             else:
                 parts.append((blank * span.whole, blank_tone))
         yield parts
-
-
-def _bar_tone(chart_cell: charts.ChartCell) -> str:
-    """Returns the colour of a cell's series, on that of the series above it if both are in the cell."""
-    tone = f"chart{chart_cell.series + 1}"
-    return f"{tone} on chart{chart_cell.behind + 1}" if chart_cell.behind >= 0 else tone
 
 
 def _zero_marks(plan: ChartPlan, bars: Bars, bar: int) -> list[Part]:
@@ -85,12 +83,6 @@ def _background(plan: ChartPlan, ticks: charts.Ticks, row: int) -> Part:
     if row % ticks.rows:
         return " ", ""
     return (glyphs.GRID_DOTS if plan.patterns else glyphs.GRID), "grid"
-
-
-def _line_values(plan: ChartPlan, bars: Bars, series: str | None) -> list[list[float | None]]:
-    """Returns the values of each line, one for each bar; None for a bar without calls."""
-    rows = [bars.rows.get(series, {}).get(bar) for bar in range(len(bars.starts))]
-    return [[None if row is None else value_of(row) for row in rows] for value_of in plan.measure.lines.values()]
 
 
 def _line_rows(
@@ -122,11 +114,11 @@ def _line_names(plan: ChartPlan, lines: Sequence[Sequence[float | None]], ticks:
     return rows
 
 
-def _with_value_axis(plan: ChartPlan, rows: Sequence[Sequence[Part]], ticks: charts.Ticks) -> Iterator[Content]:
+def with_value_axis(measure: Measure, rows: Sequence[Sequence[Part]], ticks: charts.Ticks) -> Iterator[Content]:
     """Yields the rows, each after its part of the axis. A tick's number is at the upper end of its row."""
     for number, row in enumerate(rows):
         is_tick = number % ticks.rows == 0
-        label = tick_text(plan.measure, ticks, number // ticks.rows) if is_tick else ""
+        label = tick_text(measure, ticks, number // ticks.rows) if is_tick else ""
         axis = glyphs.AXIS[1 if is_tick else 0]
         yield content((f"{cell(label, AXIS, right=True)} {axis}", "dim"), *join_parts(row))
 

@@ -15,9 +15,9 @@ from tui import charts, glyphs
 from tui import format as fmt
 from tui.budgets import amounts, budget_line, budget_tone, by_unit
 from tui.pages.usage_bars import AXIS, EDGE, MEASURES, ChartPlan, Measure, sum_rows
-from tui.pages.usage_chart import tick_text
+from tui.pages.usage_chart import with_value_axis
 from tui.session import ConsoleSession
-from tui.text import Part, content, fit_groups, join_parts, safe
+from tui.text import Part, content, fit_groups, safe
 from tui.trends import DAY_MS, HOUR_MS, Trends
 
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
@@ -219,17 +219,21 @@ def budget_chart(course: BudgetCourse, now: Millis, size: tuple[int, int], more:
     ticks = charts.ticks(highest, height, whole=course.value.integers)
     used = [[value] if gone else [0.0] for value, gone in zip(values, past, strict=True)]
     limit_row = ticks.row_of(course.limit)
-    lines = [_budget_title(course, now, width)]
-    for number, row in enumerate(charts.stack_bars(used, ticks.height, ticks.top)):
-        parts: list[Part] = []
-        for x, area in enumerate(row):
-            is_forecast = has_forecast and not past[x] and ticks.row_of(values[x]) == number
-            parts.append(_budget_cell(area, number == limit_row, is_forecast))
-        label = tick_text(course.value, ticks, number // ticks.rows) if number % ticks.rows == 0 else ""
-        axis = glyphs.AXIS[1 if label else 0]
-        lines.append(content((f"{cell(label, AXIS, right=True)} {axis}", "dim"), *join_parts(parts)))
-    lines += list(_budget_axis(course, past, columns))
-    return [*lines, content((" " * (AXIS + EDGE if width >= 70 else 1), ""), *_budget_legend(has_forecast), *more)]
+    rows: list[list[Part]] = [[] for _ in range(ticks.height)]
+    for number, areas in enumerate(charts.stack_bars(used, ticks.height, ticks.top)):
+        for x, area in enumerate(areas):
+            if has_forecast and not past[x] and ticks.row_of(values[x]) == number:
+                rows[number].append((glyphs.AHEAD, "warn"))
+            elif number == limit_row:
+                is_full = area.text == glyphs.BLOCKS[charts.FULL]
+                rows[number].append((glyphs.LIMIT, "bad on chart1" if is_full else "bad"))
+            else:
+                rows[number].append((area.text, "chart1" if area.series >= 0 else ""))
+    chart = [*with_value_axis(course.value, rows, ticks), *_budget_axis(course, past, columns)]
+    legend: list[Part] = [(" " * (AXIS + EDGE if width >= 70 else 1), ""), (glyphs.SQUARE, "chart1")]
+    legend += [(" used   ", "dim"), (glyphs.LIMIT * 2, "bad"), (" limit   ", "dim")]
+    legend += [(glyphs.AHEAD * 2, "warn"), (" at this pace   ", "dim")] if has_forecast else []
+    return [_budget_title(course, now, width), *chart, content(*legend, *more)]
 
 
 def _budget_title(course: BudgetCourse, now: Millis, width: int) -> Content:
@@ -237,21 +241,6 @@ def _budget_title(course: BudgetCourse, now: Millis, width: int) -> Content:
     title = f" {safe(course.source.label, 32)}, {budget.window.info.current}: {amounts(budget)}"
     outlook = cut(forecast(budget, now, course.source.since), max(0, width - len(title) - 3))
     return content((title, "bold"), (f"   {outlook}", "dim"))
-
-
-def _budget_legend(has_forecast: bool) -> Iterator[Part]:  # noqa: FBT001 - the only fact
-    yield from ((glyphs.SQUARE, "chart1"), (" used   ", "dim"), (glyphs.LIMIT * 2, "bad"), (" limit   ", "dim"))
-    if has_forecast:
-        yield from ((glyphs.AHEAD * 2, "warn"), (" at this pace   ", "dim"))
-
-
-def _budget_cell(chart_cell: charts.ChartCell, limit: bool, ahead: bool) -> Part:  # noqa: FBT001 - facts of a cell
-    if ahead:
-        return glyphs.AHEAD, "warn"
-    if limit:
-        full = chart_cell.text == glyphs.BLOCKS[charts.FULL]
-        return glyphs.LIMIT, "bad on chart1" if full else "bad"
-    return chart_cell.text, "chart1" if chart_cell.series >= 0 else ""
 
 
 def _budget_axis(course: BudgetCourse, past: Sequence[bool], columns: int) -> Iterator[Content]:
@@ -281,12 +270,6 @@ def budget_sources(session: ConsoleSession) -> list[BudgetSource]:
     sources += [BudgetSource("group", g.id, g.name, g.created_ms, b) for g in board.groups for b in by_unit(g.budgets)]
     sources += [BudgetSource("token", t.id, t.name, t.created_ms, b) for t in board.tokens for b in by_unit(t.budgets)]
     return sorted(sources, key=lambda source: -used_share(source.budget))
-
-
-def next_budget_hint(session: ConsoleSession, sources: Sequence[BudgetSource]) -> list[Part]:
-    """Returns the key that shows the next budget; empty if there is only one."""
-    count = len(sources)
-    return [(session.key("usage.budget"), "key"), (f" next of {count}", "dim")] if count > 1 else []
 
 
 def budget_rows(session: ConsoleSession, sources: Iterable[BudgetSource], width: int) -> list[Content]:

@@ -50,24 +50,21 @@ async def fetch_sums(
     overall = await client.summary(since=since, step=step, percentiles=True, words=filter_words)
     heat_starts = hours((now - days(28, now)[0]) // HOUR_MS + 1, now)
     heat = await client.summary(since=heat_starts[0], step="hour", words=filter_words)
+    course = None
+    if budget is not None:
+        window = budget_window(budget, now)
+        summary = await client.summary(by=budget.by, since=window.start, step=window.step)
+        number = MEASURES["cost" if budget.budget.nanos is not None else "tokens"].number
+        used = [(point.start_ms, number(point.row)) for point in summary.series if point.key == budget.key]
+        course = BudgetCourse(budget, window, used)
     return UsageSums(
         trends(main, starts),
         trends(overall, starts),
         overall.total,
         trends(heat, heat_starts),
         main.first_ms,
-        await _course(client, budget, now),
+        course,
         now,
         words,
         main.incomplete,
     )
-
-
-async def _course(client: ControlClient, source: BudgetSource | None, now: Millis) -> BudgetCourse | None:
-    if source is None:
-        return None
-    window = budget_window(source, now)
-    summary = await client.summary(by=source.by, since=window.start, step=window.step)
-    number = MEASURES["cost" if source.budget.nanos is not None else "tokens"].number
-    used = [(point.start_ms, number(point.row)) for point in summary.series if point.key == source.key]
-    return BudgetCourse(source, window, used)

@@ -5,7 +5,7 @@ full. The test call is a tiny streamed call through /v1, like that of a client; 
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 import msgspec
@@ -95,13 +95,9 @@ class Connect(DialogScreen[str]):
 
     def on_mount(self) -> None:
         self.draw_text()
-        self.run_worker(self._read_models(), exit_on_error=True)
+        self.run_worker(self._guide.read_models(self.draw_text), exit_on_error=True)
         if self._first:
             self.action_try()
-
-    async def _read_models(self) -> None:
-        await self._guide.read_models()
-        self.draw_text()
 
     def draw_text(self) -> None:
         guide, seen = self._guide, self._token.sees
@@ -136,12 +132,14 @@ class Connect(DialogScreen[str]):
 
     def action_guide(self, what: str) -> None:
         """Show the next or previous program, or the next part of its texts, or show or mask the key."""
+        guide = self._guide
         if what == "key":
-            self._guide.toggle_key()
+            guide.shows_key = not guide.shows_key
         elif what == "next part":
-            self._guide.next_part()
+            guide.part += 1
         else:
-            self._guide.step_app(1 if what == "next app" else -1)
+            if guide.shown:  # otherwise the current program will be
+                guide.app, guide.part = guide.app + (1 if what == "next app" else -1), 0
             self._kind = KINDS.index("Apps")
         self.draw_text()
 
@@ -280,26 +278,28 @@ class AppGuide:
         self._session = session
         self._token = token
         self._key = key
-        self._key_shown = False
+        self.shows_key = False
         self._models: Sequence[ModelView] = ()
         self._calls = RecentCalls()
         self.chosen_model = model if model in token.sees else ""
         """The chosen model; empty: the default."""
         self.shown = False
         """Whether the card shows the texts of a program now."""
-        self._app = 0
-        self._part = 0
+        self.app = 0
+        self.part = 0
+        """The numbers of the program and of the part of its texts, counted on over again after the last one."""
 
-    async def read_models(self) -> None:
-        """Fetch the models and the calls of the token, which some programs need for their texts."""
+    async def read_models(self, then: Callable[[], None]) -> None:
+        """Fetch the models and the calls of the token, which some programs need for their texts; then call ``then``."""
         with suppress(GatewayError):  # the texts are also valid for the chosen model alone
             client = self._session.client
             self._models = await client.models(self._token.id)
             self._calls = await RecentCalls.fetch(client, self._token.id)
+        then()
 
     @property
     def app_name(self) -> str:
-        return APP_NAMES[self._app]
+        return APP_NAMES[self.app % len(APP_NAMES)]
 
     @property
     def model(self) -> str:
@@ -314,22 +314,12 @@ class AppGuide:
 
     def text(self) -> str:
         """Returns the text of the chosen part, with the key in full."""
-        return self._parts()[self._part].lines(OWN_SHELL)
+        parts = self._parts()
+        return parts[self.part % len(parts)].lines(OWN_SHELL)
 
     def masked(self, text: str) -> str:
         """Returns a text with the key masked, unless the user asked to see it."""
-        return text if self._key_shown or not self._key else text.replace(self._key, mask(self._key))
-
-    def toggle_key(self) -> None:
-        self._key_shown = not self._key_shown
-
-    def next_part(self) -> None:
-        self._part = (self._part + 1) % len(self._parts())
-
-    def step_app(self, by: int) -> None:
-        """Go to another program, if one is shown already; otherwise the current one will be."""
-        if self.shown:
-            self._app, self._part = (self._app + by) % len(APP_NAMES), 0
+        return text if self.shows_key or not self._key else text.replace(self._key, mask(self._key))
 
     def names(self) -> Content:
         names = [Content.styled(name, "reverse bold" if name == self.app_name else "dim") for name in APP_NAMES]
@@ -337,10 +327,11 @@ class AppGuide:
 
     def about_part(self) -> Content:
         parts = self._parts()
+        number = self.part % len(parts)
         title: list[Part] = [(APPS[self.app_name].title, "bold"), ("   ", "")]
         if len(parts) > 1:
-            title.append((f"part {self._part + 1} of {len(parts)}, n for the next: ", "dim"))
-        return content(*title, (parts[self._part].where, ""))
+            title.append((f"part {number + 1} of {len(parts)}, n for the next: ", "dim"))
+        return content(*title, (parts[number].where, ""))
 
     def _parts(self) -> Sequence[Snippet]:
         target = AppTarget.of(self._session.address, self._models, model=self.model_text, key=self._key)

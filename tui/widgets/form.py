@@ -43,11 +43,6 @@ LABEL_WIDTH = 27
 """The most cells of the labels."""
 
 
-def text_line(text: str) -> str:
-    """Returns the text without blanks at its ends. Accepts any text."""
-    return text.strip()
-
-
 def require_text(text: str) -> str:
     """Returns the text without blanks at its ends. Raises BadRequest if nothing is left."""
     if not text.strip():
@@ -89,7 +84,7 @@ class FormField(msgspec.Struct, frozen=True, kw_only=True):
     default: str = ""
     applies: Callable[[Mapping[str, str]], bool] = lambda _: True
     """Returns whether it is shown, given the texts of all fields. A field that is not shown keeps its value."""
-    parse: Callable[[str], Any] = text_line
+    parse: Callable[[str], Any] = str.strip
     """Returns the value of a text. Raises BadRequest."""
 
     def read(self, text: str) -> Any:

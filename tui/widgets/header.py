@@ -98,19 +98,7 @@ def _alert_links(alerts: Sequence[Alert], width: int) -> Content:
 
 
 def tabs_line(page: str, width: int, hints: Sequence[str] = ()) -> Content:
-    """Returns the names of the pages; the open one is reversed. At the right is the first of the hints that fits."""
-    parts: list[Part | Content] = []
-    names = _tab_names(page, width)
-    for info, text in zip(PAGES, names, strict=True):
-        name = Content.styled(text, "reverse bold") if info.id == page else Content(text)
-        parts.append(link(name, "app.go_to", info.id, ""))
-    used = sum(map(len, names))
-    hint = next((hint for hint in hints if used + len(hint) < width), "")
-    return content(*parts, " " * max(0, width - used - len(hint)), (hint, "dim"))
-
-
-def _tab_names(page: str, width: int) -> list[str]:
-    """Returns the names of the pages, shortened as needed; on the narrowest screens only that of the open page."""
+    """Returns the names of the pages, shortened as needed, the open one reversed, and the first hint that fits."""
     numbered = list(enumerate(PAGES, 1))
     candidates = (
         [f" {number} {info.name} " for number, info in numbered],
@@ -118,7 +106,14 @@ def _tab_names(page: str, width: int) -> list[str]:
         *([f" {number} {info.name[:letters]}{space}" for number, info in numbered] for letters, space in CUTS),
         [f" {number} {info.name}" if info.id == page else f" {number}" for number, info in numbered],
     )
-    return next((names for names in candidates if sum(map(len, names)) <= width), candidates[-1])
+    names = next((names for names in candidates if sum(map(len, names)) <= width), candidates[-1])
+    parts: list[Part | Content] = []
+    for info, text in zip(PAGES, names, strict=True):
+        name = Content.styled(text, "reverse bold") if info.id == page else Content(text)
+        parts.append(link(name, "app.go_to", info.id, ""))
+    used = sum(map(len, names))
+    hint = next((hint for hint in hints if used + len(hint) < width), "")
+    return content(*parts, " " * max(0, width - used - len(hint)), (hint, "dim"))
 
 
 def _length(parts: Sequence[Part]) -> int:

@@ -165,19 +165,12 @@ def own_source(session: ConsoleSession) -> ChangeSource | None:
 def history_columns(session: ConsoleSession) -> Sequence[Column[HistoryView]]:
     """Returns the columns of the table of changes."""
     me = own_source(session)
-
-    def when(entry: HistoryView) -> str:
-        return fmt.moment(entry.time_ms, session.now())
-
-    def state(entry: HistoryView) -> str:
-        return "undone" if entry.undone_by else ""
-
     return (
         Column("id", "Id", 4, lambda e: str(e.id), right=True, tone=_tone),
-        Column("time", "Time", 12, when, tone=_tone),
+        Column("time", "Time", 12, lambda e: fmt.moment(e.time_ms, session.now()), tone=_tone),
         Column("change", "Change", 26, _change, max_width=100, flex=True, tone=_tone),
         Column("by", "By", 16, lambda e: safe(e.source.brief(me), 60), rank=2, max_width=24, dim=True),
-        Column("state", "", 6, state, rank=1, tone=_tone),
+        Column("state", "", 6, lambda e: "undone" if e.undone_by else "", rank=1, tone=_tone),
     )
 
 

@@ -1,4 +1,4 @@
-"""SearchInput: a search field that never shows, stores or passes on an API key that is pasted into it.
+"""Search inputs: fields that never show, store or pass on an API key that is pasted into them.
 
 The key is replaced by its handle before any other code sees it, and a message says whose key it is.
 """
@@ -16,15 +16,28 @@ from gateway.domain.key_owners import handles_in, without_keys
 from tui.widgets.dialogs import toast
 
 
-class SearchInput(Input):
-    """A search field."""
+def hide_keys(field: Input, text: str) -> str:
+    """Returns the text with handles instead of keys, and shows whose keys they are."""
+    hidden = without_keys(text, typed=len(text) <= len(field.value) + 1)
+    if hidden != text:
+        field.run_worker(_show_owners(field, set(handles_in(hidden)) - set(handles_in(text))), exit_on_error=True)
+    return hidden
 
-    def validate_value(self, value: str) -> str:
-        return hide_keys(self, value)
+
+async def _show_owners(node: DOMNode, handles: Iterable[str]) -> None:
+    session = node.app.session  # type: ignore[attr-defined]  # the console
+    for handle in handles:
+        try:
+            owner = await session.client.key_owner(handle)
+            toast(node, f"{owner.text(session.now())}.")
+        except GatewayError as error:
+            toast(node, error.message, bad=True)
 
 
-class FilterInput(SearchInput):
+class FilterInput(Input):
     """The filter of a list, which is hidden while it is empty and has not the focus."""
+
+    validate_value = hide_keys
 
     def __init__(self, hint: str, value: str = "", *, classes: str = "") -> None:
         super().__init__(value, placeholder=hint, classes=classes, compact=True)
@@ -48,10 +61,9 @@ class FilterInput(SearchInput):
 
 
 class PaletteInput(CommandInput):
-    """The field of the palette, which hides keys like ``SearchInput``."""
+    """The field of the palette."""
 
-    def validate_value(self, value: str) -> str:
-        return hide_keys(self, value)
+    validate_value = hide_keys
 
 
 class SearchPalette(CommandPalette):
@@ -68,21 +80,3 @@ def open_palette(app: App[Any]) -> None:
     """Open the palette, unless it is open."""
     if app.use_command_palette and not CommandPalette.is_open(app):
         app.push_screen(SearchPalette(id="--command-palette"))
-
-
-def hide_keys(field: Input, text: str) -> str:
-    """Returns the text with handles instead of keys, and shows whose keys they are."""
-    hidden = without_keys(text, typed=len(text) <= len(field.value) + 1)
-    if hidden != text:
-        field.run_worker(_show_owners(field, set(handles_in(hidden)) - set(handles_in(text))), exit_on_error=True)
-    return hidden
-
-
-async def _show_owners(node: DOMNode, handles: Iterable[str]) -> None:
-    session = node.app.session  # type: ignore[attr-defined]  # the console
-    for handle in handles:
-        try:
-            owner = await session.client.key_owner(handle)
-            toast(node, f"{owner.text(session.now())}.")
-        except GatewayError as error:
-            toast(node, error.message, bad=True)

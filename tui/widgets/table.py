@@ -161,7 +161,10 @@ class LiveTable(ScrollView, Generic[R], can_focus=True):
         first = self.scroll_offset.y
         last = min(self.source.count, first + max(0, self.size.height - HEAD))
         rows = [row for index in range(first, last) if (row := self.source.row(index)) is not None]
-        widths = _text_widths(self.columns, rows, self.sort)
+        widths = {column.id: max((cell_len(column.text(row)) for row in rows), default=0) for column in self.columns}
+        for column in self.columns:
+            if column.id == self.sort:  # its title needs an arrow
+                widths[column.id] = max(widths[column.id], len(column.title) + 1)
         earlier_widths = reserved_widths or {}
         self._reserved_widths = {id_: max(width, earlier_widths.get(id_, 0)) for id_, width in widths.items()}
         placed = fit_columns(self.columns, self.line_width - 1, self.chosen_ids, self._reserved_widths)
@@ -278,12 +281,6 @@ def _select(table: LiveTable[R], index: int) -> None:
     table.source.pin(table.cursor_key)
 
 
-def _text_widths(columns: Sequence[Column[R]], rows: Sequence[R], sort: str) -> dict[str, int]:
-    """Returns the widths of the widest texts, by column. The sorted column also needs its title with an arrow."""
-    titles = {column.id: len(column.title) + 1 if column.id == sort else 0 for column in columns}
-    return {c.id: max([titles[c.id], *(cell_len(c.text(row)) for row in rows)]) for c in columns}
-
-
 def _has_cut_text(placed: Sequence[PlacedColumn[R]], widths: Mapping[str, int]) -> bool:
     return any(widths[place.column.id] > place.width for place in placed)
 
@@ -377,11 +374,14 @@ class RowPainter(Generic[R]):
         gutter = glyphs.MARKED if state.marked else " "
         segments = [Segment(gutter, base)]
         for place in self.placed:
-            width = cell_len(place.column.text(row))
+            column = place.column
+            width = cell_len(column.text(row))
             if width > place.width:
-                self.cut_widths[place.column.id] = max(self.cut_widths.get(place.column.id, 0), width)
-            text = cell(place.text(row), place.width, right=place.column.right)
-            segments.append(Segment(text + " ", self._cell_style(place, row, base, state)))
+                self.cut_widths[column.id] = max(self.cut_widths.get(column.id, 0), width)
+            text = cell(place.text(row), place.width, right=column.right)
+            tone = "dim" if column.dim else "" if column.tone is None else column.tone(row)
+            has_tone = tone and not state.cursor  # it would be unreadable in the cursor's line
+            segments.append(Segment(text + " ", base + self._style(tone) if has_tone else base))
         return Strip(segments).adjust_cell_length(self.width, base)
 
     def _style(self, name: str) -> Style:
@@ -389,12 +389,6 @@ class RowPainter(Generic[R]):
         if name not in self._styles:
             self._styles[name] = self._make_style(name)
         return self._styles[name]
-
-    def _cell_style(self, place: PlacedColumn[R], row: R, base: Style, state: RowState) -> Style:
-        """Returns the style of a cell: that of its tone, which would be unreadable in the cursor's line."""
-        column = place.column
-        tone = "dim" if column.dim else "" if column.tone is None else column.tone(row)
-        return base if state.cursor or not tone else base + self._style(tone)
 
 
 def select_span(strip: Strip, span: tuple[int, int], style: Style) -> Strip:

@@ -13,7 +13,7 @@ from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.widgets import Input, Static
 
-from gateway.domain.diagnosis import ASSUMED, LimitView, Obstacle, PartyView, RouteView, Why, request_like, size_text
+from gateway.domain.diagnosis import ASSUMED, Obstacle, PartyView, RouteView, Why, request_like, size_text
 from gateway.domain.errors import GatewayError
 from gateway.domain.human_values import brief_multiplier
 from gateway.domain.money import dollars
@@ -219,13 +219,9 @@ def _add_party(card: TextCard, answer: Why, party: PartyView) -> None:
     for budget in by_unit(party.budgets):
         card.row("", f"{budget.window.value:<5} ", *budget_parts(budget, 8))
     for limit in party.limits:
-        card.row("", *_limit_parts(limit))
-
-
-def _limit_parts(limit: LimitView) -> Iterator[Part]:
-    yield f"{limit.left:,} of {limit.limit:,} {safe(limit.name)} left", "bad" if limit.left <= 0 else ""
-    if limit.whole_in_ms:
-        yield f", full again in {fmt.countdown(0, limit.whole_in_ms)}", "dim"
+        left = f"{limit.left:,} of {limit.limit:,} {safe(limit.name)} left"
+        again = f", full again in {fmt.countdown(0, limit.whole_in_ms)}" if limit.whole_in_ms else ""
+        card.row("", (left, "bad" if limit.left <= 0 else ""), (again, "dim"))
 
 
 def _add_routes(card: TextCard, answer: Why, now: int) -> None:

@@ -253,13 +253,6 @@ def test_a_request_is_made_again_until_its_page_is_there() -> None:
     assert not history.waiting
 
 
-def test_everything_can_be_forgotten() -> None:
-    history = CallHistory(page_size=10)
-    history.row(5)
-    history.clear()
-    assert not history.waiting
-
-
 async def test_a_name_finds_the_calls_of_what_has_it_since_it_got_it() -> None:
     owner = Owner()
     renamed = [msgspec.structs.replace(one, name="jupyter") if one.name == "ci" else one for one in owner.tokens_now]

@@ -9,7 +9,7 @@ from gateway.domain.key_owners import KeyOwner, digest, handle, hint
 from gateway.domain.units import Millis
 from tests.tui.owner import Owner, screen, settle, shown, until
 from tests.tui.stage import NOW, words
-from tui.widgets.search_input import PaletteInput, SearchInput
+from tui.widgets.search_input import FilterInput, PaletteInput
 
 KEY = "sk-tk-" + "aB3dE6gH9jK2mN5pQ8sT1vW4yZ7bC0eF3hI6kL9nO2q"
 HANDLE = handle(hint(KEY), digest(KEY))
@@ -26,7 +26,7 @@ async def test_a_pasted_key_is_hidden_and_its_owner_is_named(page: str, monkeypa
         monkeypatch.setattr(owner, "key_owner", key_owner)
         await pilot.press("/", *KEY)
         field = app.page.query_one(Input)
-        assert isinstance(field, SearchInput)
+        assert isinstance(field, FilterInput)
         assert field.value == HANDLE
         await settle(app, pilot)
         await settle(app, pilot)
