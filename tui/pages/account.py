@@ -20,8 +20,8 @@ from tui.alerts import LOW_BALANCE
 from tui.budgets import budget_parts, by_unit
 from tui.charts import spark
 from tui.cli_commands import cli_command
-from tui.entity_form import EntityForm, save_changes
 from tui.pages.base import AnyPage, ConsolePage, Verb
+from tui.pages.entities import EntityForm, save_changes
 from tui.pages.usage_panels import budget_rows, budget_sources
 from tui.session import ConsoleSession
 from tui.text import TextCard, content, lines, safe

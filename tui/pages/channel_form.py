@@ -22,7 +22,7 @@ from gateway.domain.urls import base_url_warning
 from gateway.domain.views import ChannelView, KeyView
 from tui import format as fmt
 from tui.cli_commands import cli_command
-from tui.entity_form import EntityForm
+from tui.pages.entities import EntityForm
 from tui.session import ConsoleSession
 from tui.text import safe
 from tui.widgets.combobox import Suggestion

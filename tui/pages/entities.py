@@ -1,18 +1,140 @@
-"""Entities: the common actions of the pages of tokens, groups and channels: create, copy, edit, enable and disable."""
+"""Entities: their forms, built from tables of fields, and their common actions: create, copy, edit, enable, disable."""
 
-from collections.abc import Awaitable, Callable, Mapping
+import shlex
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from typing import Any
 
-from tui.entity_form import EntityForm, save_changes
+import msgspec
+
+from gateway.domain.field_kinds import Field, json_value
+from gateway.domain.fields import Table
+from gateway.domain.quoting import quote_name
 from tui.pages import marked
 from tui.pages.base import AnyPage, Verb, on_selected
-from tui.widgets.form import Form, FormPlan
+from tui.session import ConsoleSession
+from tui.widgets.combobox import Suggestion
+from tui.widgets.dialogs import UNCHANGED
+from tui.widgets.form import Form, FormField, FormPlan, Values
 
 Create = Callable[[AnyPage, Any], Awaitable[None]]
 """Shows the form of a new entity, empty or as a copy of this one, and creates it."""
 Send = Callable[..., Awaitable[Any]]
 """A method of the client that creates or edits an entity."""
+
+
+def save_changes(
+    body: Callable[[Values], dict[str, Any]], send: Callable[[dict[str, Any]], Awaitable[Any]]
+) -> Callable[[Values], Awaitable[Any]]:
+    """Returns the ``save`` of a form: it sends the request body, or returns UNCHANGED if the body is empty."""
+
+    async def save(values: Values) -> Any:
+        changes = body(values)
+        return await send(changes) if changes else UNCHANGED
+
+    return save
+
+
+class EntityForm:
+    """A form that edits an entity, or creates one: empty, or as a copy of another.
+
+    The request and the command contain only what differs. An input whose text is unchanged keeps the exact value,
+    because the text may be a rounded or masked form of it.
+    """
+
+    def __init__(
+        self,
+        noun: str,
+        table: Table,
+        blank: msgspec.Struct,
+        session: ConsoleSession,
+        entity: Any = None,
+        *,
+        copy: bool = False,
+        source: msgspec.Struct | None = None,
+    ) -> None:
+        """Edits ``entity``, or creates a ``copy`` of it. Without an entity, ``source`` fills the inputs."""
+        self._noun = noun
+        self._table = table
+        self.session = session
+        self.edited = None if copy else entity
+        """The entity that is edited; None if the form creates one."""
+        self._blank = blank
+        self._before = self.edited or blank
+        """The entity that the form is compared with; for a new one, the defaults."""
+        self._source = entity or source or blank
+        """The entity whose values fill the inputs."""
+        if entity is not None and copy:
+            self._source = msgspec.structs.replace(entity, name=f"{entity.name}-2")
+
+    def fields(self) -> list[FormField]:
+        return self.inputs()
+
+    def preview(self, values: Values) -> str:
+        """Returns a sentence about what the current values will do; empty if there is nothing to say."""
+        return ""
+
+    def inputs(self, **changes: Mapping[str, Any]) -> list[FormField]:
+        """Returns the inputs in the order of the table, with attributes of single inputs replaced by ``changes``."""
+        return [msgspec.structs.replace(self._input(field), **changes.get(field.id, {})) for field in self._table]
+
+    def body(self, values: Values) -> dict[str, Any]:
+        entity = self._entity(values)
+        return {name: json_value(value) for name, value in entity.items() if value != getattr(self._before, name)}
+
+    def is_unchanged(self, values: Values) -> bool:
+        return all(values[field.id] == field.kind.part(getattr(self._source, field.name)) for field in self._table)
+
+    def command(self, texts: Mapping[str, str], more: Sequence[str] = ()) -> str:
+        """Returns the equivalent command; ``more`` are additional options. Raises BadRequest for invalid texts."""
+        if self.edited is None:
+            words = [self._noun, "add", texts["name"] or "NAME"]
+            return shlex.join([*words, *more, *self.arguments(texts, excluded=["name"])])
+        name = getattr(self.edited, "name", None)
+        words = [self._noun, "set"] if name is None else [self._noun, "edit", name]
+        return shlex.join([*words, *more, *self.arguments(texts)])
+
+    def arguments(self, texts: Mapping[str, str], excluded: Sequence[str] = ()) -> list[str]:
+        fields = [field for field in self._table if field.name not in excluded]
+        after = self._entity({field.id: self._parse(field, texts[field.id]) for field in fields}, excluded)
+        options = (field.arguments(getattr(self._before, field.name), after[field.name]) for field in fields)
+        return [*chain.from_iterable(options)]
+
+    def _input(self, field: Field) -> FormField:
+        kind = field.kind
+        entities = getattr(self.session.board, kind.completes, ()) if kind.completes else ()
+        return FormField(
+            id=field.id,
+            errors=(field.name,),
+            label=field.label,
+            value=kind.text(getattr(self._source, field.name)),
+            hint=field.placeholder,
+            options=kind.choices,
+            suggest=[Suggestion(quote_name(entity.name)) for entity in entities],
+            many=kind.many,
+            advanced=field.advanced,
+            default=kind.text(getattr(self._blank, field.name)),
+            parse=partial(self._parse, field),
+        )
+
+    def _parse(self, field: Field, text: str) -> Any:
+        """Returns the value of a text: the exact original value while the text is unchanged. Raises BadRequest."""
+        value = getattr(self._source, field.name)
+        if text == field.kind.text(value) and (text.strip() or not field.kind.required):
+            return field.kind.part(value)
+        return field.kind.read(text, self.session.now())
+
+    def _entity(self, values: Values, excluded: Sequence[str] = ()) -> dict[str, Any]:
+        """Returns the entity's attributes, by name, with the values of the inputs."""
+        fields = [field for field in self._table if field.name not in excluded]
+        entity = {field.name: getattr(self._source, field.name) for field in fields}
+        for field in fields:
+            value = entity[field.name]
+            is_changed = values[field.id] != field.kind.part(value)
+            if is_changed or self.edited is None:  # what is unchanged stays whole: the input may show only a part of it
+                entity[field.name] = field.kind.put(value, values[field.id])
+        return entity
 
 
 def creating_verbs(create: Create) -> Mapping[str, Verb]:

@@ -22,11 +22,10 @@ from tui import glyphs
 from tui.budgets import budget_column, budget_parts, by_unit
 from tui.cli_commands import cli_command
 from tui.columns import Column, number_column, text_column
-from tui.entity_form import EntityForm
 from tui.listing import PageListing
 from tui.pages import list_page, marked
 from tui.pages.base import AnyPage, Verb, on_selected
-from tui.pages.entities import ask_changes, ask_new, creating_verbs
+from tui.pages.entities import EntityForm, ask_changes, ask_new, creating_verbs
 from tui.pages.list_page import ListPage, select_row
 from tui.session import ConsoleSession
 from tui.text import Part, TextCard, add_details, content, fit_groups, lines, safe

@@ -1,18 +1,21 @@
-"""ListPage: a page with a table, a detail pane, a filter, sorting and marks; TrendPage adds recent sums."""
+"""ListPage: a page with a table, a detail pane, a filter, sorting, marks and export; TrendPage adds recent sums."""
 
 from asyncio import to_thread
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
+import msgspec
 from textual.app import ComposeResult
 from textual.containers import Container
 from textual.content import Content
 from textual.widgets import Input, Static
 
-from gateway.domain.errors import BadRequest, GatewayError
+from gateway.client.exports import create_private, csv_text
+from gateway.domain.errors import BadRequest, Conflict, GatewayError
 from gateway.domain.units import Millis
-from tui import clipboard, export
+from tui import clipboard
 from tui.columns import Column, fit_columns, sortable_columns
 from tui.format import count_text
 from tui.listing import ListRows, PageListing, RowSource, row_filter
@@ -29,6 +32,9 @@ from tui.widgets.table import LiveTable
 from tui.widgets.text_block import Detail, LeadLine
 
 R = TypeVar("R")
+
+EXPORT_ENDINGS = (".csv", ".jsonl")
+"""The formats of an exported file: CSV for spreadsheets, JSON lines for programs."""
 
 
 def toggle_detail(page: AnyPage) -> None:
@@ -120,11 +126,39 @@ async def export_rows(page: AnyPage, note: str = "") -> None:
     rows = [page.listing.export_view(row) for row in loaded]
     title = f"Export {count_text(len(rows), 'row')} to a file{note}"
     example = f"{page.listing.noun}s.csv or {page.listing.noun}s.jsonl"
-    path = await page.ask(Form(line_plan(title, "File", example, export.export_path)))
+    path = await page.ask(Form(line_plan(title, "File", example, export_path)))
     if path:
-        file = export.export_path(path)
-        count = await to_thread(export.write_rows, file, rows)
+        file = export_path(path)
+        count = await to_thread(write_rows, file, rows)
         toast(page, f"{count_text(count, 'row')} written to {file}")
+
+
+def export_path(text: str) -> Path:
+    """Returns the path of the file to write. Raises BadRequest if the name is not valid, or the file exists."""
+    path = Path(text.strip()).expanduser()
+    if path.suffix not in EXPORT_ENDINGS:
+        raise BadRequest(f"the name must end in {' or '.join(EXPORT_ENDINGS)}")
+    if path.exists():
+        raise BadRequest(f"{path} already exists; choose another name")
+    if not path.absolute().parent.is_dir():
+        raise BadRequest(f"folder {path.absolute().parent} does not exist")
+    return path
+
+
+def write_rows(path: Path, rows: Iterable[msgspec.Struct]) -> int:
+    """Write the rows into a new file that only the owner may read. Returns their number. Raises Conflict."""
+    is_csv, count = path.suffix == ".csv", 0
+    try:
+        with create_private(path) as file:
+            for row in rows:
+                if count == 0 and is_csv:
+                    file.write(csv_text(type(row).__struct_encode_fields__))
+                values = (getattr(row, name) for name in row.__struct_fields__)
+                file.write(csv_text(values) if is_csv else msgspec.json.encode(row).decode() + "\n")
+                count += 1
+    except OSError as exc:
+        raise Conflict(f"cannot write {path}: {exc.strerror}") from exc
+    return count
 
 
 def copy_name(page: AnyPage) -> None:

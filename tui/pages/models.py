@@ -17,9 +17,9 @@ from gateway.domain.units import MILLION
 from gateway.domain.upstream_views import PriceProposal
 from gateway.domain.views import ModelView
 from tui import format as fmt
-from tui.entity_form import EntityForm
 from tui.pages import list_page, marked
 from tui.pages.base import AnyPage, Verb, on_selected
+from tui.pages.entities import EntityForm
 from tui.pages.list_page import TrendPage
 from tui.pages.models_table import ModelRow, ModelsListing
 from tui.session import ConsoleSession

@@ -13,9 +13,9 @@ from gateway.domain.field_kinds import Field, json_value
 from gateway.domain.human_values import count_text
 from gateway.domain.settings import ExpiringRecords, Settings
 from tui import preferences
-from tui.entity_form import EntityForm
 from tui.pages import list_page
 from tui.pages.base import AnyPage, Verb
+from tui.pages.entities import EntityForm
 from tui.pages.list_page import ListPage
 from tui.pages.settings_table import RESTART, ConsoleChoice, SettingRow, SettingsListing, source_of
 from tui.session import ConsoleSession

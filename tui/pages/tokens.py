@@ -21,11 +21,10 @@ from tui import glyphs
 from tui.budgets import budget_column, budget_parts, budget_tone, by_unit, highest_share, tightest
 from tui.charts import spark
 from tui.columns import Column, number_column, text_column
-from tui.entity_form import EntityForm
 from tui.listing import PageListing
 from tui.pages import list_page, marked
 from tui.pages.base import AnyPage, Verb, on_selected
-from tui.pages.entities import ask_changes, ask_new, creating_verbs, toggle_verb
+from tui.pages.entities import EntityForm, ask_changes, ask_new, creating_verbs, toggle_verb
 from tui.pages.list_page import TrendPage, select_row
 from tui.session import ConsoleSession
 from tui.text import TextCard, add_details, content, fit_groups, lines, safe

@@ -8,7 +8,7 @@ import pytest
 from gateway.domain.errors import BadRequest, Conflict
 from tests.tui.owner import press, shown
 from tests.tui.stage import call, calls
-from tui.export import export_path, write_rows
+from tui.pages.list_page import export_path, write_rows
 
 
 def test_csv_has_titles_and_a_line_a_row(tmp_path: Path) -> None:
