@@ -30,8 +30,6 @@ class ChartCell(msgspec.Struct, frozen=True):
 
 BLANK = ChartCell(" ")
 
-DECIMAL_STEPS = (1.0, 2.0, 5.0)
-
 TIME_STEPS = (
     *(1, 2, 5, 10, 20, 50, 100, 200, 500),
     *(1_000, 2_000, 5_000, 10_000, 20_000, 30_000),
@@ -167,7 +165,7 @@ def _round_step(least: float, *, whole: bool, times: bool) -> float:
     if least <= 0:
         return 1.0
     power = 10.0 ** math.floor(math.log10(least))
-    step = next((factor * power for factor in DECIMAL_STEPS if factor * power >= least * (1 - 1e-9)), 10 * power)
+    step = next((factor * power for factor in (1.0, 2.0, 5.0) if factor * power >= least * (1 - 1e-9)), 10 * power)
     return max(1.0, step) if whole else step
 
 

@@ -16,9 +16,6 @@ from tui.text import safe
 
 R = TypeVar("R")
 
-Tone = str
-"""The meaning of a cell: ``ok``, ``bad``, ``warn``, ``live``, ``dim``, or empty."""
-
 
 class Column(msgspec.Struct, Generic[R], frozen=True):
     """One column. ``text`` returns safe text, which is cut and padded to the width."""
@@ -28,7 +25,8 @@ class Column(msgspec.Struct, Generic[R], frozen=True):
     width: int
     """The width in cells. Only a flexible column can get fewer."""
     text: Callable[[R], str]
-    tone: Callable[[R], Tone] | None = None
+    tone: Callable[[R], str] | None = None
+    """Returns the meaning of a cell: ``ok``, ``bad``, ``warn``, ``live``, ``dim``, or nothing."""
     dim: bool = False
     """Whether its texts are dim; used without ``tone``."""
     rank: int = 0

@@ -18,9 +18,6 @@ from tui.session import AttachedServer, ServerLink
 STOPPED = "it stopped"
 """The reason of a disconnection if no error tells another one."""
 
-RETRY_S = 0.5
-"""The time between two looks for a server that is gone."""
-
 
 class ConsoleFeed:
     """The connection to the server, for as long as the console runs."""
@@ -91,7 +88,7 @@ class ConsoleFeed:
         """Look for a server until one is back, or start one if that is requested. Returns it."""
         while True:
             with suppress(TimeoutError):
-                async with asyncio.timeout(RETRY_S):
+                async with asyncio.timeout(0.5):
                     await self._start_requested.wait()
             if self._start_requested.is_set():
                 self._start_requested.clear()

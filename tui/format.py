@@ -9,8 +9,6 @@ from gateway.domain.money import brief_dollars, dollars
 from gateway.domain.units import DOLLAR
 
 NOTHING = "·"
-PRICE_CELLS = 7
-"""The width of a column of prices in cells."""
 CENT = DOLLAR // 100
 
 
@@ -141,14 +139,6 @@ def price(nanos: int | None) -> str:
     if nanos is None:
         return NOTHING
     return dollars(nanos).replace("$", "").removesuffix(".00")
-
-
-def aligned_price(nanos: int | None, places: int, nothing: str = NOTHING) -> str:
-    """Returns dollars per million tokens, with blanks for decimals up to ``places``, so that points are aligned."""
-    if nanos is None:
-        return nothing + " " * (places + 1)
-    text = dollars(nanos).replace("$", "")
-    return (text + " " * (places - decimals(nanos)))[: max(len(text), PRICE_CELLS)]
 
 
 def decimals(nanos: int) -> int:

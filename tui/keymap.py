@@ -31,7 +31,6 @@ RESERVED_KEYS = frozenset(
 for other keys."""
 
 EXAMPLES = "a letter, a sign such as !, space, f1 to f12, ctrl+x"
-NO_KEY_WORDS = ("", "none")
 
 _BY_ID = {action.id: action for action in ACTIONS}
 
@@ -80,7 +79,7 @@ def read_keymap(own_keys: Mapping[str, str], pages: Mapping[str, Collection[Acti
 
 def parse_keys(text: str) -> str:
     """Returns keys that the owner wrote, separated by blanks or commas, in Textual's names. Raises BadRequest."""
-    if text.strip().lower() in NO_KEY_WORDS:
+    if text.strip().lower() in ("", "none"):
         return ""
     keys: list[str] = []
     for word in text.split() if text.strip() == "," else text.replace(",", " ").split():

@@ -3,8 +3,6 @@
 import asyncio
 from contextlib import suppress
 
-from textual.pilot import Pilot
-
 from gateway.config import Config
 from tui.actions import PAGE_IDS
 from tui.app import Console, now
@@ -24,7 +22,11 @@ async def _draw(config: Config) -> str:
     session = ConsoleSession(config, now, SavedState())
     app = Console(session, ServerLauncher(config))
     async with app.run_test(size=SIZE) as pilot:
-        if not await _attached(app, pilot):
+        with suppress(TimeoutError):
+            async with asyncio.timeout(20.0):
+                while session.board.status is None:
+                    await pilot.pause(0.05)
+        if session.board.status is None:
             return ""
         for page in PAGE_IDS:
             await app.action_page(page)
@@ -35,12 +37,3 @@ async def _draw(config: Config) -> str:
     with suppress(Exception):
         await client.stop(now=True)
     return "\n".join(lines)
-
-
-async def _attached(app: Console, pilot: Pilot[ExitStatus]) -> bool:
-    with suppress(TimeoutError):
-        async with asyncio.timeout(20.0):
-            while app.session.board.status is None:
-                await pilot.pause(0.05)
-            return True
-    return False

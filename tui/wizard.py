@@ -134,25 +134,6 @@ def channel_plan(offers: Sequence[Offer], choose: CreateChannel, presets: Sequen
     )
 
 
-def token_plan(session: ConsoleSession) -> FormPlan:
-    """Returns the form of step 4: the key that clients present."""
-    used_names = {token.name for token in session.board.tokens}
-    name = next(name for name in ("laptop", *(f"laptop-{i}" for i in range(2, 100))) if name not in used_names)
-
-    async def save(values: Values) -> NewToken:
-        return await session.client.add_token({"name": values["name"]})
-
-    return FormPlan(
-        title="First steps, 4 of 4: a token",
-        intro="A token is the key that a client presents. Its key is shown once; then a test call is made with it.",
-        fields=[FormField(id="name", label="Name", value=name, parse=require_text)],
-        save=save,
-        command=lambda values: cli_command("token", "add", values["name"] or "NAME"),
-        verb="Create and test",
-        back=True,
-    )
-
-
 def model_options(session: ConsoleSession, channel: ChannelView) -> list[tuple[str, str]]:
     """Returns the models of a channel as options of step 3: names, and texts with aligned columns."""
     prices = {model.name: model.price for model in session.board.models if model.price is not None}
@@ -357,7 +338,24 @@ class WizardSteps:
         return True
 
     async def token(self) -> Any:
-        return await self._ask(token_plan(self._session))
+        """Ask for the token, the key that clients present."""
+        session = self._session
+        used_names = {token.name for token in session.board.tokens}
+        name = next(name for name in ("laptop", *(f"laptop-{i}" for i in range(2, 100))) if name not in used_names)
+
+        async def save(values: Values) -> NewToken:
+            return await session.client.add_token({"name": values["name"]})
+
+        plan = FormPlan(
+            title="First steps, 4 of 4: a token",
+            intro="A token is the key that a client presents. Its key is shown once; then a test call is made with it.",
+            fields=[FormField(id="name", label="Name", value=name, parse=require_text)],
+            save=save,
+            command=lambda values: cli_command("token", "add", values["name"] or "NAME"),
+            verb="Create and test",
+            back=True,
+        )
+        return await self._ask(plan)
 
     async def _ask(self, plan: FormPlan) -> Any:
         """Show the form of a step, with the texts with which it was left before. Returns its result."""

@@ -98,7 +98,9 @@ class ChannelForm(EntityForm):
                 raise BadRequest(f"the key of {name} is never shown, so it cannot be copied: enter it again, or 'none'")
             return "" if text.strip() == "none" else text.strip()
 
-        hint = "unchanged" if self.edited and key else NOT_COPIED if must_retype else KEY_HINT
+        hint = "unchanged" if self.edited and key else "the key, or env:NAME for a variable"
+        if must_retype:
+            hint = "keys cannot be copied: enter it again, or 'none'"
         return FormField(
             id="key",
             errors=("keys",),
@@ -161,10 +163,6 @@ class ChannelForm(EntityForm):
             models = edited.models if edited else ()
             more += models_options(read_offering(texts["models"], models))
         return super().command(texts, more)
-
-
-KEY_HINT = "the key, or env:NAME for a variable"
-NOT_COPIED = "keys cannot be copied: enter it again, or 'none'"
 
 
 def _has_address(texts: Mapping[str, str]) -> bool:

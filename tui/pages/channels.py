@@ -28,9 +28,6 @@ from tui.session import ConsoleSession
 from tui.text import TextCard, add_details, content, lines, safe
 from tui.widgets.why import explain_for_groups
 
-OWN_ROWS = ("name", "base_url", "groups", "priority", "weight")
-"""Fields that the pane shows in rows of their own."""
-
 _RANKS = {"attention": 0, "cooling": 1, "half_open": 2, "untested": 3, "ok": 4, "off": 5}
 """The places of the states in the order by which the table sorts them."""
 
@@ -121,7 +118,8 @@ class ChannelListing(PageListing[ChannelRow]):
         card.row("total", f"{counts}, {dollars(channel.spent_nanos)}{uncharged if channel.possible_nanos else ''}")
         defaults = ChannelFields(name="")
         changed = [field for field in CHANNEL if getattr(channel, field.name) != getattr(defaults, field.name)]
-        add_details(card, details(changed, channel, *OWN_ROWS))
+        own_rows = ("name", "base_url", "groups", "priority", "weight")
+        add_details(card, details(changed, channel, *own_rows))
         return card.content()
 
     def empty(self) -> Content:

@@ -88,7 +88,11 @@ class DoctorPage(ConsolePage):
 
     def report(self, width: int) -> Content:
         card = TextCard(width, label=26)
-        for number, name in enumerate(self._step_names()):
+        names = [name for name, _ in CHECKS]  # those that always run, then the further ones that have finished so far
+        names += [step.name for step in self._steps[len(names) :]]
+        if self._began is not None and len(self._steps) >= len(CHECKS):
+            names.append("channels and machine")
+        for number, name in enumerate(names):
             label = safe(name, 26 - 2)
             if number < len(self._steps):
                 step = self._steps[number]
@@ -104,14 +108,6 @@ class DoctorPage(ConsolePage):
                 card.row(label, (glyphs.NOTHING, "dim"))
         command = content((f" $ {self.command()}", "dim"))
         return lines(card.content(), content(""), self._verdict(), content(""), command)
-
-    def _step_names(self) -> list[str]:
-        """Returns the names of the checks: those that always run, then the further ones that have finished so far."""
-        names = [name for name, _ in CHECKS]
-        names += [step.name for step in self._steps[len(names) :]]
-        if self._began is not None and len(self._steps) >= len(CHECKS):
-            names.append("channels and machine")
-        return names
 
     def command(self) -> str:
         token, model = self.subject()

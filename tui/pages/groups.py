@@ -33,9 +33,6 @@ from tui.widgets.dialogs import toast
 from tui.widgets.form import Form, FormField, FormPlan, Values
 from tui.widgets.why import explain_for_groups
 
-OWN_ROWS = ("name", "multiplier", "models", "fallbacks", "budgets", "limits")
-"""Fields that the pane shows in rows of their own."""
-
 
 class GroupRow(msgspec.Struct, frozen=True):
     """A group, and the states of the channels of its route."""
@@ -85,7 +82,8 @@ class GroupListing(PageListing[GroupRow]):
             card.row(budget.window.value, *budget_parts(budget, 8, text))
         card.row("limits", limits_text(group.limits) or ("none of its own", "dim"))
         card.row("total", f"{fmt.count_text(group.calls, 'call')}, {dollars(group.spent_nanos)}")
-        add_details(card, details(GROUP, group, *OWN_ROWS))
+        own_rows = ("name", "multiplier", "models", "fallbacks", "budgets", "limits")
+        add_details(card, details(GROUP, group, *own_rows))
         return card.content()
 
     def empty(self) -> Content:

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from gateway.domain.field_kinds import json_value
+from gateway.domain.field_kinds import NONE_WORDS, json_value
 from gateway.domain.fields import TOKEN
 from gateway.domain.history import NOTHING_CHANGED
 from gateway.domain.human_values import first_of
@@ -23,20 +23,17 @@ from tui.widgets.choices import ChooseOne
 from tui.widgets.dialogs import UNCHANGED, Confirm, toast
 from tui.widgets.form import Form, line_plan
 
-Patches = dict[str, Any]
-"""The change of each row, by its id or name; None removes the row."""
-
 
 class BulkChange(msgspec.Struct, frozen=True):
     """A change of several rows, to be confirmed."""
 
-    patches: Patches
+    patches: dict[str, Any]
+    """The change of each row, by its id or name; None removes the row."""
     action: str
     """What is done, with ``{}`` for the rows: ``Move {} to group a``."""
     consequences: str
 
 
-_NONE_WORDS = ("none", "never")
 _BUDGET = next(field for field in TOKEN if field.name == "budgets")
 
 
@@ -57,10 +54,6 @@ _ACTIONS: Mapping[str, tuple[str, str]] = {
     "delete": ("Delete", ""),
 }
 """The menu's name and explanation of each action."""
-_HARMLESS = ("enable", "add", "limits", "budgets")
-"""Actions that do not end anything and are undone in one step."""
-
-_REMOVE_PRICE = ("Remove", "the price")
 
 
 async def bulk(page: AnyPage) -> None:
@@ -71,23 +64,11 @@ async def bulk(page: AnyPage) -> None:
         return
     entries = {action: _ACTIONS[action] for action in _ACTIONS_OF[page.id]}
     if page.id == "models":
-        entries["delete"] = _REMOVE_PRICE
+        entries["delete"] = ("Remove", "the price")
     by_name = {name: action for action, (name, _) in entries.items()}
     chosen = await page.ask(ChooseOne(f"{_count_text(page, views)}: {_list_names(views)}", [*entries.values()], ""))
     if chosen is not None:
         await _run(page, by_name[chosen], views)
-
-
-async def run_on_marks(page: AnyPage, verb: str) -> bool:
-    """Run a verb on all marked rows instead of the selected one. Returns False if none is marked."""
-    views = _views(page) if page.table.marks else []
-    if not views:
-        return False
-    action = verb
-    if verb == "toggle":
-        action = "disable" if any(view.enabled for view in views) else "enable"
-    await _run(page, action, views)
-    return True
 
 
 def on_selected_or_marked(verb: str) -> Callable[[Callable[[AnyPage, Any], Awaitable[None]]], Verb]:
@@ -98,8 +79,13 @@ def on_selected_or_marked(verb: str) -> Callable[[Callable[[AnyPage, Any], Await
 
         @wraps(action)
         async def run(page: AnyPage) -> None:
-            if not await run_on_marks(page, verb):
+            views = _views(page) if page.table.marks else []
+            if not views:
                 await run_on_selected(page)
+            elif verb == "toggle":
+                await _run(page, "disable" if any(view.enabled for view in views) else "enable", views)
+            else:
+                await _run(page, verb, views)
 
         return run
 
@@ -127,7 +113,8 @@ async def _run(page: AnyPage, action: str, views: Sequence[Any]) -> None:
     verb = "Make free" if action == "free" else change.action.partition(" ")[0]
     question = f"{change.action.replace('{}', _count_text(page, views))}?"
     text = f"{_list_names(views)}\n\n{change.consequences}".strip()
-    if not await page.ask(Confirm(question, text, verb, harmless=action in _HARMLESS)):
+    harmless = action in ("enable", "add", "limits", "budgets")  # they end nothing, and are undone in one step
+    if not await page.ask(Confirm(question, text, verb, harmless=harmless)):
         return
     table = "prices" if page.id == "models" else page.id
     summary = await page.session.client.batch(table, change.patches)
@@ -213,7 +200,7 @@ async def _plan_budget(page: AnyPage, views: Sequence[Any]) -> BulkChange | None
 
 def limits_of(text: str, names: Sequence[str], before: Limits) -> Limits:
     """Returns limits after changes such as ``rpm=60 tpm=none``; ``none`` alone removes all. Raises BadRequest."""
-    if text.strip().lower() in _NONE_WORDS:
+    if text.strip().lower() in NONE_WORDS:
         return Limits()
     return msgspec.structs.replace(before, **RateLimits(names=names).changes(text))
 

@@ -46,7 +46,17 @@ def price_options(proposals: Sequence[PriceProposal]) -> list[tuple[str, str]]:
     by_model: dict[str, list[PriceProposal]] = {}
     for proposal in proposals:
         by_model.setdefault(proposal.model, []).append(proposal)
-    return [(model, _proposal_text(*rows)) for model, rows in by_model.items()]
+    options = []
+    for model, (first, *others) in by_model.items():
+        current = "no price" if first.now is None else _rates(first.now)
+        warnings = "".join(f"   ! {safe(row.guard, 120)}" for row in (first, *others) if row.guard)
+        change = CHANGE_NAMES.get(first.change, safe(first.change, 12))
+        channels = safe(first.channel, 24)
+        if others:
+            channels += f", and at {fmt.count_text(len(others), 'other channel')}"
+        text = f"{change:<8}{safe(model)}   {current} > {_rates(first.listed)}   {channels}{warnings}"
+        options.append((model, text))
+    return options
 
 
 def price_list_summary(proposals: Sequence[PriceProposal]) -> str:
@@ -61,16 +71,6 @@ def price_list_summary(proposals: Sequence[PriceProposal]) -> str:
     if any(proposal.listed.stale for proposal in proposals):
         text += "\nThis list is old: a newer tollkeeper has a newer one."
     return text
-
-
-def _proposal_text(first: PriceProposal, *others: PriceProposal) -> str:
-    current = "no price" if first.now is None else _rates(first.now)
-    warnings = "".join(f"   ! {safe(row.guard, 120)}" for row in (first, *others) if row.guard)
-    change = CHANGE_NAMES.get(first.change, safe(first.change, 12))
-    channels = safe(first.channel, 24)
-    if others:
-        channels += f", and at {fmt.count_text(len(others), 'other channel')}"
-    return f"{change:<8}{safe(first.model)}   {current} > {_rates(first.listed)}   {channels}{warnings}"
 
 
 def _rates(price: PriceView) -> str:

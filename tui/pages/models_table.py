@@ -22,9 +22,6 @@ from tui.listing import PageListing
 from tui.session import ConsoleSession
 from tui.text import TextCard, content, lines, safe
 
-LIST_PRICE = "genai-prices"
-"""The start of the source of prices from the built-in list."""
-
 Rate = Callable[[PriceView], int | None]
 
 
@@ -215,19 +212,27 @@ def _price_columns() -> Iterator[Column[ModelRow]]:
 
 
 def _rate_column(id_: str, title: str, rank: int, rate: Rate) -> Column[ModelRow]:
+    """Returns a column of dollars per million tokens, with blanks instead of decimals, so that points are aligned."""
+    cells = 7
+
     def text(row: ModelRow) -> str:
         price = row.view.price
-        return fmt.aligned_price(
-            None if price is None else rate(price), row.places, "?" if price is None else fmt.NOTHING
-        )
+        nanos = None if price is None else rate(price)
+        if nanos is None:
+            return ("?" if price is None else glyphs.NOTHING) + " " * (row.places + 1)
+        amount = dollars(nanos).replace("$", "")
+        return (amount + " " * (row.places - fmt.decimals(nanos)))[: max(len(amount), cells)]
 
-    def order(row: ModelRow) -> int:
-        return -1 if row.view.price is None else rate(row.view.price) or 0
-
-    def tone(row: ModelRow) -> str:
-        return "warn" if row.view.price is None else ""
-
-    return Column(id_, title, fmt.PRICE_CELLS, text, right=True, rank=rank, tone=tone, sort=order)
+    return Column(
+        id_,
+        title,
+        cells,
+        text,
+        right=True,
+        rank=rank,
+        tone=lambda row: "warn" if row.view.price is None else "",
+        sort=lambda row: -1 if row.view.price is None else rate(row.view.price) or 0,
+    )
 
 
 def _use_columns() -> Iterator[Column[ModelRow]]:
@@ -245,7 +250,7 @@ def _source(row: ModelRow) -> str:
     price = row.view.price
     if price is None:
         return "! no price"
-    source = "list" if price.source.startswith(LIST_PRICE) else safe(price.source)
+    source = "list" if price.source.startswith("genai-prices") else safe(price.source)  # the built-in list
     if price.inherited_from:
         return f"as {safe(price.inherited_from)}{'' if price.free else _tiers(price)}"
     return "free" if price.free else f"{source}{' old' if price.stale else ''}{_tiers(price)}"

@@ -36,9 +36,6 @@ from tui.widgets.why import WhyScreen
 COLOR_TONES = {Color.NONE: "", Color.RED: "bad", Color.YELLOW: "warn", Color.GREEN: "ok", Color.GRAY: "dim"}
 """The tones of token colors, by which the theme draws names."""
 
-OWN_ROWS = ("name", "group", "models", "budgets", "limits")
-"""Fields that the pane shows in rows of their own."""
-
 
 class TokenRow(msgspec.Struct, frozen=True):
     """A token, and its values that change with time."""
@@ -98,7 +95,8 @@ class TokenListing(PageListing[TokenRow]):
         self._add_sums(card, row, width)
         card.row("limits", limits_text(token.limits) or ("none of its own", "dim"))
         card.row("models", *_models(token))
-        add_details(card, [("created", fmt.moment(token.created_ms, now)), *details(TOKEN, token, *OWN_ROWS)])
+        others = details(TOKEN, token, "name", "group", "models", "budgets", "limits")  # these have their own rows
+        add_details(card, [("created", fmt.moment(token.created_ms, now)), *others])
         return card.content()
 
     def empty(self) -> Content:

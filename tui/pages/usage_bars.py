@@ -34,7 +34,7 @@ class Measure(msgspec.Struct, frozen=True):
 
     name: str
     number: Callable[[SumRow], float]
-    text: Callable[[float], str]
+    show: Callable[[int], str]
     lines: Mapping[str, Callable[[SumRow], float | None]] = {}
     """The average and the percentiles of a time, by name, which are drawn as lines; empty for sums, which are bars."""
     integers: bool = False
@@ -44,28 +44,19 @@ class Measure(msgspec.Struct, frozen=True):
     unit: float = 1
     """The upper end of the axis while all values are zero."""
 
-
-def _money(nanos: float) -> str:
-    return fmt.short_cost(round(nanos))
-
-
-def _count(number: float) -> str:
-    return fmt.brief_count(round(number))
-
-
-def _time(ms: float) -> str:
-    return fmt.seconds(round(ms))
+    def text(self, number: float) -> str:
+        return self.show(round(number))
 
 
 MEASURES: Mapping[str, Measure] = {
-    "cost": Measure("cost", lambda row: row.cost_nanos, _money, unit=DOLLAR),
-    "calls": Measure("calls", lambda row: row.calls, _count, integers=True),
-    "tokens": Measure("tokens", lambda row: row.input_tokens + row.output_tokens, _count, integers=True),
-    "errors": Measure("errors", lambda row: row.errors, _count, integers=True, words="st:err"),
+    "cost": Measure("cost", lambda row: row.cost_nanos, fmt.short_cost, unit=DOLLAR),
+    "calls": Measure("calls", lambda row: row.calls, fmt.brief_count, integers=True),
+    "tokens": Measure("tokens", lambda row: row.input_tokens + row.output_tokens, fmt.brief_count, integers=True),
+    "errors": Measure("errors", lambda row: row.errors, fmt.brief_count, integers=True, words="st:err"),
     "duration": Measure(
         "duration",
         lambda row: row.mean_duration_ms or 0,
-        _time,
+        fmt.seconds,
         {
             "p50": lambda row: row.duration_p50_ms,
             "p95": lambda row: row.duration_p95_ms,
@@ -75,7 +66,7 @@ MEASURES: Mapping[str, Measure] = {
     "first token": Measure(
         "time to the first token",
         lambda row: row.mean_first_byte_ms or 0,
-        _time,
+        fmt.seconds,
         {
             "p50": lambda row: row.first_byte_p50_ms,
             "p95": lambda row: row.first_byte_p95_ms,

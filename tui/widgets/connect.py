@@ -107,7 +107,12 @@ class Connect(DialogScreen[str]):
         position = f"   {seen.index(model) + 1} of {len(seen)}, {hint}" if seen else ""
         name = safe(model) or "none: this token sees no model"
         self.query_one(".model", Static).update(content(("model  ", "dim"), (name, "bold"), (position, "dim")))
-        self.query_one(".kinds", Static).update(_kinds_line(self._kind))
+        kinds: list[Part | str | Content] = []
+        for number, kind in enumerate(KINDS):
+            is_chosen = number == self._kind
+            text = Content.styled(f" {kind} ", "reverse bold") if is_chosen else content((f" {kind} ", "dim"))
+            kinds += [link(text, "screen.kind", number), " "]
+        self.query_one(".kinds", Static).update(content(*kinds))
         for part, draw in ((".apps", guide.names), (".where", guide.about_part)):
             self.query_one(part).display = guide.shown
             if guide.shown:
@@ -189,15 +194,6 @@ class Connect(DialogScreen[str]):
 
 async def _model(values: Values) -> str:
     return str(values["model"])
-
-
-def _kinds_line(chosen: int) -> Content:
-    """Returns the kinds of texts; the chosen one is reversed. A click chooses one."""
-    parts: list[Part | str | Content] = []
-    for number, kind in enumerate(KINDS):
-        name = Content.styled(f" {kind} ", "reverse bold") if number == chosen else content((f" {kind} ", "dim"))
-        parts += [link(name, "screen.kind", number), " "]
-    return content(*parts)
 
 
 def _about_key(session: ConsoleSession, token: TokenView, key: str) -> Content:

@@ -21,9 +21,6 @@ SHORT = {"account": "Acct"}
 CUTS = ((4, " "), (4, ""), (3, ""))
 """The number of letters of a name on narrow screens, and the text after it."""
 
-MIN_ALERT = 12
-"""The fewest cells in which a part of an alert still says something."""
-
 
 class Brevity(IntEnum):
     """What the left part leaves out so that an alert fits. Each step leaves out what the earlier ones do, too."""
@@ -86,7 +83,7 @@ def _alert_links(alerts: Sequence[Alert], width: int) -> Content:
         more = f" +{len(alerts) - i}"
         text = f"{glyphs.FAILED if alert.level == 'bad' else glyphs.WARNING} {alert.text}"
         room = width if i == len(alerts) - 1 else width - len(more) - 1
-        if i == 0 and room >= MIN_ALERT:
+        if i == 0 and room >= 12:  # fewer cells of an alert say nothing
             text = cut(text, room)
         if cell_len(text) > room:
             count = content((more if len(more) < width else "", "warn"))
