@@ -37,6 +37,7 @@ from tui.keymap import Keymap
 from tui.pages.base import page_class
 from tui.screens import PageScreen
 from tui.session import ConsoleSession, ServerLauncher, ServerLink
+from tui.text import safe
 from tui.widgets.dialogs import drop_oldest_toasts, toast
 from tui.widgets.footer import Footer
 from tui.widgets.header import Header
@@ -140,11 +141,14 @@ class Console(ConsoleApp):
         self.session.attach(event.attached.client, started_here=event.attached.started_here)
 
     def on_console_feed_events_ready(self) -> None:
-        events = self.feed.take_events()
+        events, board = self.feed.take_events(), self.session.board
         for event in events:
             if isinstance(event, IncidentChanged) and event.incident.budget and event.incident.ended is None:
-                global_actions.warn_of_budget(self, event.incident)
-            self.session.board.apply(event)
+                spent = event.incident
+                known = [(other.id, other.reason, other.ended) for other in board.incidents.newest()]
+                if (spent.id, spent.reason, None) not in known:  # it also changes with each call that it refuses
+                    toast(self, f"Of the {safe(spent.budget, 80)}, {safe(spent.reason, 80)}.", bad=True)
+            board.apply(event)
         if any(isinstance(event, Snapshot) for event in events):
             self.run_worker(global_actions.fetch_today(self), name="today", group="today", exclusive=True)
             if not self.session.state.view("wizard").choices:  # its file is rarely needed, so it is loaded late

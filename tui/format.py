@@ -73,12 +73,6 @@ def ago(now: int, moment_ms: int | None) -> str:
     return "never" if moment_ms is None else age(max(0, now - moment_ms))
 
 
-def time_ago(now: int, moment_ms: int) -> str:
-    """Returns the age of a moment as ``just now`` or ``14s ago``."""
-    age_text = ago(now, moment_ms)
-    return "just now" if age_text == "now" else f"{age_text} ago"
-
-
 def countdown(now: int, until: int) -> str:
     """Returns the time that is left until a moment: ``14s``, ``2m05s``."""
     ms = max(0, until - now)

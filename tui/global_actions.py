@@ -12,14 +12,12 @@ from gateway.client import launch
 from gateway.domain.budget import Window, window_start
 from gateway.domain.errors import GatewayError, Unavailable
 from gateway.domain.human_values import plural
-from gateway.domain.incidents import Incident
 from tui import exit_status, saved_state, themes
 from tui.actions import PAGES
 from tui.console_app import ConsoleApp, available_actions
 from tui.glyphs import wants_ascii
 from tui.pages.list_page import select_row, set_filter
 from tui.session import ConsoleSession
-from tui.text import safe
 from tui.widgets import choices
 from tui.widgets import help as help_dialog
 from tui.widgets import history as changes
@@ -78,15 +76,6 @@ async def confirm_revival(app: ConsoleApp, reasons: Sequence[str]) -> bool:
     """Ask whether a key or token may work again, which a change would make. ``reasons`` are shown."""
     confirmed = await app.push_screen_wait(Confirm("Let it work again?", "\n".join(reasons), "Let it work"))
     return bool(confirmed)
-
-
-def warn_of_budget(app: ConsoleApp, incident: Incident) -> None:
-    """Show a message about a spent budget. Must be called before the board applies the incident: one that is there
-    already was shown, and changes again with each call that is refused for it.
-    """
-    previous = [(other.id, other.reason, other.ended) for other in app.session.board.incidents.newest()]
-    if (incident.id, incident.reason, None) not in previous:
-        toast(app, f"Of the {safe(incident.budget, 80)}, {safe(incident.reason, 80)}.", bad=True)
 
 
 def restart(app: ConsoleApp) -> None:

@@ -26,31 +26,24 @@ class RowSource(Protocol[R]):
     @property
     def count(self) -> int:
         """Returns the number of rows."""
-        ...
 
     def row(self, index: int) -> R | None:
         """Returns the row; None if it is not loaded yet."""
-        ...
 
     def key(self, index: int) -> Hashable:
         """Returns the row's stable key. Its index may change."""
-        ...
 
     def index(self, key: Hashable) -> int | None:
         """Returns the row's current index; None if it is gone."""
-        ...
 
     def order(self, column: Column[R] | None, *, descending: bool) -> None:
         """Sort by a column; without one, use the original order."""
-        ...
 
     def restrict(self, keys: Collection[Hashable] | None) -> None:
         """Show only the rows with these keys; None: all rows again."""
-        ...
 
     def pin(self, key: Hashable) -> None:
         """Show this row even after it has changed so that the filter would hide it."""
-        ...
 
 
 class ListRows(Generic[R]):

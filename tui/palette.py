@@ -69,8 +69,11 @@ class Palette(Provider):
         scored = ((score_of(query, entry), entry) for entry in candidates)
         for score, entry in heapq.nlargest(100, (pair for pair in scored if pair[0] > 0), key=itemgetter(0)):
             yield Hit(score, highlight(entry.text, query), entry.run, text=entry.text, help=entry.about)
-        for entry in key_entries(app, query):
-            yield Hit(200.0, Content(entry.text), entry.run, text=entry.text, help=entry.about)
+        for token in app.session.board.tokens:
+            for owner in token.keys:
+                if owner.has(query.strip()):  # it is the part of a key that may be shown
+                    name, about = safe(token.name, 80), safe(owner.text(app.session.now()))
+                    yield Hit(200.0, Content(name), partial(go_to, app, "tokens", token.id), text=name, help=about)
         async for hit in _call_hits(app, query):
             yield hit
 
@@ -124,15 +127,6 @@ def entity_entries(app: ConsoleApp) -> Iterator[PaletteEntry]:
         if row.noun == "model":
             edit_price = partial(go_to, app, row.page, row.key, "edit")
             yield PaletteEntry(f"Price of {row.name}", "edit the price", edit_price)
-
-
-def key_entries(app: ConsoleApp, query: str) -> Iterator[PaletteEntry]:
-    """Yields the token that has or had a key, if the query is the part of the key that may be shown."""
-    for token in app.session.board.tokens:
-        for owner in token.keys:
-            if owner.has(query.strip()):
-                open_row = partial(go_to, app, "tokens", token.id)
-                yield PaletteEntry(safe(token.name, 80), safe(owner.text(app.session.now())), open_row)
 
 
 def combined_entries(app: ConsoleApp, query: str) -> Iterator[PaletteEntry]:

@@ -128,11 +128,9 @@ class ServerLink(Protocol):
 
     async def find(self) -> AttachedServer | None:
         """Returns the running server; None if none runs."""
-        ...
 
     async def ensure(self) -> AttachedServer:
         """Returns the running server, or a new one. Raises Unavailable."""
-        ...
 
 
 class ServerLauncher:

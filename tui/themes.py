@@ -165,14 +165,10 @@ def _check_colour(theme: str, key: str, value: object) -> None:
         close = difflib.get_close_matches(key, names, n=1)
         hint = f"did you mean {close[0]}?" if close else f"use {', '.join(names)}"
         raise BadRequest(f"theme '{theme}': unknown colour '{plain(key, 40)}'; {hint}")
-    if not isinstance(value, str) or not _is_colour(value):
+    try:  # it must depend neither on the terminal nor on what is below it
+        is_colour = isinstance(value, str) and _COLOUR.fullmatch(value) is not None and Color.parse(value).a == 1
+    except ColorParseError:
+        is_colour = False
+    if not is_colour:
         shown = plain(str(value), 40)
         raise BadRequest(f"theme '{theme}': {key} = '{shown}' is not a colour; write #rrggbb, or a name such as orange")
-
-
-def _is_colour(text: str) -> bool:
-    """Returns whether the text is a colour that depends neither on the terminal nor on what is below it."""
-    try:
-        return _COLOUR.fullmatch(text) is not None and Color.parse(text).a == 1
-    except ColorParseError:
-        return False

@@ -205,8 +205,9 @@ def _add_test(card: TextCard, channel: ChannelView, session: ConsoleSession) -> 
     mark, tone = (glyphs.OK, "ok") if check.ok else (glyphs.FAILED, "bad")
     if check.ok and check.failed_keys:
         mark, tone = glyphs.WARNING, "warn"
-    age = fmt.time_ago(session.now(), check.time)
-    card.row("test", (mark, tone), f" {fmt.seconds(check.ms)}, {age}: {safe(session.advice(check.text))}")
+    age = fmt.ago(session.now(), check.time)
+    when = "just now" if age == "now" else f"{age} ago"
+    card.row("test", (mark, tone), f" {fmt.seconds(check.ms)}, {when}: {safe(session.advice(check.text))}")
 
 
 def _add_keys(card: TextCard, channel: ChannelView, session: ConsoleSession) -> None:

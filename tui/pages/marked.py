@@ -132,20 +132,16 @@ async def _plan(page: AnyPage, action: str, views: Sequence[Any]) -> BulkChange 
         consequences = "Their calls will cost nothing, and no dollar budget will limit them."
         return BulkChange({view.name: price for view in views}, "Make {} free", consequences)
     if action == "delete" and page.id == "models":
-        return _plan_price_removal(page, views)
+        priced = [view for view in views if view.price is not None]
+        if not priced:
+            toast(page, "None of them has a price.")
+            return None
+        consequences = f"Calls will be {page.session.board.unpriced_effect}."
+        return BulkChange({view.name: None for view in priced}, "Remove the price of {}", consequences)
     if action == "delete":
         return BulkChange({_ref(page, view): None for view in views}, "Delete {}", _consequences(page, action, views))
     plans = {"add": _plan_add, "move": _plan_move, "limits": _plan_limit, "budgets": _plan_budget}
     return await plans[action](page, views)
-
-
-def _plan_price_removal(page: AnyPage, views: Sequence[Any]) -> BulkChange | None:
-    priced = [view for view in views if view.price is not None]
-    if not priced:
-        toast(page, "None of them has a price.")
-        return None
-    consequences = f"Calls will be {page.session.board.unpriced_effect}."
-    return BulkChange({view.name: None for view in priced}, "Remove the price of {}", consequences)
 
 
 async def _plan_add(page: AnyPage, views: Sequence[Any]) -> BulkChange | None:

@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, ClassVar
 
 import msgspec
@@ -112,7 +113,7 @@ async def edit(page: AnyPage, model: ModelView) -> None:
 
     plan = FormPlan(
         title=f"Price of {model.name}",
-        fields=[_like_field(priced_models), *map(_optional_rate, form.inputs()), *_channel_field(model.channels)],
+        fields=[*_price_fields(form, priced_models, model.channels)],
         save=save,
         command=command,
         preview=lambda values: price_preview(page, values),
@@ -121,17 +122,17 @@ async def edit(page: AnyPage, model: ModelView) -> None:
         page.report_edit(saved, f"Price of {model.name} saved.")
 
 
-def _like_field(models: Sequence[str]) -> FormField:
-    return FormField(
+def _price_fields(form: EntityForm, priced_models: Sequence[str], channels: Sequence[str]) -> Iterator[FormField]:
+    """Yields the fields for the price of another model, for the rates, and for the channel, if there are several."""
+    yield FormField(
         id="like",
         label="Same as",
         hint="another model: gpt-4o, groq/llama-3.3-70b-versatile; or enter amounts",
-        suggest=[Suggestion(name) for name in models],
+        suggest=[Suggestion(name) for name in priced_models],
     )
-
-
-def _channel_field(channels: Sequence[str]) -> Iterator[FormField]:
-    """Yields the field for the channel of a price, if a model has several channels."""
+    for field in form.inputs():
+        may_be_empty = field.id in ("input", "output")  # because the price may be another model's
+        yield msgspec.structs.replace(field, parse=optional(field.parse)) if may_be_empty else field
     if len(channels) > 1:
         yield FormField(
             id="channel",
@@ -140,11 +141,6 @@ def _channel_field(channels: Sequence[str]) -> Iterator[FormField]:
             suggest=[Suggestion(name) for name in channels],
             advanced=True,
         )
-
-
-def _optional_rate(field: FormField) -> FormField:
-    """Returns the field. Input and output may be empty, because the price may be another model's."""
-    return msgspec.structs.replace(field, parse=optional(field.parse)) if field.id in ("input", "output") else field
 
 
 @marked.on_selected_or_marked("free")
@@ -213,7 +209,11 @@ async def import_prices(page: AnyPage) -> None:
         return
     changes = price_changes(proposals)
     summary = price_list_summary(proposals) if proposals else "no price list applies to these models."
-    notes = f"{_unlisted_models(session, proposals)}{await _price_news(session)}"
+    notes = _unlisted_models(session, proposals)
+    with suppress(GatewayError):
+        news = await session.client.price_news()
+        lines = news_lines(msgspec.structs.replace(news, raised=0, lowered=0, added=0))  # the dialog lists these
+        notes += "".join(f"\n{safe(line)}" for line in lines)
     if not changes:
         toast(page, f"Nothing to import: {summary}{notes}")
         return
@@ -226,16 +226,6 @@ async def import_prices(page: AnyPage) -> None:
         outcomes = await session.client.import_prices(sorted(checked), apply=True, accept=accept)
         count = sum(outcome.applied for outcome in outcomes)
         page.report_change(f"{fmt.count_text(count, 'price')} imported.")
-
-
-async def _price_news(session: ConsoleSession) -> str:
-    """Returns the age of the price list, and what it and the upstreams' own lists say about the prices in use."""
-    try:
-        news = await session.client.price_news()
-    except GatewayError:
-        return ""
-    lines = news_lines(msgspec.structs.replace(news, raised=0, lowered=0, added=0))  # the dialog lists these
-    return "".join(f"\n{safe(line)}" for line in lines)
 
 
 def _unlisted_models(session: ConsoleSession, proposals: Sequence[PriceProposal]) -> str:

@@ -49,7 +49,7 @@ class ModelsListing(PageListing[ModelRow]):
     creation_hint = "Page 4 lists the channels."
 
     def columns(self) -> Sequence[Column[ModelRow]]:
-        return [*_price_columns(), *_use_columns()]
+        return list(_columns())
 
     def rows(self) -> Sequence[ModelRow]:
         channels = {channel.name: channel for channel in self.session.board.channels}
@@ -190,7 +190,7 @@ def price_text(price: PriceView | None, session: ConsoleSession, *, refused: boo
         yield f"   this list is old; {session.key('models.import')} checks for a newer one", "warn"
 
 
-def _price_columns() -> Iterator[Column[ModelRow]]:
+def _columns() -> Iterator[Column[ModelRow]]:
     yield text_column("name", "Model", 20, lambda r: r.view.name, flex=True)
     yield number_column("context", "Ctx", 5, lambda r: r.view.context or None, fmt.brief_count, rank=4, dim=True)
     rates: tuple[tuple[str, str, int, Rate], ...] = (
@@ -208,6 +208,14 @@ def _price_columns() -> Iterator[Column[ModelRow]]:
         rank=1,
         tone=lambda r: "warn" if r.view.price is None or r.view.price.stale else "dim",
         sort=_source,
+    )
+    yield Column(
+        "served", "Served by", 16, _serving_channel, flex=True, rank=2, tone=_served_tone, sort=lambda r: r.states
+    )
+    yield Column("month", "30 days", 9, _month, right=True, rank=3, sort=lambda r: r.month)
+    yield number_column("calls", "Calls", 7, lambda r: r.calls, fmt.count, rank=6, extra=True)
+    yield text_column(
+        "groups", "Groups", 12, lambda r: ", ".join(r.view.groups), rank=7, dim=True, max_width=24, extra=True
     )
 
 
@@ -232,17 +240,6 @@ def _rate_column(id_: str, title: str, rank: int, rate: Rate) -> Column[ModelRow
         rank=rank,
         tone=lambda row: "warn" if row.view.price is None else "",
         sort=lambda row: -1 if row.view.price is None else rate(row.view.price) or 0,
-    )
-
-
-def _use_columns() -> Iterator[Column[ModelRow]]:
-    yield Column(
-        "served", "Served by", 16, _serving_channel, flex=True, rank=2, tone=_served_tone, sort=lambda r: r.states
-    )
-    yield Column("month", "30 days", 9, _month, right=True, rank=3, sort=lambda r: r.month)
-    yield number_column("calls", "Calls", 7, lambda r: r.calls, fmt.count, rank=6, extra=True)
-    yield text_column(
-        "groups", "Groups", 12, lambda r: ", ".join(r.view.groups), rank=7, dim=True, max_width=24, extra=True
     )
 
 

@@ -28,7 +28,12 @@ def chart(plan: ChartPlan, bars: Bars, height: int, chosen: int | None, series: 
         highest = max((value for line in lines for value in line if value is not None), default=0.0)
         ticks = charts.ticks(highest, height, times=True)
         width = sum(span.whole for span in bars.spans)
-        rows = list(_line_rows(plan, lines, width, ticks))
+        names = _line_names(plan, lines, ticks)
+        rows = []
+        for number, row in enumerate(charts.lines(lines, width, ticks.height, ticks.top, patterns=plan.patterns)):
+            background = (" ", "") if plan.patterns else _background(plan, ticks, number)
+            parts = [background if point.series < 0 else (point.text, LINE_TONES[point.series]) for point in row]
+            rows.append(parts + names.get(number, [(" " * END, "")]))
     else:
         columns = _columns(plan, bars)
         highest = max(map(sum, columns), default=0.0) or plan.measure.unit
@@ -83,17 +88,6 @@ def _background(plan: ChartPlan, ticks: charts.Ticks, row: int) -> Part:
     if row % ticks.rows:
         return " ", ""
     return (glyphs.GRID_DOTS if plan.patterns else glyphs.GRID), "grid"
-
-
-def _line_rows(
-    plan: ChartPlan, lines: Sequence[Sequence[float | None]], width: int, ticks: charts.Ticks
-) -> Iterator[list[Part]]:
-    rows = charts.lines(lines, width, ticks.height, ticks.top, patterns=plan.patterns)
-    names = _line_names(plan, lines, ticks)
-    for number, row in enumerate(rows):
-        background = (" ", "") if plan.patterns else _background(plan, ticks, number)
-        parts = [background if point.series < 0 else (point.text, LINE_TONES[point.series]) for point in row]
-        yield parts + names.get(number, [(" " * END, "")])
 
 
 def _line_names(plan: ChartPlan, lines: Sequence[Sequence[float | None]], ticks: charts.Ticks) -> dict[int, list[Part]]:

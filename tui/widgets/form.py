@@ -280,11 +280,6 @@ class FormFields(VerticalScroll, inherit_bindings=False):
             fold.is_open = is_open
             self.query_one(".advanced").display = is_open
 
-    def find_field(self, name: str) -> str:
-        """Returns the id of the visible field that the server calls by this name; empty if there is none."""
-        visible = (row.field for row in self.rows.values() if row.display)
-        return next((field.id for field in visible if name and name in (field.id, *field.errors)), "")
-
     def go_to(self, field: str) -> None:
         """Focus a field, and unfold the advanced part if the field is in it."""
         if self.rows[field].field.advanced:
@@ -447,9 +442,12 @@ class Form(DialogScreen[Any]):
             self.dismiss(await self.plan.save(values))
         except GatewayError as error:
             self.check()
-            if field := self.fields.find_field((error.param or "").partition("[")[0].partition(".")[0]):
-                self.fields.rows[field].complain(error.message)
-                self.fields.go_to(field)
+            name = (error.param or "").partition("[")[0].partition(".")[0]
+            visible = (row.field for row in self.fields.rows.values() if row.display)
+            field = next((field for field in visible if name and name in (field.id, *field.errors)), None)
+            if field is not None:
+                self.fields.rows[field.id].complain(error.message)
+                self.fields.go_to(field.id)
             else:
                 is_gone = error.code == "server_gone"
                 self._show_line(NO_SERVER if is_gone else safe_lines(advice_in(self, error.message)), "bad")

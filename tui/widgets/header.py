@@ -12,7 +12,6 @@ from tui import format as fmt
 from tui import glyphs
 from tui.actions import PAGES
 from tui.alerts import Alert, alerts
-from tui.board import Board
 from tui.session import ConsoleSession
 from tui.text import Part, content, lines, link, safe
 
@@ -136,14 +135,7 @@ def _server_parts(session: ConsoleSession, width: int, brevity: Brevity) -> list
     parts.append((f"   running {running:<{cells}}", "live" if running else "dim"))
     if waiting:
         parts.append((f" {glyphs.DOT} {waiting} waiting", "warn"))
-    if brevity < Brevity.TODAY:
-        parts.append((_today_text(board, with_tokens=brevity < Brevity.TOKENS), ""))
+    if brevity < Brevity.TODAY and board.today_nanos is not None:
+        tokens = f" {glyphs.DOT} {fmt.brief_count(board.today_tokens)} tok" if brevity < Brevity.TOKENS else ""
+        parts.append((f"   today {fmt.dollar_amount(board.today_nanos)}{tokens}", ""))
     return parts
-
-
-def _today_text(board: Board, *, with_tokens: bool) -> str:
-    """Returns today's cost, and the number of tokens if there is space for it; empty until they are fetched."""
-    if board.today_nanos is None:
-        return ""
-    cost = f"   today {fmt.dollar_amount(board.today_nanos)}"
-    return f"{cost} {glyphs.DOT} {fmt.brief_count(board.today_tokens)} tok" if with_tokens else cost

@@ -9,7 +9,6 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Input, Static
 
-from gateway.domain.config_views import Difference
 from gateway.domain.errors import Conflict, GatewayError
 from gateway.domain.history import ChangeSource, HistoryView, UndoDoubt, UndoView, ago, undo_text
 from tui import format as fmt
@@ -185,19 +184,15 @@ def entry_text(entry: HistoryView, me: ChangeSource | None, now: int, width: int
     elif entry.kind == "undo":
         card.row("state", "u redoes what this undid")
     for difference in entry.differences:
-        _difference(card, difference)
+        card.row(difference.what, safe(f"{difference.noun} {difference.name}".rstrip(), 120))
+        for field in difference.fields:
+            after = (safe(field.after, 200), "ok") if field.after else ("default", "dim")
+            before = (safe(field.before, 200), "") if field.before else ("default", "dim")
+            if difference.what == "changed":
+                card.row("", (f"{safe(field.field)}: ", "dim"), before, " -> ", after)
+            else:
+                card.row("", (f"{safe(field.field)}: ", "dim"), safe(field.after or field.before, 200))
     return card.content()
-
-
-def _difference(card: TextCard, difference: Difference) -> None:
-    card.row(difference.what, safe(f"{difference.noun} {difference.name}".rstrip(), 120))
-    for field in difference.fields:
-        after = (safe(field.after, 200), "ok") if field.after else ("default", "dim")
-        before = (safe(field.before, 200), "") if field.before else ("default", "dim")
-        if difference.what == "changed":
-            card.row("", (f"{safe(field.field)}: ", "dim"), before, " -> ", after)
-        else:
-            card.row("", (f"{safe(field.field)}: ", "dim"), safe(field.after or field.before, 200))
 
 
 def _change(entry: HistoryView) -> str:

@@ -226,8 +226,12 @@ class LiveTable(ScrollView, Generic[R], can_focus=True):
 
     def on_click(self, event: events.Click) -> None:
         if event.y < HEAD:
-            if column := self._painter.column_at(event.x):
-                self.request_sort(column)
+            start = 1
+            for place in self._painter.placed:
+                if start <= event.x <= start + place.width:
+                    self.request_sort(place.column.id)
+                    break
+                start += place.width + 1
             return
         index = event.y - HEAD + self.scroll_offset.y
         if index >= self.source.count:
@@ -337,15 +341,6 @@ class RowPainter(Generic[R]):
             segments.append(Segment(title, bold if is_sorted else plain))
             segments.append(Segment(" ", plain))
         return Strip(segments).adjust_cell_length(self.width, plain)
-
-    def column_at(self, x: int) -> str:
-        """Returns the id of the column at a cell of the line; empty outside all of them."""
-        start = 1
-        for place in self.placed:
-            if start <= x <= start + place.width:
-                return place.column.id
-            start += place.width + 1
-        return ""
 
     def row(self, key: Hashable, row: R, state: RowState) -> Strip:
         """Returns the line of a row; the same strip as before if nothing changed."""
