@@ -1,20 +1,27 @@
 """Console: the app, with its header, one page at a time, and its footer.
 
 Events of the server are applied to the board as they arrive; the screen is redrawn from the board at most five times a
-second. A page is created when it is first opened.
+second. A page is created when it is first opened. The app ends when its terminal disappears, and restores it when a
+signal ends the process.
 """
 
+import asyncio
 import gc
 import importlib
 import os
+import select
+import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
+from io import StringIO
 from pathlib import Path
 from typing import ClassVar
 
 import msgspec
+import rich.console
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.command import Provider
@@ -26,7 +33,7 @@ from gateway.config import Config
 from gateway.domain.errors import GatewayError
 from gateway.domain.events import IncidentChanged, Snapshot
 from gateway.domain.units import Millis
-from tui import global_actions, preferences, saved_state, terminal, themes
+from tui import global_actions, preferences, saved_state, themes
 from tui.actions import PAGE_IDS, PAGES, Action, actions_in, bindings
 from tui.console_app import ConsoleApp
 from tui.exit_status import ExitStatus, write_report
@@ -118,7 +125,7 @@ class Console(ConsoleApp):
         self.set_interval(0.2, self.renew, name="renew")  # a higher rate costs more and reads no better
         self.set_interval(3.0, lambda: global_actions.save_state(self), name="remember")
         if not self.is_headless:
-            terminal.watch(self)
+            watch_terminal(self)
         if self.note:
             toast(self, self.note, bad=True)
 
@@ -185,13 +192,49 @@ def _connect(app: Console) -> None:
     app.run_worker(app.feed.run(), name="feed", exit_on_error=True)
 
 
+def is_gone(handle: int) -> bool:
+    """Returns whether a terminal is gone. If the shell ignores SIGHUP, nothing else tells: reading returns at once."""
+    if not hasattr(select, "poll"):
+        return False
+    poll = select.poll()
+    try:
+        poll.register(handle, 0)
+        return any(flags & (select.POLLHUP | select.POLLERR | select.POLLNVAL) for _, flags in poll.poll(0))
+    except OSError:
+        return True
+
+
+def exit_if_gone() -> None:
+    """End the process at once if the terminal is gone: no screen can be restored, and no error shown."""
+    with suppress(ValueError, AttributeError):  # without standard input
+        if is_gone(sys.stdin.fileno()):
+            os._exit(129)  # 128 and SIGHUP
+
+
+def watch_terminal(app: Console) -> None:
+    """Watch the terminal and its signals for as long as the app runs. The event loop must be running."""
+    app.set_interval(2.0, exit_if_gone, name="terminal")
+    app.app_resume_signal.subscribe(app, lambda _: app.refresh(layout=True))  # the shell has drawn over the screen
+    status = ExitStatus("", 128 + signal.SIGTERM)
+    with suppress(NotImplementedError, RuntimeError, ValueError):  # Windows, or not in the main thread
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, app.exit, status)  # it restores the terminal
+
+
+def has_few_colours(environ: Mapping[str, str]) -> bool:
+    """Returns whether the terminal has at most 16 colours, in which several colours of a theme would be the same."""
+    return rich.console.Console(file=StringIO(), force_terminal=True, _environ=environ).color_system in (
+        None,
+        "standard",
+    )
+
+
 def run(config: Config, link: ServerLink | None = None) -> int:
     """Run the console with a link or the home's server. Returns the exit code. Raises GatewayError without a server."""
     state, note = saved_state.load(config.home)
     own_preferences = preferences.load(config.home, actions_by_page)
     note = "\n".join(filter(None, (note, preferences.problems_text(own_preferences.problems))))
     session = ConsoleSession(config, now, state, own_preferences, in_ascii=wants_ascii(os.environ, state.ascii))
-    theme = themes.PLAIN if terminal.has_few_colours(os.environ) else ""
+    theme = themes.PLAIN if has_few_colours(os.environ) else ""
     link = link or ServerLauncher(config)
     app = Console(session, link, note=note, colour=not os.environ.get("NO_COLOR"), theme=theme)
     gc.disable()  # until the first frame: the start creates no garbage

@@ -4,20 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from gateway.domain.events import (
-    AnyEvent,
-    Balance,
-    CallLeft,
-    CallProgress,
-    CallSettled,
-    CallStarted,
-    CallWaiting,
-    EntityChanged,
-    IncidentChanged,
-    Snapshot,
-    StatusChanged,
-    Stopping,
-)
+from gateway.domain import events
 from gateway.domain.incidents import Incidents
 from gateway.domain.present_names import PresentNames, present_names_of
 from gateway.domain.units import Millis, Nanos
@@ -66,12 +53,12 @@ class Board:
         """Returns what happens to calls of models without a price, as the end of a sentence about them: ``refused``."""
         return "refused" if self.refuses_unpriced else "counted but not charged, and no dollar budget will limit them"
 
-    def apply(self, event: AnyEvent) -> None:
-        if isinstance(event, CallStarted | CallProgress | CallWaiting):
+    def apply(self, event: events.AnyEvent) -> None:
+        if isinstance(event, events.CallStarted | events.CallProgress | events.CallWaiting):
             self.calls.update_running(event.call)
-        elif isinstance(event, CallLeft):
+        elif isinstance(event, events.CallLeft):
             self.calls.remove_waiting(event.call_id)
-        elif isinstance(event, CallSettled):
+        elif isinstance(event, events.CallSettled):
             if self.calls.holds_ended(event.call):
                 return  # the snapshot had it: its record was written before its end was reported
             self.calls.settle(event.call)
@@ -92,22 +79,22 @@ class Board:
         self.calls.mark_running_lost()
         self.tables_version += 1
 
-    def _apply_other(self, event: AnyEvent) -> None:
-        if isinstance(event, Snapshot):
+    def _apply_other(self, event: events.AnyEvent) -> None:
+        if isinstance(event, events.Snapshot):
             self._load_snapshot(event)
-        elif isinstance(event, EntityChanged):
+        elif isinstance(event, events.EntityChanged):
             self._set_tables(event)
-        elif isinstance(event, Balance):
+        elif isinstance(event, events.Balance):
             self.account = event.account
-        elif isinstance(event, StatusChanged):
+        elif isinstance(event, events.StatusChanged):
             self.status = event.status
-        elif isinstance(event, IncidentChanged):
+        elif isinstance(event, events.IncidentChanged):
             self.incidents.put(event.incident)
-        elif isinstance(event, Stopping):
+        elif isinstance(event, events.Stopping):
             self.stopping = event.until_ms
         self.tables_version += 1
 
-    def _load_snapshot(self, event: Snapshot) -> None:
+    def _load_snapshot(self, event: events.Snapshot) -> None:
         if self.status is None or self.status.instance != event.status.instance:
             self.calls, self.call_rates, self.today_nanos, self.stopping = CallRing(), CallRates(), None, None
         self.incidents = Incidents(event.incidents)
@@ -118,7 +105,7 @@ class Board:
                 self.call_rates.add(call)
         self.calls.load_snapshot(event.older, event.recent, [*event.running, *event.waiting])
 
-    def _set_tables(self, event: Snapshot | EntityChanged) -> None:
+    def _set_tables(self, event: events.Snapshot | events.EntityChanged) -> None:
         self.account = event.account
         self.tokens = [token for token in event.tokens if not token.outlived]
         self.ended_tokens = [token for token in event.tokens if token.outlived]

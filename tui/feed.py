@@ -7,6 +7,7 @@ at most one such message waits in the app's queue.
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 
 from textual.message import Message
 
@@ -25,23 +26,21 @@ class ConsoleFeed:
     class Starting(Message):
         """Posted when no server runs here and one is being started."""
 
+    @dataclass
     class Connected(Message):
         """Posted when a server answered; its snapshot will follow."""
 
-        def __init__(self, attached: AttachedServer) -> None:
-            self.attached = attached
-            super().__init__()
+        attached: AttachedServer
 
     class EventsReady(Message):
         """Posted when events are waiting: fetch them with ``take_events``."""
 
+    @dataclass
     class Disconnected(Message):
         """Posted when the server is gone. ``fatal``: the error at the start if none was found or started."""
 
-        def __init__(self, reason: str, fatal: GatewayError | None = None) -> None:
-            self.reason = reason
-            self.fatal = fatal
-            super().__init__()
+        reason: str
+        fatal: GatewayError | None = None
 
     def __init__(self, link: ServerLink, post: Callable[[Message], object]) -> None:
         self._link = link

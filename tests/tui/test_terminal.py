@@ -3,7 +3,7 @@ import pty
 
 import pytest
 
-from tui.terminal import has_few_colours, is_gone
+from tui.app import has_few_colours, is_gone
 
 
 @pytest.mark.parametrize(

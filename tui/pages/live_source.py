@@ -13,10 +13,10 @@ them, but only among the calls that existed when it was paused.
 
 from asyncio import Lock
 from bisect import bisect_left, bisect_right
-from collections import OrderedDict
 from collections.abc import Collection, Hashable, Sequence
 
 import msgspec
+from textual.cache import LRUCache
 
 from gateway.domain.query import CallOrder, Query
 from gateway.domain.units import CallId, Millis
@@ -290,8 +290,7 @@ class CallHistory:
     def __init__(self, page_size: int = 200, max_pages: int = 60) -> None:
         """``page_size``: the records of a page, which fill a few screens."""
         self._page_size = page_size
-        self._max_pages = max_pages
-        self._pages: OrderedDict[int, Sequence[CallView]] = OrderedDict()
+        self._pages: LRUCache[int, Sequence[CallView]] = LRUCache(max_pages)
         self._missing: int | None = None
         """The page that was needed last and is not here."""
 
@@ -306,7 +305,6 @@ class CallHistory:
         if rows is None or offset >= len(rows):
             self._missing = page  # rows scrolled past are not needed; the next paint requests those on screen
             return None
-        self._pages.move_to_end(page)
         return rows[offset]
 
     def next_request(self, count: int) -> tuple[int, int, int] | None:
@@ -321,5 +319,3 @@ class CallHistory:
         """Store the response to a request: the calls of its page, newest first."""
         self._pages[page] = list(reversed(calls))
         self._missing = None if self._missing == page else self._missing
-        while len(self._pages) > self._max_pages:
-            self._pages.popitem(last=False)

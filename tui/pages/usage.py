@@ -22,10 +22,21 @@ from tui.pages.base import AnyPage, ConsolePage, Verb
 from tui.pages.list_page import edit_filter
 from tui.pages.usage_bars import MEASURES, Bars, ChartPlan, Measure, bars_of, is_known
 from tui.pages.usage_chart import chart
-from tui.pages.usage_cursor import DIMENSIONS, TextLayout, click, correct_selection, move_bar, move_series, open_calls
 from tui.pages.usage_panels import WEEKDAYS, budget_chart, budget_sources, heat_map, heat_width
 from tui.pages.usage_sums import SumsFetch, UsageSums, fetch_sums
-from tui.pages.usage_table import SeriesRow, series_columns, series_rows, series_table
+from tui.pages.usage_table import (
+    DIMENSIONS,
+    SeriesRow,
+    TextLayout,
+    click,
+    correct_selection,
+    move_bar,
+    move_series,
+    open_calls,
+    series_columns,
+    series_rows,
+    series_table,
+)
 from tui.session import ConsoleSession
 from tui.text import Part, content, lines, safe, side_by_side
 from tui.trends import HOUR_MS

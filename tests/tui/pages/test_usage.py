@@ -20,8 +20,7 @@ from tui.app import Console
 from tui.pages.live import LivePage
 from tui.pages.usage import UsagePage
 from tui.pages.usage_bars import OTHERS, bars_of
-from tui.pages.usage_cursor import TextLayout, filter_words
-from tui.pages.usage_table import series_rows
+from tui.pages.usage_table import TextLayout, filter_words, series_rows
 from tui.saved_state import SavedState
 from tui.trends import DAY_MS, HOUR_MS, days
 
