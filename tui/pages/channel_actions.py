@@ -9,8 +9,8 @@ from functools import partial
 from gateway.domain.channel import Check, Dialect, ServedModel
 from gateway.domain.errors import GatewayError
 from gateway.domain.human_values import brief_context, first_of, plural, state_word
-from gateway.domain.quoting import Offering, offering_of
 from gateway.domain.patterns import NOT, matches
+from gateway.domain.quoting import Offering, offering_of
 from gateway.domain.upstream_views import ListingView, PresetView, SavedChannel
 from gateway.domain.views import ChannelView, Offer
 from tui import format as fmt
