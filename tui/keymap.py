@@ -136,7 +136,6 @@ def _conflict(changed: Mapping[str, str], pages: Mapping[str, Collection[Action]
 
 
 def _suggestion(word: str, names: Collection[str]) -> str:
-    """Returns the most similar names as a suggestion, or examples if none is similar."""
     if similar := difflib.get_close_matches(word, names, n=3, cutoff=0.6):
         return f"did you mean {', '.join(similar)}?"
     scope = word.partition(".")[0]

@@ -94,7 +94,6 @@ class ListRows(Generic[R]):
         self.arrange()
 
     def arrange(self) -> None:
-        """Filter and sort the rows again."""
         matches, pinned, allowed_keys = self.matches, self._pinned, self._allowed_keys
         self._shown = [row for row in self._all if matches is None or self._key(row) == pinned or matches(row)]
         if allowed_keys is not None:

@@ -187,7 +187,6 @@ class AccountPage(ConsolePage):
         ]
 
     def _other_budgets(self, width: int) -> list[Content]:
-        """Returns the lines of the budgets of groups and tokens, the most used first."""
         sources = [source for source in budget_sources(self.session) if source.kind != "account"]
         if not sources:
             return []

@@ -70,7 +70,6 @@ class ConsolePage(Vertical):
 
     @classmethod
     def actions(cls, keymap: Keymap) -> list[Action]:
-        """Returns the actions of the page, with their keys."""
         return [action for scope in cls.scopes for action in keymap.actions_in(scope) if action.verb in cls.verbs]
 
     def __init__(self, session: ConsoleSession) -> None:

@@ -168,5 +168,4 @@ class DoctorPage(ConsolePage):
 
 
 def _name_field(id_: str, default: str) -> Combobox:
-    """Returns a field in which a name is chosen; ``default`` says what is used while it is empty."""
     return Combobox(ChoiceInput("", (), only=True, many=False, placeholder=default, id=id_))

@@ -126,7 +126,6 @@ class EntityForm:
         return field.kind.read(text, self.session.now())
 
     def _entity(self, values: Values, excluded: Sequence[str] = ()) -> dict[str, Any]:
-        """Returns the entity's attributes, by name, with the values of the inputs."""
         fields = [field for field in self._table if field.name not in excluded]
         entity = {field.name: getattr(self._source, field.name) for field in fields}
         for field in fields:

@@ -269,7 +269,6 @@ def progress_text(source: LiveSource, now: Millis, *, is_searching: bool) -> str
 
 
 def _show_or_hide(view: list[CallId], call_id: CallId, *, shown: bool) -> None:
-    """Insert a call in its place among the ids that are shown, or remove it."""
     place = bisect_left(view, call_id)
     was_shown = place < len(view) and view[place] == call_id
     if shown and not was_shown:

@@ -219,7 +219,6 @@ def _views(page: AnyPage) -> list[Any]:
 
 
 def _ref(page: AnyPage, view: Any) -> str:
-    """Returns the id or name by which the server finds a row."""
     return str(view.id if page.id in ("tokens", "channels") else view.name)
 
 

@@ -38,7 +38,13 @@ async def edit(page: AnyPage) -> None:
         chosen = await page.ask(ChooseOne(source.label, options, current, preview))
         _choose(page, source, chosen or current)
     elif row.name == "file":
-        _create_file(page)
+        home = page.session.config.home
+        try:
+            what = "Created, with all keys as comments" if preferences.create(home) else "Edit this file"
+        except OSError as exc:
+            toast(page, f"{home / preferences.NAME} cannot be written: {exc.strerror}", bad=True)
+        else:
+            toast(page, f"{what}: {home / preferences.NAME}\nThe console reads it when it starts.")
     else:
         toast(page, f"{row.label} is set at the start of the server: {row.change}")
 
@@ -130,17 +136,6 @@ def _choose(page: AnyPage, choice: ConsoleChoice, value: str) -> None:
     page.renew()
     if changed and choice.applies == RESTART:
         toast(page, f"{choice.label}: {value}, from the next start of the console.")
-
-
-def _create_file(page: AnyPage) -> None:
-    path = page.session.config.home / preferences.NAME
-    try:
-        created = preferences.create(page.session.config.home)
-    except OSError as exc:
-        toast(page, f"{path} cannot be written: {exc.strerror}", bad=True)
-        return
-    what = "Created, with all keys as comments" if created else "Edit this file"
-    toast(page, f"{what}: {path}\nThe console reads it when it starts.")
 
 
 LIST_VERBS = ("full", "filter", "sort", "reverse", "columns", "copy", "twin", "export", "back")

@@ -350,7 +350,6 @@ def _sum_texts(row: SumRow, measure: Measure, chosen: str) -> list[str]:
 
 
 def _complaint(text: str, session: ConsoleSession) -> str:
-    """Returns the error of a filter; empty if it is valid."""
     try:
         parse(text, session.now())
     except BadRequest as error:

@@ -147,7 +147,6 @@ def bars_of(plan: ChartPlan, width: int) -> Bars:
 
 
 def _rows_by_bar(firsts: Sequence[Millis], sources: Sequence[Mapping[Millis, SumRow]]) -> dict[int, SumRow]:
-    """Returns the sums of each bar that has calls, by its number."""
     by_bar: dict[int, list[SumRow]] = {}
     for cells in sources:
         for start, row in cells.items():

@@ -3,7 +3,7 @@
 A bar and a series are selected by keys or mouse, and their calls are opened on the Live page.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from functools import partial
 
@@ -95,28 +95,28 @@ def name_of(row: SumRow) -> str:
 
 def series_columns(plan: ChartPlan, total: SumRow, by: str, width: int) -> SeriesColumns:
     """Returns the columns that fit: those of the shown measure, then the others in order. ``by``: the dimension."""
-    return fit_columns(list(_columns(plan, total, by)), width - MARKS - 1)
-
-
-def _columns(plan: ChartPlan, total: SumRow, by: str) -> Iterator[Column[SeriesRow]]:
-    yield Column(
+    name: Column[SeriesRow] = Column(
         "name", f"by {by}", 19, lambda row: row.name, max_width=28, fit_text=lambda r, w: cut_middle(r.name, w)
     )
+    columns = [name]
     measured = [number for number in NUMBERS if MEASURES[number.measure] is plan.measure]
     for rank, number in enumerate(NUMBERS, 1):
         last = number is measured[-1]
-        yield Column(
-            f"{number.measure}:{number.title}",
-            number.title + (glyphs.DESCENDING if last else ""),  # times are sorted by their average
-            number.width,
-            partial(_number, number),
-            rank=0 if number in measured else rank,
-            right=True,
+        columns.append(
+            Column(
+                f"{number.measure}:{number.title}",
+                number.title + (glyphs.DESCENDING if last else ""),  # times are sorted by their average
+                number.width,
+                partial(_number, number),
+                rank=0 if number in measured else rank,
+                right=True,
+            )
         )
         if last and not plan.measure.lines:  # times have no shares
-            yield Column("share", "share", 5, partial(_share, plan, total), right=True)
+            columns.append(Column("share", "share", 5, partial(_share, plan, total), right=True))
     over_time = partial(_over_time, plan)
-    yield Column("trend", "  over time", 19, lambda _: "", max_width=63, extra=True, fit_text=over_time)
+    columns.append(Column("trend", "  over time", 19, lambda _: "", max_width=63, extra=True, fit_text=over_time))
+    return fit_columns(columns, width - MARKS - 1)
 
 
 def _number(number: SeriesNumber, row: SeriesRow) -> str:

@@ -183,7 +183,6 @@ class MultiSelect(DialogScreen[Any]):
         self.query_one(CheckList).narrow(event.value)
 
     def on_input_submitted(self) -> None:
-        """Return the focus to the list; the search stays applied."""
         self.query_one(CheckList).focus()
 
     def action_search(self) -> None:
@@ -268,7 +267,10 @@ class ChooseOne(DialogScreen[str | None]):
         self._typed = ""
 
     def compose(self) -> ComposeResult:
-        rows = self._rows()
+        width, rows = max(len(id_) for id_, _ in self._options) + 2, []
+        for id_, text in self._options:
+            mark = ("(x) " if id_ == self._chosen else "( ) ") if self._chosen else ""
+            rows.append(content((mark, "dim"), f"{safe(id_):<{width}}", (safe(text), "dim")))
         with Dialog(classes="dialog", needs=max(row.cell_length for row in rows) + 2):  # and the scrollbar
             yield Static(Content.styled(safe(self._title), "bold"), classes="title")
             yield OptionList(*rows, classes="choices", compact=True)
@@ -278,14 +280,6 @@ class ChooseOne(DialogScreen[str | None]):
         options = self.query_one(OptionList)
         options.highlighted = next((i for i, (id_, _) in enumerate(self._options) if id_ == self._chosen), 0)
         options.focus()
-
-    def _rows(self) -> list[Content]:
-        width = max(len(id_) for id_, _ in self._options) + 2
-        rows = []
-        for id_, text in self._options:
-            mark = ("(x) " if id_ == self._chosen else "( ) ") if self._chosen else ""
-            rows.append(content((mark, "dim"), f"{safe(id_):<{width}}", (safe(text), "dim")))
-        return rows
 
     def on_key(self, event: events.Key) -> None:
         """Move to the option that begins with the typed letters. A letter that continues none starts again."""

@@ -13,7 +13,6 @@ from textual.actions import SkipAction
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Vertical
-from textual.content import Content
 from textual.message import Message
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
@@ -66,19 +65,17 @@ class ChoiceList(OptionList, can_focus=False):
     """
 
     def show(self, suggestions: Sequence[Suggestion], *, first: bool) -> None:
+        options = []
+        for suggestion in suggestions[:MAX_LISTED]:
+            name, about = safe(suggestion.text), safe(suggestion.about)
+            prompt = content(cell(name, max(22, len(name))), " ", (about, "dim")) if about else content(name)
+            options.append(Option(prompt))
         self.clear_options()
-        self.add_options([Option(self._prompt(suggestion)) for suggestion in suggestions[:MAX_LISTED]])
+        self.add_options(options)
         if more := len(suggestions[MAX_LISTED:]):
             self.add_option(Option(content((f"{more} more: type to narrow", "dim")), disabled=True))
         self.highlighted = 0 if first and suggestions else None
         self.display = bool(suggestions)
-
-    @staticmethod
-    def _prompt(suggestion: Suggestion) -> Content:
-        if not suggestion.about:
-            return content(safe(suggestion.text))
-        name = safe(suggestion.text)
-        return content(cell(name, max(22, len(name))), " ", (safe(suggestion.about), "dim"))
 
 
 class ChoiceInput(HintInput):

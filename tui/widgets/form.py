@@ -183,14 +183,6 @@ class FormRow(Horizontal):
         return self.input.value != self._initial
 
     @property
-    def valid(self) -> bool:
-        try:
-            self.field.read(self.text)
-        except BadRequest:
-            return False
-        return True
-
-    @property
     def choosing(self) -> bool:
         """Returns whether the list of choices is open, so that the text may be only a part of a choice."""
         return isinstance(self.input, ChoiceInput) and self.input.choosing
@@ -264,7 +256,6 @@ class FormFields(VerticalScroll, inherit_bindings=False):
 
     @property
     def changed(self) -> bool:
-        """Returns whether any visible field differs from its initial value."""
         return any(row.changed and row.display for row in self.rows.values())
 
     def texts(self) -> dict[str, str]:
@@ -414,7 +405,7 @@ class Form(DialogScreen[Any]):
         opens = not part.display
         self.fields.unfold(is_open=opens)
         row = next((row for row in self.fields.rows.values() if row.input.has_focus), None)
-        if opens and row is not None and not row.valid:
+        if opens and row is not None and row.field.id in self._wrong_ids:
             return
         if opens or had_focus:
             targets = [row for row in self.fields.rows.values() if row.display and row.field.advanced == opens]
@@ -459,7 +450,6 @@ class Form(DialogScreen[Any]):
         self.query_one(".preview", Static).update(content((text, tone)))
 
     def _command(self) -> str:
-        """Returns the equivalent command; empty if there is none."""
         rows, texts = self.fields.rows, self.fields.texts()
         masked = {id_: "..." if rows[id_].field.secret and text else text for id_, text in texts.items()}
         try:

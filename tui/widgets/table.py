@@ -352,7 +352,6 @@ class RowPainter(Generic[R]):
         return strip
 
     def missing(self, state: RowState) -> Strip:
-        """Returns the line of a row that is not loaded yet."""
         if state not in self._empty:
             base = self._style("cursor" if state.cursor else "dim")
             strip = Strip([Segment(" " + glyphs.ELLIPSIS, base)])
