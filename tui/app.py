@@ -222,10 +222,8 @@ def watch_terminal(app: Console) -> None:
 
 def has_few_colours(environ: Mapping[str, str]) -> bool:
     """Returns whether the terminal has at most 16 colours, in which several colours of a theme would be the same."""
-    return rich.console.Console(file=StringIO(), force_terminal=True, _environ=environ).color_system in (
-        None,
-        "standard",
-    )
+    console = rich.console.Console(file=StringIO(), force_terminal=True, _environ=environ)
+    return console.color_system in (None, "standard")
 
 
 def run(config: Config, link: ServerLink | None = None) -> int:

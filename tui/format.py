@@ -7,8 +7,8 @@ from gateway.domain.human_values import brief_span, percent_text, state_word
 from gateway.domain.human_values import count_text as count_text  # noqa: PLC0414 - pages use it from here
 from gateway.domain.money import brief_dollars, dollars
 from gateway.domain.units import DOLLAR
+from tui import glyphs
 
-NOTHING = "·"
 CENT = DOLLAR // 100
 
 
@@ -43,7 +43,7 @@ def short_cost(nanos: int) -> str:
 def seconds(ms: int | None) -> str:
     """Returns a duration of a call in at most six cells: ``4ms``, ``0.61s``, ``19.35s``, ``2m05s``."""
     if ms is None:
-        return NOTHING
+        return glyphs.NOTHING
     if ms < 10:
         return f"{ms}ms"
     return f"{ms / 1000:.2f}s" if ms < 100_000 else brief_span(ms)
@@ -131,7 +131,7 @@ def day(ms: int) -> str:
 def price(nanos: int | None) -> str:
     """Returns dollars per million tokens without needless zeros: ``3``, ``0.25``, ``0.028``."""
     if nanos is None:
-        return NOTHING
+        return glyphs.NOTHING
     return dollars(nanos).replace("$", "").removesuffix(".00")
 
 

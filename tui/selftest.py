@@ -10,8 +10,6 @@ from tui.exit_status import ExitStatus
 from tui.saved_state import SavedState
 from tui.session import ConsoleSession, ServerLauncher
 
-SIZE = (100, 30)
-
 
 def draw(config: Config) -> str:
     """Returns the console's text after every page was opened; empty if its server never answered."""
@@ -21,7 +19,7 @@ def draw(config: Config) -> str:
 async def _draw(config: Config) -> str:
     session = ConsoleSession(config, now, SavedState())
     app = Console(session, ServerLauncher(config))
-    async with app.run_test(size=SIZE) as pilot:
+    async with app.run_test(size=(100, 30)) as pilot:
         with suppress(TimeoutError):
             async with asyncio.timeout(20.0):
                 while session.board.status is None:

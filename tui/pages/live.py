@@ -118,7 +118,7 @@ def columns(session: ConsoleSession) -> list[Column[CallView]]:
 
 
 def _columns(session: ConsoleSession) -> Iterator[Column[CallView]]:
-    now = session.now
+    board, now = session.board, session.now
     yield Column(
         "time",
         "Time",
@@ -142,8 +142,8 @@ def _columns(session: ConsoleSession) -> Iterator[Column[CallView]]:
         "cost",
         "Cost",
         9,
-        lambda c: "no price" if unpriced(c, session.board) else _cost(c),
-        tone=lambda c: "warn" if unpriced(c, session.board) else "live" if c.state == "running" else "",
+        lambda c: "no price" if unpriced(c, board) else _cost(c),
+        tone=lambda c: "warn" if unpriced(c, board) else "live" if c.state == "running" else "",
         right=True,
     )
     yield _name_column("channel", "Channel", (11, 18), channel_text, rank=4, dim=True)

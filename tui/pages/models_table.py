@@ -248,14 +248,10 @@ def _source(row: ModelRow) -> str:
     if price is None:
         return "! no price"
     source = "list" if price.source.startswith("genai-prices") else safe(price.source)  # the built-in list
+    tiers = f", {fmt.count_text(price.tiers, 'tier')}" if price.tiers and not price.free else ""
     if price.inherited_from:
-        return f"as {safe(price.inherited_from)}{'' if price.free else _tiers(price)}"
-    return "free" if price.free else f"{source}{' old' if price.stale else ''}{_tiers(price)}"
-
-
-def _tiers(price: PriceView) -> str:
-    """Returns ``, 1 tier`` if longer inputs have another price."""
-    return f", {fmt.count_text(price.tiers, 'tier')}" if price.tiers else ""
+        return f"as {safe(price.inherited_from)}{tiers}"
+    return "free" if price.free else f"{source}{' old' if price.stale else ''}{tiers}"
 
 
 def _serving_channel(row: ModelRow) -> str:

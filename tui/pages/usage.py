@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import ClassVar
 
-import msgspec
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -15,6 +14,7 @@ from textual.widgets import Input, Static
 from gateway.client.cells import cut
 from gateway.domain.errors import BadRequest, GatewayError
 from gateway.domain.query import parse
+from gateway.domain.units import Millis
 from gateway.domain.views import SumRow
 from tui import format as fmt
 from tui import glyphs
@@ -23,7 +23,7 @@ from tui.pages.list_page import edit_filter
 from tui.pages.usage_bars import MEASURES, Bars, ChartPlan, Measure, bars_of, is_known
 from tui.pages.usage_chart import chart
 from tui.pages.usage_panels import WEEKDAYS, budget_chart, budget_sources, heat_map, heat_width
-from tui.pages.usage_sums import SumsFetch, UsageSums, fetch_sums
+from tui.pages.usage_sums import UsageSums, fetch_sums
 from tui.pages.usage_table import (
     DIMENSIONS,
     SeriesRow,
@@ -129,7 +129,11 @@ class UsagePage(ConsolePage):
         """The places in the text, for the cursor and the mouse; None without a chart."""
         self._sums: UsageSums | None = None
         self._drawn_state: tuple[object, ...] = ()
-        self._last_fetch: SumsFetch | None = None
+        self._subject: tuple[str, str, str] | None = None
+        """The period, the dimension and the filter of the last fetch; None if they are to be fetched at once."""
+        self._tried_ms = Millis(0)
+        self._calls = 0
+        """The number of calls that had ended at the last fetch; -1 if it failed."""
         self._fetch_ms = 0
         self._fetch_error = ""
         """Why the last fetch failed; empty if it did not."""
@@ -153,7 +157,7 @@ class UsagePage(ConsolePage):
     def refetch(self) -> None:
         if self._typing is not None:
             self._typing.stop()
-        self._typing = self._last_fetch = None
+        self._typing = self._subject = None
         self.renew()
 
     def renew(self) -> None:
@@ -266,11 +270,11 @@ class UsagePage(ConsolePage):
         board = self.session.board
         calls = board.calls.total - len(board.calls.running)
         subject = (self.choice("period"), self.choice("by"), self.view.filter.strip())
-        now, last = self.session.now(), self._last_fetch
+        now = self.session.now()
         pause = max(10_000, 20 * self._fetch_ms)  # a filter searches all records
-        if last is not None and last.subject == subject and (now - last.time_ms < pause or calls == last.calls):
+        if subject == self._subject and (now - self._tried_ms < pause or calls == self._calls):
             return
-        self._last_fetch = SumsFetch(subject, now, calls)
+        self._subject, self._tried_ms, self._calls = subject, now, calls
         self.run_worker(self._fetch(), group="usage", exclusive=True, exit_on_error=True)
 
     async def _fetch(self) -> None:
@@ -289,9 +293,7 @@ class UsagePage(ConsolePage):
             self.complaint = self.session.advice(error.message)
         except GatewayError as error:
             self._fetch_error = "" if error.code == "server_gone" else error.message  # the header says that it is gone
-            if self._last_fetch is not None:
-                # fetch again after the pause, even without new calls
-                self._last_fetch = msgspec.structs.replace(self._last_fetch, calls=-1)
+            self._calls = -1  # fetch again after the pause, even without new calls
         self._fetch_ms = self.session.now() - began_ms
         self.renew()
 

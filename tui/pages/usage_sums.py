@@ -10,16 +10,6 @@ from tui.pages.usage_panels import BudgetCourse, BudgetSource, budget_window
 from tui.trends import HOUR_MS, Trends, days, hours, trends
 
 
-class SumsFetch(msgspec.Struct, frozen=True):
-    """A fetch of the sums: what was fetched, and when."""
-
-    subject: tuple[str, str, str]
-    """The period, the dimension and the filter."""
-    time_ms: Millis
-    calls: int
-    """The number of calls that had ended; -1 if the fetch failed."""
-
-
 class UsageSums(msgspec.Struct, frozen=True):
     """The server's sums for one period and dimension."""
 

@@ -110,15 +110,18 @@ class Connect(DialogScreen[str]):
         kinds: list[Part | str | Content] = []
         for number, kind in enumerate(KINDS):
             is_chosen = number == self._kind
-            text = Content.styled(f" {kind} ", "reverse bold") if is_chosen else content((f" {kind} ", "dim"))
-            kinds += [link(text, "screen.kind", number), " "]
+            tab = Content.styled(f" {kind} ", "reverse bold") if is_chosen else content((f" {kind} ", "dim"))
+            kinds += [link(tab, "screen.kind", number), " "]
         self.query_one(".kinds", Static).update(content(*kinds))
         for part, draw in ((".apps", guide.names), (".where", guide.about_part)):
             self.query_one(part).display = guide.shown
             if guide.shown:
                 self.query_one(part, Static).update(draw())
+        text = self.text()
+        if self._key and not guide.shows_key:
+            text = text.replace(self._key, mask(self._key))
         # many lines, because a settings file may name every model
-        self.query_one(".text", Static).update(Content(safe_lines(guide.masked(self.text()), lines=400)))
+        self.query_one(".text", Static).update(Content(safe_lines(text, lines=400)))
 
     def text(self) -> str:
         """Returns the text in the box, which is copied with the key in full."""
@@ -312,10 +315,6 @@ class AppGuide:
         """Returns the text of the chosen part, with the key in full."""
         parts = self._parts()
         return parts[self.part % len(parts)].lines(OWN_SHELL)
-
-    def masked(self, text: str) -> str:
-        """Returns a text with the key masked, unless the user asked to see it."""
-        return text if self.shows_key or not self._key else text.replace(self._key, mask(self._key))
 
     def names(self) -> Content:
         names = [Content.styled(name, "reverse bold" if name == self.app_name else "dim") for name in APP_NAMES]
