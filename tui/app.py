@@ -43,7 +43,7 @@ from tui.key_queue import DIALOG_WORKERS
 from tui.keymap import Keymap
 from tui.pages.base import page_class
 from tui.screens import PageScreen
-from tui.session import ConsoleSession, ServerLauncher, ServerLink
+from tui.session import ConsoleSession, ServerLauncher
 from tui.text import safe
 from tui.widgets.dialogs import drop_oldest_toasts, toast
 from tui.widgets.footer import Footer
@@ -81,7 +81,7 @@ class Console(ConsoleApp):
     action_command_palette = open_palette
 
     def __init__(
-        self, session: ConsoleSession, link: ServerLink, *, note: str = "", colour: bool = True, theme: str = ""
+        self, session: ConsoleSession, link: ServerLauncher, *, note: str = "", colour: bool = True, theme: str = ""
     ) -> None:
         """``note``: a message for the start; ``theme``: the theme to start with instead of the owner's."""
         super().__init__(ansi_color=None if colour else True)
@@ -226,7 +226,7 @@ def has_few_colours(environ: Mapping[str, str]) -> bool:
     return console.color_system in (None, "standard")
 
 
-def run(config: Config, link: ServerLink | None = None) -> int:
+def run(config: Config, link: ServerLauncher | None = None) -> int:
     """Run the console with a link or the home's server. Returns the exit code. Raises GatewayError without a server."""
     state, note = saved_state.load(config.home)
     own_preferences = preferences.load(config.home, actions_by_page)

@@ -14,7 +14,7 @@ from textual.message import Message
 from gateway.client import control
 from gateway.domain.errors import GatewayError
 from gateway.domain.events import AnyEvent
-from tui.session import AttachedServer, ServerLink
+from tui.session import AttachedServer, ServerLauncher
 
 STOPPED = "it stopped"
 """The reason of a disconnection if no error tells another one."""
@@ -42,7 +42,7 @@ class ConsoleFeed:
         reason: str
         fatal: GatewayError | None = None
 
-    def __init__(self, link: ServerLink, post: Callable[[Message], object]) -> None:
+    def __init__(self, link: ServerLauncher, post: Callable[[Message], object]) -> None:
         self._link = link
         self._post = post
         self._events: list[AnyEvent] = []

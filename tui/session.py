@@ -1,11 +1,11 @@
 """ConsoleSession: what all parts of a console share: the server's client, the board, the clock and the saved state.
 
-A ``ServerLink`` finds the server of this home, or starts one.
+A ``ServerLauncher`` finds the server of this home, or starts one.
 """
 
 import os
 from collections.abc import Callable
-from typing import Literal, Protocol
+from typing import Literal
 from urllib.parse import urlsplit
 
 import msgspec
@@ -123,28 +123,20 @@ class AttachedServer(msgspec.Struct, frozen=True):
     started_here: bool
 
 
-class ServerLink(Protocol):
-    """Finds and starts servers; tests have their own."""
-
-    async def find(self) -> AttachedServer | None:
-        """Returns the running server; None if none runs."""
-
-    async def ensure(self) -> AttachedServer:
-        """Returns the running server, or a new one. Raises Unavailable."""
-
-
 class ServerLauncher:
-    """The real link. A server that it starts listens at the address of the previous one, which clients know."""
+    """Finds and starts servers. One that it starts listens at the address of the previous one, which clients know."""
 
     def __init__(self, config: Config) -> None:
         self._config = config
         self._session_id = os.urandom(4).hex()
 
     async def find(self) -> AttachedServer | None:
+        """Returns the running server; None if none runs."""
         endpoint = await launch.find(self._config)
         return None if endpoint is None else self._attached(endpoint, started_here=False)
 
     async def ensure(self) -> AttachedServer:
+        """Returns the running server, or a new one. Raises Unavailable."""
         server = await launch.ensure(self._config)
         return self._attached(server.endpoint, started_here=server.started_here)
 

@@ -232,9 +232,6 @@ SEEN = "seen"
 """The name of the saved choice that keeps the wizard from opening by itself again."""
 LEFT_EARLY = "Continue any time: page 4 for channels, page 2 for tokens, or : First steps."
 
-Step = Callable[[], Awaitable[Any]]
-"""A step of the wizard. Returns its result, BACK, or None if the wizard was closed."""
-
 
 def is_fresh(board: Board) -> bool:
     """Returns whether this home is unused: no call, no used token, no channel except the demo."""
@@ -259,7 +256,7 @@ async def run(app: ConsoleApp) -> None:
     """Run the steps in sequence, back and forth, until the last one is done or one is cancelled."""
     app.session.state.view("wizard").choices[SEEN] = "yes"
     steps = WizardSteps(app)
-    sequence: list[Step] = [steps.balance, steps.channel, steps.models, steps.token]
+    sequence = [steps.balance, steps.channel, steps.models, steps.token]
     step = 0
     result: Any = None
     while step < len(sequence):
@@ -279,7 +276,7 @@ async def run(app: ConsoleApp) -> None:
 
 
 class WizardSteps:
-    """The steps, and the results of those that are done."""
+    """The steps, which return their result, BACK, or None if the wizard was closed; and the results of those done."""
 
     def __init__(self, app: ConsoleApp) -> None:
         self._app = app

@@ -51,7 +51,7 @@ from gateway.domain.views import (
 from gateway.runfile import Endpoint
 from tui.app import Console
 from tui.saved_state import SavedState
-from tui.session import AttachedServer, ConsoleSession
+from tui.session import AttachedServer, ConsoleSession, ServerLauncher
 
 NOW = Millis(1_790_000_000_000)
 
@@ -561,7 +561,7 @@ class FakeClient(ControlClient):
         return self.grants_now
 
 
-class FakeLink:
+class FakeLink(ServerLauncher):
     """Finds the fake server once it was started, while it is there."""
 
     def __init__(self, client: FakeClient) -> None:

@@ -48,10 +48,7 @@ class SettingRow(msgspec.Struct, frozen=True, kw_only=True):
     """Whether its meaning is a list of problems."""
 
 
-Rows = Iterator[SettingRow]
-
-
-def gateway_rows(settings: Settings) -> Rows:
+def gateway_rows(settings: Settings) -> Iterator[SettingRow]:
     """Yields the settings of the gateway."""
     defaults = Settings()
     for field in SETTINGS:
@@ -126,7 +123,7 @@ def source_of(row: SettingRow | None) -> Field | ConsoleChoice | None:
     return next((source for source in sources if row is not None and source.name == row.name), None)
 
 
-def console_rows(app: Any) -> Rows:
+def console_rows(app: Any) -> Iterator[SettingRow]:
     """Yields the settings of this console."""
     for choice in CONSOLE:
         value, default = choice.read(app), choice.options(app)[0][0]
@@ -159,7 +156,7 @@ def console_rows(app: Any) -> Rows:
     )
 
 
-def server_rows(session: ConsoleSession) -> Rows:
+def server_rows(session: ConsoleSession) -> Iterator[SettingRow]:
     """Yields the options that the server was started with."""
     status = session.board.status
     rows = [

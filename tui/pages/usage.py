@@ -25,7 +25,7 @@ from tui.pages.usage_chart import chart
 from tui.pages.usage_panels import WEEKDAYS, budget_chart, budget_sources, heat_map, heat_width
 from tui.pages.usage_sums import UsageSums, fetch_sums
 from tui.pages.usage_table import (
-    DIMENSIONS,
+    FILTER_WORDS,
     SeriesRow,
     TextLayout,
     click,
@@ -52,7 +52,7 @@ PERIODS: Mapping[str, tuple[str, int]] = {
 }
 """The step and the number of steps of each period."""
 
-OPTIONS: Mapping[str, Sequence[str]] = {"period": list(PERIODS), "value": list(MEASURES), "by": DIMENSIONS}
+OPTIONS: Mapping[str, Sequence[str]] = {"period": list(PERIODS), "value": list(MEASURES), "by": list(FILTER_WORDS)}
 
 
 def next_option(page: AnyPage, choice: str, step: int = 1) -> None:

@@ -9,7 +9,7 @@ import msgspec
 
 from gateway.domain.units import DOLLAR, Millis
 from gateway.domain.views import SumRow
-from tui import charts, glyphs
+from tui import charts
 from tui import format as fmt
 from tui.trends import DAY_MS, HOUR_MS, Trends
 
@@ -97,9 +97,6 @@ class ChartPlan(msgspec.Struct, frozen=True, kw_only=True):
     def others(self) -> list[SumRow]:
         largest_keys = {row.key for row in self.largest}
         return [row for row in self.trends.totals.values() if row.key not in largest_keys]
-
-    def fill(self, series: int) -> str:
-        return glyphs.FILLS[series] if self.patterns else glyphs.FILLS[0]
 
 
 def largest_first(trends: Trends, measure: Measure) -> list[SumRow]:

@@ -26,8 +26,6 @@ from tui.widgets.dialogs import toast
 FILTER_WORDS = {"model": "model", "token": "tok", "channel": "ch", "group": "grp", "app": "app", "api": "api"}
 """The filter's word for each dimension, as in ``tok:laptop``."""
 
-DIMENSIONS = tuple(FILTER_WORDS)
-
 NO_QUERY = Query()
 
 
@@ -162,7 +160,7 @@ def series_table(
         has_colour = (
             row.series >= 0 and not plan.measure.lines
         )  # lines of times have the colours of p50, p95 and the average
-        mark = (plan.fill(row.series) if plan.patterns else glyphs.SQUARE) if has_colour else " "
+        mark = (glyphs.FILLS[row.series] if plan.patterns else glyphs.SQUARE) if has_colour else " "
         colour = f"chart{row.series + 1}" if has_colour else ""
         tones = {"share": "dim", "trend": colour or "dim"}
         parts: list[Part] = [(f" {glyphs.RUNNING if is_chosen else ' '}", "key"), (mark, colour)]

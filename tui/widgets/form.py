@@ -182,11 +182,6 @@ class FormRow(Horizontal):
     def changed(self) -> bool:
         return self.input.value != self._initial
 
-    @property
-    def choosing(self) -> bool:
-        """Returns whether the list of choices is open, so that the text may be only a part of a choice."""
-        return isinstance(self.input, ChoiceInput) and self.input.choosing
-
     def complain(self, complaint: str) -> None:
         """Show an error; an empty text removes it."""
         self._complaint = advice_in(self, complaint)
@@ -253,10 +248,6 @@ class FormFields(VerticalScroll, inherit_bindings=False):
     def on_mount(self) -> None:
         fields = [row.field for row in self.rows.values()]
         self.unfold(is_open=any(field.advanced and field.value != field.default for field in fields))
-
-    @property
-    def changed(self) -> bool:
-        return any(row.changed and row.display for row in self.rows.values())
 
     def texts(self) -> dict[str, str]:
         """Returns all texts. A field that does not apply to them is hidden, and keeps its original text."""
@@ -356,7 +347,8 @@ class Form(DialogScreen[Any]):
                 complaint = error.message
                 self._wrong_ids.append(id_)
             row.edited = row.edited or row.changed
-            row.complain(complaint if (row.edited or self._shows_all_errors) and not row.choosing else "")
+            is_part = isinstance(row.input, ChoiceInput) and row.input.choosing  # of a choice
+            row.complain(complaint if (row.edited or self._shows_all_errors) and not is_part else "")
         self._show_line(safe_lines(self.plan.preview(values)) if not self._wrong_ids else "")
         command = self._command()
         self.query_one("#copy").set_class(not command, "-none")
@@ -383,7 +375,8 @@ class Form(DialogScreen[Any]):
                 if quitting:
                     await self.app.run_action("app.act('leave')")
 
-        if self.plan.confirms and (self.fields.changed or self.plan.has_draft):
+        has_changes = any(row.changed and row.display for row in self.fields.rows.values())
+        if self.plan.confirms and (has_changes or self.plan.has_draft):
             question = Confirm("Discard what you entered?", "Nothing has been saved.", "Discard", keep="Keep editing")
             self.app.push_screen(question, leave_if)
         else:

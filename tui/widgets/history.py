@@ -106,8 +106,7 @@ class HistoryScreen(DialogScreen[None]):
             self._error = self._session.advice(error.message)
         self.draw()
 
-    def on_live_table_moved(self) -> None:
-        self.draw()
+    on_live_table_moved = draw
 
     def on_live_table_opened(self) -> None:
         self.action_undo(False)

@@ -55,8 +55,7 @@ class TextBlock(VerticalScroll):
         if width := self.scrollable_content_region.width:
             self.query_one(Static).update(self._draw(width))
 
-    def on_resize(self) -> None:
-        self.redraw()
+    on_resize = redraw
 
 
 class Detail(TextBlock):
