@@ -1,5 +1,6 @@
-"""Format: amounts, counts, durations, ages and moments as text for narrow columns."""
+"""Format: amounts, counts, durations, ages and moments as text for narrow columns, and equivalent command lines."""
 
+import shlex
 from datetime import datetime
 
 from gateway.domain.human_values import brief_count as brief_count  # noqa: PLC0414 - pages use it from here
@@ -138,6 +139,15 @@ def price(nanos: int | None) -> str:
 def decimals(nanos: int) -> int:
     """Returns the number of decimals of an amount, at least two."""
     return len(dollars(nanos).partition(".")[2])
+
+
+def cli_command(*words: str, **options: str | None) -> str:
+    """Returns words and options quoted for a shell; options that are None are left out."""
+    parts = [shlex.quote(word) for word in words]
+    for name, value in options.items():
+        if value is not None:
+            parts += [f"--{name.replace('_', '-')}", shlex.quote(value)]
+    return " ".join(parts)
 
 
 def _rounded_dollars(nanos: int, digits: int) -> float:

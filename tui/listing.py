@@ -11,7 +11,6 @@ from typing import Any, Generic, Protocol, TypeVar
 from textual.content import Content
 
 from tui import format as fmt
-from tui.cli_commands import cli_command
 from tui.columns import Column
 from tui.session import ConsoleSession
 from tui.text import content, lines, safe
@@ -164,7 +163,7 @@ class PageListing(Generic[R]):
 
     def command(self, row: R) -> str:
         """Returns the command line that ``Y`` copies."""
-        return "tollkeeper " + cli_command(self.noun, "show", safe(self.name(row)))
+        return "tollkeeper " + fmt.cli_command(self.noun, "show", safe(self.name(row)))
 
     def lead(self, width: int) -> Content:
         """Returns the line above the table, in at most ``width`` cells."""

@@ -26,7 +26,6 @@ from gateway.domain.urls import base_url_warning, checked_base_url
 from gateway.domain.views import ChannelView, NewToken, Offer
 from tui import format as fmt
 from tui.board import Board
-from tui.cli_commands import cli_command
 from tui.console_app import ConsoleApp
 from tui.pages.channel_actions import fetch_presets
 from tui.session import ConsoleSession
@@ -69,7 +68,7 @@ def balance_plan(session: ConsoleSession, balance: Nanos) -> FormPlan:
             more = parse_dollars(values["balance"]) - balance
         except BadRequest:
             return ""
-        return cli_command("account", "grant", number(more)) if more else "account show"
+        return fmt.cli_command("account", "grant", number(more)) if more else "account show"
 
     return FormPlan(
         title="First steps, 1 of 4: your balance",
@@ -195,7 +194,7 @@ def _channel_command(values: Mapping[str, str], offers: OffersByText, presets: P
     key = body.get("key")
     shown_key = "-" if key and not key.startswith(REFERENCE) else key
     source = "base_url" if "base_url" in body else "preset"
-    return cli_command("channel", "add", body["name"], **{source: body[source]}, key=shown_key)
+    return fmt.cli_command("channel", "add", body["name"], **{source: body[source]}, key=shown_key)
 
 
 def _channel_preview(values: Values, offers: OffersByText, presets: PresetsByName) -> str:
@@ -313,7 +312,7 @@ class WizardSteps:
         if channel is None:
             return BACK
         names = [model.name for model in channel.models]
-        command = cli_command("channel", "edit", safe(channel.name), models="NAMES")
+        command = fmt.cli_command("channel", "edit", safe(channel.name), models="NAMES")
         intro = models_intro(channel, refused=session.board.refuses_unpriced)
         about = f"{intro}\n\n$ tollkeeper {command}"
         options = model_options(session, channel)
@@ -348,7 +347,7 @@ class WizardSteps:
             intro="A token is the key that a client presents. Its key is shown once; then a test call is made with it.",
             fields=[FormField(id="name", label="Name", value=name, parse=require_text)],
             save=save,
-            command=lambda values: cli_command("token", "add", values["name"] or "NAME"),
+            command=lambda values: fmt.cli_command("token", "add", values["name"] or "NAME"),
             verb="Create and test",
             back=True,
         )

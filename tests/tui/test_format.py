@@ -86,3 +86,8 @@ def test_a_channels_state_is_one_family_of_words() -> None:
 def test_a_pause_that_is_over_says_so_at_once() -> None:
     assert fmt.channel_state("cooling", 10_000, 4_000) == "paused 6s"
     assert fmt.channel_state("cooling", 10_000, 10_000) == "retrying"
+
+
+def test_the_words_of_a_command_are_quoted_for_a_shell() -> None:
+    command = fmt.cli_command("token", "add", "my box", models="gpt-*", note=None)
+    assert command == "token add 'my box' --models 'gpt-*'"

@@ -19,7 +19,6 @@ from tui import glyphs
 from tui.alerts import LOW_BALANCE
 from tui.budgets import budget_parts, by_unit
 from tui.charts import spark
-from tui.cli_commands import cli_command
 from tui.pages.base import AnyPage, ConsolePage, Verb
 from tui.pages.entities import EntityForm, save_changes
 from tui.pages.usage_panels import budget_rows, budget_sources
@@ -46,7 +45,9 @@ async def grant(page: AnyPage) -> None:
             FormField(id="note", label="Note", hint="why"),
         ],
         save=lambda values: session.client.grant(values["nanos"], values["note"]),
-        command=lambda values: cli_command("account", "grant", values["nanos"], note=values["note"].strip() or None),
+        command=lambda values: fmt.cli_command(
+            "account", "grant", values["nanos"], note=values["note"].strip() or None
+        ),
         preview=preview,
         verb="Add",
     )

@@ -14,7 +14,6 @@ from gateway.domain.quoting import Offering, offering_of
 from gateway.domain.upstream_views import ListingView, PresetView, SavedChannel
 from gateway.domain.views import ChannelView, Offer
 from tui import format as fmt
-from tui.cli_commands import cli_command
 from tui.pages import marked
 from tui.pages.base import AnyPage, Verb, on_selected, selection
 from tui.pages.channel_form import ChannelForm, keys_plan
@@ -70,7 +69,7 @@ async def test(page: AnyPage, channel: ChannelView) -> None:
         return "" if values["model"] == NO_CALL else str(values["model"])
 
     def command(values: Mapping[str, str]) -> str:
-        return cli_command(
+        return fmt.cli_command(
             "channel", "test", channel.name, model=None if values["model"] == NO_CALL else values["model"]
         )
 

@@ -21,7 +21,6 @@ from gateway.domain.upstream_views import PresetView
 from gateway.domain.urls import base_url_warning
 from gateway.domain.views import ChannelView, KeyView
 from tui import format as fmt
-from tui.cli_commands import cli_command
 from tui.pages.entities import EntityForm
 from tui.session import ConsoleSession
 from tui.text import safe
@@ -241,9 +240,9 @@ def keys_command(channel: ChannelView, values: Mapping[str, str]) -> str:
     parts = []
     if values["key"]:
         shown_key = values["key"] if values["key"].startswith(REFERENCE) else "-"
-        parts.append(cli_command("channel", "key", "add", channel.name, key=shown_key))
+        parts.append(fmt.cli_command("channel", "key", "add", channel.name, key=shown_key))
     parts += [
-        cli_command("channel", "key", verbs[values[_field_id(key)]], channel.name, str(key.number))
+        fmt.cli_command("channel", "key", verbs[values[_field_id(key)]], channel.name, str(key.number))
         for key in reversed(channel.keys)
         if values[_field_id(key)] in verbs
     ]

@@ -14,7 +14,6 @@ from gateway.client.doctor import CHECKS, Case, examine
 from gateway.domain.views import Step
 from tui import format as fmt
 from tui import glyphs
-from tui.cli_commands import cli_command
 from tui.pages.base import ConsolePage, Verb
 from tui.session import ConsoleSession
 from tui.text import TextCard, content, lines, safe
@@ -111,7 +110,7 @@ class DoctorPage(ConsolePage):
 
     def command(self) -> str:
         token, model = self.subject()
-        return "tollkeeper " + cli_command("doctor", token=safe(token) or None, model=safe(model) or None)
+        return "tollkeeper " + fmt.cli_command("doctor", token=safe(token) or None, model=safe(model) or None)
 
     def subject(self) -> tuple[str, str]:
         """Returns the names of the token and the model to check; an empty one is chosen by the checks."""

@@ -20,7 +20,6 @@ from gateway.domain.views import GroupView
 from tui import format as fmt
 from tui import glyphs
 from tui.budgets import budget_column, budget_parts, by_unit
-from tui.cli_commands import cli_command
 from tui.columns import Column, number_column, text_column
 from tui.listing import PageListing
 from tui.pages import list_page, marked
@@ -198,7 +197,7 @@ async def delete(page: AnyPage, group: GroupView) -> None:
             intro=f"Used by {users}, which move to another group. History is kept.",
             fields=[FormField(id="move", label="Move them to", options=other_groups, value=other_groups[0])],
             save=lambda values: _remove(session, group, values["move"]),
-            command=lambda values: cli_command("group", "remove", group.name, move=values["move"]),
+            command=lambda values: fmt.cli_command("group", "remove", group.name, move=values["move"]),
             verb="Delete",
             confirms=False,
         )

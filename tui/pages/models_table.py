@@ -16,7 +16,6 @@ from gateway.domain.views import ChannelView, ModelView
 from tui import format as fmt
 from tui import glyphs
 from tui.charts import spark
-from tui.cli_commands import cli_command
 from tui.columns import Column, number_column, text_column
 from tui.listing import PageListing
 from tui.session import ConsoleSession
@@ -62,12 +61,12 @@ class ModelsListing(PageListing[ModelRow]):
     def command(self, row: ModelRow) -> str:
         price, name = row.view.price, safe(row.view.name)
         if price is None:
-            return "tollkeeper " + cli_command("price", "set", name, input="DOLLARS", output="DOLLARS")
+            return "tollkeeper " + fmt.cli_command("price", "set", name, input="DOLLARS", output="DOLLARS")
         if price.free:
-            return "tollkeeper " + cli_command("price", "set", name, "--free")
+            return "tollkeeper " + fmt.cli_command("price", "set", name, "--free")
         draft, blank = draft_of(price), PriceDraft()
         parts = (field.arguments(getattr(blank, field.name), getattr(draft, field.name)) for field in PRICE)
-        return "tollkeeper " + cli_command("price", "set", name, *chain.from_iterable(parts))
+        return "tollkeeper " + fmt.cli_command("price", "set", name, *chain.from_iterable(parts))
 
     def lead(self, width: int) -> Content:
         models, dot = self.session.board.models, glyphs.DOT

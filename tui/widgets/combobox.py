@@ -42,12 +42,9 @@ def matching_suggestions(suggestions: Sequence[Suggestion], typed: str) -> list[
     """Returns the suggestions with all typed words. Those that begin with the text come first, then those with it."""
     matches = row_filter(typed)
     typed = typed.strip().casefold()
-
-    def order(suggestion: Suggestion) -> tuple[bool, bool]:
-        text = suggestion.text.casefold()
-        return not text.startswith(typed), typed not in text
-
-    return sorted((choice for choice in suggestions if matches(f"{choice.text} {choice.about}")), key=order)
+    found = [(choice.text.casefold(), choice) for choice in suggestions if matches(f"{choice.text} {choice.about}")]
+    found.sort(key=lambda pair: (not pair[0].startswith(typed), typed not in pair[0]))
+    return [choice for _, choice in found]
 
 
 class ChoiceList(OptionList, can_focus=False):

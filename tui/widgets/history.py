@@ -12,7 +12,6 @@ from textual.widgets import Input, Static
 from gateway.domain.errors import Conflict, GatewayError
 from gateway.domain.history import ChangeSource, HistoryView, UndoDoubt, UndoView, ago, undo_text
 from tui import format as fmt
-from tui.cli_commands import cli_command
 from tui.clipboard import copy_text
 from tui.columns import Column
 from tui.console_app import ConsoleApp
@@ -132,7 +131,7 @@ class HistoryScreen(DialogScreen[None]):
 
     def action_copy(self) -> None:
         if (entry := self._table.current) is not None:
-            command = "tollkeeper " + cli_command("history", "show", str(entry.id))
+            command = "tollkeeper " + fmt.cli_command("history", "show", str(entry.id))
             copy_text(self, command, f"Copied:\n{command}")
 
     def action_undo(self, redo: bool) -> None:  # noqa: FBT001 - Textual calls it

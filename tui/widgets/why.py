@@ -22,7 +22,6 @@ from gateway.domain.views import CallView
 from tui import format as fmt
 from tui import glyphs
 from tui.budgets import budget_parts, by_unit
-from tui.cli_commands import cli_command
 from tui.clipboard import copy_text
 from tui.pages.models_table import price_range, price_text
 from tui.screens import DialogScreen
@@ -97,7 +96,7 @@ class WhyScreen(DialogScreen[None]):
         return lines(text, content(""), content((f" $ {self.command()}", "dim")))
 
     def command(self) -> str:
-        return "tollkeeper " + cli_command("why", safe(self._token), safe(self._model), *_options(self._request))
+        return "tollkeeper " + fmt.cli_command("why", safe(self._token), safe(self._model), *_options(self._request))
 
     @on(Picker.Picked)
     @on(Input.Changed)
