@@ -30,7 +30,7 @@ from tui.widgets.form import Form, FormField, FormPlan, Values
 from tui.widgets.text_block import TextBlock
 
 
-async def grant(page: AnyPage) -> None:
+async def _grant(page: AnyPage) -> None:
     """Add money to the balance. A negative amount corrects a grant."""
     session = page.session
 
@@ -56,7 +56,7 @@ async def grant(page: AnyPage) -> None:
         page.report_change(f"Balance: {dollars(account.balance_nanos)}.")
 
 
-async def suspend(page: AnyPage) -> None:
+async def _suspend(page: AnyPage) -> None:
     """Suspend the account, so that all calls are rejected, or resume it."""
     account: AccountView | None = page.session.board.account
     if account is None:
@@ -71,7 +71,7 @@ async def suspend(page: AnyPage) -> None:
         toast(page, f"Account suspended. Press {page.session.key('account.suspend')} to resume.", change=True)
 
 
-async def edit(page: AnyPage) -> None:
+async def _edit(page: AnyPage) -> None:
     """Edit the account's budgets, and what happens to running streams when they are used up."""
     session, account = page.session, page.session.board.account
     if account is None:
@@ -100,9 +100,9 @@ class AccountPage(ConsolePage):
     DEFAULT_CSS = "AccountPage TextBlock { padding: 1 0 0 0; }"
     scopes = ("account",)
     verbs: ClassVar[Mapping[str, Verb]] = {
-        "grant": grant,
-        "suspend": suspend,
-        "edit": edit,
+        "grant": _grant,
+        "suspend": _suspend,
+        "edit": _edit,
         "settings": lambda page: page.app.open_page("settings"),
     }
 

@@ -34,8 +34,7 @@ HEALTHY = ("ok", "off")
 
 
 @on_selected
-async def edit(page: AnyPage, channel: ChannelView) -> None:
-    """Edit the selected channel."""
+async def _edit(page: AnyPage, channel: ChannelView) -> None:
     session: ConsoleSession = page.session
     form = ChannelForm(session, channel, await fetch_presets(session))
     saved = await ask_changes(page, form, session.client.edit_channel)
@@ -49,7 +48,7 @@ async def edit(page: AnyPage, channel: ChannelView) -> None:
 
 
 @marked.on_selected_or_marked("delete")
-async def delete(page: AnyPage, channel: ChannelView) -> None:
+async def _delete(page: AnyPage, channel: ChannelView) -> None:
     """Delete the channel after confirmation, which names models that no other channel serves."""
     lost = [safe(model.name, 40) for model in page.session.board.models if model.channels == [channel.name]]
     effect = f"No other channel serves {first_of(lost, 6)}." if lost else "Other channels serve all its models."
@@ -60,7 +59,7 @@ async def delete(page: AnyPage, channel: ChannelView) -> None:
 
 
 @on_selected
-async def test(page: AnyPage, channel: ChannelView) -> None:
+async def _test(page: AnyPage, channel: ChannelView) -> None:
     """Test the upstream by listing its models, or with a chosen model by a tiny completion, which is charged."""
     session: ConsoleSession = page.session
     models = [NO_CALL, *(model.name for model in channel.models)]
@@ -91,7 +90,7 @@ async def test(page: AnyPage, channel: ChannelView) -> None:
 
 
 @on_selected
-async def fetch(page: AnyPage, channel: ChannelView) -> None:
+async def _fetch(page: AnyPage, channel: ChannelView) -> None:
     """Fetch the upstream's list, show which models are new, gone, offered or not, and offer those that are checked."""
     session: ConsoleSession = page.session
     title = f"Fetching the models of {channel.name}"
@@ -122,7 +121,7 @@ async def fetch(page: AnyPage, channel: ChannelView) -> None:
     page.report_change(f"{channel.name} now offers {fmt.count_text(len(saved.models), 'model')}.", news)
 
 
-async def discover(page: AnyPage) -> None:
+async def _discover(page: AnyPage) -> None:
     """Discover servers and keys on this machine, and create channels from those that the user checks."""
     session = page.session
     offers = await page.wait("Looking for local servers and API keys", session.client.offers)
@@ -152,13 +151,12 @@ async def discover(page: AnyPage) -> None:
 
 
 @on_selected
-async def keys(page: AnyPage, channel: ChannelView) -> None:
-    """Add, remove or resume keys."""
+async def _keys(page: AnyPage, channel: ChannelView) -> None:
     if summary := await page.ask(Form(keys_plan(page.session, channel))):
         toast(page, f"{channel.name}: {summary}", change=True)
 
 
-async def resume(page: AnyPage) -> None:
+async def _resume(page: AnyPage) -> None:
     """Resume a channel that is paused or needs attention, or all that are marked."""
     if await marked.resume(page) or (channel := selection(page)) is None:
         return
@@ -174,8 +172,7 @@ async def resume(page: AnyPage) -> None:
         toast(page, f"Channel {channel.name} resumed.")
 
 
-async def reorder(page: AnyPage, by: int) -> None:
-    """Raise or lower the channel's priority."""
+async def _reorder(page: AnyPage, by: int) -> None:
     if (channel := selection(page)) is not None:
         priority = channel.priority + by
         await page.session.client.edit_channel(channel.id, {"priority": priority})
@@ -207,18 +204,18 @@ async def _create(page: AnyPage, template: ChannelView | None) -> None:
 
 VERBS: Mapping[str, Verb] = {
     **creating_verbs(_create),
-    "edit": edit,
+    "edit": _edit,
     "toggle": toggle_verb(lambda page: page.session.client.edit_channel),
-    "delete": delete,
-    "test": test,
-    "fetch": fetch,
-    "clear": resume,
+    "delete": _delete,
+    "test": _test,
+    "fetch": _fetch,
+    "clear": _resume,
     "incidents": lambda page: page.ask(IncidentList(page.session)),
-    "discover": discover,
-    "keys": keys,
+    "discover": _discover,
+    "keys": _keys,
     "bulk": marked.bulk,
-    "raise": partial(reorder, by=1),
-    "lower": partial(reorder, by=-1),
+    "raise": partial(_reorder, by=1),
+    "lower": partial(_reorder, by=-1),
 }
 
 

@@ -175,14 +175,13 @@ def no_channel(session: ConsoleSession) -> str:
 
 
 @on_selected
-async def edit(page: AnyPage, group: GroupView) -> None:
-    """Edit the selected group."""
+async def _edit(page: AnyPage, group: GroupView) -> None:
     saved = await ask_changes(page, GroupForm(page.session, group), page.session.client.edit_group)
     page.report_edit(saved, f"Group {group.name} saved.")
 
 
 @marked.on_selected_or_marked("delete")
-async def delete(page: AnyPage, group: GroupView) -> None:
+async def _delete(page: AnyPage, group: GroupView) -> None:
     """Delete the group; its tokens and channels move to another group."""
     session: ConsoleSession = page.session
     other_groups = [other.name for other in session.board.groups if other.name != group.name]
@@ -224,7 +223,7 @@ async def _create(page: AnyPage, template: GroupView | None) -> None:
 
 
 @on_selected
-async def why(page: AnyPage, group: GroupView) -> None:
+async def _why(page: AnyPage, group: GroupView) -> None:
     """Show what would happen to a call of one of its tokens."""
     await explain_for_groups(page, [group.name], group.sees)
 
@@ -236,9 +235,9 @@ class GroupsPage(ListPage[GroupRow]):
     listing_class = GroupListing
     verbs: ClassVar[Mapping[str, Verb]] = {
         **list_page.VERBS,
-        "why": why,
+        "why": _why,
         **creating_verbs(_create),
-        "edit": edit,
-        "delete": delete,
+        "edit": _edit,
+        "delete": _delete,
         "bulk": marked.bulk,
     }

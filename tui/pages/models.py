@@ -86,8 +86,7 @@ def _rates(price: PriceView) -> str:
 
 
 @on_selected
-async def edit(page: AnyPage, model: ModelView) -> None:
-    """Set the price of the selected model."""
+async def _edit(page: AnyPage, model: ModelView) -> None:
     session: ConsoleSession = page.session
     form = EntityForm("price", PRICE, PriceDraft(), session, source=draft_of(model.price))
     priced_models = [
@@ -144,8 +143,7 @@ def _price_fields(form: EntityForm, priced_models: Sequence[str], channels: Sequ
 
 
 @marked.on_selected_or_marked("free")
-async def free(page: AnyPage, model: ModelView) -> None:
-    """Make the model free, with a price of zero."""
+async def _free(page: AnyPage, model: ModelView) -> None:
     consequences = "Its calls will cost nothing, and no dollar budget will limit them."
     if model.price is None or await page.confirm(f"Make {model.name} free?", consequences, "Make free"):
         await page.session.client.set_price(model.name, {"input": 0, "output": 0})
@@ -153,7 +151,7 @@ async def free(page: AnyPage, model: ModelView) -> None:
 
 
 @marked.on_selected_or_marked("delete")
-async def delete(page: AnyPage, model: ModelView) -> None:
+async def _delete(page: AnyPage, model: ModelView) -> None:
     """Remove the price of the selected model, or one that was set for a single channel."""
     prices = [price for price in await page.session.client.prices() if price.model == model.name]
     own = {f"channel {price.channel}": price for price in prices if _is_for_channel(price)}
@@ -201,7 +199,7 @@ def price_preview(page: AnyPage, values: Values) -> str:
     return text
 
 
-async def import_prices(page: AnyPage) -> None:
+async def _import_prices(page: AnyPage) -> None:
     """Show vendors' list prices, and import those that the user checks, as one change."""
     session = page.session
     proposals = await page.wait("Looking up prices", session.client.import_prices)
@@ -251,7 +249,7 @@ def _unlisted_models(session: ConsoleSession, proposals: Sequence[PriceProposal]
 
 
 @on_selected
-async def why(page: AnyPage, model: ModelView) -> None:
+async def _why(page: AnyPage, model: ModelView) -> None:
     """Show what would happen to a call of the model with the token that was used last."""
     if tokens := page.session.board.tokens:
         last = max(tokens, key=lambda token: token.last_used_ms or 0)
@@ -267,11 +265,11 @@ class ModelsPage(TrendPage[ModelRow]):
     listing_class = ModelsListing
     verbs: ClassVar[Mapping[str, Verb]] = {
         **list_page.VERBS,
-        "edit": edit,
-        "free": free,
-        "delete": delete,
-        "import": import_prices,
-        "why": why,
+        "edit": _edit,
+        "free": _free,
+        "delete": _delete,
+        "import": _import_prices,
+        "why": _why,
         "bulk": marked.bulk,
     }
     by = "model"

@@ -24,8 +24,7 @@ from tui.widgets.dialogs import toast
 from tui.widgets.form import Form, FormPlan, Values
 
 
-async def edit(page: AnyPage) -> None:
-    """Edit the selected setting."""
+async def _edit(page: AnyPage) -> None:
     row: SettingRow | None = page.table.current
     if row is None:
         return
@@ -49,7 +48,7 @@ async def edit(page: AnyPage) -> None:
         toast(page, f"{row.label} is set at the start of the server: {row.change}")
 
 
-async def toggle(page: AnyPage) -> None:
+async def _toggle(page: AnyPage) -> None:
     """Switch the selected setting to its next value. A setting without fixed values is edited instead."""
     row: SettingRow | None = page.table.current
     source = source_of(row)
@@ -60,15 +59,14 @@ async def toggle(page: AnyPage) -> None:
         current = options.index(source.kind.text(getattr(page.listing.settings, source.name)))
         await _save(page, source, source.kind.read(options[(current + 1) % len(options)], page.session.now()))
     else:
-        await edit(page)
+        await _edit(page)
 
 
-async def reset(page: AnyPage) -> None:
-    """Reset the selected setting to its default."""
+async def _reset(page: AnyPage) -> None:
     row: SettingRow | None = page.table.current
     source = source_of(row)
     if row is None or source is None:
-        await edit(page)
+        await _edit(page)
     elif not row.changed:
         toast(page, f"{row.label} already has its default: {row.default}")
     elif isinstance(source, Field):
@@ -148,9 +146,9 @@ class SettingsPage(ListPage[SettingRow]):
     listing_class = SettingsListing
     verbs: ClassVar[Mapping[str, Verb]] = {
         **{verb: list_page.VERBS[verb] for verb in LIST_VERBS},
-        "edit": edit,
-        "toggle": toggle,
-        "default": reset,
+        "edit": _edit,
+        "toggle": _toggle,
+        "default": _reset,
     }
 
     listing: SettingsListing
@@ -177,7 +175,7 @@ class SettingsPage(ListPage[SettingRow]):
             self.run_worker(self._fetch(), group="settings", exclusive=True, exit_on_error=True)
 
     def on_live_table_opened(self) -> None:
-        self.do(edit)
+        self.do(_edit)
 
     async def _fetch(self) -> None:
         try:

@@ -242,14 +242,13 @@ def _missing_fallbacks(group: GroupView, allowed: Sequence[str]) -> str:
 
 
 @on_selected
-async def edit(page: AnyPage, token: TokenView) -> None:
-    """Edit the selected token."""
+async def _edit(page: AnyPage, token: TokenView) -> None:
     saved = await ask_changes(page, TokenForm(page.session, token), page.session.client.edit_token)
     page.report_edit(saved, f"Token {token.name} saved.")
 
 
 @on_selected
-async def rotate(page: AnyPage, token: TokenView) -> None:
+async def _rotate(page: AnyPage, token: TokenView) -> None:
     """Create a new key for the token; the old one stops working immediately."""
     consequences = f"The old key stops working immediately. {_usage_warning(page, token)}"
     if await page.confirm(f"Rotate the key of {token.name}?", consequences, "Rotate"):
@@ -257,7 +256,7 @@ async def rotate(page: AnyPage, token: TokenView) -> None:
 
 
 @marked.on_selected_or_marked("delete")
-async def delete(page: AnyPage, token: TokenView) -> None:
+async def _delete(page: AnyPage, token: TokenView) -> None:
     """Delete the token, after confirmation."""
     consequences = f"{_usage_warning(page, token)} Its clients get 401 immediately. History is kept."
     if await page.confirm(f"Delete {token.name}?", consequences, "Delete"):
@@ -266,8 +265,7 @@ async def delete(page: AnyPage, token: TokenView) -> None:
 
 
 @on_selected
-async def connect(page: AnyPage, token: TokenView) -> None:
-    """Show how to use this token, with a test call."""
+async def _connect(page: AnyPage, token: TokenView) -> None:
     await page.ask(Connect(page.session, token))
 
 
@@ -290,8 +288,7 @@ def _usage_warning(page: AnyPage, token: TokenView) -> str:
     return f"{safe(token.name)} made {fmt.count_text(token.calls, 'call')}, the last one {last_call}."
 
 
-def show_ended(page: AnyPage) -> None:
-    """Show or hide the tokens of programs that have ended."""
+def _show_ended(page: AnyPage) -> None:
     page.listing.shows_ended = not page.listing.shows_ended
     if not page.session.board.ended_tokens:
         toast(page, "There are no tokens of ended programs. 'tollkeeper run' creates one for each program it starts.")
@@ -299,7 +296,7 @@ def show_ended(page: AnyPage) -> None:
 
 
 @on_selected
-async def why(page: AnyPage, token: TokenView) -> None:
+async def _why(page: AnyPage, token: TokenView) -> None:
     """Show what would happen to a call of the token."""
     await page.ask(WhyScreen(page.session, token.name, token.sees[0] if token.sees else ""))
 
@@ -311,14 +308,14 @@ class TokensPage(TrendPage[TokenRow]):
     listing_class = TokenListing
     verbs: ClassVar[Mapping[str, Verb]] = {
         **list_page.VERBS,
-        "why": why,
+        "why": _why,
         "bulk": marked.bulk,
         **creating_verbs(_create),
-        "edit": edit,
+        "edit": _edit,
         "toggle": toggle_verb(lambda page: page.session.client.edit_token, ": its clients get 401"),
-        "delete": delete,
-        "connect": connect,
-        "rotate": rotate,
-        "ended": show_ended,
+        "delete": _delete,
+        "connect": _connect,
+        "rotate": _rotate,
+        "ended": _show_ended,
     }
     by = "token"
