@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import ClassVar
 
+import msgspec
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -12,6 +13,7 @@ from textual.timer import Timer
 from textual.widgets import Input, Static
 
 from gateway.client.cells import cut
+from gateway.client.control import ControlClient
 from gateway.domain.errors import BadRequest, GatewayError
 from gateway.domain.query import parse
 from gateway.domain.units import Millis
@@ -20,10 +22,18 @@ from tui import format as fmt
 from tui import glyphs
 from tui.pages.base import AnyPage, ConsolePage, Verb
 from tui.pages.list_page import edit_filter
-from tui.pages.usage_bars import MEASURES, Bars, ChartPlan, Measure, bars_of, is_known
-from tui.pages.usage_chart import chart
-from tui.pages.usage_panels import WEEKDAYS, budget_chart, budget_sources, heat_map, heat_width
-from tui.pages.usage_sums import UsageSums, fetch_sums
+from tui.pages.usage_bars import MEASURES, Bars, ChartPlan, bars_of, is_known
+from tui.pages.usage_chart import bar_time, chart, chart_height, chart_title, sum_texts
+from tui.pages.usage_panels import (
+    WEEKDAYS,
+    BudgetCourse,
+    BudgetSource,
+    budget_chart,
+    budget_sources,
+    budget_window,
+    heat_map,
+    heat_width,
+)
 from tui.pages.usage_table import (
     FILTER_WORDS,
     SeriesRow,
@@ -39,7 +49,7 @@ from tui.pages.usage_table import (
 )
 from tui.session import ConsoleSession
 from tui.text import Part, content, lines, safe, side_by_side
-from tui.trends import HOUR_MS
+from tui.trends import HOUR_MS, Trends, days, hours, trends
 from tui.widgets.search_input import FilterInput
 from tui.widgets.text_block import LeadLine, TextBlock
 
@@ -53,6 +63,56 @@ PERIODS: Mapping[str, tuple[str, int]] = {
 """The step and the number of steps of each period."""
 
 OPTIONS: Mapping[str, Sequence[str]] = {"period": list(PERIODS), "value": list(MEASURES), "by": list(FILTER_WORDS)}
+
+
+class UsageSums(msgspec.Struct, frozen=True):
+    """The server's sums for one period and dimension."""
+
+    trends: Trends
+    overall: Trends
+    """The sums of all keys together."""
+    total: SumRow
+    hours: Trends
+    """The sums of the hours of the last weeks, all keys together."""
+    first_ms: Millis | None
+    course: BudgetCourse | None
+    """The course of a budget at the time of the fetch; its ``updated`` adds what was used later."""
+    fetched_ms: Millis
+    words: str = ""
+    """The filter that the calls match; empty: all calls."""
+    incomplete: bool = False
+    """Whether records of the period are deleted, so that their calls are missing in sums with a filter."""
+
+
+async def fetch_sums(
+    client: ControlClient, now: Millis, *, by: str, steps: tuple[str, int], budget: BudgetSource | None, words: str
+) -> UsageSums:
+    """Returns the sums of matching calls, and the course of a budget, which counts all calls. Raises GatewayError."""
+    step, count = steps
+    starts = hours(count, now) if step == "hour" else days(count, now)
+    since, filter_words = starts[0], words or None
+    main = await client.summary(by=by, since=since, step=step, percentiles=True, words=filter_words)
+    overall = await client.summary(since=since, step=step, percentiles=True, words=filter_words)
+    heat_starts = hours((now - days(28, now)[0]) // HOUR_MS + 1, now)
+    heat = await client.summary(since=heat_starts[0], step="hour", words=filter_words)
+    course = None
+    if budget is not None:
+        window = budget_window(budget, now)
+        summary = await client.summary(by=budget.by, since=window.start, step=window.step)
+        number = MEASURES["cost" if budget.budget.nanos is not None else "tokens"].number
+        used = [(point.start_ms, number(point.row)) for point in summary.series if point.key == budget.key]
+        course = BudgetCourse(budget, window, used)
+    return UsageSums(
+        trends(main, starts),
+        trends(overall, starts),
+        overall.total,
+        trends(heat, heat_starts),
+        main.first_ms,
+        course,
+        now,
+        words,
+        main.incomplete,
+    )
 
 
 def next_option(page: AnyPage, choice: str, step: int = 1) -> None:
@@ -216,7 +276,7 @@ class UsagePage(ConsolePage):
         height = chart_height(self.query_one(UsageBlock).scrollable_content_region.height, len(rows))
         chart_lines = chart(plan, bars, height, selected_bar, self.series)
         top = [
-            _title(plan, bars, incomplete=sums.incomplete),
+            chart_title(plan, bars, incomplete=sums.incomplete),
             *chart_lines,
             self._selection_line(plan, bars, selected_bar, rows),
             content(""),
@@ -230,7 +290,7 @@ class UsagePage(ConsolePage):
         """Returns the sums of the selected bar, as many as fit, and how to see its calls."""
         name = next(series.name for series in rows if series.key == self.series)
         parts: list[Part | str] = [
-            (f" {glyphs.RUNNING} {_bar_time(bars, bar)}", "key"),
+            (f" {glyphs.RUNNING} {bar_time(bars, bar)}", "key"),
             (f"  {cut(name, 28)}  ", "bold"),
         ]
         row = bars.rows[self.series].get(bar)
@@ -240,7 +300,7 @@ class UsagePage(ConsolePage):
         key = self.session.key("usage.open")
         hint: list[Part] = [(f"   {key}", "key"), (" opens the calls", "dim")] if self.size.width >= 70 else []
         free = self.size.width - 2 - sum(len(part[0]) for part in (*parts, *hint))
-        texts = _sum_texts(row, plan.measure, self.choice("value"))
+        texts = sum_texts(row, plan.measure, self.choice("value"))
         dot = f" {glyphs.DOT} "
         while len(dot.join(texts)) > free and len(texts) > 1:
             texts.pop()
@@ -328,58 +388,9 @@ def _no_calls_text(session: ConsoleSession, *, filtered: bool) -> Content:
     )
 
 
-def _bar_time(bars: Bars, number: int) -> str:
-    """Returns the time that a bar stands for: ``Mon 23 Nov``, ``Mon 23 Nov 14:00``, ``Mon 23 Nov to 29 Nov``."""
-    start = fmt.local_time(bars.starts[number])
-    text = f"{start:%a} {start.day} {start:%b}" + (f" {start:%H:%M}" if bars.hourly else "")
-    if bars.chunk > 1:
-        end = fmt.local_time(bars.ends[number] - HOUR_MS)
-        text += f" to {end.day} {end:%b}"
-    return text
-
-
-def _sum_texts(row: SumRow, measure: Measure, chosen: str) -> list[str]:
-    """Returns the sums of a bar as texts, that of the measure first, whose name among the options is ``chosen``."""
-    sums = {"cost": fmt.short_cost(row.cost_nanos), "calls": fmt.count_text(row.calls, "call")}
-    sums["tokens"] = f"{fmt.brief_count(row.input_tokens + row.output_tokens)} tok"
-    if row.errors or chosen == "errors":
-        sums["errors"] = fmt.count_text(row.errors, "error")
-    texts = [sums[name] for name in sorted(sums, key=lambda name: name != chosen)]
-    time_measure = measure if measure.lines else MEASURES["duration"]
-    numbers = {name: number(row) for name, number in time_measure.lines.items()}
-    times = " ".join(f"{name} {fmt.seconds(round(ms))}" for name, ms in numbers.items() if ms is not None)
-    return [times, *texts] if measure.lines else [*texts, times]
-
-
 def _complaint(text: str, session: ConsoleSession) -> str:
     try:
         parse(text, session.now())
     except BadRequest as error:
         return session.advice(error.message)
     return ""
-
-
-def chart_height(height: int, rows: int) -> int:
-    """Returns the lines of the bars: those that the series leave free, on tall screens also without the panels."""
-    free = height - rows - 6
-    for min_height, panels in ((44, 18), (34, 11)):
-        if height >= min_height:
-            return max(8, min(22, free - panels))
-    return max(5, min(16, free))
-
-
-def _title(plan: ChartPlan, bars: Bars, *, incomplete: bool) -> Content:
-    step = "hour" if bars.hourly else "day"
-    per = f"per {bars.chunk} {step}s" if bars.chunk > 1 else f"per {step}"
-    calls = bars.rows[None]
-    known_bars = [is_known(plan, bars, number) for number in range(len(bars.starts))]
-    parts: list[Part] = [(f" {plan.measure.name} {per}", "bold")]
-    if any(known and number not in calls for number, known in enumerate(known_bars)):
-        parts.append((f"   {glyphs.NOTHING} no calls" if not plan.measure.lines else "   gaps: no calls", "dim"))
-    if bars.chunk > 1 and plan.measure.lines:
-        parts.append(("   p50, p95: the slowest day", "dim"))
-    if not all(known_bars):
-        parts.append((f"   {glyphs.UNKNOWN * 2} before the first call", "dim"))
-    if incomplete:
-        parts.append(("   without older calls: their records are deleted", "dim"))
-    return content(*parts)

@@ -10,10 +10,12 @@ from collections.abc import Iterator, Sequence
 from textual.content import Content
 
 from gateway.client.cells import cell
+from gateway.domain.views import SumRow
 from tui import charts, glyphs
 from tui import format as fmt
-from tui.pages.usage_bars import AXIS, EDGE, END, OTHERS, SERIES, Bars, ChartPlan, Measure, is_known
+from tui.pages.usage_bars import AXIS, EDGE, END, MEASURES, OTHERS, SERIES, Bars, ChartPlan, Measure, is_known
 from tui.text import Part, content, join_parts
+from tui.trends import HOUR_MS
 
 LINE_TONES = ("chart1", "chart2", "chart3")
 """The tones of p50, p95 and the average."""
@@ -181,3 +183,53 @@ def _time_labels(bars: Bars) -> Iterator[tuple[int, str]]:
             yield number, f"{time:%a} {time.day} {time:%b}"
         elif time.weekday() == 0 or width >= len("23 Nov "):
             yield number, f"{time.day} {time:%b}"
+
+
+def chart_height(height: int, rows: int) -> int:
+    """Returns the lines of the bars: those that the series leave free, on tall screens also without the panels."""
+    free = height - rows - 6
+    for min_height, panels in ((44, 18), (34, 11)):
+        if height >= min_height:
+            return max(8, min(22, free - panels))
+    return max(5, min(16, free))
+
+
+def chart_title(plan: ChartPlan, bars: Bars, *, incomplete: bool) -> Content:
+    """Returns the measure and its step, and what gaps, dots and dashes stand for, if there are any."""
+    step = "hour" if bars.hourly else "day"
+    per = f"per {bars.chunk} {step}s" if bars.chunk > 1 else f"per {step}"
+    calls = bars.rows[None]
+    known_bars = [is_known(plan, bars, number) for number in range(len(bars.starts))]
+    parts: list[Part] = [(f" {plan.measure.name} {per}", "bold")]
+    if any(known and number not in calls for number, known in enumerate(known_bars)):
+        parts.append((f"   {glyphs.NOTHING} no calls" if not plan.measure.lines else "   gaps: no calls", "dim"))
+    if bars.chunk > 1 and plan.measure.lines:
+        parts.append(("   p50, p95: the slowest day", "dim"))
+    if not all(known_bars):
+        parts.append((f"   {glyphs.UNKNOWN * 2} before the first call", "dim"))
+    if incomplete:
+        parts.append(("   without older calls: their records are deleted", "dim"))
+    return content(*parts)
+
+
+def bar_time(bars: Bars, number: int) -> str:
+    """Returns the time that a bar stands for: ``Mon 23 Nov``, ``Mon 23 Nov 14:00``, ``Mon 23 Nov to 29 Nov``."""
+    start = fmt.local_time(bars.starts[number])
+    text = f"{start:%a} {start.day} {start:%b}" + (f" {start:%H:%M}" if bars.hourly else "")
+    if bars.chunk > 1:
+        end = fmt.local_time(bars.ends[number] - HOUR_MS)
+        text += f" to {end.day} {end:%b}"
+    return text
+
+
+def sum_texts(row: SumRow, measure: Measure, chosen: str) -> list[str]:
+    """Returns the sums of a bar as texts, that of the measure first, whose name among the options is ``chosen``."""
+    sums = {"cost": fmt.short_cost(row.cost_nanos), "calls": fmt.count_text(row.calls, "call")}
+    sums["tokens"] = f"{fmt.brief_count(row.input_tokens + row.output_tokens)} tok"
+    if row.errors or chosen == "errors":
+        sums["errors"] = fmt.count_text(row.errors, "error")
+    texts = [sums[name] for name in sorted(sums, key=lambda name: name != chosen)]
+    time_measure = measure if measure.lines else MEASURES["duration"]
+    numbers = {name: number(row) for name, number in time_measure.lines.items()}
+    times = " ".join(f"{name} {fmt.seconds(round(ms))}" for name, ms in numbers.items() if ms is not None)
+    return [times, *texts] if measure.lines else [*texts, times]
