@@ -20,6 +20,7 @@ from gateway.domain.units import Millis
 from gateway.domain.views import SumRow
 from tui import format as fmt
 from tui import glyphs
+from tui.pages import usage_table
 from tui.pages.base import AnyPage, ConsolePage, Verb
 from tui.pages.list_page import edit_filter
 from tui.pages.usage_bars import MEASURES, Bars, ChartPlan, bars_of, is_known
@@ -33,19 +34,6 @@ from tui.pages.usage_panels import (
     budget_window,
     heat_map,
     heat_width,
-)
-from tui.pages.usage_table import (
-    FILTER_WORDS,
-    SeriesRow,
-    TextLayout,
-    click,
-    correct_selection,
-    move_bar,
-    move_series,
-    open_calls,
-    series_columns,
-    series_rows,
-    series_table,
 )
 from tui.session import ConsoleSession
 from tui.text import Part, content, lines, safe, side_by_side
@@ -62,7 +50,11 @@ PERIODS: Mapping[str, tuple[str, int]] = {
 }
 """The step and the number of steps of each period."""
 
-OPTIONS: Mapping[str, Sequence[str]] = {"period": list(PERIODS), "value": list(MEASURES), "by": list(FILTER_WORDS)}
+OPTIONS: Mapping[str, Sequence[str]] = {
+    "period": list(PERIODS),
+    "value": list(MEASURES),
+    "by": list(usage_table.FILTER_WORDS),
+}
 
 
 class UsageSums(msgspec.Struct, frozen=True):
@@ -161,11 +153,11 @@ class UsagePage(ConsolePage):
         "budget": next_budget,
         "filter": edit_filter,
         "all": all_calls,
-        "open": open_calls,
-        "earlier": partial(move_bar, step=1),
-        "later": partial(move_bar, step=-1),
-        "above": partial(move_series, step=-1),
-        "below": partial(move_series, step=1),
+        "open": usage_table.open_calls,
+        "earlier": partial(usage_table.move_bar, step=1),
+        "later": partial(usage_table.move_bar, step=-1),
+        "above": partial(usage_table.move_series, step=-1),
+        "below": partial(usage_table.move_series, step=1),
     }
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("left", "act('earlier')", show=False),
@@ -185,7 +177,7 @@ class UsagePage(ConsolePage):
         """The key of the selected series; None: all together."""
         self.budget = 0
         """The number of the budget in its panel, counted from the most used one, and over again after the last."""
-        self.text_layout: TextLayout | None = None
+        self.text_layout: usage_table.TextLayout | None = None
         """The places in the text, for the cursor and the mouse; None without a chart."""
         self._sums: UsageSums | None = None
         self._drawn_state: tuple[object, ...] = ()
@@ -271,8 +263,8 @@ class UsagePage(ConsolePage):
             patterns=self.app.no_color,
             first_ms=sums.first_ms,
         )
-        bars, rows = bars_of(plan, width), series_rows(plan, sums.total)
-        selected_bar = correct_selection(self, bars, rows)
+        bars, rows = bars_of(plan, width), usage_table.series_rows(plan, sums.total)
+        selected_bar = usage_table.correct_selection(self, bars, rows)
         height = chart_height(self.query_one(UsageBlock).scrollable_content_region.height, len(rows))
         chart_lines = chart(plan, bars, height, selected_bar, self.series)
         top = [
@@ -281,12 +273,12 @@ class UsagePage(ConsolePage):
             self._selection_line(plan, bars, selected_bar, rows),
             content(""),
         ]
-        columns = series_columns(plan, sums.total, self.choice("by"), width)
-        self.text_layout = TextLayout(bars, range(1, len(chart_lines) - 1), len(top), rows, columns)
-        table = series_table(plan, rows, columns, self.series)
+        columns = usage_table.series_columns(plan, sums.total, self.choice("by"), width)
+        self.text_layout = usage_table.TextLayout(bars, range(1, len(chart_lines) - 1), len(top), rows, columns)
+        table = usage_table.series_table(plan, rows, columns, self.series)
         return lines(*top, *table, content(""), *self._panels(plan, sums, width))
 
-    def _selection_line(self, plan: ChartPlan, bars: Bars, bar: int, rows: Sequence[SeriesRow]) -> Content:
+    def _selection_line(self, plan: ChartPlan, bars: Bars, bar: int, rows: Sequence[usage_table.SeriesRow]) -> Content:
         """Returns the sums of the selected bar, as many as fit, and how to see its calls."""
         name = next(series.name for series in rows if series.key == self.series)
         parts: list[Part | str] = [
@@ -374,7 +366,7 @@ class UsagePage(ConsolePage):
         """Select the bar, series or measure that was clicked, or open the calls of what was selected."""
         offset = event.get_content_offset(self.query_one("UsageBlock Static", Static))
         if offset is not None and self.text_layout is not None:
-            await click(self, self.text_layout, offset.x, offset.y)
+            await usage_table.click(self, self.text_layout, offset.x, offset.y)
 
 
 def _no_calls_text(session: ConsoleSession, *, filtered: bool) -> Content:
