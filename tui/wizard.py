@@ -3,8 +3,6 @@
 It opens by itself once, on an unused home. Esc leaves it at any step, and what the steps before have saved stays. Each
 step is a normal form, with the equivalent command. If the user goes back and changes the channel, the one that was
 created is replaced.
-
-Long: the plans of the steps and the code that leads through them are read together.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence

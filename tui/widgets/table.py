@@ -9,8 +9,6 @@ that it shows. Rules:
   until the cursor is moved: an action must never get another row than the one that the user saw.
 - ``renew`` is called a few times a second at most. It repaints only the lines that changed: the painter keeps the strip
   of a row until the row or its state changes.
-
-Long: the cursor, the painted lines and the places of rows depend on each other.
 """
 
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
@@ -365,8 +363,7 @@ class RowPainter(Generic[R]):
 
     def _paint(self, row: R, state: RowState) -> Strip:
         base = self._style(("cursor" if state.focus else "rest") if state.cursor else "base")
-        gutter = glyphs.MARKED if state.marked else " "
-        segments = [Segment(gutter, base)]
+        segments = [Segment(glyphs.MARKED if state.marked else " ", base)]
         for place in self.placed:
             column = place.column
             width = cell_len(column.text(row))
