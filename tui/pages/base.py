@@ -73,7 +73,7 @@ class ConsolePage(Vertical):
         return [action for scope in cls.scopes for action in keymap.actions_in(scope) if action.verb in cls.verbs]
 
     def __init__(self, session: ConsoleSession) -> None:
-        """The id is the name of the class without ``Page``, as ``page_class`` finds it."""
+        """The id is the beginning of the name of the class, as ``page_class`` finds it."""
         super().__init__(id=type(self).__name__.removesuffix("Page").lower())
         self.session = session
 
