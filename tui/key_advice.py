@@ -9,7 +9,6 @@ import re
 import shlex
 from collections.abc import Sequence
 from itertools import dropwhile, zip_longest
-from typing import NamedTuple
 
 from textual.dom import DOMNode
 
@@ -67,20 +66,12 @@ _TABLES = {
 """The fields of each noun, which its form has as inputs and its commands as options."""
 
 
-class _FormInput(NamedTuple):
-    """The input of a form in which the value of an option is typed."""
-
-    label: str
-    prefix: str = ""
-    """What is typed before the value, such as ``rpm=``; empty unless the input stands for several options."""
-
-
-_OTHER_INPUTS = {
-    "channel": {"--key": _FormInput("Key"), "--dialect": _FormInput("Dialect"), "--models": _FormInput("Models")},
-    "price": {"--like": _FormInput("Same as")},
-    "settings": {"--add-host": _FormInput("Hosts"), "--add-origin": _FormInput("Origins")},
+_OTHER_LABELS = {
+    "channel": {"--key": "Key", "--dialect": "Dialect", "--models": "Models"},
+    "price": {"--like": "Same as"},
+    "settings": {"--add-host": "Hosts", "--add-origin": "Origins"},
 }
-"""The inputs that are not fields in these tables, by option."""
+"""The labels of the inputs that are not fields in these tables, by option."""
 
 _GLOBAL_ACTIONS = {
     "why": "list.why",
@@ -135,18 +126,18 @@ def _replacement(match: re.Match[str], keymap: Keymap) -> str:
 
 def _form_entries(noun: str, options: Sequence[str]) -> list[str]:
     """Returns what to enter in the form instead of these options: ``"Expires": 30d``."""
-    inputs = dict(_OTHER_INPUTS.get(noun, {}))
+    starts = {flag: f'"{label}": ' for flag, label in _OTHER_LABELS.get(noun, {}).items()}
     for field in _TABLES.get(noun, ()):
         for option in field.kind.options(field):
-            prefix = f"{option.name}=" if isinstance(field.kind, RateLimits) else ""
-            inputs |= dict.fromkeys(option.flags.split("/"), _FormInput(field.label, prefix))
+            prefix = f"{option.name}=" if isinstance(field.kind, RateLimits) else ""  # one input has all limits
+            starts |= dict.fromkeys(option.flags.split("/"), f'"{field.label}": {prefix}')
     entries = []
     for flag, following in zip_longest(options, options[1:], fillvalue=""):
         if not flag.startswith("--"):
             continue
         value = "" if following.startswith("--") else following
-        if flag in inputs:
-            entries.append(f'"{inputs[flag].label}": {inputs[flag].prefix}{value}'.rstrip(": "))
+        if flag in starts:
+            entries.append(f"{starts[flag]}{value}".rstrip(": "))
         else:
             entries.append(shlex.join([flag, value] if value else [flag]))
     return entries

@@ -41,15 +41,6 @@ class PaletteEntry(msgspec.Struct, frozen=True):
     """The factor of its score, which is higher for entries that users are more likely to mean."""
 
 
-class NamedRow(msgspec.Struct, frozen=True):
-    """A named row of a page. ``key`` identifies it there."""
-
-    name: str
-    noun: str
-    page: str
-    key: str
-
-
 OPEN_PAGE_WEIGHT, NAME_WEIGHT = 1.3, 1.2
 """The weights of entries for pages and the open page's actions, and for named rows."""
 CALL_ID = re.compile(r"(?:req_)?[0-9a-f]{6,}", re.IGNORECASE)
@@ -121,12 +112,12 @@ def action_entries(app: ConsoleApp, page: ConsolePage, actions: Sequence[Action]
 
 def entity_entries(app: ConsoleApp) -> Iterator[PaletteEntry]:
     """Yields everything with a name. Choosing an entry opens its page with the cursor on it."""
-    for row in named_rows(app.session.board):
-        open_row = partial(go_to, app, row.page, row.key)
-        yield PaletteEntry(row.name, f"{row.noun} on page {row.page.capitalize()}", open_row, NAME_WEIGHT)
-        if row.noun == "model":
-            edit_price = partial(go_to, app, row.page, row.key, "edit")
-            yield PaletteEntry(f"Price of {row.name}", "edit the price", edit_price)
+    for page, key, name in named_rows(app.session.board):
+        open_row = partial(go_to, app, page, key)
+        yield PaletteEntry(name, f"{page.removesuffix('s')} on page {page.capitalize()}", open_row, NAME_WEIGHT)
+        if page == "models":
+            edit_price = partial(go_to, app, page, key, "edit")
+            yield PaletteEntry(f"Price of {name}", "edit the price", edit_price)
 
 
 def combined_entries(app: ConsoleApp, query: str) -> Iterator[PaletteEntry]:
@@ -135,21 +126,21 @@ def combined_entries(app: ConsoleApp, query: str) -> Iterator[PaletteEntry]:
     if len(words) < 2:
         return
     keymap = app.session.keymap
-    rows = (row for row in named_rows(app.session.board) if any(word in row.name.casefold() for word in words))
-    for row in islice(rows, 40):  # each has about ten actions
-        for action in page_class(row.page).actions(keymap):
+    rows = (row for row in named_rows(app.session.board) if any(word in row[2].casefold() for word in words))
+    for page, key, name in islice(rows, 40):  # each has about ten actions
+        for action in page_class(page).actions(keymap):
             if action.verb not in LIST_VERBS:
-                run = partial(go_to, app, row.page, row.key, action.verb)
-                about = f"{row.noun} {row.name}: {action.help}"
-                yield PaletteEntry(f"{row.name}: {action.label}{_key_suffix(action)}", about, run, NAME_WEIGHT)
+                run = partial(go_to, app, page, key, action.verb)
+                about = f"{page.removesuffix('s')} {name}: {action.help}"
+                yield PaletteEntry(f"{name}: {action.label}{_key_suffix(action)}", about, run, NAME_WEIGHT)
 
 
-def named_rows(board: Board) -> Iterator[NamedRow]:
-    """Yields every token, channel, group and model."""
-    yield from (NamedRow(safe(token.name, 80), "token", "tokens", token.id) for token in board.tokens)
-    yield from (NamedRow(safe(channel.name, 80), "channel", "channels", channel.id) for channel in board.channels)
-    yield from (NamedRow(safe(group.name, 80), "group", "groups", group.name) for group in board.groups)
-    yield from (NamedRow(safe(model.name, 80), "model", "models", model.name) for model in board.models)
+def named_rows(board: Board) -> Iterator[tuple[str, str, str]]:
+    """Yields the page, the key there, and the name of every token, channel, group and model."""
+    yield from (("tokens", token.id, safe(token.name, 80)) for token in board.tokens)
+    yield from (("channels", channel.id, safe(channel.name, 80)) for channel in board.channels)
+    yield from (("groups", group.name, safe(group.name, 80)) for group in board.groups)
+    yield from (("models", model.name, safe(model.name, 80)) for model in board.models)
 
 
 def score_of(query: str, entry: PaletteEntry) -> float:

@@ -82,7 +82,7 @@ async def test_settings_themes_and_every_kind_of_name_are_offered() -> None:
         offered = set(texts(app))
         names = {"laptop", "default", "anthropic", "gpt-5-mini", "Price of gpt-5-mini"}
         assert {"Setting: Keep records", "Setting: Theme", "Theme: light", *names} <= offered
-        assert {row.noun for row in named_rows(app.session.board)} == {"token", "channel", "group", "model"}
+        assert {page for page, _, _ in named_rows(app.session.board)} == {"tokens", "channels", "groups", "models"}
 
 
 @pytest.mark.parametrize(

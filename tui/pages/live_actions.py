@@ -103,11 +103,6 @@ async def _confirm_cancel(page: AnyPage, calls: Sequence[Running]) -> bool:
     return bool(await page.confirm(question, "\n".join(lines), verb))
 
 
-def bulk(page: AnyPage) -> None:
-    """Say how to end the marked calls, because calls have no other action for several rows."""
-    toast(page, f"Press {page.session.key('live.cancel')} to end the marked calls that run.")
-
-
 async def export(page: AnyPage) -> None:
     """Write the calls that match the filter to a file; without a filter, or if the list is sorted, the loaded ones."""
     calls, advice = page.calls, "'tollkeeper usage export' writes all"
@@ -200,7 +195,7 @@ VERBS: Mapping[str, Verb] = {
     "follow": follow,
     "errors": errors,
     "cancel": cancel,
-    "bulk": bulk,
+    "bulk": lambda page: toast(page, f"Press {page.session.key('live.cancel')} to end the marked calls that run."),
     "when": jump_to_time,
     "why": why,
     "export": export,
