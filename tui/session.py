@@ -18,6 +18,7 @@ from gateway.domain.units import Millis
 from gateway.runfile import Endpoint
 from tui import key_advice
 from tui.board import Board
+from tui.keymap import Keymap
 from tui.preferences import Preferences
 from tui.saved_state import SavedState
 
@@ -36,7 +37,6 @@ class ConsoleSession:
     ) -> None:
         self.config = config
         self.preferences = preferences or Preferences()
-        self.keymap = self.preferences.keymap
         self.ascii = in_ascii
         self.now = now
         """The wall clock. The screen shows it, so tests pass their own."""
@@ -77,6 +77,10 @@ class ConsoleSession:
             return "starting the server"
         waiting = self.link == "connecting" or (self.link == "attached" and self.board.status is None)
         return "connecting to the server" if waiting else ""
+
+    @property
+    def keymap(self) -> Keymap:
+        return self.preferences.keymap
 
     def key(self, id_: str) -> str:
         return self.keymap.key(id_)
