@@ -51,9 +51,6 @@ class Column(msgspec.Struct, Generic[R], frozen=True):
         """Returns whether sorting by it puts the largest first, unless the order is reversed."""
         return self.right or self.largest_on_top
 
-    def head(self, width: int, mark: str = "") -> str:
-        return self.title if len(self.title) + len(mark) <= width else self.short_title or self.title
-
     @property
     def min_width(self) -> int:
         """Returns the width below which the column is dropped, however important it is."""

@@ -334,7 +334,9 @@ class RowPainter(Generic[R]):
             column = place.column
             is_sorted = column.id == sort
             arrow = (glyphs.DESCENDING if descending else glyphs.ASCENDING) if is_sorted else ""
-            title = cut(column.head(place.width, arrow), place.width - len(arrow), "") + arrow  # the arrow is never cut
+            fits = len(column.title) + len(arrow) <= place.width
+            title = column.title if fits else column.short_title or column.title
+            title = cut(title, place.width - len(arrow), "") + arrow  # the arrow is never cut
             title = cell(title, place.width, right=column.right, ellipsis="")
             segments.append(Segment(title, bold if is_sorted else plain))
             segments.append(Segment(" ", plain))
