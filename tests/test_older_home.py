@@ -18,6 +18,7 @@ from gateway.commands.output import json_text
 from gateway.config import Config
 from gateway.domain.cost import cost
 from gateway.domain.units import Millis
+from gateway.domain.views import call_view
 from gateway.server import embedded_server
 from gateway.store.store import Store
 from gateway.store.verify import verify
@@ -85,5 +86,5 @@ def test_its_ledger_opens_unchanged_and_verifies(tmp_path: Path) -> None:
         store.close()
     assert record.rates is not None
     assert (record.cache_write_long, record.rates.long_write) == (0, record.rates.cache_write)
-    assert cost(record.usage, record.rates) == record.cost
+    assert cost(call_view(record).usage, record.rates) == record.cost
     assert {path: path.read_bytes() for path in before} == before

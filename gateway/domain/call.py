@@ -9,7 +9,7 @@ import msgspec
 
 from gateway.domain.price import Rates
 from gateway.domain.units import CallId, Millis, Nanos
-from gateway.domain.usage import Usage, UsageSource
+from gateway.domain.usage import UsageSource
 
 CHAT_API = "chat"
 """The name of the inbound API of chat completions, the default of a call."""
@@ -161,20 +161,6 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
     marks: tuple[str, ...] = ()
     """Notes about the call, such as ``no_done``, ``bad_chunks=2`` (see ``LOST_EVENTS_MARK``), ``dropped=seed``,
     ``suspect_usage``, or ``after_break`` (the same call was repeated just after its stream broke)."""
-
-    @property
-    def usage(self) -> Usage:
-        return Usage(
-            input=self.input,
-            cached=self.cached,
-            cache_write=self.cache_write,
-            cache_write_long=self.cache_write_long,
-            output=self.output,
-            reasoning=self.reasoning,
-            source=self.source,
-            parts=self.parts,
-            variant=self.variant,
-        )
 
     @property
     def failed(self) -> bool:

@@ -85,8 +85,3 @@ class Calibration:
     def apply(self, channel: str, model: str, estimated: int) -> int:
         """Returns the estimate corrected by what was learned."""
         return math.ceil(estimated * self._ratios.get((channel, model), 1.0))
-
-    def forget(self, channel: str) -> None:
-        """Forget a channel that was changed or removed."""
-        for key in [key for key in self._ratios if key[0] == channel]:
-            del self._ratios[key]

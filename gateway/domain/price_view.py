@@ -16,9 +16,6 @@ from gateway.domain.text import plain
 from gateway.domain.units import MILLION, Millis, Nanos
 from gateway.domain.usage import Usage
 
-EXAMPLE = Usage(input=10_000, output=1_000)
-"""The usage of the call whose cost is shown as an example."""
-
 
 class PriceView(msgspec.Struct, frozen=True, kw_only=True):
     """A price in nano-dollars per million tokens; ``per_call_nanos`` is the fee of a call."""
@@ -65,8 +62,8 @@ def draft_of(view: PriceView | None) -> PriceDraft:
 
 
 def example_cost(draft: PriceDraft, multiplier: int = MILLION) -> Nanos:
-    """Returns what a call of ``EXAMPLE`` costs."""
-    zero = Nanos(0)
+    """Returns what a call with 10,000 input and 1,000 output tokens costs, as an example."""
+    usage, zero = Usage(input=10_000, output=1_000), Nanos(0)
     price = Price(
         model="",
         input=draft.input or zero,
@@ -74,7 +71,7 @@ def example_cost(draft: PriceDraft, multiplier: int = MILLION) -> Nanos:
         per_call=draft.per_call or zero,
         tiers=draft.tiers,
     )
-    return cost(EXAMPLE, rates(price, EXAMPLE.input, multiplier))
+    return cost(usage, rates(price, usage.input, multiplier))
 
 
 class PriceRise(msgspec.Struct, frozen=True, kw_only=True):

@@ -209,15 +209,12 @@ class Store:
             self.notes.append(f"{path} was changed by another program; the changes are used{kept}")
 
 
-OWN_FILES = ["config.json", "config.old.json", "high-water", "history.json", "incidents.json", "inflight.log", "lock"]
-"""The files of the store, apart from the call log."""
-
-
 def _check_files(home: Path) -> None:
     """Make all files private. Raises StoreError if a link, or anything else, is in place of a file."""
     usage = home / "usage"
     calls = list(usage.glob("*.json")) if usage.is_dir() else []
-    for path in (*(home / name for name in OWN_FILES), *calls):
+    names = ("config.json", "config.old.json", "high-water", "history.json", "incidents.json", "inflight.log", "lock")
+    for path in (*(home / name for name in names), *calls):
         if kind := files.irregular_kind(path):
             raise StoreError(f"{path} is {kind}; put the file itself there, or give this home another folder")
     for folder in (home, usage):

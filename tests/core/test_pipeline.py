@@ -20,6 +20,7 @@ from gateway.domain.registry import Change
 from gateway.domain.settings import Durability, Settings
 from gateway.domain.units import DOLLAR, Nanos
 from gateway.domain.usage import UsageSource
+from gateway.domain.views import call_view
 from tests.core import kit
 from tests.core.ends import (
     DONE,
@@ -263,7 +264,7 @@ async def test_unreported_usage_is_estimated_charged_and_filled_in(up: Rig) -> N
     assert record.source is UsageSource.ESTIMATED
     assert record.output > 0
     assert record.rates is not None
-    assert record.cost == cost(record.usage, record.rates) > 0
+    assert record.cost == cost(call_view(record).usage, record.rates) > 0
     assert b"estimated" not in answer.body
     assert answer.headers["x-gateway-usage"] == "estimated"
 

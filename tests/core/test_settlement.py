@@ -19,6 +19,7 @@ from gateway.domain.price import Price, Rates, Tier
 from gateway.domain.prompt_size import prompt_tokens
 from gateway.domain.units import MILLION, CallId, Nanos
 from gateway.domain.usage import NOTHING, Usage, UsageSource
+from gateway.domain.views import call_view
 from gateway.inbound.chat.api import CHAT
 from gateway.upstream.adapter import AnswerStream, OutputCounter, WholeAnswer
 from gateway.upstream.dialects import new_adapter
@@ -185,7 +186,8 @@ def test_a_record_keeps_what_is_known() -> None:
     assert (record.id, record.ts, record.ms, record.ttft, record.overhead) == ("req_1", NOON, 1500, 250, 321)
     assert (record.token, record.token_name, record.group, record.app) == ("tok_laptop", "laptop", "home", "curl")
     assert (record.model, record.upstream_model, record.channel, record.channel_name) == ("m", "m-2026", "ch_up", "up")
-    assert (record.usage, record.finish, record.upstream_id) == (USAGE, "stop", "up-1")
+    assert (record.finish, record.upstream_id, record.source) == ("stop", "up-1", UsageSource.REPORTED)
+    assert call_view(record).usage == msgspec.structs.replace(USAGE, source=UsageSource.NONE)
     assert (record.retry, record.stream, record.marks) == (1, True, ("no_done",))
 
 

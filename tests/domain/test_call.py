@@ -7,6 +7,7 @@ from gateway.domain.call import Attempt, FailureKind, Outcome, Record, Running
 from gateway.domain.price import Rates
 from gateway.domain.units import CallId, Millis, Nanos
 from gateway.domain.usage import Usage, UsageSource
+from gateway.domain.views import call_view
 
 FULL = Record(
     id=CallId("req_1"),
@@ -42,8 +43,8 @@ def test_what_has_its_default_takes_no_room() -> None:
     assert msgspec.json.encode(Record(id=CallId("req_1"), ts=Millis(5))) == b'{"id":"req_1","ts":5}'
 
 
-def test_the_usage_of_a_record_is_one_value() -> None:
-    assert FULL.usage == Usage(input=10, cached=4, output=7, reasoning=2, source=UsageSource.PARTIAL)
+def test_the_usage_of_a_call_is_one_value() -> None:
+    assert call_view(FULL).usage == Usage(input=10, cached=4, output=7, reasoning=2)
 
 
 @pytest.mark.parametrize(

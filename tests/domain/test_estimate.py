@@ -49,10 +49,3 @@ def test_calibration_is_bounded_and_ignores_trifles() -> None:
         calibration.learn("ch", "m", reported=10_000, estimated=100)
         calibration.learn("ch", "n", reported=5, estimated=1)
     assert (calibration.apply("ch", "m", 100), calibration.apply("ch", "n", 100)) == (200, 100)
-
-
-def test_calibration_can_be_forgotten() -> None:
-    calibration = Calibration()
-    calibration.learn("ch", "m", reported=200, estimated=100)
-    calibration.forget("ch")
-    assert calibration.apply("ch", "m", 100) == 100
