@@ -355,7 +355,9 @@ async def test_a_key_in_the_path_is_never_shown(gateway: Gateway, caplog: pytest
     ("offered", "asked"), [("m", "m:latest"), ("llama3:latest", "llama3"), ("x:latest", "x:latest")]
 )
 @pytest.mark.parametrize("path", ["/api/chat", "/api/generate", "/api/embed"])
-async def test_latest_needs_no_name(gateway: Gateway, provider: Provider, offered: str, asked: str, path: str) -> None:
+async def test_latest_is_the_same_as_nothing(
+    gateway: Gateway, provider: Provider, offered: str, asked: str, path: str
+) -> None:
     gateway.channel(provider.base_url, offered)
     provider.on(offered, vectors() if path == "/api/embed" else speak("Hi"))
     body: Doc = {"model": asked, "messages": HELLO, "prompt": "p", "input": "a"}

@@ -245,7 +245,7 @@ def test_a_limit_bounds_nothing_that_goes_out_beside_it() -> None:
         (Dialect.ANTHROPIC, OLD_OPUS, msgspec.structs.replace(kit.PRICE, context=200_000), 4096),
     ],
 )
-def test_a_limits_origin(dialect: Dialect, served: ServedModel, price: Price | None, limit: int | None) -> None:
+def test_where_limits_come_from(dialect: Dialect, served: ServedModel, price: Price | None, limit: int | None) -> None:
     assert with_output_bound(kit.channel(dialect=dialect), served, price).max_output == limit
 
 

@@ -353,7 +353,7 @@ def test_a_suspended_account_refuses_all() -> None:
     st.integers(0, 5_000_000),
     st.lists(st.integers(0, 2000), max_size=3),
 )
-def test_holds_fit_budgets(available: int, input: int, cap: int | None, multiplier: int, budgets: list[int]) -> None:
+def test_holds_fit_any_budget(available: int, input: int, cap: int | None, multiplier: int, budgets: list[int]) -> None:
     """What is held fits everywhere, and with a cap it is all the call can cost."""
     what = need(input, cap, multiplier=multiplier)
     owners = dict(zip(CODES, (Budget(nanos=Nanos(n)) for n in budgets), strict=False))

@@ -105,7 +105,7 @@ def sample_of(found: Sequence[Fault]) -> list[Fault]:
 
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("shard", range(SHARDS))
-def test_clients_saw_what_is_in_it(scratch: Path, shard: int, record_property: Callable[[str, object], None]) -> None:
+def test_clients_saw_the_ledger(scratch: Path, shard: int, record_property: Callable[[str, object], None]) -> None:
     tally: Counter[str] = Counter()
     broken: dict[Fault, list[str]] = {}
     for number, fault in enumerate(chosen(shard)):

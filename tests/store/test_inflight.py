@@ -177,7 +177,7 @@ def test_a_sync_that_failed_is_made_good_by_a_new_file(inflight: Inflight, monke
 
 
 @pytest.mark.parametrize("name", ["open", "write", "fsync", "replace"])
-def test_a_file_that_is_not_rewritten_stays_in_use(
+def test_a_file_that_cannot_be_rewritten_stays_in_use(
     inflight: Inflight, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     with monkeypatch.context() as patch:

@@ -231,7 +231,9 @@ def test_an_answer_whose_record_is_refused_is_a_free_failure(recorder: Recorder,
 
 
 @pytest.mark.parametrize("number", [errno.EIO, errno.EFBIG, errno.ENOSPC])
-def test_a_new_file_is_begun(recorder: Recorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+def test_a_file_that_refuses_is_left_for_a_new_one(
+    recorder: Recorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
     """Its limit of size may be reached, or its place on the disk be bad."""
     for i in range(3):
         recorder.begin(running(i))
@@ -299,7 +301,7 @@ def test_trouble_is_reported_when_it_begins_and_when_it_ends(recorder: Recorder,
     assert told == ["the disk refuses to write: the disk is full", ""]
 
 
-def test_a_lost_record_lets_no_call_in(recorder: Recorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unwritten_records_let_no_call_in(recorder: Recorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recorder.begin(running(0))
 
     def fails(*_: object, **__: object) -> None:

@@ -82,7 +82,7 @@ def test_the_schema_of_the_answer_is_found_or_named(form: Any, schema: Any, name
         ([], None, [], ()),
     ],
 )
-def test_refused_stops_are_named(given: Any, most: int | None, sent: list[str], named: tuple[str, ...]) -> None:
+def test_refused_stop_texts_are_named(given: Any, most: int | None, sent: list[str], named: tuple[str, ...]) -> None:
     parameters = _parameters(stop=given)
     assert (parameters.take_stops(bool, most), parameters.left_out) == (sent, named)
 
