@@ -53,17 +53,24 @@ def marks_of(report: Mapping[str, Any], *, suspect: bool) -> tuple[str, ...]:
 
 
 def without_charged(marks: tuple[str, ...], usage: Usage, price: Price, rates: Rates) -> tuple[str, ...]:
-    """Returns the marks of a call without the extras that its cost includes, such as searches or a service tier."""
-    extra = next((mark for mark in marks if mark.startswith(EXTRA)), None)
-    if extra is None:
+    """Returns the marks of a call without the extras that its cost includes, such as searches or a service tier.
+
+    There may be two marks of extras: an answer of the Responses API tells its searches outside of its report.
+    """
+    if not any(mark.startswith(EXTRA) for mark in marks):
         return marks
     charged = set(usage.parts) & set(rates.extras or ())
     if variant_price(price, usage.variant) is not None:
         charged.add(usage.variant)
-    items = [item for item in extra.partition("=")[2].split(",") if _charged_as(item) not in charged]
-    place = marks.index(extra)
-    uncharged = [f"{EXTRA}={','.join(items)}"] if items else []
-    return (*marks[:place], *uncharged, *marks[place + 1 :])
+    kept: list[str] = []
+    for mark in marks:
+        name, _, extras = mark.partition("=")
+        uncharged = [extra for extra in extras.split(",") if _charged_as(extra) not in charged]
+        if name != EXTRA:
+            kept.append(mark)
+        elif uncharged:
+            kept.append(f"{EXTRA}={','.join(uncharged)}")
+    return tuple(kept)
 
 
 def _charged_as(extra: str) -> str:

@@ -4,7 +4,10 @@ from typing import Any
 
 import pytest
 
-from gateway.upstream.usage_extras import marks_of
+from gateway.domain.price import Price, PriceRule, rates
+from gateway.domain.units import Nanos
+from gateway.domain.usage import Usage, UsageSource
+from gateway.upstream.usage_extras import marks_of, without_charged
 
 
 @pytest.mark.parametrize(
@@ -36,3 +39,19 @@ from gateway.upstream.usage_extras import marks_of
 def test_extras_are_named(report: dict[str, Any], marks: tuple[str, ...]) -> None:
     assert marks_of(report, suspect=False) == marks
     assert marks_of(report, suspect=True) == ("suspect_usage", *marks)
+
+
+@pytest.mark.parametrize(
+    ("marks", "kept"),
+    [
+        (("suspect_usage", "upstream_cost=0.5"), ("suspect_usage", "upstream_cost=0.5")),
+        (("upstream_extra=web_search:2,maps:1", "upstream_cost=0.5"), ("upstream_extra=maps:1", "upstream_cost=0.5")),
+        (("upstream_extra=service_tier:flex", "upstream_extra=web_search:2"), ()),
+        (("upstream_extra=speed:fast", "upstream_extra=web_search:2"), ("upstream_extra=speed:fast",)),
+    ],
+)
+def test_extras_that_the_cost_includes_are_not_marked(marks: tuple[str, ...], kept: tuple[str, ...]) -> None:
+    flex = PriceRule(variant="flex", input=Nanos(1), output=Nanos(1))
+    price = Price(model="m", input=Nanos(2), output=Nanos(2), extras={"searches": Nanos(5)}, rules=(flex,))
+    usage = Usage(input=1, output=1, source=UsageSource.REPORTED, parts={"searches": 2}, variant="flex")
+    assert without_charged(marks, usage, price, rates(price, 1, 1_000_000, "flex")) == kept
