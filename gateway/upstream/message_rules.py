@@ -30,7 +30,8 @@ _WORDS = {
     ),
     NO_IMAGES: lazy_pattern(
         r"(?i)unknown variant .?image|image input is not (?:supported|enabled)|not a multimodal model"
-        r"|no endpoints found that support image input|does not support image|image_url is only supported by"
+        r"|no endpoints found that support image input|image_url is only supported by"
+        r"|does not support (?:images|image (?:inputs?|content))(?=[.,;:'\")]| \(|\s*\Z)"  # but not of one kind or size
     ),
     SIGNED_CALLS: lazy_pattern(r"(?i)missing a .?thought_signature"),
     NO_BLANKS: lazy_pattern(
@@ -43,7 +44,7 @@ LEFT_OUT = "[An image was here. This model reads text only.]"
 
 
 def rules_in(message: str) -> list[str]:
-    """Returns the names of the rules that an error means."""
+    """Returns the names of the rules that an error message is about."""
     return [name for name, words in _WORDS.items() if words.search(message)]
 
 

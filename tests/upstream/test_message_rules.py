@@ -1,0 +1,25 @@
+"""A refusal says what a template or a model demands of messages."""
+
+import pytest
+
+from gateway.upstream.message_rules import rules_in
+
+
+@pytest.mark.parametrize(
+    ("message", "rules"),
+    [
+        ("System message must be at the beginning.", ["messages[].role=system"]),
+        ("Unexpected role 'user' after role 'tool'", ["messages[].role=assistant"]),
+        ("The last message must have role `user`", ["messages[].role=user"]),
+        ("gpt-oss-120b is not a multimodal model", ["messages[].image"]),
+        ("Model does not support images. Please use a model that does.", ["messages[].image"]),
+        ("grok-3 does not support image inputs (request id: 7)", ["messages[].image"]),
+        ("This model does not support image input", ["messages[].image"]),
+        ("This model does not support image URLs; send base64", []),
+        ("It does not support images larger than 5 MB", []),
+        ("does not support image/heic", []),
+        ("messages must not be empty", []),
+    ],
+)
+def test_a_refusal_names_rules(message: str, rules: list[str]) -> None:
+    assert rules_in(message) == rules
