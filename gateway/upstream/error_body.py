@@ -91,10 +91,7 @@ def read_error(body: bytes) -> ErrorBody:
 
 def read_object(body: Mapping[str, Any]) -> ErrorBody:
     """Returns the error in an answer or chunk that is, or contains, an error object; of an unknown form, its JSON."""
-    part, choice = error_part(body), _first(body.get("choices"))
-    has_content = rawjson.at(choice, "message", "content")
-    if not (part or has_content):  # the choice may have nothing but the error of Azure's filter
-        part = rawjson.at(choice, "content_filter_results", "error")
+    part = error_part(body) or _filter_error(body.get("choices"))
     error = _read_fields(part if isinstance(part, dict) else body)
     if isinstance(part, dict):
         request_id = error.request_id or _text(body.get("request_id"))
@@ -122,6 +119,13 @@ def error_part(body: Mapping[str, Any]) -> Any:
 def _first(value: Any) -> Any:
     """Returns the first item of a list; None for an empty list and anything else."""
     return value[0] if isinstance(value, list) and value else None
+
+
+def _filter_error(choices: Any) -> Any:
+    """Returns the error of Azure's content filter: an answer whose choice has nothing but that error."""
+    choice = _first(choices)
+    content = rawjson.at(choice, "message", "content")
+    return None if content else rawjson.at(choice, "content_filter_results", "error")
 
 
 def _read_fields(fields: Mapping[str, Any]) -> ErrorBody:

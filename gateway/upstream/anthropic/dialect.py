@@ -201,12 +201,17 @@ def plan_thinking(effort: str | None, row: AnthropicModel, max_tokens: int, *, b
         return None
     if row.thinking is AnthropicThinking.ADAPTIVE:
         thinking = {"type": "adaptive", "display": "summarized"}
-        not_stronger = ALL_EFFORTS[: ALL_EFFORTS.index("low" if effort == "minimal" else effort) + 1]
-        word = next((word for word in reversed(not_stronger) if word in row.efforts), row.efforts[0])
-        return {"thinking": thinking, "output_config": {"effort": word}}
+        return {"thinking": thinking, "output_config": {"effort": _effort_word(effort, row)}}
     if bound or max_tokens <= BUDGETS["minimal"]:
         return None
     return {"thinking": {"type": "enabled", "budget_tokens": min(BUDGETS[effort], max_tokens - 1)}}
+
+
+def _effort_word(effort: str, row: AnthropicModel) -> str:
+    """Returns the strongest effort of the model that is not stronger than the requested one."""
+    limit = ALL_EFFORTS.index("low" if effort == "minimal" else effort)
+    weaker = [word for word in row.efforts if ALL_EFFORTS.index(word) <= limit]
+    return weaker[-1] if weaker else row.efforts[0]
 
 
 def _take_thinking(parameters: Parameters) -> tuple[str | None, str, msgspec.Raw]:

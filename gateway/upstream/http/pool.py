@@ -19,7 +19,7 @@ import msgspec
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel
 from gateway.domain.errors import Unavailable
-from gateway.domain.failure import AttemptFailed
+from gateway.domain.failure import AttemptFailed, Failure
 from gateway.domain.order import PreparedRequest
 from gateway.domain.urls import Proxy
 from gateway.upstream import failures
@@ -140,9 +140,7 @@ class Pool:
                     # one that was closed while it was idle fails within a second and before any answer
                     late = self._loop.time() - began > 1.0
                     if not connection.used or late or exc.answer_started:
-                        if exc.malformed:
-                            raise AttemptFailed(failures.bad_response(self.channel, exc.text)) from exc
-                        raise AttemptFailed(failures.unreachable(self.channel, exc.text, sent=exc.sent)) from exc
+                        raise AttemptFailed(_exchange_failure(self.channel, exc)) from exc
                     connection = None
                 else:
                     return HttpReply(self.channel, answer, began, self._end_call)
@@ -187,12 +185,11 @@ class Pool:
         except OSError as exc:
             if exc.errno in (errno.EMFILE, errno.ENFILE):
                 raise self._total.used_up(f"the system gives no more open files: {exc.strerror}") from exc
-            why = f"{text_of(exc)} ({target.host}:{target.port})"
-            failure = failures.unreachable(self.channel, why, sent=False)
             if isinstance(exc, TimeoutError) and not exc.strerror:  # the deadline, and not the system's own
                 slow = failures.too_slow(self.channel, "connect", seconds, sent=False)
-                failure = msgspec.structs.replace(slow, kind=FailureKind.NETWORK)
-            raise AttemptFailed(failure) from exc
+                raise AttemptFailed(msgspec.structs.replace(slow, kind=FailureKind.NETWORK)) from exc
+            text = f"{text_of(exc)} ({target.host}:{target.port})"
+            raise AttemptFailed(failures.unreachable(self.channel, text, sent=False)) from exc
 
     async def _connect(self, target: Target) -> UpstreamConnection:
         """Open a connection and add it to the pool. Raises OSError and Unavailable."""
@@ -238,3 +235,10 @@ class Pool:
         for connection in [connection for connection in self._idle if connection.idle_since <= oldest]:
             connection.abort()
         self._sweeping = self._loop.call_later(KEEP_ALIVE_S, self._sweep) if self._idle else None
+
+
+def _exchange_failure(channel: Channel, exc: ConnectionBroken) -> Failure:
+    """Returns the failure of a request without an answer."""
+    if exc.malformed:
+        return failures.bad_response(channel, exc.text)
+    return failures.unreachable(channel, exc.text, sent=exc.sent)

@@ -23,14 +23,7 @@ from gateway.upstream.message_rules import lost_to, with_rules
 from gateway.upstream.model_list import LIST_HEADERS
 from gateway.upstream.openai.reader import ChatReader
 from gateway.upstream.openai.reasoning import ReasoningReader, restore_reasoning
-from gateway.upstream.refused_params import (
-    DEVELOPER,
-    EFFORT,
-    MESSAGES,
-    NO_EFFORT,
-    REASONING_BACK,
-    ROLE,
-)
+from gateway.upstream.refused_params import DEVELOPER, EFFORT, MESSAGES, NO_EFFORT, REASONING_BACK, ROLE
 from gateway.upstream.vendors import Vendor, vendor_of
 
 STREAM_HEADERS = {"Accept": "text/event-stream", "Accept-Encoding": "identity", "Content-Type": "application/json"}
@@ -262,8 +255,10 @@ class OpenAIDialect(ChannelDialect):
         dropped = _fit_parameters(fields, vendor, learned)
         if "messages" in fields and _must_edit_messages(fields, vendor, learned):
             dropped += _edit_messages(fields, vendor, learned)
-        if vendor.reasoning_back or REASONING_BACK in learned.dropped:  # which was not remembered there
-            restore_reasoning(fields, order.owner if vendor.reasoning_back else "", self._memory)
+        if vendor.reasoning_back:
+            restore_reasoning(fields, order.owner, self._memory)
+        elif REASONING_BACK in learned.dropped:  # nothing was remembered there, so it is sent empty
+            restore_reasoning(fields, "", self._memory)
         return PreparedRequest(
             url=url,
             headers=STREAM_HEADERS if order.stream else PLAIN_HEADERS,

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from gateway.domain import rawjson
-from gateway.domain.secret_search import Span, views
+from gateway.domain.secret_search import SearchView, Span, views
 
 LONG = 24
 """The fewest characters of a quoted part; bytes of UTF-8 in other scripts."""
@@ -54,21 +54,7 @@ class Quotes:
         """Returns where a message quotes the request."""
         if self._text is None:
             self._read()
-        spans: list[Span] = []
-        for view in views(message):
-            normal = _normalize(view.text)
-            parts = list(self._long_parts(normal))
-            texts = (re.escape(text) for text in self._short_texts if text in normal)
-            wholes = [match.span() for text in texts for match in re.finditer(text, normal)]
-            # the character of the view that each byte of the normalized text comes from
-            characters = enumerate(view.text) if parts or wholes else ()
-            indexes = [index for index, character in characters for _ in _normalize(character)]
-            for begin, end in parts:
-                first, last = indexes[begin], indexes[end - 1]
-                if max(end - begin, last - first + 1) >= LONG:
-                    spans.append((view.starts[first], view.ends[last]))
-            spans += [(view.starts[indexes[begin]], view.ends[indexes[end - 1]]) for begin, end in wholes]
-        return spans
+        return [span for view in views(message) for span in self._spans_in(view)]
 
     def contains(self, word: str) -> bool:
         """Returns whether an identifier is from the request. A request that is too long is searched for all of it."""
@@ -90,6 +76,23 @@ class Quotes:
         del self._short_texts[:-2000]  # only the last ones are searched for
         self._text = text = _END.join(longs)
         self._words.frombytes(text[: len(text) // WORD * WORD])
+
+    def _spans_in(self, view: SearchView) -> Iterator[Span]:
+        """Yields where one view of a message quotes the request."""
+        message = _normalize(view.text)
+        parts = list(self._long_parts(message))
+        patterns = [re.escape(text) for text in self._short_texts if text in message]
+        wholes = [match.span() for pattern in patterns for match in re.finditer(pattern, message)]
+        if not (parts or wholes):
+            return
+        # the character of the view that each byte of the normalized message comes from
+        indexes = [index for index, character in enumerate(view.text) for _ in _normalize(character)]
+        for begin, end in parts:
+            first, last = indexes[begin], indexes[end - 1]
+            if max(end - begin, last - first + 1) >= LONG:
+                yield view.starts[first], view.ends[last]
+        for begin, end in wholes:
+            yield view.starts[indexes[begin]], view.ends[indexes[end - 1]]
 
     def _long_parts(self, message: bytes) -> Iterator[Span]:
         """Yields the parts that a long text has too; all of the message if it repeats itself too much to compare."""

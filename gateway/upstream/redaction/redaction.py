@@ -227,14 +227,11 @@ def _error(failure: Failure, channel: Channel, fields: Fields, secrets: Sequence
     owners_message = plain(_redact(owners_text, channel, secrets), 2200)
     stored = _without_quotes(owners_message, quotes, failure, channel)
     identifiers = _identifiers(failure.origin or OrderOrigin(), secrets, quotes)
-    param, code = identifiers.pop("param"), failure.code
-    upstream_code = identifiers["code"] or ""
-    if code == REJECTED and not upstream_code.startswith("upstream_"):  # it does not look like one of ours
-        code = upstream_code or code
+    param = identifiers.pop("param")
     make = UpstreamTimeout if failure.code == TIMEOUT else UpstreamError
     error = make(
         message,
-        code=code,
+        code=_error_code(failure, identifiers["code"]),
         param=failure.param or param,
         retry_after_s=failure.retry_after_s,
         details=dict(failure.details),
@@ -247,6 +244,13 @@ def _error(failure: Failure, channel: Channel, fields: Fields, secrets: Sequence
     error.kind, error.sent = failure.kind, failure.sent
     error.verbatim = _redact(failure.verbatim, channel, secrets)
     return error
+
+
+def _error_code(failure: Failure, upstream_code: str | None) -> str:
+    """Returns our code, or the upstream's own if the client's request was at fault and it does not look like ours."""
+    if failure.code != REJECTED or not upstream_code or upstream_code.startswith("upstream_"):
+        return failure.code
+    return upstream_code
 
 
 def _redact(text: UpstreamText, channel: Channel, secrets: Sequence[Needles]) -> str:
