@@ -148,9 +148,7 @@ def _told(first: float, second: float, **more: object) -> UpstreamPrices:
         ({"input": {"usd": 0.5, "diem": 0.5}, "output": {"usd": 2, "diem": 2}}, _told(0.5, 2)),
     ],
 )
-def test_the_price_is_read_where_and_in_the_unit_in_which_the_upstream_tells_it(
-    pricing: object, told: UpstreamPrices | None
-) -> None:
+def test_prices_are_read_in_every_place_and_unit(pricing: object, told: UpstreamPrices | None) -> None:
     assert _read({"data": [{"id": "m", "pricing": pricing}]}) == [ServedModel(name="m", told=told)]
 
 
