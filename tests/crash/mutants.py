@@ -129,16 +129,7 @@ def no_look_for_records(patch: Patch) -> None:
 MUTANTS: dict[str, Callable[[Patch], None]] = {
     mutant.__name__: mutant
     for mutant in (
-        no_checksum,
-        no_undo,
-        hold_ends_first,
-        no_hold,
-        replace_in_place,
-        begun_in_place,
-        no_sync_before_rename,
-        no_folder_sync,
-        no_sync,
-        seal_unsynced,
-        no_look_for_records,
+        *(no_checksum, no_undo, hold_ends_first, no_hold, replace_in_place, begun_in_place),
+        *(no_sync_before_rename, no_folder_sync, no_sync, seal_unsynced, no_look_for_records),
     )
 }
