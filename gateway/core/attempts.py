@@ -174,8 +174,8 @@ class Attempts:
                     raise
                 if failure.lacks_api or failure.may_lack_api:
                     return await self._translated(call, order, route, failed)
-                if plan.repaired is not None and (repaired := plan.repaired(failure)) is not None:
-                    plan = msgspec.structs.replace(plan, order=repaired, repaired=None)
+                if plan.repaired is not None and (repaired := plan.repaired(plan.order, failure)) is not None:
+                    plan = msgspec.structs.replace(plan, order=repaired)
                 elif not self.preparer.learn(plan.order, route, failure):
                     raise
         return await self._exchange(call, plan, route)

@@ -110,8 +110,8 @@ class AttemptPlan(msgspec.Struct, frozen=True, gc=False):
     """The order for the adapter, with the overrides of the channel's owner."""
     native: bool
     """Whether the channel speaks the API."""
-    repaired: Callable[[Failure], Order | None] | None = None
-    """Returns the order for a second call of the same channel after a failure; None if it would not help. If it is not
+    repaired: Callable[[Order, Failure], Order | None] | None = None
+    """Returns the order for another call of the same channel after a failure; None if it would not help. If it is not
     set, a failed call is not repeated."""
 
 

@@ -119,11 +119,11 @@ def _may_leave_out(name: str, channel: Channel, order: Order) -> bool:
         return any(DEVELOPER in bytes(order.fields.get(turns, NULL)) for turns in ("messages", "input"))
     if name == NO_EFFORT:
         return "tools" in order.fields and (not channel.strict or EFFORT not in order.fields)
+    if name == REASONING_BACK and _was_sent("messages[].tool_calls", order):
+        return not channel.strict
     if name in RULES:
         messages = rawjson.maybe_objects(order.fields.get("messages")) or []
         return not channel.strict and with_rules(messages, (name,)) != messages
-    if name == REASONING_BACK:
-        return not channel.strict and _was_sent("messages[].tool_calls", order)
     added = name == ADDED_FIELDS.get(channel.dialect) and (order.stream or name != "stream_options")
     if channel.strict and (not added or _has_field_at_any_depth(name, order)):
         return False

@@ -12,7 +12,7 @@ from gateway.domain import rawjson
 from gateway.domain.conversation import join_texts
 from gateway.domain.lazy_pattern import lazy_pattern
 from gateway.domain.rawjson import NULL, Fields
-from gateway.upstream.refused_params import DEVELOPER, MESSAGES
+from gateway.upstream.refused_params import DEVELOPER, MESSAGES, REASONING_BACK
 from gateway.upstream.translation import FILLER, GO_ON, UNSIGNED
 
 SYSTEM_FIRST = MESSAGES + "role=system"
@@ -40,6 +40,7 @@ _WORDS = {
 }
 """What a refusal says, by the name of the rule."""
 _PLACEHOLDER = {"google": {"thought_signature": UNSIGNED}}
+_EMPTY_THOUGHT = {"type": "thinking", "thinking": "", "signature": "none"}
 LEFT_OUT = "[An image was here. This model reads text only.]"
 
 
@@ -149,10 +150,23 @@ def _with_signatures(messages: list[Fields]) -> list[Fields]:
     ]
 
 
+def _with_thoughts(messages: list[Fields]) -> list[Fields]:
+    return [_with_thought(message) for message in messages]
+
+
+def _with_thought(message: Fields) -> Fields:
+    """Returns a message of Anthropic's API with an empty thought before calls that have none, as DeepSeek demands."""
+    blocks = rawjson.list_at(message.get("content"))
+    kinds = [rawjson.text_at(block, "type") for block in blocks]
+    lacks_one = "tool_use" in kinds and "thinking" not in kinds
+    return {**message, "content": rawjson.raw([_EMPTY_THOUGHT, *blocks])} if lacks_one else message
+
+
 RULES: Mapping[str, Callable[[list[Fields]], list[Fields]]] = {
     NO_IMAGES: _without_images,
     NO_BLANKS: _without_blanks,
     SIGNED_CALLS: _with_signatures,
+    REASONING_BACK: _with_thoughts,
     SYSTEM_FIRST: _system_first,
     TOOL_THEN_ASSISTANT: _assistant_after_tools,
     USER_LAST: _user_last,

@@ -22,7 +22,9 @@ _NO_EFFORT = re.compile(r"\bset\s+\W?reasoning_effort\W?\s+to\s+\W?none\b")
 
 REASONING_BACK = "reasoning_content=back"
 """Stands for an upstream that refuses tool calls without the reasoning before them."""
-_WANTS_REASONING = lazy_pattern(r"reasoning_content\W{1,3}(?:in the thinking mode must be passed back|is missing)")
+_WANTS_REASONING = lazy_pattern(
+    r"(?:reasoning_content|content\[\]\.thinking)\W{1,3}(?:in the thinking mode must be passed back|is missing)"
+)
 BETA = "anthropic-beta="
 """The prefix of the names of betas that an upstream of Anthropic's dialect refuses; see ``EVERY_BETA``."""
 EVERY_BETA = BETA + "*"

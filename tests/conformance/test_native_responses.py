@@ -340,6 +340,21 @@ async def test_foreign_reasoning_is_dropped_once(gateway: Gateway, provider: Pro
     assert len(provider.exchanges) == 2
 
 
+async def test_what_other_makers_put_into_items_is_left_out(gateway: Gateway, provider: Provider) -> None:
+    long = "Invalid 'input[1].id': string too long. Expected a string with maximum length 64."
+    texts = "Invalid 'input[0].content': array too long. Expected an array with maximum length 0, but got length 1."
+    sealed = "The encrypted content gAAA... could not be verified."
+    refusals = [reply({"error": {"message": text}}, status=400) for text in (long, texts, sealed)]
+    provider.on("m", *refusals, respond(message("Hello")))
+    theirs = {"type": "reasoning", "id": "4b_rs", "summary": [], "encrypted_content": "5ad4"}
+    said = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Hi"}]}
+    asked = {"role": "user", "content": "hi"}
+    thought = {**theirs, "content": [{"type": "reasoning_text", "text": "Hm."}]}
+    answer = await call(gateway, input=[thought, {**said, "id": "x" * 408}, asked])
+    assert (answer.status, provider.last.json["input"]) == (200, [said, asked])
+    assert [len(exchange.json["input"]) for exchange in provider.exchanges] == [3, 3, 3, 2]
+
+
 @pytest.mark.parametrize(
     ("body", "name"),
     [

@@ -111,6 +111,8 @@ async def test_what_changes_the_answer_is_not_left_out(
 
 
 _IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}}
+_CALL = {"type": "tool_use", "id": "t1", "name": "Read", "input": {}}
+_THOUGHT = {"type": "thinking", "thinking": "", "signature": "none"}
 _SEEN = {"type": "text", "text": "[An image was here. This model reads text only.]"}
 
 
@@ -143,6 +145,11 @@ _FILLED = {"role": "user", "content": [{**_result()["content"][0], "content": ".
             [],
         ),
         (
+            "The `content[].thinking` in the thinking mode must be passed back to the API.",
+            [{"role": "assistant", "content": [_CALL]}, _result(_SEEN)],
+            [{"role": "assistant", "content": [_THOUGHT, _CALL]}, _result(_SEEN)],
+        ),
+        (
             "This model does not support assistant message prefill. The conversation must end with a user message.",
             [{"role": "assistant", "content": "Well"}],
             [{"role": "assistant", "content": "Well"}, {"role": "user", "content": "Continue."}],
@@ -168,6 +175,9 @@ async def test_messages_keep_the_rules_that_an_upstream_has_named(
         "messages.1.content.0: Invalid `signature` in `thinking` block",
         "The model returned the following errors: messages.1.content.0: Invalid `data` in `redacted_thinking` block",
         "messages.1.content.0.thinking.signature: Field required",
+        "messages.3.content.0.thinking: each thinking block must contain thinking",
+        "Expected `thinking`, but found `text`. [...] a final `assistant` message must start with a thinking block",
+        "messages.1: The final block in an assistant message cannot be `thinking`.",
     ],
 )
 async def test_thoughts_that_another_vendor_signed_are_left_out(

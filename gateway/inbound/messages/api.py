@@ -257,8 +257,7 @@ class Messages(InboundApi):
     def plan(self, order: Order, channel: Channel, chat: DialectAdapter, *, lacking: bool) -> AttemptPlan:
         if channel.dialect is Dialect.ANTHROPIC:
             native = native_order(order, channel.overrides)
-            repaired = partial(repaired_order, native)
-            return AttemptPlan(MessagesRelay(chat), native, native=True, repaired=repaired)
+            return AttemptPlan(MessagesRelay(chat), native, native=True, repaired=repaired_order)
         translated, style = translate_messages(order)
         adapter = RenderingAdapter(
             chat, partial(MessagesRenderer, style=style), partial(WholeMessageRenderer, style=style)

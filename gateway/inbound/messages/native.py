@@ -51,7 +51,7 @@ from gateway.upstream.anthropic.dialect import VERSION, root
 from gateway.upstream.failures import REJECTED
 from gateway.upstream.message_rules import NO_BLANKS, NO_IMAGES, RULES, USER_LAST, lost_to, with_rules
 from gateway.upstream.openai.dialect import endpoint
-from gateway.upstream.refused_params import BETA, EFFORT, EVERY_BETA
+from gateway.upstream.refused_params import BETA, EFFORT, EVERY_BETA, REASONING_BACK
 from gateway.upstream.vendors import vendor_of
 
 PATH = "/v1/messages"
@@ -165,7 +165,7 @@ _OPTIONAL: Mapping[str, tuple[str, ...]] = {
     "eager_input_streaming": ("tools.eager_input_streaming",),
     "input_examples": ("tools.input_examples",),
     "strict": ("tools.strict",),
-    **{rule: (rule,) for rule in (NO_IMAGES, NO_BLANKS, USER_LAST)},
+    **{rule: (rule,) for rule in (NO_IMAGES, NO_BLANKS, USER_LAST, REASONING_BACK)},
     "scope": ("system.cache_control.scope", "tools.cache_control.scope", "messages.content.cache_control.scope"),
 }
 """The paths of fields that may be left out, by the names that the dialect reads in a refusal. The path through a list
@@ -290,18 +290,25 @@ _BETA = re.compile(r"tool-search-tool-|advanced-tool-use-|mid-conversation-tool-
 _DEFERRED_PARTS = re.compile(rb'"(?:defer_loading|tool_reference|tool_addition|tool_removal)"')
 
 
-_BAD_SEAL = re.compile(r"invalid `(?:signature|data)` in `|thinking\.signature: field required", re.IGNORECASE)
-"""Matches refusals of thoughts that another maker signed, such as Kimi, or nobody."""
+_BAD_THOUGHT = re.compile(
+    r"invalid `(?:signature|data)` in `|thinking\.signature: field required|thinking block must contain thinking"
+    r"|must start with a thinking block|first block must be `thinking`"
+    r"|assistant message cannot be (?:`thinking`|modified)",
+    re.IGNORECASE,
+)
+"""Matches refusals of thoughts that another maker signed, such as Kimi, or nobody, or that are missing."""
 
 
 def repaired_order(order: Order, failure: Failure) -> Order | None:
     """Returns the request without deferred tools or thoughts, if the refusal is about these; else None."""
     repaired = without_deferred_tools(order, failure)
-    if repaired is not None or failure.status != 400 or not _BAD_SEAL.search(failure.verbatim.cleared(str)):
+    if repaired is not None or failure.status != 400 or not _BAD_THOUGHT.search(failure.verbatim.cleared(str)):
         return repaired
     fields = {**order.fields, "messages": _without_blocks(order.fields["messages"], _is_thought)}
     if rawjson.at(order.fields.get("thinking"), "type") == "enabled":  # it demands thoughts before calls of tools
         del fields["thinking"]
+    if fields == order.fields:
+        return None
     return msgspec.structs.replace(order, fields=fields, body=b"", removed=(*order.removed, "messages[].thinking"))
 
 

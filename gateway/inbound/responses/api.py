@@ -9,7 +9,6 @@ Errors have the bodies of chat completions. Their statuses keep Codex from usele
 """
 
 import re
-from functools import partial
 from typing import Any
 
 import msgspec
@@ -25,7 +24,7 @@ from gateway.inbound.relay import NativeStream
 from gateway.inbound.rendering import RenderedStream
 from gateway.inbound.responses.compaction import plan_compaction
 from gateway.inbound.responses.reader import ResponsesReader
-from gateway.inbound.responses.relay import ResponsesRelay, native_order, speaks_responses, without_seals
+from gateway.inbound.responses.relay import ResponsesRelay, native_order, repaired_order, speaks_responses
 from gateway.inbound.responses.render import ResponseRenderer, response_adapter
 from gateway.inbound.responses.request import (
     ResponsesFields,
@@ -76,7 +75,7 @@ class Responses(InboundApi):
             return plan_compaction(order, channel, chat, lacking=lacking, at_path=self.ability == COMPACTION)
         if not lacking and speaks_responses(channel):
             native = native_order(order, channel.overrides)
-            return AttemptPlan(ResponsesRelay(chat), native, native=True, repaired=partial(without_seals, native))
+            return AttemptPlan(ResponsesRelay(chat), native, native=True, repaired=repaired_order)
         params = read_fields(order.fields)
         translated, tools = translate_responses(order, params)
 

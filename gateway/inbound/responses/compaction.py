@@ -164,7 +164,7 @@ class CompactRelay(ResponsesRelay):
         failure = super().failure(channel, status, headers, body)
         return failure if self._summarizes else msgspec.structs.replace(failure, lacks_api=False, may_lack_api=False)
 
-    def repaired(self, failure: Failure) -> Order | None:
+    def repaired(self, _order: Order, failure: Failure) -> Order | None:
         """Returns the request for a summary, if the upstream lacks the path."""
         return self._summary if not self._summarizes and failure.status in _PATH_MISSING else None
 

@@ -83,6 +83,9 @@ _UNKNOWN_TOOL = re.compile(
 _FOREIGN_SEAL = re.compile(r"encrypted.content\W.{0,200}?\b(?:not issued|not be (?:verified|decrypted|decoded))")
 """Matches refusals of reasoning that another account sealed, which come without OpenAI's code."""
 
+_FOREIGN_FIELD = re.compile(r"Invalid 'input\[\d+\]\.(id|content)'")
+"""Matches refusals of ids and of reasoning that another maker wrote; Copilot's ids are longer than OpenAI's."""
+
 _SEALED = b'"' + SEAL_PREFIX.encode()
 
 
@@ -102,21 +105,38 @@ def native_order(order: Order, overrides: Overrides | None) -> Order:
     return msgspec.structs.replace(order, fields={**order.fields, **changes}, body=b"", removed=removed)
 
 
-def without_seals(order: Order, failure: Failure) -> Order | None:
-    """Returns the request without sealed reasoning, if another account had made it; None if it would not help."""
+def repaired_order(order: Order, failure: Failure) -> Order | None:
+    """Returns the request without what other accounts or makers put into its items, as far as the upstream refuses it;
+    None if it would not help.
+    """
     code = failure.origin.code.cleared(str) if failure.origin is not None else ""
-    if code != "invalid_encrypted_content" and not _FOREIGN_SEAL.search(failure.verbatim.cleared(str)):
-        return None
+    message = failure.verbatim.cleared(str)
     items = rawjson.items(order.fields["input"]) if rawjson.is_list(order.fields["input"]) else []
-    kept = []
-    for raw in items:
-        item = rawjson.fields(raw)
-        if rawjson.maybe(item.get("type")) != "reasoning" or rawjson.is_null(item.get("encrypted_content")):
-            kept.append(raw)
-    if len(kept) == len(items):
+    is_sealed = code == "invalid_encrypted_content" or _FOREIGN_SEAL.search(message) is not None
+    refused = None if is_sealed else _FOREIGN_FIELD.search(message)
+    if is_sealed:
+        kept = [raw for raw in items if not _is_sealed(rawjson.fields(raw))]
+    else:
+        kept = [raw if refused is None else _without_field(raw, refused[1]) for raw in items]
+    if kept == items:
         return None
     fields = {**order.fields, "input": rawjson.raw(kept)}
-    return msgspec.structs.replace(order, fields=fields, body=b"", removed=(*order.removed, "reasoning_dropped"))
+    removed = (*order.removed, "reasoning_dropped") if is_sealed else order.removed
+    return msgspec.structs.replace(order, fields=fields, body=b"", removed=removed)
+
+
+def _is_sealed(item: Mapping[str, msgspec.Raw]) -> bool:
+    is_reasoning = rawjson.maybe(item.get("type")) == "reasoning"
+    return is_reasoning and not rawjson.is_null(item.get("encrypted_content"))
+
+
+def _without_field(raw: msgspec.Raw, name: str) -> msgspec.Raw:
+    """Returns an item without its own id, or reasoning without its text."""
+    item = rawjson.fields(raw)
+    has_it = name in item and rawjson.maybe(item.get("type")) != "item_reference"
+    if not has_it or (name == "content" and rawjson.maybe(item.get("type")) != "reasoning"):
+        return raw
+    return rawjson.raw({key: value for key, value in item.items() if key != name})
 
 
 def _with_system(instructions: msgspec.Raw, overrides: Overrides) -> msgspec.Raw:
