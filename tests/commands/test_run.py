@@ -255,7 +255,9 @@ def test_a_settings_file_that_is_a_link_stays_one(real: Path, tmp_path: Path) ->
     assert [*(tmp_path / "tmp").iterdir()] == []
 
 
-def test_of_an_unsaved_settings_file_both_are_kept(real: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_settings_file_that_cannot_be_saved_is_as_it_was_and_the_new_one_is_kept(
+    real: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (real / "logs.db").write_text("old")
 
     def full(_: Path, copy: Path, **_options: object) -> None:

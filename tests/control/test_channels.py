@@ -175,7 +175,9 @@ async def test_a_paused_channel_says_why_and_is_cleared(
     assert (await owner.clear_channel("up")).state == "ok"
 
 
-async def test_a_missing_model_is_named_until_tried(owner: ControlClient, gateway: Gateway, provider: Provider) -> None:
+async def test_a_model_that_its_upstream_does_not_have_is_named_until_it_is_tried_again(
+    owner: ControlClient, gateway: Gateway, provider: Provider
+) -> None:
     provider.on("m", fail(404, "The model `m` does not exist", code="model_not_found"), speak())
     error = (await gateway.client.chat()).json["error"]
     assert "'tollkeeper why laptop m' says when it is tried again" in advice(
@@ -221,7 +223,9 @@ async def test_a_good_test_ends_its_rest(owner: ControlClient, gateway: Gateway,
     assert (check.ok, channel.state, channel.last_check) == (True, "ok", check)
 
 
-async def test_a_test_brings_back_no_other_model(owner: ControlClient, gateway: Gateway, provider: Provider) -> None:
+async def test_a_test_of_one_model_brings_back_no_other_that_the_upstream_does_not_have(
+    owner: ControlClient, gateway: Gateway, provider: Provider
+) -> None:
     names = ({"name": name, "upstream": "m"} for name in ("fast", "quick"))
     await owner.edit_channel("up", {"models": [*names, {"name": "gone"}]})
     for name in ("fast", "quick", "gone"):

@@ -27,7 +27,9 @@ COST = 9 * 2_500 + 12 * 10_000
 """Nano-dollars of a usual call."""
 
 
-async def test_a_channel_s_causes_are_incidents(owner: ControlClient, gateway: Gateway, provider: Provider) -> None:
+async def test_each_cause_of_a_channel_is_an_incident_of_its_own(
+    owner: ControlClient, gateway: Gateway, provider: Provider
+) -> None:
     provider.on("m", fail(500), fail(500), fail(429), speak())
     await gateway.client.chat()
     await owner.clear_channel("up")
@@ -42,7 +44,9 @@ async def test_a_channel_s_causes_are_incidents(owner: ControlClient, gateway: G
         await owner.incidents("nope")
 
 
-async def test_refusals_are_part_of_the_incident(owner: ControlClient, gateway: Gateway, provider: Provider) -> None:
+async def test_calls_that_are_refused_as_the_only_key_is_rejected_are_part_of_the_incident(
+    owner: ControlClient, gateway: Gateway, provider: Provider
+) -> None:
     provider.on("m", fail(401), speak())
     assert [(await gateway.client.chat()).status for _ in range(3)] == [502, 503, 503]
     gateway.engine.pipeline.refusals.close()
@@ -258,7 +262,9 @@ async def test_a_key_whose_variable_is_not_set_was_not_rejected_and_stays_an_inc
     assert (one.paused, one.ended is not None) == (False, True)
 
 
-async def test_an_only_key_unset_is_one_incident(owner: ControlClient, gateway: Gateway, provider: Provider) -> None:
+async def test_a_channel_with_no_key_but_one_that_is_not_set_is_one_incident(
+    owner: ControlClient, gateway: Gateway, provider: Provider
+) -> None:
     gateway.channel(provider.base_url, key="env:TOLLKEEPER_TEST_UNSET")
     assert (await gateway.client.chat()).status == 502
     await gateway.settled()

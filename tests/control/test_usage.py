@@ -70,7 +70,9 @@ async def test_a_renamed_group_is_one_row(owner: ControlClient, past: int, gatew
 
 
 @pytest.mark.parametrize("words", ["", "model:m"])
-async def test_calls_stay_with_their_own_group(owner: ControlClient, past: int, gateway: Gateway, words: str) -> None:
+async def test_calls_under_a_name_that_another_group_got_stay_with_the_one_that_made_them(
+    owner: ControlClient, past: int, gateway: Gateway, words: str
+) -> None:
     await owner.edit_group("default", {"name": "home"})
     await owner.add_group({"name": "default"})
     await owner.edit_channel("up", {"groups": ["home", "default"]})

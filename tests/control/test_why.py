@@ -49,7 +49,9 @@ async def test_what_is_reported_is_what_a_call_gets(owner: ControlClient, gatewa
 
 
 @pytest.mark.parametrize("body", [{"max_tokens": 60_000}, {"max_completion_tokens": 30_000, "n": 2}])
-async def test_a_refusal_record_tells_what_to_ask(owner: ControlClient, gateway: Gateway, body: dict[str, int]) -> None:
+async def test_the_record_of_a_refusal_tells_what_to_ask_about(
+    owner: ControlClient, gateway: Gateway, body: dict[str, int]
+) -> None:
     await owner.edit_token("laptop", {"budgets": [{"window": "day", "nanos": 60_000 * OUTPUT // 10**6}]})
     answer = await gateway.client.chat("m", **body)
     (record,) = (await owner.calls(limit=1)).calls
@@ -173,7 +175,9 @@ async def test_which_channels_speak_the_api_is_reported(
         await owner.why("laptop", "m", api="chat")
 
 
-async def test_api_and_conversion_are_told(owner: ControlClient, gateway: Gateway, provider: Provider) -> None:
+async def test_filters_and_explanations_have_the_api_and_what_happens_to_the_request(
+    owner: ControlClient, gateway: Gateway, provider: Provider
+) -> None:
     """``usage list api:messages`` and ``why``: native at a channel of that dialect, translated at others."""
     body = b'{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"Hi"}]}'
     for path in ("/v1/messages", "/v1/v1/messages", "/messages"):
