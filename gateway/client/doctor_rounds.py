@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from gateway.client.control import ControlClient
-from gateway.domain.addresses import CODES, address_advice, program
+from gateway.domain.addresses import CODES, address_advice
 from gateway.domain.advice import advice
 from gateway.domain.diagnosis import Checkup
 from gateway.domain.errors import GatewayError
@@ -31,6 +31,20 @@ START_ADVICE = "start it with 'tollkeeper serve', or with 'tollkeeper' for the c
 
 _PROXY_VARIABLES = frozenset({"http_proxy", "all_proxy"})
 """Variables that make programs send requests to ``http://`` addresses to a proxy."""
+
+_PROGRAMS = {
+    "claude-cli": "Claude Code",
+    "codex_cli_rs": "Codex",
+    "codex_exec": "Codex",
+    "codex-tui": "Codex",
+    "OpenAI": "a program with OpenAI's SDK",
+    "AsyncOpenAI": "a program with OpenAI's SDK",
+    "Anthropic": "a program with Anthropic's SDK",
+    "AsyncAnthropic": "a program with Anthropic's SDK",
+    "Mozilla": "a browser",
+    "": "a program without a name",
+}
+"""Display names of programs by their own names; others are shown as they are."""
 
 
 async def check_everything(client: ControlClient, environ: Mapping[str, str] = os.environ) -> AsyncIterator[Step]:
@@ -116,7 +130,7 @@ def _address_step(call: CallView, base: str) -> Step | None:
             return None
     else:
         reason, _, fix = call.error.partition("; use " if call.code == "wrong_host" else "; permit it with ")
-    text, fix = f"{program(call.app)} requested {call.request}, {reason}", plain(fix, 500)
+    text, fix = f"{_PROGRAMS.get(call.app, call.app)} requested {call.request}, {reason}", plain(fix, 500)
     fix = fix or f"check the program's base URL: {base}"
     return Step(name="the addresses", result="warning", text=text, fix=fix, code=call.code, status=call.status)
 

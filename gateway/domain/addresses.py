@@ -80,21 +80,6 @@ _RULES: Final = (
     ),
 )
 
-PROGRAMS: Final = {
-    "claude-cli": "Claude Code",
-    "codex_cli_rs": "Codex",
-    "codex_exec": "Codex",
-    "codex-tui": "Codex",
-    "OpenAI": "a program with OpenAI's SDK",
-    "AsyncOpenAI": "a program with OpenAI's SDK",
-    "Anthropic": "a program with Anthropic's SDK",
-    "AsyncAnthropic": "a program with Anthropic's SDK",
-    "Mozilla": "a browser",
-    "": "a program without a name",
-}
-"""Display names of programs by their own names; others are shown as they are."""
-
-
 _SLASHES: Final = lazy_pattern("//+")
 _ROOTS: Final = lazy_pattern(r"^(?:/v1)*/(?:v1beta/openai|openai|anthropic)(?=/)")
 """Matches prefixes under which Azure, Groq, Gemini and Foundry have the paths of OpenAI or Anthropic."""
@@ -134,11 +119,6 @@ def request_text(method: str, path: str) -> str:
     """Returns method and path for the record: short, safe to display, and without what may be a key."""
     segments = [("…" if _may_be_key(segment) else segment) for segment in path.split("/")]
     return plain(f"{plain(method, 20)} {'/'.join(segments)}", 120)
-
-
-def program(app: str) -> str:
-    """Returns a program's display name."""
-    return PROGRAMS.get(app, app)
 
 
 def _may_be_key(segment: str) -> bool:

@@ -341,7 +341,7 @@ async def test_what_programs_cannot_request_is_reported_with_advice(owner: Contr
         ("POST", "/v1/files", {"user-agent": "claude-cli/2.1"}),
         ("POST", "/v1/chat/completions/chat/completions", {"user-agent": "mine/1"}),
         ("OPTIONS", "/v1/models", {"user-agent": "obsidian/1", "origin": "app://obsidian.md"}),
-        ("PUT", "/v1/models", {"user-agent": "odd/1"}),
+        ("PUT", "/v1/models", {"user-agent": None}),
     ]
     for method, path, headers in asked:
         await gateway.client.ask(method, path, b"", headers)
@@ -355,7 +355,7 @@ async def test_what_programs_cannot_request_is_reported_with_advice(owner: Contr
         "Claude Code requested POST /v1/files",
         "mine requested POST /v1/chat/completions/chat/completions",
         "obsidian requested OPTIONS /v1/models",
-        "odd requested PUT /v1/models",
+        "a program without a name requested PUT /v1/models",
     }
     assert "(4 times in a day)" in texts["Claude Code requested POST /v1/files"].text
     assert "not supported" in texts["Claude Code requested POST /v1/files"].fix

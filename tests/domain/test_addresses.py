@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.domain.addresses import address_advice, is_foreign, program, request_text, standard_path
+from gateway.domain.addresses import address_advice, is_foreign, request_text, standard_path
 
 BASE = "http://127.0.0.1:8655/v1"
 
@@ -106,8 +106,3 @@ def test_what_may_be_a_key_is_not_recorded(method: str, path: str, recorded: str
 
 def test_what_is_recorded_is_short() -> None:
     assert len(request_text("X" * 500, "/a" * 5000)) <= 120
-
-
-def test_programs_have_names() -> None:
-    assert (program("claude-cli"), program("codex_exec"), program("mine")) == ("Claude Code", "Codex", "mine")
-    assert program("") == "a program without a name"
