@@ -39,7 +39,7 @@ _WORDS = {
     ),
 }
 """What a refusal says, by the name of the rule."""
-_PLACEHOLDER = {"google": {"thought_signature": UNSIGNED}}
+_PLACEHOLDER = rawjson.raw({"google": {"thought_signature": UNSIGNED}})
 _EMPTY_THOUGHT = {"type": "thinking", "thinking": "", "signature": "none"}
 LEFT_OUT = "[An image was here. This model reads text only.]"
 
@@ -118,9 +118,11 @@ def _unless_image(part: Any) -> Any:
 
 
 def _unless_blank(part: Any) -> Any:
-    is_blank = rawjson.at(part, "type") == "text" and not rawjson.text_at(part, "text").strip()
-    has_nothing = rawjson.at(part, "type") == "tool_result" and part.get("content") in (None, "", [])
-    return {**part, "content": FILLER} if has_nothing else None if is_blank else part
+    kind = rawjson.at(part, "type")
+    if kind == "tool_result" and part.get("content") in (None, "", []):
+        return {**part, "content": FILLER}
+    is_blank = kind == "text" and not rawjson.text_at(part, "text").strip()
+    return None if is_blank else part
 
 
 def _without_images(messages: list[Fields]) -> list[Fields]:
@@ -142,12 +144,15 @@ def _without_blanks(messages: list[Fields]) -> list[Fields]:
 
 def _with_signatures(messages: list[Fields]) -> list[Fields]:
     """Returns the messages with Google's placeholder for each turn's signature that the client did not send back."""
-    return [
-        {**message, "tool_calls": rawjson.raw([{**calls[0], "extra_content": _PLACEHOLDER}, *calls[1:]])}
-        if (calls := rawjson.list_at(message.get("tool_calls"))) and not any("extra_content" in call for call in calls)
-        else message
-        for message in messages
-    ]
+    signed: list[Fields] = []
+    for message in messages:
+        calls = rawjson.maybe_objects(message.get("tool_calls"))
+        if calls and not any("extra_content" in call for call in calls):
+            first = {**calls[0], "extra_content": _PLACEHOLDER}
+            signed.append({**message, "tool_calls": rawjson.raw([first, *calls[1:]])})
+        else:
+            signed.append(message)
+    return signed
 
 
 def _with_thoughts(messages: list[Fields]) -> list[Fields]:

@@ -14,6 +14,7 @@ from gateway.core.quota import need_of
 from gateway.domain.channel import Channel, Dialect, Overrides, ServedModel
 from gateway.domain.errors import GatewayError
 from gateway.domain.failure import AttemptFailed
+from gateway.domain.order import LearnedRefusals
 from gateway.domain.units import CallId, ChannelId, Millis
 from gateway.inbound.api import HttpRequest, InboundApi
 from gateway.inbound.chat.api import CHAT
@@ -23,11 +24,15 @@ from gateway.inbound.responses.api import RESPONSES
 from gateway.inbound.responses.chat_endpoint import CHAT_ENDPOINT
 from gateway.upstream.dialects import new_adapter
 from gateway.upstream.learned_params import NOTHING
+from gateway.upstream.message_rules import RULES
+from gateway.upstream.refused_params import REASONING_BACK, ROLE
 
 Doc = Any
 STEP = 1 if os.environ.get("TOLLKEEPER_FULL") else 5
 """Of the mutations so many are one that is tried."""
 OWN = Overrides(system="Be brief.")
+LEARNED = LearnedRefusals(dropped=(*RULES, REASONING_BACK, ROLE))
+"""All that may be learned about messages."""
 VALUES: list[Doc] = [
     *(None, True, 5, -1, 1.5, 10**30, "", "x", "\ud800", [], {}, [5], [None], [[]]),
     *({"a": 1}, {"type": "x"}, {"type": 7}, {"type": []}),
@@ -228,10 +233,10 @@ def _try(api: InboundApi, body: bytes) -> None:
         served = ServedModel(name="m", upstream=model, max_output=4096)
         need_of(found, effects_of([(channel, served)]), None, 1_000_000)
         order = api.order(found, CallId("req_0123456789abcdef01234567"), Millis(5))
-        for lacking in (False, True):
+        for lacking, learned in ((False, NOTHING), (True, NOTHING), (False, LEARNED)):
             try:
                 plan = api.plan(order, channel, new_adapter(dialect), lacking=lacking)
-                prepared = plan.adapter.prepare(plan.order, channel, served, NOTHING)
+                prepared = plan.adapter.prepare(plan.order, channel, served, learned)
             except (GatewayError, AttemptFailed):
                 continue
             msgspec.json.decode(prepared.body)

@@ -1,8 +1,11 @@
 """A refusal says what a template or a model demands of messages."""
 
+from typing import Any
+
 import pytest
 
-from gateway.upstream.message_rules import rules_in
+from gateway.domain import rawjson
+from gateway.upstream.message_rules import RULES, rules_in, with_rules
 
 
 @pytest.mark.parametrize(
@@ -23,3 +26,10 @@ from gateway.upstream.message_rules import rules_in
 )
 def test_a_refusal_names_rules(message: str, rules: list[str]) -> None:
     assert rules_in(message) == rules
+
+
+@pytest.mark.parametrize("odd", [None, 5, "", {}, [], [5], [None], ["x"], [[]], [{"extra_content": 5}, 5]])
+def test_odd_calls_are_left_to_the_upstream(odd: Any) -> None:
+    fields = {"role": "assistant", "content": odd, "tool_calls": odd}
+    message = {name: rawjson.raw(value) for name, value in fields.items()}
+    assert with_rules([message], RULES)[0]["tool_calls"] == message["tool_calls"]
