@@ -1,7 +1,7 @@
 """PriceView: a price as people and scripts see it, and the news about prices.
 
-The news are how old the price list is, what an import would change, which prices will rise, and which upstreams publish
-prices that differ from those in use.
+The news tells how old the price list is, what an import would change, which prices will rise, and which upstreams
+publish prices that differ from those in use.
 """
 
 from typing import Any

@@ -103,9 +103,8 @@ def check_complete(path: Path, segments: Iterable[Segment]) -> None:
     expected, previous_exists = 1, False
     for segment in segments:
         has_gap = segment.count and segment.first > expected and not previous_exists
-        if has_gap and not any(
-            segment.path.parent.glob(f"{segment.name}.*.damaged")
-        ):  # these are copies of repaired files
+        copies_before_repairs = segment.path.parent.glob(f"{segment.name}.*.damaged")
+        if has_gap and not any(copies_before_repairs):
             raise StoreDamaged(
                 f"{files.ordinary_path(path)} is damaged or missing, and so is its former version: the sums of calls "
                 f"{expected} to {segment.first - 1} are lost and their records deleted, so balances cannot be known. "

@@ -82,7 +82,7 @@ class SegmentView(NamedTuple):
 
 
 class Log:
-    """The call log in the folder ``usage``. Opening it repairs damage, which ``notes`` tell.
+    """The call log in the folder ``usage``. Opening it repairs damage and reports that in ``notes``.
 
     Changes replace the tuple ``segments``, which is sorted oldest first. Raises OSError, StoreTooNew and StoreDamaged.
     """
