@@ -108,7 +108,7 @@ _TOO_LONG = lazy_pattern(
 _BLOCKED = lazy_pattern(r"cloudflare|just a moment|attention required|been blocked|captcha")
 _BAD_REQUEST = lazy_pattern(
     r"unexpected message role|unknown variant|extra_forbidden|invalid params"
-    r"|system messages? must be|prefill is incompatible|image input is not"
+    r"|system messages? must be|prefill is incompatible|image input is not|tool call arguments as json"
 )
 
 _RULES: tuple[tuple[FailureKind, frozenset[int], re.Pattern[str] | None], ...] = (

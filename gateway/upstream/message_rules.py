@@ -12,6 +12,7 @@ from gateway.domain import rawjson
 from gateway.domain.conversation import join_texts
 from gateway.domain.lazy_pattern import lazy_pattern
 from gateway.domain.rawjson import NULL, Fields
+from gateway.domain.transcript import object_of
 from gateway.upstream.refused_params import DEVELOPER, MESSAGES, REASONING_BACK
 from gateway.upstream.translation import FILLER, GO_ON, UNSIGNED
 
@@ -21,6 +22,7 @@ USER_LAST = MESSAGES + "role=user"
 NO_IMAGES = MESSAGES + "image"
 NO_BLANKS = MESSAGES + "text"
 SIGNED_CALLS = MESSAGES + "thought_signature"
+OBJECTS = MESSAGES + "arguments"
 _WORDS = {
     SYSTEM_FIRST: lazy_pattern(r"(?i)system messages? must be (?:at the beginning|first|the first)"),
     TOOL_THEN_ASSISTANT: lazy_pattern(r"(?i)unexpected role 'user' after role 'tool'"),
@@ -32,6 +34,9 @@ _WORDS = {
         r"(?i)unknown variant .?image|image input is not (?:supported|enabled)|not a multimodal model"
         r"|no endpoints found that support image input|image_url is only supported by"
         r"|does not support (?:images|image (?:inputs?|content))(?=[.,;:'\")]| \(|\s*\Z)"  # but not of one kind or size
+    ),
+    OBJECTS: lazy_pattern(
+        r"(?i)arguments.{0,60}\bjson|json.{0,60}arguments|\(char \d+\)|item pairs from a mapping|no attribute 'items'"
     ),
     SIGNED_CALLS: lazy_pattern(r"(?i)missing a .?thought_signature"),
     NO_BLANKS: lazy_pattern(
@@ -155,6 +160,24 @@ def _with_signatures(messages: list[Fields]) -> list[Fields]:
     return signed
 
 
+def with_object(function: Any) -> Any:
+    """Returns a call with arguments that are a JSON object, whatever the model had written."""
+    given = rawjson.text_at(function, "arguments").encode("utf-8", "replace")
+    if not isinstance(function, dict) or isinstance(rawjson.maybe(given), dict):
+        return function
+    return {**function, "arguments": rawjson.encode(object_of(given.decode().strip() or "{}")).decode()}
+
+
+def _with_objects(messages: list[Fields]) -> list[Fields]:
+    """Returns the messages without the broken arguments that would fail each later call, as at vLLM and MiniMax."""
+    fitting: list[Fields] = []
+    for message in messages:
+        calls = rawjson.list_at(message.get("tool_calls"))
+        fixed = [{**call, "function": with_object(call["function"])} if "function" in call else call for call in calls]
+        fitting.append(message if fixed == calls else {**message, "tool_calls": rawjson.raw(fixed)})
+    return fitting
+
+
 def _with_thoughts(messages: list[Fields]) -> list[Fields]:
     return [_with_thought(message) for message in messages]
 
@@ -171,6 +194,7 @@ RULES: Mapping[str, Callable[[list[Fields]], list[Fields]]] = {
     NO_IMAGES: _without_images,
     NO_BLANKS: _without_blanks,
     SIGNED_CALLS: _with_signatures,
+    OBJECTS: _with_objects,
     REASONING_BACK: _with_thoughts,
     SYSTEM_FIRST: _system_first,
     TOOL_THEN_ASSISTANT: _assistant_after_tools,

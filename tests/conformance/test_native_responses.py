@@ -340,6 +340,18 @@ async def test_foreign_reasoning_is_dropped_once(gateway: Gateway, provider: Pro
     assert len(provider.exchanges) == 2
 
 
+async def test_broken_arguments_of_an_earlier_call_do_not_fail_the_next_ones(
+    gateway: Gateway, provider: Provider
+) -> None:
+    refused = {"message": "Unterminated string starting at: line 1 column 11 (char 10)", "code": 400}  # vLLM
+    provider.on("m", reply({"error": refused}, status=400), respond(message("Hello")))
+    called = {"type": "function_call", "call_id": "c1", "name": "f", "arguments": '{"value": "'}
+    output = {"type": "function_call_output", "call_id": "c1", "output": "Not executed."}
+    assert (await call(gateway, input=[called, output])).status == 200
+    arguments = provider.last.json["input"][0]["arguments"]
+    assert isinstance(json.loads(arguments), dict)
+
+
 async def test_what_other_makers_put_into_items_is_left_out(gateway: Gateway, provider: Provider) -> None:
     long = "Invalid 'input[1].id': string too long. Expected a string with maximum length 64."
     texts = "Invalid 'input[0].content': array too long. Expected an array with maximum length 0, but got length 1."

@@ -200,6 +200,12 @@ CALLED: dict[str, Any] = {
     "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}],
 }
 RESULT, USER = {"role": "tool", "tool_call_id": "c1", "content": "x"}, {"role": "user", "content": "Hi"}
+
+
+def _called(arguments: str) -> dict[str, Any]:
+    return {**CALLED, "tool_calls": [{**CALLED["tool_calls"][0], "function": {"name": "f", "arguments": arguments}}]}
+
+
 EMPTY = {**RESULT, "content": ""}
 _SIGNATURE = {"google": {"thought_signature": b64encode(b"skip_thought_signature_validator").decode()}}
 SIGNED = {**CALLED, "tool_calls": [{**CALLED["tool_calls"][0], "extra_content": _SIGNATURE}]}
@@ -246,6 +252,19 @@ SEEN = {"type": "text", "text": "[An image was here. This model reads text only.
             [{"role": "user", "content": [{"type": "text", "text": " "}, IMAGE]}, {**CALLED, "content": ""}, EMPTY],
             [{"role": "user", "content": [IMAGE]}, CALLED, {**RESULT, "content": "."}],
         ),
+        (
+            400,
+            "invalid params, invalid function arguments json string, tool_call_id: c1 (2013)",  # MiniMax
+            [USER, _called('{"command": "ls'), RESULT],
+            [USER, _called('{"invalid_arguments":"{\\"command\\": \\"ls"}'), RESULT],
+        ),
+        (
+            500,
+            "Failed to parse tool call arguments as JSON",
+            [_called(""), RESULT],
+            [_called("{}"), RESULT],
+        ),  # llama.cpp
+        (400, "Can only get item pairs from a mapping.", [_called("[]"), RESULT], [_called("{}"), RESULT]),
         (
             400,
             "Function call is missing a thought_signature in functionCall parts.",

@@ -35,6 +35,7 @@ from gateway.inbound.responses.reader import ResponsesReader
 from gateway.inbound.responses.summary import COMPACTIONS, summary_in
 from gateway.upstream.adapter import Adapter, RequestWriter, WholeAnswer, whole_answer
 from gateway.upstream.error_body import read_error
+from gateway.upstream.message_rules import OBJECTS, rules_in, with_object
 from gateway.upstream.openai.dialect import endpoint
 from gateway.upstream.refused_params import DEVELOPER, ROLE
 from gateway.upstream.vendors import OPENAI, vendor_of
@@ -106,8 +107,8 @@ def native_order(order: Order, overrides: Overrides | None) -> Order:
 
 
 def repaired_order(order: Order, failure: Failure) -> Order | None:
-    """Returns the request without what other accounts or makers put into its items, as far as the upstream refuses it;
-    None if it would not help.
+    """Returns the request without what other accounts, makers or models put into its items, as far as the upstream
+    refuses it; None if it would not help.
     """
     code = failure.origin.code.cleared(str) if failure.origin is not None else ""
     message = failure.verbatim.cleared(str)
@@ -116,6 +117,8 @@ def repaired_order(order: Order, failure: Failure) -> Order | None:
     refused = None if is_sealed else _FOREIGN_FIELD.search(message)
     if is_sealed:
         kept = [raw for raw in items if not _is_sealed(rawjson.fields(raw))]
+    elif OBJECTS in rules_in(message):
+        kept = [_with_object(raw) for raw in items]
     else:
         kept = [raw if refused is None else _without_field(raw, refused[1]) for raw in items]
     if kept == items:
@@ -128,6 +131,12 @@ def repaired_order(order: Order, failure: Failure) -> Order | None:
 def _is_sealed(item: Mapping[str, msgspec.Raw]) -> bool:
     is_reasoning = rawjson.maybe(item.get("type")) == "reasoning"
     return is_reasoning and not rawjson.is_null(item.get("encrypted_content"))
+
+
+def _with_object(raw: msgspec.Raw) -> msgspec.Raw:
+    item = rawjson.maybe(raw)
+    fitting = with_object(item) if rawjson.at(item, "type") == "function_call" else item
+    return raw if fitting == item else rawjson.raw(fitting)
 
 
 def _without_field(raw: msgspec.Raw, name: str) -> msgspec.Raw:
