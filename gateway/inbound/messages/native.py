@@ -13,7 +13,7 @@ without the marks, and with the references as text: the tools themselves are in 
 """
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
@@ -178,11 +178,12 @@ def _without_refused(order: Order, refused: Collection[str]) -> tuple[Order, tup
     dropped = []
     for path in refused:
         holder, *rest = path.split(".")
+        value = rawjson.value(fields.get(holder))
         if path.startswith(BETA):
             kept = [beta for beta in betas if path not in (EVERY_BETA, BETA + beta.strip())]
             dropped += [BETA + beta.strip() for beta in betas if beta not in kept]
             betas = kept
-        elif holder in fields and _remove(value := rawjson.value(fields[holder]), rest):
+        elif holder in fields and _remove(value, rest):
             fields[holder] = rawjson.raw(value)
             dropped.append(path)
             if not (rest and value):
@@ -193,11 +194,16 @@ def _without_refused(order: Order, refused: Collection[str]) -> tuple[Order, tup
         dropped += lost_to(messages, refused)
     elif not dropped:
         return order, ()
-    forward = {**order.forward, _BETA_HEADER: ",".join(betas)}
-    if not betas:
-        del forward[_BETA_HEADER]
     body = order.body if fields == order.fields else b""
+    forward = _with_betas(order.forward, betas)
     return msgspec.structs.replace(order, fields=fields, body=body, forward=forward), tuple(dropped)
+
+
+def _with_betas(headers: Mapping[str, str], betas: Iterable[str]) -> dict[str, str]:
+    """Returns the headers with these betas. Without any there is no header: servers refuse an empty one."""
+    others = {name: value for name, value in headers.items() if name != _BETA_HEADER}
+    names = ",".join(filter(None, betas))
+    return {**others, _BETA_HEADER: names} if names else others
 
 
 def _remove(holder: Any, path: Sequence[str]) -> bool:
@@ -288,8 +294,6 @@ some only the beta; Kimi names nothing."""
 _BETA = re.compile(r"tool-search-tool-|advanced-tool-use-|mid-conversation-tool-changes-")
 """Matches the betas that allow deferred tools and changes of tools."""
 _DEFERRED_PARTS = re.compile(rb'"(?:defer_loading|tool_reference|tool_addition|tool_removal)"')
-
-
 _BAD_THOUGHT = re.compile(
     r"invalid `(?:signature|data)` in `|thinking\.signature: field required|thinking block must contain thinking"
     r"|must start with a thinking block|first block must be `thinking`"
@@ -331,12 +335,12 @@ def without_deferred_tools(order: Order, failure: Failure) -> Order | None:
             fields = _with_plain_tools(fields)
         except (ValueError, BadRequest):  # invalid for the API: the upstream's error stands
             return None
-    others = ",".join(name for name in map(str.strip, betas.split(",")) if name and not _BETA.match(name))
+    others = [name for name in map(str.strip, betas.split(",")) if not _BETA.match(name)]
     return msgspec.structs.replace(
         order,
         fields={**order.fields, **fields},
         body=b"" if has_parts else order.body,
-        forward={**order.forward, _BETA_HEADER: others} if betas else order.forward,
+        forward=_with_betas(order.forward, others),
         removed=(*order.removed, _DEFERRED),
     )
 
