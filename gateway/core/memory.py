@@ -116,6 +116,10 @@ class BodyShare(msgspec.Struct, eq=False):
     _pressure: Pressure
     _size: int = 0
 
+    def check(self, now: float) -> None:
+        """See ``Pressure.check``."""
+        self._pressure.check(now)
+
     def close(self) -> None:
         """Give the memory back: the body is not needed any more."""
         self.give_back(self._size)

@@ -164,8 +164,7 @@ async def answer_call(
     share, client = BodyShare(engine.pressure), None
     try:
         try:
-            engine.pressure.check(origin.began)
-            data = await read_body(request, share)
+            data = await read_body(request, share, origin.began)
             if origin.model:
                 data = _replace_model(data, origin.model)
             if answer_locally is not None and (response := answer_locally(token, data)) is not None:

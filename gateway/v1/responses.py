@@ -125,8 +125,7 @@ async def answer_input_tokens(engine: Engine, request: web.BaseRequest, origin: 
     """Answer POST /v1/responses/input_tokens with an estimate. It costs nothing and counts against no limit."""
     token = engine.pipeline.identify(origin)
     with closing(BodyShare(engine.pressure)) as share:
-        engine.pressure.check(origin.began)
-        body = await read_body(request, share)
+        body = await read_body(request, share, origin.began)
         if engine.responses.on:
             body = (await recall_request(engine, body, TokenMemory(token.id, engine.responses))).body
         received = HttpRequest(body=body, target=request.raw_path, headers=request.headers)

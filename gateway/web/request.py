@@ -80,13 +80,18 @@ def _check_json(request: web.BaseRequest) -> None:
         raise RequestRefused(msg, code="unsupported_media_type")
 
 
-async def read_body(request: web.BaseRequest, share: BodyShare) -> bytes:
+async def read_body(request: web.BaseRequest, share: BodyShare, call_began: float | None = None) -> bytes:
     """Returns the whole body, which must be JSON. It counts towards the memory of all bodies while it arrives.
 
+    ``call_began``, in monotonic seconds, is set for requests that are refused while the process is too large.
+
     Raises RequestRefused for another content type; TooLarge, before anything is read if the declared length is too
-    large; BadRequest (408) if the body comes too slowly; and Unavailable if all bodies together are too large.
+    large; BadRequest (408) if the body comes too slowly; and Unavailable if the process or all bodies together are too
+    large.
     """
     _check_json(request)
+    if call_began is not None:
+        share.check(call_began)
     declared = request.content_length
     if declared is not None and declared > MAX_BODY:
         raise _too_large()

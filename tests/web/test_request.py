@@ -115,6 +115,20 @@ async def test_only_plain_json_is_taken(client: Client, headers: dict[str, str |
     assert answer.status == (200 if taken else 415)
 
 
+@pytest.mark.parametrize(("kind", "status"), [("application/json", 503), ("text/plain", 415)])
+async def test_without_memory_a_body_is_refused_unless_its_type_is_wrong_anyway(kind: str, status: int) -> None:
+    """A client that gets a 503 tries again, which does not help a wrong type."""
+    pressure = Pressure(lambda: 2 << 20, lambda: Settings(memory_mib=1), ["a call"])
+
+    async def read(request: web.BaseRequest) -> web.StreamResponse:
+        with closing(BodyShare(pressure)) as share:
+            return web.Response(body=await read_body(request, share, 0.0))
+
+    async with opened(read) as (client, _):
+        answer = await client.ask("POST", "/", b"{}", {"content-type": kind})
+    assert answer.status == status
+
+
 async def test_what_curl_sends_by_default_is_refused_with_the_option_that_helps(client: Client) -> None:
     answer = await client.ask("POST", "/", b"{}", {"content-type": "application/x-www-form-urlencoded"})
     assert answer.status == 415
