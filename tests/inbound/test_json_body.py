@@ -7,12 +7,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gateway.domain.errors import BadRequest, GatewayError
-from gateway.inbound.json_body import MAX_BARE, MAX_DEPTH, MAX_FIELDS, MAX_STRUCTURE, fields_of
+from gateway.inbound.json_body import MAX_BARE, MAX_DEPTH, MAX_FIELDS, MAX_STRUCTURE, fields_of, unread_names
 from tests.house import amount
 
 NASTY = st.text(alphabet='"\\u/bnded8D09aE{}[]:, \x7f\u2028é😀', max_size=30)
@@ -119,6 +120,13 @@ def test_what_is_not_strict_json_is_refused(body: bytes) -> None:
 def test_the_position_of_an_error_is_reported() -> None:
     with pytest.raises(BadRequest, match="byte 7"):
         fields_of(b'{"a":1,}')
+
+
+def test_members_that_are_not_read_are_named_unless_they_are_null_false_or_empty() -> None:
+    """Zero and an empty object may mean something, such as a budget, or a tool without options."""
+    members = b'{"effort":"low","zero":0,"object":{},"null":null,"false":false,"list":[],"text":""}'
+    names = unread_names({"reasoning": msgspec.Raw(members)}, {"reasoning": {"effort"}, "text": {"format"}})
+    assert names == ["reasoning.zero", "reasoning.object"]
 
 
 def test_a_byte_order_mark_is_tolerated() -> None:

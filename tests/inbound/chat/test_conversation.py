@@ -208,9 +208,17 @@ def test_other_images_are_refused(url: str) -> None:
     assert caught.value.param == "messages[0].content[0].image_url"
 
 
-@pytest.mark.parametrize(("kind", "media"), [("wav", "audio/wav"), ("mp3", "audio/mp3"), ("ogg", "audio/ogg")])
-def test_sounds(kind: str, media: str) -> None:
-    assert _media({"type": "input_audio", "input_audio": {"data": "AA", "format": kind}}).type == media
+@pytest.mark.parametrize(
+    ("sound", "media"),
+    [
+        ({"format": "wav"}, "audio/wav"),
+        ({"format": "mp3"}, "audio/mp3"),
+        ({"format": "ogg"}, "audio/ogg"),
+        ({}, "audio/wav"),
+    ],
+)
+def test_sounds(sound: dict[str, str], media: str) -> None:
+    assert _media({"type": "input_audio", "input_audio": {"data": "AA", **sound}}).type == media
 
 
 @pytest.mark.parametrize("data", ["data:audio/wav;base64,AA", "data:;base64,AA", "AA"])
@@ -232,6 +240,11 @@ def test_the_data_of_a_sound_may_be_a_url(data: str) -> None:
 def test_media_with_an_address(part: Any, media_type: str, url: str) -> None:
     medium = _media(part)
     assert (medium.type, medium.url) == (media_type, url)
+
+
+@pytest.mark.parametrize(("sent", "read"), [("low", "low"), ("original", "high")])
+def test_the_detail_of_an_image_may_be_beside_its_address(sent: str, read: str) -> None:
+    assert _media({"type": "image_url", "image_url": "https://h/a.png", "detail": sent}).detail == read
 
 
 @pytest.mark.parametrize("kind", ["input_text", "output_text"])

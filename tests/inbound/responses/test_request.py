@@ -1,0 +1,24 @@
+"""A Responses request says in several ways which conversation it is part of."""
+
+import json
+from typing import Any
+
+import pytest
+
+from gateway.inbound.api import HttpRequest
+from gateway.inbound.responses.request import parse_responses_request
+
+
+@pytest.mark.parametrize(
+    ("headers", "fields", "session"),
+    [
+        ({"session-id": "s1"}, {"prompt_cache_key": "s2"}, "s2"),
+        ({"session-id": "s1"}, {}, "s1"),
+        ({"session_id": "s1"}, {}, "s1"),
+        ({"session-id": "", "session_id": "s1"}, {}, "s1"),
+        ({"session-id": ""}, {"prompt_cache_key": ""}, ""),
+    ],
+)
+def test_the_clients_name_of_a_conversation(headers: dict[str, str], fields: dict[str, Any], session: str) -> None:
+    body = json.dumps({"model": "m", "input": "Hi", **fields}).encode()
+    assert parse_responses_request(HttpRequest(body=body, target="/v1/responses", headers=headers)).session == session
