@@ -152,7 +152,8 @@ def _key_count(skeleton: bytes, limits: BodyLimits = DEFAULT_LIMITS) -> int:
     depths = list(accumulate(map(_DEPTH_STEPS.__getitem__, marks), initial=0))
     if max(depths) > MAX_DEPTH:
         raise BadRequest(f"the body is nested deeper than {MAX_DEPTH} levels", code="too_deep")
-    keys = list(compress(depths[1:], map(_IS_COLON.__getitem__, marks))).count(1)
+    colons = compress(depths[1:], map(_IS_COLON.__getitem__, marks))  # the depth of each
+    keys = list(colons).count(1)
     if keys > MAX_FIELDS:
         raise BadRequest(f"the body has {keys} fields; the limit is {MAX_FIELDS}", code="too_complex")
     return keys

@@ -86,10 +86,12 @@ def edit_request(order: Order, overrides: Overrides | None, words: ChatWords, re
         if path is None:
             removed.append(name)
             continue
-        holder, *members = path.split(".", 1)
-        if name in overrides.set or rawjson.at(fields.get(holder), *members) is None:  # a default only fills a gap
-            inner = {**rawjson.maybe_fields(fields.get(holder)), members[0]: value} if members else value
-            fields[holder] = rawjson.raw(inner)
+        holder, _, member = path.partition(".")
+        members = rawjson.maybe_fields(fields.get(holder)) if member else fields
+        if name in overrides.set or rawjson.is_null(members.get(member or holder)):  # a default only fills a gap
+            members[member or holder] = rawjson.raw(value)
+            if member:
+                fields[holder] = rawjson.raw(members)
     return msgspec.structs.replace(order, fields=fields, body=b"", removed=(*order.removed, *removed))
 
 

@@ -35,7 +35,7 @@ from gateway.domain.answer import (
     join_strings,
 )
 from gateway.domain.channel import Channel
-from gateway.domain.failure import AttemptFailed
+from gateway.domain.failure import AttemptFailed, Failure
 from gateway.domain.json_text import as_utf8, refuse_many_elements
 from gateway.domain.order import Order
 from gateway.domain.sse import BLANK, SSEEvent, event_end, has_comment, parse, stream_in, with_blank_lines
@@ -301,7 +301,9 @@ class RenderedStream(FramedStream):
         return b"".join(out)
 
     def _skip(self, event: SSEEvent) -> None:
-        """Leave out an unreadable event. The stream fails at a second one, before its answer, or by a strict order."""
+        """Leave out an unreadable event. The stream fails if its answer has not begun, at a second such event, and if
+        the order is strict.
+        """
         self._state.invalid_events += 1
         if not self.started or self._state.invalid_events > 1 or self._order.strict_events:
             excerpt = tidy(event.data[:1000].decode("utf-8", "replace"), 120)
@@ -315,17 +317,17 @@ class RenderedStream(FramedStream):
         open_choices = self._state.began and not self._state.complete
         default = self._reader.default_word if open_choices and not self._state.invalid_events else ""
         if not (self._state.complete or default):
-            reason = "it has no finish_reason" if self._state.began else "it has no choice"
-            self.failure = truncation(self._channel, reason)
-            if self._state.invalid_events:
-                reason = "an event of the stream is not valid, and the answer has no end"
-                self.failure = bad_response(self._channel, reason)
+            self.failure = _failure_without_end(self._state, self._channel)
             return b""
-        fault = "a tool call has no name" if self._state.empty else ""
-        if self._lost_medium and not self._has_content:
-            fault = fault or "it is an image or a sound, which this API has no place for"
-        out = b"" if fault else self._render(self._state.conclude(default))
-        if fault := fault or self.renderer.fault:
+        out = b""
+        if self._state.empty:
+            fault = "a tool call has no name"
+        elif self._lost_medium and not self._has_content:
+            fault = "it is an image or a sound, which this API has no place for"
+        else:
+            out = self._render(self._state.conclude(default))
+            fault = self.renderer.fault
+        if fault:
             self.failure = bad_response(self._channel, fault)
             return b""
         self.finished = True
@@ -341,6 +343,12 @@ def take_late_usage(events: bytes, reader: AnswerReader, state: AnswerState) -> 
             for part in reader.read(event) if event is not None and len(event.data) <= LATE_LIMIT else ():
                 if isinstance(part, UsageSeen):
                     state.add(part)
+
+
+def _failure_without_end(state: AnswerState, channel: Channel) -> Failure:
+    if state.invalid_events:
+        return bad_response(channel, "an event of the stream is not valid, and the answer has no end")
+    return truncation(channel, "it has no finish_reason" if state.began else "it has no choice")
 
 
 def _split_text(part: AnswerPart) -> Iterator[AnswerPart]:

@@ -20,8 +20,9 @@ from gateway.core.engine import Engine
 from gateway.core.model_entry import ModelEntry, answering_model
 from gateway.core.model_prices import different_prices
 from gateway.domain.account import AccountStatus
+from gateway.domain.channel import UpstreamPrices
 from gateway.domain.money import number
-from gateway.domain.price import in_force
+from gateway.domain.price import Price, in_force
 from gateway.domain.token import Token
 from gateway.domain.units import Millis
 from gateway.web.response import Response
@@ -140,15 +141,20 @@ def model_json(name: str, token: Token, catalog: Catalog, now: Millis, *, aliase
     return msgspec.json.encode(_entry_of(name, visible_entry(model_name, token, catalog), token, catalog, now))
 
 
+def _pricing(price: Price | UpstreamPrices, others: Sequence[Price]) -> Pricing:
+    """Returns the price at the channel tried first, and the lowest and highest prices if there are ``others``."""
+    amounts = [price.input, price.output]
+    for extreme in (min, max) if others else ():
+        amounts += [extreme(other.input for other in others), extreme(other.output for other in others)]
+    return Pricing(*map(number, amounts))
+
+
 def _entry_of(name: str, entry: ModelEntry, token: Token, catalog: Catalog, now: Millis) -> Model:
     target = answering_model(entry)
     price = catalog.price_for(entry, token)
     shown = target.published_price if price is None else in_force(price, now)
     prices = [in_force(listed, now) for listed in target.effects.prices]
     others = different_prices(prices, catalog.registry.groups.get(token.group))
-    amounts = [] if shown is None else [shown.input, shown.output]  # at the channel that is tried first
-    for extreme in (min, max) if others else ():
-        amounts += [extreme(other.input for other in others), extreme(other.output for other in others)]
     context = catalog.context(target.name, target.context)
     return Model(
         id=name,
@@ -159,5 +165,5 @@ def _entry_of(name: str, entry: ModelEntry, token: Token, catalog: Catalog, now:
         max_input_tokens=context,
         max_tokens=target.max_output,
         context_length=context or msgspec.UNSET,
-        pricing=msgspec.UNSET if shown is None else Pricing(*map(number, amounts)),
+        pricing=msgspec.UNSET if shown is None else _pricing(shown, others),
     )

@@ -97,7 +97,8 @@ async def open_public_port(engine: Engine, config: Config) -> AsyncIterator[Publ
     except OSError as error:
         raise _cannot_listen(config, error) from error
     host = "127.0.0.1" if config.host in ("0.0.0.0", "::", "") else config.host  # noqa: S104 - compared, not bound to
-    engine.address = f"http://{f'[{host}]' if ':' in host else host}:{port.acceptor.port}/v1"
+    host = f"[{host}]" if ":" in host else host
+    engine.address = f"http://{host}:{port.acceptor.port}/v1"
     engine.incident_watch.serving = True
     engine.open_connections = lambda: limits.open
     public_port = PublicPort(engine, port)

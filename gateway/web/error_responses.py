@@ -32,17 +32,20 @@ def retry_headers(error: GatewayError, status: int) -> dict[str, str]:
 def error_answer(error: GatewayError, call: str = "", api: InboundApi = CHAT) -> tuple[int, dict[str, str], bytes]:
     """Returns status, headers and body for a request that failed before its answer began."""
     status = api.status(error)
-    retry = retry_headers(error, status)
-    omitted = (
-        {"retry-after"} if "retry-after" in retry else {"retry-after", "retry-after-ms"}
-    )  # SDKs ignore a longer wait
-    kept = {name: value for name, value in error.call_headers.items() if name not in omitted}
-    headers = {**kept, **retry, **headers_of(error.readings), **_limit_headers(error)}
+    headers = {**_call_headers(error, status), **headers_of(error.readings), **_limit_headers(error)}
     if status == 401:
         headers["WWW-Authenticate"] = "Bearer"
     if allow := error.details.get("allow"):
         headers["Allow"] = str(allow)
     return status, headers, api.error_body(error, call)
+
+
+def _call_headers(error: GatewayError, status: int) -> dict[str, str]:
+    """Returns the headers about the call and its retries. ``retry-after-ms`` is kept only if SDKs obey it."""
+    retry = retry_headers(error, status)
+    omitted = {"retry-after"} if "retry-after" in retry else {"retry-after", "retry-after-ms"}
+    kept = {name: value for name, value in error.call_headers.items() if name not in omitted}
+    return {**kept, **retry}
 
 
 def _limit_headers(error: GatewayError) -> dict[str, str]:

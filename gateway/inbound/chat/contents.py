@@ -95,8 +95,10 @@ class _Part(msgspec.Struct, frozen=True):
     @property
     def document(self) -> _File | None:
         """Returns the document. Clients of Mistral and Perplexity link to it."""
-        address = self.linked.url if self.file_data is None and self.linked is not None else self.file_data
-        return self.file if address is None else _File(file_data=address, filename=self.filename)
+        if self.file_data is not None:
+            return _File(file_data=self.file_data, filename=self.filename)
+        linked = self.linked
+        return self.file if linked is None else _File(file_data=linked.url, filename=self.filename)
 
 
 _PARTS = msgspec.json.Decoder(list[_Part])

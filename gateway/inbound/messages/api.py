@@ -273,8 +273,7 @@ class Messages(InboundApi):
         return error.http_status
 
     def error_body(self, error: GatewayError, call: str) -> bytes:
-        is_vendors = error.code != "context_length_exceeded" or TOO_LONG in error.message.lower()
-        if isinstance(error, UpstreamError) and error.verbatim and is_vendors:
+        if isinstance(error, UpstreamError) and error.verbatim and not _lacks_known_words(error):
             return error.verbatim.encode("utf-8", "replace")
         return msgspec.json.encode(self._error(error, call))
 
@@ -286,7 +285,7 @@ class Messages(InboundApi):
         status, message = self.status(error), error.message
         if isinstance(error, NotFound) and error.param == "model":
             message = "model: " + message.removeprefix("model ")
-        if error.code == "context_length_exceeded" and TOO_LONG not in message.lower():
+        if _lacks_known_words(error):
             message = f"{TOO_LONG}: {message}"
         kind = _ERROR_TYPES.get(status) or ("invalid_request_error" if status < 500 else "api_error")
         kind = "authentication_error" if isinstance(error, InvalidToken) else kind
@@ -300,6 +299,11 @@ class Messages(InboundApi):
         details = error_object(error, call)["error"]
         inner |= {name: details[name] for name in ("gateway", "metadata") if name in details}
         return {"type": "error", "error": inner, "request_id": call}
+
+
+def _lacks_known_words(error: GatewayError) -> bool:
+    """Returns whether the input is too long, and the message does not say so in the words that clients look for."""
+    return error.code == "context_length_exceeded" and TOO_LONG not in error.message.lower()
 
 
 MESSAGES = Messages()

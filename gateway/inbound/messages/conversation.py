@@ -212,9 +212,8 @@ class _MessageReader:
             elif block.type in ("thinking", "redacted_thinking"):
                 seal = parse_seal(block.signature or "") or (None if block.signature else PLAIN_SEAL)
                 parts.append(_thought_part(block, seal))
-                by_call = rawjson.maybe(seal.content) if seal is not None and seal.kind is SealKind.GEMINI else None
-                pairs = by_call.items() if isinstance(by_call, dict) else ()
-                signatures |= {TOOLS.valid_name(id): value for id, value in pairs if isinstance(value, str)}
+                if seal is not None and seal.kind is SealKind.GEMINI:
+                    signatures |= _signatures_in(seal.content)
             else:
                 parts += _content_parts(block, f"{where}.content.{i}")
         return parts
@@ -249,13 +248,17 @@ def _content_parts(block: _ContentBlock, where: str) -> list[TextPart | MediaPar
         case "search_result":
             heading = [_text_or_empty(block.title), _text_or_empty(block.source)]
             return _headed_parts(heading, _inner_parts(block.content, where), block.cache_control)
-    # a text with what a tool of the vendor was given or found, a summary, or the text of another block
+    return [_described_part(block)]
+
+
+def _described_part(block: _ContentBlock) -> TextPart:
+    """Returns as a text what a tool of the vendor was given or found, a summary, or the text of another block."""
     label = " ".join(filter(None, (f"[{block.type}", block.server_name, block.name or block.tool_name))) + "]"
     given, content = rawjson.maybe(block.input), rawjson.maybe(block.content)
     input_texts = [rawjson.encode(given).decode()] if block.type == "mcp_tool_use" else readable_texts(given)
     content_texts = [content] if isinstance(content, str) else readable_texts(content)
     texts = [rawjson.raw(text) for text in (label, *input_texts, *content_texts)]
-    return [TextPart(raw=join_texts([*texts, _text_or_empty(block.text)]))]
+    return TextPart(raw=join_texts([*texts, _text_or_empty(block.text)]))
 
 
 def _thought_part(block: _ContentBlock, seal: Seal | None) -> ThoughtPart:
@@ -311,6 +314,13 @@ def _has_text(block: _ContentBlock) -> bool:
 
 def _text_or_empty(raw: msgspec.Raw) -> msgspec.Raw:
     return raw if rawjson.is_text(raw) else rawjson.raw("")
+
+
+def _signatures_in(content: bytes) -> dict[str, str]:
+    """Returns Gemini's signatures in the content of a seal, by the ids of their calls."""
+    by_call = rawjson.maybe(content)
+    pairs = by_call.items() if isinstance(by_call, dict) else ()
+    return {TOOLS.valid_name(id): value for id, value in pairs if isinstance(value, str)}
 
 
 def _translate_parameters(request: Fields) -> tuple[Fields, dict[str, str], list[str]]:

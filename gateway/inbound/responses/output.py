@@ -219,7 +219,7 @@ class CallItem(OutputItem):
         return *more, (self._events + b".done", self._place + self._name + text)
 
     def encode_item(self, status: str) -> bytes:
-        text = msgspec.Raw(self.text if self._pieces else EMPTY)
+        text = msgspec.Raw(self.text if self._pieces else EMPTY)  # ``text`` would count as a piece from then on
         return rawjson.encode({**self._head, self._field: text, "status": status})
 
     def _delta(self, piece: bytes) -> tuple[Event]:

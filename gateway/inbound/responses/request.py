@@ -252,9 +252,8 @@ def translate_responses(order: Order, params: ResponsesFields) -> tuple[Order, T
 def _names_left_out(request: Fields, tools: ToolTable) -> list[str]:
     """Returns the names of the fields, the kinds of tools, and the fields in objects that are left out."""
     known = _TRANSLATED | _NOT_MISSED
+    known |= {"truncation"} if rawjson.maybe(request.get("truncation")) == "disabled" else set()  # the default
     names = [name for name, raw in request.items() if name not in known and bytes(raw) not in _EMPTY_VALUES]
-    if rawjson.maybe(request.get("truncation")) == "disabled":  # the default
-        names.remove("truncation")
     names += [f"tools[].{kind}" for kind in dict.fromkeys(tools.omitted)]
     return names + unread_names(request, _READ_MEMBERS)
 
