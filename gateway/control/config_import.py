@@ -91,9 +91,8 @@ class ImportPlan:
 
     async def add_known_prices(self) -> list[str]:
         """Give known prices to new models of the channels. Returns notes about these and about missing prices."""
-        notes, advice = [], "'tollkeeper price set MODEL' sets one"
-        refused = self.registry.settings.refuse_unpriced
-        effect = "their calls are refused" if refused else UNPRICED
+        lines, advice = [], "'tollkeeper price set MODEL' sets one"
+        effect = "their calls are refused" if self.registry.settings.refuse_unpriced else UNPRICED
         for number, change in enumerate(self.changes):
             if not isinstance(channel := change.value, Channel):
                 continue
@@ -104,13 +103,13 @@ class ImportPlan:
                 priced = await with_known_prices(channel, names, self.registry, self._now)
             if added_prices := new_prices(priced, channel):
                 self.changes[number] = Change("channels", channel.id, priced)
-                self.registry = with_changes(self._before, self.changes)
-                notes.append(f"{subject}: {count_text(len(added_prices), 'price')} known to the program")
+                self.registry = with_changes(self.registry, [self.changes[number]])
+                lines.append(f"{subject}: {count_text(len(added_prices), 'price')} known to the program")
             new_models = [model for model in priced.models if model.name in names]
             prices = self.registry.prices
             if missing := sorted(plain(m.name, 60) for m in new_models if channel_price(priced, m, prices) is None):
-                notes.append(f"{subject}: no price is known for {first_of(missing, 5)}: {effect}; {advice}")
-        return notes
+                lines.append(f"{subject}: no price is known for {first_of(missing, 5)}: {effect}; {advice}")
+        return lines
 
     def _plan_entities(self, section: Section, tables: Mapping[str, Any], *, prune: bool) -> None:
         registry = self.registry

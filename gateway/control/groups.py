@@ -73,10 +73,9 @@ def _edit_changes(registry: Registry, old: Group, body: bytes) -> tuple[Group, l
 
 def _removal_changes(edits: ConfigEdits, group: Group, target: str) -> list[Change]:
     """Returns the changes that remove a group and move its users to ``target``, except for programs that ended."""
-    registry = edits.registry
-    ended = [token for token in registry.tokens.values() if token.group == group.name and token.outlived(edits.now)]
-    tokens = [token for token in registry.tokens.values() if token.group == group.name and token not in ended]
-    users = sorted(f"token '{token.name}'" for token in tokens)
+    registry, now = edits.registry, edits.now
+    tokens = [token for token in registry.tokens.values() if token.group == group.name]
+    users = sorted(f"token '{token.name}'" for token in tokens if not token.outlived(now))
     users += sorted(f"channel '{c.name}'" for c in registry.channels.values() if group.name in c.groups)
     if target:
         validation.group_exists(target, registry, field="move")
@@ -85,7 +84,7 @@ def _removal_changes(edits: ConfigEdits, group: Group, target: str) -> list[Chan
         message = f"group '{group.name}' is used by {', '.join(users)}; {advice}"
         raise Conflict(message, code="group_in_use", param="name")
     moves = _moves(registry, group.name, target) if target else ()
-    removals = () if target else [Change("tokens", token.id, None) for token in ended]
+    removals = () if target else [Change("tokens", token.id, None) for token in tokens]  # all of them have ended
     return [Change("groups", group.name, None), *removals, *moves]
 
 
