@@ -70,7 +70,7 @@ class RecentCalls(msgspec.Struct, frozen=True, kw_only=True):
         own: list[CallView] = []
         if start is not None:
             calls = (await client.calls(words=f'tok:"{start.program}*"', limit=20)).calls
-            own = [c for c in calls if c.token == start.program or c.token.startswith(f"{start.program}-")]
+            own = [call for call in calls if f"{call.token}-".startswith(f"{start.program}-")]
             prefix = f"{start.program}-{start.folder}-"
             own.sort(key=lambda call: not call.token.startswith(prefix))  # runs in the same folder come first
         elif token:

@@ -48,7 +48,11 @@ def list_incidents(channels: tuple[str, ...], since: Millis | None, limit: int |
     channel because this one was paused are not counted.
     """
     incidents = run(lambda client: client.incidents(*channels))
-    recent = [i for i in incidents if i.lasts(now()) or max(i.last, i.ended or i.quiet_from) >= (since or 0)]
+    recent = [
+        incident
+        for incident in incidents
+        if incident.lasts(now()) or max(incident.last, incident.ended or incident.quiet_from) >= (since or 0)
+    ]
     out_list(recent[:limit], COLUMNS, as_json=as_json, empty="no incidents")
 
 

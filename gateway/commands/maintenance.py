@@ -92,8 +92,8 @@ def verify(*, as_json: bool) -> None:
 @click.command(cls=Command, examples=["tollkeeper licences | less"])
 def licences() -> None:
     """Print the licences of everything bundled in this executable."""
-    installed = "its packages are installed with their own licences ('pip show --files NAME')"
-    text = f"This is not a packaged executable: {installed}."
     if (folder := getattr(sys, "_MEIPASS", None)) is not None:
-        text = (Path(folder) / "licences.txt").read_text(encoding="utf-8")
-    out(text)
+        out((Path(folder) / "licences.txt").read_text(encoding="utf-8"))
+        return
+    instead = "its packages are installed with their own licences ('pip show --files NAME')"
+    out(f"This is not a packaged executable: {instead}.")

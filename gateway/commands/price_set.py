@@ -107,11 +107,11 @@ def set_price(
     async def work(client: ControlClient) -> list[tuple[PriceView, list[str]]]:
         before = _present_prices(await client.prices(), channel) if compared or conditions else {}
         bodies = dict.fromkeys(names, body)
-        for name in names if conditions else ():  # the price is added to the present one
-            if name not in before:
-                text = f"'{plain(name)}' has no price yet; set the usual one first, without hours, day or variant"
-                raise NotFound(text)
-            bodies[name] = with_rule(before[name], conditions, body)
+        if conditions:  # the price is added to the present one
+            if missing := [name for name in names if name not in before]:
+                advice = "set the usual one first, without hours, day or variant"
+                raise NotFound(f"'{plain(missing[0])}' has no price yet; {advice}")
+            bodies = {name: with_rule(before[name], conditions, body) for name in names}
         views = await _set_prices(client, bodies, channel)
         offered = await _offered_names(client, names)
         results = []
