@@ -204,9 +204,9 @@ def names_of_removed(engine: Engine) -> dict[str, str]:
 
 
 def _field_value(edits: ConfigEdits, names: PresentNames, parameter: str, ref: str) -> str:
-    """Returns the value that a call's field must have. Raises BadRequest for an unknown API.
+    """Returns the value that a call's field must have: for a token, channel or group its id.
 
-    For an entity it is the id. There ``ref`` is the id, name or key of a present or removed one, else raises NotFound.
+    ``ref`` is then the id, name or key of a present or removed one. Raises NotFound, and BadRequest for an unknown API.
     """
     apis = edits.engine.apis
     if parameter == "api" and ref not in apis:

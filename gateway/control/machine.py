@@ -97,6 +97,6 @@ def check_open_files(files: OpenFiles, connections: int) -> Step:
 def _contents(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
     """Yields the files and folders in a folder, at any depth, except for those that have just been deleted."""
     for parent, folders, names in os.walk(folder):
-        for name in (*folders, *names):
+        for path in (Path(parent, name) for name in (*folders, *names)):
             with suppress(OSError):
-                yield Path(parent, name), Path(parent, name).lstat()
+                yield path, path.lstat()

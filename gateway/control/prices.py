@@ -234,7 +234,7 @@ def _remaining_price(edits: ConfigEdits, model: str) -> str:
 
 
 MAX_ROWS = 500
-"""The maximum number of rows of each kind."""
+"""The maximum number of news of each kind."""
 
 
 class NewsCache(msgspec.Struct):
