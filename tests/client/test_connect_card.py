@@ -52,6 +52,13 @@ def words_of(command: str) -> list[str]:
     return subprocess.run([shell("sh"), "-c", script], capture_output=True, text=True, check=True).stdout.splitlines()
 
 
+PLACES = {
+    "chat": f"{URL}/chat/completions",
+    "messages": f"{URL}/messages",
+    "ollama": "http://127.0.0.1:8655/api/chat",
+}
+
+
 @pytest.mark.parametrize("api", list(SAMPLES))
 @pytest.mark.parametrize("model", ["gpt-5", NASTY])
 def test_each_api_has_a_curl_line_of_its_own(api: str, model: str) -> None:
@@ -60,9 +67,11 @@ def test_each_api_has_a_curl_line_of_its_own(api: str, model: str) -> None:
     assert (body["model"], body.get("stream")) == (model, {"chat": True, "ollama": False}.get(api))
     headers = [words[i + 1] for i, text in enumerate(words) if text == "-H"]
     assert (headers[0].endswith("sk-'$(id)"), headers[-1]) == (True, "Content-Type: application/json")
-    places = {"ollama": "http://127.0.0.1:8655/api/chat", "messages": f"{URL}/messages"}
-    assert api not in (*places, "chat") or places.get(api, f"{URL}/chat/completions") in words
-    assert "Authorization: Bearer secret" in words_of(curl(URL, model))
+    assert api not in PLACES or PLACES[api] in words
+
+
+def test_a_curl_line_without_a_key_has_that_of_the_environment() -> None:
+    assert "Authorization: Bearer secret" in words_of(curl(URL, "gpt-5"))
 
 
 def test_a_request_that_reached_no_api_is_repeated_as_it_was() -> None:

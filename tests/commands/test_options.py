@@ -53,7 +53,7 @@ def test_an_empty_patch_is_a_usage_error() -> None:
 
 
 @pytest.mark.parametrize("text", ["soon", "nan", "-1", "86401", ""])
-def test_seconds_that_are_none_are_reported_in_our_own_words(text: str) -> None:
+def test_what_is_not_a_number_of_seconds_is_reported_in_our_own_words(text: str) -> None:
     with pytest.raises(click.BadParameter, match=f"'{text}' is not a number of seconds from 0 to 86400"):
         SECONDS(text)
     assert SECONDS("86400") == 86_400

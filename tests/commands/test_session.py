@@ -144,7 +144,7 @@ def test_a_home_in_use_by_somebody_who_cannot_be_asked(home: Path, monkeypatch: 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the limit of another process can be set on Linux only")
 @pytest.mark.parametrize("line", ["status", "token list", "stop"])
-def test_a_server_with_a_full_table_of_files_is_no_other_process(
+def test_a_server_with_a_full_table_of_files_is_not_another_process(
     served: Served, monkeypatch: pytest.MonkeyPatch, line: str
 ) -> None:
     monkeypatch.setattr(session, "BUSY_WAIT_S", 0.2)

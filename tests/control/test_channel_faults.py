@@ -55,7 +55,7 @@ async def test_without_a_list_it_says_to_name_the_models(
     ],
     ids=["name", "upstream", "pattern", "exclusion"],
 )
-async def test_a_url_is_no_name_of_a_model(owner: ControlClient, body: dict[str, object], more: Any, url: str) -> None:
+async def test_a_url_cannot_name_a_model(owner: ControlClient, body: dict[str, object], more: Any, url: str) -> None:
     with pytest.raises(BadRequest, match=r"is a URL, not the name of a model.*\(--base-url\)") as caught:
         await owner.add_channel(body | more(url))
     assert caught.value.param == "models"

@@ -246,7 +246,7 @@ async def test_a_token_is_shown_what_it_pays_and_its_own_calls(
     assert (await gateway.client.get("/v1/models/m")).json["pricing"] == {"input": "2.50", "output": "10.00"}
 
 
-async def test_refused_calls_are_no_calls_of_a_model_or_a_token(owner: ControlClient, gateway: Gateway) -> None:
+async def test_refused_calls_do_not_count_for_a_model_or_token(owner: ControlClient, gateway: Gateway) -> None:
     await gateway.client.chat("m")
     await owner.edit_token("laptop", {"budgets": [{"window": "day", "nanos": 1}]})
     assert (await gateway.client.chat("m")).status == 429
