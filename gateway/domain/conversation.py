@@ -127,6 +127,7 @@ class ToolOffer(msgspec.Struct, frozen=True, kw_only=True):
     strict: bool | None = None
     cache: msgspec.Raw = NULL
     where: str = "tools"
+    """The client's name of the parameters."""
 
 
 class ToolChoice(msgspec.Struct, frozen=True, kw_only=True):

@@ -152,8 +152,7 @@ def schema_fields(tool: ToolOffer) -> rawjson.Fields:
     try:
         fields = rawjson.fields(tool.parameters)
     except ValueError as error:
-        param = f"{tool.where}.parameters"
-        raise BadRequest(f"{param}: must be a JSON schema", param=param) from error
+        raise BadRequest(f"{tool.where}: must be a JSON schema", param=tool.where) from error
     return {name: raw for name, raw in fields.items() if not rawjson.is_null(raw)}
 
 

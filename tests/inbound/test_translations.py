@@ -15,7 +15,7 @@ from gateway.inbound.messages.api import MESSAGES
 from gateway.inbound.responses.api import RESPONSES
 from gateway.upstream.dialects import new_adapter
 from gateway.upstream.learned_params import NOTHING
-from tests.fakes.replies import Doc
+from tests.fakes.replies import Doc, dumps
 from tests.house import ROOT
 from tests.upstream.makers import channel
 
@@ -28,6 +28,8 @@ MARK = {"type": "ephemeral"}
 FORM = {"type": "json_schema", "json_schema": {"name": "f", "schema": {"type": "object", "title": "Tollhouse"}}}
 THOUGHT = {"type": "thinking", "thinking": "Hm"}
 CALL = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+HELLO = [{"role": "user", "content": "Hi"}]
+WRONG = {"name": "look", "parameters": 5, "input_schema": 5}
 
 
 def said(*parts: Doc) -> Doc:
@@ -191,6 +193,25 @@ def test_a_row_of_the_table_is_true(row: str) -> None:
 
 def test_every_row_is_tried() -> None:
     assert list(rows()) == list(SAMPLES)
+
+
+@pytest.mark.parametrize(
+    ("api", "body", "param"),
+    [
+        (CHAT, {"messages": HELLO, "tools": [{"function": WRONG}]}, "tools[0].function.parameters"),
+        (CHAT, {"messages": HELLO, "functions": [WRONG]}, "functions[0].parameters"),
+        (MESSAGES, {"messages": HELLO, "max_tokens": 9, "tools": [WRONG]}, "tools.0.input_schema"),
+        (RESPONSES, {"input": "a", "tools": [{"type": "function", **WRONG}]}, "tools[0].parameters"),
+    ],
+)
+def test_a_wrong_schema_is_named_in_the_clients_words(api: InboundApi, body: Doc, param: str) -> None:
+    made = channel(dialect=Dialect.GEMINI)
+    request = HttpRequest(body=dumps({"model": "m", **body}), target="/", headers={})
+    order = api.order(api.parse(request), CallId("req_0123456789abcdef01234567"), Millis(0))
+    plan = api.plan(order, made, new_adapter(made.dialect), lacking=True)
+    with pytest.raises(AttemptFailed) as caught:
+        plan.adapter.prepare(plan.order, made, ServedModel(name="m"), NOTHING)
+    assert caught.value.failure.param == param
 
 
 @pytest.mark.parametrize("dialect", [Dialect.ANTHROPIC, Dialect.GEMINI, Dialect.OPENAI])

@@ -110,6 +110,8 @@ def read_content(content: msgspec.Raw, where: str, transcript: Transcript, cache
         return [TextPart(raw=content, cache=cache)]
     if rawjson.is_null(content):
         return []
+    if not rawjson.is_list(content):
+        raise BadRequest(f"{where}: must be a string or an array", code="invalid_type", param=where)
     parts = read_typed(_PARTS, content, where)
     return [_read_block(part, f"{where}[{i}]", transcript) for i, part in enumerate(parts)]
 

@@ -103,7 +103,7 @@ def read_tools(fields: Fields) -> tuple[tuple[ToolOffer, ...], ToolChoice]:
 
 def _tool_offer(tool: ChatTool | None, raw: msgspec.Raw, where: str) -> ToolOffer:
     if tool is not None and tool.function is not None and tool.type in (None, "function"):
-        return _function_offer(tool.function, tool.cache_control, where)
+        return _function_offer(tool.function, tool.cache_control, f"{where}.function")
     fields = rawjson.maybe_fields(raw)
     kind = rawjson.text_at(fields.get("type")) or next(iter(fields), "")  # Google's tools have no type, but one field
     if kind in ("function", "custom"):
@@ -120,7 +120,7 @@ def _function_offer(function: ChatFunction, cache: msgspec.Raw, where: str) -> T
         parameters=function.parameters,
         strict=function.strict,
         cache=cache,
-        where=where,
+        where=f"{where}.parameters",
     )
 
 

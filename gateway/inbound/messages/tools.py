@@ -175,7 +175,7 @@ def _offer(tool: _Tool, where: str) -> ToolOffer | None:
     kind = tool.type or "custom"
     if kind.startswith(_SCREEN_TOOLS):
         raise unsupported_param(where, f"a tool of type '{plain(kind, 40)}' has no counterpart there")
-    offer = ToolOffer(name=tool.name, cache=tool.cache_control, where=where)
+    offer = ToolOffer(name=tool.name, cache=tool.cache_control, where=f"{where}.input_schema")
     for name, (description, schema) in _CLIENT_TOOLS.items():
         if kind.startswith(name + DATED_TYPE.decode()):  # only those are held for
             return msgspec.structs.replace(offer, description=description, parameters=rawjson.raw(schema))

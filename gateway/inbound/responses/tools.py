@@ -268,7 +268,8 @@ def _tool_offer(tool: _ToolFields, kind: ToolKind, name: str, where: str) -> Too
         description = description or own_description
         parameters = rawjson.raw(own_parameters) if rawjson.is_null(parameters) else parameters
     strict = tool.strict if kind is ToolKind.FUNCTION else None
-    return ToolOffer(name=name, description=description, parameters=parameters, strict=strict, where=where)
+    place = f"{where}.parameters"
+    return ToolOffer(name=name, description=description, parameters=parameters, strict=strict, where=place)
 
 
 def _runs_at_vendor(tool: _ToolFields) -> bool:

@@ -91,6 +91,7 @@ def test_other_parts_are_refused(part: Any) -> None:
         ({"content": [{"type": "text"}]}, "messages[0].content[0].text"),
         ({"content": [{"type": "refusal", "refusal": {}}]}, "messages[0].content[0].refusal"),
         ({"content": None, "refusal": 3}, "messages[0].refusal"),
+        ({"content": {}}, "messages[0].content"),
     ],
 )
 def test_texts_are_strings(message: Any, param: str) -> None:
