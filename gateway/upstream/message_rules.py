@@ -173,9 +173,14 @@ def _with_objects(messages: list[Fields]) -> list[Fields]:
     fitting: list[Fields] = []
     for message in messages:
         calls = rawjson.list_at(message.get("tool_calls"))
-        fixed = [{**call, "function": with_object(call["function"])} if "function" in call else call for call in calls]
+        fixed = [_call_with_object(call) for call in calls]
         fitting.append(message if fixed == calls else {**message, "tool_calls": rawjson.raw(fixed)})
     return fitting
+
+
+def _call_with_object(call: Any) -> Any:
+    function = rawjson.at(call, "function")
+    return call if function is None else {**call, "function": with_object(function)}
 
 
 def _with_thoughts(messages: list[Fields]) -> list[Fields]:
