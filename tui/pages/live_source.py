@@ -316,5 +316,6 @@ class CallHistory:
 
     def store(self, page: int, calls: Sequence[CallView]) -> None:
         """Store the response to a request: the calls of its page, newest first."""
+        self._pages.discard(page)  # otherwise the cache keeps what it has: a page that was short before
         self._pages[page] = list(reversed(calls))
         self._missing = None if self._missing == page else self._missing

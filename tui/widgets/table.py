@@ -338,8 +338,7 @@ class RowPainter(Generic[R]):
             title = column.title if fits else column.short_title or column.title
             title = cut(title, place.width - len(arrow), "") + arrow  # the arrow is never cut
             title = cell(title, place.width, right=column.right, ellipsis="")
-            segments.append(Segment(title, bold if is_sorted else plain))
-            segments.append(Segment(" ", plain))
+            segments += [Segment(title, bold if is_sorted else plain), Segment(" ", plain)]
         return Strip(segments).adjust_cell_length(self.width, plain)
 
     def row(self, key: Hashable, row: R, state: RowState) -> Strip:
@@ -348,6 +347,7 @@ class RowPainter(Generic[R]):
         if cached is not None and cached[1] == state and cached[0] == row:
             return cached[2]
         strip = self._paint(row, state)
+        self._strips.discard(key)  # otherwise the cache keeps the strip that it has
         self._strips[key] = (row, state, strip)
         return strip
 

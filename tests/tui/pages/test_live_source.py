@@ -219,7 +219,7 @@ def test_only_what_was_viewed_last_is_fetched() -> None:
     assert not history.waiting
 
 
-def test_the_newest_page_may_be_short() -> None:
+def test_the_newest_page_may_be_short_and_grows() -> None:
     history = CallHistory(page_size=10)
     history.row(23)
     ask = history.next_request(24)
@@ -228,6 +228,8 @@ def test_the_newest_page_may_be_short() -> None:
     assert history.row(24) is not None
     assert history.row(25) is None
     assert history.waiting
+    history.store(2, calls(5))
+    assert history.row(25) is not None
 
 
 def test_pages_looked_at_long_ago_are_forgotten() -> None:
