@@ -25,13 +25,13 @@ from gateway.inbound.responses.chat_endpoint import CHAT_ENDPOINT
 from gateway.upstream.dialects import new_adapter
 from gateway.upstream.learned_params import NOTHING
 from gateway.upstream.message_rules import RULES
-from gateway.upstream.refused_params import REASONING_BACK, ROLE
+from gateway.upstream.refused_params import ROLE
 
 Doc = Any
 STEP = 1 if os.environ.get("TOLLKEEPER_FULL") else 5
 """Of the mutations so many are one that is tried."""
 OWN = Overrides(system="Be brief.")
-LEARNED = LearnedRefusals(dropped=(*RULES, REASONING_BACK, ROLE))
+LEARNED = LearnedRefusals(dropped=(*RULES, ROLE))
 """All that may be learned about messages."""
 VALUES: list[Doc] = [
     *(None, True, 5, -1, 1.5, 10**30, "", "x", "\ud800", [], {}, [5], [None], [[]]),

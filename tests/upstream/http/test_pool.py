@@ -20,6 +20,7 @@ from gateway.upstream.http.connection import UpstreamConnection
 from gateway.upstream.http.dial import Dialer, Target
 from gateway.upstream.http.pool import OpenConnections, Pool
 from gateway.upstream.http.reply import HttpReply
+from tests.fakes.clock import skip
 from tests.fakes.provider import Exchange, Provider, Script
 from tests.fakes.replies import reply, silence, slam, speak
 from tests.fakes.wire import Socket
@@ -104,6 +105,15 @@ async def test_a_head_that_does_not_come_is_a_timeout(ask: Asker) -> None:
     await ask.exchange.left()
 
 
+async def test_what_is_not_http_is_a_bad_answer(ask: Asker) -> None:
+    async def script(exchange: Exchange) -> None:
+        await exchange.write(b"SSH-2.0-OpenSSH_9.0\r\n")
+        await exchange.left()
+
+    failed = await _failed(ask, script)
+    assert (failed.kind, failed.sent, failed.code) == (K.SERVER, True, "upstream_bad_response")
+
+
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 async def test_redirects_are_answers_and_not_followed(ask: Asker, provider: Provider, status: int) -> None:
     answer = await ask(reply(b"", status=status, headers={"location": provider.base_url + "/elsewhere"}))
@@ -134,6 +144,17 @@ async def test_a_connection_that_breaks_as_it_is_used_is_replaced_once(ask: Aske
 
     assert b"Hello" in await (await ask(script)).read(10_000, UnlimitedMemory())
     assert [exchange.reused for exchange in provider.exchanges] == [False, True, False]
+
+
+@pytest.mark.hasty(1)
+async def test_a_call_that_breaks_after_a_second_is_not_tried_again(ask: Asker, provider: Provider) -> None:
+    async def break_late(exchange: Exchange) -> None:
+        await skip(1.1)
+        await slam(exchange)
+
+    await (await ask(speak())).read(10_000, UnlimitedMemory())
+    failed = await _failed(ask, break_late)
+    assert (failed.sent, [exchange.reused for exchange in provider.exchanges]) == (True, [False, True])
 
 
 async def test_a_fresh_connection_that_breaks_is_not_tried_again(ask: Asker, provider: Provider) -> None:

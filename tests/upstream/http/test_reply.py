@@ -123,6 +123,28 @@ async def test_a_compressed_body_is_unpacked(ask: Asker, coding: str, packed: by
     assert await answer.read(100, UnlimitedMemory()) == b"hello"
 
 
+HELLOS = gzip.compress(b"hello" * 100, mtime=0)
+
+
+@pytest.mark.parametrize("packed", [HELLOS[:-5] + b"wrong", HELLOS[:-5]], ids=["damaged", "cut off"])
+async def test_a_compressed_body_that_cannot_be_unpacked_is_a_bad_answer(ask: Asker, packed: bytes) -> None:
+    answer = await ask(reply(packed, headers={"content-encoding": "gzip"}))
+    with attempt_fails("was cut off") as caught:
+        await answer.read(1000, UnlimitedMemory())
+    assert (caught.value.kind, caught.value.code) == (K.SERVER, "upstream_bad_response")
+
+
+async def test_an_answer_in_a_coding_that_was_not_requested_is_a_bad_one(ask: Asker) -> None:
+    async def script(exchange: Exchange) -> None:
+        await exchange.begin(headers={"content-encoding": "br", "content-length": "50"})
+        await exchange.left()
+
+    with attempt_fails("'br', which was not requested") as caught:
+        await ask(script)
+    assert caught.value.code == "upstream_bad_response"
+    await ask.exchange.left()
+
+
 async def test_a_bomb_is_cut(ask: Asker) -> None:
     bomb = gzip.compress(b"\0" * 100_000_000)
     answer = await ask(reply(bomb, headers={"content-encoding": "gzip"}))
