@@ -84,6 +84,7 @@ async def test_a_refused_beta_is_left_out_from_then_on(
         answer = await gateway.client.ask("POST", "/v1/messages", dumps(PLAIN), {"anthropic-beta": BETAS})
         assert (answer.status, provider.last.head.all("anthropic-beta")) == (200, [kept] if kept else [])
         assert (provider.last.body, len(provider.exchanges)) == (dumps(PLAIN), number)
+    assert (await gateway.client.ask("POST", "/v1/messages", dumps(PLAIN))).head.get("x-gateway-dropped-params") == ""
 
 
 async def test_several_refused_fields_are_left_out_one_after_another(gateway: Gateway, provider: Provider) -> None:

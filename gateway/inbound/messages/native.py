@@ -174,14 +174,14 @@ is that of its members."""
 
 def _without_refused(order: Order, refused: Collection[str]) -> tuple[Order, tuple[str, ...]]:
     """Returns the order without fields and betas that the upstream refuses, and their names."""
-    fields, betas = dict(order.fields), order.forward.get(_BETA_HEADER, "").split(",")
-    dropped = []
+    fields, dropped = dict(order.fields), list[str]()
+    betas = [name for name in map(str.strip, order.forward.get(_BETA_HEADER, "").split(",")) if name]
     for path in refused:
         holder, *rest = path.split(".")
         value = rawjson.value(fields.get(holder))
         if path.startswith(BETA):
-            kept = [beta for beta in betas if path not in (EVERY_BETA, BETA + beta.strip())]
-            dropped += [BETA + beta.strip() for beta in betas if beta not in kept]
+            kept = [beta for beta in betas if path not in (EVERY_BETA, BETA + beta)]
+            dropped += [BETA + beta for beta in betas if beta not in kept]
             betas = kept
         elif holder in fields and _remove(value, rest):
             fields[holder] = rawjson.raw(value)
