@@ -192,15 +192,8 @@ class Acceptor:
         The socket stays open for a moment: closing it with an unread request would discard the answer.
         """
         self._warn(f"connections are turned away: {reason}")
-        call = self._listener.new_id()
-        _, headers, body = error_answer(Unavailable(reason, retry_after_s=1), call)
-        fields = "".join(f"{name}: {value}\r\n" for name, value in {**headers, "x-request-id": call}.items())
-        head = (
-            "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\n"
-            f"Content-Length: {len(body)}\r\nServer: tollkeeper\r\nConnection: close\r\n{fields}\r\n"
-        )
         with suppress(OSError):
-            sock.send(head.encode() + body)
+            sock.send(_refusal_bytes(reason, self._listener.new_id()))
             sock.shutdown(socket.SHUT_WR)
         if self._lingering < 32:  # they use the reserve of open files
             self._lingering += 1
@@ -226,3 +219,14 @@ class Acceptor:
         if logged is None or now - logged >= 60.0:
             self._logged[text] = now
             _log.warning("%s", text)
+
+
+def _refusal_bytes(reason: str, call: CallId) -> bytes:
+    """Returns a whole answer with status 503."""
+    _, headers, body = error_answer(Unavailable(reason, retry_after_s=1), call)
+    fields = "".join(f"{name}: {value}\r\n" for name, value in {**headers, "x-request-id": call}.items())
+    head = (
+        "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\n"
+        f"Content-Length: {len(body)}\r\nServer: tollkeeper\r\nConnection: close\r\n{fields}\r\n"
+    )
+    return head.encode() + body

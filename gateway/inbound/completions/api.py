@@ -123,20 +123,8 @@ class Completions(ChatCompletions):
         if field := _field_beyond_chat(order.fields):
             msg = f"it has no completions: {_explain_obstacle(field)}"
             raise BadRequest(msg, code="unsupported_parameter", param=field)
-        prompt = order.fields["prompt"]
-        if rawjson.is_list(prompt):
-            (prompt,) = rawjson.items(prompt)
-        turn = Turn(role="user", blocks=(TextPart(raw=prompt),))
-        dropped = tuple(name for name in order.fields if name not in _CHAT_FIELDS and name not in _CHECKED_FOR_CHAT)
-        order = msgspec.structs.replace(
-            order,
-            fields=_chat_fields(order.fields),
-            body=b"",
-            conversation=Conversation(turns=(turn,)),
-            removed=(*order.removed, *dropped),
-        )
         adapter = RenderingAdapter(chat, CompletionRenderer, WholeCompletionRenderer)
-        return AttemptPlan(adapter, finish_translation(order, channel), native=False)
+        return AttemptPlan(adapter, finish_translation(_chat_order(order), channel), native=False)
 
 
 COMPLETIONS = Completions()
@@ -193,6 +181,22 @@ def _chat_fields(completion: Fields) -> Fields:
     fields = with_limit({name: value for name, value in completion.items() if name in _CHAT_FIELDS})
     has_answer = rawjson.maybe(fields["max_tokens"]) != 0
     return fields if has_answer else {**fields, "max_tokens": rawjson.raw(1)}  # as every chat has one
+
+
+def _chat_order(order: Order) -> Order:
+    """Returns the order with the prompt as the one message of a chat."""
+    prompt = order.fields["prompt"]
+    if rawjson.is_list(prompt):
+        (prompt,) = rawjson.items(prompt)
+    turn = Turn(role="user", blocks=(TextPart(raw=prompt),))
+    dropped = tuple(name for name in order.fields if name not in _CHAT_FIELDS and name not in _CHECKED_FOR_CHAT)
+    return msgspec.structs.replace(
+        order,
+        fields=_chat_fields(order.fields),
+        body=b"",
+        conversation=Conversation(turns=(turn,)),
+        removed=(*order.removed, *dropped),
+    )
 
 
 _REASONS = {"length": "length", "content_filter": "content_filter"}
