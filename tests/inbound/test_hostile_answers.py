@@ -194,7 +194,9 @@ def _plain(plan: AttemptPlan, channel: Channel, data: bytes) -> None:
 @pytest.mark.sampled(8)
 @pytest.mark.parametrize("try_it", [_stream, _plain], ids=["stream", "plain"])
 @pytest.mark.parametrize(("api", "name"), PAIRS)
-def test_it_is_answer_or_failure(api: str, name: str, try_it: Callable[[AttemptPlan, Channel, bytes], None]) -> None:
+def test_it_is_an_answer_or_a_failure(
+    api: str, name: str, try_it: Callable[[AttemptPlan, Channel, bytes], None]
+) -> None:
     """No other exception comes out, neither of events nor of a whole answer, whichever was requested."""
     upstream, (speaks, body) = UPSTREAMS[name], ASKED[api]
     channel = Channel(id=ChannelId("c"), name="u", dialect=upstream.dialect, base_url=upstream.url, key="sk-k")

@@ -186,7 +186,9 @@ async def test_a_body_where_none_belongs_is_refused(gateway: Gateway, headers: d
         ("POST", "/health", (405, "method_not_allowed", None)),
     ],
 )
-async def test_a_body_changes_nothing(gateway: Gateway, method: str, path: str, refusal: tuple[int, str, None]) -> None:
+async def test_a_body_at_an_unknown_path_or_method_changes_nothing(
+    gateway: Gateway, method: str, path: str, refusal: tuple[int, str, None]
+) -> None:
     assert (await gateway.client.ask(method, path, b'{"model":"m"}')).refusal == refusal
     assert (await ask(gateway, "GET", "/v1/models")).status == 200
 

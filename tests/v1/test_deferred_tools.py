@@ -58,7 +58,9 @@ async def post(gateway: Gateway, body: Doc) -> Answer:
         (400, "Tool reference 'mcp__db__query' not found in available tools"),
     ],
 )
-async def test_refused_ones_become_ordinary(gateway: Gateway, provider: Provider, status: int, message: str) -> None:
+async def test_refused_deferred_tools_become_ordinary_ones(
+    gateway: Gateway, provider: Provider, status: int, message: str
+) -> None:
     gateway.channel(provider.base_url, dialect=Dialect.ANTHROPIC)
     provider.on("m", reply(refusal(message), status=status), speak_messages())
     answer = await post(gateway, DEFERRED)
