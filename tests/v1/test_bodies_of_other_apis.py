@@ -128,7 +128,7 @@ async def test_flat_tools_of_a_chat_are_sent_as_a_chat_has_them(
 
 
 @pytest.mark.parametrize("tools", [None, [], [5], [{"type": ["function"], "name": "f"}]])
-async def test_what_is_no_list_of_tools_passes_as_it_is(gateway: Gateway, provider: Provider, tools: Any) -> None:
+async def test_what_is_not_a_list_of_tools_passes_as_it_is(gateway: Gateway, provider: Provider, tools: Any) -> None:
     body = {"model": "m", "messages": [{"role": "user", "content": "Hi"}], "tools": tools}
     assert (await post(gateway, body, path=PATH)).status == 200
     assert provider.last.json["tools"] == tools

@@ -200,7 +200,7 @@ def _without_refused(order: Order, refused: Collection[str]) -> tuple[Order, tup
 
 
 def _with_betas(headers: Mapping[str, str], betas: Iterable[str]) -> dict[str, str]:
-    """Returns the headers with these betas. Without any there is no header: servers refuse an empty one."""
+    """Returns the headers with these betas. Without betas the header is left out: servers refuse an empty one."""
     others = {name: value for name, value in headers.items() if name != _BETA_HEADER}
     names = ",".join(filter(None, betas))
     return {**others, _BETA_HEADER: names} if names else others

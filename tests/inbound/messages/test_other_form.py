@@ -43,7 +43,7 @@ def test_a_stream_instead_of_a_body_becomes_a_message() -> None:
     assert "assembled" in answer.marks
 
 
-def test_a_body_that_is_no_message_is_a_failure() -> None:
+def test_a_body_that_is_not_a_message_is_a_failure() -> None:
     stream = MessagesRelay(AnthropicDialect()).stream(order(), channel())
     assert stream.feed(b'{"id":"x"}') + stream.end() == b""
     assert (stream.finished, stream.failure is not None) == (False, True)
