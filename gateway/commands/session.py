@@ -77,7 +77,7 @@ def run(
     work: Work[T], *, listen: bool = False, running: bool = False, create: bool = False, needs_data: bool = True
 ) -> T:
     """Returns the result of ``work`` with a client; see ``reach`` for the options."""
-    # tests have an object of their own
+    # tests pass a function of their own
     open_client: Callable[..., AbstractAsyncContextManager[ControlClient]] = click.get_current_context().obj or reach
     config = current_config()
 
