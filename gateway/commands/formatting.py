@@ -16,7 +16,7 @@ from gateway.domain.forecast import balance_end, balance_forecast, forecast, pac
 from gateway.domain.human_values import brief_multiplier, brief_span, count_text, first_of, local_time, state_word
 from gateway.domain.limit_kinds import budget_text
 from gateway.domain.money import brief_dollars, dollars
-from gateway.domain.price_view import PriceView
+from gateway.domain.price_view import PriceView, price_range
 from gateway.domain.text import plain, word
 from gateway.domain.units import Millis
 from gateway.domain.upstream_views import SavedChannel
@@ -142,12 +142,6 @@ def price(view: PriceView | None) -> str:
     counts = [count_text(view.tiers, "tier")] if view.tiers else []
     counts += [count_text(len(view.rules), "rule")] if view.rules else []
     return _rates(view) + "".join(f", {count}" for count in ([] if view.free else counts))
-
-
-def price_range(views: Sequence[PriceView]) -> str:
-    """Returns ``$0.00 - $2.50 / $0.00 - $10.00``."""
-    sides = ([view.input_nanos for view in views], [view.output_nanos for view in views])
-    return " / ".join(dollars(min(s)) + (f" - {dollars(max(s))}" if min(s) < max(s) else "") for s in sides)
 
 
 def _rates(view: PriceView) -> str:

@@ -18,6 +18,7 @@ from gateway.domain.diagnosis import PartyView, RouteView, Why, request_like, si
 from gateway.domain.errors import error_class
 from gateway.domain.human_values import brief_multiplier, pause_text, state_word
 from gateway.domain.money import brief_dollars, dollars
+from gateway.domain.price_view import price_range
 from gateway.domain.text import plain, word
 from gateway.domain.views import BudgetView
 
@@ -113,7 +114,7 @@ def _pairs(answer: Why) -> Iterator[tuple[str, str]]:
     times = f" {brief_multiplier(answer.multiplier)}" if answer.multiplier != 1_000_000 else ""
     price = formatting.price_words(answer.price, answer.model, refused=answer.refuses_unpriced)
     yield "price", price + (times if answer.price else "")
-    yield "channels ask", formatting.price_range(answer.prices) if answer.prices else ""
+    yield "channels ask", price_range(answer.prices) if answer.prices else ""
     if answer.hold_nanos is None and answer.visible:
         yield "size", f"{size_text(answer)}; --prompt-tokens and --max-tokens say how large the call is"
     if answer.hold_nanos is not None:

@@ -3,7 +3,7 @@
 A new field is a line in the struct of the entity (``TokenFields`` and so on) and a ``Field`` here. Its option, its
 input in the console's form, its line in ``show`` and in the detail pane, and the command that a form prints are all
 derived from this table. ``enabled`` has commands of its own; the key, models and dialect of a channel are handled in
-``commands/channel_fields.py`` and ``tui/pages/channel_fields.py``.
+``commands/channel_fields.py`` and ``tui/pages/channel_form.py``.
 
 Long: one table for every entity, so that each field is found in one place.
 """

@@ -4,6 +4,7 @@ The news tells how old the price list is, what an import would change, which pri
 publish prices that differ from those in use.
 """
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -72,6 +73,12 @@ def example_cost(draft: PriceDraft, multiplier: int = MILLION) -> Nanos:
         tiers=draft.tiers,
     )
     return cost(usage, rates(price, usage.input, multiplier))
+
+
+def price_range(views: Sequence[PriceView], text: Callable[[int], str] = dollars) -> str:
+    """Returns the lowest and highest rates of several prices: ``$0.00 - $2.50 / $10.00``. ``text`` writes an amount."""
+    sides = ([view.input_nanos for view in views], [view.output_nanos for view in views])
+    return " / ".join(text(min(side)) + (f" - {text(max(side))}" if min(side) < max(side) else "") for side in sides)
 
 
 class PriceRise(msgspec.Struct, frozen=True, kw_only=True):

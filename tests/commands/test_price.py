@@ -58,6 +58,12 @@ def test_prices_for_longer_inputs_are_in_every_list() -> None:
     assert formatting.price_words(tiered, "m") == words
 
 
+def test_a_model_with_several_prices_has_a_range() -> None:
+    several = replace(MODEL, prices=[PRICE, replace(PRICE, input_nanos=Nanos(0))])
+    models = run("model", "list", control=Control({"GET /models": [several], "GET /account": ACCOUNT}))
+    assert "$0.00 - $2.50 / $10.00" in models.out
+
+
 def test_the_same_price_looks_the_same_on_both_sides_and_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     tiered = replace(PRICE, tiers=1)
     same = Control({"POST /prices/import": [replace(SAME, now=tiered, listed=tiered), NEW]})

@@ -10,7 +10,7 @@ from gateway.domain.human_values import brief_context, brief_multiplier, tier_te
 from gateway.domain.money import dollars
 from gateway.domain.price import RATE_WORDS, PriceDraft
 from gateway.domain.price_kinds import PRICE, rule_text
-from gateway.domain.price_view import PriceView, draft_of, example_cost
+from gateway.domain.price_view import PriceView, draft_of, example_cost, price_range
 from gateway.domain.units import MILLION, Nanos
 from gateway.domain.views import ChannelView, ModelView
 from tui import format as fmt
@@ -92,7 +92,7 @@ class ModelsListing(PageListing[ModelRow]):
         card.line((safe(model.name), "bold"), f"   context {context}" if context else "")
         card.row("price", *price_text(model.price, self.session, refused=self.session.board.refuses_unpriced))
         if model.prices:
-            card.row("channels", (price_range(model.prices), "dim"))
+            card.row("channels", (price_range(model.prices, fmt.price), "dim"))
         if model.told is not None:
             rates = f"{fmt.price(model.told.input)} / {fmt.price(model.told.output)} by the upstream's list"
             card.row("listed", (rates, "dim"))
@@ -148,12 +148,6 @@ class ModelsListing(PageListing[ModelRow]):
             for factor, name in sorted(factors.items(), reverse=True)[:4]
         ]
         card.row("example", f"10k in + 1k out = {'   '.join(parts)}")
-
-
-def price_range(views: Sequence[PriceView]) -> str:
-    """Returns the lowest and the highest input and output rates of several prices."""
-    sides = zip(*((view.input_nanos, view.output_nanos) for view in views), strict=True)
-    return " / ".join(f"{fmt.price(min(side))} - {fmt.price(max(side))}" for side in sides)
 
 
 def price_text(price: PriceView | None, session: ConsoleSession, *, refused: bool) -> Iterator[tuple[str, str]]:

@@ -24,18 +24,10 @@ LINE_TONES = ("chart1", "chart2", "chart3")
 def chart(plan: ChartPlan, bars: Bars, height: int, chosen: int | None, series: str | None) -> list[Content]:
     """Returns at most ``height`` rows and two of the time axis. ``chosen``: a bar's number; ``series``: a row's key."""
     if plan.measure.lines:
-        cells = bars.rows.get(series, {})
-        means = [cells.get(bar) for bar in range(len(bars.starts))]
-        lines = [[None if row is None else value_of(row) for row in means] for value_of in plan.measure.lines.values()]
+        lines = _line_values(plan, bars, series)
         highest = max((value for line in lines for value in line if value is not None), default=0.0)
         ticks = charts.ticks(highest, height, times=True)
-        width = sum(span.whole for span in bars.spans)
-        names = _line_names(plan, lines, ticks)
-        rows = []
-        for number, row in enumerate(charts.lines(lines, width, ticks.height, ticks.top, patterns=plan.patterns)):
-            background = (" ", "") if plan.patterns else _background(plan, ticks, number)
-            parts = [background if point.series < 0 else (point.text, LINE_TONES[point.series]) for point in row]
-            rows.append(parts + names.get(number, [(" " * END, "")]))
+        rows = list(_line_rows(plan, bars, lines, ticks))
     else:
         columns = _columns(plan, bars)
         highest = max(map(sum, columns), default=0.0) or plan.measure.unit
@@ -90,6 +82,23 @@ def _background(plan: ChartPlan, ticks: charts.Ticks, row: int) -> Part:
     if row % ticks.rows:
         return " ", ""
     return (glyphs.GRID_DOTS if plan.patterns else glyphs.GRID), "grid"
+
+
+def _line_values(plan: ChartPlan, bars: Bars, series: str | None) -> list[list[float | None]]:
+    """Returns the values of each line, one for each bar; None for a bar without calls."""
+    rows = [bars.rows.get(series, {}).get(bar) for bar in range(len(bars.starts))]
+    return [[None if row is None else value_of(row) for row in rows] for value_of in plan.measure.lines.values()]
+
+
+def _line_rows(
+    plan: ChartPlan, bars: Bars, lines: Sequence[Sequence[float | None]], ticks: charts.Ticks
+) -> Iterator[list[Part]]:
+    width = sum(span.whole for span in bars.spans)
+    names = _line_names(plan, lines, ticks)
+    for number, row in enumerate(charts.lines(lines, width, ticks.height, ticks.top, patterns=plan.patterns)):
+        background = (" ", "") if plan.patterns else _background(plan, ticks, number)
+        parts = [background if point.series < 0 else (point.text, LINE_TONES[point.series]) for point in row]
+        yield parts + names.get(number, [(" " * END, "")])
 
 
 def _line_names(plan: ChartPlan, lines: Sequence[Sequence[float | None]], ticks: charts.Ticks) -> dict[int, list[Part]]:

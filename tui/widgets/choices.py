@@ -267,7 +267,8 @@ class ChooseOne(DialogScreen[str | None]):
         self._typed = ""
 
     def compose(self) -> ComposeResult:
-        width, rows = max(len(id_) for id_, _ in self._options) + 2, []
+        width = max(len(id_) for id_, _ in self._options) + 2
+        rows = []
         for id_, text in self._options:
             mark = ("(x) " if id_ == self._chosen else "( ) ") if self._chosen else ""
             rows.append(content((mark, "dim"), f"{safe(id_):<{width}}", (safe(text), "dim")))

@@ -17,13 +17,14 @@ from gateway.domain.diagnosis import ASSUMED, Obstacle, PartyView, RouteView, Wh
 from gateway.domain.errors import GatewayError
 from gateway.domain.human_values import brief_multiplier
 from gateway.domain.money import dollars
+from gateway.domain.price_view import price_range
 from gateway.domain.units import MILLION
 from gateway.domain.views import CallView
 from tui import format as fmt
 from tui import glyphs
 from tui.budgets import budget_parts, by_unit
 from tui.clipboard import copy_text
-from tui.pages.models_table import price_range, price_text
+from tui.pages.models_table import price_text
 from tui.screens import DialogScreen
 from tui.session import ConsoleSession
 from tui.text import Part, TextCard, content, key_hints, lines, safe, safe_lines
@@ -167,7 +168,7 @@ def why_text(answer: Why, session: ConsoleSession, width: int) -> Content:
         factor if answer.multiplier != MILLION else "",
     )
     if answer.prices:
-        card.row("", (f"{price_range(answer.prices)} at its channels", "dim"))
+        card.row("", (f"{price_range(answer.prices, fmt.price)} at its channels", "dim"))
     if answer.hold_nanos is None and answer.visible:
         card.row("size", size_text(answer))
     if answer.hold_nanos is not None:

@@ -67,6 +67,13 @@ def test_prices_are_below_each_other_by_their_points() -> None:
     assert all(len(column.text(row)) <= column.width for column in made.columns()[2:5] for row in made.rows())
 
 
+def test_a_rate_that_all_channels_share_is_one_number() -> None:
+    price = price_of("claude-sonnet-4-5")
+    dear = msgspec.structs.replace(price, output_nanos=Nanos(20 * 10**9))
+    made = listing(model("gpt-5-mini", price=price, prices=[price, dear]))
+    assert "channels 3 / 15 - 20\n" in made.detail(made.rows()[0], 100).plain
+
+
 def test_prices_are_reported_in_words() -> None:
     whole = msgspec.structs.replace(
         price_of("claude-sonnet-4-5"),
