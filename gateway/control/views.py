@@ -121,16 +121,12 @@ def channel_view(engine: Engine, channel: Channel, tallies: Tallies) -> ChannelV
     """Returns the view of a channel."""
     state, sums = engine.channel_state(channel), tallies.channels.get(channel.id, Counts())
     listed = engine.catalog.registry.lists.get(channel.id)
-    keys = zip(channel.all_keys, engine.key_states(channel), strict=True)  # an only key has the channel's state
     return ChannelView(
         **_copy_fields(channel, ChannelFields, "key", "keys", "headers", "proxy"),
         id=channel.id,
         dialect=channel.dialect,
         key=mask(channel.key),
-        keys=tuple(
-            KeyView(number=number, key=mask(key), state=own.name, reason=own.reason, until_ms=until_ms(engine, own))
-            for number, (key, own) in enumerate(keys, start=1)
-        ),
+        keys=_key_views(engine, channel),
         headers={name: mask(value) for name, value in channel.headers.items()},
         proxy=shown_proxy(channel.proxy),
         state=state.name,
@@ -167,6 +163,15 @@ def _marks_refused(engine: Engine, channel: Channel) -> bool:
 def _copy_fields(entity: msgspec.Struct, fields: type[msgspec.Struct], *omit: str) -> dict[str, Any]:
     """Returns the values of an entity's fields, except for those that the view shows in another form."""
     return {name: getattr(entity, name) for name in fields.__struct_fields__ if name not in omit}
+
+
+def _key_views(engine: Engine, channel: Channel) -> tuple[KeyView, ...]:
+    """Returns the views of a channel's keys. An only key has the state of the channel."""
+    keys = zip(channel.all_keys, engine.key_states(channel), strict=True)
+    return tuple(
+        KeyView(number=number, key=mask(key), state=state.name, reason=state.reason, until_ms=until_ms(engine, state))
+        for number, (key, state) in enumerate(keys, start=1)
+    )
 
 
 def until_ms(engine: Engine, state: HealthState) -> Millis | None:
