@@ -166,6 +166,7 @@ class Attempts:
         """
         plan = await self.preparer.plan(call, order, route)
         for _ in range(8):  # some upstreams name one parameter at a time
+            used = self.preparer.refused(route)
             try:
                 return await self._exchange(call, plan, route)
             except AttemptFailed as failed:
@@ -176,7 +177,7 @@ class Attempts:
                     return await self._translated(call, order, route, failed)
                 if plan.repaired is not None and (repaired := plan.repaired(plan.order, failure)) is not None:
                     plan = msgspec.structs.replace(plan, order=repaired)
-                elif not self.preparer.learn(plan.order, route, failure):
+                elif not self.preparer.learn(plan.order, route, failure, used):
                     raise
         return await self._exchange(call, plan, route)
 
@@ -252,8 +253,7 @@ class Attempts:
         if not 200 <= reply.status < 300:
             await _raise_failure(call, adapter, channel, reply, self._clock.wall())
         if not order.stream:
-            limit = call.context.origin.api.answer_limit
-            whole = adapter.whole(await reply.read(limit, call.share), order, channel)
+            whole = adapter.whole(await reply.read(call.context.origin.api.answer_limit, call.share), order, channel)
             # a body that is still to be rendered takes at most what was read
             call.share.set_size(len(whole.body) or call.share.size)
             call.delivery.first_byte = self._clock.mono()

@@ -21,7 +21,7 @@ from gateway.core.quota import affordable_output, need_of
 from gateway.domain.channel import Channel, Dialect
 from gateway.domain.errors import BadRequest
 from gateway.domain.failure import Failure
-from gateway.domain.order import Order, PreparedRequest
+from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.domain.units import Millis
 from gateway.inbound.api import AttemptPlan, InboundApi
 from gateway.upstream.adapter import ChannelDialect, RequestWriter
@@ -99,7 +99,7 @@ class Preparer:
     async def prepare(self, call: Call, adapter: RequestWriter, order: Order, route: Route) -> PreparedRequest:
         """Returns the request as this channel gets it. Raises AttemptFailed or BadRequest if it cannot be prepared."""
         need = call.need
-        refused = self._learned.of(route.channel.id, route.served, self._wall()) if self._learned.refusals else NOTHING
+        refused = self.refused(route)
         if call.held < need.nanos or call.held_tokens < need.input + need.output:
             order = msgspec.structs.replace(order, output_budget=await self._output_budget(call, route))
         return await self.run(call, partial(adapter.prepare, order, route.channel, route.served, refused))
@@ -118,9 +118,15 @@ class Preparer:
         need = await self.run(call, work)
         return None if budget >= need.output and not need.owner_limit else budget
 
-    def learn(self, order: Order, route: Route, failure: Failure) -> bool:
-        """Remember parameters that the upstream rejected by name. Returns whether to call again without them."""
-        return self._learned.learn(route.channel, route.served, order, failure, self._wall())
+    def refused(self, route: Route) -> LearnedRefusals:
+        """Returns what requests are now written without, because the upstream rejects it."""
+        return self._learned.of(route.channel.id, route.served, self._wall()) if self._learned.refusals else NOTHING
+
+    def learn(self, order: Order, route: Route, failure: Failure, used: LearnedRefusals) -> bool:
+        """Remember parameters that the upstream rejected by name. Returns whether to call again without them. The
+        failed request was written with ``used``.
+        """
+        return self._learned.learn(route.channel, route.served, order, failure, self._wall(), used=used)
 
     def learn_lack(self, call: Call, route: Route) -> None:
         """Remember that the channel lacks the client's API, so that its calls are translated from now on."""

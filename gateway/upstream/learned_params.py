@@ -65,9 +65,21 @@ class LearnedParams:
             return NOTHING
         return learned
 
-    def learn(self, channel: Channel, served: ServedModel, order: Order, failure: Failure, now: Millis) -> bool:
-        """Learn from a failure. Returns whether to call the same channel again, because something is now left out or
-        lowered.
+    def learn(
+        self,
+        channel: Channel,
+        served: ServedModel,
+        order: Order,
+        failure: Failure,
+        now: Millis,
+        *,
+        used: LearnedRefusals,
+    ) -> bool:
+        """Learn from a failure. Returns whether to call the same channel again, because more is now left out or lowered
+        than in the failed request, which was written with ``used``; other calls may have learned that meanwhile.
+
+        A refusal may name what was left out already: the upstream repeats words of the client, and minds something
+        else. That is forgotten, so that it does not change other calls.
 
         For a strict channel, nothing that the client sent is left out, only what the gateway added. Upstreams that
         check a whole request name everything they refuse, so all of it is learned at once, together with what the
@@ -76,7 +88,8 @@ class LearnedParams:
         before = after = self.of(channel.id, served, now)
         vendor = vendor_of(channel.preset, channel.base_url)
         client_names = {theirs: ours for ours, theirs in vendor.rename}
-        for name in (client_names.get(parameter, parameter) for parameter in failure.parameters):
+        named = [client_names.get(parameter, parameter) for parameter in failure.parameters]
+        for name in named:
             if _may_leave_out(name, channel, order):
                 after = _with_refused(after, name)
         refused = after.dropped[len(before.dropped) :]
@@ -86,10 +99,12 @@ class LearnedParams:
         limit_is_fixed = channel.strict and _was_sent("max_tokens", order)
         if (limit := failure.max_output) is not None and not limit_is_fixed:
             after = msgspec.structs.replace(after, max_output=min(limit, after.max_output or limit))
-        if after == before:
-            return False
-        self.refusals[channel.id, served.upstream_name] = (after, Millis(now + 3_600_000))  # an hour
-        return True
+        helps = after != used
+        if not helps:
+            after = msgspec.structs.replace(before, dropped=tuple(name for name in before.dropped if name not in named))
+        if after != before:
+            self.refusals[channel.id, served.upstream_name] = (after, Millis(now + 3_600_000))  # an hour
+        return helps
 
     def learn_lack(self, channel: ChannelId, api: str, now: Millis) -> None:
         """Remember that the channel lacks this API."""

@@ -303,6 +303,18 @@ async def test_messages_keep_the_rules_that_an_upstream_has_named(
         assert answer.head.get("x-gateway-dropped-params") == dropped
 
 
+async def test_a_rule_is_forgotten_if_the_upstream_repeated_words_of_the_client(
+    gateway: Gateway, provider: Provider
+) -> None:
+    refused = fail(400, "Invalid 'metadata.note': 'which is not a multimodal model'")
+    provider.on("m", refused, refused, speak())
+    turns = [{"role": "user", "content": [IMAGE]}]
+    assert (await gateway.client.chat(messages=turns, metadata={"note": "..."})).status == 400
+    answer = await gateway.client.chat(messages=turns)
+    assert (answer.status, answer.head.get("x-gateway-dropped-params")) == (200, "")
+    assert (provider.last.json["messages"], len(provider.exchanges)) == (turns, 3)
+
+
 TOO_LARGE = (
     "max_tokens is too large: 32000. This model supports at most 16384 completion tokens, whereas you gave 32000"
 )
