@@ -160,7 +160,7 @@ def classify(channel: Channel, status: int, error: ErrorBody, headers: Mapping[s
             request_id=UpstreamText(error.request_id or upstream_id(headers)),
         ),
         retry_after_s=pause_s,
-        parameters=(*refused_params(error), *rules_in(error.message)) if fixable else (),
+        parameters=(*refused_params(error), *rules_in(error.words)) if fixable else (),
         max_output=most_output(error) if fixable else None,
     )
 

@@ -31,7 +31,8 @@ _WORDS = {
         r"|does not support assistant message prefill"
     ),
     NO_IMAGES: lazy_pattern(
-        r"(?i)unknown variant .?image|image input is not (?:supported|enabled)|not a multimodal model"
+        r"(?i)unknown variant .?image(?:_url)?\b(?!.*\bexpected\b.*\bimage)"
+        r"|image input is not (?:supported|enabled)|not a multimodal model"
         r"|no endpoints found that support image input|image_url is only supported by"
         r"|does not support (?:images|image (?:inputs?|content))(?=[.,;:'\")]| \(|\s*\Z)"  # but not of one kind or size
     ),
@@ -160,12 +161,20 @@ def _with_signatures(messages: list[Fields]) -> list[Fields]:
     return signed
 
 
-def with_object(function: Any) -> Any:
-    """Returns a call with arguments that are a JSON object, whatever the model had written."""
-    given = rawjson.text_at(function, "arguments").encode("utf-8", "replace")
-    if not isinstance(function, dict) or isinstance(rawjson.maybe(given), dict):
-        return function
-    return {**function, "arguments": rawjson.encode(object_of(given.decode().strip() or "{}")).decode()}
+def object_text(arguments: Any) -> str:
+    """Returns a call's arguments as the text of a JSON object, whatever the model or the client had written."""
+    text = arguments if isinstance(arguments, str) else rawjson.encode(arguments).decode()
+    given = text.encode("utf-8", "replace")
+    if isinstance(rawjson.maybe(given), dict):
+        return text
+    return rawjson.encode(object_of(given.decode().strip() or "{}")).decode()
+
+
+def _with_object(call: Any) -> Any:
+    function = rawjson.at(call, "function")
+    if not isinstance(function, dict):
+        return call
+    return {**call, "function": {**function, "arguments": object_text(function.get("arguments"))}}
 
 
 def _with_objects(messages: list[Fields]) -> list[Fields]:
@@ -173,14 +182,9 @@ def _with_objects(messages: list[Fields]) -> list[Fields]:
     fitting: list[Fields] = []
     for message in messages:
         calls = rawjson.list_at(message.get("tool_calls"))
-        fixed = [_call_with_object(call) for call in calls]
+        fixed = [_with_object(call) for call in calls]
         fitting.append(message if fixed == calls else {**message, "tool_calls": rawjson.raw(fixed)})
     return fitting
-
-
-def _call_with_object(call: Any) -> Any:
-    function = rawjson.at(call, "function")
-    return call if function is None else {**call, "function": with_object(function)}
 
 
 def _with_thoughts(messages: list[Fields]) -> list[Fields]:

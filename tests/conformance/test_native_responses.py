@@ -352,6 +352,16 @@ async def test_broken_arguments_of_an_earlier_call_do_not_fail_the_next_ones(
     assert isinstance(json.loads(arguments), dict)
 
 
+@pytest.mark.parametrize("error", ["Invalid 'input[0].id': too long", "encrypted content was not issued to you", "No"])
+@pytest.mark.parametrize("items", [{}, {"input": ["x"]}, {"input": [None, 5]}, {"input": "x"}])
+async def test_a_refusal_of_an_input_without_items_is_passed_on(
+    gateway: Gateway, provider: Provider, items: dict[str, Any], error: str
+) -> None:
+    provider.on("m", reply({"error": {"message": error}}, status=400))
+    answer = await call(gateway, dumps({"model": "m", "prompt": {"id": "pmpt_1"}, **items}))
+    assert (answer.status, error in answer.body.decode()) == (400, True)
+
+
 async def test_what_other_makers_put_into_items_is_left_out(gateway: Gateway, provider: Provider) -> None:
     long = "Invalid 'input[1].id': string too long. Expected a string with maximum length 64."
     texts = "Invalid 'input[0].content': array too long. Expected an array with maximum length 0, but got length 1."
@@ -364,6 +374,8 @@ async def test_what_other_makers_put_into_items_is_left_out(gateway: Gateway, pr
     thought = {**theirs, "content": [{"type": "reasoning_text", "text": "Hm."}]}
     answer = await call(gateway, input=[thought, {**said, "id": "x" * 408}, asked])
     assert (answer.status, provider.last.json["input"]) == (200, [said, asked])
+    dropped = "input[].id,input[].content,reasoning_dropped"
+    assert answer.head.get("x-gateway-dropped-params") == dropped
     assert [len(exchange.json["input"]) for exchange in provider.exchanges] == [3, 3, 3, 2]
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from gateway.domain import rawjson
-from gateway.upstream.message_rules import RULES, rules_in, with_rules
+from gateway.upstream.message_rules import RULES, object_text, rules_in, with_rules
 
 
 @pytest.mark.parametrize(
@@ -19,6 +19,9 @@ from gateway.upstream.message_rules import RULES, rules_in, with_rules
         ("grok-3 does not support image inputs (request id: 7)", ["messages[].image"]),
         ("This model does not support image input", ["messages[].image"]),
         ("This model does not support image URLs; send base64", []),
+        ("unknown variant `image`, expected one of `text`, `tool_use`", ["messages[].image"]),
+        ("unknown variant `image`, expected one of `text`, `image_url`", []),
+        ("tools[0].type: unknown variant `image_generation`, expected `function`", []),
         ("It does not support images larger than 5 MB", []),
         ("does not support image/heic", []),
         ("messages must not be empty", []),
@@ -26,6 +29,14 @@ from gateway.upstream.message_rules import RULES, rules_in, with_rules
 )
 def test_a_refusal_names_rules(message: str, rules: list[str]) -> None:
     assert rules_in(message) == rules
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [({"a": 1}, '{"a":1}'), ('{"a": 1}', '{"a": 1}'), (None, "{}"), ("[1", '{"invalid_arguments":"[1"}')],
+)
+def test_arguments_become_the_text_of_an_object_and_lose_nothing(given: Any, text: str) -> None:
+    assert object_text(given) == text
 
 
 @pytest.mark.parametrize("odd", [None, 5, "", {}, [], [5], [None], ["x"], [[]], [{"extra_content": 5}, 5]])

@@ -1,5 +1,7 @@
 """What Claude Code adds to a Messages request is left out for a channel that refuses it."""
 
+import json
+
 import pytest
 
 from gateway.domain.channel import Dialect
@@ -196,3 +198,14 @@ async def test_thoughts_that_another_vendor_signed_are_left_out(
     answer = await gateway.client.ask("POST", "/v1/messages", dumps(body))
     assert (answer.status, answer.head.get("x-gateway-dropped-params")) == (200, "messages[].thinking")
     assert provider.last.json == {**PLAIN, "messages": [*asked, {"role": "assistant", "content": [call]}, result]}
+
+
+async def test_a_conversation_without_thoughts_is_not_sent_again_whatever_its_spaces(
+    gateway: Gateway, provider: Provider
+) -> None:
+    gateway.channel(provider.base_url, dialect=Dialect.ANTHROPIC)
+    message = "messages.1.content.0: Invalid `signature` in `thinking` block"
+    provider.on("m", reply(refusal(message), status=400))
+    body = json.dumps({**PLAIN, "messages": [*PLAIN["messages"], *PLAIN["messages"]]}).encode()
+    answer = await gateway.client.ask("POST", "/v1/messages", body)
+    assert (answer.status, len(provider.exchanges), provider.last.body) == (400, 1, body)

@@ -112,7 +112,8 @@ def _with_system(system: msgspec.Raw, overrides: Overrides) -> msgspec.Raw:
 def _without_blocks(messages: msgspec.Raw, is_left_out: Callable[[msgspec.Raw], bool]) -> msgspec.Raw:
     """Returns the messages without some blocks. A message that becomes empty is left out."""
     clean_messages: list[object] = []
-    for raw in rawjson.items(messages):
+    sent = rawjson.items(messages)
+    for raw in sent:
         message = rawjson.fields(raw)
         content = message.get("content", rawjson.NULL)
         blocks = rawjson.items(content) if rawjson.is_list(content) else []
@@ -121,7 +122,7 @@ def _without_blocks(messages: msgspec.Raw, is_left_out: Callable[[msgspec.Raw], 
             clean_messages.append(raw)
         elif kept:
             clean_messages.append({**message, "content": kept})
-    return rawjson.raw(clean_messages)
+    return messages if clean_messages == sent else rawjson.raw(clean_messages)
 
 
 def _is_foreign_thought(block: msgspec.Raw) -> bool:

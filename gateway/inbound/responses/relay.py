@@ -6,7 +6,8 @@ the name of the model changes, if the client knows it by another one.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from operator import itemgetter
 from typing import Any
 
@@ -19,7 +20,7 @@ from gateway.domain.conversation import join_texts
 from gateway.domain.failure import AttemptFailed, Failure
 from gateway.domain.json_text import as_utf8, refuse_many_elements
 from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
-from gateway.domain.rawjson import NULL
+from gateway.domain.rawjson import NULL, Fields
 from gateway.domain.sse import BLANK, is_stream, parse
 from gateway.domain.usage import NOTHING
 from gateway.inbound.relay import (
@@ -35,7 +36,7 @@ from gateway.inbound.responses.reader import ResponsesReader
 from gateway.inbound.responses.summary import COMPACTIONS, summary_in
 from gateway.upstream.adapter import Adapter, RequestWriter, WholeAnswer, whole_answer
 from gateway.upstream.error_body import read_error
-from gateway.upstream.message_rules import OBJECTS, rules_in, with_object
+from gateway.upstream.message_rules import OBJECTS, object_text
 from gateway.upstream.openai.dialect import endpoint
 from gateway.upstream.refused_params import DEVELOPER, ROLE
 from gateway.upstream.vendors import OPENAI, vendor_of
@@ -112,40 +113,42 @@ def repaired_order(order: Order, failure: Failure) -> Order | None:
     """
     code = failure.origin.code.cleared(str) if failure.origin is not None else ""
     message = failure.verbatim.cleared(str)
-    items = rawjson.items(order.fields["input"]) if rawjson.is_list(order.fields["input"]) else []
-    is_sealed = code == "invalid_encrypted_content" or _FOREIGN_SEAL.search(message) is not None
-    refused = None if is_sealed else _FOREIGN_FIELD.search(message)
-    if is_sealed:
-        kept = [raw for raw in items if not _is_sealed(rawjson.fields(raw))]
-    elif OBJECTS in rules_in(message):
-        kept = [_with_object(raw) for raw in items]
+    change: Callable[[Fields], Fields | None] = _with_object
+    if code == "invalid_encrypted_content" or _FOREIGN_SEAL.search(message):
+        change, name = _unless_sealed, "reasoning_dropped"
+    elif field := _FOREIGN_FIELD.search(message):
+        change, name = partial(_without_field, name=field[1]), f"input[].{field[1]}"
+    elif OBJECTS in failure.parameters:
+        name = "input[].arguments"
     else:
-        kept = [raw if refused is None else _without_field(raw, refused[1]) for raw in items]
+        return None
+    items = rawjson.maybe_objects(order.fields.get("input")) or []
+    kept = [item for item in map(change, items) if item is not None]
     if kept == items:
         return None
     fields = {**order.fields, "input": rawjson.raw(kept)}
-    removed = (*order.removed, "reasoning_dropped") if is_sealed else order.removed
-    return msgspec.structs.replace(order, fields=fields, body=b"", removed=removed)
+    return msgspec.structs.replace(order, fields=fields, body=b"", removed=(*order.removed, name))
 
 
-def _is_sealed(item: Mapping[str, msgspec.Raw]) -> bool:
+def _unless_sealed(item: Fields) -> Fields | None:
     is_reasoning = rawjson.maybe(item.get("type")) == "reasoning"
-    return is_reasoning and not rawjson.is_null(item.get("encrypted_content"))
+    return None if is_reasoning and not rawjson.is_null(item.get("encrypted_content")) else item
 
 
-def _with_object(raw: msgspec.Raw) -> msgspec.Raw:
-    item = rawjson.maybe(raw)
-    fitting = with_object(item) if rawjson.at(item, "type") == "function_call" else item
-    return raw if fitting == item else rawjson.raw(fitting)
+def _with_object(item: Fields) -> Fields:
+    if rawjson.maybe(item.get("type")) != "function_call":
+        return item
+    given = item.get("arguments", NULL)
+    fitting = rawjson.raw(object_text(rawjson.maybe(given)))
+    return item if rawjson.maybe(fitting) == rawjson.maybe(given) else {**item, "arguments": fitting}
 
 
-def _without_field(raw: msgspec.Raw, name: str) -> msgspec.Raw:
+def _without_field(item: Fields, name: str) -> Fields:
     """Returns an item without its own id, or reasoning without its text."""
-    item = rawjson.fields(raw)
-    has_it = name in item and rawjson.maybe(item.get("type")) != "item_reference"
-    if not has_it or (name == "content" and rawjson.maybe(item.get("type")) != "reasoning"):
-        return raw
-    return rawjson.raw({key: value for key, value in item.items() if key != name})
+    kind = rawjson.maybe(item.get("type"))
+    if kind == "item_reference" or (name == "content" and kind != "reasoning"):
+        return item
+    return {key: value for key, value in item.items() if key != name}
 
 
 def _with_system(instructions: msgspec.Raw, overrides: Overrides) -> msgspec.Raw:
@@ -234,7 +237,7 @@ class ResponsesRelay(Adapter):
     def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
         """Returns the failure. A server with only a part of the API, without Codex's tools, lacks it."""
         failure = self._dialect.failure(channel, status, headers, body)
-        refused = tuple(name for name in failure.parameters if name in _OPTIONAL)
+        refused = tuple(name for name in failure.parameters if name in _OPTIONAL or name == OBJECTS)
         failure, error = native_failure(failure, body), read_error(body)
         failure = msgspec.structs.replace(failure, parameters=failure.parameters + refused)
         if vendor_of(channel.preset, channel.base_url).name in _MAKERS:
