@@ -49,12 +49,7 @@ def implausibility(now: Price | None, new: Price) -> str:
         if amount and not LEAST_RATE <= amount <= MOST_RATE:
             return f"{label} at {dollars(amount)} a million tokens looks like another unit"
     for name, before, after in _pairs(now, new) if now is not None else ():
-        jump = "rises steeply" if after > 2 * before else ""
-        if bool(before) != bool(after):
-            jump = "becomes free" if before else "was free"
-        elif after >= SLIP * before > 0 or before >= SLIP * after > 0:
-            jump = "looks like another unit"
-        if jump:
+        if jump := _jump_text(before, after):
             each = "each" if name in _UNIT_NAMES else "a million tokens"
             return f"{name} {jump}: from {dollars(before)} to {dollars(after)} {each}"
     return ""
@@ -63,6 +58,17 @@ def implausibility(now: Price | None, new: Price) -> str:
 def is_stale(price: Price, now: Millis) -> bool:
     """Returns whether the list that the price comes from is old."""
     return bool(price.as_of) and now - price.as_of > OLD_MS
+
+
+def _jump_text(before: int, after: int) -> str:
+    """Returns why a change of a rate is implausible; empty if it is not."""
+    if before and not after:
+        return "becomes free"
+    if after and not before:
+        return "was free"
+    if after >= SLIP * before > 0 or before >= SLIP * after > 0:
+        return "looks like another unit"
+    return "rises steeply" if after > 2 * before else ""
 
 
 def _pairs(now: Price, new: Price) -> Iterator[tuple[str, int, int]]:

@@ -123,8 +123,11 @@ def read(
     if not isinstance(values, Mapping):
         raise bad_value(path, "must be a table of names and values")
     omitted = {*base, *inner.get(kind, ())}
-    fields = {_NAMES.get((kind, field.name), field.name): (field, hint) for field, hint in _fields(kind)}
-    fields = {name: pair for name, pair in fields.items() if pair[0].name not in omitted}
+    fields = {
+        _NAMES.get((kind, field.name), field.name): (field, hint)
+        for field, hint in _fields(kind)
+        if field.name not in omitted
+    }
     arguments = dict(base)
     for name, value in values.items():
         if name not in fields:

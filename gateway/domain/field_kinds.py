@@ -217,7 +217,8 @@ class Choice(Kind[Any]):
         return texts.get(str(value), str(value))
 
     def read(self, text: str, now: Millis) -> Any:
-        return next(value for value, choice in self.texts.items() if choice == text)
+        values = {choice: value for value, choice in self.texts.items()}
+        return values[text]
 
     def arguments(self, field: Field, before: Any, after: Any) -> Sequence[str]:
         return [field.flags, str(after)]

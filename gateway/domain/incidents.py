@@ -251,8 +251,9 @@ class Incidents:
                 began=now,
                 last=now,
             )
+            has_just_begun = not incident.reason
             was_just_spent = condition.reason == ALL_SPENT and incident.reason != ALL_SPENT
-            if incident.budget and (not incident.reason or was_just_spent):
+            if incident.budget and (has_just_begun or was_just_spent):
                 incident.last = now
                 warnings.append(incident)
             _apply_condition(incident, condition)

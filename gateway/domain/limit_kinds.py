@@ -70,9 +70,12 @@ def limits_text(limits: Limits) -> str:
 class Budgets(Pairs[tuple[Budget, ...]], kw_only=True):
     """Budgets in dollars or in tokens. An option changes the budgets of single windows."""
 
-    field: Literal["nanos", "tokens"]
+    unit_field: Literal["nanos", "tokens"]
+    """The field of a budget that holds the amounts."""
     parse: Callable[[str], int]
+    """Returns an amount that was typed. Raises BadRequest."""
     write: Callable[[int], str]
+    """Returns an amount as it is typed."""
     removal: str = NONE_WORD
 
     def read_option(self, text: str, now: Millis) -> Sequence[WindowAmount]:
@@ -93,7 +96,7 @@ class Budgets(Pairs[tuple[Budget, ...]], kw_only=True):
         return {window: amount for window, amount in pairs if window is not None and amount is not None}
 
     def part(self, value: tuple[Budget, ...]) -> Amounts:
-        amounts = {budget.window: getattr(budget, self.field) for budget in value}
+        amounts = {budget.window: getattr(budget, self.unit_field) for budget in value}
         return {window: amount for window, amount in amounts.items() if amount is not None}
 
     def put(self, value: tuple[Budget, ...], part: Mapping[Window, int | None]) -> tuple[Budget, ...]:
@@ -101,7 +104,7 @@ class Budgets(Pairs[tuple[Budget, ...]], kw_only=True):
             budget.window: {"nanos": budget.nanos, "tokens": budget.tokens} for budget in value
         }
         budgets = [
-            Budget(window=window, **amounts.get(window, {}) | {self.field: part.get(window)}) for window in Window
+            Budget(window=window, **amounts.get(window, {}) | {self.unit_field: part.get(window)}) for window in Window
         ]
         return tuple(budget for budget in budgets if budget.nanos is not None or budget.tokens is not None)
 
@@ -109,8 +112,8 @@ class Budgets(Pairs[tuple[Budget, ...]], kw_only=True):
         return "; ".join(map(budget_text, value))
 
 
-DOLLAR_BUDGETS = Budgets(field="nanos", parse=parse_dollars, write=typed_dollars, metavar="WINDOW=DOLLARS")
-TOKEN_BUDGETS = Budgets(field="tokens", parse=parse_count, write=exact_count, metavar="WINDOW=COUNT")
+DOLLAR_BUDGETS = Budgets(unit_field="nanos", parse=parse_dollars, write=typed_dollars, metavar="WINDOW=DOLLARS")
+TOKEN_BUDGETS = Budgets(unit_field="tokens", parse=parse_count, write=exact_count, metavar="WINDOW=COUNT")
 
 
 class RateLimits(Pairs[Limits], kw_only=True):

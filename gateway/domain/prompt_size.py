@@ -118,8 +118,7 @@ def bound_of(
     marked_values = [value for value in contents if _has_marker(bytes(value), markers)]
     all_others = b"".join(others)
     if all_others and _NUMBERS.search(all_others):
-        # the shortest number in an array has a digit and a comma
-        tokens += sum(len(memoryview(value)) // 2 for value in others if _NUMBERS.search(bytes(value)))
+        tokens += _numbers_bound(others)
     if all_others and _has_marker(all_others, _MARKERS):
         marked_values += [value for value in others if _has_marker(bytes(value), _MARKERS)]
     media = NO_MEDIA
@@ -131,6 +130,11 @@ def bound_of(
         tokens -= -parts.sealed_bytes // SEAL_BYTES_PER_TOKEN
         media = parts.media
     return InputBound(max(least, -(-size // BOUND_BYTES_PER_TOKEN) + tokens), media)
+
+
+def _numbers_bound(values: list[msgspec.Raw]) -> int:
+    """Returns the most numbers that arrays in these values can have: the shortest has a digit and a comma."""
+    return sum(len(memoryview(value)) // 2 for value in values if _NUMBERS.search(bytes(value)))
 
 
 def _has_marker(text: bytes, markers: Iterable[bytes]) -> bool:

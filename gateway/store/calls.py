@@ -159,8 +159,9 @@ class CallLog:
         if not is_call_id(call_id):
             return None
         began = int(call_id[4:16], 16)
-        likely_first = sorted(self.log.segments, key=lambda s: s.earliest <= began <= s.latest)[::-1]
         text = b'"id":"%s"' % call_id.encode()
+        newest_first = self.log.segments[::-1]
+        likely_first = sorted(newest_first, key=lambda segment: not segment.earliest <= began <= segment.latest)
         return next((line for segment in likely_first for line in segment.lines_with(text)), None)
 
 
