@@ -352,6 +352,18 @@ async def test_a_second_attempt_at_a_channel_needs_a_place_as_well(rig: Rig) -> 
     await asyncio.gather(*calls)
 
 
+async def test_a_call_that_waited_and_failed_gives_its_place_back_once(rig: Rig) -> None:
+    gate = asyncio.Event()
+    rig.channel(limits=Limits(concurrent=1))
+    rig.upstreams.on("up", lambda: FakeReply(gate, whole()), lambda: FakeReply(error_body(), status=500))
+    first, second = (asyncio.ensure_future(rig.run(kit.body(), FakeClient())) for _ in range(2))
+    await until(lambda: rig.limiter.concurrency.waiting(("channel", "ch_up")))
+    gate.set()
+    await first
+    assert (await caught_task(second)).code == "upstream_error"
+    assert rig.limiter.concurrency.taken(("channel", "ch_up")) == 0
+
+
 async def caught_task(task: "asyncio.Task[Answered]") -> Any:
     return await caught(_answer(task))
 
