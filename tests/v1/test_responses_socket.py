@@ -493,3 +493,13 @@ async def test_a_conversation_is_compacted_and_goes_on_from_its_summary(gateway:
     texts = " ".join(heard(provider)[2])
     assert ("They launch on Tuesday." in texts, "one" in texts.split()) == (True, False)
     assert [record.marks for record in await gateway.settled(3)] == [(), ("compaction",), ()]
+
+
+async def test_what_was_compacted_over_http_begins_a_conversation(gateway: Gateway, provider: Provider) -> None:
+    chats(gateway, provider)
+    provider.on("m", reply(whole("m", choice("They launch on Tuesday."), spent=usage())), speak("B"), speak("C"))
+    answer = await gateway.client.ask("POST", "/v1/responses/compact", dumps({"model": "m", "input": "one"}))
+    async with talk(gateway) as peer:
+        first = await peer.response([*answer.json["output"], {"role": "user", "content": "two"}])
+        assert said(await peer.response("three", previous=first["id"])) == "C"
+    assert "They launch on Tuesday." in " ".join(heard(provider)[2])
