@@ -126,7 +126,8 @@ def combined_entries(app: ConsoleApp, query: str) -> Iterator[PaletteEntry]:
     if len(words) < 2:
         return
     keymap = app.session.keymap
-    rows = (row for row in named_rows(app.session.board) if any(word in row[2].casefold() for word in words))
+    named = named_rows(app.session.board)
+    rows = ((page, key, name) for page, key, name in named if any(word in name.casefold() for word in words))
     for page, key, name in islice(rows, 40):  # each has about ten actions
         for action in page_class(page).actions(keymap):
             if action.verb not in LIST_VERBS:

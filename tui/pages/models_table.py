@@ -213,7 +213,7 @@ def _columns() -> Iterator[Column[ModelRow]]:
 
 
 def _rate_column(id_: str, title: str, rank: int, rate: Rate) -> Column[ModelRow]:
-    """Returns a column of dollars per million tokens, with blanks instead of decimals, so that points are aligned."""
+    """Returns a column of dollars per million tokens. Blanks stand for missing decimals, so that points are aligned."""
     cells = 7
 
     def text(row: ModelRow) -> str:

@@ -285,8 +285,9 @@ class AppGuide:
         self.shown = False
         """Whether the card shows the texts of a program now."""
         self.app = 0
+        """The number of the program. The first one follows the last one again."""
         self.part = 0
-        """The numbers of the program and of the part of its texts, counted on over again after the last one."""
+        """The number of the part of its texts. The first one follows the last one again."""
 
     async def read_models(self, then: Callable[[], None]) -> None:
         """Fetch the models and the calls of the token, which some programs need for their texts; then call ``then``."""

@@ -35,7 +35,7 @@ async def _show_owners(node: DOMNode, handles: Iterable[str]) -> None:
 
 
 class FilterInput(Input):
-    """The filter of a list, which is hidden while it is empty and has not the focus."""
+    """The filter of a list, which is hidden while it is empty and does not have the focus."""
 
     validate_value = hide_keys
 
