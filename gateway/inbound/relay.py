@@ -6,7 +6,7 @@ terminal event of an answer is kept until ``tail``: no answer ends before its co
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Protocol
 
@@ -123,13 +123,12 @@ def lower_cap(fields: Fields, name: str, served: ServedModel) -> Fields:
     return {name: rawjson.raw(most)} if most is not None and type(cap) is int and cap > most else {}
 
 
-def native_failure(failure: Failure, body: bytes) -> Failure:
+def native_failure(failure: Failure, body: bytes, optional: Collection[str] = (ROLE,)) -> Failure:
     """Returns a failure of the dialect with what a relay knows: the upstream's own words, and whether it may lack the
-    API. Of the refused parameters only a role is kept, because a relay can change nothing else.
+    API. Of the refused parameters only the ``optional`` ones are kept, because a relay can change nothing else.
     """
-    failure = msgspec.structs.replace(
-        failure, parameters=(ROLE,) if ROLE in failure.parameters else (), max_output=None
-    )
+    kept = tuple(name for name in failure.parameters if name in optional)
+    failure = msgspec.structs.replace(failure, parameters=kept, max_output=None)
     if failure.status in _ABSENT or (failure.status == 404 and failure.kind is FailureKind.SERVER):
         return msgspec.structs.replace(failure, lacks_api=True)
     if failure.status == 404 and failure.kind is FailureKind.CLIENT and not _names_something(failure):

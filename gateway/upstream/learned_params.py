@@ -99,12 +99,19 @@ class LearnedParams:
         limit_is_fixed = channel.strict and _was_sent("max_tokens", order)
         if (limit := failure.max_output) is not None and not limit_is_fixed:
             after = msgspec.structs.replace(after, max_output=min(limit, after.max_output or limit))
-        helps = after != used
-        if not helps:
-            after = msgspec.structs.replace(before, dropped=tuple(name for name in before.dropped if name not in named))
+        if after == used:
+            self._forget(channel.id, served, named)
+            return False
         if after != before:
             self.refusals[channel.id, served.upstream_name] = (after, Millis(now + 3_600_000))  # an hour
-        return helps
+        return True
+
+    def _forget(self, channel: ChannelId, served: ServedModel, names: list[str]) -> None:
+        """Forget these names. The others stay for as long as before."""
+        if entry := self.refusals.get((channel, served.upstream_name)):
+            kept = tuple(name for name in entry[0].dropped if name not in names)
+            learned = msgspec.structs.replace(entry[0], dropped=kept)
+            self.refusals[channel, served.upstream_name] = (learned, entry[1])
 
     def learn_lack(self, channel: ChannelId, api: str, now: Millis) -> None:
         """Remember that the channel lacks this API."""

@@ -200,6 +200,27 @@ async def test_thoughts_that_another_vendor_signed_are_left_out(
     assert provider.last.json == {**PLAIN, "messages": [*asked, {"role": "assistant", "content": [call]}, result]}
 
 
+@pytest.mark.parametrize(
+    ("path", "turns", "message"),
+    [
+        ("/v1/messages", [{"type": "thinking", "thinking": "Hm.", "signature": "kimi"}], "Invalid `signature` in `x`"),
+        ("/v1/messages", [{"type": "tool_reference", "tool_name": "f"}], "tool_reference is not supported"),
+        ("/v1/responses", [{"type": "function_call", "name": "f", "arguments": "{"}], "Unterminated string (char 1)"),
+    ],
+)
+async def test_a_strict_channel_repairs_nothing(
+    gateway: Gateway, provider: Provider, path: str, turns: list[Doc], message: str
+) -> None:
+    is_native = path.endswith("messages")
+    gateway.channel(provider.base_url, dialect=Dialect.ANTHROPIC if is_native else Dialect.OPENAI, strict=True)
+    provider.on("m", reply(refusal(message), status=400))
+    said = (
+        {"messages": [*PLAIN["messages"], {"role": "assistant", "content": turns}]} if is_native else {"input": turns}
+    )
+    answer = await gateway.client.ask("POST", path, dumps({**PLAIN, **said}))
+    assert (answer.status, len(provider.exchanges)) == (400, 1)
+
+
 async def test_a_conversation_without_thoughts_is_not_sent_again_whatever_its_spaces(
     gateway: Gateway, provider: Provider
 ) -> None:

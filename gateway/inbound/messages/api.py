@@ -257,7 +257,8 @@ class Messages(InboundApi):
     def plan(self, order: Order, channel: Channel, chat: DialectAdapter, *, lacking: bool) -> AttemptPlan:
         if channel.dialect is Dialect.ANTHROPIC:
             native = native_order(order, channel.overrides)
-            return AttemptPlan(MessagesRelay(chat), native, native=True, repaired=repaired_order)
+            repaired = None if channel.strict else repaired_order
+            return AttemptPlan(MessagesRelay(chat), native, native=True, repaired=repaired)
         translated, style = translate_messages(order)
         adapter = RenderingAdapter(
             chat, partial(MessagesRenderer, style=style), partial(WholeMessageRenderer, style=style)

@@ -75,7 +75,8 @@ class Responses(InboundApi):
             return plan_compaction(order, channel, chat, lacking=lacking, at_path=self.ability == COMPACTION)
         if not lacking and speaks_responses(channel):
             native = native_order(order, channel.overrides)
-            return AttemptPlan(ResponsesRelay(chat), native, native=True, repaired=repaired_order)
+            repaired = None if channel.strict else repaired_order
+            return AttemptPlan(ResponsesRelay(chat), native, native=True, repaired=repaired)
         params = read_fields(order.fields)
         translated, tools = translate_responses(order, params)
 

@@ -69,10 +69,11 @@ REASONING = "input[].reasoning"
 _OPTIONAL = frozenset(
     {
         *("prompt_cache_key", "prompt_cache_retention", "prompt_cache_options", "client_metadata", "metadata"),
-        *("safety_identifier", "user", "service_tier", "parallel_tool_calls", "stream_options"),
+        *("safety_identifier", "user", "service_tier", "parallel_tool_calls", "stream_options", ROLE, OBJECTS),
     }
 )
-"""Fields without which the answer is the same, or nearly. A server that refuses one gets requests without it."""
+"""Fields without which the answer is the same, or nearly. A server that refuses one gets requests without it, or with
+another value of it."""
 _MAKERS = frozenset({OPENAI.name, "azure"})
 """Vendors that have all of the API."""
 _UNKNOWN_TOOL = re.compile(
@@ -236,10 +237,8 @@ class ResponsesRelay(Adapter):
 
     def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
         """Returns the failure. A server with only a part of the API, without Codex's tools, lacks it."""
-        failure = self._dialect.failure(channel, status, headers, body)
-        refused = tuple(name for name in failure.parameters if name in _OPTIONAL or name == OBJECTS)
-        failure, error = native_failure(failure, body), read_error(body)
-        failure = msgspec.structs.replace(failure, parameters=failure.parameters + refused)
+        failure = native_failure(self._dialect.failure(channel, status, headers, body), body, _OPTIONAL)
+        error = read_error(body)
         if vendor_of(channel.preset, channel.base_url).name in _MAKERS:
             return failure
         lacks_tools = bool(_UNKNOWN_TOOL.search(f"{error.message} {error.param}"))
