@@ -130,11 +130,14 @@ class RetryState:
         while step is None and self._other_models:
             other = self._other_models.pop(0)
             if may_answer(self.failures[-1], self._requested, other):
-                self._entry, self._tries_left, self._repeated, self._last = other, MOST_TRIES, False, None
-                # channels that failed with the former model are tried again if reachable
-                self._tried = self._unreachable | self._failed_with.get(other.name, set())
+                self._switch_model(other)
                 step = self._next_with_model(health, draw, retries, limit_check)
         return step
+
+    def _switch_model(self, other: ModelEntry) -> None:
+        """Continue with another model. Channels that failed with the former one are tried again if reachable."""
+        self._entry, self._tries_left, self._repeated, self._last = other, MOST_TRIES, False, None
+        self._tried = self._unreachable | self._failed_with.get(other.name, set())
 
     def _next_with_model(
         self, health: ChannelHealth, draw: Draw, retries: RetryBudget, limit_check: LimitCheck | None

@@ -183,7 +183,7 @@ def _is_expressible(value: Any) -> bool:
 
 
 def _read_any(value: Any, path: str) -> Any:
-    """Returns any JSON value, of which one with ``null`` is written as ``{ json = "null" }``. Raises BadRequest."""
+    """Returns any JSON value. One with ``null`` is JSON in a table: ``{ json = "null" }``. Raises BadRequest."""
     if isinstance(value, Mapping) and set(value) == {"json"}:
         try:
             return msgspec.json.decode(str(value["json"]))

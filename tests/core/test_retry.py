@@ -225,6 +225,17 @@ def test_without_budget_a_fallback_is_not_tried_at_a_paused_channel_that_has_fai
     assert case.fails(well, failure(K.SERVER)) is None
 
 
+def test_a_model_whose_paused_channels_waited_for_others_is_not_tried_again_where_it_failed() -> None:
+    failed, paused, other = route("a"), route("b"), route("c", model="mc")
+    case = Case(failed, paused)
+    fallback = msgspec.structs.replace(entry(other), name="mc")
+    asked = msgspec.structs.replace(case.asked, fallbacks=(fallback,))
+    case.tries = RetryState(asked, asked)
+    case.health.failed(paused.channel.id, K.RATE, "429", 60)
+    steps = [case.fails(tried, failure(K.SERVER, status=404)) for tried in (failed, other)]
+    assert [step.route.channel.name for step in steps if step is not None] == ["c", "b"]
+
+
 def test_what_repeats_a_broken_stream_is_known_once_and_for_a_few_seconds() -> None:
     mono = Mono()
     broken = BrokenStreams(mono)

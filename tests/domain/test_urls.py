@@ -29,7 +29,7 @@ def test_ordinary_urls_are_kept(url: str) -> None:
         ("https://completions", "https://completions"),
     ],
 )
-def test_the_path_of_a_call_is_no_part_of_it(url: str, kept: str) -> None:
+def test_the_path_of_a_call_is_left_out(url: str, kept: str) -> None:
     assert checked_base_url(url) == kept
 
 

@@ -133,7 +133,7 @@ def test_a_write_that_is_not_undone_counts_as_far_as_it_is_whole(tail: Tail, mon
     assert content(tail) == EMPTY.removesuffix(TAIL) + b"\n" + b"\n,".join(LINES) + TAIL
 
 
-def test_a_failed_write_leaves_no_closing_braces(tail: Tail, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_lines_follow_closing_braces_after_a_failed_write(tail: Tail, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that cannot be cut is not closed either: the lines behind would be counted after a crash."""
     tail.append(LINES[:1])
     with monkeypatch.context() as patch:
