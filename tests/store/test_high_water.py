@@ -41,23 +41,26 @@ def lived(home: Path, calls: int, **options: int) -> Store:
 
 
 @pytest.mark.parametrize(
-    ("loss", "segment_bytes", "missing"),
+    ("loss", "calls", "segment_bytes", "missing"),
     [
-        (deleted, 32 << 20, "1 to 10"),
-        (cut, 32 << 20, "3 to 10"),
-        (all_deleted, 32 << 20, "1 to 10"),
-        (deleted, 2000, "9 to 10"),
-        (all_deleted, 2000, "1 to 10"),
+        (deleted, 10, 32 << 20, "records 1 to 10 are missing"),
+        (cut, 10, 32 << 20, "records 3 to 10 are missing"),
+        (all_deleted, 10, 32 << 20, "records 1 to 10 are missing"),
+        (deleted, 10, 2000, "records 9 to 10 are missing"),
+        (deleted, 9, 2000, "record 9 is missing"),
+        (all_deleted, 10, 2000, "records 1 to 10 are missing"),
     ],
 )
-def test_missing_records_are_reported_by_verify(home: Path, loss: Loss, segment_bytes: int, missing: str) -> None:
-    lived(home, 10, segment_bytes=segment_bytes)
+def test_missing_records_are_reported_by_verify(
+    home: Path, loss: Loss, calls: int, segment_bytes: int, missing: str
+) -> None:
+    lived(home, calls, segment_bytes=segment_bytes)
     loss(home)
     for _ in range(2):
         again = store_of(home)
-        assert [note for note in again.notes if f"records {missing} are missing from the end" in note] == again.notes
+        assert [note for note in again.notes if f"{missing} from the end" in note] == again.notes
         verdict = verify(again)
-        told = f"records {missing} are missing from the end; the cost is in no sum"
+        told = f"{missing} from the end; the cost is in no sum"
         assert (verdict.equal, verdict.damage) == (True, [told])
         again.close()
 

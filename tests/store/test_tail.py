@@ -112,10 +112,13 @@ def test_a_rebuild_that_fails_can_be_tried_again(tail: Tail, monkeypatch: pytest
     assert Segment(tail.segment.path).scan()
 
 
-def test_a_write_that_is_not_undone_counts_as_far_as_it_is_whole(tail: Tail, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("part", [0, 5], ids=["nothing of the next line", "a part of the next line"])
+def test_a_write_that_is_not_undone_counts_as_far_as_it_is_whole(
+    tail: Tail, monkeypatch: pytest.MonkeyPatch, part: int
+) -> None:
     """For a crash would find them; and what stands behind them is cut off before anything else is written."""
     tail.append(LINES[:1])
-    size = len(b"".join(LINES[1:4])) + 6 + 5
+    size = len(b"".join(LINES[1:4])) + 6 + part
     with monkeypatch.context() as patch:
         takes_only(patch, size)
         patch.setattr(os, "ftruncate", refuse)
