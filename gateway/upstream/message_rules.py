@@ -40,6 +40,9 @@ _WORDS = {
         r"(?i)arguments.{0,60}\bjson|json.{0,60}arguments|\(char \d+\)|item pairs from a mapping|no attribute 'items'"
     ),
     SIGNED_CALLS: lazy_pattern(r"(?i)missing a .?thought_signature"),
+    REASONING_BACK: lazy_pattern(
+        r"(?i)(?:reasoning_content|content\[\]\.thinking)\W{1,3}(?:in the thinking mode must be passed back|is missing)"
+    ),
     NO_BLANKS: lazy_pattern(
         r"(?i)text content blocks must|for empty text blocks|must have non-empty content|contentblock object .* blank"
     ),

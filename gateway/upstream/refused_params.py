@@ -22,9 +22,6 @@ _NO_EFFORT = re.compile(r"\bset\s+\W?reasoning_effort\W?\s+to\s+\W?none\b")
 
 REASONING_BACK = "reasoning_content=back"
 """Stands for an upstream that refuses tool calls without the reasoning before them."""
-_WANTS_REASONING = lazy_pattern(
-    r"(?:reasoning_content|content\[\]\.thinking)\W{1,3}(?:in the thinking mode must be passed back|is missing)"
-)
 BETA = "anthropic-beta="
 """The prefix of the names of betas that an upstream of Anthropic's dialect refuses; see ``EVERY_BETA``."""
 EVERY_BETA = BETA + "*"
@@ -121,8 +118,6 @@ def refused_params(error: ErrorBody) -> tuple[str, ...]:
     if _NO_EFFORT.search(message):
         names.pop(EFFORT, None)
         names[NO_EFFORT] = None
-    if _WANTS_REASONING.search(message):
-        names[REASONING_BACK] = None
     if "beta" in message:
         found = _BETA_NAME.findall(message) or (["*"] if "beta flag" in message else [])
         names |= dict.fromkeys(BETA + name for name in found)

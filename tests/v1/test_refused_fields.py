@@ -196,7 +196,7 @@ async def test_thoughts_that_another_vendor_signed_are_left_out(
     history = [*asked, {"role": "assistant", "content": [thought, hidden, call]}, result]
     body = {**PLAIN, "messages": history, "thinking": {"type": "enabled", "budget_tokens": 1024}}
     answer = await gateway.client.ask("POST", "/v1/messages", dumps(body))
-    assert (answer.status, answer.head.get("x-gateway-dropped-params")) == (200, "messages[].thinking")
+    assert (answer.status, answer.head.get("x-gateway-dropped-params")) == (200, "messages[].thinking,thinking")
     assert provider.last.json == {**PLAIN, "messages": [*asked, {"role": "assistant", "content": [call]}, result]}
 
 
@@ -230,3 +230,14 @@ async def test_a_conversation_without_thoughts_is_not_sent_again_whatever_its_sp
     body = json.dumps({**PLAIN, "messages": [*PLAIN["messages"], *PLAIN["messages"]]}).encode()
     answer = await gateway.client.ask("POST", "/v1/messages", body)
     assert (answer.status, len(provider.exchanges), provider.last.body) == (400, 1, body)
+
+
+@pytest.mark.parametrize("messages", [[{"role": "user"}], [{"role": "user", "content": [5]}]])
+async def test_a_refusal_of_odd_messages_is_passed_on(
+    gateway: Gateway, provider: Provider, messages: list[Doc]
+) -> None:
+    gateway.channel(provider.base_url, dialect=Dialect.ANTHROPIC)
+    body = refusal("messages.1.content.0.thinking.signature: Field required")
+    provider.on("m", reply(body, status=400))
+    answer = await gateway.client.ask("POST", "/v1/messages", dumps({**PLAIN, "messages": messages}))
+    assert (answer.status, answer.body, len(provider.exchanges)) == (400, body, 1)

@@ -14,7 +14,6 @@ without the marks, and with the references as text: the tools themselves are in 
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
 from itertools import chain
@@ -110,11 +109,13 @@ def _with_system(system: msgspec.Raw, overrides: Overrides) -> msgspec.Raw:
 
 
 def _without_blocks(messages: msgspec.Raw, is_left_out: Callable[[msgspec.Raw], bool]) -> msgspec.Raw:
-    """Returns the messages without some blocks. A message that becomes empty is left out."""
+    """Returns the messages without some blocks. A message that becomes empty is left out; what is not a list of
+    objects is left to the upstream.
+    """
     clean_messages: list[object] = []
-    sent = rawjson.items(messages)
+    sent = rawjson.items(messages) if rawjson.is_list(messages) else []
     for raw in sent:
-        message = rawjson.fields(raw)
+        message = rawjson.maybe_fields(raw)
         content = message.get("content", rawjson.NULL)
         blocks = rawjson.items(content) if rawjson.is_list(content) else []
         kept = [block for block in blocks if not is_left_out(block)]
@@ -138,11 +139,13 @@ def native_request(order: Order, channel: Channel, served: ServedModel, path: st
     """Returns the request to a path of the channel."""
     changes: Fields = {"model": rawjson.raw(served.upstream_name)}
     dropped: tuple[str, ...] = ()
-    with suppress(ValueError):  # if the messages are not a list of objects, the upstream will reject them
-        messages = order.fields["messages"]
-        if _FOREIGN_SEAL.search(memoryview(messages)):
-            changes["messages"] = _without_blocks(messages, _is_foreign_thought)
-            dropped = ("messages[].thinking",) if changes["messages"] != messages else ()
+    messages = order.fields["messages"]
+    if (
+        _FOREIGN_SEAL.search(memoryview(messages))
+        and (kept := _without_blocks(messages, _is_foreign_thought)) != messages
+    ):
+        changes["messages"] = kept
+        dropped = ("messages[].thinking",)
     lower_limit = lower_cap(order.fields, "max_tokens", served)
     changes |= lower_limit
     headers = native_headers(order, channel)
@@ -309,12 +312,16 @@ def repaired_order(order: Order, failure: Failure) -> Order | None:
     repaired = without_deferred_tools(order, failure)
     if repaired is not None or failure.status != 400 or not _BAD_THOUGHT.search(failure.verbatim.cleared(str)):
         return repaired
-    fields = {**order.fields, "messages": _without_blocks(order.fields["messages"], _is_thought)}
+    fields, removed = dict(order.fields), list[str]()
+    fields["messages"] = _without_blocks(order.fields["messages"], _is_thought)
+    if fields != order.fields:
+        removed.append("messages[].thinking")
     if rawjson.at(order.fields.get("thinking"), "type") == "enabled":  # it demands thoughts before calls of tools
         del fields["thinking"]
-    if fields == order.fields:
+        removed.append("thinking")
+    if not removed:
         return None
-    return msgspec.structs.replace(order, fields=fields, body=b"", removed=(*order.removed, "messages[].thinking"))
+    return msgspec.structs.replace(order, fields=fields, body=b"", removed=(*order.removed, *removed))
 
 
 def _is_thought(block: msgspec.Raw) -> bool:
