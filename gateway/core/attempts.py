@@ -2,6 +2,8 @@
 
 ``retry`` decides where it goes after a failure. Once the client has a byte of the answer, no other channel is tried.
 When all channels fail, the client gets the most informative failure, with every attempt listed.
+
+Long: a call's way through channels, repetitions and translation is read in one piece.
 """
 
 import asyncio
@@ -159,22 +161,26 @@ class Attempts:
         return answer
 
     async def _answer_of_channel(self, call: Call, order: Order, route: Route) -> Answer:
-        """Returns the channel's answer. Raises AttemptFailed.
+        """Returns the channel's answer; if it lacks the API, that to the translated request. Raises AttemptFailed."""
+        try:
+            return await self._repeat(call, await self.preparer.plan(call, order, route), route)
+        except AttemptFailed as failed:
+            if call.delivery.content_sent or not (failed.failure.lacks_api or failed.failure.may_lack_api):
+                raise
+            return await self._translated(call, order, route, failed)
 
-        The request is sent again without parameters that the channel rejects by name, translated if the channel lacks
-        the client's API, or as the API repairs it.
+    async def _repeat(self, call: Call, plan: AttemptPlan, route: Route) -> Answer:
+        """Returns the answer. The request is sent again as the API repairs it, or without parameters that the channel
+        rejects by name. Raises AttemptFailed.
         """
-        plan = await self.preparer.plan(call, order, route)
         for _ in range(8):  # some upstreams name one parameter at a time
             used = self.preparer.refused(route)
             try:
                 return await self._exchange(call, plan, route)
             except AttemptFailed as failed:
                 failure = failed.failure
-                if call.delivery.content_sent:
+                if call.delivery.content_sent or failure.lacks_api or failure.may_lack_api:
                     raise
-                if failure.lacks_api or failure.may_lack_api:
-                    return await self._translated(call, order, route, failed)
                 if plan.repaired is not None and (repaired := plan.repaired(plan.order, failure)) is not None:
                     plan = msgspec.structs.replace(plan, order=repaired)
                 elif not self.preparer.learn(plan.order, route, failure, used):
@@ -189,7 +195,7 @@ class Attempts:
         """
         self.preparer.learn_lack(call, route)
         try:
-            return await self._exchange(call, await self.preparer.plan(call, order, route), route)
+            return await self._repeat(call, await self.preparer.plan(call, order, route), route)
         except AttemptFailed as translated:
             untranslatable = not translated.failure.sent
             certain = failed.failure.lacks_api or translated.accepted
@@ -201,7 +207,7 @@ class Attempts:
 
     async def _exchange(self, call: Call, plan: AttemptPlan, route: Route) -> Answer:
         """Prepare the request, send it once, and return the answer. Raises AttemptFailed."""
-        channel, adapter, order = route.channel, plan.adapter, plan.order
+        adapter, order = plan.adapter, plan.order
         if plan.native is not call.attempt.native and call.context.origin.api.name != CHAT_API:
             call.note_native(native=plan.native)
             self._progress.routed(call)
@@ -213,9 +219,9 @@ class Attempts:
             call.result.overhead_us = round((self._clock.mono() - call.context.origin.began) * 1_000_000)
         if prepared.more:
             return await self._gather(call, adapter, order, route, prepared)
-        reply = await self._sender.send(channel, prepared, stream=order.stream)
+        reply = await self._sender.send(route.channel, prepared, stream=order.stream)
         try:
-            return await self._read(call, adapter, order, channel, reply)
+            return await self._read(call, adapter, order, route.channel, reply)
         except BaseException as error:
             if isinstance(error, AttemptFailed):
                 error.accepted = 200 <= reply.status < 300

@@ -50,6 +50,21 @@ async def test_a_server_that_refuses_codex_tools_gets_chats(
         assert provider.last.json["tools"][0]["function"]["name"] == "mcp__f"
 
 
+async def test_chats_instead_of_responses_learn_from_refusals_too(gateway: Gateway, provider: Provider) -> None:
+    gateway.channel(provider.base_url)
+    texts = ("'type' of tool must be 'function'", "System message must be at the beginning.")
+    refusals = [reply(dumps({"error": {"message": text}}), status=400) for text in texts]
+    provider.on("m", *refusals, reply(whole("m", choice("Hi"), spent=usage())))
+    said = [{"role": role, "content": "a"} for role in ("user", "developer", "user")]
+    tool = {"type": "namespace", "name": "mcp", "tools": [{"type": "function", "name": "f", "parameters": {}}]}
+    for count in (3, 4):
+        answer = await gateway.client.ask(
+            "POST", "/v1/responses", dumps({"model": "m", "input": said, "tools": [tool]})
+        )
+        assert (answer.status, len(provider.exchanges)) == (200, count)
+        assert [turn["role"] for turn in provider.last.json["messages"]] == ["system", "user", "user"]
+
+
 async def test_openai_itself_refuses_wrong_tools(gateway: Gateway, provider: Provider) -> None:
     gateway.channel(provider.base_url, preset="openai")
     refusal = dumps({"error": {"message": "Invalid value: 'x'", "param": "tools[0].type", "code": "invalid_value"}})
