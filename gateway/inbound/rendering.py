@@ -65,7 +65,7 @@ class Renderer(Protocol):
     native: bool = False
     """Whether clients know the upstream's words, and keep pieces of different blocks apart."""
     sounds: bool = False
-    """Whether clients can get sounds, beside images."""
+    """Whether clients can get sounds, not only images."""
     held: int = 0
     """How many bytes are kept for the end."""
 
