@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from email.utils import formatdate
+from functools import partial
 from typing import NoReturn, Protocol
 
 import msgspec
@@ -181,7 +182,10 @@ class Attempts:
                 failure = failed.failure
                 if call.delivery.content_sent or failure.lacks_api or failure.may_lack_api:
                     raise
-                if plan.repaired is not None and (repaired := plan.repaired(plan.order, failure)) is not None:
+                repaired = None
+                if plan.repaired is not None:
+                    repaired = await self.preparer.run(call, partial(plan.repaired, plan.order, failure))
+                if repaired is not None:
                     plan = msgspec.structs.replace(plan, order=repaired)
                 elif not self.preparer.learn(plan.order, route, failure, used):
                     raise
