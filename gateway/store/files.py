@@ -231,7 +231,10 @@ class Folder:
 
     @property
     def misplaced(self) -> str:
-        """Returns why the folder is no longer at its path; empty if it is, or if the system does not tell."""
+        """Returns what happened to the folder if another one, or none, is at its path now; empty if it is still there.
+
+        It is also empty if the system refuses to say.
+        """
         try:
             status = self._home.stat()
         except (FileNotFoundError, NotADirectoryError):

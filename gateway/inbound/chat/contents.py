@@ -57,7 +57,7 @@ class _Source(msgspec.Struct, frozen=True):
 
 
 class _Part(msgspec.Struct, frozen=True):
-    """A part of a content. Those of the Responses API have the fields of an image or a file beside the type; the last
+    """A part of a content. Those of the Responses API have the fields of an image or a file next to the type; the last
     fields are those of Anthropic's blocks.
     """
 

@@ -140,12 +140,10 @@ def native_request(order: Order, channel: Channel, served: ServedModel, path: st
     changes: Fields = {"model": rawjson.raw(served.upstream_name)}
     dropped: tuple[str, ...] = ()
     messages = order.fields["messages"]
-    if (
-        _FOREIGN_SEAL.search(memoryview(messages))
-        and (kept := _without_blocks(messages, _is_foreign_thought)) != messages
-    ):
-        changes["messages"] = kept
-        dropped = ("messages[].thinking",)
+    if _FOREIGN_SEAL.search(memoryview(messages)):
+        changes["messages"] = _without_blocks(messages, _is_foreign_thought)
+        if changes["messages"] != messages:
+            dropped = ("messages[].thinking",)
     lower_limit = lower_cap(order.fields, "max_tokens", served)
     changes |= lower_limit
     headers = native_headers(order, channel)
@@ -304,7 +302,7 @@ _BAD_THOUGHT = re.compile(
     r"|assistant message cannot be (?:`thinking`|modified)",
     re.IGNORECASE,
 )
-"""Matches refusals of thoughts that another maker signed, such as Kimi, or nobody, or that are missing."""
+"""Matches refusals of thoughts that are missing, are not signed, or are signed by another maker, such as Kimi."""
 
 
 def repaired_order(order: Order, failure: Failure) -> Order | None:

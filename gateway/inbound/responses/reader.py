@@ -229,7 +229,7 @@ class ResponsesReader:
         report = {name: raw for name, raw in response.items() if name in _REPORTS}
         tools = response.get("tool_usage") or _count_searches(response.get("output", EMPTY_LIST))
         usage = rawjson.maybe(response["usage"]) if tools else None
-        if isinstance(usage, dict):  # the counts of the vendor's own tools are beside it
+        if isinstance(usage, dict):  # the counts of the vendor's own tools are next to it
             report["usage"] = rawjson.raw({**usage, "tool_usage": tools})
         self._reports.add(report)
 
