@@ -44,7 +44,7 @@ from gateway.domain.order import Order
 from gateway.domain.settings import Durability
 from gateway.domain.text import plain
 from gateway.domain.token import Token
-from gateway.domain.usage import COUNTED_HERE, UsageSource
+from gateway.domain.usage import COUNTED_HERE
 from gateway.inbound.api import LARGE, HttpRequest, InboundRequest, parse_large
 from gateway.store.books import Books
 from gateway.store.inflight import withheld_error
@@ -358,4 +358,4 @@ def _end_of_stream(call: Call, stream: AnswerStream) -> bytes:
     if usage.source in COUNTED_HERE:
         facts["x-gateway-usage"] = usage.source.value
     note = call.context.origin.api.comment(facts) if facts else b""
-    return call.late_facts() + note + stream.tail(usage, estimated=usage.source is not UsageSource.REPORTED)
+    return call.late_facts() + note + stream.tail(usage)

@@ -180,7 +180,7 @@ class NativeReader(AnswerFacts, Protocol):
     def cut_short(self) -> bytes:
         """Returns the events that end the answer here as at its length limit, without the terminal one."""
 
-    def terminal_event(self, usage: Usage, *, estimated: bool) -> bytes:
+    def terminal_event(self, usage: Usage) -> bytes:
         """Returns the terminal event for an answer that came without one."""
 
 
@@ -223,8 +223,8 @@ class NativeStream(FramedStream):
         self._terminal = b""
         return self.reader.cut_short()
 
-    def tail(self, usage: Usage, *, estimated: bool) -> bytes:
-        return self._terminal or self._terminal_event(usage, estimated=estimated)
+    def tail(self, usage: Usage) -> bytes:
+        return self._terminal or self._terminal_event(usage)
 
     def _read_rest(self, rest: bytes) -> bytes:
         text = with_blank_lines(rest.replace(b"\r\n", b"\n").replace(b"\r", b"\n").strip(b"\n"))

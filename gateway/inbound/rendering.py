@@ -7,7 +7,6 @@ plain request, and a body that comes for a streamed one, need no code of their o
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from functools import partial
 from io import BytesIO
 from itertools import chain
 from typing import Any, Protocol
@@ -87,7 +86,7 @@ class Renderer(Protocol):
         """Returns what the client gets for pieces of text, JSON strings, in the middle of a block."""
         return b"".join([self.take(TextPiece(piece)) for piece in pieces])
 
-    def tail(self, usage: Usage, *, estimated: bool) -> bytes:
+    def tail(self, usage: Usage) -> bytes:
         """Returns the end of the answer, with the totals, which is sent once the call is recorded."""
 
 
@@ -187,8 +186,8 @@ class RenderedStream(FramedStream):
         self.finished = True
         return self._render(self._state.conclude("length"))
 
-    def tail(self, usage: Usage, *, estimated: bool) -> bytes:
-        return self.renderer.tail(usage, estimated=estimated)
+    def tail(self, usage: Usage) -> bytes:
+        return self.renderer.tail(usage)
 
     def feed(self, data: bytes) -> bytes:
         out = super().feed(data)
@@ -394,5 +393,4 @@ class RenderingAdapter:
             stream.read_whole(body)
         if stream.failure is not None:
             raise AttemptFailed(stream.failure)
-        render = partial(stream.renderer.tail, estimated=False)
-        return whole_answer(stream, b"", *(("assembled",) if events else ()), render=render)
+        return whole_answer(stream, b"", *(("assembled",) if events else ()), render=stream.renderer.tail)

@@ -115,7 +115,7 @@ class AnswerStream(StreamProgress, AnswerFacts, Protocol):
     def cut_short(self) -> bytes:
         """End the answer here. Returns last events with ``finish_reason`` ``length``; then it is finished."""
 
-    def tail(self, usage: Usage, *, estimated: bool) -> bytes:
+    def tail(self, usage: Usage) -> bytes:
         """Returns the end of a complete answer: usage if requested, estimated or the upstream's, and ``[DONE]``."""
 
 

@@ -175,12 +175,12 @@ def _stream(plan: AttemptPlan, channel: Channel, data: bytes) -> None:
     assert stream.finished or stream.failure is not None
     assert all(isinstance(text, str) for text in (stream.finish, stream.upstream_id, *stream.marks))
     if stream.finished:
-        stream.tail(stream.reported or USED, estimated=True)
+        stream.tail(stream.reported or USED)
     cut = plan.adapter.stream(plan.order, channel)
     cut.feed(data[: len(data) // 2])
     if cut.started and not (cut.failure or cut.finished):
         cut.cut_short()
-        cut.tail(USED, estimated=True)
+        cut.tail(USED)
 
 
 def _plain(plan: AttemptPlan, channel: Channel, data: bytes) -> None:

@@ -48,7 +48,7 @@ class LineReader:
     def cut_short(self) -> bytes:
         return b"data: cut\n\n"
 
-    def terminal_event(self, usage: Usage, *, estimated: bool) -> bytes:
+    def terminal_event(self, usage: Usage) -> bytes:
         return b"data: closing\n\n"
 
 
@@ -68,7 +68,7 @@ def test_every_split_gives_the_same_bytes_except_for_the_terminal_event(end: str
     for size in range(1, len(came) + 1):
         stream = native()
         out = b"".join(stream.feed(came[i : i + size]) for i in range(0, len(came), size)) + stream.end()
-        assert (out, stream.tail(NOTHING, estimated=False), stream.finished) == (passed, terminal, True), size
+        assert (out, stream.tail(NOTHING), stream.finished) == (passed, terminal, True), size
 
 
 @pytest.mark.parametrize("sign", [b": processing\n\n", b"event: ping\ndata: {}\n\n", b"retry: 3\n\n"])
@@ -89,7 +89,7 @@ def test_nothing_passes_after_the_terminal_event() -> None:
     stream = native()
     assert stream.feed(b"data: end\n\ndata: more\n\n") == b""
     assert stream.feed(b"data: more\n\n") == stream.end() == b""
-    assert stream.tail(NOTHING, estimated=False) == b"data: end\n\n"
+    assert stream.tail(NOTHING) == b"data: end\n\n"
 
 
 @pytest.mark.parametrize("last", [b"data: oops\n\n", b"data: odd\n\n"])
@@ -118,7 +118,7 @@ def test_a_body_that_came_instead_of_events_is_rendered() -> None:
     body = b'{"choices":[{"message":{"role":"assistant","content":"Hi"},"finish_reason":"stop"}]}'
     assert b'"content":"Hi"' in stream.feed(b" " + body[:9]) + stream.feed(body[9:]) + stream.end()
     assert (stream.finished, stream.finish) == (True, "stop")
-    assert stream.tail(NOTHING, estimated=False).endswith(b"data: [DONE]\n\n")
+    assert stream.tail(NOTHING).endswith(b"data: [DONE]\n\n")
 
 
 def test_a_body_that_is_not_an_answer_is_a_failure() -> None:
@@ -130,7 +130,7 @@ def test_a_body_that_is_not_an_answer_is_a_failure() -> None:
 def test_an_answer_that_is_cut_short_has_one_terminal_event() -> None:
     stream = native()
     stream.feed(b"data: one\n\n")
-    assert (stream.cut_short(), stream.tail(NOTHING, estimated=True)) == (b"data: cut\n\n", b"data: closing\n\n")
+    assert (stream.cut_short(), stream.tail(NOTHING)) == (b"data: cut\n\n", b"data: closing\n\n")
 
 
 def test_an_endless_event_is_not_kept() -> None:

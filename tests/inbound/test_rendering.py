@@ -135,7 +135,7 @@ def test_an_event_may_not_be_endless(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_tail_is_that_of_any_stream() -> None:
     stream = _stream(include_usage=True)
     stream.feed(said("Hi", "."))
-    tail = stream.tail(Usage(input=1, output=2), estimated=True)
+    tail = stream.tail(Usage(input=1, output=2))
     assert (tail.count(b"data: "), tail.endswith(b"data: [DONE]\n\n"), b'"estimated"' in tail) == (2, True, False)
     assert stream.reported is None
 

@@ -247,7 +247,7 @@ def test_a_stream_means_what_it_says(row: Row, api: str) -> None:
     assert (stream.finished, stream.failure) == (True, None)
     check_facts(row, stream)
     if not native:
-        tail = stream.tail(stream.reported or SPENT, estimated=False)
+        tail = stream.tail(stream.reported or SPENT)
         check(row, api, out + tail, streamed=True)
 
 
@@ -261,8 +261,8 @@ def test_a_stream_split_anywhere_means_the_same(row: Row, api: str) -> None:
         assert bool(stream.failure) == bool(row.error)
         assert stream.reported == uncut.reported
         if not native and not row.error and api != "ollama":
-            assert READERS[api](out + stream.tail(SPENT, estimated=False), streamed=True) == READERS[api](
-                whole + stream.tail(SPENT, estimated=False), streamed=True
+            assert READERS[api](out + stream.tail(SPENT), streamed=True) == READERS[api](
+                whole + stream.tail(SPENT), streamed=True
             )
 
 
@@ -296,7 +296,7 @@ def test_a_plain_answer_where_a_stream_was_requested_means_the_same(row: Row, ap
     body = json.dumps(row.plain, indent=2).encode() if pretty else dumps(row.plain)
     out = stream.feed(body) + stream.end()
     assert stream.finished
-    check(row, api, out + stream.tail(stream.reported or SPENT, estimated=False), streamed=True)
+    check(row, api, out + stream.tail(stream.reported or SPENT), streamed=True)
 
 
 @APIS_OF
@@ -307,7 +307,7 @@ def test_a_text_that_is_not_utf8_is_not_lost(dialect: Dialect, api: str, *, stre
     plan = planned(api, dialect, stream=streamed)
     if streamed:
         stream = plan.adapter.stream(plan.order, channel(dialect=dialect))
-        sent = stream.feed(came) + stream.end() + stream.tail(SPENT, estimated=False)
+        sent = stream.feed(came) + stream.end() + stream.tail(SPENT)
     else:
         sent = body_of(plan.adapter.whole(came, plan.order, channel(dialect=dialect)))
     assert READERS[api](sent, streamed=streamed).text == "I l\N{REPLACEMENT CHARACTER}."

@@ -15,7 +15,7 @@ from gateway.domain.answer import AnswerEvent, AnswerFinished, ArgumentsPiece, C
 from gateway.domain.order import Order
 from gateway.domain.rawjson import Fields
 from gateway.domain.sse import BLANK
-from gateway.domain.usage import Usage, as_object
+from gateway.domain.usage import Usage, UsageSource, as_object
 from gateway.inbound.chat.render import DONE
 from gateway.inbound.rendering import Renderer
 from gateway.upstream.answer_state import AnswerState
@@ -141,12 +141,12 @@ class ChunkEditor(Renderer):
         self._order.screen.clean(chunk)
         return b"".join((b"data: ", rawjson.encode(chunk), BLANK))
 
-    def tail(self, usage: Usage, *, estimated: bool) -> bytes:
+    def tail(self, usage: Usage) -> bytes:
         """Returns the usage chunk and ``[DONE]``. The usage is the upstream's own report if that can be passed on."""
         if not self._order.include_usage:
             return DONE
         reports = self.state.reports
-        report = None if estimated else reports.as_sent()
+        report = reports.as_sent() if usage.source is UsageSource.REPORTED else None
         if report is None or (not reports.plain and self._order.screen.value_has_secret(report)):
             report = rawjson.raw(as_object(usage))
         return self.write_event({**self._head, "choices": [], "usage": report}) + DONE

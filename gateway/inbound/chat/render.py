@@ -112,7 +112,7 @@ class ChatRenderer(Renderer):
                 delta[name] = [{"index": place, **delta[name][0]}]  # OpenAI's SDK assembles lists by it
         return out + self._chunk(event.choice, delta, logprobs=logprobs)
 
-    def tail(self, usage: Usage, *, estimated: bool) -> bytes:
+    def tail(self, usage: Usage) -> bytes:
         if not self._order.include_usage:
             return DONE
         return b"data: " + rawjson.encode({**self._head, "choices": [], "usage": as_object(usage)}) + b"\n\n" + DONE
@@ -131,7 +131,7 @@ class WholeChatRenderer(WholeRenderer):
 
     all_choices = sounds = True
 
-    def tail(self, usage: Usage, *, estimated: bool) -> bytes:
+    def tail(self, usage: Usage) -> bytes:
         choices = [self._choice(self.finishes[index]) for index in sorted(self.finishes)]
         head = _head(self._order, self.id, "chat.completion")
         return rawjson.encode({**head, "choices": choices, "usage": as_object(usage)})

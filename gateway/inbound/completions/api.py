@@ -25,7 +25,7 @@ from gateway.domain.output_limit import MOST_CHOICES, MOST_TOKENS, STANDARD_FIEL
 from gateway.domain.prompt_size import BOUND_BYTES_PER_TOKEN, MESSAGE_TOKENS, InputBound, bound_of, text_count
 from gateway.domain.rawjson import Fields
 from gateway.domain.sse import BOM, SSEEvent, stream_in
-from gateway.domain.usage import Usage, as_object
+from gateway.domain.usage import Usage, UsageSource, as_object
 from gateway.inbound.api import AttemptPlan, HttpRequest, InboundRequest
 from gateway.inbound.chat.api import (
     ChatCompletions,
@@ -240,7 +240,7 @@ class CompletionRenderer(Renderer):
             return _chunk(self._head, _choice_of(event.choice, reason=_REASONS.get(event.reason, "stop")))
         return b""
 
-    def tail(self, usage: Usage, *, estimated: bool) -> bytes:
+    def tail(self, usage: Usage) -> bytes:
         return (_chunk(self._head, usage=rawjson.raw(as_object(usage))) if self._order.include_usage else b"") + DONE
 
 
@@ -252,7 +252,7 @@ class WholeCompletionRenderer(WholeRenderer):
     def shows(self, event: Medium | Citation) -> bool:
         return False
 
-    def tail(self, usage: Usage, *, estimated: bool) -> bytes:
+    def tail(self, usage: Usage) -> bytes:
         choices = [self._choice(self.finishes[index]) for index in sorted(self.finishes)]
         return rawjson.encode({**_head_of({}, self._order), "choices": choices, "usage": as_object(usage)})
 
@@ -338,10 +338,10 @@ class CompletionTap(NativeTap):
         head = self._head or _head_of({}, self.order)
         return b"".join(_chunk(head, _choice_of(number, reason=reason)) for number in unfinished)
 
-    def terminal_event(self, usage: Usage, *, estimated: bool) -> bytes:
+    def terminal_event(self, usage: Usage) -> bytes:
         if not self.order.include_usage:
             return DONE
-        report = None if estimated else self.reports.as_sent()
+        report = self.reports.as_sent() if usage.source is UsageSource.REPORTED else None
         usage_field = rawjson.raw(as_object(usage)) if report is None else report
         return _chunk(self._head or _head_of({}, self.order), usage=usage_field) + DONE
 

@@ -171,7 +171,7 @@ class MessageTap(NativeTap):
         delta = {"stop_reason": "max_tokens", "stop_sequence": None}
         return end + _event("message_delta", delta=delta, usage={"output_tokens": self.tally.tokens()})
 
-    def terminal_event(self, usage: Usage, *, estimated: bool) -> bytes:
+    def terminal_event(self, usage: Usage) -> bytes:
         return _event("message_stop")
 
 

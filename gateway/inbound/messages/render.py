@@ -199,7 +199,7 @@ class MessagesRenderer(Renderer):
                 self._ending = _ending_of(event, refused=self._refused)
         return out
 
-    def tail(self, usage: Usage, *, estimated: bool) -> bytes:
+    def tail(self, usage: Usage) -> bytes:
         """Returns the end. An answer without any block gets an empty one, because clients would call again."""
         empty_block = b"" if self._index >= 0 or self._style.muted else self._begin_unless_open("text") + self._end()
         reason, sequence = self._ending
@@ -246,7 +246,7 @@ class WholeMessageRenderer(WholeRenderer):
         super().__init__(order)
         self._style = style
 
-    def tail(self, usage: Usage, *, estimated: bool) -> bytes:
+    def tail(self, usage: Usage) -> bytes:
         report = {**_opening_usage(usage), **_final_usage(usage)}
         if self._style.muted:
             return rawjson.encode(_message(self._order, [], report, *_MUTED_ENDING))

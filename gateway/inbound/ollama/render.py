@@ -49,7 +49,7 @@ class WholeLineRenderer(WholeRenderer):
     def shows(self, event: Medium | Citation) -> bool:
         return isinstance(event, Medium) and event.is_image and bool(event.data)
 
-    def tail(self, usage: Usage, *, estimated: bool) -> bytes:
+    def tail(self, usage: Usage) -> bytes:
         thinking = self.text(BlockKind.REASONING)
         images = [medium.data for block in self.blocks for medium in block.media]
         calls = [call for block in self.blocks for call in _calls(block)]
@@ -105,7 +105,7 @@ class LineRenderer(WholeLineRenderer):
             return self._next_line(tool_calls=_calls(self.blocks.pop()))
         return b""
 
-    def tail(self, usage: Usage, *, estimated: bool) -> bytes:
+    def tail(self, usage: Usage) -> bytes:
         return self._last_line(usage, None, {}) + b"\n"
 
     def _next_line(self, content: msgspec.Raw | None = None, **more: object) -> bytes:

@@ -156,7 +156,7 @@ class ResponsesReader:
         self._response = {**self._response, **ended}
         return b""
 
-    def terminal_event(self, usage: Usage, *, estimated: bool) -> bytes:
+    def terminal_event(self, usage: Usage) -> bytes:
         response = self._response
         if rawjson.is_null(response.get("usage")):
             response = {**response, "usage": rawjson.raw(usage_object(usage))}

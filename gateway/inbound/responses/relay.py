@@ -275,7 +275,7 @@ def _response_in(body: bytes, stream: NativeStream) -> bytes:
     events = stream.feed(body) + stream.end()
     if stream.failure is not None:
         raise AttemptFailed(stream.failure)
-    events += stream.tail(stream.reported or NOTHING, estimated=stream.reported is None)
+    events += stream.tail(stream.reported or NOTHING)
     parsed = map(parse, events.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(BLANK))
     values = [rawjson.maybe(event.data) for event in parsed if event is not None]
     decoded = [value for value in values if isinstance(value, dict)]

@@ -139,7 +139,7 @@ class ResponseRenderer(Renderer):
                 out = self._begin() + self._end_item("incomplete" if event.reason in INCOMPLETE else COMPLETED)
         return out
 
-    def tail(self, usage: Usage, *, estimated: bool) -> bytes:
+    def tail(self, usage: Usage) -> bytes:
         kind = b"incomplete" if self._finish in INCOMPLETE else b"completed"
         out = self._begin() + self._event(kind, field(b"response", self.whole(usage)))
         self._number -= 1  # if the record cannot be written, ``failed`` replaces this event
@@ -252,7 +252,7 @@ class WholeResponse(Renderer):
         self._writer.take(event)
         return b""
 
-    def tail(self, usage: Usage, *, estimated: bool) -> bytes:
+    def tail(self, usage: Usage) -> bytes:
         return self._writer.whole(usage)
 
 

@@ -127,7 +127,7 @@ def warm_up(body: bytes, repeats: Mapping[str, msgspec.Raw], call: CallId, ts: M
     request = RESPONSES.parse(HttpRequest(body=body, target="", headers={}, repeats=repeats))
     order = msgspec.structs.replace(RESPONSES.order(request, call, ts), clock=lambda: ts)
     plan = response_plan(order, read_fields(order.fields), ToolTable(), order)
-    return request, ResponseRenderer(plan).tail(Usage(), estimated=False)
+    return request, ResponseRenderer(plan).tail(Usage())
 
 
 def error_frame(status: int, headers: Mapping[str, str], body: bytes, stream_id: str) -> bytes:

@@ -96,7 +96,7 @@ def test_fields_that_are_not_known_pass() -> None:
 
 def test_the_usage_chunk_comes_only_if_asked_for() -> None:
     spent = Usage(input=9, output=2, source=UsageSource.REPORTED)
-    assert _stream().tail(spent, estimated=False) == DONE
+    assert _stream().tail(spent) == DONE
 
 
 def test_the_usage_chunk_is_the_upstreams_own() -> None:
@@ -104,7 +104,7 @@ def test_the_usage_chunk_is_the_upstreams_own() -> None:
     stream.feed(GOOD.replace(DONE, event(chunk(usage={**_report(9, 2), "cost": 0.5})) + DONE))
     reported = stream.reported
     assert reported is not None
-    (last,) = chunks_in(stream.tail(reported, estimated=False))
+    (last,) = chunks_in(stream.tail(reported))
     assert (last["choices"], last["usage"], last["id"]) == ([], {**_report(9, 2), "cost": 0.5}, "chatcmpl-1")
     assert stream.marks == ("upstream_cost=0.5",)
 
@@ -112,7 +112,7 @@ def test_the_usage_chunk_is_the_upstreams_own() -> None:
 def test_an_estimate_is_in_the_usage_chunk_with_the_usual_fields_alone() -> None:
     stream = _stream(include_usage=True)
     stream.feed(GOOD)
-    (last,) = chunks_in(stream.tail(Usage(input=5, output=3), estimated=True))
+    (last,) = chunks_in(stream.tail(Usage(input=5, output=3)))
     assert last["usage"] == as_object(Usage(input=5, output=3))
 
 
@@ -305,7 +305,7 @@ def test_a_stream_that_is_cut_short_ends_what_is_open() -> None:
 
 
 def test_a_usage_chunk_can_come_alone() -> None:
-    (doc,) = chunks_in(_stream(include_usage=True).tail(Usage(input=1, output=2), estimated=True))
+    (doc,) = chunks_in(_stream(include_usage=True).tail(Usage(input=1, output=2)))
     assert (doc["id"], doc["created"], doc["choices"], doc["usage"]["total_tokens"]) == ("chatcmpl-ours", 77, [], 3)
 
 

@@ -96,7 +96,7 @@ def test_a_stream_is_the_same_at_every_split(done: bytes) -> None:
         out = b"".join(stream.feed(data[start : start + size]) for start in range(0, len(data), size)) + stream.end()
         assert (stream.finished, stream.failure, stream.finish, stream.upstream_id) == (True, None, "stop", "c1")
         assert stream.reported == USAGE
-        found.add(out + stream.tail(USAGE, estimated=False))
+        found.add(out + stream.tail(USAGE))
     (out,) = found
     docs = [json.loads(part.removeprefix(b"data: ")) for part in out.split(b"\n\n")[:-2]]
     assert [(doc["model"], doc["choices"][0]["text"]) for doc in docs] == [("m", "a\u00e9"), ("m", "")]
@@ -139,6 +139,6 @@ def test_a_stream_ends_with_its_last_event_even_if_the_upstream_keeps_the_connec
 def test_an_answer_that_is_cut_short_ends_at_its_limit() -> None:
     stream = CompletionsRelay().stream(order({"model": "m", "prompt": "p", "stream": True}), channel())
     stream.feed(STREAM.split(b"\n\n")[0] + b"\n\n")
-    last = stream.cut_short() + stream.tail(USAGE, estimated=True)
+    last = stream.cut_short() + stream.tail(USAGE)
     assert b'"finish_reason":"length"' in last
     assert last.endswith(b"data: [DONE]\n\n")

@@ -18,7 +18,7 @@ WHOLE = {"id": "msg_1", "type": "message", "content": CONTENT, "stop_reason": "t
 
 def test_a_body_instead_of_a_stream_becomes_events() -> None:
     stream = MessagesRelay(AnthropicDialect()).stream(order(), channel())
-    out = stream.feed(json.dumps(WHOLE).encode()) + stream.end() + stream.tail(NOTHING, estimated=False)
+    out = stream.feed(json.dumps(WHOLE).encode()) + stream.end() + stream.tail(NOTHING)
     events = [json.loads(part.partition(b"data: ")[2]) for part in out.split(b"\n\n")[:-1]]
     deltas = [event["delta"] for event in events if event["type"] == "content_block_delta"]
     assert deltas == [
@@ -35,7 +35,7 @@ def test_a_body_instead_of_a_stream_becomes_events() -> None:
 def test_a_stream_instead_of_a_body_becomes_a_message() -> None:
     relay = MessagesRelay(AnthropicDialect())
     stream = relay.stream(order(), channel())
-    came = stream.feed(json.dumps(WHOLE).encode()) + stream.end() + stream.tail(NOTHING, estimated=False)
+    came = stream.feed(json.dumps(WHOLE).encode()) + stream.end() + stream.tail(NOTHING)
     answer = relay.whole(came, order(), channel())
     (body,) = answer.parts(NOTHING)
     found = json.loads(bytes(body))

@@ -43,7 +43,7 @@ class Rendered:
     def ended(self) -> bytes:
         """With the end that a good answer has."""
         reported = self.stream.reported or SPENT
-        return self.out + self.stream.tail(reported, estimated=False)
+        return self.out + self.stream.tail(reported)
 
 
 def rendered(data: bytes, size: int = 0, made: Channel | None = None, **fields: Any) -> Rendered:

@@ -40,7 +40,7 @@ def fed(data: bytes, cuts: list[int]) -> tuple[bytes, tuple[object, ...]]:
     edges = [0, *sorted(cuts), len(data)]
     out = b"".join(made.feed(data[a:b]) for a, b in pairwise(edges)) + made.end()
     facts = (made.events, made.started, made.finished, made.failure, made.tally.chars, made.tally.tokens())
-    return out + made.tail(NOTHING, estimated=False), facts
+    return out + made.tail(NOTHING), facts
 
 
 def opened(data: bytes) -> bytes:
@@ -103,7 +103,7 @@ def test_a_secret_that_one_of_the_three_responses_of_a_stream_has_does_not_pass(
     docs[number]["response"][where] = {"note": KEY}
     made = stream()
     out = b"".join(made.feed(f"event: {doc['type']}\ndata: {json.dumps(doc)}\n\n".encode()) for doc in docs)
-    out += made.tail(NOTHING, estimated=False)
+    out += made.tail(NOTHING)
     assert KEY.encode() not in out
     assert out.count(b'"response":') == 3
 
@@ -118,7 +118,7 @@ def test_events_with_their_type_only_as_their_name_get_it(*, bare: bool) -> None
         fields = {name: value for name, value in doc.items() if name != "type"}
         fields = fields.get("response", fields) if bare else fields
         data += f"event: {doc['type']}\ndata: {json.dumps(fields)}\n\n".encode()
-    out = made.feed(data) + made.end() + made.tail(NOTHING, estimated=False)
+    out = made.feed(data) + made.end() + made.tail(NOTHING)
     assert (made.failure, made.reported) == (None, Usage(input=9, output=12, source=UsageSource.REPORTED))
     assert [json.loads(part.partition(b"data: ")[2]) for part in out.split(b"\n\n") if part] == sent
 
@@ -126,7 +126,7 @@ def test_events_with_their_type_only_as_their_name_get_it(*, bare: bool) -> None
 def test_the_number_after_the_last_piece_is_known() -> None:
     made = stream()
     made.feed(delta(3) + delta(4) + delta(5))
-    assert b'"sequence_number":6' in made.tail(NOTHING, estimated=False)
+    assert b'"sequence_number":6' in made.tail(NOTHING)
 
 
 SEARCHED: list[dict[str, Any]] = [
@@ -166,14 +166,14 @@ def test_a_response_that_is_done_has_the_name_of_its_end(status: str, finish: st
     made = stream()
     made.feed(b"".join(events[:-1]) + events[-1].replace(f"response.{status}".encode(), b"response.done"))
     assert (made.finished, made.finish) == (True, finish)
-    assert made.tail(NOTHING, estimated=False) == events[-1]
+    assert made.tail(NOTHING) == events[-1]
 
 
 def test_a_stream_that_is_cut_short_ends_as_incomplete_with_what_was_used() -> None:
     made = stream()
     begun = {**response(message("Hello")), "status": "in_progress", "output": [], "usage": None}
     made.feed(event("response.created", 0, response=begun) + delta(1))
-    last = json.loads((made.cut_short() + made.tail(Usage(input=3, output=2), estimated=True)).partition(b"data: ")[2])
+    last = json.loads((made.cut_short() + made.tail(Usage(input=3, output=2))).partition(b"data: ")[2])
     ended = last["response"]
     assert (last["type"], last["sequence_number"], made.finish) == ("response.incomplete", 2, "length")
     assert (ended["status"], ended["incomplete_details"]) == ("incomplete", {"reason": "max_output_tokens"})

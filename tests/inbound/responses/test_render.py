@@ -244,7 +244,7 @@ def test_an_answer_that_was_cut_is_incomplete(reason: str, why: str) -> None:
 def test_money_that_is_gone_ends_as_the_limit_does() -> None:
     found = rendered(chat.ROLE + chat.HI)
     out = found.out + found.stream.cut_short()
-    said = checked(out + found.stream.tail(SPENT, estimated=True))
+    said = checked(out + found.stream.tail(SPENT))
     assert said.response["incomplete_details"] == {"reason": "max_output_tokens"}
     assert said.items[0]["content"][0]["text"] == "Hi"
 

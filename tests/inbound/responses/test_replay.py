@@ -14,7 +14,7 @@ SOURCE = {"type": "url_citation", "url": "https://a.example", "title": "A", "sta
 def replayed(*items: Doc) -> list[Doc]:
     """The events, without the first two and the last."""
     made = stream()
-    out = made.feed(json.dumps(response(*items), indent=2).encode()) + made.end() + made.tail(NOTHING, estimated=False)
+    out = made.feed(json.dumps(response(*items), indent=2).encode()) + made.end() + made.tail(NOTHING)
     events = [json.loads(part.partition(b"data: ")[2]) for part in out.split(b"\n\n") if part]
     assert [event["sequence_number"] for event in events] == list(range(len(events)))
     return events[2:-1]

@@ -61,7 +61,7 @@ def test_pings_are_signs_of_life() -> None:
 def test_it_can_be_cut_short() -> None:
     stream = _stream(include_usage=True)
     out = stream.feed(HELLO[: HELLO.index(b"event: content_block_stop")])
-    out += stream.cut_short() + stream.tail(Usage(input=1, output=2), estimated=True)
+    out += stream.cut_short() + stream.tail(Usage(input=1, output=2))
     assert (stream.finished, stream.finish, stream_faults(out, usage="yes")) == (True, "length", [])
 
 

@@ -49,7 +49,7 @@ def test_a_signature_goes_to_the_client_and_is_kept() -> None:
 def test_it_can_be_cut_short() -> None:
     stream = _stream(include_usage=True)
     out = stream.feed(HELLO[: HELLO.index(b"\r\n\r\n") + 4]) + stream.cut_short()
-    out += stream.tail(Usage(input=1, output=2), estimated=True)
+    out += stream.tail(Usage(input=1, output=2))
     assert (stream.finished, stream.finish, stream_faults(out, usage="yes")) == (True, "length", [])
 
 
