@@ -196,7 +196,7 @@ async def open_engine(
 def _make_pipeline(engine: Engine) -> Pipeline:
     channel_limits = ChannelLimits(engine.limiter)
     progress = ProgressReporter(engine.bus, engine.store.books, engine.clock)
-    engine.live.report = progress.report
+    engine.live.report = progress.report_output
     attempts = Attempts(
         sender=engine.upstreams,
         preparer=Preparer(dialects.shared_adapters(), engine.learned, engine.worker, engine.clock.wall),

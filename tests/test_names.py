@@ -15,6 +15,7 @@ PARTICIPLE = re.compile(
     r"(?!.*(?:feed|need|seed|speed|zed)$)\w+ed|asked|begun|bound|built|chosen|done|drawn|found|given|gone|held|hidden|kept"
     r"|known|left|lost|made|said|seen|sent|shown|spent|taken|told|tried|written"
 )
+AMOUNTS = ("bound", "held", "spent")
 SINGLE_WORD = re.compile(r"_?[A-Za-z][a-z0-9]*")
 
 Named = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
@@ -32,12 +33,14 @@ def test_class_names_are_unique(trees: dict[Path, ast.Module]) -> None:
 
 
 def test_no_class_or_function_is_a_past_participle_alone(trees: dict[Path, ast.Module]) -> None:
-    """What answers with a bool may be: ``closed``. So may a message inside a widget, as Textual's own are."""
+    """What answers with a bool may be: ``closed``. So may a property, which is a value, the amounts of the books, and a
+    message of a widget, as Textual's own are.
+    """
     found = [
         f"{path}:{node.lineno} {node.name}"
         for path, tree in trees.items()
-        for node in tree.body
-        if isinstance(node, Named) and _is_participle(node.name) and not _is_question(node)
+        for node in ast.walk(tree)
+        if isinstance(node, Named) and _is_participle(node.name) and not _may_be_participle(node)
     ]
     assert found == []
 
@@ -84,5 +87,8 @@ def _is_participle(name: str) -> bool:
     return bool(SINGLE_WORD.fullmatch(name) and PARTICIPLE.fullmatch(name.strip("_").lower()))
 
 
-def _is_question(node: Named) -> bool:
-    return not isinstance(node, ast.ClassDef) and isinstance(node.returns, ast.Name) and node.returns.id == "bool"
+def _may_be_participle(node: Named) -> bool:
+    if isinstance(node, ast.ClassDef):
+        return "Message" in map(ast.unparse, node.bases)
+    is_value = any("property" in ast.unparse(decorator) for decorator in node.decorator_list)
+    return is_value or node.name in AMOUNTS or (node.returns is not None and ast.unparse(node.returns) == "bool")

@@ -137,14 +137,14 @@ class ServerLauncher:
     async def find(self) -> AttachedServer | None:
         """Returns the running server; None if none runs."""
         endpoint = await launch.find(self._config)
-        return None if endpoint is None else self._attached(endpoint, started_here=False)
+        return None if endpoint is None else self._attach(endpoint, started_here=False)
 
     async def ensure(self) -> AttachedServer:
         """Returns the running server, or a new one. Raises Unavailable."""
         server = await launch.ensure(self._config)
-        return self._attached(server.endpoint, started_here=server.started_here)
+        return self._attach(server.endpoint, started_here=server.started_here)
 
-    def _attached(self, endpoint: Endpoint, *, started_here: bool) -> AttachedServer:
+    def _attach(self, endpoint: Endpoint, *, started_here: bool) -> AttachedServer:
         if port := urlsplit(endpoint.address).port:
             host = endpoint.host_option or self._config.host
             self._config = msgspec.structs.replace(self._config, host=host, port=port)

@@ -47,7 +47,7 @@ class CallQuery(msgspec.Struct, frozen=True, kw_only=True):
 
     def by_names(self, names: PresentNames) -> Query:
         """Returns the query to apply in the client, with ids in place of the names of tokens, groups and channels."""
-        conditions = [*names.widened(self.query).conditions, *([FailureCondition()] if self.failed else [])]
+        conditions = [*names.widen(self.query).conditions, *([FailureCondition()] if self.failed else [])]
         for field, refs, names_by_id in (
             ("token_id", self.token, names.tokens),
             ("channel_id", self.channel, names.channels),

@@ -58,7 +58,7 @@ class ShellLine(NamedTuple):
     quote: str
     """The quotation mark that is open at the cursor; empty if none is."""
 
-    def escaped(self, text: str) -> str:
+    def escape(self, text: str) -> str:
         """Returns the text as it must be typed at the cursor."""
         if self.quote == "'":
             return text.replace("'", "'\\''")  # closes the quotes, adds the mark, and opens them again
@@ -102,7 +102,7 @@ class BashComplete(shell_completion.BashComplete):
         is_option_value = equals and option.startswith("-") and word.startswith(value)
         if is_option_value and not word.startswith(line.word):
             word = f"{option}={word}"
-        return f"{item.type},{line.escaped(word.removeprefix(line.fixed))}"
+        return f"{item.type},{line.escape(word.removeprefix(line.fixed))}"
 
 
 def register() -> None:

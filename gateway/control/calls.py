@@ -180,7 +180,7 @@ def calls_query(edits: ConfigEdits, params: Mapping[str, Any]) -> Query:
     name, because no call can match it.
     """
     names = names_in(edits.registry, names_of_removed(edits.engine))
-    words = names.widened(parse(params.get("words", ""), edits.now))
+    words = names.widen(parse(params.get("words", ""), edits.now))
     conditions: list[Condition] = [
         OneOf(field, frozenset(_field_value(edits, names, name, text) for text in params[name]))
         for name, field in _CALL_FIELDS.items()

@@ -89,7 +89,7 @@ async def edit_channel(edits: ConfigEdits, request: web.Request) -> SavedChannel
         edits.engine.health.clear(old.id)  # sending a key, even the same one, means that it is valid
         listed = next((change.value for change in changes if change.table == "lists"), None)
         if isinstance(listed, UpstreamModels) and listed.key_refused and not edits.registry.channels[old.id].keys:
-            edits.engine.health.failed(old.id, FailureKind.AUTH, listed.error)
+            edits.engine.health.note_failure(old.id, FailureKind.AUTH, listed.error)
         edits.engine.incident_watch.refresh()
     return msgspec.structs.replace(await _saved_view(edits, old.id, old), unchanged=unchanged)
 

@@ -101,7 +101,7 @@ async def _list(engine: Engine, channel: Channel, key: ChannelId) -> tuple[bool,
         reason = reason_of(channel, error)
         refused = refuses_key(error)
         if refused and _has_key(engine, channel, key):
-            engine.health.failed(key, error.kind, reason)
+            engine.health.note_failure(key, error.kind, reason)
         return False, refused, NO_MODELS + reason
     listed = {model.upstream_name for model in models}
     missing = [m.name for m in channel.models if m.upstream_name not in listed]

@@ -237,7 +237,7 @@ def _limits(engine: Engine, scope: RateScope) -> Iterator[LimitView]:
             yield LimitView(name=name, limit=reading.limit, left=reading.left, whole_in_ms=reset_ms)
     for name, gate in (("concurrent", scope.gate), ("streams", scope.stream_gate)):
         if gate is not None:
-            left = max(0, gate.limit - engine.limiter.concurrency.taken(gate.key))
+            left = max(0, gate.limit - engine.limiter.concurrency.places_taken(gate.key))
             yield LimitView(name=name, limit=gate.limit, left=left, whole_in_ms=Millis(0))
 
 

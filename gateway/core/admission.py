@@ -218,7 +218,7 @@ def entry_for(call: Call) -> ModelEntry:
     fallbacks = [_for_api(other, call) for other in entry.fallbacks] if api.falls_back else []
     fallbacks = [other for other in fallbacks if other.routes]
     if routes or fallbacks or not entry.routes:
-        return context.catalog.narrowed(entry, api.name, routes, fallbacks)
+        return context.catalog.narrow(entry, api.name, routes, fallbacks)
     reasons = "; ".join(f"channel '{plain(name)}' {reason}" for name, reason in obstacles.items())
     msg = f"model '{plain(entry.name)}' cannot answer {api.name}: {reasons}"
     raise BadRequest(msg, code=api.obstacle_code, param=api.obstacle_param)
@@ -227,7 +227,7 @@ def entry_for(call: Call) -> ModelEntry:
 def _for_api(entry: ModelEntry, call: Call) -> ModelEntry:
     api, request = call.context.origin.api, call.context.request
     routes = [route for route in entry.routes if not api.obstacle(request, route.channel)]
-    return call.context.catalog.narrowed(entry, api.name, routes)
+    return call.context.catalog.narrow(entry, api.name, routes)
 
 
 def visible_name(model: str, api: InboundApi, token: Token, catalog: Catalog) -> str:

@@ -87,7 +87,7 @@ class Attempts:
         self._progress = progress
         self.chooser = chooser
         self.channel_limits = channel_limits
-        channel_limits.on_wait = progress.waits
+        channel_limits.on_wait = progress.report_wait
 
     async def answer(self, call: Call, entry: ModelEntry, order: Order, choice: RouteChoice) -> Answer:
         """Returns the whole answer, or the stream whose content the client has and whose end is still to be sent.
@@ -109,7 +109,7 @@ class Attempts:
             except UpstreamError as error:
                 error.__cause__ = error.__context__ = error.__traceback__ = None  # they hold what the attempt held
                 tries = tries or RetryState(entry, current)
-                tries.failed(route, error)
+                tries.add_failure(route, error)
             step = None if call.delivery.content_sent else await self.chooser.next(call, tries)
             if step is None or not await self._wait_before(step, call, entry):
                 self.channel_limits.release_slot(call)
@@ -118,7 +118,7 @@ class Attempts:
             if step.entry is not current:
                 current, order = step.entry, _order_of(step.entry, order)
             call.begin_attempt(route, step.choice.reason, len(tries.failures) + 1)
-            self._progress.routed(call)
+            self._progress.report_route(call)
 
     async def _wait_before(self, step: NextStep, call: Call, entry: ModelEntry) -> bool:
         """Wait before the next attempt. Returns False if it is too late, the channel is full, or the client left."""
@@ -127,7 +127,7 @@ class Attempts:
             return False
         if wait_s:
             self.channel_limits.release_slot(call)
-            self._progress.waits(call, f"its next try at channel '{plain(step.route.channel.name)}'")
+            self._progress.report_wait(call, f"its next try at channel '{plain(step.route.channel.name)}'")
             await self._clock.sleep(wait_s)
         return not call.context.client.gone and await self.channel_limits.wait_for_room(call, step.route)
 
@@ -151,7 +151,7 @@ class Attempts:
             finally:
                 self.channel_limits.leave(route)
             if health.failing:
-                health.succeeded(route.channel.id, route.key_id)
+                health.note_success(route.channel.id, route.key_id)
         if route.rank.by_latency:
             _note_latency(health.latency, call, route, answer, began, self._clock.mono())
         if call.conversation:
@@ -168,14 +168,14 @@ class Attempts:
         except AttemptFailed as failed:
             if call.delivery.content_sent or not (failed.failure.lacks_api or failed.failure.may_lack_api):
                 raise
-            return await self._translated(call, order, route, failed)
+            return await self._answer_translated(call, order, route, failed)
 
     async def _repeat(self, call: Call, plan: AttemptPlan, route: Route) -> Answer:
         """Returns the answer. The request is sent again as the API repairs it, or without parameters that the channel
         rejects by name. Raises AttemptFailed.
         """
         for _ in range(8):  # some upstreams name one parameter at a time
-            used = self.preparer.refused(route)
+            used = self.preparer.refusals_of(route)
             try:
                 return await self._exchange(call, plan, route)
             except AttemptFailed as failed:
@@ -183,15 +183,15 @@ class Attempts:
                 if call.delivery.content_sent or failure.lacks_api or failure.may_lack_api:
                     raise
                 repaired = None
-                if plan.repaired is not None:
-                    repaired = await self.preparer.run(call, partial(plan.repaired, plan.order, failure))
+                if plan.repair is not None:
+                    repaired = await self.preparer.run(call, partial(plan.repair, plan.order, failure))
                 if repaired is not None:
                     plan = msgspec.structs.replace(plan, order=repaired)
                 elif not self.preparer.learn(plan.order, route, failure, used):
                     raise
         return await self._exchange(call, plan, route)
 
-    async def _translated(self, call: Call, order: Order, route: Route, failed: AttemptFailed) -> Answer:
+    async def _answer_translated(self, call: Call, order: Order, route: Route, failed: AttemptFailed) -> Answer:
         """Returns the answer of a channel that lacks the client's API to the translated request.
 
         If the failure leaves it uncertain whether the channel lacks the API, that is remembered only if the upstream
@@ -214,7 +214,7 @@ class Attempts:
         adapter, order = plan.adapter, plan.order
         if plan.native is not call.attempt.native and call.context.origin.api.name != CHAT_API:
             call.note_native(native=plan.native)
-            self._progress.routed(call)
+            self._progress.report_route(call)
         prepared = await self.preparer.prepare(call, adapter, order, route)
         call.attempt.dropped = plain(",".join(order.removed + prepared.dropped), 1000)
         call.attempt.lowered = prepared.lowered or call.context.request.lowered_cap
@@ -285,7 +285,7 @@ class Attempts:
             if stream.failure is not None or stream.finished:
                 break
             if content:
-                self._progress.moved(call)
+                self._progress.note_output(call)
             if stream.held > UNCOUNTED or call.share.counted:
                 await call.share.wait_to_read(SLICE, stream.held)
         else:
@@ -319,8 +319,8 @@ class Attempts:
         kind = FailureKind.CUT if call.delivery.content_sent else error.kind
         reason = plain(error.record_message, 160)
         if kind is FailureKind.MISSING:
-            self._health.lacks(route.channel.id, route.subject)
-        self._health.failed(fault_of(route, kind), kind, reason, error.retry_after_s)
+            self._health.note_missing(route.channel.id, route.subject)
+        self._health.note_failure(fault_of(route, kind), kind, reason, error.retry_after_s)
         billed = call.attempt.parts > 0 or may_be_billed(kind, sent=error.sent)
         self._note_attempt(call, route, began, status=error.status, kind=kind, reason=reason, billed=billed)
         return error
@@ -373,7 +373,7 @@ async def _raise_failure(call: Call, adapter: Adapter, channel: Channel, reply: 
 
 def _abort(reply: Reply, call: Call, route: Route, health: ChannelHealth) -> None:
     """Close a reply that cannot be used. Its status still says how the key is."""
-    health.answered(route.channel.id, route.key_id, reply.status)
+    health.note_answer(route.channel.id, route.key_id, reply.status)
     reply.abort()
     call.share.set_size(0)
 

@@ -54,7 +54,7 @@ class Client(Protocol):
     def withhold(self, error: GatewayError) -> None:
         """Send an error instead of the whole answer that would be sent in the loop's next turn."""
 
-    async def delivered(self) -> None:
+    async def wait_until_sent(self) -> None:
         """Wait until a large answer is sent to the last byte, or the client is gone."""
 
     async def write(self, data: Buffer) -> None:

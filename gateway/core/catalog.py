@@ -136,7 +136,7 @@ class Catalog:
             entries = self._visible[key] = matching_models(models, token.models) if token.models else models
         return entries
 
-    def narrowed(
+    def narrow(
         self, entry: ModelEntry, api: str, routes: Sequence[Route], fallbacks: Sequence[ModelEntry] = ()
     ) -> ModelEntry:
         """Returns a model of this catalog as an API reaches it, by these of its routes and fallbacks."""

@@ -192,7 +192,7 @@ class ChannelHealth:
             for failures in trials:
                 failures.trial = False
 
-    def succeeded(self, channel: ChannelId, key: ChannelId | str = "") -> None:
+    def note_success(self, channel: ChannelId, key: ChannelId | str = "") -> None:
         """Note that a call succeeded: its channel and key are healthy again."""
         self._recover(channel)
         self._recover(ChannelId(key))
@@ -212,7 +212,7 @@ class ChannelHealth:
         if was_paused:
             self._changed()
 
-    def failed(self, id: ChannelId, kind: FailureKind, reason: str, retry_after_s: float | None = None) -> None:
+    def note_failure(self, id: ChannelId, kind: FailureKind, reason: str, retry_after_s: float | None = None) -> None:
         """Note that a call failed at this channel, or with this key. ``CLIENT`` failures count for neither."""
         if kind in (FailureKind.CLIENT, FailureKind.MISSING):
             return
@@ -233,7 +233,7 @@ class ChannelHealth:
             failures.pause(kind, reason, min(pause_s, 30.0) if kind in _QUICK_KINDS else pause_s, now)
         self._changed()
 
-    def answered(self, channel: ChannelId, key: ChannelId | str, status: int) -> None:
+    def note_answer(self, channel: ChannelId, key: ChannelId | str, status: int) -> None:
         """Note that the upstream answered a call that then failed. Unless it refused the key, it accepted it."""
         if status in _REFUSAL_STATUSES:
             return
@@ -243,7 +243,7 @@ class ChannelHealth:
                 failures.reason, failures.pauses = "", 0
                 self._changed()
 
-    def lacks(self, channel: ChannelId, model: str) -> None:
+    def note_missing(self, channel: ChannelId, model: str) -> None:
         """Note that the upstream does not know this model. The channel stays in use; the model is paused there."""
         self.failing.setdefault(channel, _Failures()).missing[model] = self._mono() + 600.0
         self._changed()

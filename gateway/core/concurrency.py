@@ -76,7 +76,7 @@ class ConcurrencyLimiter:
             if not (line.taken or line.waiters):
                 del self._lines[gate.key]
 
-    def taken(self, key: tuple[str, str]) -> int:
+    def places_taken(self, key: tuple[str, str]) -> int:
         line = self._lines.get(key)
         return line.taken if line is not None else 0
 

@@ -125,7 +125,7 @@ class LiveCalls:
             if not call.context.client.begun:
                 call.delivery.facts_due = True
                 await call.context.client.begin({})
-            if comment := call.context.origin.api.sign_of_life(call.attempt.stream):
+            if comment := call.context.origin.api.keep_alive_for(call.attempt.stream):
                 await call.context.client.write(comment)
         except ConnectionError:
             call.end(Outcome.CLIENT_CLOSED)

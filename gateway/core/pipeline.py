@@ -161,13 +161,13 @@ class Pipeline:
         """Admit and commit a call, after a wait if all places are taken. Raises GatewayError and ConnectionError."""
         deps, context = self._deps, call.context
         if large:
-            needs = partial(needs_by_model, call, entry_for(call), deps.attempts.preparer.recalled)
+            needs = partial(needs_by_model, call, entry_for(call), deps.attempts.preparer.recalled_tokens)
             with until_gone(context.client):
                 call.needs = await deps.worker.run(needs)
             if self.closed is not None:  # much may have happened meanwhile
                 raise self.closed
             current_token(context.token, deps.catalog(), context.origin.ts)
-        admission = admit(call, deps.limiter, deps.books, deps.attempts.preparer.recalled)
+        admission = admit(call, deps.limiter, deps.books, deps.attempts.preparer.recalled_tokens)
         first = deps.attempts.chooser.first(call, admission.entry)
         if admission.full is not None or first.gates:
             return await self._queue.wait(call, admission, self._commit)
@@ -224,7 +224,7 @@ class Pipeline:
                 self._settle_failed(call)
         if context.catalog.registry.settings.durability is _EACH_CALL:
             with suppress(Unavailable):  # the client gets its error even if the disk refuses
-                await self._deps.books.synced()
+                await self._deps.books.wait_until_synced()
         if not context.client.begun:
             raise call.take_error(self._deps.limiter)
         call.delivery.writing_since = self._deps.clock.mono()
@@ -257,7 +257,7 @@ class Pipeline:
         context.client.answer(call.whole_answer_headers(record), parts, soon=soon)
         if large:
             del answer, parts  # from here on only the response holds it
-            await context.client.delivered()
+            await context.client.wait_until_sent()
 
     async def _finish_exhausted(self, call: Call) -> None:
         """End a stream whose money is used up as if its length limit was reached."""
@@ -280,7 +280,7 @@ class Pipeline:
         try:
             if call.context.catalog.registry.settings.durability is _EACH_CALL:
                 with suppress(Unavailable):  # it is written, and no call begins until the disk syncs again
-                    await self._deps.books.synced()
+                    await self._deps.books.wait_until_synced()
         finally:
             self._deps.bus.publish_record(record)
         if record.code:

@@ -88,9 +88,9 @@ class Preparer:
         except BadRequest:
             return False
 
-    def recalled(self, fields: Mapping[str, msgspec.Raw]) -> int:
+    def recalled_tokens(self, fields: Mapping[str, msgspec.Raw]) -> int:
         """Returns the most input tokens that a dialect may add to a request from memory."""
-        return max(self._adapter_of(dialect).recalled(fields) for dialect in Dialect)
+        return max(self._adapter_of(dialect).recalled_tokens(fields) for dialect in Dialect)
 
     async def run(self, call: Call, work: Callable[[], Result]) -> Result:
         """Returns the result of work whose time grows with the request: in the worker if the request is large."""
@@ -99,7 +99,7 @@ class Preparer:
     async def prepare(self, call: Call, adapter: RequestWriter, order: Order, route: Route) -> PreparedRequest:
         """Returns the request as this channel gets it. Raises AttemptFailed or BadRequest if it cannot be prepared."""
         need = call.need
-        refused = self.refused(route)
+        refused = self.refusals_of(route)
         if call.held < need.nanos or call.held_tokens < need.input + need.output:
             order = msgspec.structs.replace(order, output_budget=await self._output_budget(call, route))
         return await self.run(call, partial(adapter.prepare, order, route.channel, route.served, refused))
@@ -118,7 +118,7 @@ class Preparer:
         need = await self.run(call, work)
         return None if budget >= need.output and not need.owner_limit else budget
 
-    def refused(self, route: Route) -> LearnedRefusals:
+    def refusals_of(self, route: Route) -> LearnedRefusals:
         """Returns what requests are now written without, because the upstream rejects it."""
         return self._learned.of(route.channel.id, route.served, self._wall()) if self._learned.refusals else NOTHING
 

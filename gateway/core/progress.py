@@ -29,27 +29,27 @@ class ProgressReporter:
         self._books = books
         self._clock = clock
 
-    def routed(self, call: Call) -> None:
+    def report_route(self, call: Call) -> None:
         """Report that a channel is about to be called."""
         self._books.update(call.running)
         self._bus.publish_progress(call.running)
 
-    def waits(self, call: Call, reason: str) -> None:
+    def report_wait(self, call: Call, reason: str) -> None:
         call.running = msgspec.structs.replace(call.running, waits_for=reason)
-        self.routed(call)
+        self.report_route(call)
 
-    def moved(self, call: Call) -> None:
+    def note_output(self, call: Call) -> None:
         """Report that part of the answer arrived, unless one just did. Raises BudgetExhausted if the money is gone."""
         if call.delivery.last_write - call.delivery.reported_at < 0.2:
             return
-        spent, context = self.report(call), call.context
+        spent, context = self.report_output(call), call.context
         account = context.catalog.registry.account
         left = left_to_stop(self._books, account, context.token, now=self._clock.wall())
         if left is not None and left + call.held < spent:
             msg = "the money for this call is used up, and this token's streams end then"
             raise BudgetExhausted(msg)
 
-    def report(self, call: Call) -> Nanos:
+    def report_output(self, call: Call) -> Nanos:
         """Report what has arrived so far. Returns what that costs."""
         context, delivery = call.context, call.delivery
         first_byte, delivery.reported_at = delivery.first_byte, delivery.last_write

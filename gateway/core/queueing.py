@@ -147,7 +147,7 @@ class CallQueue:
                 with suppress(RateLimited):  # without a place, the last resort is tried, or the error names the reason
                     call.limits.channel_slot = await self._limiter.concurrency.wait(first.gates)
             current_token(call.context.token, self._catalog(), self._clock.wall())
-            admission = admit(call, self._limiter, self._books, self._attempts.preparer.recalled)
+            admission = admit(call, self._limiter, self._books, self._attempts.preparer.recalled_tokens)
 
     def _enter(self, call: Call, gates: tuple[ConcurrencyGate, ...]) -> None:
         """Take a place at each gate where the call has none."""

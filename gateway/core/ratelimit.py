@@ -155,9 +155,7 @@ class Limiter:
         """Returns the limit that stops the call for the longest time, the first of several; None if none does."""
         now = self._mono()
         reached = [
-            use.reached(scope, tokens if use.of_tokens else 1, now)
-            for scope in scopes
-            for use in self._uses(scope, now)
+            use.check(scope, tokens if use.of_tokens else 1, now) for scope in scopes for use in self._uses(scope, now)
         ]
         return max(filter(None, reached), key=lambda limit: inf if limit.wait_s is None else limit.wait_s, default=None)
 
@@ -217,7 +215,7 @@ class _LimitUse(NamedTuple):
     log: _MinuteLog | None
     """The calls of the minute; None for a limit by the day."""
 
-    def reached(self, scope: RateScope, amount: int, now: float) -> LimitReached | None:
+    def check(self, scope: RateScope, amount: int, now: float) -> LimitReached | None:
         """Returns the limit if so much more does not fit below it now; None if it does."""
         wait_s: float | None = None
         if amount <= self.limit:

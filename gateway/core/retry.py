@@ -101,7 +101,7 @@ class RetryState:
         self.gates: tuple[ConcurrencyGate, ...] = ()
         """Where a place may come free for a call without a next step."""
 
-    def failed(self, route: Route, failure: UpstreamError) -> None:
+    def add_failure(self, route: Route, failure: UpstreamError) -> None:
         """Add an attempt that failed before the client had any of its answer."""
         at_fault = fault_of(route, failure.kind)
         self._last = route

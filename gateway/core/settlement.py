@@ -90,11 +90,11 @@ class Meter:
 
     def prompt_tokens(self, call: Call) -> int:
         estimated = call.context.origin.api.prompt_tokens(call.context.request)
-        return min(call.need.input, self._calibrated(call, estimated))
+        return min(call.need.input, self._calibrate(call, estimated))
 
     def _output_tokens(self, call: Call, answer: Answer) -> int:
         """Returns the estimated output tokens, at most those that the request's caps allow."""
-        tokens = self._calibrated(call, answer.tally.tokens())
+        tokens = self._calibrate(call, answer.tally.tokens())
         need = call.need
         return min(tokens, need.capped) if need.capped == need.output else tokens
 
@@ -106,7 +106,7 @@ class Meter:
         estimated = call.context.origin.api.prompt_tokens(call.context.request)
         self.calibration.learn(route.channel.id, route.served.name, reported=reported.input, estimated=estimated)
 
-    def _calibrated(self, call: Call, estimated: int) -> int:
+    def _calibrate(self, call: Call, estimated: int) -> int:
         route = call.attempt.route
         return estimated if route is None else self.calibration.apply(route.channel.id, route.served.name, estimated)
 

@@ -16,10 +16,10 @@ class Tasks:
     def spawn(self, work: Coroutine[object, object, None], name: str) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work, name=name)
         self._running.add(task)
-        task.add_done_callback(self._ended)
+        task.add_done_callback(self._on_end)
         return task
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _on_end(self, task: asyncio.Task[None]) -> None:
         self._running.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             _log.error("task %s ended in %r", task.get_name(), error)

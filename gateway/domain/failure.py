@@ -18,7 +18,7 @@ class UpstreamText:
     def __init__(self, raw: str = "") -> None:
         self._raw = raw
 
-    def cleared(self, clear: Callable[[str], str]) -> str:
+    def apply(self, clear: Callable[[str], str]) -> str:
         """Returns the text after ``clear``."""
         return clear(self._raw)
 

@@ -44,12 +44,12 @@ def handle(shown: str, key_digest: str) -> str:
 def without_keys(text: str, *, typed: bool = False) -> str:
     """Returns the text with handles for keys. While it is ``typed``, vendors' keys stay: they may be incomplete."""
 
-    def replaced(match: re.Match[str]) -> str:
+    def replacement(match: re.Match[str]) -> str:
         key = match[0]
         return handle(hint(key) if key.startswith(PREFIX) else mask(key), digest(key))
 
-    hidden = _TOKEN_KEY.sub(replaced, text) if len(text) > 16 else text
-    return hidden if typed else _VENDOR_KEY.sub(replaced, hidden)
+    hidden = _TOKEN_KEY.sub(replacement, text) if len(text) > 16 else text
+    return hidden if typed else _VENDOR_KEY.sub(replacement, hidden)
 
 
 def handles_in(text: str) -> list[str]:

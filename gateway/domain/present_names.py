@@ -24,16 +24,16 @@ class PresentNames(msgspec.Struct, frozen=True, kw_only=True):
     """The ids of tokens and channels by the handles of their present and former keys; see ``key_owners.owner_ids``."""
     groups: Mapping[str, str] = {}
 
-    def widened(self, query: Query) -> Query:
+    def widen(self, query: Query) -> Query:
         """Returns the query in which a name also matches calls of its token, channel or group under other names."""
-        conditions = tuple(map(self._widened, query.conditions))
+        conditions = tuple(map(self._widen, query.conditions))
         return query if conditions == query.conditions else msgspec.structs.replace(query, conditions=conditions)
 
-    def _widened(self, condition: Condition) -> Condition:
+    def _widen(self, condition: Condition) -> Condition:
         if isinstance(condition, Negation):
-            return Negation(self._widened(condition.condition))
+            return Negation(self._widen(condition.condition))
         if isinstance(condition, AnyOf):
-            return AnyOf(tuple(map(self._widened, condition.conditions)))
+            return AnyOf(tuple(map(self._widen, condition.conditions)))
         if isinstance(condition, TextCondition) and (owner := self.keys.get(condition.text)):
             field = "channel_id" if owner.startswith("ch_") else "token_id"
             shown = TextCondition(condition.text.partition("#")[0])

@@ -324,12 +324,12 @@ def map_parts(part: Part, change: Callable[[Any], Any]) -> Part:
 def multiply(price: Price, multiplier: int) -> Price:
     """Returns the price for a group with this multiplier, each amount rounded to nano-dollars."""
 
-    def scaled(nanos: int) -> Nanos:
+    def scale(nanos: int) -> Nanos:
         return Nanos((nanos * multiplier + MILLION // 2) // MILLION)
 
     def change(part: Any) -> Any:
         amounts = {name: getattr(part, name, None) for name in AMOUNTS}
-        own = {name: scaled(nanos) for name, nanos in amounts.items() if nanos is not None}
-        return msgspec.structs.replace(part, **own, extras={name: scaled(rate) for name, rate in part.extras.items()})
+        own = {name: scale(nanos) for name, nanos in amounts.items() if nanos is not None}
+        return msgspec.structs.replace(part, **own, extras={name: scale(rate) for name, rate in part.extras.items()})
 
     return price if multiplier == MILLION else map_parts(price, change)

@@ -127,20 +127,20 @@ class Screen:
             if self._name_has_secret(name):
                 del fields[name]
             else:
-                fields[name] = self._blanked(fields[name])
+                fields[name] = self._blank(fields[name])
         return bool(leaking)
 
-    def cleaned(self, fields: Fields, content: Container[str]) -> Fields:
+    def without_secrets(self, fields: Fields, content: Container[str]) -> Fields:
         """Returns the fields without secrets. Fields of the content are not examined."""
         cleaned_fields = {}
         for name, value in fields.items():
             if name in content or not self.value_has_secret(value):
                 cleaned_fields[name] = value
             elif not self.has_secret(name):
-                cleaned_fields[name] = self._blanked(value)
+                cleaned_fields[name] = self._blank(value)
         return cleaned_fields
 
-    def _blanked(self, value: msgspec.Raw) -> msgspec.Raw:
+    def _blank(self, value: msgspec.Raw) -> msgspec.Raw:
         text = bytes(value).decode("utf-8", "replace")
         blanked = rawjson.maybe(blank_spans(text, self.needles.spans(text)).encode())
         return rawjson.NULL if blanked is None else rawjson.raw(blanked)

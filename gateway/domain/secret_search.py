@@ -169,7 +169,7 @@ class Needles(msgspec.Struct, frozen=True):
         spans: list[Span] = []
         for view in views(text):
             spans += [(view.starts[begin], view.ends[end - 1]) for begin, end in self._places(fold_case(view.text))]
-        return [*spans, *self._masked(fold_case(text))]
+        return [*spans, *self._masked_spans(fold_case(text))]
 
     def _places(self, text: str) -> Iterator[Span]:
         hits = self.blocks.intersection(windows_of(text, BLOCK))
@@ -185,7 +185,7 @@ class Needles(msgspec.Struct, frozen=True):
                 yield start, start + len(short)
                 start = text.find(short, start + len(short))
 
-    def _masked(self, text: str) -> Iterator[Span]:
+    def _masked_spans(self, text: str) -> Iterator[Span]:
         """Yields where only the beginning and the end of values are shown, as in ``sk-ab...wxyz``."""
         for number, match in enumerate(_ELLIPSIS.finditer(text)):
             if number >= 32:  # it takes a while

@@ -110,7 +110,7 @@ class AttemptPlan(msgspec.Struct, frozen=True, gc=False):
     """The order for the adapter, with the overrides of the channel's owner."""
     native: bool
     """Whether the channel speaks the API."""
-    repaired: Callable[[Order, Failure], Order | None] | None = None
+    repair: Callable[[Order, Failure], Order | None] | None = None
     """Returns the order for another call of the same channel after a failure; None if it would not help. If it is not
     set, a failed call is not repeated."""
 
@@ -219,7 +219,7 @@ class InboundApi(Protocol):
         It is called in a thread for a large request.
         """
 
-    def sign_of_life(self, stream: AnswerStream | None) -> bytes:
+    def keep_alive_for(self, stream: AnswerStream | None) -> bytes:
         """Returns what shows a client that its stream is alive: ``keep_alive``, or an event of this answer."""
         return self.keep_alive
 

@@ -142,7 +142,7 @@ def native_failure(failure: Failure, body: bytes, optional: Collection[str] = (R
 def _names_something(failure: Failure) -> bool:
     """Returns whether something in the request was not found, such as an earlier item, rather than the address."""
     origin = failure.origin
-    named = origin is not None and any(text.cleared(str) for text in (origin.param, origin.code))
+    named = origin is not None and any(text.apply(str) for text in (origin.param, origin.code))
     return named or failure.code != REJECTED
 
 

@@ -374,9 +374,9 @@ class RenderingAdapter:
         self.failure = dialect.failure
 
     def stream(self, order: Order, channel: Channel) -> AnswerStream:
-        return self.rendered(order, channel)
+        return self.rendered_stream(order, channel)
 
-    def rendered(self, order: Order, channel: Channel) -> RenderedStream:
+    def rendered_stream(self, order: Order, channel: Channel) -> RenderedStream:
         """Returns the stream that renders an answer of the dialect."""
         return RenderedStream(self._dialect.reader(order, channel), order, channel, self._renderer(order))
 

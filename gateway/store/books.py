@@ -199,7 +199,7 @@ class Counters:
 
 
 class Books:
-    """Opens and settles calls. All methods except ``sync`` belong to one thread; only ``synced`` waits for the disk."""
+    """Opens and settles calls. All methods except ``sync`` belong to one thread; only ``wait_until_synced`` waits."""
 
     def __init__(self, entities: Entities, calls: CallLog, recorder: Recorder) -> None:
         self._entities, self._calls, self._recorder = entities, calls, recorder
@@ -291,10 +291,10 @@ class Books:
                 self._book(lost_record(call))
         return len(unfinished) - len(recorded)
 
-    async def synced(self) -> None:
+    async def wait_until_synced(self) -> None:
         """Wait until all earlier writes are safe from a power cut. Raises Unavailable if the disk refuses."""
         try:
-            await self._recorder.synced()
+            await self._recorder.wait_until_synced()
         except OSError as exc:
             raise unavailable(exc) from exc
 

@@ -101,12 +101,12 @@ class LatencyCache:
                 if segment.deleted or segment.latest < span.since or segment.earliest >= span.until:
                     continue
                 if span.since <= segment.earliest and segment.latest < span.until:
-                    _merge(table, self._cached(segment, by, step, start_of))
+                    _merge(table, self._cached_table(segment, by, step, start_of))
                 else:
                     _count(segment, by, table, start_of, span)
         return table
 
-    def _cached(self, segment: Segment, by: Dimension, step: str, start_of: Callable[[int], int]) -> LatencyTable:
+    def _cached_table(self, segment: Segment, by: Dimension, step: str, start_of: Callable[[int], int]) -> LatencyTable:
         """Returns the table of a whole segment, after counting the calls that are new since the last request."""
         key = (segment.name, by, step)
         last, data = self._tables.get(key, (0, b""))

@@ -186,7 +186,7 @@ class Recorder:
         self._sync_records()
         return self._clean_up()
 
-    async def synced(self) -> None:
+    async def wait_until_synced(self) -> None:
         """Wait until all earlier writes are safe from a power cut. Raises OSError."""
         if self._syncer:
             self.write()

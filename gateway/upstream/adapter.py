@@ -237,7 +237,7 @@ class ChannelDialect(DialectAdapter):
         """``memory`` keeps what vendors want back with tool calls."""
         self._memory = memory or CallMemory()
 
-    def recalled(self, fields: Mapping[str, msgspec.Raw]) -> int:
+    def recalled_tokens(self, fields: Mapping[str, msgspec.Raw]) -> int:
         """Returns the most input tokens that ``prepare`` may add from memory."""
         return self._memory.tokens_for(fields)
 

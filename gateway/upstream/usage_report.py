@@ -271,7 +271,7 @@ class UsageReports:
             self._suspect = self._suspect or bool(decoded)
             return None
         named = with_underscores(decoded)
-        counts = self._merged(named) if merges else named
+        counts = self._merge(named) if merges else named
         if counts != decoded:
             report = rawjson.raw(counts)
         usage = openai_usage(report) if merges else None
@@ -282,7 +282,7 @@ class UsageReports:
             return None
         return reading if named is decoded else msgspec.structs.replace(reading, corrected=True)
 
-    def _merged(self, later: dict[str, Any]) -> dict[str, Any]:
+    def _merge(self, later: dict[str, Any]) -> dict[str, Any]:
         earlier = rawjson.maybe(self._report)
         if not self.final and later.get("output_tokens") is not None:
             earlier.pop("output_tokens", None)

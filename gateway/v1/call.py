@@ -49,7 +49,7 @@ class HttpClient:
         self.on_gone: Callable[[], None] | None = None
         connection = request.protocol
         if isinstance(connection, Connection):
-            connection.on_lost = self._lost
+            connection.on_lost = self._on_lost
 
     @property
     def may_wait(self) -> bool:
@@ -92,7 +92,7 @@ class HttpClient:
         except ConnectionError:
             self.gone = True
 
-    async def delivered(self) -> None:
+    async def wait_until_sent(self) -> None:
         try:
             if isinstance(self.response, Response):
                 await self.response.deliver(self._request)
@@ -129,7 +129,7 @@ class HttpClient:
         origin = self._request.headers.get(hdrs.ORIGIN)  # it is permitted, or the request had been refused
         return headers if origin is None else {**headers, **cors_headers(origin)}
 
-    def _lost(self) -> None:
+    def _on_lost(self) -> None:
         self.gone = True
         if self.on_gone is not None:
             self.on_gone()

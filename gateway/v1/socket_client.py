@@ -65,7 +65,7 @@ class SocketClient:
     def withhold(self, error: GatewayError) -> None:
         """See ``Client``. There are no whole answers."""
 
-    async def delivered(self) -> None:
+    async def wait_until_sent(self) -> None:
         """See ``Client``. There are no whole answers."""
 
     def interrupt(self, response: str, engine: Engine) -> None:

@@ -229,7 +229,7 @@ async def test_a_test_of_one_model_brings_back_no_other_that_the_upstream_does_n
     names = ({"name": name, "upstream": "m"} for name in ("fast", "quick"))
     await owner.edit_channel("up", {"models": [*names, {"name": "gone"}]})
     for name in ("fast", "quick", "gone"):
-        gateway.engine.health.lacks(ChannelId("ch_up"), name)
+        gateway.engine.health.note_missing(ChannelId("ch_up"), name)
     provider.on("/v1/models", LIST)
     provider.on("m", reply(whole("m")))
     assert (await owner.test_channel("up", "fast")).ok
@@ -250,7 +250,7 @@ async def test_calls_with_many_fallbacks_do_not_storm_paused_channels(
             gateway.channel(provider.base_url, name, name=f"c{name}")
     await owner.edit_group("default", {"fallbacks": [{"model": "m", "to": names[1:]}]})
     for one in ids:
-        gateway.engine.health.failed(one, FailureKind.RATE, "429", 60)
+        gateway.engine.health.note_failure(one, FailureKind.RATE, "429", 60)
     for _ in range(30):
         await gateway.client.chat()
     attempts = sum(len(record.attempts) for record in await gateway.settled(30))
@@ -322,8 +322,8 @@ async def test_senseless_keys_are_refused(owner: ControlClient, patch: dict[str,
 
 async def test_the_failures_of_a_key_stay_when_others_change(owner: ControlClient, gateway: Gateway) -> None:
     await owner.edit_channel("up", {"key": FIRST, "keys": [SECOND]})
-    gateway.engine.health.failed(ChannelId("ch_up#1"), FailureKind.RATE, "429", 60)
-    gateway.engine.health.failed(ChannelId("ch_up#2"), FailureKind.AUTH, "refused")
+    gateway.engine.health.note_failure(ChannelId("ch_up#1"), FailureKind.RATE, "429", 60)
+    gateway.engine.health.note_failure(ChannelId("ch_up#2"), FailureKind.AUTH, "refused")
     view = await owner.channel("up")
     assert ([one.state for one in view.keys], view.state) == (["cooling", "attention"], "cooling")
     assert abs((view.keys[0].until_ms or 0) - (view.until_ms or 0)) < 50
@@ -334,11 +334,11 @@ async def test_the_failures_of_a_key_stay_when_others_change(owner: ControlClien
 
 async def test_a_refused_key_stays_refused_whatever_number_it_has(owner: ControlClient, gateway: Gateway) -> None:
     await owner.edit_channel("up", {"key": FIRST})
-    gateway.engine.health.failed(ChannelId("ch_up"), FailureKind.AUTH, "refused")
+    gateway.engine.health.note_failure(ChannelId("ch_up"), FailureKind.AUTH, "refused")
     added = await owner.add_key("up", SECOND)
     assert ([one.state for one in added.keys], added.state) == (["attention", "ok"], "ok")
     await owner.add_key("up", THIRD)
-    gateway.engine.health.failed(ChannelId("ch_up#3"), FailureKind.RATE, "429", 60)
+    gateway.engine.health.note_failure(ChannelId("ch_up#3"), FailureKind.RATE, "429", 60)
     assert [one.state for one in (await owner.remove_key("up", 2)).keys] == ["attention", "cooling"]
     alone = await owner.remove_key("up", 1)
     assert ([one.state for one in alone.keys], alone.state) == (["cooling"], "cooling")
@@ -346,7 +346,7 @@ async def test_a_refused_key_stays_refused_whatever_number_it_has(owner: Control
 
 
 async def test_the_only_key_is_as_well_as_its_channel(owner: ControlClient, gateway: Gateway) -> None:
-    gateway.engine.health.failed(ChannelId("ch_up"), FailureKind.AUTH, "refused")
+    gateway.engine.health.note_failure(ChannelId("ch_up"), FailureKind.AUTH, "refused")
     assert [one.state for one in (await owner.channel("up")).keys] == ["attention"]
     assert [one.state for one in (await owner.clear_key("up", 1)).keys] == ["ok"]
 
@@ -370,7 +370,7 @@ async def test_a_test_tries_every_key_and_uses_the_good_ones_again(
 ) -> None:
     await owner.edit_channel("up", {"key": FIRST, "keys": [SECOND, THIRD]})
     for number in (1, 2, 3):
-        gateway.engine.health.failed(ChannelId(f"ch_up#{number}"), FailureKind.RATE, "429", 60)
+        gateway.engine.health.note_failure(ChannelId(f"ch_up#{number}"), FailureKind.RATE, "429", 60)
     provider.on("/v1/models", reply({"object": "list", "data": [{"id": "m"}]}), fail(401), fail(401))
     provider.on("m", reply(whole("m")))
     check = await owner.test_channel("up", "m")
@@ -383,7 +383,7 @@ async def test_a_test_tries_every_key_and_uses_the_good_ones_again(
 async def test_without_a_good_key_the_test_fails(owner: ControlClient, gateway: Gateway, provider: Provider) -> None:
     await owner.edit_channel("up", {"key": FIRST, "keys": [SECOND]})
     provider.on("/v1/models", fail(401))
-    gateway.engine.health.failed(ChannelId("ch_up"), FailureKind.RATE, "429", 60)
+    gateway.engine.health.note_failure(ChannelId("ch_up"), FailureKind.RATE, "429", 60)
     check = await owner.test_channel("up")
     assert (check.ok, "0 of 2 keys are accepted" in check.text) == (False, True)
     assert [one.state for one in (await owner.channel("up")).keys] == ["attention", "attention"]
@@ -391,7 +391,7 @@ async def test_without_a_good_key_the_test_fails(owner: ControlClient, gateway: 
 
 async def test_a_key_that_was_refused_and_is_given_again_is_tried_again(owner: ControlClient, gateway: Gateway) -> None:
     await owner.edit_channel("up", {"key": FIRST})
-    gateway.engine.health.failed(ChannelId("ch_up"), FailureKind.AUTH, "401")
+    gateway.engine.health.note_failure(ChannelId("ch_up"), FailureKind.AUTH, "401")
     assert (await owner.edit_channel("up", {"note": "x"})).state == "attention"
     again = await owner.edit_channel("up", {"key": FIRST})
     assert (again.state, again.unchanged) == ("ok", True)
@@ -401,7 +401,7 @@ async def test_a_key_that_was_refused_and_is_given_again_is_tried_again(owner: C
 async def test_a_key_that_could_not_be_saved_changes_nothing(
     owner: ControlClient, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gateway.engine.health.failed(ChannelId("ch_up"), FailureKind.AUTH, "401")
+    gateway.engine.health.note_failure(ChannelId("ch_up"), FailureKind.AUTH, "401")
 
     def full(*_: object) -> NoReturn:
         raise OSError(ENOSPC, "no space")
@@ -415,7 +415,7 @@ async def test_a_key_that_could_not_be_saved_changes_nothing(
 async def test_keys_that_are_given_to_channels_again_are_tried_again(owner: ControlClient, gateway: Gateway) -> None:
     gateway.channel("http://127.0.0.1:9/v1", "n", name="two")
     for name in ("up", "two"):
-        gateway.engine.health.failed(gateway.engine.catalog.channel(name).id, FailureKind.AUTH, "401")
+        gateway.engine.health.note_failure(gateway.engine.catalog.channel(name).id, FailureKind.AUTH, "401")
     await owner.batch("channels", {name: {"key": FIRST} for name in ("up", "two")})
     assert [(await owner.channel(name)).state for name in ("up", "two")] == ["ok", "ok"]
 

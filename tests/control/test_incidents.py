@@ -305,7 +305,7 @@ async def test_a_rejected_key_stays_an_incident_under_another_number(
 ) -> None:
     await owner.add_key("up", "sk-second-canary2")
     await owner.add_key("up", "sk-third-canary3")
-    gateway.engine.health.failed(ChannelId("ch_up#1"), FailureKind.QUOTA, "402", 60)
+    gateway.engine.health.note_failure(ChannelId("ch_up#1"), FailureKind.QUOTA, "402", 60)
     provider.on("m", fail(401), speak())
     assert (await gateway.client.chat()).status == 200
     await gateway.settled()

@@ -60,7 +60,7 @@ async def test_only_a_good_call_ends_the_pause_for_lack_of_credit(
     """Any account lists its models, also an empty one."""
     await owner.edit_channel("up", {"key": "sk-upstream-canary", "keys": keys})
     for name in ("ch_up#1", "ch_up#2") if keys else ("ch_up",):
-        gateway.engine.health.failed(ChannelId(name), FailureKind.QUOTA, "no credit", 600)
+        gateway.engine.health.note_failure(ChannelId(name), FailureKind.QUOTA, "no credit", 600)
     provider.on("/v1/models", LIST)
     check = await owner.test_channel("up")
     assert (check.ok, (await owner.channel("up")).state) == (True, "cooling")
@@ -232,7 +232,7 @@ async def test_what_is_off_is_left_alone_and_the_mock_needs_no_network(owner: Co
 
 async def test_a_look_does_not_end_a_rest(owner: ControlClient, gateway: Gateway, provider: Provider) -> None:
     provider.on("/v1/models", CHECKUP_LIST)
-    gateway.engine.health.failed(ChannelId("ch_up"), FailureKind.AUTH, "invalid key")
+    gateway.engine.health.note_failure(ChannelId("ch_up"), FailureKind.AUTH, "invalid key")
     found = await step(owner)
     assert (found.result, found.fix.partition(" --")[0]) == ("warning", "'tollkeeper channel test up")
     assert found.text.endswith("it lists 2 models, but its key was refused before: invalid key")
@@ -242,7 +242,7 @@ async def test_a_look_does_not_end_a_rest(owner: ControlClient, gateway: Gateway
 async def test_one_refused_key_of_several_is_named(owner: ControlClient, gateway: Gateway, provider: Provider) -> None:
     gateway.channel(provider.base_url, keys=("sk-second-canary",))
     provider.on("/v1/models", CHECKUP_LIST, CHECKUP_LIST)
-    gateway.engine.health.failed(key_id(ChannelId("ch_up"), 2), FailureKind.AUTH, "invalid key")
+    gateway.engine.health.note_failure(key_id(ChannelId("ch_up"), 2), FailureKind.AUTH, "invalid key")
     found = await step(owner)
     assert (found.result, "but key 2 was refused before" in found.text) == ("warning", True)
     assert "'tollkeeper channel key rotate up 2 --key KEY' replaces the key" in found.fix

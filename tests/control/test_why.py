@@ -84,7 +84,7 @@ async def test_channels_and_the_reasons_against_them(owner: ControlClient, gatew
     }
     for name, fields in places.items():
         gateway.channel("http://127.0.0.1:9/v1", name=name, **fields)
-    gateway.engine.health.failed(ChannelId("ch_resting"), FailureKind.RATE, "429", 30)
+    gateway.engine.health.note_failure(ChannelId("ch_resting"), FailureKind.RATE, "429", 30)
     found = await owner.why("laptop", "m")
     assert against(found) == {
         "elsewhere": "not in group 'default'",
@@ -98,7 +98,7 @@ async def test_channels_and_the_reasons_against_them(owner: ControlClient, gatew
 
 
 async def test_no_channel_left_says_what_to_do_with_the_first(owner: ControlClient, gateway: Gateway) -> None:
-    gateway.engine.health.failed(UP, FailureKind.AUTH, "invalid key")
+    gateway.engine.health.note_failure(UP, FailureKind.AUTH, "invalid key")
     found = await owner.why("laptop", "m")
     assert (found.status, found.code) == (503, "no_channel_available")
     assert "tollkeeper why" not in found.message
@@ -223,7 +223,7 @@ async def test_fallbacks_come_last_and_serve_when_nobody_else_can(owner: Control
         ("spare", "small", "tiny", 0.0),
     ]
     assert found.message.endswith("a conversation stays on the channel that answered it before")
-    gateway.engine.health.failed(UP, FailureKind.AUTH, "invalid key")
+    gateway.engine.health.note_failure(UP, FailureKind.AUTH, "invalid key")
     found = await owner.why("laptop", "m")
     assert found.works
     assert [(r.channel, r.chance, bool(r.passed)) for r in found.routes] == [("up", 0.0, True), ("spare", 1.0, False)]
@@ -296,7 +296,7 @@ async def test_the_price_is_that_of_the_model_that_would_answer(owner: ControlCl
     price = (await owner.why("laptop", "m")).price
     assert price is not None
     assert (price.input_nanos, price.inherited_from) == (INPUT, "")
-    gateway.engine.health.failed(UP, FailureKind.AUTH, "invalid key")
+    gateway.engine.health.note_failure(UP, FailureKind.AUTH, "invalid key")
     price = (await owner.why("laptop", "m")).price
     assert price is not None
     assert (price.input_nanos, price.output_nanos, price.inherited_from) == (1, 2, "small")
@@ -379,7 +379,7 @@ async def test_commands_in_advice_can_be_copied(owner: ControlClient, gateway: G
 
 
 async def test_a_paused_sole_channel_is_the_last_resort(owner: ControlClient, gateway: Gateway) -> None:
-    gateway.engine.health.failed(UP, FailureKind.RATE, "429", 30)
+    gateway.engine.health.note_failure(UP, FailureKind.RATE, "429", 30)
     found = await owner.why("laptop", "m")
     (route,) = found.routes
     assert (found.works, route.chance, route.last_resort) == (True, 1.0, True)

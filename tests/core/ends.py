@@ -193,7 +193,7 @@ class FakeClient:
         if self.due is not None:
             self.answer(self.due.headers, (self.due.body,))
 
-    async def delivered(self) -> None:
+    async def wait_until_sent(self) -> None:
         with suppress(ConnectionError):
             await self._pass()
 

@@ -92,7 +92,7 @@ class Rig:
     def _attempts(self, clock: Clock) -> Attempts:
         channel_limits, adapter_of = ChannelLimits(self.limiter), dialects.shared_adapters()
         progress = ProgressReporter(self.bus, self.books, clock)
-        self.live.report = progress.report
+        self.live.report = progress.report_output
         return Attempts(
             sender=self.upstreams,
             preparer=Preparer(adapter_of, LearnedParams(), self.worker, clock.wall),

@@ -125,8 +125,8 @@ def test_a_model_is_narrowed_to_an_api_once_for_the_same_routes() -> None:
     found = catalog(channel("a", "m", groups=("home",)), channel("b", "m", groups=("home",)))
     entry = found.visible(token())["m"]
     first, second = entry.routes
-    alone = found.narrowed(entry, "embeddings", [first])
+    alone = found.narrow(entry, "embeddings", [first])
     assert [(route.channel.name, route.api) for route in alone.routes] == [("a", "embeddings")]
-    assert found.narrowed(entry, "embeddings", [first]) is alone
-    assert found.narrowed(entry, "embeddings", [second]).routes[0].channel.name == "b"
-    assert found.narrowed(entry, "completions", [first]).routes[0].api == "completions"
+    assert found.narrow(entry, "embeddings", [first]) is alone
+    assert found.narrow(entry, "embeddings", [second]).routes[0].channel.name == "b"
+    assert found.narrow(entry, "completions", [first]).routes[0].api == "completions"

@@ -39,7 +39,7 @@ def health(mono: Mono, bell: Bell) -> ChannelHealth:
 
 def fail(health: ChannelHealth, kind: FailureKind, times: int = 1, *, retry_after_s: float | None = None) -> None:
     for _ in range(times):
-        health.failed(UP.id, kind, "it broke", retry_after_s)
+        health.note_failure(UP.id, kind, "it broke", retry_after_s)
 
 
 def test_an_unknown_channel_is_well(health: ChannelHealth) -> None:
@@ -61,10 +61,10 @@ def test_three_failures_in_a_row_open_the_breaker(health: ChannelHealth, kind: F
 
 def test_a_success_breaks_the_row(health: ChannelHealth) -> None:
     for _ in range(3):
-        health.succeeded(UP.id)
+        health.note_success(UP.id)
         fail(health, FailureKind.SERVER, 2)
         for _ in range(4):
-            health.succeeded(UP.id)
+            health.note_success(UP.id)
     assert health.state(UP).name == "ok"
 
 
@@ -73,7 +73,7 @@ def alternate(health: ChannelHealth, mono: Mono, calls: int, gap_s: float = 1.0)
     fail(health, FailureKind.SERVER)
     for _ in range(calls // 2):
         mono.now += gap_s
-        health.succeeded(UP.id)
+        health.note_success(UP.id)
         mono.now += gap_s
         fail(health, FailureKind.SERVER)
 
@@ -83,7 +83,7 @@ def test_half_of_five_recent_calls_open_the_breaker(health: ChannelHealth, mono:
     assert health.state(UP).name == "ok"
     alternate(health, mono, 0)
     assert health.state(UP).name == "ok"
-    health.succeeded(UP.id)
+    health.note_success(UP.id)
     fail(health, FailureKind.SERVER)
     assert health.state(UP).name == "cooling"
 
@@ -126,7 +126,7 @@ def test_a_success_forgets_everything(health: ChannelHealth, mono: Mono) -> None
     mono.now += STEPS_S[0]
     fail(health, FailureKind.SERVER)
     mono.now += STEPS_S[1]
-    health.succeeded(UP.id)
+    health.note_success(UP.id)
     assert health.state(UP) == HealthState("ok")
     mono.now += WINDOW_S
     fail(health, FailureKind.SERVER, 3)
@@ -168,7 +168,7 @@ def test_a_refused_key_is_tried_again_ever_more_rarely_and_heals_by_itself(healt
         assert (health.state(UP).name, health.state(UP).left_s) == ("attention", seconds)
         mono.now += seconds
         assert health.state(UP).name == "half_open"
-    health.succeeded(UP.id)
+    health.note_success(UP.id)
     assert health.state(UP) == HealthState("ok")
 
 
@@ -180,8 +180,8 @@ def test_calls_that_are_refused_together_are_one_refusal(health: ChannelHealth, 
 
 def test_a_test_that_makes_no_call_leaves_missing_models_out(health: ChannelHealth) -> None:
     fail(health, FailureKind.RATE)
-    health.lacks(UP.id, "m")
-    health.lacks(UP.id, "other")
+    health.note_missing(UP.id, "m")
+    health.note_missing(UP.id, "other")
     health.clear(UP.id, models=("other",))
     assert (health.state(UP).name, [*health.missing(UP.id)]) == ("ok", ["m"])
     health.clear(UP.id)
@@ -235,7 +235,7 @@ def test_a_trial_decides(health: ChannelHealth, mono: Mono, end: str, name: str)
     half_open(health, mono)
     with health.trying(UP.id):
         if end == "succeeded":
-            health.succeeded(UP.id)
+            health.note_success(UP.id)
         elif end == "failed":
             fail(health, FailureKind.SERVER)
     assert (health.on_trial(UP.id), health.state(UP).name) == (False, name)
@@ -255,7 +255,7 @@ def test_a_healthy_channel_is_never_on_trial(health: ChannelHealth) -> None:
 
 
 def test_a_missing_model_is_paused_alone(health: ChannelHealth, mono: Mono) -> None:
-    health.lacks(UP.id, "m")
+    health.note_missing(UP.id, "m")
     assert (health.missing(UP.id).get("m", 0.0), health.missing(UP.id).get("n", 0.0)) == (600, 0.0)
     assert health.state(UP) == HealthState("ok")
     mono.now += 600
@@ -268,35 +268,35 @@ def test_channels_are_apart(health: ChannelHealth) -> None:
 
 
 def test_clearing_forgets_models_too(health: ChannelHealth) -> None:
-    health.lacks(UP.id, "m")
+    health.note_missing(UP.id, "m")
     health.clear(UP.id)
     assert health.missing(UP.id).get("m", 0.0) == 0.0
 
 
 def test_a_watcher_gets_only_changes(health: ChannelHealth, bell: Bell) -> None:
-    health.succeeded(UP.id)
+    health.note_success(UP.id)
     health.clear(UP.id)
     fail(health, FailureKind.CLIENT)
     assert bell.rung == 0
     fail(health, FailureKind.RATE)
-    health.succeeded(UP.id)
-    health.succeeded(UP.id)
+    health.note_success(UP.id)
+    health.note_success(UP.id)
     assert bell.rung == 2
 
 
 def test_who_has_recovered_for_good_is_forgotten(health: ChannelHealth, mono: Mono) -> None:
     well = [not health.failing]
     fail(health, FailureKind.SERVER)
-    health.succeeded(UP.id)
+    health.note_success(UP.id)
     well.append(not health.failing)
     mono.now += WINDOW_S
-    health.succeeded(UP.id)
+    health.note_success(UP.id)
     assert [*well, not health.failing] == [True, False, True]
 
 
 def test_a_missing_model_is_not_forgotten_by_a_success(health: ChannelHealth) -> None:
-    health.lacks(UP.id, "m")
-    health.succeeded(UP.id)
+    health.note_missing(UP.id, "m")
+    health.note_success(UP.id)
     assert health.missing(UP.id).get("m", 0.0) > 0
 
 
@@ -305,10 +305,10 @@ def test_a_missing_model_is_not_forgotten_by_a_success(health: ChannelHealth) ->
 )
 def test_any_answer_but_a_refusal_proves_a_key(health: ChannelHealth, mono: Mono, status: int, state: str) -> None:
     fail(health, FailureKind.AUTH)
-    health.answered(UP.id, "", 200)
+    health.note_answer(UP.id, "", 200)
     assert health.state(UP).name == "attention", "an answer to a call that began before the refusal"
     mono.now += 60
-    health.answered(UP.id, "", status)
+    health.note_answer(UP.id, "", status)
     fail(health, FailureKind.SERVER)
     assert health.state(UP).name == state
 
@@ -327,13 +327,13 @@ def test_an_answer_that_is_cut_off_was_made_with_an_accepted_key(health: Channel
 def test_a_channels_own_pause_outlasts_a_shorter_one_of_the_key_that_it_keeps(health: ChannelHealth) -> None:
     fail(health, FailureKind.NETWORK, 3)
     paused = health.state_of(UP.id)
-    health.failed(key_id(UP.id, 2), FailureKind.RATE, "limited", 1)
+    health.note_failure(key_id(UP.id, 2), FailureKind.RATE, "limited", 1)
     health.renumber_keys(UP.id, ("first", "second"), ("second",))
     assert health.state_of(UP.id) == paused
 
 
 def test_a_rejected_key_counts_more_than_its_channels_own_pause(health: ChannelHealth) -> None:
     fail(health, FailureKind.NETWORK, 3)
-    health.failed(key_id(UP.id, 2), FailureKind.AUTH, "rejected")
+    health.note_failure(key_id(UP.id, 2), FailureKind.AUTH, "rejected")
     health.renumber_keys(UP.id, ("first", "second"), ("second",))
     assert health.state_of(UP.id).name == "attention"

@@ -116,7 +116,7 @@ async def test_a_place_is_free_again_however_the_attempt_ends(rig: Rig) -> None:
 async def test_a_paused_channel_at_its_limit_is_not_a_last_resort(rig: Rig) -> None:
     channel(rig, "a", limits=Limits(rpm=1))
     await rig.call()
-    rig.health.failed(rig.catalog.channel("a").id, FailureKind.RATE, "429", 30)
+    rig.health.note_failure(rig.catalog.channel("a").id, FailureKind.RATE, "429", 30)
     assert type(await caught(rig.call())) is RateLimited
 
 

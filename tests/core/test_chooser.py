@@ -25,8 +25,8 @@ from tests.core.test_attempts import good
 async def test_without_a_channel_every_reason_is_reported(rig: Rig) -> None:
     for name in ("a", "b"):
         rig.channel(name)
-    rig.health.failed(ChannelId("ch_a"), FailureKind.AUTH, "refused")
-    rig.health.lacks(ChannelId("ch_b"), "m")
+    rig.health.note_failure(ChannelId("ch_a"), FailureKind.AUTH, "refused")
+    rig.health.note_missing(ChannelId("ch_b"), "m")
     with pytest.raises(NoChannel, match=r"a: needs attention, .*: refused; b: does not have the model") as caught:
         await rig.call()
     assert (rig.upstreams.order, caught.value.code) == ([], "no_channel_available")
@@ -173,7 +173,7 @@ async def test_it_moves_when_its_channel_is_paused_and_then_stays_there(rig: Rig
 async def talk_over_an_outage(rig: Rig) -> None:
     """A turn before channel ``a`` is paused, one while it is, and one when it may be used again."""
     await talk(rig)
-    rig.health.failed(ChannelId("ch_a"), FailureKind.RATE, "429", 10)
+    rig.health.note_failure(ChannelId("ch_a"), FailureKind.RATE, "429", 10)
     await talk(rig)
     rig.watch.advance(10)
     await talk(rig)
@@ -192,8 +192,8 @@ async def test_a_call_says_why_it_did_not_go_to_a_channel_that_comes_first(rig: 
     for name, priority in (("a", 2), ("b", 1), ("c", 1), ("d", 0)):
         rig.channel(name, priority=priority)
         rig.upstreams.on(name, good)
-    rig.health.failed(ChannelId("ch_a"), FailureKind.RATE, "429", 10)
-    rig.health.failed(ChannelId("ch_d"), FailureKind.RATE, "429", 10)
+    rig.health.note_failure(ChannelId("ch_a"), FailureKind.RATE, "429", 10)
+    rig.health.note_failure(ChannelId("ch_d"), FailureKind.RATE, "429", 10)
     await rig.call()
     assert mark_values(rig.records[0].marks, PASSED_MARK) == ["a: paused for 10 s: 429"]
 
@@ -203,7 +203,7 @@ async def test_a_channel_that_a_call_waited_for_was_not_passed_over(rig: Rig) ->
     rig.channel("a", priority=1)
     hold = asyncio.Event()
     rig.upstreams.on("b", lambda: FakeReply(hold, whole()))
-    rig.health.failed(ChannelId("ch_a"), FailureKind.RATE, "429", 1)
+    rig.health.note_failure(ChannelId("ch_a"), FailureKind.RATE, "429", 1)
     calls = [rig.start() for _ in range(2)]
     await rig.pass_time(0)
     await rig.pass_time(5)
@@ -218,7 +218,7 @@ async def test_a_fallback_says_why_the_model_itself_had_no_channel(rig: Rig) -> 
     rig.channel("a")
     rig.channel("b", "other")
     rig.upstreams.on("b", good)
-    rig.health.failed(ChannelId("ch_a"), FailureKind.AUTH, "refused")
+    rig.health.note_failure(ChannelId("ch_a"), FailureKind.AUTH, "refused")
     await rig.call()
     assert mark_values(rig.records[0].marks, PASSED_MARK) == ["a: needs attention, tried again in 1m00s: refused"]
 
@@ -228,7 +228,7 @@ async def test_it_stays_with_its_key(rig: Rig) -> None:
     await talk(rig)
     tickets[0] = 1
     await talk(rig)
-    rig.health.failed(ChannelId("ch_a#1"), FailureKind.RATE, "429", 10)
+    rig.health.note_failure(ChannelId("ch_a#1"), FailureKind.RATE, "429", 10)
     await talk(rig)
     assert [record.attempts[0].key[0] for record in rig.records] == ["1", "1", "2"]
     assert rig.upstreams.order == ["a", "a", "a"]

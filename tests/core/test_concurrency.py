@@ -40,7 +40,7 @@ async def test_there_is_room_up_to_the_limit(lines: ConcurrencyLimiter, limit: i
     for count in range(limit):
         assert lines.has_room(one)
         assert lines.full([one]) is None
-        assert lines.taken(one.key) == count
+        assert lines.places_taken(one.key) == count
         lines.enter([one])
     assert not lines.has_room(one)
     assert lines.full([one]) == one
@@ -54,7 +54,7 @@ async def test_what_is_held_is_neither_asked_nor_taken_again(lines: ConcurrencyL
     lines.enter([one])
     assert lines.full([one, other], held=[one]) is None
     lines.enter([one, other], held=[one])
-    assert (lines.taken(one.key), lines.taken(other.key)) == (1, 1)
+    assert (lines.places_taken(one.key), lines.places_taken(other.key)) == (1, 1)
     lines.leave([one, other])
 
 
@@ -68,7 +68,7 @@ async def test_places_go_to_who_came_first(lines: ConcurrencyLimiter) -> None:
         assert [task.done() for task in tasks] == [number < count for number in range(3)]
         lines.leave([one])
         await turns()
-        assert lines.taken(one.key) == 1
+        assert lines.places_taken(one.key) == 1
     lines.leave([one])
 
 
@@ -244,7 +244,7 @@ async def test_never_too_many_never_one_forgotten(lines: ConcurrencyLimiter, see
         lines.enter([one], held)
         try:
             order.append(number)
-            most = max(most, lines.taken(one.key))
+            most = max(most, lines.places_taken(one.key))
             for _ in range(chance.randrange(6)):
                 await asyncio.sleep(0)
         finally:

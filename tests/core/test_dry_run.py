@@ -172,6 +172,6 @@ def _ail(rig: Rig, channel: ChannelId, chance: random.Random) -> None:
     rig.health.clear(channel)
     kind = chance.choice((None, None, FailureKind.AUTH, FailureKind.RATE, FailureKind.QUOTA))
     if kind is not None:
-        rig.health.failed(channel, kind, "it is ill")
+        rig.health.note_failure(channel, kind, "it is ill")
     elif chance.random() < 0.1:
-        rig.health.lacks(channel, "m")
+        rig.health.note_missing(channel, "m")

@@ -28,7 +28,7 @@ def edit(gateway: Gateway, **fields: Any) -> None:
 
 
 def fail(gateway: Gateway) -> None:
-    gateway.engine.health.failed(channel_of(gateway).id, FailureKind.AUTH, "key refused")
+    gateway.engine.health.note_failure(channel_of(gateway).id, FailureKind.AUTH, "key refused")
 
 
 def state(gateway: Gateway) -> str:

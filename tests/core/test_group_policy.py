@@ -129,7 +129,7 @@ def test_local_servers_are_first_while_they_are_not_busy() -> None:
 def test_a_busy_local_server_is_better_than_a_paused_one() -> None:
     house = House(Policy.LOCAL, up("far", priority=9), up("near", base_url=NEAR))
     house.busy = {"ch_near": 3}
-    house.health.failed(ChannelId("ch_far"), FailureKind.RATE, "429", 30)
+    house.health.note_failure(ChannelId("ch_far"), FailureKind.RATE, "429", 30)
     assert (house.first, house.choose().paused) == ("near", False)
 
 
@@ -300,7 +300,7 @@ async def test_what_kept_silent_is_not_asked_twice(rig: Rig) -> None:
 
 async def test_a_model_whose_channels_rest_is_not_asked_while_another_can_answer(rig: Rig) -> None:
     pair(rig, good)
-    rig.health.failed(ChannelId("ch_a"), FailureKind.RATE, "429", 60)
+    rig.health.note_failure(ChannelId("ch_a"), FailureKind.RATE, "429", 60)
     answer = await rig.call()
     assert (rig.upstreams.order, rig.record.cost) == (["b"], 9 * 5_000 + 12 * 20_000)
     assert answer.headers["x-gateway-route"] == "fallback for m, priority 0"
@@ -309,7 +309,7 @@ async def test_a_model_whose_channels_rest_is_not_asked_while_another_can_answer
 async def test_if_all_are_paused_the_requested_model_is_the_last_resort(rig: Rig) -> None:
     pair(rig, good)
     for name, seconds in (("ch_a", 60), ("ch_b", 5)):
-        rig.health.failed(ChannelId(name), FailureKind.RATE, "429", seconds)
+        rig.health.note_failure(ChannelId(name), FailureKind.RATE, "429", seconds)
     assert json.loads((await rig.call()).body)["model"] == "m"
 
 
@@ -317,7 +317,7 @@ async def test_another_model_comes_before_a_paused_channel_and_that_before_nothi
     pair(rig, status(401))
     rig.channel("rests", "m", priority=-1)
     rig.upstreams.on("rests", good)
-    rig.health.failed(ChannelId("ch_rests"), FailureKind.RATE, "429", 60)
+    rig.health.note_failure(ChannelId("ch_rests"), FailureKind.RATE, "429", 60)
     await rig.call()
     assert rig.upstreams.order == ["a", "b"]
     rig.health.clear(ChannelId("ch_a"))
@@ -332,14 +332,14 @@ async def test_if_all_others_rest_the_search_has_an_end(rig: Rig) -> None:
         rig.channel(name, model, priority=ord(name) == ord("a"))
         rig.upstreams.on(name, status(401))
         if name != "a":
-            rig.health.failed(ChannelId(f"ch_{name}"), FailureKind.RATE, "429", 60)
+            rig.health.note_failure(ChannelId(f"ch_{name}"), FailureKind.RATE, "429", 60)
     await failure(rig)
     assert sorted(rig.upstreams.order) == ["a", "b", "c", "d"]
 
 
 async def test_a_fallback_that_fails_leads_back_to_the_requested_model(rig: Rig) -> None:
     pair(rig, good)
-    rig.health.failed(ChannelId("ch_a"), FailureKind.RATE, "429", 60)
+    rig.health.note_failure(ChannelId("ch_a"), FailureKind.RATE, "429", 60)
     rig.upstreams.on("b", status(401))
     assert json.loads((await rig.call()).body)["model"] == "m"
     assert (rig.upstreams.order, rig.record.cost) == (["b", "a"], 9 * 2_500 + 12 * 10_000)
@@ -384,7 +384,7 @@ async def test_a_started_stream_is_never_put_to_another_model(rig: Rig) -> None:
 async def test_if_nothing_can_answer_all_reasons_are_reported(rig: Rig) -> None:
     pair(rig, good)
     for name in ("ch_a", "ch_b"):
-        rig.health.failed(ChannelId(name), FailureKind.AUTH, "refused")
+        rig.health.note_failure(ChannelId(name), FailureKind.AUTH, "refused")
     with pytest.raises(NoChannel, match=r"a: needs attention, .*: refused; b for n: needs attention, .*: refused"):
         await rig.call()
 
@@ -424,6 +424,6 @@ def test_a_fallback_is_only_a_model_that_the_token_sees() -> None:
 async def test_if_no_channel_can_serve_it_the_reasons_are_reported(rig: Rig) -> None:
     home(rig, Fallback(model="gone", to=("n",)))
     rig.channel("b", "n")
-    rig.health.failed(ChannelId("ch_b"), FailureKind.AUTH, "refused")
+    rig.health.note_failure(ChannelId("ch_b"), FailureKind.AUTH, "refused")
     with pytest.raises(NoChannel, match="b for n: needs attention"):
         await rig.call("gone")

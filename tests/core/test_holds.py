@@ -174,13 +174,13 @@ class StorelessGateway(GenerousUpstream):
         token = kit.token()
         call = Call(CallContext(origin, asked, FakeClient(), self.catalog, token, group_of(token, self.catalog)))
         call.share = AnswerShare(AnswerMemory(Settings, ()))
-        needs = needs_by_model(call, visible_entry("m", token, self.catalog), self.attempts.preparer.recalled)
+        needs = needs_by_model(call, visible_entry("m", token, self.catalog), self.attempts.preparer.recalled_tokens)
         first, need = needs[0].need, largest_need(needs, call.context.group.multiplier)
         money = Purse(max(1, between(first.least, need.nanos, left[0])))
         tokens = between(first.input + first.minimum, need.input + need.output, left[1])
         limited = msgspec.structs.replace(token, budgets=(Budget(window=Window.EVER, tokens=tokens),))
         call.context = msgspec.structs.replace(call.context, token=limited)
-        admission = admit(call, self.limiter, money, self.attempts.preparer.recalled)
+        admission = admit(call, self.limiter, money, self.attempts.preparer.recalled_tokens)
         choice = self.attempts.chooser.first(call, admission.entry)
         assert choice.route is not None
         call.held, call.held_tokens = admission.hold_plan.nanos, admission.hold_plan.tokens

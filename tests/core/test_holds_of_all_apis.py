@@ -175,7 +175,7 @@ class ObedientGateway(StorelessGateway):
         asked, token = api.parse(HttpRequest(body=body, target="", headers={})), kit.token()
         call = Call(CallContext(origin, asked, FakeClient(), self.catalog, token, group_of(token, self.catalog)))
         call.share = AnswerShare(AnswerMemory(Settings, ()))
-        admission = admit(call, self.limiter, Purse(10**18), self.attempts.preparer.recalled)
+        admission = admit(call, self.limiter, Purse(10**18), self.attempts.preparer.recalled_tokens)
         choice = self.attempts.chooser.first(call, admission.entry)
         assert choice.route is not None
         call.held, call.held_tokens = admission.hold_plan.nanos, admission.hold_plan.tokens

@@ -200,7 +200,7 @@ async def test_a_mistake_of_the_client_does_not(rig: Rig) -> None:
 async def test_where_no_channel_is_left_it_is_among_the_reasons(rig: Rig) -> None:
     three_models(rig, CENT)
     for name in ("m", "small"):
-        rig.health.failed(ChannelId(f"ch_{name}"), FailureKind.AUTH, "invalid key")
+        rig.health.note_failure(ChannelId(f"ch_{name}"), FailureKind.AUTH, "invalid key")
     with pytest.raises(NoChannel, match=f"{LEFT_OUT}; 'tollkeeper why "):
         await rig.call()
 

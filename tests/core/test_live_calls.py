@@ -281,7 +281,7 @@ async def test_nothing_ticks_while_nothing_runs(up: Rig, gate: asyncio.Event) ->
 async def test_waiting_for_the_disk_is_not_ended(up: Rig, gate: asyncio.Event, monkeypatch: pytest.MonkeyPatch) -> None:
     up.put("settings", "", Settings(durability=Durability.CALL))
     disk = asyncio.Event()
-    monkeypatch.setattr(up.books, "synced", disk.wait)
+    monkeypatch.setattr(up.books, "wait_until_synced", disk.wait)
     gate.set()
     task = up.start(stream=True)
     await until(lambda: up.records)
@@ -340,20 +340,20 @@ class Desk:
         self.watch.advance(1)
         self.call.delivery.last_write = self.watch.clock.mono()
         self.call.delivery.first_byte = self.call.delivery.first_byte or self.call.delivery.last_write
-        self.teller.moved(self.call)
+        self.teller.note_output(self.call)
 
 
 async def test_a_route_is_reported_to_the_books_and_to_watchers() -> None:
     desk = Desk()
     with desk.bus.watch() as watcher:
-        desk.teller.routed(desk.call)
+        desk.teller.report_route(desk.call)
         assert (await watcher.next_batch(0)).notices == [CallProgress(call=desk.call.running)]
     assert desk.books.told == [desk.call.running]
 
 
 def test_the_books_know_the_route_though_nobody_watches() -> None:
     desk = Desk()
-    desk.teller.routed(desk.call)
+    desk.teller.report_route(desk.call)
     assert desk.books.told[0].channel_name == "up"
 
 
@@ -375,7 +375,7 @@ async def test_it_is_reported_five_times_a_second_at_most() -> None:
         for _ in range(100):
             desk.watch.advance(0.2 / 10)
             desk.call.delivery.last_write = desk.watch.clock.mono()
-            desk.teller.moved(desk.call)
+            desk.teller.note_output(desk.call)
     assert len(desk.books.told) in (9, 10, 11)
 
 

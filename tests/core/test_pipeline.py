@@ -538,7 +538,7 @@ async def test_durability_call_waits_for_the_disk(up: Rig, monkeypatch: pytest.M
     async def synced() -> None:
         await gate.wait()
 
-    monkeypatch.setattr(up.books, "synced", synced)
+    monkeypatch.setattr(up.books, "wait_until_synced", synced)
     task = up.start(stream=stream)
     await until(lambda: up.records)
     for _ in range(20):

@@ -62,7 +62,7 @@ def second_channel(rig: Rig) -> dict[str, Any]:
 
 def durable(rig: Rig) -> dict[str, Any]:
     rig.put("settings", "", Settings(durability=Durability.CALL))
-    rig.books.synced = partial(asyncio.sleep, 0)  # type: ignore[method-assign]
+    rig.books.wait_until_synced = partial(asyncio.sleep, 0)  # type: ignore[method-assign]
     return stream(rig)
 
 

@@ -244,7 +244,7 @@ async def test_another_channel_is_better_than_waiting(ward: Ward) -> None:
 async def test_waiting_is_better_than_a_paused_channel_which_is_the_last_resort(ward: Ward) -> None:
     resting = ward.rig.channel("resting")
     ward.rig.upstreams.on("resting", lambda: FakeReply(whole()))
-    ward.rig.health.failed(resting.id, FailureKind.RATE, "429", 30)
+    ward.rig.health.note_failure(resting.id, FailureKind.RATE, "429", 30)
     first, second = await ward.queue("channel")
     assert ward.rig.upstreams.order == ["up"]
     await ward.finish(first)
@@ -298,7 +298,11 @@ async def test_a_call_that_waits_for_its_group_has_a_place_of_its_token(ward: Wa
     tasks += [ward.start(), ward.start()]
     await ward.settle()
     lines = ward.rig.limiter.concurrency
-    assert (lines.waiting(("group", "home")), lines.waiting(("token", other.id)), lines.taken(("token", other.id))) == (
+    assert (
+        lines.waiting(("group", "home")),
+        lines.waiting(("token", other.id)),
+        lines.places_taken(("token", other.id)),
+    ) == (
         1,
         1,
         1,
@@ -346,7 +350,7 @@ async def test_a_second_attempt_at_a_channel_needs_a_place_as_well(rig: Rig) -> 
     calls = [asyncio.ensure_future(rig.run(kit.body(), FakeClient())) for _ in range(2)]
     for _ in range(200):
         await asyncio.sleep(0)
-        assert rig.limiter.concurrency.taken(("channel", "ch_up")) <= 1
+        assert rig.limiter.concurrency.places_taken(("channel", "ch_up")) <= 1
     assert len(rig.upstreams.asked) == 2
     gate.set()
     await asyncio.gather(*calls)
@@ -361,7 +365,7 @@ async def test_a_call_that_waited_and_failed_gives_its_place_back_once(rig: Rig)
     gate.set()
     await first
     assert (await caught_task(second)).code == "upstream_error"
-    assert rig.limiter.concurrency.taken(("channel", "ch_up")) == 0
+    assert rig.limiter.concurrency.places_taken(("channel", "ch_up")) == 0
 
 
 async def caught_task(task: "asyncio.Task[Answered]") -> Any:

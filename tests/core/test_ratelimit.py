@@ -134,10 +134,10 @@ def test_a_call_longer_than_a_minute_leaves_no_trace(limiter: Limiter, mono: Mon
 def test_calls_in_flight_are_counted_until_they_end(limiter: Limiter) -> None:
     gates = scopes_of([bound(concurrent=2)]).gates
     with closing(limiter.take([], 0, gates)), closing(limiter.take([], 0, gates)):
-        assert limiter.concurrency.taken(gates[0].key) == 2
+        assert limiter.concurrency.places_taken(gates[0].key) == 2
         assert limiter.concurrency.full(gates) == gates[0]
     assert limiter.concurrency.full(gates) is None
-    assert limiter.concurrency.taken(gates[0].key) == 0
+    assert limiter.concurrency.places_taken(gates[0].key) == 0
 
 
 def test_a_call_that_ends_in_an_error_flies_no_more(limiter: Limiter) -> None:

@@ -86,8 +86,8 @@ class Case:
         self.routes = routes
 
     def fails(self, route: Route, found: UpstreamError) -> NextStep | None:
-        self.health.failed(route.channel.id, found.kind, "no", found.retry_after_s)
-        self.tries.failed(route, found)
+        self.health.note_failure(route.channel.id, found.kind, "no", found.retry_after_s)
+        self.tries.add_failure(route, found)
         return self.tries.next(self.health, lambda n: n - 1, self.retries)
 
 
@@ -135,7 +135,7 @@ def test_a_channel_whose_breaker_opened_is_left_in_peace() -> None:
     a = route("a")
     case = Case(a)
     for _ in range(2):
-        case.health.failed(a.channel.id, K.SERVER, "no")
+        case.health.note_failure(a.channel.id, K.SERVER, "no")
     assert case.fails(a, failure(K.SERVER)) is None
 
 
@@ -151,7 +151,7 @@ def test_another_channel_comes_before_the_same_one() -> None:
 def test_the_same_one_comes_before_a_paused_one() -> None:
     a, b = route("a"), route("b")
     case = Case(a, b)
-    case.health.failed(b.channel.id, K.RATE, "429", 60)
+    case.health.note_failure(b.channel.id, K.RATE, "429", 60)
     steps = [case.fails(a, failure(K.SERVER)), case.fails(a, failure(K.SERVER))]
     assert [step.route.channel.name for step in steps if step is not None] == ["a", "b"]
 
@@ -185,7 +185,7 @@ def test_without_budget_there_is_no_second_time_but_another_channel() -> None:
 def test_without_budget_a_paused_channel_is_not_a_second_attempt() -> None:
     a, b = route("a"), route("b")
     case = Case(a, b)
-    case.health.failed(b.channel.id, K.RATE, "429", 60)
+    case.health.note_failure(b.channel.id, K.RATE, "429", 60)
     while case.retries.take():
         pass
     assert case.fails(a, failure(K.AUTH)) is None
@@ -198,7 +198,7 @@ def paused_fallbacks(own: Route, *lent: Route) -> Case:
     case.asked = msgspec.structs.replace(entry(own), fallbacks=others)
     case.tries = RetryState(case.asked, case.asked)
     for one in lent:
-        case.health.failed(one.channel.id, K.RATE, "429", 60)
+        case.health.note_failure(one.channel.id, K.RATE, "429", 60)
     while case.retries.take():
         pass
     return case
@@ -218,7 +218,7 @@ def test_without_budget_a_fallback_is_not_tried_at_a_paused_channel_that_has_fai
     own, well = route("a"), route("b", model="mb")
     case = paused_fallbacks(own, well, route("a", model="ma"))
     case.health.clear(well.channel.id)
-    case.health.failed(own.channel.id, K.RATE, "429", 60)
+    case.health.note_failure(own.channel.id, K.RATE, "429", 60)
     step = case.fails(own, failure(K.SERVER))
     assert step is not None
     assert step.route.channel.name == "b"
@@ -231,7 +231,7 @@ def test_a_model_whose_paused_channels_waited_for_others_is_not_tried_again_wher
     fallback = msgspec.structs.replace(entry(other), name="mc")
     asked = msgspec.structs.replace(case.asked, fallbacks=(fallback,))
     case.tries = RetryState(asked, asked)
-    case.health.failed(paused.channel.id, K.RATE, "429", 60)
+    case.health.note_failure(paused.channel.id, K.RATE, "429", 60)
     steps = [case.fails(tried, failure(K.SERVER, status=404)) for tried in (failed, other)]
     assert [step.route.channel.name for step in steps if step is not None] == ["c", "b"]
 

@@ -38,7 +38,7 @@ def health(mono: Mono) -> ChannelHealth:
 
 
 def limit(health: ChannelHealth, key: Route, seconds: float) -> None:
-    health.failed(key.key_id, FailureKind.RATE, "429", seconds)
+    health.note_failure(key.key_id, FailureKind.RATE, "429", seconds)
 
 
 def test_each_key_is_a_way_of_its_own() -> None:
@@ -81,7 +81,7 @@ def test_with_all_keys_paused_the_channel_is_paused_as_long_as_the_first_to_retu
 def test_with_all_keys_refused_the_channel_needs_attention(health: ChannelHealth) -> None:
     made = keyed()
     for one in made.keys:
-        health.failed(one.key_id, FailureKind.AUTH, "refused")
+        health.note_failure(one.key_id, FailureKind.AUTH, "refused")
     assert health.state(made.channel).name == "attention"
     assert choose([made], NONE, health, lambda _: 0).route is None
 
@@ -112,7 +112,7 @@ def test_clearing_a_channel_clears_its_keys_and_clearing_a_key_only_itself(healt
     made, other = keyed(), route("ab")
     for one in made.keys:
         limit(health, one, 30)
-    health.failed(other.channel.id, FailureKind.RATE, "429", 30)
+    health.note_failure(other.channel.id, FailureKind.RATE, "429", 30)
     health.clear(made.keys[1].key_id)
     assert [health.state_of(one.key_id).name for one in made.keys] == ["cooling", "ok", "cooling"]
     health.clear(made.channel.id)
@@ -170,7 +170,7 @@ def shares(routes: list[Route], health: ChannelHealth, draws: int = 10_000) -> C
 
 
 def rest(health: ChannelHealth, one: Route, seconds: float) -> None:
-    health.failed(one.channel.id, FailureKind.RATE, "429", seconds)
+    health.note_failure(one.channel.id, FailureKind.RATE, "429", seconds)
 
 
 def test_the_only_channel_is_chosen(health: ChannelHealth) -> None:
@@ -234,7 +234,7 @@ def test_if_all_rest_the_one_that_is_free_soonest_is_the_last_resort(health: Cha
 @pytest.mark.parametrize("seconds", [30.0, None])
 def test_a_channel_that_needs_attention_is_not_a_last_resort(health: ChannelHealth, seconds: float | None) -> None:
     one = route()
-    health.failed(one.channel.id, FailureKind.AUTH, "key refused", seconds)
+    health.note_failure(one.channel.id, FailureKind.AUTH, "key refused", seconds)
     assert choose([one], NONE, health, first) == RouteChoice(
         None, "", (SkippedRoute("up", "needs attention, tried again in 1m00s: key refused", "attention"),), None
     )
@@ -242,7 +242,7 @@ def test_a_channel_that_needs_attention_is_not_a_last_resort(health: ChannelHeal
 
 def test_a_missing_model_is_not_a_last_resort(health: ChannelHealth) -> None:
     one = route()
-    health.lacks(one.channel.id, "m")
+    health.note_missing(one.channel.id, "m")
     assert choose([one], NONE, health, first).skipped == (
         SkippedRoute("up", "does not have the model, retry in 10m00s", "missing", 600),
     )
@@ -269,7 +269,7 @@ def test_after_a_good_trial_the_channel_is_back(health: ChannelHealth, mono: Mon
     mono.now += 10
     with health.trying(a.channel.id):
         assert choose([a, b], NONE, health, first).skipped == (SkippedRoute("a", "retrying: 429", "trial", 0),)
-        health.succeeded(a.channel.id)
+        health.note_success(a.channel.id)
     assert choose([a, b], NONE, health, first).route == a
 
 
@@ -302,6 +302,6 @@ def test_the_chance_of_a_channel_is_its_share_of_the_weights(
 
 def test_a_last_resort_is_certain_and_without_a_channel_there_is_no_chance(health: ChannelHealth) -> None:
     one = route("a")
-    health.failed(one.channel.id, FailureKind.RATE, "429", 60.0)
+    health.note_failure(one.channel.id, FailureKind.RATE, "429", 60.0)
     assert choose([one], NONE, health, lambda _: 0).chances() == {"ch_a": 1.0}
     assert choose([one], frozenset({one.channel.id}), health, lambda _: 0).chances() == {}

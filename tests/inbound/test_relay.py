@@ -54,7 +54,7 @@ class LineReader:
 
 def native() -> relay.NativeStream:
     chat = RenderingAdapter(OpenAIDialect(), ChatRenderer, WholeChatRenderer)
-    return relay.RenderableStream(channel(), LineReader(), lambda: chat.rendered(order(), channel()))
+    return relay.RenderableStream(channel(), LineReader(), lambda: chat.rendered_stream(order(), channel()))
 
 
 ENDS = ["\n", "\r\n", "\r"]

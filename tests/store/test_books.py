@@ -179,7 +179,7 @@ async def test_an_unsynced_record_stands_and_no_call_begins(store: Store, monkey
     with monkeypatch.context() as patch:
         patch.setattr(store.calls.log, "sync", lambda: (_ for _ in ()).throw(ValueError("a bug")))
         with pytest.raises(Unavailable):
-            await store.books.synced()
+            await store.books.wait_until_synced()
         with pytest.raises(Unavailable):
             store.books.open(running(2))
     store.books.sync()
@@ -232,8 +232,8 @@ async def test_waiting_for_the_disk_fails_if_the_disk_does(store: Store, monkeyp
     with monkeypatch.context() as patch:
         unsynced(patch)
         with pytest.raises(Unavailable):
-            await store.books.synced()
-    await store.books.synced()
+            await store.books.wait_until_synced()
+    await store.books.wait_until_synced()
 
 
 def unsynced(patch: pytest.MonkeyPatch) -> None:

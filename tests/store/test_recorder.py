@@ -173,7 +173,7 @@ async def test_what_waits_a_moment_is_written_before_all_else(recorder: Recorder
     if done == "end":
         end(recorder, 1)
     elif done == "synced":
-        await recorder.synced()
+        await recorder.wait_until_synced()
     else:
         getattr(recorder, done)()
     assert on_disk(tmp_path)[0] == record(0).id
@@ -383,11 +383,11 @@ def test_a_store_on_a_full_disk_opens_and_admits_nothing(disk: Disk, tmp_path: P
 
 async def test_waiting_without_a_thread_syncs_at_once(recorder: Recorder, disk: Disk) -> None:
     recorder.begin(running(0))
-    await recorder.synced()
+    await recorder.wait_until_synced()
     disk.unsynced = True
     end(recorder, 0)
     with pytest.raises(OSError, match="no sync"):
-        await recorder.synced()
+        await recorder.wait_until_synced()
 
 
 async def test_with_a_thread_it_syncs_there(disk: Disk, tmp_path: Path) -> None:
@@ -396,6 +396,6 @@ async def test_with_a_thread_it_syncs_there(disk: Disk, tmp_path: Path) -> None:
     recorder = Recorder(calls.log, inflight, DiskReserve(tmp_path / "reserve"), sync_s=60.0)
     recorder.begin(running(0))
     end(recorder, 0)
-    await recorder.synced()
+    await recorder.wait_until_synced()
     recorder.close()
     calls.log.close()

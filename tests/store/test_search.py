@@ -137,7 +137,7 @@ def test_words_find_what_looking_at_every_call_finds(data: st.DataObject) -> Non
     calls = data.draw(record_lists())
     words = data.draw(word_lists(calls))
     try:
-        query = data.draw(present_names(calls)).widened(parse(words, NOW))
+        query = data.draw(present_names(calls)).widen(parse(words, NOW))
     except BadRequest:
         return
     block = data.draw(st.sampled_from([64, 700, 1 << 17]))
@@ -216,7 +216,7 @@ def test_calls_under_other_names_are_neither_missed_nor_mistaken(tmp_path: Path,
             record(4, ts=T0 + 4, group="grp_4", group_name="default", token="tok_4", token_name="jupyter"),
         ]
     )
-    query = names.widened(parse(words, NOW))
+    query = names.widen(parse(words, NOW))
     records = log.search(query, limit=99, deadline=SearchDeadline()).records
     assert [int(one.ts) - T0 for one in records] == found
 

@@ -133,7 +133,7 @@ class LiveSource:
 
     def narrow(self, query: Query | None) -> None:
         self.query, self.names = query, self.session.board.names
-        self.widened_query = None if query is None else self.names.widened(query)
+        self.widened_query = None if query is None else self.names.widen(query)
         first = None if self.calls.first_ended is None else self.calls.by_id[self.calls.first_ended]
         since = None if query is None else query.since
         # no call below the ring can match if all of them ended before the query's time span
@@ -158,7 +158,7 @@ class LiveSource:
         names = self.session.board.names
         if names is not self.names:  # by their present names, the query may mean other tokens, channels or groups
             self.names = names
-            if self.query is not None and names.widened(self.query) != self.widened_query:
+            if self.query is not None and names.widen(self.query) != self.widened_query:
                 self.narrow(self.query)
         if self.paused and self._version >= 0:
             return

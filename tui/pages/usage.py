@@ -301,7 +301,7 @@ class UsagePage(ConsolePage):
     def _panels(self, plan: ChartPlan, sums: UsageSums, width: int) -> list[Content]:
         """Returns the heat map and the course of a budget: side by side if they fit, otherwise one below the other."""
         now, sources = self.session.now(), budget_sources(self.session)
-        course = None if sums.course is None else sums.course.updated(sources, sums.fetched_ms, now)
+        course = None if sums.course is None else sums.course.with_current(sources, sums.fetched_ms, now)
         if course is None:
             return heat_map(sums.hours, plan, width)
         hint: list[Part] = []

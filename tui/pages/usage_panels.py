@@ -190,7 +190,7 @@ class BudgetCourse(msgspec.Struct, frozen=True):
             used += amount * max(0.0, min(1.0, (moment - start) / length))
         return max(0.0, used)
 
-    def updated(self, sources: Sequence[BudgetSource], fetched: Millis, now: Millis) -> "BudgetCourse":
+    def with_current(self, sources: Sequence[BudgetSource], fetched: Millis, now: Millis) -> "BudgetCourse":
         """Returns the course with the current amounts of its budget. What was used since is added as one piece."""
         source = next((other for other in sources if other.identity == self.source.identity), self.source)
         window = budget_window(source, now)

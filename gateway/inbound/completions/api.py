@@ -270,7 +270,7 @@ class CompletionsRelay(RenderingAdapter):
         super().__init__(CompletionsDialect(), CompletionRenderer, WholeCompletionRenderer)
 
     def stream(self, order: Order, channel: Channel) -> RenderableStream:
-        return CompletionStream(channel, CompletionTap(order, channel), partial(self.rendered, order, channel))
+        return CompletionStream(channel, CompletionTap(order, channel), partial(self.rendered_stream, order, channel))
 
     def whole(self, body: bytes, order: Order, channel: Channel) -> WholeAnswer:
         body = as_utf8(body.strip().removeprefix(BOM))

@@ -257,8 +257,8 @@ class Messages(InboundApi):
     def plan(self, order: Order, channel: Channel, chat: DialectAdapter, *, lacking: bool) -> AttemptPlan:
         if channel.dialect is Dialect.ANTHROPIC:
             native = native_order(order, channel.overrides)
-            repaired = None if channel.strict else repaired_order
-            return AttemptPlan(MessagesRelay(chat), native, native=True, repaired=repaired)
+            repair = None if channel.strict else repaired_order
+            return AttemptPlan(MessagesRelay(chat), native, native=True, repair=repair)
         translated, style = translate_messages(order)
         adapter = RenderingAdapter(
             chat, partial(MessagesRenderer, style=style), partial(WholeMessageRenderer, style=style)

@@ -235,7 +235,9 @@ class MessagesRelay(Adapter):
         return msgspec.structs.replace(prepared, dropped=prepared.dropped + dropped) if dropped else prepared
 
     def stream(self, order: Order, channel: Channel) -> RenderableStream:
-        return RenderableStream(channel, self._tap(order, channel), lambda: self._rendering().rendered(order, channel))
+        return RenderableStream(
+            channel, self._tap(order, channel), lambda: self._rendering().rendered_stream(order, channel)
+        )
 
     def whole(self, body: bytes, order: Order, channel: Channel) -> WholeAnswer:
         if is_stream(body):
@@ -308,7 +310,7 @@ _BAD_THOUGHT = re.compile(
 def repaired_order(order: Order, failure: Failure) -> Order | None:
     """Returns the request without deferred tools or thoughts, if the refusal is about these; else None."""
     repaired = without_deferred_tools(order, failure)
-    if repaired is not None or failure.status != 400 or not _BAD_THOUGHT.search(failure.verbatim.cleared(str)):
+    if repaired is not None or failure.status != 400 or not _BAD_THOUGHT.search(failure.verbatim.apply(str)):
         return repaired
     fields, removed = dict(order.fields), list[str]()
     fields["messages"] = _without_blocks(order.fields["messages"], _is_thought)
@@ -328,7 +330,7 @@ def _is_thought(block: msgspec.Raw) -> bool:
 
 def without_deferred_tools(order: Order, failure: Failure) -> Order | None:
     """Returns the request without deferred and changed tools; None if it has none, or failed for another reason."""
-    message = failure.verbatim.cleared(str)
+    message = failure.verbatim.apply(str)
     if failure.status not in (400, 422) or not _REFUSAL.search(message):
         return None
     betas = order.forward.get(_BETA_HEADER, "")

@@ -125,7 +125,7 @@ class MessageTap(NativeTap):
         edited = {name: value for name, value in message.items() if name != "content"}
         screen.clean(edited)
         if "usage" in edited and screen.value_has_secret(edited["usage"]):
-            edited["usage"] = rawjson.raw(screen.cleaned(rawjson.maybe_fields(edited.get("usage")), ()))
+            edited["usage"] = rawjson.raw(screen.without_secrets(rawjson.maybe_fields(edited.get("usage")), ()))
         if "id" in message and not self.upstream_id:
             edited["id"] = rawjson.raw(self.order.answer_id)
         if self._model:
@@ -186,10 +186,10 @@ def _clean_event(event: SSEEvent, fields: Fields, screen: Screen) -> bytes | Non
     parts = {
         name: part for name in ("content_block", "delta", "usage") if (part := rawjson.maybe_fields(fields.get(name)))
     }
-    cleaned = screen.cleaned(fields, {"type", *parts})
+    cleaned = screen.without_secrets(fields, {"type", *parts})
     for name, part in parts.items():
         content = _CONTENT.get(str(rawjson.maybe(part.get("type"))), "")
-        cleaned[name] = rawjson.raw(screen.cleaned(part, {"type", content}))
+        cleaned[name] = rawjson.raw(screen.without_secrets(part, {"type", content}))
     return write_event(event.name or b"message", rawjson.encode(cleaned))
 
 

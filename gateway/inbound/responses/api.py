@@ -75,8 +75,8 @@ class Responses(InboundApi):
             return plan_compaction(order, channel, chat, lacking=lacking, at_path=self.ability == COMPACTION)
         if not lacking and speaks_responses(channel):
             native = native_order(order, channel.overrides)
-            repaired = None if channel.strict else repaired_order
-            return AttemptPlan(ResponsesRelay(chat), native, native=True, repaired=repaired)
+            repair = None if channel.strict else repaired_order
+            return AttemptPlan(ResponsesRelay(chat), native, native=True, repair=repair)
         params = read_fields(order.fields)
         translated, tools = translate_responses(order, params)
 
@@ -86,9 +86,9 @@ class Responses(InboundApi):
         translated = finish_translation(translated, channel)
         return AttemptPlan(response_adapter(chat, make_response), translated, native=False)
 
-    def sign_of_life(self, stream: AnswerStream | None) -> bytes:
+    def keep_alive_for(self, stream: AnswerStream | None) -> bytes:
         writer = _writer_of(stream)
-        return writer.sign_of_life() if isinstance(writer, ResponseRenderer) else self.keep_alive
+        return writer.next_keep_alive() if isinstance(writer, ResponseRenderer) else self.keep_alive
 
     def status(self, error: GatewayError) -> int:
         """Returns 400 if the client must change the request first, else the error's status."""
@@ -116,7 +116,7 @@ class Responses(InboundApi):
         # after a code that it does not know, Codex makes the call again
         other = "invalid_prompt" if 400 <= error.http_status < 409 else "server_error"
         failure = {"code": _FAILED_CODES.get(_error_code(error), other), "message": details["message"]}
-        return writer.failed(failure, rawjson.encode(details))
+        return writer.broken_end(failure, rawjson.encode(details))
 
 
 class Compactions(Responses):

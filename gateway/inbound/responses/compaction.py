@@ -164,7 +164,7 @@ class CompactRelay(ResponsesRelay):
         failure = super().failure(channel, status, headers, body)
         return failure if self._summarizes else msgspec.structs.replace(failure, lacks_api=False, may_lack_api=False)
 
-    def repaired(self, _order: Order, failure: Failure) -> Order | None:
+    def repair(self, _order: Order, failure: Failure) -> Order | None:
         """Returns the request for a summary, if the upstream lacks the path."""
         return self._summary if not self._summarizes and failure.status in _PATH_MISSING else None
 
@@ -191,7 +191,7 @@ def plan_compaction(
         if not at_path:
             return AttemptPlan(summaries, summary_order(native), native=True)
         relay = CompactRelay(chat, summary_order(native), summaries)
-        return AttemptPlan(relay, native, native=True, repaired=relay.repaired)
+        return AttemptPlan(relay, native, native=True, repair=relay.repair)
     summary = summary_order(order)
     translated, _ = translate_responses(summary, read_fields(summary.fields))
     conversation = conversation_of(translated)

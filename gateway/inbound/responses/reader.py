@@ -162,11 +162,11 @@ class ResponsesReader:
             response = {**response, "usage": rawjson.raw(usage_object(usage))}
         name = "incomplete" if rawjson.text_at(response.get("status")) == "incomplete" else "completed"
         last = self._write_event(name, {"response": rawjson.raw(response)})
-        self._next_number -= 1  # if the record cannot be written, ``failed`` replaces this event
+        self._next_number -= 1  # if the record cannot be written, ``broken_end`` replaces this event
         return last
 
-    def failed(self, error: Mapping[str, Any], detail: bytes) -> bytes:
-        """Returns the end of a broken stream that has none of its own, as ``ResponseRenderer.failed`` does."""
+    def broken_end(self, error: Mapping[str, Any], detail: bytes) -> bytes:
+        """Returns the end of a broken stream that has none of its own, as ``ResponseRenderer.broken_end`` does."""
         response = {"id": self._order.answer_id, "object": "response", "output": [], **self._response}
         ended = rawjson.raw({**response, "status": "failed", "error": error, "incomplete_details": None})
         return self._write_event("failed", {"response": ended, "error": msgspec.Raw(detail)})
@@ -256,8 +256,8 @@ def _holders_of(fields: Fields) -> dict[str, Fields]:
 def _cleaned_event(fields: Fields, holders: Mapping[str, Fields], kind: str, screen: Screen) -> Fields:
     """Returns an event without the secrets around its content. All of an unknown event is searched."""
     if kind in TEXT_KINDS:
-        return screen.cleaned(fields, _CONTENT)
-    event = screen.cleaned(fields, _HOLDERS)
+        return screen.without_secrets(fields, _CONTENT)
+    event = screen.without_secrets(fields, _HOLDERS)
     for name, holder in holders.items():
         cleaned = _cleaned_response(holder, screen)
         event[name] = fields[name] if cleaned == holder else rawjson.raw(cleaned)
@@ -266,10 +266,10 @@ def _cleaned_event(fields: Fields, holders: Mapping[str, Fields], kind: str, scr
 
 def _cleaned_response(fields: Fields, screen: Screen) -> Fields:
     """Returns a response, an item or a part of an item without the secrets around its content."""
-    response = screen.cleaned(fields, _CONTENT_OR_OUTPUT)
+    response = screen.without_secrets(fields, _CONTENT_OR_OUTPUT)
     if rawjson.is_list(fields.get("output", NULL)):
         items = rawjson.objects(fields["output"])
-        cleaned = [screen.cleaned(item, _CONTENT) for item in items]
+        cleaned = [screen.without_secrets(item, _CONTENT) for item in items]
         response["output"] = fields["output"] if cleaned == items else rawjson.raw(cleaned)
     return response
 

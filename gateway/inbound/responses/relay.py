@@ -112,8 +112,8 @@ def repaired_order(order: Order, failure: Failure) -> Order | None:
     """Returns the request without what other accounts, makers or models put into its items, as far as the upstream
     refuses it; None if it would not help.
     """
-    code = failure.origin.code.cleared(str) if failure.origin is not None else ""
-    message = failure.verbatim.cleared(str)
+    code = failure.origin.code.apply(str) if failure.origin is not None else ""
+    message = failure.verbatim.apply(str)
     change: Callable[[Fields], Fields | None] = _with_object
     if code == "invalid_encrypted_content" or _FOREIGN_SEAL.search(message):
         change, name = _unless_sealed, "reasoning_dropped"

@@ -2,7 +2,7 @@
 
 The whole object is made like the stream, whose last event contains it: ``response.completed``, ``response.incomplete``
 or ``response.failed``. One item is open at a time. An item begins with its first piece, so there is none without
-content. The last event is written by ``tail``, once the call is recorded, or by ``failed``.
+content. The last event is written by ``tail``, once the call is recorded, or by ``broken_end``.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -142,17 +142,17 @@ class ResponseRenderer(Renderer):
     def tail(self, usage: Usage) -> bytes:
         kind = b"incomplete" if self._finish in INCOMPLETE else b"completed"
         out = self._begin() + self._event(kind, field(b"response", self.whole(usage)))
-        self._number -= 1  # if the record cannot be written, ``failed`` replaces this event
+        self._number -= 1  # if the record cannot be written, ``broken_end`` replaces this event
         return out
 
-    def failed(self, error: Mapping[str, Any], detail: bytes) -> bytes:
+    def broken_end(self, error: Mapping[str, Any], detail: bytes) -> bytes:
         """Returns the end of a broken stream. An open item is not closed. ``error`` is the code and the message;
         ``detail`` is the whole error, beside the response, for clients that look there.
         """
         response = self._plan.response("failed", self._items, error=error)
         return self._begin() + self._event(b"failed", field(b"response", response) + field(b"error", detail))
 
-    def sign_of_life(self) -> bytes:
+    def next_keep_alive(self) -> bytes:
         """Returns what is sent after some silence: a comment, and now and then an event that adds nothing.
 
         Codex does not count comments, and gives up a stream after five minutes without an event.

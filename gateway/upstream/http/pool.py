@@ -53,13 +53,13 @@ class OpenConnections:
         limit = self._limit()
         full = limit > 0 and self.count >= limit
         if full and not any(pool.close_one() for pool in self.pools):
-            raise self.used_up(
+            raise self.no_connection_error(
                 f"all {limit} upstream connections that the system's limit of open files allows are in use"
             )
         self.count += 1
         return full
 
-    def used_up(self, why: str) -> Unavailable:
+    def no_connection_error(self, why: str) -> Unavailable:
         """Returns the error of a call that cannot get a connection, and logs it. No channel is at fault."""
         if (now := monotonic()) - self._logged_at >= LOG_S:
             self._logged_at = now
@@ -184,7 +184,7 @@ class Pool:
                 return await self._connect(target)
         except OSError as exc:
             if exc.errno in (errno.EMFILE, errno.ENFILE):
-                raise self._total.used_up(f"the system gives no more open files: {exc.strerror}") from exc
+                raise self._total.no_connection_error(f"the system gives no more open files: {exc.strerror}") from exc
             if isinstance(exc, TimeoutError) and not exc.strerror:  # the deadline, and not the system's own
                 slow = failures.too_slow(self.channel, "connect", seconds, sent=False)
                 raise AttemptFailed(msgspec.structs.replace(slow, kind=FailureKind.NETWORK)) from exc

@@ -255,7 +255,7 @@ def _error_code(failure: Failure, upstream_code: str | None) -> str:
 
 def _redact(text: UpstreamText, channel: Channel, secrets: Sequence[Needles]) -> str:
     """Returns a text without secrets and without quotes of what the channel's owner added to the request."""
-    cleared = text.cleared(partial(_remove_secrets, secrets))
+    cleared = text.apply(partial(_remove_secrets, secrets))
     overrides = channel.overrides
     if overrides is None or not cleared:
         return cleared
@@ -284,7 +284,7 @@ def _identifiers(origin: OrderOrigin, secrets: Iterable[Needles], quotes: Quotes
     """Returns the upstream's identifiers. One is None if it is invalid, or has a secret or a part of the request."""
 
     def identifier(text: UpstreamText, pattern: re.Pattern[str]) -> str | None:
-        value = text.cleared(lambda raw: raw if pattern.fullmatch(raw) else "")
+        value = text.apply(lambda raw: raw if pattern.fullmatch(raw) else "")
         if not value or any(group.spans(value) for group in secrets):
             return None
         return None if not _TERM.fullmatch(value) and quotes.contains(value) else value

@@ -113,7 +113,7 @@ def test_what_was_used_before_the_first_step_counts() -> None:
 
 def test_what_was_used_after_the_fetch_moves_the_end_of_the_course() -> None:
     fetched, now = HALF, Millis(HALF + 60_000)
-    later = course(6, 20).updated([source(1, 5, Window.DAY), source(8, 20)], fetched, now)
+    later = course(6, 20).with_current([source(1, 5, Window.DAY), source(8, 20)], fetched, now)
     assert later.spent == 8 * DOLLAR
     assert later.at(fetched, now) == 6 * DOLLAR
     assert later.at(now, now) == 8 * DOLLAR
@@ -122,7 +122,7 @@ def test_what_was_used_after_the_fetch_moves_the_end_of_the_course() -> None:
 
 def test_a_new_window_of_the_budget_begins_at_nothing() -> None:
     next_week = Millis(SPAN.end + HOUR_MS)
-    later = course(6, 20).updated([source(0, 20)], HALF, next_week)
+    later = course(6, 20).with_current([source(0, 20)], HALF, next_week)
     assert (later.window.start, later.spent, later.used) == (SPAN.end, 0, [])
 
 

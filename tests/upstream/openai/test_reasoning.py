@@ -141,14 +141,14 @@ def test_a_call_that_is_repeated_often_does_not_fill_the_memory() -> None:
 def test_the_hold_pays_for_what_goes_back() -> None:
     dialect = OpenAIDialect()
     fields = _order(HI, CALLED, RESULT).fields
-    assert dialect.recalled(fields) == 0
+    assert dialect.recalled_tokens(fields) == 0
     _answered(dialect, "x" * 3000)
-    assert 1000 <= dialect.recalled(fields) <= 1002
-    assert dialect.recalled(_order(HI, CALLED, CALLED).fields) >= 2000
+    assert 1000 <= dialect.recalled_tokens(fields) <= 1002
+    assert dialect.recalled_tokens(_order(HI, CALLED, CALLED).fields) >= 2000
     blocks = [{"type": "tool_use", "id": "c1", "name": "read", "input": {}}]  # of a request to another API
-    assert dialect.recalled(_order({"role": "assistant", "content": blocks}).fields) >= 1000
+    assert dialect.recalled_tokens(_order({"role": "assistant", "content": blocks}).fields) >= 1000
     escaped = '[{"role":"assistant","tool_call\\u0073":' + json.dumps(CALLED["tool_calls"]) + "}]"
-    assert dialect.recalled({"messages": msgspec.Raw(escaped.encode())}) >= 1000
+    assert dialect.recalled_tokens({"messages": msgspec.Raw(escaped.encode())}) >= 1000
 
 
 @pytest.mark.parametrize(
@@ -160,4 +160,4 @@ def test_odd_messages_are_left_to_the_upstream(messages: bytes) -> None:
     asked = msgspec.structs.replace(_order(HI), fields={"messages": msgspec.Raw(messages)})
     sent = json.loads(dialect.prepare(asked, UP, ServedModel(name="m"), NOTHING).body)
     assert sent["messages"] == json.loads(messages)
-    assert dialect.recalled(asked.fields) == 0
+    assert dialect.recalled_tokens(asked.fields) == 0
