@@ -156,22 +156,23 @@ class SettingsPage(ListPage[SettingRow]):
     def __init__(self, session: ConsoleSession) -> None:
         super().__init__(session)
         self.view.detail = True
-        self._fetched_ms = 0
+        self._last_fetch = (0, 0)
+        """The second of the last fetch, and the version of the board's tables then."""
 
     def on_mount(self) -> None:
         self.listing.app = self.app
         super().on_mount()
 
     def take_focus(self) -> None:
-        self._fetched_ms = 0
+        self._last_fetch = (0, 0)
         super().take_focus()
 
     def renew(self) -> None:
         super().renew()
-        now = self.session.now()
-        # commands, other consoles and an undo change settings, too
-        if self.session.link == "attached" and not 0 <= now - self._fetched_ms < 1_000:
-            self._fetched_ms = now
+        # commands, other consoles and an undo change settings, too: the server reports a change of the tables then
+        due = (self.session.now() // 1_000, self.session.board.tables_version)
+        if self.session.link == "attached" and due != self._last_fetch:
+            self._last_fetch = due
             self.run_worker(self._fetch(), group="settings", exclusive=True, exit_on_error=True)
 
     def on_live_table_opened(self) -> None:

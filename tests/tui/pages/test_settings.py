@@ -213,6 +213,10 @@ async def test_what_a_command_changes_is_shown_soon() -> None:
         time[0] = Millis(time[0] + 1_500)
         await press(app, pilot)
         assert "7 days" in screen(app)
+        owner.settings_now = Settings(keep_days=3)
+        owner.changed()
+        await press(app, pilot)
+        assert "3 days" in screen(app), "a change that the server reports is shown within the same second"
 
 
 async def test_without_colours_the_theme_is_plain_and_says_why() -> None:
