@@ -74,15 +74,24 @@ def current_config() -> Config:
 
 
 def run(
-    work: Work[T], *, listen: bool = False, running: bool = False, create: bool = False, needs_data: bool = True
+    work: Work[T],
+    *,
+    listen: bool = False,
+    running: bool = False,
+    create: bool = False,
+    needs_data: bool = True,
+    timeout_s: float | None = None,
 ) -> T:
-    """Returns the result of ``work`` with a client; see ``reach`` for the options."""
+    """Returns the result of ``work`` with a client; see ``reach`` for the options. Raises TimeoutError."""
     # tests pass a function of their own
     open_client: Callable[..., AbstractAsyncContextManager[ControlClient]] = click.get_current_context().obj or reach
     config = current_config()
 
     async def main() -> T:
-        async with open_client(config, listen=listen, running=running, create=create, needs_data=needs_data) as client:
+        async with (
+            asyncio.timeout(timeout_s),
+            open_client(config, listen=listen, running=running, create=create, needs_data=needs_data) as client,
+        ):
             client.confirm = _confirm
             await _print_key_owners(client)
             return await work(client)

@@ -1,10 +1,12 @@
 """What bash inserts is what was meant: after a colon, with blanks, inside quotation marks."""
 
+import asyncio
 import os
 import select
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import click
@@ -13,7 +15,16 @@ from click.shell_completion import CompletionItem
 from msgspec.structs import replace
 
 from gateway.commands.base import Command
-from gateway.commands.completion import CHANNELS, GROUPS, MODELS, TOKENS, BashComplete, Completer, comma_separated
+from gateway.commands.completion import (
+    CHANNELS,
+    GROUPS,
+    MODELS,
+    TOKENS,
+    BashComplete,
+    Completer,
+    comma_separated,
+    name_completer,
+)
 from gateway.domain.errors import Unavailable
 from tests import fork_server
 from tests.commands.program import PATIENCE_S, PROGRAM, Served, environment, tollkeeper
@@ -142,6 +153,12 @@ def test_the_last_of_several_names_is_completed() -> None:
 def test_nothing_is_shown_when_no_question_is_possible() -> None:
     assert completed(TOKENS, "", Control(ANSWERS, running=False)) == []
     assert completed(TOKENS, "", Control({"GET /tokens": Unavailable("gone")})) == []
+
+
+def test_a_server_that_hangs_delays_the_shell_for_a_second_only() -> None:
+    began = time.monotonic()
+    assert completed(name_completer(lambda _: asyncio.sleep(60, [])), "", Control({})) == []
+    assert time.monotonic() - began < 30
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
