@@ -163,9 +163,9 @@ class FormRow(Horizontal):
     def draw_line(self) -> None:
         """Show the error below the field, or the whole hint of the field with the focus if the hint is cut."""
         hint = self.field.hint if isinstance(self.input, HintInput) and self.input.hides_hint else ""
-        place = self.query_one(".wrong", Static)
-        place.update(content((safe(self._complaint or hint), "bad" if self._complaint else "dim")))
-        place.display = bool(self._complaint or hint)
+        for place in self.query(".wrong").results(Static):  # a row is empty until it was unfolded
+            place.update(content((safe(self._complaint or hint), "bad" if self._complaint else "dim")))
+            place.display = bool(self._complaint or hint)
 
     @on(events.DescendantFocus)
     def show_whole(self) -> None:
@@ -229,7 +229,10 @@ class Fold(Widget, can_focus=True):
 
 
 class FormFields(VerticalScroll, inherit_bindings=False):
-    """All rows of a form, in a part that scrolls. It has no keys of its own, because the form handles up and down."""
+    """All rows of a form, in a part that scrolls. It has no keys of its own, because the form handles up and down.
+
+    Advanced rows are mounted when they are unfolded first: in the form of a channel they are most of its widgets.
+    """
 
     def __init__(self, fields: Sequence[FormField]) -> None:
         super().__init__(classes="fields", can_focus=False)
@@ -238,16 +241,13 @@ class FormFields(VerticalScroll, inherit_bindings=False):
         _keep_closed(self.rows[fields[0].id].input)  # its list would hide the other fields
 
     def compose(self) -> ComposeResult:
-        rows = list(self.rows.values())
-        folded = [row for row in rows if row.field.advanced]
-        yield from (row for row in rows if not row.field.advanced)
-        if folded:
+        yield from (row for row in self.rows.values() if not row.field.advanced)
+        if folded := self._advanced_rows():
             yield Fold([row.field.label.partition(",")[0] for row in folded])
-            yield Vertical(*folded, classes="advanced")
+            yield Vertical(classes="advanced")
 
-    def on_mount(self) -> None:
-        fields = [row.field for row in self.rows.values()]
-        self.unfold(is_open=any(field.advanced and field.value != field.default for field in fields))
+    async def on_mount(self) -> None:
+        await self.unfold(is_open=any(row.field.value != row.field.default for row in self._advanced_rows()))
 
     def texts(self) -> dict[str, str]:
         """Returns all texts. A field that does not apply to them is hidden, and keeps its original text."""
@@ -257,16 +257,21 @@ class FormFields(VerticalScroll, inherit_bindings=False):
             row.display = id_ not in hidden
         return texts | hidden
 
-    def unfold(self, *, is_open: bool) -> None:
+    async def unfold(self, *, is_open: bool) -> None:
         for fold in self.query(Fold):
-            fold.is_open = is_open
-            self.query_one(".advanced").display = is_open
+            part = self.query_one(".advanced")
+            if is_open and not part.children:
+                await part.mount_all(self._advanced_rows())
+            fold.is_open = part.display = is_open
 
-    def go_to(self, field: str) -> None:
+    async def go_to(self, field: str) -> None:
         """Focus a field, and unfold the advanced part if the field is in it."""
         if self.rows[field].field.advanced:
-            self.unfold(is_open=True)
+            await self.unfold(is_open=True)
         self.rows[field].input.focus()
+
+    def _advanced_rows(self) -> list[FormRow]:
+        return [row for row in self.rows.values() if row.field.advanced]
 
 
 NO_SERVER = (
@@ -389,14 +394,14 @@ class Form(DialogScreen[Any]):
         if self.plan.back and not self._is_saving:
             self.dismiss(BACK)
 
-    def action_fold(self) -> None:
+    async def action_fold(self) -> None:
         """Open the advanced part and go to its first field, unless the current one is wrong; or close and leave it."""
         if not self.query(Fold):
             return
         part = self.query_one(".advanced")
         had_focus = self.focused is not None and part in self.focused.ancestors
         opens = not part.display
-        self.fields.unfold(is_open=opens)
+        await self.fields.unfold(is_open=opens)
         row = next((row for row in self.fields.rows.values() if row.input.has_focus), None)
         if opens and row is not None and row.field.id in self._wrong_ids:
             return
@@ -410,11 +415,11 @@ class Form(DialogScreen[Any]):
         _keep_closed(self.focus_next() if by > 0 else self.focus_previous())
 
     @on(Input.Submitted)
-    def action_save(self) -> None:
+    async def action_save(self) -> None:
         self._shows_all_errors = True
         values = self.check()
         if values is None:
-            self.fields.go_to(self._wrong_ids[0])
+            await self.fields.go_to(self._wrong_ids[0])
         elif not self._is_saving:
             self._is_saving = True
             if self.plan.progress_text:
@@ -431,7 +436,7 @@ class Form(DialogScreen[Any]):
             field = next((field for field in visible if name and name in (field.id, *field.errors)), None)
             if field is not None:
                 self.fields.rows[field.id].complain(error.message)
-                self.fields.go_to(field.id)
+                await self.fields.go_to(field.id)
             else:
                 is_gone = error.code == "server_gone"
                 self._show_line(NO_SERVER if is_gone else safe_lines(advice_in(self, error.message)), "bad")
