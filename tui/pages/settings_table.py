@@ -197,7 +197,7 @@ class SettingsListing(PageListing[SettingRow]):
     def columns(self) -> Sequence[Column[SettingRow]]:
         return [
             Column("changed", "", 1, lambda r: glyphs.MARKED if r.changed else "", tone=lambda _: "live"),
-            Column("label", "Setting", 19, lambda r: r.label, sort=lambda r: r.label.casefold()),
+            Column("label", "Setting", 12, lambda r: r.label, sort=lambda r: r.label.casefold(), max_width=19),
             Column("value", "Value", 18, lambda r: safe(r.value), flex=True, tone=_value_tone, sort=lambda r: r.value),
             Column("default", "Default", 17, lambda r: safe(r.default), rank=2, dim=True, max_width=20),
             Column("section", "Section", 7, lambda r: r.section, rank=4, dim=True, sort=lambda r: r.section),

@@ -412,7 +412,9 @@ class Form(DialogScreen[Any]):
             target.focus()
 
     def action_walk(self, by: int) -> None:
-        _keep_closed(self.focus_next() if by > 0 else self.focus_previous())
+        """Go to another field, or from the last one to the button that saves: enter must not cancel there."""
+        walkable = "HintInput, Picker, Fold, #save"
+        _keep_closed(self.focus_next(walkable) if by > 0 else self.focus_previous(walkable))
 
     @on(Input.Submitted)
     async def action_save(self) -> None:

@@ -336,6 +336,15 @@ async def test_down_goes_to_the_next_field_also_where_they_do_not_all_fit() -> N
         assert app.screen.query_one("#field-f1").has_focus
 
 
+async def test_down_from_the_last_field_goes_to_the_button_that_saves_and_not_to_cancel() -> None:
+    made = FormPlan(title="T", fields=[FormField(id="a", label="A"), FormField(id="b", label="B")], save=nothing)
+    async with asked(lambda: Form(made)) as (app, pilot):
+        await pilot.press("down", "down")
+        assert app.screen.query_one("#save").has_focus
+        await pilot.press("up", "up")
+        assert app.screen.query_one("#field-a").has_focus
+
+
 async def nothing(_values: Values) -> None:
     raise AssertionError("it was saved")
 
