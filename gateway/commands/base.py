@@ -138,7 +138,7 @@ def refuse_repeated_options(command: click.Command, ctx: click.Context, args: Se
 
 
 class Noun(click.Group):
-    """A group of commands about one thing, listed in the order of their definition."""
+    """A group of commands about one thing, listed in the order of their definition, after the usual ones."""
 
     command_class = Command
 
@@ -190,7 +190,15 @@ class Noun(click.Group):
         return True
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return [name for name, command in self.commands.items() if not command.hidden]
+        usual = ("list", "show", "add", "set", "edit")
+        names = [name for name, command in self.commands.items() if not command.hidden]
+        return sorted(names, key=lambda name: usual.index(name) if name in usual else len(usual))
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands with their first sentences, which click would cut."""
+        with formatter.section("Commands"):
+            names = self.list_commands(ctx)
+            formatter.write_dl([(name, self.commands[name].get_short_help_str(200)) for name in names])
 
 
 def address_options() -> list[click.Parameter]:

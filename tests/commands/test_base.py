@@ -49,11 +49,15 @@ def test_examples_are_shown_as_they_are() -> None:
         assert command.get_help(ctx).endswith("Examples:\n  a  b \\\n      c")
 
 
-def test_commands_are_listed_in_the_order_they_were_written() -> None:
+def test_help_lists_the_usual_commands_first_each_with_its_whole_first_sentence() -> None:
     noun = Noun("noun")
-    for name in ("b", "a"):
-        noun.add_command(Command(name))
-    assert noun.list_commands(click.Context(noun)) == ["b", "a"]
+    for name in ("b", "a", "show", "list"):
+        noun.add_command(Command(name, help=f"Sentence {name} {'which is long ' * 8}and ends. Another."))
+    with click.Context(noun) as ctx:
+        assert noun.list_commands(ctx) == ["list", "show", "b", "a"]
+        text = " ".join(noun.get_help(ctx).split())
+    assert text.count("and ends.") == 4
+    assert "Another" not in text
 
 
 REPEATABLE = ("--home", "--host", "--port")
