@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
+from gateway.domain import rawjson
 from gateway.domain.answer import DEFAULT_FORM, AnswerForm
 from gateway.domain.channel import TokenLimitField
 from gateway.domain.conversation import Conversation
@@ -51,6 +52,11 @@ class Order(msgspec.Struct, kw_only=True, gc=False):
     began: int = 0
     """When the request was received, by the same clock."""
     form: AnswerForm = DEFAULT_FORM
+
+    @property
+    def wants_one_choice(self) -> bool:
+        """Returns whether the answer has one choice, so that whatever comes as several belongs to it."""
+        return "prompt" not in self.fields and rawjson.maybe(self.fields.get("n")) in (None, 1)
 
 
 class LearnedRefusals(msgspec.Struct, frozen=True, kw_only=True):

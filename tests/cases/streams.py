@@ -172,12 +172,6 @@ FINISHES = [
         _says("Hi", None),
         error="upstream_stream_truncated",
     ),
-    Case(
-        "one of two choices",
-        GOOD.replace(STOP, event(chunk(delta("x", index=1))) + STOP),
-        Answer(text={0: "Hi there", 1: "x"}, finish={0: "stop"}),
-        error="upstream_stream_truncated",
-    ),
 ]
 
 

@@ -549,6 +549,30 @@ ENDS = [
         text="Hi",
     ),
     Row(
+        "a text and a call in two choices (Copilot)",
+        OPENAI,
+        event(chunk({"delta": said("Hi")}, {"delta": called(call("c1", "f", "{}")), "finish_reason": "tool_calls"}))
+        + DONE,
+        {**completion({}), "choices": [{"message": said("Hi")}, {"message": called(call("c1", "f", "{}"))}]},
+        text="Hi",
+        calls=[("f", "{}")],
+        finish="tool_calls",
+    ),
+    Row(
+        "two whole choices where one was requested",
+        OPENAI,
+        event(chunk(delta("H", index=1))) + event(chunk(delta("i", finish="stop"))) + DONE,
+        {**completion({}), "choices": [choice("H"), choice("i", index=1)]},
+        text="Hi",
+    ),
+    Row(
+        "candidates in falling order",
+        GEMINI,
+        gemini.event({"candidates": [{"index": 1, "content": {"parts": [{"text": "H"}]}}]})
+        + gemini.event({"candidates": [{"index": 0, "content": {"parts": [{"text": "i"}]}, "finishReason": "STOP"}]}),
+        text="Hi",
+    ),
+    Row(
         "lines of JSON instead of events",
         OPENAI,
         b"".join(

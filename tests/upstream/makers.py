@@ -24,6 +24,8 @@ from gateway.upstream.openai.dialect import OpenAIDialect
 from gateway.upstream.redaction.redaction import Redaction
 
 SERVED = ServedModel(name="m")
+TWO_CHOICES = {"model": "m", "messages": [{"role": "user", "content": "Hi"}], "n": 2}
+"""A request for two choices. The answer may also have one."""
 
 
 def channel(base_url: str = "http://127.0.0.1:9/v1", **more: Any) -> Channel:
@@ -64,7 +66,7 @@ def recall_of(kept: Mapping[str, bytes] = {}) -> Callable[[str], bytes]:
 
 def native_stream(asked: Order | None = None, at: Channel | None = None) -> NativeChatStream:
     """A stream of chat completions that speaks them already."""
-    return NativeChat(OpenAIDialect()).stream(asked or order(), at or channel())
+    return NativeChat(OpenAIDialect()).stream(asked or order(TWO_CHOICES), at or channel())
 
 
 def outcome(stream: AnswerStream, data: bytes, *sizes: int) -> tuple[bytes, bool, str, Usage | None, tuple[str, ...]]:
@@ -82,7 +84,7 @@ def outcome(stream: AnswerStream, data: bytes, *sizes: int) -> tuple[bytes, bool
 
 def native_whole(body: bytes, asked: Order | None = None, at: Channel | None = None) -> WholeAnswer:
     """A whole one."""
-    return NativeChat(OpenAIDialect()).whole(body, asked or order(), at or channel())
+    return NativeChat(OpenAIDialect()).whole(body, asked or order(TWO_CHOICES), at or channel())
 
 
 def body_of(whole: WholeAnswer) -> bytes:

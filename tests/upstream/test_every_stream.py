@@ -12,7 +12,7 @@ from tests.cases.answers import said_in
 from tests.cases.anthropic import streams as anthropic
 from tests.cases.gemini import streams as gemini
 from tests.cases.streams import Case
-from tests.upstream.makers import as_chat, channel, native_stream, outcome, translated
+from tests.upstream.makers import TWO_CHOICES, as_chat, channel, native_stream, outcome, translated
 
 Start = Callable[[], AnswerStream]
 
@@ -22,7 +22,7 @@ def _anthropic() -> AnswerStream:
 
 
 def _gemini() -> AnswerStream:
-    return as_chat(GeminiDialect()).stream(translated(), channel())
+    return as_chat(GeminiDialect()).stream(translated(TWO_CHOICES), channel())
 
 
 RECORDED: list[tuple[str, Start, list[Case]]] = [

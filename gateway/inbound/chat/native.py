@@ -28,7 +28,6 @@ from gateway.domain.channel import Channel
 from gateway.domain.failure import AttemptFailed
 from gateway.domain.json_text import as_utf8, refuse_many_elements
 from gateway.domain.order import Order
-from gateway.domain.screen import Screen
 from gateway.domain.sse import BLANK, BOM, SSEEvent, stream_in
 from gateway.inbound.chat.edits import COMPLETION, CallDelta, ChunkEditor, JsonObject, edit_head, edit_message, identity
 from gateway.inbound.chat.render import ChatRenderer, WholeChatRenderer
@@ -245,6 +244,8 @@ class NativeChat(RenderingAdapter):
         answer = stream.read_answer(body)
         if stream.failure:
             raise AttemptFailed(stream.failure)
+        if len(answer["choices"]) > 1 and order.wants_one_choice:
+            return super().whole(body, order, channel)  # as one choice
         return whole_answer(stream, rawjson.encode(answer))
 
 
@@ -257,7 +258,7 @@ def _read_regular(body: bytes, order: Order) -> WholeAnswer | None:
         answer = rawjson.fields(body)
     except ValueError:
         return None
-    finish = _read_choices(answer.get("choices", rawjson.NULL), tally, order.screen)
+    finish = _read_choices(answer.get("choices", rawjson.NULL), tally, order)
     if not finish or (may_report_error(answer, body) and reports_error(answer)):
         return None
     original, reports = dict(answer), UsageReports(order.fields)
@@ -305,13 +306,15 @@ _CHOICES = msgspec.json.Decoder(list[_RegularChoice])
 _BARE_CHOICES = msgspec.json.Decoder(list[_BareRegularChoice])
 
 
-def _read_choices(choices: msgspec.Raw, tally: OutputCounter, screen: Screen) -> str:
+def _read_choices(choices: msgspec.Raw, tally: OutputCounter, order: Order) -> str:
     """Add the texts of regular choices to the tally. Returns the first finish reason; nothing for irregular choices."""
     regular: Sequence[_RegularChoice] | None = _decode(_BARE_CHOICES, choices)
     if regular is None:
         regular = _decode(_CHOICES, choices)
-        if regular is None or any(map(screen.clean, rawjson.objects(choices))):
+        if regular is None or any(map(order.screen.clean, rawjson.objects(choices))):
             return ""
+    if len(regular) > 1 and order.wants_one_choice:
+        return ""
     for position, choice in enumerate(regular):
         if not _is_regular(choice, position):
             return ""

@@ -67,8 +67,6 @@ class ResponseReader(AnswerReader):
         self._channel = channel
         self._memory = memory
         self._candidates: dict[int, _Candidate] = {}
-        self._first_index: int | None = None
-        """The vendor's index of the first candidate, which relays count from 1."""
         self._queries: set[str] = set()
 
     def read(self, event: SSEEvent) -> Iterator[AnswerPart]:
@@ -212,13 +210,11 @@ class ResponseReader(AnswerReader):
                 raise AttemptFailed(bad_response(self._channel, f"the model failed with {candidate.reason}"))
 
     def _index(self, fields: Fields, position: int) -> int:
-        """Returns the index of a candidate. If one was requested, the first that comes has 0."""
+        """Returns the index of a candidate. If one was requested, it is 0, although relays count from 1."""
+        if self._order.wants_one_choice:
+            return 0
         index = rawjson.value(fields.get("index"))
-        if type(index) is not int:
-            return position
-        if self._first_index is None:
-            self._first_index = index if rawjson.maybe(self._order.fields.get("n")) in (None, 1) else 0
-        return index - self._first_index
+        return index if type(index) is int else position
 
     def _candidate(self, index: int) -> _Candidate:
         if index not in self._candidates:

@@ -91,8 +91,7 @@ class ChatReader(AnswerReader):
         self._templates_left = MOST_TEMPLATES
         self._upstream_id = ""
         self._begun: set[int] = set()
-        self._first_index = 0
-        """The upstream's index of the first choice, which is not 0 everywhere."""
+        self._is_single = order.wants_one_choice
         self._has_usage = False
         self._unsigned: dict[int, str] = {}
         """The text of a thought whose signature has not come yet, by choice."""
@@ -186,12 +185,8 @@ class ChatReader(AnswerReader):
         choices = [] if raw == NULL else rawjson.objects(raw)
         if choices and not self._upstream_id:
             self._upstream_id = upstream_id(chunk, self._order.screen)
-            # the chunks of several may come in any order
-            if holder == "message" or rawjson.maybe(self._order.fields.get("n")) in (None, 1):
-                indexes = [rawjson.value(fields.get("index")) for fields in choices]
-                self._first_index = min((index for index in indexes if type(index) is int), default=0)
         for position, fields in enumerate(choices):
-            choice = _parse_choice(fields, position, holder, self._first_index)
+            choice = _parse_choice(fields, holder, self._index(fields, position, holder))
             self.choices.append(choice)
             if choice.index not in self._begun:
                 self._begun.add(choice.index)
@@ -201,6 +196,13 @@ class ChatReader(AnswerReader):
             self._add_message(choice)
             self._add_finish(choice)
         return bool(choices)
+
+    def _index(self, fields: Fields, position: int, holder: str) -> int:
+        """Returns the index of a choice. Copilot sends the text and the calls of one choice as two."""
+        if self._is_single:
+            return 0
+        index = rawjson.value(fields.get("index"))
+        return index if holder == "delta" and type(index) is int else position
 
     def _add_finish(self, choice: ParsedChoice) -> None:
         raw = choice.fields.get("finish_reason", NULL)
@@ -312,9 +314,9 @@ def may_report_error(fields: Fields, data: bytes) -> bool:
     return not _REGULAR_FIELDS.issuperset(fields) or b'"error"' in data
 
 
-def _parse_choice(fields: Fields, position: int, holder: str, first_index: int) -> ParsedChoice:
+def _parse_choice(fields: Fields, holder: str, index: int) -> ParsedChoice:
     """Returns a choice, whose content is in ``holder``. Raises ValueError."""
-    whole, index = holder == "message", rawjson.value(fields.get("index"))
+    whole = holder == "message"
     raw, other = fields.get(holder, NULL), "delta" if whole else "message"
     is_other = raw == NULL and other in fields
     if is_other:
@@ -332,7 +334,6 @@ def _parse_choice(fields: Fields, position: int, holder: str, first_index: int) 
         calls = call_objects(raw)
     elif (raw := message.get("function_call", NULL)) != NULL and has_content(raw):
         calls = [{"function": raw}]
-    index = index - first_index if type(index) is int else position
     return ParsedChoice(index, fields, message, calls, whole, repeats=is_other and not whole)
 
 

@@ -14,11 +14,20 @@ from gateway.inbound.chat.native import NativeChatStream
 from tests.cases.answers import Answer, Doc, chunks_in, said_in
 from tests.cases.streams import DONE_AND_USAGE, GOOD, HI, ROLE, STOP, STREAMS, USAGE, Case
 from tests.fakes.replies import DONE, choice, chunk, delta, dumps, event, tool_call, usage, whole
-from tests.upstream.makers import attempt_fails, body_of, error_of, native_stream, native_whole, order, outcome
+from tests.upstream.makers import (
+    TWO_CHOICES,
+    attempt_fails,
+    body_of,
+    error_of,
+    native_stream,
+    native_whole,
+    order,
+    outcome,
+)
 
 
 def _stream(*, include_usage: bool = False, model: str = "m") -> NativeChatStream:
-    return native_stream(order(model=model, include_usage=include_usage))
+    return native_stream(order(TWO_CHOICES, model=model, include_usage=include_usage))
 
 
 def _fed(data: bytes, size: int) -> tuple[NativeChatStream, bytes]:
@@ -302,6 +311,13 @@ def test_a_stream_that_is_cut_short_ends_what_is_open() -> None:
     stream.feed(ROLE + event(chunk(delta("", index=1, finish="stop"))))
     (last,) = chunks_in(stream.cut_short())
     assert (last["id"], last["choices"][0]["index"], last["choices"][0]["finish_reason"]) == ("chatcmpl-1", 0, "length")
+
+
+def test_a_stream_fails_unless_both_choices_end() -> None:
+    stream, out = _fed(GOOD.replace(STOP, event(chunk(delta("x", index=1))) + STOP), 1 << 20)
+    assert stream.failure is not None
+    assert error_of(stream.failure).code == "upstream_stream_truncated"
+    assert said_in(out).finish == {0: "stop"}
 
 
 def test_a_usage_chunk_can_come_alone() -> None:

@@ -129,8 +129,8 @@ def test_usage(usage: Any, expected: tuple[int, int, int, int]) -> None:
 
 def test_the_end_is_when_every_candidate_said_why() -> None:
     began = (response(say("a"), index=0), response(say("b"), finish="STOP", index=1))
-    assert _streamed(*began).failure is not None
-    ended = _streamed(*began, response(finish="MAX_TOKENS", index=0))
+    assert _streamed(*began, n=2).failure is not None
+    ended = _streamed(*began, response(finish="MAX_TOKENS", index=0), n=2)
     assert (ended.finished, ended.finish) == (True, "length")
 
 

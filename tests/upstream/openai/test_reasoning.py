@@ -25,7 +25,7 @@ def _order(*messages: Any, owner: str = "tok_1", **fields: Any) -> Any:
 
 
 def _stream(dialect: OpenAIDialect, *chunks: Any, owner: str = "tok_1", step: int = 50) -> None:
-    stream = as_chat(dialect).stream(_order(HI, owner=owner, stream=True), UP)
+    stream = as_chat(dialect).stream(_order(HI, owner=owner, stream=True, n=2), UP)
     data = b"".join(map(event, chunks)) + DONE
     for start in range(0, len(data), step):
         stream.feed(data[start : start + step])
