@@ -3,9 +3,13 @@
 import shlex
 from datetime import datetime
 
-from gateway.domain.human_values import brief_count as brief_count  # noqa: PLC0414 - pages use it from here
-from gateway.domain.human_values import brief_span, percent_text, state_word
-from gateway.domain.human_values import count_text as count_text  # noqa: PLC0414 - pages use it from here
+from gateway.domain.human_values import (
+    brief_count as brief_count,  # noqa: PLC0414 - pages use it from here
+    brief_span,
+    count_text as count_text,  # noqa: PLC0414 - pages use it from here
+    percent_text,
+    state_word,
+)
 from gateway.domain.money import brief_dollars, dollars
 from gateway.domain.units import DOLLAR
 from tui import glyphs

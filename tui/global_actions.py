@@ -18,9 +18,7 @@ from tui.console_app import ConsoleApp, available_actions
 from tui.glyphs import wants_ascii
 from tui.pages.list_page import select_row, set_filter
 from tui.session import ConsoleSession
-from tui.widgets import choices
-from tui.widgets import help as help_dialog
-from tui.widgets import history as changes
+from tui.widgets import choices, help as help_dialog, history as changes
 from tui.widgets.dialogs import Confirm, toast
 
 

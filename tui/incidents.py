@@ -6,8 +6,7 @@ from textual.content import Content
 
 from gateway.domain.call import CHAT_API, FailureKind
 from gateway.domain.incidents import ALL_SPENT, STORE, Incident, cause_text, effects_text, reason_text
-from tui import format as fmt
-from tui import glyphs
+from tui import format as fmt, glyphs
 from tui.text import Part, TextCard, safe
 
 

@@ -25,8 +25,7 @@ from gateway.domain.query import speed_of
 from gateway.domain.units import MILLION, Millis
 from gateway.domain.usage import PART_WORDS
 from gateway.domain.views import CallView, RunningView
-from tui import format as fmt
-from tui import glyphs
+from tui import format as fmt, glyphs
 from tui.board import Board
 from tui.calls import is_failure
 from tui.session import ConsoleSession

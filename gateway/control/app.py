@@ -16,8 +16,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 import msgspec
 from aiohttp import web
-from aiohttp.typedefs import Handler as WebHandler
-from aiohttp.typedefs import Middleware
+from aiohttp.typedefs import Handler as WebHandler, Middleware
 
 from gateway.control import (
     admin,

@@ -21,8 +21,7 @@ from gateway.commands.output import (
 )
 from gateway.domain.field_kinds import json_value
 from tests import fork_server
-from tests.commands.program import PROGRAM as PYTHON
-from tests.commands.program import Served, environment
+from tests.commands.program import PROGRAM as PYTHON, Served, environment
 from tests.commands.samples import CALL, HOSTILE, TOKEN
 from tests.house import ROOT
 

@@ -15,8 +15,7 @@ from tests.cases.gemini import streams as gemini
 from tests.cases.same import PLAIN, STREAMED
 from tests.conformance.sdk import openai
 from tests.fakes.gateway import Gateway
-from tests.fakes.messages import message as anthropic_message
-from tests.fakes.messages import text_block
+from tests.fakes.messages import message as anthropic_message, text_block
 from tests.fakes.provider import Provider, Script
 from tests.fakes.replies import choice, cut, reply, story, stream_bytes, usage, whole
 

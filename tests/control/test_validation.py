@@ -3,8 +3,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from gateway.control import prices, request_bodies, validation
 from gateway.domain.account import Account, AccountFields

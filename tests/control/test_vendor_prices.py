@@ -3,8 +3,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from genai_prices.types import Tier as ListTier
-from genai_prices.types import TieredPrices
+from genai_prices.types import Tier as ListTier, TieredPrices
 
 from gateway.control import vendor_prices
 from gateway.control.list_amounts import price_of

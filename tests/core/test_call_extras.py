@@ -4,8 +4,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from gateway.core.call_extras import advice_cost, call_extras
 from gateway.domain.channel import Channel, Dialect, Overrides, ServedModel

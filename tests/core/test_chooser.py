@@ -4,8 +4,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from gateway.core.channel_health import ChannelHealth
 from gateway.core.chooser import StickyRoute, StickyRoutes, conversation_id

@@ -4,8 +4,7 @@ import asyncio
 from typing import Any, NamedTuple
 
 import msgspec
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from gateway.core.admission import admit, group_of, needs_by_model, visible_entry
 from gateway.core.answer_memory import AnswerMemory, AnswerShare

@@ -10,8 +10,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from gateway.core.admission import admit, group_of
 from gateway.core.answer_memory import AnswerMemory, AnswerShare

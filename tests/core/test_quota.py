@@ -5,8 +5,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from gateway.core.channel_effects import effects_of
 from gateway.core.quota import CallNeed, HoldPlan, affordable_output, left_to_stop, need_of, plan_hold

@@ -1,8 +1,7 @@
 """A catalog made from the one before it, of which only prices differ, equals one that is made from nothing."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from gateway.core.catalog import Catalog
 from gateway.domain.group import Fallback, Group

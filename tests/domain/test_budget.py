@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from gateway.domain.budget import Window, budget_name, window_end, window_start
 from gateway.domain.units import Millis

@@ -1,8 +1,7 @@
 """Amounts of money in text are exact both ways."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from gateway.domain.errors import BadRequest
 from gateway.domain.money import brief_dollars, dollars, number, parse_dollars

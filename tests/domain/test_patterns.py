@@ -1,8 +1,7 @@
 """Model names fit patterns as in a shell, with case."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from gateway.domain.patterns import is_embedding_model, is_pattern, matches, near_names
 

@@ -1,8 +1,7 @@
 """Each token is charged once, at the rate of what it is; no call costs more than was held for it."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from gateway.domain.cost import CallExtras, cost, counts_billed, highest_cost, highest_price
 from gateway.domain.price import Price, PriceRule, Tier, in_force, rates

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from urllib.parse import quote, quote_plus
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from gateway.domain.secret_search import PIECE, SHORTEST, Needles, blank_spans, join_needles, needles, views
 

@@ -3,8 +3,7 @@
 import time
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from gateway.domain.sse import EVENT_LIMIT, EventTooLong, Framer, SSEEvent, has_comment, parse
 

@@ -4,8 +4,7 @@ import shlex
 import unicodedata
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from gateway.domain.text import REPLACEMENT, mask, plain, word
 

@@ -1,7 +1,6 @@
 """Token counts keep their promises, whatever an upstream says."""
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from gateway.domain.usage import NOTHING, PARTS, Usage, UsageSource, canonical
 

@@ -10,8 +10,7 @@ import pytest
 from tests.fakes.client import Answer, read_answer
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Exchange, Provider
-from tests.fakes.replies import DONE, choice, chunk, delta, dumps, event, usage
-from tests.fakes.replies import whole as completion
+from tests.fakes.replies import DONE, choice, chunk, delta, dumps, event, usage, whole as completion
 from tests.fakes.wire import Gone, Socket
 
 CALLS = 20_000 if os.environ.get("TOLLKEEPER_FULL") else 600

@@ -23,8 +23,7 @@ from tests.fakes.gateway import Gateway
 from tests.fakes.messages import grammar_faults, joined_blocks, message, read_events, text_block
 from tests.fakes.provider import EVENTS, JSON, Exchange, Provider, Script
 from tests.fakes.replies import DONE, Doc, dumps, event, usage
-from tests.fakes.responses import events_of, function_call, parsed, response
-from tests.fakes.responses import message as response_message
+from tests.fakes.responses import events_of, function_call, message as response_message, parsed, response
 from tests.fakes.wire import Gone, chunked
 from tests.house import amount
 

@@ -21,8 +21,7 @@ from gateway.domain.channel import Dialect
 from tests.fakes.client import Client
 from tests.fakes.gateway import running
 from tests.fakes.provider import EVENTS, JSON, Exchange, Provider, Script
-from tests.fakes.replies import DONE, choice, chunk, delta, dumps, event, speak, story, usage
-from tests.fakes.replies import whole as message
+from tests.fakes.replies import DONE, choice, chunk, delta, dumps, event, speak, story, usage, whole as message
 from tests.fakes.wire import Socket
 from tests.server import serving
 

@@ -9,8 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from gateway.domain.errors import BadRequest, GatewayError
 from gateway.inbound.json_body import MAX_BARE, MAX_DEPTH, MAX_FIELDS, MAX_STRUCTURE, fields_of, unread_names

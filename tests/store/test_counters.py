@@ -4,8 +4,7 @@ import tempfile
 from contextlib import nullcontext
 from pathlib import Path
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from gateway.domain.budget import Amounts
 from gateway.domain.call import ACCOUNT, Outcome, Record, Scope

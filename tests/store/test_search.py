@@ -11,8 +11,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from tinydb import TinyDB
 
 from gateway.domain.call import Attempt, FailureKind, Outcome, Record

@@ -13,8 +13,7 @@ from tui.exit_status import ExitStatus
 from tui.pages.live import LivePage
 from tui.widgets.connect import Connect
 from tui.widgets.form import Form, FormRow, Values
-from tui.wizard import ADDRESS, Body, balance_plan, channel_plan, is_fresh, model_options
-from tui.wizard import _name_of as name_of
+from tui.wizard import ADDRESS, Body, _name_of as name_of, balance_plan, channel_plan, is_fresh, model_options
 
 
 async def test_a_known_vendor_needs_no_address() -> None:

@@ -3,8 +3,7 @@
 import tracemalloc
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from gateway.domain.channel import Dialect
 from gateway.upstream import dialects

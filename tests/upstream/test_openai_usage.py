@@ -5,8 +5,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from gateway.domain.usage import Usage, UsageSource
 from gateway.upstream.usage_counts import openai_usage

@@ -3,8 +3,7 @@
 import re
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from gateway.upstream.translation import NameRules, ToolNames
 from tests.cases.conversations import call, function

@@ -14,8 +14,7 @@ from gateway.domain.channel import Dialect
 from gateway.domain.failure import Failure
 from gateway.upstream.answer_errors import failure_in, reported_failure
 from gateway.upstream.dialects import shared_adapters
-from tests.cases import vendor_errors as said
-from tests.cases import vendor_refusals as refused
+from tests.cases import vendor_errors as said, vendor_refusals as refused
 from tests.upstream.makers import channel, error_of
 
 K = FailureKind

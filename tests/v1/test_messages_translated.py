@@ -10,9 +10,15 @@ from gateway.domain.account import Account
 from gateway.domain.channel import Dialect
 from gateway.domain.usage import UsageSource
 from tests.fakes.gateway import GRANTED, Gateway, running
-from tests.fakes.messages import event as native_event
-from tests.fakes.messages import grammar_faults, message, message_events, read_events, text_block
-from tests.fakes.messages import joined_blocks as blocks
+from tests.fakes.messages import (
+    event as native_event,
+    grammar_faults,
+    joined_blocks as blocks,
+    message,
+    message_events,
+    read_events,
+    text_block,
+)
 from tests.fakes.provider import Exchange, Provider
 from tests.fakes.replies import (
     Doc,

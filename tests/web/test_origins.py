@@ -1,8 +1,7 @@
 """Only who means this gateway is heard, and no stranger's web page."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from gateway.domain.errors import RequestRefused
 from gateway.domain.settings import Settings

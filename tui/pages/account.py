@@ -14,8 +14,7 @@ from gateway.domain.forecast import PACE_DAYS, balance_forecast, forecast, used_
 from gateway.domain.money import dollars, parse_dollars
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.views import AccountView
-from tui import format as fmt
-from tui import glyphs
+from tui import format as fmt, glyphs
 from tui.alerts import LOW_BALANCE
 from tui.budgets import budget_parts, by_unit
 from tui.charts import spark

@@ -14,8 +14,7 @@ from gateway.domain.human_values import first_of, state_word
 from gateway.domain.incidents import PAUSED_STATES, reason_text
 from gateway.domain.money import dollars
 from gateway.domain.views import ChannelView, SumRow
-from tui import format as fmt
-from tui import glyphs
+from tui import format as fmt, glyphs
 from tui.charts import spark
 from tui.columns import Column, number_column, text_column
 from tui.incidents import incident_line

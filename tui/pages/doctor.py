@@ -12,8 +12,7 @@ from textual.widgets import Input, Static
 from gateway.client.control import ControlClient
 from gateway.client.doctor import CHECKS, Case, examine
 from gateway.domain.views import Step
-from tui import format as fmt
-from tui import glyphs
+from tui import format as fmt, glyphs
 from tui.pages.base import ConsolePage, Verb
 from tui.session import ConsoleSession
 from tui.text import TextCard, content, lines, safe

@@ -17,8 +17,7 @@ from gateway.domain.limit_kinds import limits_text
 from gateway.domain.money import dollars
 from gateway.domain.patterns import matches
 from gateway.domain.views import GroupView
-from tui import format as fmt
-from tui import glyphs
+from tui import format as fmt, glyphs
 from tui.budgets import budget_column, budget_parts, by_unit
 from tui.columns import Column, number_column, text_column
 from tui.listing import PageListing

@@ -19,8 +19,7 @@ from gateway.domain.errors import GatewayError
 from gateway.domain.query import SORT_KEYS, parse, speed_of
 from gateway.domain.units import CallId
 from gateway.domain.views import CallView, RunningView
-from tui import format as fmt
-from tui import glyphs
+from tui import format as fmt, glyphs
 from tui.calls import channel_text
 from tui.charts import spark
 from tui.columns import Column

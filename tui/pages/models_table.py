@@ -13,8 +13,7 @@ from gateway.domain.price_kinds import PRICE, rule_text
 from gateway.domain.price_view import PriceView, draft_of, example_cost, price_range
 from gateway.domain.units import MILLION, Nanos
 from gateway.domain.views import ChannelView, ModelView
-from tui import format as fmt
-from tui import glyphs
+from tui import format as fmt, glyphs
 from tui.charts import spark
 from tui.columns import Column, number_column, text_column
 from tui.listing import PageListing

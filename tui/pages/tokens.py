@@ -16,8 +16,7 @@ from gateway.domain.patterns import matches
 from gateway.domain.token import Color, TokenFields
 from gateway.domain.units import Nanos
 from gateway.domain.views import GroupView, NewToken, TokenView
-from tui import format as fmt
-from tui import glyphs
+from tui import format as fmt, glyphs
 from tui.budgets import budget_column, budget_parts, budget_tone, by_unit, highest_share, tightest
 from tui.charts import spark
 from tui.columns import Column, number_column, text_column

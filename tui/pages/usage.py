@@ -18,8 +18,7 @@ from gateway.domain.errors import BadRequest, GatewayError
 from gateway.domain.query import parse
 from gateway.domain.units import Millis
 from gateway.domain.views import SumRow
-from tui import format as fmt
-from tui import glyphs
+from tui import format as fmt, glyphs
 from tui.pages import usage_table
 from tui.pages.base import AnyPage, ConsolePage, Verb
 from tui.pages.list_page import edit_filter

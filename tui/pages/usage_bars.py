@@ -9,8 +9,7 @@ import msgspec
 
 from gateway.domain.units import DOLLAR, Millis
 from gateway.domain.views import SumRow
-from tui import charts
-from tui import format as fmt
+from tui import charts, format as fmt
 from tui.trends import DAY_MS, HOUR_MS, Trends
 
 AXIS = 8

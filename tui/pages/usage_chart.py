@@ -11,8 +11,7 @@ from textual.content import Content
 
 from gateway.client.cells import cell
 from gateway.domain.views import SumRow
-from tui import charts, glyphs
-from tui import format as fmt
+from tui import charts, format as fmt, glyphs
 from tui.pages.usage_bars import AXIS, EDGE, END, MEASURES, OTHERS, SERIES, Bars, ChartPlan, Measure, is_known
 from tui.text import Part, content, join_parts
 from tui.trends import HOUR_MS

@@ -11,8 +11,7 @@ from gateway.domain.budget import Window, window_end, window_start
 from gateway.domain.forecast import forecast, pace_span, used_share
 from gateway.domain.units import Millis
 from gateway.domain.views import BudgetView, SumRow
-from tui import charts, glyphs
-from tui import format as fmt
+from tui import charts, format as fmt, glyphs
 from tui.budgets import amounts, budget_line, budget_tone, by_unit
 from tui.pages.usage_bars import AXIS, EDGE, MEASURES, ChartPlan, Measure, sum_rows
 from tui.pages.usage_chart import with_value_axis

@@ -14,8 +14,7 @@ from gateway.client.cells import cell, cut_middle
 from gateway.domain.query import Query, is_id, parse
 from gateway.domain.units import Millis
 from gateway.domain.views import SumRow
-from tui import charts, glyphs
-from tui import format as fmt
+from tui import charts, format as fmt, glyphs
 from tui.columns import Column, PlacedColumn, fit_columns
 from tui.pages import live_actions
 from tui.pages.base import AnyPage

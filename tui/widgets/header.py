@@ -8,8 +8,7 @@ from textual.content import Content
 from textual.widget import Widget
 
 from gateway.client.cells import cut
-from tui import format as fmt
-from tui import glyphs
+from tui import format as fmt, glyphs
 from tui.actions import PAGES
 from tui.alerts import Alert, alerts
 from tui.session import ConsoleSession

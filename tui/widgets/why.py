@@ -20,8 +20,7 @@ from gateway.domain.money import dollars
 from gateway.domain.price_view import price_range
 from gateway.domain.units import MILLION
 from gateway.domain.views import CallView
-from tui import format as fmt
-from tui import glyphs
+from tui import format as fmt, glyphs
 from tui.budgets import budget_parts, by_unit
 from tui.clipboard import copy_text
 from tui.pages.models_table import price_text

@@ -5,8 +5,7 @@ import tracemalloc
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from gateway.domain.sse import is_stream
 from gateway.domain.usage import Usage, UsageSource, as_object

@@ -14,9 +14,7 @@ from gateway.upstream.learned_params import NOTHING
 from tests.cases import streams as chat
 from tests.cases.anthropic import streams as anthropic
 from tests.cases.gemini import streams as gemini
-from tests.fakes.replies import choice as plain_choice
-from tests.fakes.replies import chunk, delta, dumps, event, tool_call, usage
-from tests.fakes.replies import whole as plain
+from tests.fakes.replies import choice as plain_choice, chunk, delta, dumps, event, tool_call, usage, whole as plain
 from tests.inbound.responses.grammar import StreamedResponse, checked
 from tests.inbound.responses.rendering import SPENT, of_dialect, planned, rendered, whole
 

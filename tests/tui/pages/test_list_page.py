@@ -28,8 +28,7 @@ from tui.app import Console
 from tui.columns import Column
 from tui.exit_status import ExitStatus
 from tui.listing import PageListing
-from tui.pages.list_page import VERBS, ListPage, select_row, shown_columns
-from tui.pages.list_page import _is_due as due
+from tui.pages.list_page import VERBS, ListPage, _is_due as due, select_row, shown_columns
 from tui.saved_state import PageState, SavedState
 from tui.session import AttachedServer, ConsoleSession
 from tui.text import content

@@ -5,8 +5,7 @@ from typing import Self
 import pytest
 
 from gateway.domain.errors import BadRequest
-from tests.tui.widgets.stage import WidgetStage, press_keys
-from tests.tui.widgets.stage import asked as asked_with
+from tests.tui.widgets.stage import WidgetStage, asked as asked_with, press_keys
 from tui.widgets.combobox import MAX_LISTED, ChoiceInput, ChoiceList, Suggestion, matching_suggestions
 from tui.widgets.form import Form, FormField, FormPlan, Values
 
