@@ -177,8 +177,8 @@ async def open_engine(
                 upstreams=upstreams,
                 files=files,
                 worker=worker,
+                apis=APIS,
             )
-            engine.apis = APIS
             engine.pipeline = _make_pipeline(engine)
             with engine.store_watched():
                 yield engine

@@ -10,6 +10,7 @@ import secrets
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from functools import partial
 
 from gateway import __version__
@@ -46,53 +47,39 @@ from gateway.upstream.learned_params import LearnedParams
 from gateway.upstream.upstreams import Upstreams
 
 
+@dataclass(kw_only=True, eq=False)
 class Engine:
     """The parts, and the operations that need several of them."""
 
-    pipeline: Pipeline
+    config: Config
+    store: Store
+    clock: Clock
+    tasks: Tasks
+    bus: EventBus
+    passes: Passes
+    health: ChannelHealth
+    limiter: Limiter
+    live: LiveCalls
+    learned: LearnedParams
+    upstreams: Upstreams
+    files: OpenFiles
+    worker: Worker
+    apis: Mapping[str, InboundApi]
+    """The inbound APIs of the public port, by name."""
+    pipeline: Pipeline = field(init=False)
     """Set by the server, because it is made of the other parts."""
 
-    def __init__(  # noqa: PLR0913 - the parts of the gateway, put together once
-        self,
-        *,
-        config: Config,
-        store: Store,
-        clock: Clock,
-        tasks: Tasks,
-        bus: EventBus,
-        passes: Passes,
-        health: ChannelHealth,
-        limiter: Limiter,
-        live: LiveCalls,
-        learned: LearnedParams,
-        upstreams: Upstreams,
-        files: OpenFiles,
-        worker: Worker,
-    ) -> None:
-        self.config = config
-        self.store = store
-        self.clock = clock
-        self.tasks = tasks
-        self.bus = bus
-        self.passes = passes
-        self.health = health
-        self.limiter = limiter
-        self.live = live
-        self.learned = learned
-        self.upstreams = upstreams
-        self.files = files
-        self.worker = worker
+    def __post_init__(self) -> None:
+        store, bus, live, upstreams = self.store, self.bus, self.live, self.upstreams
         self.running_counts: dict[TokenId, int] = {}
         """How many requests each token has running that only count input tokens."""
         self.open_connections: Callable[[], int] = lambda: 0
         """Returns how many connections clients have open."""
         self.catalog = Catalog(store.entities.registry)
         upstreams.redaction.adopt(self.catalog.registry.channels)
-        self.started = clock.wall()
-        self._started_at = clock.mono()
+        self.started = self.clock.wall()
+        self._started_at = self.clock.mono()
         self.instance = secrets.token_hex(8)
-        self.apis: Mapping[str, InboundApi] = {}
-        """The inbound APIs of the public port, by name; set by the server."""
         self.address = ""
         """The base URL of the public port; empty before it listens."""
         self.ollama_address = ""
@@ -104,7 +91,7 @@ class Engine:
         """Stops the server: at once if it is called with True, else when all calls have ended."""
         map_large_blocks()
         self.pressure = Pressure(resident, self.settings, live.calls, trim)
-        self.responses = ResponseMemory(lambda: self.settings().responses_mib << 20, clock.mono)
+        self.responses = ResponseMemory(lambda: self.settings().responses_mib << 20, self.clock.mono)
         self.answers = AnswerMemory(self.settings, live.calls)
         upstreams.share = partial(AnswerShare, self.answers)
         live.on_tick = self._on_tick
@@ -113,11 +100,11 @@ class Engine:
             store=store.incidents,
             bus=bus,
             books=store.books,
-            health=health,
-            variables=self.upstreams.variables,
+            health=self.health,
+            variables=upstreams.variables,
             catalog=lambda: self.catalog,
             trouble=lambda: store.books.disk_errors.text,
-            clock=clock,
+            clock=self.clock,
         )
 
     def now(self) -> Millis:
