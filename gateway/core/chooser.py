@@ -6,7 +6,6 @@ its messages up to the user's first one.
 """
 
 import math
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from hashlib import blake2b
 
@@ -16,6 +15,7 @@ from gateway.core.call import Call
 from gateway.core.channel_health import ChannelHealth
 from gateway.core.channel_limits import ChannelLimits
 from gateway.core.model_entry import ModelEntry, Route
+from gateway.core.recent_items import RecentItems
 from gateway.core.retry import NextStep, RetryBudget, RetryState, as_fallback
 from gateway.core.routing import NOTHING_TRIED, Draw, RouteChoice, SkippedRoute, choose, choose_in_tier
 from gateway.domain.call import PASSED_MARK, STAYED_MARK
@@ -30,27 +30,6 @@ class StickyRoute(msgspec.Struct, frozen=True):
 
     channel: ChannelId
     key_id: ChannelId
-
-
-class StickyRoutes:
-    """The routes of recent conversations, or of recent answers, by the ids of these."""
-
-    def __init__(self, mono: Callable[[], float], *, keep_s: float = 3600.0, most: int = 10_000) -> None:
-        self._mono = mono
-        self._keep_s = keep_s
-        self._most = most
-        self._routes: OrderedDict[bytes, tuple[StickyRoute, float]] = OrderedDict()
-
-    def find(self, id: bytes) -> StickyRoute | None:
-        """Returns the route of a conversation or answer; None if it is unknown or was noted too long ago."""
-        entry = self._routes.get(id)
-        return entry[0] if entry is not None and self._mono() - entry[1] <= self._keep_s else None
-
-    def note(self, id: bytes, route: StickyRoute) -> None:
-        self._routes[id] = (route, self._mono())
-        self._routes.move_to_end(id)
-        if len(self._routes) > self._most:
-            self._routes.popitem(last=False)
 
 
 class _Message(msgspec.Struct):
@@ -93,9 +72,9 @@ class Chooser:
         self._draw = draw
         self._retries = retries
         self._channel_limits = channel_limits
-        self._conversations = StickyRoutes(mono)
-        self._answers = StickyRoutes(mono, keep_s=math.inf, most=4096)
-        """The routes of answers that requests may continue."""
+        self._conversations = RecentItems[StickyRoute](mono, keep_s=3600.0, most=10_000)
+        self._answers = RecentItems[StickyRoute](mono, keep_s=math.inf, most=4096)
+        """The routes of answers that requests may continue, by the ids of the answers."""
 
     def first(self, call: Call, entry: ModelEntry, *, waited: bool = False, dry: bool = False) -> RouteChoice:
         """Returns the first channel, or where a place may come free if the call has not ``waited`` for one.

@@ -33,7 +33,7 @@ from gateway.core.progress import BudgetExhausted
 from gateway.core.queueing import CallQueue, until_gone
 from gateway.core.quota_refusals import set_quota_status
 from gateway.core.ratelimit import Limiter
-from gateway.core.recent_failures import BrokenStreams, RecentFailures
+from gateway.core.recent_items import BrokenStreams, RecentFailures
 from gateway.core.refusal_log import Refusals
 from gateway.core.routing import RouteChoice
 from gateway.core.settlement import GONE, Meter, outcome_of, record_of
@@ -193,7 +193,7 @@ class Pipeline:
         """Count a committed call against the limits, and watch it while it runs."""
         deps, context = self._deps, call.context
         call.share = AnswerShare(deps.answers)
-        if self._broken_streams.broke_at:
+        if self._broken_streams.conversations:
             call.result.after_break = self._broken_streams.is_repetition(context.token.id, context.request)
         if admission.scopes or admission.gates:
             tokens = call.need.rate_tokens if admission.scopes else 0

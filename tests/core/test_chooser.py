@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from gateway.core.channel_health import ChannelHealth
-from gateway.core.chooser import StickyRoute, StickyRoutes, conversation_id
+from gateway.core.chooser import StickyRoute, conversation_id
+from gateway.core.recent_items import RecentItems
 from gateway.core.routing import choose, choose_in_tier
 from gateway.domain.call import PASSED_MARK, STAYED_MARK, FailureKind, mark_values
 from gateway.domain.errors import NoChannel
@@ -119,9 +120,9 @@ def test_others_have_other_names(other: bytes) -> None:
     assert name(SYSTEM, says("user", "Hi")) != other
 
 
-def test_names_are_kept_for_an_hour() -> None:
+def test_an_item_is_remembered_for_its_time() -> None:
     mono = Mono()
-    sticky = StickyRoutes(mono)
+    sticky = RecentItems[StickyRoute](mono, keep_s=3600, most=10)
     sticky.note(b"x", HERE)
     mono.now += 3600
     assert sticky.find(b"x") == HERE
@@ -130,7 +131,7 @@ def test_names_are_kept_for_an_hour() -> None:
 
 
 def test_memory_is_bounded_and_the_oldest_goes() -> None:
-    sticky = StickyRoutes(Mono())
+    sticky = RecentItems[StickyRoute](Mono(), keep_s=3600, most=10_000)
     for number in range(10_000):
         sticky.note(str(number).encode(), HERE)
     sticky.note(b"0", HERE)
@@ -161,6 +162,16 @@ async def test_a_conversation_stays_at_its_channel(rig: Rig, sticky: bool) -> No
     await talk(rig)
     await talk(rig, "another")
     assert rig.upstreams.order == (["a", "a", "b"] if sticky else ["a", "b", "b"])
+
+
+@pytest.mark.parametrize(("later_s", "second"), [(3600, "a"), (3601, "b")])
+async def test_it_stays_there_for_an_hour(rig: Rig, later_s: int, second: str) -> None:
+    tickets = house(rig)
+    await talk(rig)
+    tickets[0] = 1
+    rig.watch.advance(later_s)
+    await talk(rig)
+    assert rig.upstreams.order == ["a", second]
 
 
 async def test_it_moves_when_its_channel_is_paused_and_then_stays_there(rig: Rig) -> None:

@@ -5,7 +5,7 @@ import pytest
 
 from gateway.core.channel_health import ChannelHealth
 from gateway.core.model_entry import ModelEntry, Route
-from gateway.core.recent_failures import MOST_FAILURES, BrokenStreams
+from gateway.core.recent_items import MOST_FAILURES, BrokenStreams
 from gateway.core.retry import NextStep, RetryBudget, RetryState
 from gateway.domain.call import FailureKind
 from gateway.domain.errors import UpstreamError
