@@ -4,18 +4,8 @@ from enum import IntEnum
 
 import click
 
-from gateway.domain.errors import (
-    BadRequest,
-    Conflict,
-    GatewayError,
-    InvalidToken,
-    NoChannel,
-    NotFound,
-    QuotaExceeded,
-    RateLimited,
-    Unavailable,
-    UpstreamError,
-)
+from gateway.domain import errors
+from gateway.domain.errors import GatewayError
 from gateway.domain.key_owners import without_keys
 from gateway.domain.text import plain
 
@@ -53,15 +43,15 @@ MEANINGS = {
 }
 
 _BY_KIND: tuple[tuple[type[GatewayError], Exit], ...] = (
-    (BadRequest, Exit.USAGE),
-    (NotFound, Exit.NOT_FOUND),
-    (Conflict, Exit.CONFLICT),
-    (InvalidToken, Exit.TOKEN),
-    (QuotaExceeded, Exit.QUOTA),
-    (RateLimited, Exit.QUOTA),
-    (NoChannel, Exit.UPSTREAM),
-    (UpstreamError, Exit.UPSTREAM),
-    (Unavailable, Exit.UNREACHABLE),
+    (errors.BadRequest, Exit.USAGE),
+    (errors.NotFound, Exit.NOT_FOUND),
+    (errors.Conflict, Exit.CONFLICT),
+    (errors.InvalidToken, Exit.TOKEN),
+    (errors.QuotaExceeded, Exit.QUOTA),
+    (errors.RateLimited, Exit.QUOTA),
+    (errors.NoChannel, Exit.UPSTREAM),
+    (errors.UpstreamError, Exit.UPSTREAM),
+    (errors.Unavailable, Exit.UNREACHABLE),
 )
 
 

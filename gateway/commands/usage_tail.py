@@ -16,16 +16,7 @@ from gateway.commands.base import Command
 from gateway.commands.call_filters import CallQuery, call_query, filter_options
 from gateway.commands.exit_codes import Exit, Quit
 from gateway.commands.options import WholeNumber
-from gateway.commands.output import (
-    MARGIN,
-    NOTHING,
-    ListColumn,
-    json_line,
-    narrow_widths,
-    notify,
-    out,
-    terminal_width,
-)
+from gateway.commands.output import MARGIN, NOTHING, ListColumn, json_line, narrow_widths, notify, out, terminal_width
 from gateway.commands.session import run
 from gateway.config import Config
 from gateway.domain.errors import GatewayError, Unavailable

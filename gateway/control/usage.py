@@ -91,11 +91,7 @@ def _tallies(calls: CallLog, token: TokenId | None) -> Tallies:
 
 
 def _summary(
-    calls: CallLog,
-    registry: Registry,
-    by: By | Literal[""],
-    span: SummarySpan,
-    selection: CallSelection | None = None,
+    calls: CallLog, registry: Registry, by: By | Literal[""], span: SummarySpan, selection: CallSelection | None = None
 ) -> Summary:
     dimension = by or "group"
     if selection is not None:

@@ -517,11 +517,7 @@ SETTINGS: Table = (
         unit="MiB together",
     ),
     _limit(
-        "Load",
-        "answers_mib",
-        "Answers",
-        "MiB of memory for all answers together; 0: no limit.",
-        unit="MiB together",
+        "Load", "answers_mib", "Answers", "MiB of memory for all answers together; 0: no limit.", unit="MiB together"
     ),
     _limit(
         "Load",

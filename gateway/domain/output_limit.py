@@ -142,11 +142,7 @@ def larger(limit: OutputLimit, other: OutputLimit) -> OutputLimit:
 
 
 def read_limit(
-    fields: Fields,
-    *,
-    content: frozenset[str] = CHAT_CONTENT,
-    caps: tuple[str, ...] = CAPS,
-    thinks_within: bool = False,
+    fields: Fields, *, content: frozenset[str] = CHAT_CONTENT, caps: tuple[str, ...] = CAPS, thinks_within: bool = False
 ) -> OutputLimit:
     """Returns the limit of an outgoing request, also by fields that are not the API's own.
 
