@@ -8,14 +8,13 @@ a command is dropped, because the cursor selects it. Options are named as in the
 import re
 import shlex
 from collections.abc import Sequence
-from itertools import dropwhile, zip_longest
+from itertools import dropwhile, takewhile, zip_longest
 
 from textual.dom import DOMNode
 
-from gateway.domain.fields import ACCOUNT, CHANNEL, GROUP, SETTINGS, TOKEN
+from gateway.domain.fields import FIELDS
 from gateway.domain.limit_kinds import RateLimits
-from gateway.domain.price_kinds import PRICE
-from tui.actions import ACTIONS, PAGES
+from tui.actions import ACTIONS, PAGE_IDS, PAGES
 from tui.keymap import Keymap
 
 _COMMAND = re.compile(
@@ -31,40 +30,34 @@ A name with a space has quotes of its own inside those of the command: ``'tollke
 """
 
 _NOUN_PAGES = {"token": "tokens", "group": "groups", "channel": "channels", "model": "models", "price": "models"}
-_COMMAND_PLACES = {
-    "account grant": ("account", "grant"),
+_ENTITY_VERBS = {"add": "new", "edit": "edit", "enable": "toggle", "disable": "toggle", "remove": "delete"}
+"""The verbs of commands, with those of the console's actions."""
+_ACTION_BY_ID = {action.id: action for action in ACTIONS}
+
+
+def _is_word(part: str) -> bool:
+    """Returns whether a part of a command is neither an option nor a placeholder."""
+    return part.isalpha() and part.islower()
+
+
+_ACTION_BY_COMMAND = {
+    " ".join(takewhile(_is_word, action.command.split())): action
+    for action in reversed(ACTIONS)  # of several with the same command, the first
+    if action.command and action.scope not in ("live", "usage", "entity")
+}
+_PLACES = {
     "account set --status": ("account", "suspend"),
-    "account set": ("account", "edit"),
+    **{
+        command: (action.scope, action.verb)
+        for command, action in _ACTION_BY_COMMAND.items()
+        if action.scope in PAGE_IDS
+    },
+    **dict.fromkeys(("usage list", "usage show"), ("live", "")),
+    **dict.fromkeys(("status", "doctor"), ("doctor", "")),
     "account show": ("account", ""),
-    "settings set": ("settings", "edit"),
     "settings show": ("settings", ""),
-    "status": ("doctor", ""),
-    "doctor": ("doctor", ""),
-    "usage list": ("live", ""),
-    "usage show": ("live", ""),
-    "channel resume": ("channels", "clear"),
-    "channel models": ("channels", "fetch"),
-    "channel test": ("channels", "test"),
-    "channel key": ("channels", "keys"),
-    "discover": ("channels", "discover"),
-    "incident list": ("channels", "incidents"),
-    "env": ("tokens", "connect"),
-    "token rotate": ("tokens", "rotate"),
-    "price set": ("models", "edit"),
-    "price import": ("models", "import"),
 }
 """The page and verb of commands, by first words; without a verb, the page shows what the command prints."""
-
-_TABLES = {
-    "token": TOKEN,
-    "group": GROUP,
-    "channel": CHANNEL,
-    "account": ACCOUNT,
-    "price": PRICE,
-    "settings": SETTINGS,
-}
-"""The fields of each noun, which its form has as inputs and its commands as options."""
-
 
 _OTHER_LABELS = {
     "channel": {"--key": "Key", "--dialect": "Dialect", "--models": "Models"},
@@ -72,20 +65,6 @@ _OTHER_LABELS = {
     "settings": {"--add-host": "Hosts", "--add-origin": "Origins"},
 }
 """The labels of the inputs that are not fields in these tables, by option."""
-
-_GLOBAL_ACTIONS = {
-    "why": "list.why",
-    "serve": "app.start",
-    "stop": "app.stop",
-    "undo": "app.undo",
-    "redo": "app.redo",
-    "history": "app.history",
-}
-"""Commands that an action of every page runs. One with options may do more than the action, and is not replaced."""
-
-_ENTITY_VERBS = {"add": "new", "edit": "edit", "enable": "toggle", "disable": "toggle", "remove": "delete"}
-"""The verbs of commands, with those of the console's actions."""
-_ACTION_BY_ID = {action.id: action for action in ACTIONS}
 
 
 def key_advice(text: str, keymap: Keymap) -> str:
@@ -108,9 +87,9 @@ def _replacement(match: re.Match[str], keymap: Keymap) -> str:
     if words[:2] == ["channel", "presets"]:
         return "the Preset field of a channel's form"
     first, *others = words or [""]
-    if first in _GLOBAL_ACTIONS and (first == "why" or not others):
-        action = _ACTION_BY_ID[_GLOBAL_ACTIONS[first]]
-        return f"{keymap.key(action.id)} ({action.label})"
+    action = _ACTION_BY_COMMAND.get(first)
+    if action is not None and action.scope in ("app", "list") and (first == "why" or not others):
+        return f"{keymap.key(action.id)} ({action.label})"  # with options, the command may do more than the action
     page, verb = _page_and_verb(words)
     number = next((i for i, info in enumerate(PAGES, 1) if info.id == page), 0)
     if not number:
@@ -127,7 +106,7 @@ def _replacement(match: re.Match[str], keymap: Keymap) -> str:
 def _form_entries(noun: str, options: Sequence[str]) -> list[str]:
     """Returns what to enter in the form instead of these options: ``"Expires": 30d``."""
     starts = {flag: f'"{label}": ' for flag, label in _OTHER_LABELS.get(noun, {}).items()}
-    for field in _TABLES.get(noun, ()):
+    for field in FIELDS.get(noun) or FIELDS.get(f"{noun}s", ()):
         for option in field.kind.options(field):
             prefix = f"{option.name}=" if isinstance(field.kind, RateLimits) else ""  # one input has all limits
             starts |= dict.fromkeys(option.flags.split("/"), f'"{field.label}": {prefix}')
@@ -145,12 +124,9 @@ def _form_entries(noun: str, options: Sequence[str]) -> list[str]:
 
 def _page_and_verb(words: list[str]) -> tuple[str, str]:
     """Returns the page and the verb of a command; empty texts if the console has none for it."""
-    line = " ".join(words)
-    for prefix, place in _COMMAND_PLACES.items():
-        if line == prefix or line.startswith(f"{prefix} "):
-            return place
     noun, verb = (*words, "", "")[:2]
     page = _NOUN_PAGES.get(noun, "")
     if page and verb in ("list", "show", *_ENTITY_VERBS):  # the page shows what the first two print
         return page, _ENTITY_VERBS.get(verb, "")
-    return "", ""
+    line = f"{' '.join(words)} "
+    return next((place for start, place in _PLACES.items() if line.startswith(f"{start} ")), ("", ""))
