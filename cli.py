@@ -32,7 +32,7 @@ from gateway.commands.base import (
     refuse_repeated_options,
     show_help,
 )
-from gateway.commands.exit_codes import MEANINGS, PROGRAM, report
+from gateway.commands.exit_codes import PROGRAM, Exit, report
 from gateway.domain.errors import GatewayError
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
@@ -138,7 +138,7 @@ class LazyGroup(click.Group):
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Exit codes"):
-            formatter.write_dl([(str(int(code)), text) for code, text in MEANINGS.items()])
+            formatter.write_dl([(str(int(code)), code.meaning) for code in Exit])
 
 
 @click.command("version", hidden=True)

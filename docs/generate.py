@@ -14,7 +14,7 @@ import msgspec
 
 import cli
 from docs.error_codes import ERRORS, ErrorRow
-from gateway.commands.exit_codes import MEANINGS
+from gateway.commands.exit_codes import Exit
 from gateway.domain.errors import GatewayError
 from gateway.domain.settings import Settings
 from gateway.upstream.vendors import PRESETS
@@ -118,7 +118,7 @@ def commands() -> str:
             [(f"[`{name}`](#{name})", prose(text)) for name, (_, text) in cli.COMMANDS.items()],
         ),
         "## Exit codes\n",
-        table(("code", "meaning"), [(str(int(number)), prose(text)) for number, text in MEANINGS.items()]),
+        table(("code", "meaning"), [(str(int(code)), prose(code.meaning)) for code in Exit]),
     ]
     with click.Context(cli.tollkeeper, info_name="tollkeeper") as ctx:
         for name in cli.tollkeeper.list_commands(ctx):

@@ -1,6 +1,7 @@
-"""Exit codes: the table of exit codes, and the line on stderr that reports a failure."""
+"""Exit codes: what they mean, and the line on stderr that reports a failure."""
 
 from enum import IntEnum
+from typing import Self
 
 import click
 
@@ -13,34 +14,27 @@ PROGRAM = "tollkeeper"
 
 
 class Exit(IntEnum):
-    """The exit codes of all commands; ``MEANINGS`` explains them."""
+    """The exit codes of all commands, with their meanings."""
 
-    OK = 0
-    FAILED = 1
-    USAGE = 2
-    NOT_FOUND = 3
-    CONFLICT = 4
-    UNREACHABLE = 5
-    QUOTA = 6
-    UPSTREAM = 7
-    STORE = 8
-    TOKEN = 9
-    INTERRUPTED = 130
+    meaning: str
 
+    def __new__(cls, code: int, meaning: str) -> Self:
+        exit_code = int.__new__(cls, code)
+        exit_code._value_, exit_code.meaning = code, meaning
+        return exit_code
 
-MEANINGS = {
-    Exit.OK: "done",
-    Exit.FAILED: "any other failure, or not confirmed",
-    Exit.USAGE: "invalid command line or value",
-    Exit.NOT_FOUND: "something that was named does not exist",
-    Exit.CONFLICT: "the name or the port is in use, or something still refers to it",
-    Exit.UNREACHABLE: "no server is running, or it cannot accept the call",
-    Exit.QUOTA: "out of money, over budget or rate-limited",
-    Exit.UPSTREAM: "a channel failed, or no channel can serve the model",
-    Exit.STORE: "the data folder is in use, damaged or not writable, or its sums do not match",
-    Exit.TOKEN: "the token was rejected",
-    Exit.INTERRUPTED: "interrupted",
-}
+    OK = 0, "done"
+    FAILED = 1, "any other failure, or not confirmed"
+    USAGE = 2, "invalid command line or value"
+    NOT_FOUND = 3, "something that was named does not exist"
+    CONFLICT = 4, "the name or the port is in use, or something still refers to it"
+    UNREACHABLE = 5, "no server is running, or it cannot accept the call"
+    QUOTA = 6, "out of money, over budget or rate-limited"
+    UPSTREAM = 7, "a channel failed, or no channel can serve the model"
+    STORE = 8, "the data folder is in use, damaged or not writable, or its sums do not match"
+    TOKEN = 9, "the token was rejected"
+    INTERRUPTED = 130, "interrupted"
+
 
 _BY_KIND: tuple[tuple[type[GatewayError], Exit], ...] = (
     (errors.BadRequest, Exit.USAGE),
@@ -66,7 +60,7 @@ class Quit(click.ClickException):
 def exit_of(error: BaseException) -> Exit:
     """Returns the exit code of a failure."""
     if isinstance(error, click.ClickException):
-        return Exit(error.exit_code)
+        return next(code for code in Exit if code == error.exit_code)
     if isinstance(error, click.Abort | KeyboardInterrupt | EOFError):
         return Exit.INTERRUPTED
     if isinstance(error, GatewayError):

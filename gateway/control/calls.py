@@ -24,7 +24,7 @@ from gateway.domain.token import Token
 from gateway.domain.units import CallId, Millis
 from gateway.domain.views import CallPage, CallView, call_view, running_view
 from gateway.store.calls import CallLog, SearchResult
-from gateway.store.search import SearchDeadline
+from gateway.store.search import CALL_FIELDS, SearchDeadline
 from gateway.store.sums import FOREVER
 
 SEARCH_S = 0.5
@@ -35,20 +35,10 @@ SEARCH_TURN = web.AppKey("search_turn", asyncio.Semaphore)
 
 _encode = msgspec.json.Encoder().encode
 
-_CALL_FIELDS = {
-    "token": "token_id",
-    "group": "group_id",
-    "channel": "channel_id",
-    "model": "model",
-    "app": "app",
-    "api": "api",
-}
-"""The field of a call that must equal a parameter's value, by parameter."""
-
 _PREFIXES = {"token": "tok", "channel": "ch", "group": "grp"}
 """The prefixes of ids. They are also the words that filter by an entity of that kind."""
 
-CALL_FILTERS: dict[str, type] = {**dict.fromkeys(_CALL_FIELDS, tuple), "failed": bool, "words": str}
+CALL_FILTERS: dict[str, type] = {**dict.fromkeys(CALL_FIELDS, tuple), "failed": bool, "words": str}
 
 _PARAMETERS: dict[str, type] = {
     **CALL_FILTERS,
@@ -183,7 +173,7 @@ def calls_query(edits: ConfigEdits, params: Mapping[str, Any]) -> Query:
     words = names.widen(parse(params.get("words", ""), edits.now))
     conditions: list[Condition] = [
         OneOf(field, frozenset(_field_value(edits, names, name, text) for text in params[name]))
-        for name, field in _CALL_FIELDS.items()
+        for name, field in CALL_FIELDS.items()
         if name in params
     ]
     if "failed" in params:

@@ -5,7 +5,7 @@ conditions test are decoded, block by block, in about two microseconds per call.
 """
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import ClassVar
 
@@ -55,15 +55,16 @@ class SearchedCall(msgspec.Struct, frozen=True, gc=False):
 _decode = msgspec.json.Decoder(SearchedCall).decode
 _decode_all = msgspec.json.Decoder(dict[str, SearchedCall]).decode
 
-_DIMENSIONS: dict[str, Dimension] = {
-    "token_id": "token",
-    "channel_id": "channel",
-    "group_id": "group",
+CALL_FIELDS: Mapping[Dimension, str] = {
+    "token": "token_id",
+    "group": "group_id",
+    "channel": "channel_id",
     "model": "model",
     "app": "app",
     "api": "api",
 }
-"""The dimension of a segment's sums that has all values of an attribute."""
+"""The attribute of a call by which calls are summed up, by dimension."""
+_DIMENSIONS = {field: dimension for dimension, field in CALL_FIELDS.items()}
 
 
 class SearchDeadline:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from gateway.commands.exit_codes import MEANINGS, Exit
+from gateway.commands.exit_codes import Exit
 from gateway.commands.server import bar_line
 from gateway.domain.account import AccountStatus
 from gateway.domain.budget import BALANCE_ID
@@ -168,7 +168,7 @@ def test_a_port_in_use_says_by_whom_and_the_line_that_helps(home: Path, tmp_path
         port = first.address.rpartition(":")[2][:-3]
         ran = tollkeeper(home, "serve", "--port", port)
         assert (ran.code, ran.err.count("\n")) == (Exit.CONFLICT, 1)
-        assert "in use" in MEANINGS[Exit.CONFLICT]
+        assert "in use" in Exit.CONFLICT.meaning
         line = re.search(r"already listens there; use another port: (tollkeeper serve.*)$", ran.err.strip())
         assert line
         if Path("/proc/net/tcp").exists():
