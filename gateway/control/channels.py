@@ -17,7 +17,7 @@ from gateway.core.auth import new_id
 from gateway.core.model_prices import channel_price, set_by_owner
 from gateway.core.offered_models import chosen_by_hand, fix_models
 from gateway.domain.call import FailureKind
-from gateway.domain.channel import Channel, ChannelFields, Check, Dialect, UpstreamModels, key_id
+from gateway.domain.channel import Channel, ChannelFields, Check, Dialect, UpstreamModels
 from gateway.domain.errors import BadRequest, Conflict, NotFound, UpstreamError
 from gateway.domain.history import NOTHING_CHANGED
 from gateway.domain.human_values import count_text
@@ -252,7 +252,7 @@ async def remove_key(edits: ConfigEdits, request: web.Request) -> ChannelView:
 async def resume_key(edits: ConfigEdits, request: web.Request) -> ChannelView:
     """POST /channels/{ref}/keys/{number}/clear: forget a key's failures."""
     channel, index = _channel_in(edits, request), _key_index(edits, request)
-    edits.engine.health.clear(key_id(channel.id, index + 1) if channel.keys else channel.id)
+    edits.engine.health.clear(channel.state_ids[index])
     edits.engine.incident_watch.refresh()
     return await _view_of(edits, channel)
 

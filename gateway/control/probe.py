@@ -46,36 +46,35 @@ async def probe(engine: Engine, channel: Channel, model: str) -> Check:
     Raises NotFound if the channel does not serve the model.
     """
     served = _served_model(channel, model)
-    began, tested, failed_keys = engine.clock.mono(), channel, 0
+    began, tested = engine.clock.mono(), channel
     if channel.keys:
-        tested, ok, failed_keys, text = await _with_good_key(engine, channel)
+        tested, listing = await _try_all_keys(engine, channel)
     else:
-        ok, _, text = await _list(engine, channel, channel.id)
+        listing = await _list_models(engine, channel, channel.id)
+    ok, text = listing.ok, listing.text
     if served is not None:
-        listed, began = text, engine.clock.mono()
+        began = engine.clock.mono()
         ok, text = await _call(engine, tested, served)
         if ok and channel.keys:
-            state_id = key_id(channel.id, channel.all_keys.index(tested.key) + 1)
+            state_id = channel.state_ids[channel.all_keys.index(tested.key)]
             if _has_key(engine, tested, state_id):
                 engine.health.clear(state_id)  # this also ends the pause of a key that lacked credit
         reason = text.removeprefix(NO_ANSWER)
-        same = not ok and reason == listed.removeprefix(NO_MODELS)
-        text = f"neither a call nor the list of models works: {reason}" if same else f"{text}; {listed}"
-    elif ok:
-        numbers = range(1, len(channel.all_keys) + 1) if channel.keys else ()
-        state_ids = [key_id(channel.id, number) for number in numbers] or [channel.id]
-        if any(engine.health.state_of(state_id).kind is FailureKind.QUOTA for state_id in state_ids):
-            text += "; it stays paused: only a call to a model shows whether it has credit again"
+        same = not ok and reason == listing.text.removeprefix(NO_MODELS)
+        text = f"neither a call nor the list of models works: {reason}" if same else f"{text}; {listing.text}"
+    elif ok and any(engine.health.state_of(id).kind is FailureKind.QUOTA for id in channel.state_ids):
+        text += "; it stays paused: only a call to a model shows whether it has credit again"
     ms = Millis(round((engine.clock.mono() - began) * 1000))
+    failed_keys = listing.refused_keys if channel.keys else 0
     return Check(time=engine.now(), ok=ok, ms=ms, text=plain(text, 300), failed_keys=failed_keys)
 
 
 async def test_key(engine: Engine, channel: Channel, number: int) -> None:
     """Ask the upstream whether it accepts a new key. A rejected one needs attention at once."""
-    tested = msgspec.structs.replace(channel, key=channel.all_keys[number - 1], keys=())
+    tested = channel.with_only_key(channel.all_keys[number - 1])
     with suppress(TimeoutError):
         async with asyncio.timeout(5.0):
-            await _list(engine, tested, key_id(channel.id, number) if channel.keys else channel.id)
+            await _list_models(engine, tested, channel.state_ids[number - 1])
     engine.incident_watch.refresh()
 
 
@@ -90,58 +89,65 @@ def _served_model(channel: Channel, model: str) -> ServedModel | None:
     raise NotFound(f"channel '{channel.name}' does not serve '{plain(model)}'; it serves: {names}", param="model")
 
 
-async def _list(engine: Engine, channel: Channel, key: ChannelId) -> tuple[bool, bool, str]:
-    """Returns whether the list could be fetched, whether the upstream rejects the key, and a sentence about it.
+class _Listing(msgspec.Struct, frozen=True):
+    """The result of fetching the list of models, with one key or with each of several."""
 
-    A rejected key is recorded in the health state with the id ``key``.
-    """
+    ok: bool
+    """Whether the list could be fetched."""
+    text: str
+    """A sentence about it."""
+    refused_keys: int = 0
+    """How many keys the upstream rejects."""
+
+
+async def _list_models(engine: Engine, channel: Channel, state_id: ChannelId) -> _Listing:
+    """Fetch the list. If the upstream rejects the key, this is recorded in the health state with this id."""
     try:
         models = await engine.upstreams.fetch_models(channel)
     except UpstreamError as error:
         reason = reason_of(channel, error)
         refused = refuses_key(error)
-        if refused and _has_key(engine, channel, key):
-            engine.health.note_failure(key, error.kind, reason)
-        return False, refused, NO_MODELS + reason
+        if refused and _has_key(engine, channel, state_id):
+            engine.health.note_failure(state_id, error.kind, reason)
+        return _Listing(False, NO_MODELS + reason, int(refused))
     listed = {model.upstream_name for model in models}
     missing = [m.name for m in channel.models if m.upstream_name not in listed]
     suffix = f"; missing: {', '.join(missing[:5])}" if missing else ""
-    return True, False, f"it lists {count_text(len(models), 'model')}{suffix}"
+    return _Listing(True, f"it lists {count_text(len(models), 'model')}{suffix}")
 
 
-def _has_key(engine: Engine, tested: Channel, key: ChannelId) -> bool:
-    """Returns whether the channel still has this key and address after edits. ``key`` is the id of the key's state."""
+def _has_key(engine: Engine, tested: Channel, state_id: ChannelId) -> bool:
+    """Returns whether the channel, which may have been edited, still has the address and the key with this state."""
     current = engine.catalog.registry.channels.get(tested.id)
     if current is None or current.base_url != tested.base_url:
         return False
-    keys = {key_id(current.id, number): text for number, text in enumerate(current.all_keys, start=1)}
-    return (keys | {current.id: current.key}).get(key) == tested.key
+    keys = {key_id(current.id, number): key for number, key in enumerate(current.all_keys, start=1)}
+    return (keys | {current.id: current.key}).get(state_id) == tested.key
 
 
-async def _with_good_key(engine: Engine, channel: Channel) -> tuple[Channel, bool, int, str]:
-    """Try all keys of a channel. Returns the channel with its first accepted key, whether there is one, the number of
-    rejected keys, and a sentence about them. If no key is accepted, the first one that is not rejected is used.
+async def _try_all_keys(engine: Engine, channel: Channel) -> tuple[Channel, _Listing]:
+    """Try all keys of a channel. Returns the channel with its first accepted key, and the results of all keys.
+
+    If no key is accepted, the channel has the first key that is not rejected.
     """
-    accepted: list[tuple[Channel, str]] = []
-    failures, rejected = [], set[int]()
-    keys = [msgspec.structs.replace(channel, key=key, keys=()) for key in channel.all_keys]
-    for number, tested in enumerate(keys, start=1):
-        state_id = key_id(channel.id, number)
-        ok, rejects, text = await _list(engine, tested, state_id)
-        if ok:
-            if engine.health.state_of(state_id).kind is not FailureKind.QUOTA and _has_key(engine, tested, state_id):
-                engine.health.clear(state_id)
-            accepted.append((tested, text))
-        else:
-            failures.append(f"key {number}: {text}")
-            if rejects:
-                rejected.add(number)
-    results = [f"{len(accepted)} of {len(keys)} keys are accepted"]
-    if len(accepted) + len(rejected) < len(keys):  # for some keys the result is unknown
-        results = [f"{len(rejected)} of {len(keys)} keys are refused"] if rejected else []
-    usable = next((tested for number, tested in enumerate(keys, start=1) if number not in rejected), channel)
-    first, text = accepted[0] if accepted else (usable, "")
-    return first, bool(accepted), len(rejected), "; ".join([*results, *([text] if text else []), *failures])
+    keys = [channel.with_only_key(key) for key in channel.all_keys]
+    listings = []
+    for tested, state_id in zip(keys, channel.state_ids, strict=True):
+        listing = await _list_models(engine, tested, state_id)
+        is_paused = engine.health.state_of(state_id).kind is FailureKind.QUOTA
+        if listing.ok and not is_paused and _has_key(engine, tested, state_id):
+            engine.health.clear(state_id)
+        listings.append(listing)
+    accepted = [listing.ok for listing in listings]
+    refused = [listing.refused_keys for listing in listings]
+    results = [f"{sum(accepted)} of {len(keys)} keys are accepted"]
+    if sum(accepted) + sum(refused) < len(keys):  # for some keys the result is unknown
+        results = [f"{sum(refused)} of {len(keys)} keys are refused"] if any(refused) else []
+    results += [listing.text for listing in listings if listing.ok][:1]
+    results += [f"key {number}: {listing.text}" for number, listing in enumerate(listings, start=1) if not listing.ok]
+    usable = accepted if any(accepted) else [not is_refused for is_refused in refused]
+    tested = keys[usable.index(True)] if any(usable) else channel
+    return tested, _Listing(any(accepted), "; ".join(results), sum(refused))
 
 
 async def _call(engine: Engine, channel: Channel, served: ServedModel) -> tuple[bool, str]:
@@ -177,7 +183,7 @@ async def check_channel(edits: ConfigEdits, request: web.Request) -> Checkup:
     models: list[ServedModel] = []
     for number, key in enumerate(channel.all_keys or ("",), start=1):
         try:
-            models = await engine.upstreams.fetch_models(msgspec.structs.replace(channel, key=key, keys=()))
+            models = await engine.upstreams.fetch_models(channel.with_only_key(key))
         except UpstreamError as error:
             prefix = f"{reached}key {number}: " if channel.keys else reached
             step = _unlisted_step(name, prefix, error, _key_number(channel, number))

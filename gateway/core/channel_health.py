@@ -22,7 +22,7 @@ import msgspec
 
 from gateway.core.latency import LatencyStats
 from gateway.domain.call import FailureKind
-from gateway.domain.channel import Channel, key_id
+from gateway.domain.channel import Channel
 from gateway.domain.units import ChannelId
 
 WINDOW_S = 60.0
@@ -144,7 +144,7 @@ class ChannelHealth:
         own = self.state_of(channel.id)
         if not channel.keys or own.name not in ("ok", "half_open"):
             return own
-        return _state_with_keys(own, [self.state_of(id) for id in _key_ids(channel.id, len(channel.all_keys))])
+        return _state_with_keys(own, [self.state_of(id) for id in channel.state_ids])
 
     def state_of(self, id: ChannelId) -> HealthState:
         """Returns the state of a channel itself, or of one of several keys (see ``key_id``)."""
@@ -254,18 +254,19 @@ class ChannelHealth:
             failures.missing.clear()
             self._changed()
 
-    def renumber_keys(self, channel: ChannelId, before: Sequence[str], after: Sequence[str]) -> None:
+    def renumber_keys(self, before: Channel, after: Channel) -> None:
         """Move the states of the remaining keys to their new numbers. A single key owns only a refusal."""
+        channel = after.id
         by_key = {
             key: self.failing[id]
-            for key, id in zip(before, _key_ids(channel, len(before)), strict=True)
+            for key, id in zip(before.all_keys, before.state_ids, strict=False)
             if id in self.failing and (id != channel or self.failing[id].attention)
         }
         for id in [id for id in self.failing if id.startswith(f"{channel}#")]:
             del self.failing[id]
         if self.failing.get(channel) in by_key.values():
             del self.failing[channel]
-        for key, id in zip(after, _key_ids(channel, len(after)), strict=True):
+        for key, id in zip(after.all_keys, after.state_ids, strict=False):
             if key in by_key and not _outlasts(self.failing.get(id), by_key[key]):
                 self.failing[id] = by_key[key]
         self._changed()
@@ -297,7 +298,3 @@ def _state_with_keys(own: HealthState, keys: Sequence[HealthState]) -> HealthSta
 
 def _outlasts(own: _Failures | None, key: _Failures) -> bool:
     return own is not None and not key.attention and own.until > key.until
-
-
-def _key_ids(channel: ChannelId, count: int) -> list[ChannelId]:
-    return [channel] if count == 1 else [key_id(channel, number) for number in range(1, count + 1)]

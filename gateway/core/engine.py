@@ -32,7 +32,7 @@ from gateway.core.response_memory import ResponseMemory
 from gateway.core.store_watch import StoreWatch
 from gateway.core.tasks import Tasks
 from gateway.domain.call import Outcome
-from gateway.domain.channel import Channel, key_id
+from gateway.domain.channel import Channel
 from gateway.domain.errors import Unavailable
 from gateway.domain.events import StatusChanged
 from gateway.domain.key_owners import retirements
@@ -163,7 +163,7 @@ class Engine:
         if _model_names(before) != _model_names(after):
             self.health.forget_missing(channel_id)
         if before.all_keys != after.all_keys:
-            self.health.renumber_keys(channel_id, before.all_keys, after.all_keys)
+            self.health.renumber_keys(before, after)
             self.upstreams.forget(channel_id)
 
     @contextmanager
@@ -211,11 +211,11 @@ class Engine:
 
     def key_states(self, channel: Channel) -> Iterator[HealthState]:
         """Yields the states of a channel's keys in order; ``unset`` for a key whose variable is not set."""
-        for number, key in enumerate(channel.all_keys, start=1):
+        for key, state_id in zip(channel.all_keys, channel.state_ids, strict=False):
             if missing := self.upstreams.variables.missing_in(key):
                 yield HealthState("unset", f"set {missing} where the server runs, then restart the server")
             else:
-                yield self.health.state_of(key_id(channel.id, number) if channel.keys else channel.id)
+                yield self.health.state_of(state_id)
 
     def status(self) -> Status:
         channels, keys = Counter[str](), Counter[str]()

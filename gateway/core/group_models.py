@@ -158,6 +158,6 @@ def _with_one_key(channel: Channel) -> list[tuple[Channel, ChannelId, str]]:
     if not channel.keys:
         return []
     return [
-        (msgspec.structs.replace(channel, key=key, keys=()), key_id(channel.id, number), key_name(number, key))
+        (channel.with_only_key(key), key_id(channel.id, number), key_name(number, key))
         for number, key in enumerate(channel.all_keys, start=1)
     ]

@@ -274,6 +274,14 @@ class Channel(ChannelFields, frozen=True, omit_defaults=True):
         """Returns its keys in the order of their numbers; empty if it has none."""
         return (self.key, *self.keys) if self.key else ()
 
+    @property
+    def state_ids(self) -> list[ChannelId]:
+        """Returns the ids for the states of its keys. Its own state is also that of an only key."""
+        return [key_id(self.id, number + 1) for number in range(len(self.all_keys))] if self.keys else [self.id]
+
+    def with_only_key(self, key: str) -> "Channel":
+        return msgspec.structs.replace(self, key=key, keys=())
+
 
 def key_id(channel: ChannelId, number: int) -> ChannelId:
     """Returns the id for the state of one of several keys."""

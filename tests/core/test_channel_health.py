@@ -1,6 +1,7 @@
 """Channels that fail rest, longer each time; one call tries whether they are well again."""
 
 import pytest
+from msgspec.structs import replace
 
 from gateway.core.channel_health import OUT_OF_CREDIT_S, STEPS_S, WINDOW_S, ChannelHealth, HealthState
 from gateway.domain.call import FailureKind
@@ -328,12 +329,12 @@ def test_a_channels_own_pause_outlasts_a_shorter_one_of_the_key_that_it_keeps(he
     fail(health, FailureKind.NETWORK, 3)
     paused = health.state_of(UP.id)
     health.note_failure(key_id(UP.id, 2), FailureKind.RATE, "limited", 1)
-    health.renumber_keys(UP.id, ("first", "second"), ("second",))
+    health.renumber_keys(replace(UP, key="first", keys=("second",)), replace(UP, key="second"))
     assert health.state_of(UP.id) == paused
 
 
 def test_a_rejected_key_counts_more_than_its_channels_own_pause(health: ChannelHealth) -> None:
     fail(health, FailureKind.NETWORK, 3)
     health.note_failure(key_id(UP.id, 2), FailureKind.AUTH, "rejected")
-    health.renumber_keys(UP.id, ("first", "second"), ("second",))
+    health.renumber_keys(replace(UP, key="first", keys=("second",)), replace(UP, key="second"))
     assert health.state_of(UP.id).name == "attention"
