@@ -19,7 +19,7 @@ from gateway.domain.rawjson import Fields, is_nothing
 from gateway.upstream.adapter import ChannelDialect
 from gateway.upstream.anthropic.cache_marks import CACHE_MARK, marks_cache, refuses_marks, remove_marks, set_marks
 from gateway.upstream.anthropic.messages import Dialogue, equip
-from gateway.upstream.anthropic.models import ALL_EFFORTS, AnthropicModel, AnthropicThinking, row_of
+from gateway.upstream.anthropic.models import ALL_EFFORTS, AnthropicModel, AnthropicThinking, model_of
 from gateway.upstream.anthropic.reader import MessageReader
 from gateway.upstream.call_memory import Recall
 from gateway.upstream.error_body import read_error
@@ -55,15 +55,15 @@ class AnthropicDialect(ChannelDialect):
     own_names = _OWN_NAMES
 
     def prepare(self, order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> PreparedRequest:
-        parameters, row = Parameters(order, learned), row_of(served.upstream_name)
+        parameters, model = Parameters(order, learned), model_of(served.upstream_name)
         served = with_limit(served, learned)
         try:
             cap = parameters.take_output_cap()
-            max_tokens = _max_tokens(cap, row, served, order.output_budget)
+            max_tokens = _max_tokens(cap, model, served, order.output_budget)
             # a limit that the gateway chose leaves half of it to the answer
             max_thinking = max_tokens if cap or order.output_budget is None else max_tokens // 2
             recall = partial(self._memory.recall, order.owner)
-            body = {"max_tokens": max_tokens, **_body(parameters, row, max_thinking, recall)}
+            body = {"max_tokens": max_tokens, **_body(parameters, model, max_thinking, recall)}
         except BadRequest as fault:
             raise refusal_of(channel, fault) from fault
         if order.stream:
@@ -77,7 +77,7 @@ class AnthropicDialect(ChannelDialect):
             headers=_headers(channel, stream=order.stream),
             body=rawjson.encode({"model": served.upstream_name, **body}),
             dropped=parameters.left_out,
-            lowered=max_tokens if max_tokens < (cap or _max_tokens(None, row, served)) else None,
+            lowered=max_tokens if max_tokens < (cap or _max_tokens(None, model, served)) else None,
         )
 
     def reader(self, order: Order, channel: Channel) -> MessageReader:
@@ -95,7 +95,7 @@ class AnthropicDialect(ChannelDialect):
         Less may be held only if the client sets no limit, so that it is the gateway's own default.
         """
         cap, _ = read_caps(fields)
-        max_tokens = _max_tokens(cap, row_of(served.upstream_name), served)
+        max_tokens = _max_tokens(cap, model_of(served.upstream_name), served)
         thinking, answers = 0, 1
         own: Fields = {name: fields[name] for name in ("thinking", "output_config", CACHE_MARK) if name in fields}
         if own:
@@ -107,7 +107,7 @@ class AnthropicDialect(ChannelDialect):
         return limit_of(None, expected=max(max_tokens, thinking), choices=answers, minimum=least)
 
     def model_limit(self, upstream_model: str) -> int | None:
-        return row_of(upstream_model).max_output
+        return model_of(upstream_model).max_output
 
     def models_request(self, channel: Channel, after: str) -> PreparedRequest:
         """Returns the request for a page of a thousand models."""
@@ -130,22 +130,22 @@ def _headers(channel: Channel, *, stream: bool) -> dict[str, str]:
     return headers
 
 
-def _max_tokens(cap: int | None, row: AnthropicModel, served: ServedModel, budget: int | None = None) -> int:
+def _max_tokens(cap: int | None, model: AnthropicModel, served: ServedModel, budget: int | None = None) -> int:
     """Returns the client's limit, else the model's default within ``budget``, but never above the model's own limit."""
-    max_tokens = cap or (row.max_tokens if budget is None else min(row.max_tokens, max(1, budget)))
+    max_tokens = cap or (model.max_tokens if budget is None else min(model.max_tokens, max(1, budget)))
     return max_tokens if served.max_output is None else min(max_tokens, served.max_output)
 
 
-def _body(parameters: Parameters, row: AnthropicModel, max_thinking: int, recall: Recall) -> dict[str, Any]:
+def _body(parameters: Parameters, model: AnthropicModel, max_thinking: int, recall: Recall) -> dict[str, Any]:
     """Returns the body without ``model``, ``stream`` and ``max_tokens``. Raises BadRequest."""
     conversation = parameters.conversation
     _refuse_inexpressible(parameters)
-    dialogue = Dialogue(conversation.turns, recall, system_inside=row.system_inside, prefill=row.prefill)
+    dialogue = Dialogue(conversation.turns, recall, system_inside=model.system_inside, prefill=model.prefill)
     bound = dialogue.thoughtless or (conversation.choice.forced and bool(conversation.allowed_tools))
     effort, effort_name, own_thinking = _take_thinking(parameters)
-    thinking = plan_thinking(effort, row, max_thinking, bound=bound)
+    thinking = plan_thinking(effort, model, max_thinking, bound=bound)
     body: dict[str, Any] = {"system": dialogue.system, "messages": dialogue.messages, **(thinking or {})}
-    body |= _tools_and_format(parameters, row, body)
+    body |= _tools_and_format(parameters, model, body)
     body["stop_sequences"] = parameters.take_stops(str.strip)  # blank ones are refused
     if thinking is None:
         parameters.drop(effort_name)
@@ -156,19 +156,19 @@ def _body(parameters: Parameters, row: AnthropicModel, max_thinking: int, recall
     config = rawjson.maybe(parameters.take_raw("output_config"))
     if isinstance(config, dict):
         body["output_config"] = {**body.get("output_config", {}), **config}
-    body |= _sampling(parameters, row, thinking=_thinks(body)) | _user_and_tier(parameters)
+    body |= _sampling(parameters, model, thinking=_thinks(body)) | _user_and_tier(parameters)
     return {name: value for name, value in body.items() if value is not None and value != []}
 
 
-def _tools_and_format(parameters: Parameters, row: AnthropicModel, body: dict[str, Any]) -> dict[str, Any]:
+def _tools_and_format(parameters: Parameters, model: AnthropicModel, body: dict[str, Any]) -> dict[str, Any]:
     """Returns the fields for tools and the answer's form: a line in the system prompt for JSON without a schema."""
     form, single = parameters.take_format(), parameters.take("parallel_tool_calls", bool) is False
-    tools, choice = equip(parameters.conversation, form, row, thinking=_thinks(body), single=single)
+    tools, choice = equip(parameters.conversation, form, model, thinking=_thinks(body), single=single)
     fields: dict[str, Any] = {"tools": tools, "tool_choice": choice}
     if rawjson.is_null(form.schema):
         line = [{"type": "text", "text": JSON_LINE}] if form.type in JSON_FORMATS else []
         return {**fields, "system": body["system"] + line}
-    if row.structured:
+    if model.structured:
         output_format = {"type": "json_schema", "schema": form.schema}
         fields["output_config"] = {**body.get("output_config", {}), "format": output_format}
     return fields
@@ -187,7 +187,7 @@ def _refuse_inexpressible(parameters: Parameters) -> None:
         raise parameters.refusal("logprobs", "Anthropic does not return probabilities")
 
 
-def plan_thinking(effort: str | None, row: AnthropicModel, max_tokens: int, *, bound: bool) -> dict[str, Any] | None:
+def plan_thinking(effort: str | None, model: AnthropicModel, max_tokens: int, *, bound: bool) -> dict[str, Any] | None:
     """Returns the fields ``thinking`` and ``output_config``, if they are needed; None: the effort cannot be expressed.
 
     ``bound``: a tool call is demanded, or earlier thoughts are lost. A thinking budget allows neither, adaptive
@@ -196,22 +196,22 @@ def plan_thinking(effort: str | None, row: AnthropicModel, max_tokens: int, *, b
     if effort is None:
         return {}
     if effort == "none":
-        return {"thinking": {"type": row.off}} if row.off else {}
-    if effort not in BUDGETS or row.thinking is AnthropicThinking.NONE:
+        return {"thinking": {"type": model.thinking_off}} if model.thinking_off else {}
+    if effort not in BUDGETS or model.thinking is AnthropicThinking.NONE:
         return None
-    if row.thinking is AnthropicThinking.ADAPTIVE:
+    if model.thinking is AnthropicThinking.ADAPTIVE:
         thinking = {"type": "adaptive", "display": "summarized"}
-        return {"thinking": thinking, "output_config": {"effort": _effort_word(effort, row)}}
+        return {"thinking": thinking, "output_config": {"effort": _effort_word(effort, model)}}
     if bound or max_tokens <= BUDGETS["minimal"]:
         return None
     return {"thinking": {"type": "enabled", "budget_tokens": min(BUDGETS[effort], max_tokens - 1)}}
 
 
-def _effort_word(effort: str, row: AnthropicModel) -> str:
+def _effort_word(effort: str, model: AnthropicModel) -> str:
     """Returns the strongest effort of the model that is not stronger than the requested one."""
     limit = ALL_EFFORTS.index("low" if effort == "minimal" else effort)
-    weaker = [word for word in row.efforts if ALL_EFFORTS.index(word) <= limit]
-    return weaker[-1] if weaker else row.efforts[0]
+    weaker = [word for word in model.efforts if ALL_EFFORTS.index(word) <= limit]
+    return weaker[-1] if weaker else model.efforts[0]
 
 
 def _take_thinking(parameters: Parameters) -> tuple[str | None, str, msgspec.Raw]:
@@ -230,7 +230,7 @@ def _thinks(body: dict[str, Any]) -> bool:
     return rawjson.at(body.get("thinking"), "type") in ("enabled", "adaptive")
 
 
-def _sampling(parameters: Parameters, row: AnthropicModel, *, thinking: bool) -> dict[str, Any]:
+def _sampling(parameters: Parameters, model: AnthropicModel, *, thinking: bool) -> dict[str, Any]:
     temperature, top_p = parameters.take("temperature", float), parameters.take("top_p", float)
     sampling: dict[str, Any] = {
         "temperature": None if temperature is None else min(temperature, 1.0),
@@ -238,10 +238,10 @@ def _sampling(parameters: Parameters, row: AnthropicModel, *, thinking: bool) ->
         "top_k": parameters.take("top_k", int),
     }
     sampling = {name: value for name, value in sampling.items() if value is not None}
-    if thinking or not row.sampling:
+    if thinking or not model.sampling:
         parameters.drop(*sampling)
         return {}
-    if row.one_sampler and "temperature" in sampling and sampling.pop("top_p", None) is not None:
+    if model.one_sampler and "temperature" in sampling and sampling.pop("top_p", None) is not None:
         parameters.drop("top_p")
     return sampling
 

@@ -213,23 +213,23 @@ _NO_ARGUMENTS: dict[str, Any] = {"type": "object", "properties": {}}
 
 
 def equip(
-    conversation: Conversation, form: ResponseFormat, row: AnthropicModel, *, thinking: bool, single: bool
+    conversation: Conversation, form: ResponseFormat, model: AnthropicModel, *, thinking: bool, single: bool
 ) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
     """Returns the tools, and the choice among them. ``single``: the client wants no parallel calls.
 
     Raises BadRequest if the model cannot be made to call a tool, but the client demands a call.
     """
     offers, client_choice = conversation.allowed_tools, conversation.choice
-    if client_choice.forced and offers and not row.forced_tools:
+    if client_choice.forced and offers and not model.forced_tools:
         raise unsupported_param(client_choice.param, "this model cannot be made to call a tool; use 'auto'")
-    tools = [_tool(offer, row) for offer in offers]
+    tools = [_tool(offer, model) for offer in offers]
     choice = _choice(client_choice)
     if not tools:
         # the API wants earlier calls to have a definition, even of tools that are not offered any more
         names = map(TOOLS.valid_name, conversation.called_functions)
         tools = [{"name": name, "input_schema": _NO_ARGUMENTS} for name in names]
         choice = {"type": "none"} if tools else None
-    if not rawjson.is_null(form.schema) and not row.structured:
+    if not rawjson.is_null(form.schema) and not model.structured:
         tools.append({"name": JSON_TOOL, "description": "Gives the answer.", "input_schema": form.schema})
         choice = {"type": "auto"} if thinking else _with_json_tool(choice)
     if not tools:
@@ -253,11 +253,11 @@ def answers_by_tool(order: Order) -> bool:
     return form in JSON_FORMATS and not is_clients_tool
 
 
-def _tool(offer: ToolOffer, row: AnthropicModel) -> dict[str, Any]:
+def _tool(offer: ToolOffer, model: AnthropicModel) -> dict[str, Any]:
     tool: dict[str, Any] = {"name": TOOLS.valid_name(offer.name), "input_schema": _schema(offer)}
     if offer.description:
         tool["description"] = offer.description
-    if offer.strict and row.structured:
+    if offer.strict and model.structured:
         tool["strict"] = True
     return _mark_cached(tool, offer.cache)
 

@@ -36,7 +36,7 @@ class AnthropicModel(msgspec.Struct, frozen=True, kw_only=True):
     thinking: AnthropicThinking = AnthropicThinking.ADAPTIVE
     efforts: tuple[str, ...] = ALL_EFFORTS
     """Values of ``output_config.effort``, weakest first."""
-    off: str = ""
+    thinking_off: str = ""
     """The type of ``thinking`` that turns thinking off; empty unless it is on by default and can be turned off."""
     sampling: bool = False
     """Whether it accepts ``temperature``, ``top_p`` and ``top_k``."""
@@ -60,8 +60,8 @@ def _older(*patterns: str, **facts: Any) -> AnthropicModel:
 _BUDGET, _NONE = AnthropicThinking.BUDGET, AnthropicThinking.NONE
 ROWS = (
     AnthropicModel(patterns=("*claude-opus-5-5*", "*claude-fable-5-*", "*claude-mythos-5-*"), forced_tools=False),
-    AnthropicModel(patterns=("*claude-sonnet-5-5*",), forced_tools=False, off="between_tools"),
-    AnthropicModel(patterns=("*claude-haiku-5-*", "*claude-opus-5*", "*claude-sonnet-5*"), off="disabled"),
+    AnthropicModel(patterns=("*claude-sonnet-5-5*",), forced_tools=False, thinking_off="between_tools"),
+    AnthropicModel(patterns=("*claude-haiku-5-*", "*claude-opus-5*", "*claude-sonnet-5*"), thinking_off="disabled"),
     AnthropicModel(patterns=("*claude-fable-5*", "*claude-mythos-5*", "*claude-opus-4-8*")),
     AnthropicModel(patterns=("*claude-opus-4-7*", "*claude-mythos-*"), system_inside=False),
     _older("*claude-opus-4-6*", efforts=("low", "medium", "high", "max"), one_sampler=True, prefill=False),
@@ -95,7 +95,7 @@ UNKNOWN = _older(max_tokens=8192, max_output=None, thinking=_NONE, structured=Fa
 
 
 @lru_cache(maxsize=1024)
-def row_of(upstream_model: str) -> AnthropicModel:
+def model_of(upstream_model: str) -> AnthropicModel:
     """Returns the row of a model, by its upstream name. ``4.6`` in it counts as ``4-6``."""
     name = upstream_model.lower().replace(".", "-")
     return next((row for row in ROWS if any(fnmatchcase(name, pattern) for pattern in row.patterns)), UNKNOWN)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.upstream.anthropic.models import UNKNOWN, AnthropicThinking, row_of
+from gateway.upstream.anthropic.models import UNKNOWN, AnthropicThinking, model_of
 
 
 @pytest.mark.parametrize(
@@ -26,18 +26,18 @@ from gateway.upstream.anthropic.models import UNKNOWN, AnthropicThinking, row_of
 def test_what_a_model_takes(
     model: str, thinking: AnthropicThinking, sampling: bool, structured: bool, forced_tools: bool, system_inside: bool
 ) -> None:
-    row = row_of(model)
+    row = model_of(model)
     assert (row.thinking, row.sampling, row.structured) == (thinking, sampling, structured)
     assert (row.forced_tools, row.system_inside) == (forced_tools, system_inside)
 
 
 @pytest.mark.parametrize("model", ["anthropic.claude-opus-5-5", "anthropic/claude-opus-5.5", "Claude-Opus-5-5@x"])
 def test_relays_names_are_understood(model: str) -> None:
-    assert row_of(model) is row_of("claude-opus-5-5")
+    assert model_of(model) is model_of("claude-opus-5-5")
 
 
 def test_another_model_is_unknown() -> None:
-    assert row_of("kimi-k3") is UNKNOWN
+    assert model_of("kimi-k3") is UNKNOWN
 
 
 @pytest.mark.parametrize(
@@ -52,4 +52,4 @@ def test_another_model_is_unknown() -> None:
     ],
 )
 def test_newer_models_continue_no_message_of_the_assistant(model: str, prefill: bool) -> None:
-    assert row_of(model).prefill is prefill
+    assert model_of(model).prefill is prefill

@@ -281,7 +281,7 @@ def test_nothing_asked_is_nothing_said(row: AnthropicModel) -> None:
 
 
 def test_thinking_that_is_on_by_default_is_turned_off_where_it_can_be() -> None:
-    row = AnthropicModel(patterns=(), off="disabled")
+    row = AnthropicModel(patterns=(), thinking_off="disabled")
     assert _plan("none", row) == {"thinking": {"type": "disabled"}}
 
 
