@@ -12,7 +12,7 @@ from gateway.control.edits import ConfigEdits
 from gateway.control.request_bodies import query
 from gateway.core.engine import Engine
 from gateway.core.refusal_log import LONG_GAP_S
-from gateway.domain.call import REPEATED_MARK, Running, is_call_id, mark_total
+from gateway.domain.call import REPEATED_MARK, Running, began_at, mark_total
 from gateway.domain.channel import Channel
 from gateway.domain.errors import BadRequest, NotFound
 from gateway.domain.group import Group
@@ -144,9 +144,8 @@ async def show_call(edits: ConfigEdits, request: web.Request) -> CallView:
 
 def _repeat_hint(calls: CallLog, call_id: CallId) -> str:
     """Returns where the call may be counted, for the error: of identical refusals, only the first has a record."""
-    if not is_call_id(call_id):
+    if (began := began_at(call_id)) is None:
         return ""
-    began = int(call_id[4:16], 16)  # an id begins with the time of the call
     just_before = Query(since=Millis(began - round(LONG_GAP_S * 1000)), until=Millis(began + 1))
     ids = [record.id for record in calls.find(just_before, limit=1000) if mark_total(record.marks, REPEATED_MARK)]
     if not ids:

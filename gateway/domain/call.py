@@ -71,6 +71,11 @@ is_call_id = re.compile(r"req_[0-9a-f]{26}").fullmatch
 """Returns a match if the text has the form of a call's id, else None."""
 
 
+def began_at(call_id: str) -> Millis | None:
+    """Returns when a call began, which is in its id; None for a text that is not an id."""
+    return Millis(int(call_id[4:16], 16)) if is_call_id(call_id) else None
+
+
 class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """One attempt of a call at one channel."""
 

@@ -8,6 +8,7 @@ Texts stay undecoded JSON strings, because only the model reads them, and this p
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 import msgspec
 
@@ -128,6 +129,11 @@ class ToolOffer(msgspec.Struct, frozen=True, kw_only=True):
     cache: msgspec.Raw = NULL
     where: str = "tools"
     """The client's name of the parameters."""
+
+
+def object_schema(required: list[str], **properties: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the JSON schema of an object with these properties."""
+    return {"type": "object", "properties": properties, "required": required}
 
 
 class ToolChoice(msgspec.Struct, frozen=True, kw_only=True):

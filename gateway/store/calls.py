@@ -11,7 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from gateway.domain.budget import Window, window_end, window_start
-from gateway.domain.call import Record, is_call_id
+from gateway.domain.call import Record, began_at
 from gateway.domain.query import EVERYTHING, CallOrder, Query
 from gateway.domain.settings import ExpiringRecords
 from gateway.domain.units import CallId, Millis
@@ -156,9 +156,8 @@ class CallLog:
 
     def _find_line(self, call_id: CallId) -> bytes | None:
         """Returns the line of a call. Its id has the time it began, so likely segments are searched first."""
-        if not is_call_id(call_id):
+        if (began := began_at(call_id)) is None:
             return None
-        began = int(call_id[4:16], 16)
         text = b'"id":"%s"' % call_id.encode()
         newest_first = self.log.segments[::-1]
         likely_first = sorted(newest_first, key=lambda segment: not segment.earliest <= began <= segment.latest)

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from gateway.domain import rawjson
-from gateway.domain.conversation import ToolChoice, ToolOffer
+from gateway.domain.conversation import ToolChoice, ToolOffer, object_schema
 from gateway.domain.errors import BadRequest, unsupported_param
 from gateway.domain.json_text import read_typed
 from gateway.domain.prompt_size import DATED_TYPE
@@ -33,11 +33,6 @@ _KNOWN_BLOCKS = frozenset(
 _NO_ARGUMENTS: dict[str, Any] = {"type": "object", "properties": {}}
 
 
-def _object(required: list[str], **properties: dict[str, Any]) -> dict[str, Any]:
-    """Returns the JSON schema of an object with these properties."""
-    return {"type": "object", "properties": properties, "required": required}
-
-
 _TEXT = {"type": "string"}
 _RANGE = {"type": "array", "items": {"type": "integer"}}
 _EDIT_COMMANDS = ["view", "create", "str_replace", "insert"]
@@ -49,15 +44,17 @@ _EDIT_ARGUMENTS = {
 _CLIENT_TOOLS: dict[str, tuple[str, dict[str, Any]]] = {
     "bash": (
         "Run a command in a persistent bash session.",
-        _object([], command=_TEXT, restart={"type": "boolean"}),
+        object_schema([], command=_TEXT, restart={"type": "boolean"}),
     ),
     "text_editor": (
         "View, create and edit files.",
-        _object(["command", "path"], command={**_TEXT, "enum": _EDIT_COMMANDS}, **_EDIT_ARGUMENTS, view_range=_RANGE),
+        object_schema(
+            ["command", "path"], command={**_TEXT, "enum": _EDIT_COMMANDS}, **_EDIT_ARGUMENTS, view_range=_RANGE
+        ),
     ),
     "memory": (
         "View and edit files in the memory directory /memories.",
-        _object(
+        object_schema(
             ["command"],
             command={**_TEXT, "enum": [*_EDIT_COMMANDS, "delete", "rename"]},
             **_EDIT_ARGUMENTS,

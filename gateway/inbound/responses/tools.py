@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from gateway.domain import rawjson
-from gateway.domain.conversation import ToolChoice, ToolOffer
+from gateway.domain.conversation import ToolChoice, ToolOffer, object_schema
 from gateway.domain.errors import BadRequest
 from gateway.domain.json_text import plain_escapes, read_typed
 from gateway.domain.prompt_size import BOUND_TOOLS_TOKENS
@@ -50,19 +50,14 @@ class ClientTool(msgspec.Struct, frozen=True):
     namespace: str = ""
 
 
-def _object(required: list[str], **properties: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Returns the JSON schema of an object with these properties."""
-    return {"type": "object", "properties": properties, "required": required}
-
-
 _TEXT: Mapping[str, Any] = {"type": "string"}
 _TEXTS: Mapping[str, Any] = {"type": "array", "items": _TEXT}
 _COUNT: Mapping[str, Any] = {"type": "integer"}
-_CUSTOM_PARAMETERS = {**_object(["input"], input=_TEXT), "additionalProperties": False}
+_CUSTOM_PARAMETERS = {**object_schema(["input"], input=_TEXT), "additionalProperties": False}
 _CLIENT_TOOLS: Mapping[ToolKind, tuple[str, Mapping[str, Any]]] = {
     ToolKind.LOCAL_SHELL: (
         "Runs a program on the user's computer and returns its output.",
-        _object(
+        object_schema(
             ["command"],
             command={**_TEXTS, "description": "The program and its arguments."},
             working_directory=_TEXT,
@@ -72,7 +67,7 @@ _CLIENT_TOOLS: Mapping[ToolKind, tuple[str, Mapping[str, Any]]] = {
     ),
     ToolKind.SHELL: (
         "Runs shell commands and returns their output.",
-        _object(
+        object_schema(
             ["commands"],
             commands={**_TEXTS, "description": "Shell commands, run in this order."},
             timeout_ms=_COUNT,
@@ -81,7 +76,7 @@ _CLIENT_TOOLS: Mapping[ToolKind, tuple[str, Mapping[str, Any]]] = {
     ),
     ToolKind.APPLY_PATCH: (
         "Creates, updates or deletes one file.",
-        _object(
+        object_schema(
             ["type", "path"],
             type={**_TEXT, "enum": ["create_file", "update_file", "delete_file"]},
             path={**_TEXT, "description": "The path of the file, relative to the workspace."},
@@ -90,7 +85,7 @@ _CLIENT_TOOLS: Mapping[ToolKind, tuple[str, Mapping[str, Any]]] = {
     ),
     ToolKind.TOOL_SEARCH: (
         "Searches for further tools that can be called afterwards.",
-        _object(["query"], query=_TEXT),
+        object_schema(["query"], query=_TEXT),
     ),
 }
 """The description and the documented parameters of the tools that the client runs itself."""
