@@ -106,7 +106,7 @@ def _sentences(body: BatchBody, names: Sequence[str]) -> tuple[str, str]:
     patches = [msgspec.json.decode(edit.patch) for edit in body.edits]
     common = patches[0] if all(patch == patches[0] for patch in patches) else None
     if None in patches:
-        done = f"{'removed' if common is None and not any(patches) else 'edited'} {subject}{listed}"
+        done = f"{'edited' if any(patches) else 'removed'} {subject}{listed}"
     elif common in ({"enabled": True}, {"enabled": False}):
         done = f"{'enabled' if common == {'enabled': True} else 'disabled'} {subject}{listed}"
     elif common is not None and [*common] == ["group"]:

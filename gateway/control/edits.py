@@ -96,7 +96,8 @@ class ConfigEdits:
             return {"done": done}
         before = self.registry
         after = with_changes(before, changes)
-        reasons = [] if self.may_revive_keys else list(revivals(changes, before, after, self.now))
+        may_revive = self.may_revive_keys or bool(undoes)  # before an undo, the owner has been asked
+        reasons = [] if may_revive else list(revivals(changes, before, after, self.now))
         if reasons:
             raise Conflict(" ".join(reasons), code=REVIVES_KEY, details={"reasons": reasons})
         entity_changes, catalog = await self._prepare(changes, before, after)
@@ -159,7 +160,6 @@ class ConfigEdits:
 
     async def undo(self, entry: HistoryEntry, plan: UndoPlan) -> UndoView:
         """Undo an entry, as a change of its own."""
-        self.may_revive_keys = True  # the owner has been asked before
         kind: HistoryKind = "redo" if kind_of(entry, self.history) == "undo" else "undo"
         root, notes = root_of(entry, self.history), []
         keep_days = plan.registry.settings.keep_days

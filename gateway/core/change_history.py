@@ -122,7 +122,7 @@ _BLANK: Fields = {
 
 
 def _to_entity(table: Table, fields: Fields | None) -> Entity | None:
-    """Returns an entity with these fields, and blank ones for those that an edit did not change; None for None."""
+    """Returns an entity with these fields; missing ones get blank values. Returns None without any fields."""
     return None if fields is None else msgspec.convert(_BLANK | fields, KINDS[table][0])
 
 

@@ -26,7 +26,7 @@ from gateway.upstream.dialects import DIALECTS
 def models_of(
     group: Group, registry: Registry, earlier: Mapping[str, ModelEntry], changed: set[str] | None
 ) -> dict[str, ModelEntry]:
-    """Returns a group's models by name, without fallbacks: ``earlier`` ones, except ``changed`` names (None: all)."""
+    """Returns a group's models by name, without fallbacks. Only the ``changed`` ones are made again, None for all."""
     channels = [channel for channel in registry.channels.values() if channel.enabled and group.name in channel.groups]
     shared = {
         channel.id: _ChannelRoute(channel_scope(channel, registry.settings), _with_one_key(channel))

@@ -9,17 +9,17 @@ from gateway.domain.price import RATE_WORDS, Price, Rates, rates
 from gateway.domain.units import DOLLAR, MILLION, Millis
 from gateway.domain.usage import UNITS
 
-SLIP = 10
+UNIT_FACTOR = 10
 """A rate that changes by this factor, up or down, is probably in another unit."""
 LEAST_RATE, MOST_RATE = DOLLAR // 10_000, 1_000 * DOLLAR
 """The least and the most that a million tokens cost, if they cost anything."""
 OLD_MS = 90 * 86_400_000
 """The age at which a list is reported as old."""
 
-_NAMES = {"input": "input", "output": "output", "cached_input": "cached input", "cache_write": "cache write"}
-_LONG = "long cache write"
-_UNIT_NAMES = ("the call itself", *(RATE_WORDS[name] for name in UNITS))
-"""The names of rates that are not for a million tokens."""
+_LABELS = {"input": "input", "output": "output", "cached_input": "cached input", "cache_write": "cache write"}
+_LONG_WRITE = "long cache write"
+_UNIT_LABELS = ("the call itself", *(RATE_WORDS[name] for name in UNITS))
+"""The labels of rates that are not for a million tokens."""
 
 
 def change_kind(now: Price | None, new: Price) -> str:
@@ -43,14 +43,14 @@ def differs(now: Price | None, new: Price) -> bool:
 
 def implausibility(now: Price | None, new: Price) -> str:
     """Returns why the owner should check a new price before it is imported; empty if it looks plausible."""
-    amounts = {label: getattr(new, name) for name, label in {**_NAMES, "cache_write_long": _LONG}.items()}
+    amounts = {label: getattr(new, name) for name, label in {**_LABELS, "cache_write_long": _LONG_WRITE}.items()}
     amounts |= {RATE_WORDS[name]: rate for name, rate in new.extras.items() if name not in UNITS}
     for label, amount in amounts.items():
         if amount and not LEAST_RATE <= amount <= MOST_RATE:
             return f"{label} at {dollars(amount)} a million tokens looks like another unit"
     for name, before, after in _pairs(now, new) if now is not None else ():
         if jump := _jump_text(before, after):
-            each = "each" if name in _UNIT_NAMES else "a million tokens"
+            each = "each" if name in _UNIT_LABELS else "a million tokens"
             return f"{name} {jump}: from {dollars(before)} to {dollars(after)} {each}"
     return ""
 
@@ -66,7 +66,7 @@ def _jump_text(before: int, after: int) -> str:
         return "becomes free"
     if after and not before:
         return "was free"
-    if after >= SLIP * before > 0 or before >= SLIP * after > 0:
+    if after >= UNIT_FACTOR * before > 0 or before >= UNIT_FACTOR * after > 0:
         return "looks like another unit"
     return "rises steeply" if after > 2 * before else ""
 
@@ -76,9 +76,9 @@ def _pairs(now: Price, new: Price) -> Iterator[tuple[str, int, int]]:
     for above in sorted({0, *(tier.above for tier in now.tiers), *(tier.above for tier in new.tiers)}):
         before, after = _rates_at(now, above), _rates_at(new, above)
         where = f" above {above} tokens" if above else ""
-        for name, label in _NAMES.items():
+        for name, label in _LABELS.items():
             yield label + where, getattr(before, name), getattr(after, name)
-        yield _LONG + where, before.long_write, after.long_write
+        yield _LONG_WRITE + where, before.long_write, after.long_write
         for name in sorted(now.extras):  # a rate that is only new is not a jump
             yield RATE_WORDS[name] + where, before.part(name), after.part(name)
     yield "the call itself", now.per_call, new.per_call

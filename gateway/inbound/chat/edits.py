@@ -82,7 +82,7 @@ class ChunkEditor(Renderer):
         if not isinstance(event, AnswerFinished) or event.choice in self._ended:
             return b""
         self._ended.add(event.choice)
-        delta = self._empty_arguments(event.choice, {})
+        delta = self._with_empty_arguments(event.choice, {})
         choice = {"index": event.choice, "delta": delta, "logprobs": None, "finish_reason": event.reason}
         return b"data: %b" % rawjson.encode({**self._head, "choices": [choice]}) + BLANK
 
@@ -106,14 +106,14 @@ class ChunkEditor(Renderer):
         if ends:
             self._ended.add(index)
             self.changed = True
-            message = self._empty_arguments(index, message)
+            message = self._with_empty_arguments(index, message)
         fields["finish_reason"] = reason if ends else None
         fields |= {"index": index, "delta": message}
         fields.pop("usage", None)
         self._order.screen.clean(fields)
         return True
 
-    def _empty_arguments(self, index: int, delta: JsonObject) -> JsonObject:
+    def _with_empty_arguments(self, index: int, delta: JsonObject) -> JsonObject:
         """Returns the last delta of a choice, with the ``{}`` of its calls that were not continued."""
         calls = [*delta.get("tool_calls", ())]
         for call in self.state.tracker(index).calls:
