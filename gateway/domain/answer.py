@@ -85,30 +85,17 @@ def parse_seal(text: str) -> Seal | None:
         return None
 
 
-class TextPiece(msgspec.Struct, frozen=True, gc=False):
-    """More of the text."""
+class Piece(msgspec.Struct, frozen=True, gc=False):
+    """More of a text, a refusal, the reasoning, or, in an event, of a tool call's arguments."""
 
+    kind: BlockKind
     piece: bytes
+    """A JSON string. Arguments are JSON in it."""
+    number: int = 0
+    """The number of the tool call; in a part, the upstream's number of the block."""
+    choice: int = 0
     logprobs: bytes = b""
-    """JSON array of the probabilities of its tokens, if they were requested."""
-    choice: int = 0
-    block: int = 0
-    """The upstream's number of the block; only set in a part."""
-
-
-class RefusalPiece(msgspec.Struct, frozen=True, gc=False):
-    """More of the refusal."""
-
-    piece: bytes
-    choice: int = 0
-
-
-class ReasoningPiece(msgspec.Struct, frozen=True, gc=False):
-    """More of the reasoning."""
-
-    piece: bytes
-    choice: int = 0
-    block: int = 0
+    """JSON array of the probabilities of a text's tokens, if they were requested."""
 
 
 class ReasoningSeal(msgspec.Struct, frozen=True, gc=False):
@@ -232,14 +219,6 @@ class ToolCallBegan(msgspec.Struct, frozen=True, gc=False):
     choice: int = 0
 
 
-class ArgumentsPiece(msgspec.Struct, frozen=True, gc=False):
-    """More of a tool call's arguments, which are JSON in a JSON string."""
-
-    number: int
-    piece: bytes
-    choice: int = 0
-
-
 class BlockEnded(msgspec.Struct, frozen=True, gc=False):
     """The end of the open block, which is complete unless the answer was cut off."""
 
@@ -260,34 +239,11 @@ class AnswerFinished(msgspec.Struct, frozen=True, gc=False):
 
 
 AnswerPart = (
-    AnswerId
-    | TextPiece
-    | RefusalPiece
-    | ReasoningPiece
-    | ReasoningSeal
-    | ToolCallPart
-    | Medium
-    | Citation
-    | BlockStop
-    | UsageSeen
-    | StopWord
-    | AnswerMark
+    AnswerId | Piece | ReasoningSeal | ToolCallPart | Medium | Citation | BlockStop | UsageSeen | StopWord | AnswerMark
 )
 """What the readers of dialects return."""
 
-AnswerEvent = (
-    AnswerBegan
-    | TextPiece
-    | RefusalPiece
-    | ReasoningPiece
-    | ReasoningSeal
-    | ToolCallBegan
-    | ArgumentsPiece
-    | Medium
-    | Citation
-    | BlockEnded
-    | AnswerFinished
-)
+AnswerEvent = AnswerBegan | Piece | ReasoningSeal | ToolCallBegan | Medium | Citation | BlockEnded | AnswerFinished
 """What the renderers of APIs write."""
 
 

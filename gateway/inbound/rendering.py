@@ -19,16 +19,13 @@ from gateway.domain.answer import (
     AnswerEvent,
     AnswerFinished,
     AnswerPart,
-    ArgumentsPiece,
     BlockEnded,
     BlockKind,
     Citation,
     Medium,
-    ReasoningPiece,
+    Piece,
     ReasoningSeal,
-    RefusalPiece,
     Seal,
-    TextPiece,
     ToolCallBegan,
     UsageSeen,
     join_strings,
@@ -47,7 +44,6 @@ from gateway.upstream.error_body import tidy
 from gateway.upstream.failures import bad_response, truncation
 from gateway.upstream.framing import LATE_LIMIT, FramedStream, is_long, pieces
 
-_CONTENT = (Medium, TextPiece, ToolCallBegan)
 _PLACED = (Medium, Citation)
 """Events that not every API has a place for."""
 IDLE = frozenset({b"ping", b"keep-alive", b"keepalive", b"heartbeat", b"null"})
@@ -84,7 +80,7 @@ class Renderer(Protocol):
 
     def take_texts(self, pieces: list[bytes]) -> bytes:
         """Returns what the client gets for pieces of text, JSON strings, in the middle of a block."""
-        return b"".join([self.take(TextPiece(piece)) for piece in pieces])
+        return b"".join([self.take(Piece(BlockKind.TEXT, piece)) for piece in pieces])
 
     def tail(self, usage: Usage) -> bytes:
         """Returns the end of the answer, with the totals, which is sent once the call is recorded."""
@@ -136,9 +132,9 @@ class WholeRenderer(Renderer):
             return b""
         block = self._open.setdefault(event.choice, WholeBlock(event.choice))
         match event:
-            case TextPiece() | RefusalPiece() | ReasoningPiece() | ArgumentsPiece():
+            case Piece():
                 block.pieces.append(event.piece)
-                if isinstance(event, TextPiece) and event.logprobs:
+                if event.logprobs:
                     block.logprobs.append(event.logprobs)
             case ToolCallBegan():
                 block.call = event
@@ -205,7 +201,7 @@ class RenderedStream(FramedStream):
                 if self._state.count_texts(texts):
                     out.append(self.renderer.take_texts(texts))
                 else:
-                    out += [self._render_event(SSEEvent(piece), [TextPiece(piece)]) for piece in texts]
+                    out += [self._render_event(SSEEvent(piece), [Piece(BlockKind.TEXT, piece)]) for piece in texts]
             else:
                 end = event_end(block, start, returns=False)
                 out.append(self._read_event(block[start:end].rstrip(b"\n")))
@@ -291,7 +287,8 @@ class RenderedStream(FramedStream):
                 self._lost_medium = self._lost_medium or is_medium
                 self._state.add_mark("medium_dropped" if is_medium else "citation_dropped")
                 continue
-            self._has_content = self._has_content or isinstance(event, _CONTENT)
+            is_text = isinstance(event, Piece) and event.kind is BlockKind.TEXT
+            self._has_content = self._has_content or is_text or isinstance(event, Medium | ToolCallBegan)
             out.append(self.renderer.take(event))
         self.started = self.started or self._state.began
         if self._state.broken and self._reader.failure is None:
@@ -352,8 +349,7 @@ def _failure_without_end(state: AnswerState, channel: Channel) -> Failure:
 
 def _split_text(part: AnswerPart) -> Iterator[AnswerPart]:
     """Yields a long text in pieces, so that never more than one is copied. A text with logprobs stays whole."""
-    has_logprobs = isinstance(part, TextPiece) and part.logprobs
-    if isinstance(part, TextPiece | ReasoningPiece) and is_long(part.piece) and not has_logprobs:
+    if isinstance(part, Piece) and part.kind is not BlockKind.REFUSAL and is_long(part.piece) and not part.logprobs:
         for piece in pieces(part.piece):
             yield msgspec.structs.replace(part, piece=piece)
     else:

@@ -17,19 +17,16 @@ from gateway.domain.answer import (
     AnswerId,
     AnswerMark,
     AnswerPart,
-    ArgumentsPiece,
     BlockEnded,
     BlockKind,
     BlockStop,
     Citation,
     Medium,
-    ReasoningPiece,
+    Piece,
     ReasoningSeal,
-    RefusalPiece,
     Seal,
     SealKind,
     StopWord,
-    TextPiece,
     ToolCallBegan,
     ToolCallPart,
     UsageSeen,
@@ -114,7 +111,7 @@ class BlockSequence:
         if self._open is not None:
             kind, number = self._open
             if self._arguments is not None and self._arguments.empty_object:
-                self._events.append(ArgumentsPiece(number, b'"{}"', self._choice))
+                self._events.append(Piece(kind, b'"{}"', number, self._choice))
             self._open = self._arguments = None
             self._ended.add((kind, number))
             self._events.append(BlockEnded(kind, number, self._choice))
@@ -191,15 +188,11 @@ class _Choice:
     def _add_other(self, part: AnswerPart) -> None:
         add = self.blocks.add
         match part:
-            case TextPiece():
-                self._count(part)
-                add((BlockKind.TEXT, part.block), part)
-            case ReasoningPiece():
-                self._count(part)
-                add((BlockKind.REASONING, part.block or self._sealed), part)
-            case RefusalPiece():
-                self._count(part)
-                add((BlockKind.REFUSAL, 0), part)
+            case Piece():
+                self.produced = True
+                self._tally.add(rawjson.text(part.piece))
+                number = part.number or (self._sealed if part.kind is BlockKind.REASONING else 0)
+                add((part.kind, number), part)
             case ReasoningSeal():
                 self._add_seal(part)
             case Medium():
@@ -214,10 +207,6 @@ class _Choice:
             case StopWord():
                 self.word = self.word or part.word
                 self.stop_sequence = self.stop_sequence or part.stop_sequence
-
-    def _count(self, part: TextPiece | ReasoningPiece | RefusalPiece) -> None:
-        self.produced = True
-        self._tally.add(rawjson.text(part.piece))
 
     def _add_call(self, part: ToolCallPart) -> None:
         call = self.tracker.add(part)
@@ -238,7 +227,7 @@ class _Choice:
             self.announce_call()
         if piece:
             self._tally.add(rawjson.text(piece))
-            arguments = ArgumentsPiece(number, piece, self.index)
+            arguments = Piece(BlockKind.TOOL_CALL, piece, number, self.index)
             self.blocks.add((BlockKind.TOOL_CALL, number), arguments, call.arguments)
 
     def announce_call(self) -> None:

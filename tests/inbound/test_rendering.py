@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gateway.domain import rawjson
-from gateway.domain.answer import AnswerId, AnswerPart, Medium, StopWord, TextPiece
+from gateway.domain.answer import AnswerId, AnswerPart, BlockKind, Medium, Piece, StopWord
 from gateway.domain.channel import Channel
 from gateway.domain.failure import AttemptFailed
 from gateway.domain.order import Order
@@ -42,7 +42,7 @@ class Sayings(AnswerReader):
             yield Medium("image/png", "aQ==")
         elif word != ".":
             yield AnswerId("s1")
-            yield TextPiece(rawjson.encode(word))
+            yield Piece(BlockKind.TEXT, rawjson.encode(word))
         elif not self._late:
             yield StopWord("stop")
             self.done = True
@@ -55,7 +55,7 @@ class Sayings(AnswerReader):
         words = rawjson.maybe(body)
         if not isinstance(words, list):
             raise AttemptFailed(bad_response(self._channel, "no array"))
-        yield from (TextPiece(rawjson.encode(word)) for word in words)
+        yield from (Piece(BlockKind.TEXT, rawjson.encode(word)) for word in words)
         yield StopWord("stop")
 
 

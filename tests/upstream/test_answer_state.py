@@ -13,17 +13,14 @@ from gateway.domain.answer import (
     AnswerEvent,
     AnswerFinished,
     AnswerPart,
-    ArgumentsPiece,
     BlockEnded,
     BlockKind,
     BlockStop,
-    ReasoningPiece,
+    Piece,
     ReasoningSeal,
-    RefusalPiece,
     Seal,
     SealKind,
     StopWord,
-    TextPiece,
     ToolCallBegan,
     ToolCallPart,
     join_strings,
@@ -79,7 +76,7 @@ def test_the_first_event_has_the_answers_names_and_what_is_reported() -> None:
 
 def test_text_is_one_block_that_ends_with_the_answer() -> None:
     found = read(chunk(delta("Hi")), chunk(delta(" there")), STOP)
-    pieces = [TextPiece(said("Hi")), TextPiece(said(" there"))]
+    pieces = [Piece(TEXT, said("Hi")), Piece(TEXT, said(" there"))]
     assert found == [*pieces, BlockEnded(TEXT), AnswerFinished("stop")]
 
 
@@ -91,13 +88,13 @@ def test_each_kind_of_piece_has_a_block_of_its_own_in_the_order_they_came() -> N
         chunk(delta(reasoning="?")),
     )
     assert found == [
-        ReasoningPiece(said("Hm")),
+        Piece(REASONING, said("Hm")),
         BlockEnded(REASONING),
-        TextPiece(said("Hi")),
+        Piece(TEXT, said("Hi")),
         BlockEnded(TEXT),
-        RefusalPiece(said("No")),
+        Piece(BlockKind.REFUSAL, said("No")),
         BlockEnded(BlockKind.REFUSAL),
-        ReasoningPiece(said("?")),
+        Piece(REASONING, said("?")),
     ]
 
 
@@ -105,11 +102,11 @@ def test_calls_come_one_after_another() -> None:
     found = read(call(0), arguments(0, '{"a"'), arguments(0, ":1}"), call(1, "{}"), chunk(delta(finish="tool_calls")))
     assert found == [
         ToolCallBegan(0, "c0", "f0"),
-        ArgumentsPiece(0, said('{"a"')),
-        ArgumentsPiece(0, said(":1}")),
+        Piece(CALL, said('{"a"'), 0),
+        Piece(CALL, said(":1}"), 0),
         BlockEnded(CALL, 0),
         ToolCallBegan(1, "c1", "f1"),
-        ArgumentsPiece(1, said("{}")),
+        Piece(CALL, said("{}"), 1),
         BlockEnded(CALL, 1),
         AnswerFinished("tool_calls"),
     ]
@@ -122,14 +119,14 @@ def test_interleaved_calls_are_put_one_after_another() -> None:
     )  # fmt: skip
     assert found == [
         ToolCallBegan(0, "c0", "f0"),
-        ArgumentsPiece(0, said('{"a":1')),
-        ArgumentsPiece(0, said("}")),
+        Piece(CALL, said('{"a":1'), 0),
+        Piece(CALL, said("}"), 0),
         BlockEnded(CALL, 0),
         ToolCallBegan(1, "c1", "f1"),
-        ArgumentsPiece(1, said('{"b"')),
-        ArgumentsPiece(1, said(":2}")),
+        Piece(CALL, said('{"b"'), 1),
+        Piece(CALL, said(":2}"), 1),
         BlockEnded(CALL, 1),
-        TextPiece(said("so")),
+        Piece(TEXT, said("so")),
         BlockEnded(TEXT),
         AnswerFinished("tool_calls"),
     ]
@@ -139,11 +136,11 @@ def test_a_call_that_begins_before_the_last_piece_of_another_takes_nothing_from_
     found = read(call(0, "{"), call(1), arguments(0, "}"), arguments(1, "{}"), STOP)
     assert found == [
         ToolCallBegan(0, "c0", "f0"),
-        ArgumentsPiece(0, said("{")),
-        ArgumentsPiece(0, said("}")),
+        Piece(CALL, said("{"), 0),
+        Piece(CALL, said("}"), 0),
         BlockEnded(CALL, 0),
         ToolCallBegan(1, "c1", "f1"),
-        ArgumentsPiece(1, said("{}")),
+        Piece(CALL, said("{}"), 1),
         BlockEnded(CALL, 1),
         AnswerFinished("tool_calls"),
     ]
@@ -152,7 +149,7 @@ def test_a_call_that_begins_before_the_last_piece_of_another_takes_nothing_from_
 def test_what_waits_behind_a_call_that_is_never_complete_comes_at_the_end() -> None:
     found = read(call(0, '{"a'), call(1, "{}"), chunk(delta(finish="length")))
     assert [type(each) for each in found] == [
-        *(ToolCallBegan, ArgumentsPiece, BlockEnded, ToolCallBegan, ArgumentsPiece, BlockEnded, AnswerFinished)
+        *(ToolCallBegan, Piece, BlockEnded, ToolCallBegan, Piece, BlockEnded, AnswerFinished)
     ]
 
 
@@ -164,7 +161,9 @@ def thought(text: str, signature: str = "", **more: Any) -> dict[str, Any]:
 
 
 def reasoning_in(events: list[AnswerEvent]) -> str:
-    return "".join(json.loads(bytes(each.piece)) for each in events if isinstance(each, ReasoningPiece))
+    return "".join(
+        json.loads(bytes(each.piece)) for each in events if isinstance(each, Piece) and each.kind is REASONING
+    )
 
 
 @pytest.mark.parametrize(
@@ -181,8 +180,8 @@ def test_a_seal_ends_the_reasoning_before_it(chunks: list[dict[str, Any]]) -> No
     found = read(*chunks, chunk(delta("Hi")))
     seal = ReasoningSeal(Seal(SealKind.ANTHROPIC, dumps([THOUGHT])))
     assert reasoning_in(found) == "Hm"
-    rest = [each for each in found if not isinstance(each, ReasoningPiece)]
-    assert rest == [seal, BlockEnded(REASONING), TextPiece(said("Hi"))]
+    rest = [each for each in found if not (isinstance(each, Piece) and each.kind is REASONING)]
+    assert rest == [seal, BlockEnded(REASONING), Piece(TEXT, said("Hi"))]
 
 
 def test_a_thought_that_is_never_signed_is_not_lost() -> None:
@@ -201,7 +200,7 @@ def test_a_googles_signature_comes_before_its_call() -> None:
 
 
 def test_other_choices_are_left_out() -> None:
-    assert events_of(TextPiece(said("Hi")), TextPiece(said("Ho"), choice=1), end=False) == [TextPiece(said("Hi"))]
+    assert events_of(Piece(TEXT, said("Hi")), Piece(TEXT, said("Ho"), choice=1), end=False) == [Piece(TEXT, said("Hi"))]
 
 
 def test_a_whole_answer_means_the_same_as_its_stream() -> None:
@@ -246,7 +245,7 @@ def made(*parts: ToolCallPart) -> list[tuple[str, str, str]]:
     began = [each for each in found if isinstance(each, ToolCallBegan)]
     pieces = {each.number: "" for each in began}
     for each in found:
-        if isinstance(each, ArgumentsPiece):
+        if isinstance(each, Piece):
             pieces[each.number] += json.loads(each.piece)
     return [(each.id, each.name, pieces[each.number]) for each in began]
 
@@ -316,15 +315,15 @@ def test_a_piece_whose_call_never_gets_a_name_opens_none_and_is_noted() -> None:
 
 def test_two_blocks_that_are_open_at_once_do_not_mix() -> None:
     found = events_of(
-        TextPiece(said("a"), block=0),
-        TextPiece(said("x"), block=1),
-        TextPiece(said("b"), block=0),
+        Piece(TEXT, said("a"), 0),
+        Piece(TEXT, said("x"), 1),
+        Piece(TEXT, said("b"), 0),
         BlockStop(TEXT, 0),
-        TextPiece(said("y"), block=1),
+        Piece(TEXT, said("y"), 1),
         StopWord("end_turn"),
         stops=True,
     )
-    assert b"".join(each.piece for each in found if isinstance(each, TextPiece)) == b'"a""b""x""y"'
+    assert b"".join(each.piece for each in found if isinstance(each, Piece)) == b'"a""b""x""y"'
 
 
 @pytest.mark.parametrize(
@@ -342,7 +341,7 @@ def test_two_blocks_that_are_open_at_once_do_not_mix() -> None:
 )
 def test_each_word_has_its_meaning(word: str, reason: str, marks: tuple[str, ...]) -> None:
     state = AnswerState(order())
-    list(state.add(TextPiece(said("Hi"))))
+    list(state.add(Piece(TEXT, said("Hi"))))
     list(state.add(StopWord(word)))
     assert (state.finish, state.marks) == (reason, marks)
 

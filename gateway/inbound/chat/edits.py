@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from gateway.domain import rawjson
-from gateway.domain.answer import AnswerEvent, AnswerFinished, ArgumentsPiece, Citation, Medium, ToolCallBegan
+from gateway.domain.answer import AnswerEvent, AnswerFinished, Citation, Medium, Piece, ToolCallBegan
 from gateway.domain.order import Order
 from gateway.domain.rawjson import Fields
 from gateway.domain.sse import BLANK
@@ -206,7 +206,7 @@ def _new_content(events: list[AnswerEvent]) -> tuple[str, bytes]:
     """Returns the name of the call that begins with these events, and the piece of its arguments; both may be empty."""
     name, piece = "", b""
     for event in events:
-        if isinstance(event, ArgumentsPiece):
+        if isinstance(event, Piece):
             piece = event.piece
         elif isinstance(event, ToolCallBegan):
             name = event.name  # the call's own name may have grown since

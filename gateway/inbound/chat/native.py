@@ -17,10 +17,8 @@ from gateway.domain.answer import (
     AnswerId,
     AnswerMark,
     AnswerPart,
-    ArgumentsPiece,
-    ReasoningPiece,
-    RefusalPiece,
-    TextPiece,
+    BlockKind,
+    Piece,
     ToolCallPart,
     UsageSeen,
 )
@@ -48,7 +46,6 @@ PATTERN_LIMIT = 256 << 10
 """The size in bytes of the longest text from which a template is learned."""
 _CONTENTLESS = (AnswerId, UsageSeen, AnswerMark)
 """The parts without content for the client."""
-_TEXTS = (TextPiece, ReasoningPiece, RefusalPiece, ArgumentsPiece)
 _USAGE_FIELDS = frozenset({"timings", "x_groq"})
 """Fields of a chunk that tell the usage, beside ``usage``."""
 
@@ -208,11 +205,11 @@ class NativeChatStream(RenderedStream):
         if [len(events) for events in self._part_events] != [1]:
             return b""
         event = self._part_events[0][0]
-        if not isinstance(event, _TEXTS):
+        if not isinstance(event, Piece):
             return b""
         if self._state.reason(event.choice) or len(event.piece) > PATTERN_LIMIT:
             return b""
-        if self._chat.watches and not isinstance(event, TextPiece):
+        if self._chat.watches and event.kind is not BlockKind.TEXT:
             return b""
         if any(delta.has_name or delta.call is None for delta in self._calls):
             return b""  # the same name once more could be another call

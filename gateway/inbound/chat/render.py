@@ -13,16 +13,13 @@ from gateway.domain.answer import (
     AnswerBegan,
     AnswerEvent,
     AnswerFinished,
-    ArgumentsPiece,
     BlockEnded,
     BlockKind,
     Citation,
     Medium,
-    ReasoningPiece,
+    Piece,
     ReasoningSeal,
-    RefusalPiece,
     SealKind,
-    TextPiece,
     ToolCallBegan,
 )
 from gateway.domain.order import Order
@@ -50,17 +47,17 @@ def _image(event: Medium) -> Json:
     return {"type": "image_url", "image_url": {"url": event.link}}
 
 
-_TEXT_FIELDS = {TextPiece: "content", RefusalPiece: "refusal", ReasoningPiece: "reasoning_content"}
+_TEXT_FIELDS = {BlockKind.TEXT: "content", BlockKind.REFUSAL: "refusal", BlockKind.REASONING: "reasoning_content"}
 
 
 def _delta(event: AnswerEvent) -> Json:
     match event:
-        case TextPiece() | RefusalPiece() | ReasoningPiece():
-            return {_TEXT_FIELDS[type(event)]: msgspec.Raw(event.piece)}
+        case Piece(kind=BlockKind.TOOL_CALL):
+            return {"tool_calls": [{"index": event.number, "function": {"arguments": msgspec.Raw(event.piece)}}]}
+        case Piece():
+            return {_TEXT_FIELDS[event.kind]: msgspec.Raw(event.piece)}
         case ToolCallBegan():
             return {"tool_calls": [{"index": event.number, **_call(event, rawjson.EMPTY_TEXT)}]}
-        case ArgumentsPiece():
-            return {"tool_calls": [{"index": event.number, "function": {"arguments": msgspec.Raw(event.piece)}}]}
         case Medium():
             audio = {"id": "audio_0", "data": event.data, "expires_at": 0, "transcript": ""}
             return {"images": [_image(event)]} if event.is_image else {"audio": audio}
@@ -94,7 +91,7 @@ class ChatRenderer(Renderer):
                 b',"choices":[{"index":0,"delta":{"content":'
             )
             return self._begin(0)
-        if isinstance(event, TextPiece) and not (event.choice or event.logprobs):
+        if isinstance(event, Piece) and event.kind is BlockKind.TEXT and not (event.choice or event.logprobs):
             return b'%b%b},"logprobs":null,"finish_reason":null}]}\n\n' % (self._text_head, event.piece)
         if isinstance(event, BlockEnded | ReasoningSeal):
             return b""
@@ -102,7 +99,7 @@ class ChatRenderer(Renderer):
         if isinstance(event, AnswerFinished):
             return out + self._chunk(event.choice, {}, finish=event.reason)
         logprobs = None
-        if isinstance(event, TextPiece) and event.logprobs:
+        if isinstance(event, Piece) and event.logprobs:
             logprobs = {"content": msgspec.Raw(event.logprobs), "refusal": None}
         delta = _delta(event)
         for name in ("images", "annotations"):

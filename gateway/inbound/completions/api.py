@@ -15,7 +15,7 @@ from functools import partial
 import msgspec
 
 from gateway.domain import rawjson
-from gateway.domain.answer import AnswerEvent, AnswerFinished, BlockKind, Citation, Medium, RefusalPiece, TextPiece
+from gateway.domain.answer import AnswerEvent, AnswerFinished, BlockKind, Citation, Medium, Piece
 from gateway.domain.channel import Channel, Dialect, ServedModel
 from gateway.domain.conversation import Conversation, TextPart, Turn
 from gateway.domain.errors import BadRequest
@@ -234,7 +234,7 @@ class CompletionRenderer(Renderer):
         return False
 
     def take(self, event: AnswerEvent) -> bytes:
-        if isinstance(event, TextPiece | RefusalPiece):
+        if isinstance(event, Piece) and event.kind in (BlockKind.TEXT, BlockKind.REFUSAL):
             return _chunk(self._head, _choice_of(event.choice, msgspec.Raw(event.piece)))
         if isinstance(event, AnswerFinished):
             return _chunk(self._head, _choice_of(event.choice, reason=_REASONS.get(event.reason, "stop")))

@@ -19,16 +19,13 @@ from gateway.domain.answer import (
     AnswerBegan,
     AnswerEvent,
     AnswerFinished,
-    ArgumentsPiece,
     BlockEnded,
     BlockKind,
     Citation,
     Medium,
-    ReasoningPiece,
+    Piece,
     ReasoningSeal,
-    RefusalPiece,
     Seal,
-    TextPiece,
     ToolCallBegan,
     seal_text,
 )
@@ -176,9 +173,11 @@ class MessagesRenderer(Renderer):
     def _render(self, event: AnswerEvent) -> bytes:
         out = b""
         match event:
-            case TextPiece() | RefusalPiece() | ReasoningPiece():
-                self._refused = self._refused or isinstance(event, RefusalPiece)
-                kind = "thinking" if isinstance(event, ReasoningPiece) else "text"
+            case Piece(kind=BlockKind.TOOL_CALL):
+                out = self._delta("input", event.piece)
+            case Piece():
+                self._refused = self._refused or event.kind is BlockKind.REFUSAL
+                kind = "thinking" if event.kind is BlockKind.REASONING else "text"
                 out = self._begin_unless_open(kind) + self._delta(kind, event.piece)
             case ReasoningSeal():
                 self._signed = True
@@ -191,8 +190,6 @@ class MessagesRenderer(Renderer):
             case Citation():
                 citation = rawjson.encode(_citation(event))
                 out = self._begin_unless_open("text") + self._delta("citation", citation)
-            case ArgumentsPiece():
-                out = self._delta("input", event.piece)
             case BlockEnded():
                 out = self._end()
             case AnswerFinished():

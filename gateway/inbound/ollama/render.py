@@ -17,9 +17,7 @@ from gateway.domain.answer import (
     BlockKind,
     Citation,
     Medium,
-    ReasoningPiece,
-    RefusalPiece,
-    TextPiece,
+    Piece,
 )
 from gateway.domain.channel import Channel
 from gateway.domain.order import Order
@@ -94,9 +92,9 @@ class LineRenderer(WholeLineRenderer):
 
     def take(self, event: AnswerEvent) -> bytes:
         match event:
-            case TextPiece() | RefusalPiece():
+            case Piece(kind=BlockKind.TEXT | BlockKind.REFUSAL):
                 return self._next_line(content=msgspec.Raw(event.piece))
-            case ReasoningPiece():
+            case Piece(kind=BlockKind.REASONING):
                 return self._next_line(thinking=msgspec.Raw(event.piece))
             case Medium():
                 return self._next_line(**self._images([event.data]))

@@ -18,8 +18,9 @@ from gateway.domain.answer import (
     AnswerId,
     AnswerMark,
     AnswerPart,
+    BlockKind,
+    Piece,
     StopWord,
-    TextPiece,
     UsageSeen,
     join_strings,
 )
@@ -68,7 +69,7 @@ class CompactionRenderer(ResponseRenderer):
         match event:
             case AnswerBegan():
                 return super().take(event)
-            case TextPiece():
+            case Piece(kind=BlockKind.TEXT):
                 self._texts.append(event.piece)
                 self.held += len(event.piece)
             case AnswerFinished() if not self._items:
@@ -108,7 +109,7 @@ class ResponseTexts(AnswerReader):
         self.failure = self._reader.failure
         if kind == "response.output_text.delta":
             self._has_text = True
-            yield TextPiece(bytes(fields["delta"]))
+            yield Piece(BlockKind.TEXT, bytes(fields["delta"]))
         elif self._reader.done and not self.failure:
             yield from self._last_parts(rawjson.fields(fields["response"]))
 
@@ -122,7 +123,7 @@ class ResponseTexts(AnswerReader):
             for item in rawjson.objects(response.get("output", NULL)):
                 if rawjson.maybe(item.get("type")) == "message":
                     parts = rawjson.objects(item.get("content", NULL))
-                    yield from (TextPiece(bytes(part["text"])) for part in parts if "text" in part)
+                    yield from (Piece(BlockKind.TEXT, bytes(part["text"])) for part in parts if "text" in part)
         yield AnswerMark(COMPACTION)
         if not rawjson.is_null(response.get("usage")):
             yield UsageSeen({"usage": response["usage"]})

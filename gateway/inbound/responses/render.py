@@ -15,13 +15,11 @@ from gateway.domain.answer import (
     AnswerBegan,
     AnswerEvent,
     AnswerFinished,
-    ArgumentsPiece,
+    BlockKind,
     Citation,
     Medium,
-    ReasoningPiece,
+    Piece,
     ReasoningSeal,
-    RefusalPiece,
-    TextPiece,
     ToolCallBegan,
 )
 from gateway.domain.order import Order
@@ -93,7 +91,7 @@ class ResponseRenderer(Renderer):
         self._items: list[bytes] = []
         self._open_item: OutputItem | None = None
         self._open_kind: object = None
-        """What the open item accepts: a type of event, or the number of a tool call."""
+        """What the open item accepts: the kind of pieces, or the number of a tool call."""
         self._finish = ""
         self._begun = False
         self._items_size = 0
@@ -102,7 +100,7 @@ class ResponseRenderer(Renderer):
 
     def take_texts(self, pieces: list[bytes]) -> bytes:
         item = self._open_item
-        if self._open_kind is not TextPiece or not isinstance(item, MessageItem):
+        if self._open_kind is not BlockKind.TEXT or not isinstance(item, MessageItem):
             return super().take_texts(pieces)
         events = item.write_pieces(pieces, self._number, len(self._items))
         self._number += len(pieces)
@@ -113,10 +111,9 @@ class ResponseRenderer(Renderer):
         """See ``Renderer``. The ends of blocks are ignored, because an item ends when the next one begins."""
         out, self._keep_alives = b"", 0
         match event:
-            case TextPiece() | ReasoningPiece() | RefusalPiece() | ArgumentsPiece():
-                item, out = self._open(event.number if isinstance(event, ArgumentsPiece) else type(event))
-                logprobs = isinstance(event, TextPiece) and event.logprobs
-                out += self._number_events(item.add_piece(event.piece, logprobs or NO_LOGPROBS))
+            case Piece():
+                item, out = self._open(event.number if event.kind is BlockKind.TOOL_CALL else event.kind)
+                out += self._number_events(item.add_piece(event.piece, event.logprobs or NO_LOGPROBS))
             case ToolCallBegan():
                 tool = self._plan.tool(event.name)
                 id = self._next_id(ID_PREFIXES[tool.kind])
@@ -127,7 +124,7 @@ class ResponseRenderer(Renderer):
             case Medium():
                 out = self._begin_item(ImageItem(self._next_id("ig"), event), None)
             case Citation():
-                item, out = self._open(TextPiece)
+                item, out = self._open(BlockKind.TEXT)
                 if isinstance(item, MessageItem):
                     out += self._number_events(item.cite(event))
             case ReasoningSeal():
@@ -181,8 +178,8 @@ class ResponseRenderer(Renderer):
 
     def _seal(self, event: ReasoningSeal) -> bytes:
         if not self._plan.sealed:
-            return self._end_item(COMPLETED) if self._open_kind is ReasoningPiece else b""
-        item, begun = self._open(ReasoningPiece)
+            return self._end_item(COMPLETED) if self._open_kind is BlockKind.REASONING else b""
+        item, begun = self._open(BlockKind.REASONING)
         if isinstance(item, ReasoningItem):
             item.seal(event.seal)
         return begun + self._end_item(COMPLETED)
@@ -197,9 +194,9 @@ class ResponseRenderer(Renderer):
         item = self._open_item
         if item is not None and kind == self._open_kind:
             return item, b""
-        if kind is ReasoningPiece:
+        if kind is BlockKind.REASONING:
             item = ReasoningItem(self._next_id("rs"), summary=self._plan.summary, sealed=self._plan.sealed)
-        elif kind is RefusalPiece:
+        elif kind is BlockKind.REFUSAL:
             item = RefusalItem(self._next_id("msg"), role="assistant")
         else:
             item = MessageItem(self._next_id("msg"))

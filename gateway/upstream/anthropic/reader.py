@@ -19,13 +19,11 @@ from gateway.domain.answer import (
     BlockStop,
     Citation,
     Medium,
-    ReasoningPiece,
+    Piece,
     ReasoningSeal,
-    RefusalPiece,
     Seal,
     SealKind,
     StopWord,
-    TextPiece,
     ToolCallPart,
     UsageSeen,
 )
@@ -163,11 +161,11 @@ class MessageReader(AnswerReader):
             block.thought = {name: rawjson.value(value) for name, value in fields.items()}
             if "thinking" in fields and (piece := _text(fields, "thinking")):
                 block.start_text = piece
-                yield ReasoningPiece(piece, block=index)
+                yield Piece(BlockKind.REASONING, piece, index)
         elif kind == "text":
             if "text" in fields and (piece := _text(fields, "text")):
                 block.start_text = piece
-                yield TextPiece(piece, block=index)
+                yield Piece(BlockKind.TEXT, piece, index)
             for citation in rawjson.list_at(fields.get("citations")):
                 yield from _cite(citation, index)
         else:
@@ -196,11 +194,11 @@ class MessageReader(AnswerReader):
             return
         match _type_of(delta, _DELTA_TYPES):
             case "text_delta" if piece := _text(delta, "text"):
-                yield TextPiece(piece, block=index)
+                yield Piece(BlockKind.TEXT, piece, index)
             case "thinking_delta" if piece := _text(delta, "thinking"):
                 block.thought.setdefault("type", "thinking")
                 block.thought["thinking"] = rawjson.text_at(block.thought, "thinking") + rawjson.text(piece)
-                yield ReasoningPiece(piece, block=index)
+                yield Piece(BlockKind.REASONING, piece, index)
             case "signature_delta" if piece := _text(delta, "signature"):
                 block.thought |= {"type": "thinking", "signature": rawjson.text(piece)}
             case "citations_delta":
@@ -228,7 +226,7 @@ class MessageReader(AnswerReader):
 
     def _finish(self, fields: Fields) -> Iterator[AnswerPart]:
         if explained := rawjson.text_at(fields.get("stop_details"), "explanation"):
-            yield RefusalPiece(rawjson.encode(explained))
+            yield Piece(BlockKind.REFUSAL, rawjson.encode(explained))
         if reason := rawjson.text_at(fields.get("stop_reason")):
             stop_sequence = rawjson.value(fields.get("stop_sequence"))
             yield StopWord(reason, stop_sequence=stop_sequence if isinstance(stop_sequence, str) else None)
@@ -241,7 +239,7 @@ def _usage(holder: Fields, *, final: bool) -> Iterator[AnswerPart]:
 
 def _input(block: _Block, piece: bytes) -> Iterator[AnswerPart]:
     if block.is_answer:
-        yield TextPiece(piece, block=block.index)
+        yield Piece(BlockKind.TEXT, piece, block.index)
     elif block.kind == "tool_use":
         yield ToolCallPart(block.index, piece=piece)
     elif not block.kind:

@@ -16,11 +16,11 @@ from gateway.domain.answer import (
     AnswerId,
     AnswerMark,
     AnswerPart,
+    BlockKind,
     Citation,
     Medium,
-    ReasoningPiece,
+    Piece,
     StopWord,
-    TextPiece,
     ToolCallPart,
     UsageSeen,
 )
@@ -144,8 +144,8 @@ class ResponseReader(AnswerReader):
         for part in _parts(fields):
             for answer_part in self._read_part(candidate, part):
                 candidate.produced = True
-                if logprobs and isinstance(answer_part, TextPiece):
-                    yield TextPiece(answer_part.piece, rawjson.encode(logprobs), answer_part.choice)
+                if logprobs and isinstance(answer_part, Piece) and answer_part.kind is BlockKind.TEXT:
+                    yield msgspec.structs.replace(answer_part, logprobs=rawjson.encode(logprobs))
                     logprobs = []
                 else:
                     yield answer_part
@@ -155,7 +155,8 @@ class ResponseReader(AnswerReader):
         """Yields the parts of the answer in one of Gemini's parts. Code that the vendor ran becomes text."""
         index = candidate.index
         if piece := part.get("text"):
-            yield ReasoningPiece(piece, index) if part.get("thought") else TextPiece(piece, choice=index)
+            kind = BlockKind.REASONING if part.get("thought") else BlockKind.TEXT
+            yield Piece(kind, piece, choice=index)
         for name in ("inlineData", "fileData"):
             medium = part.get(name)
             if isinstance(medium, dict):
@@ -163,9 +164,9 @@ class ResponseReader(AnswerReader):
         code, result = part.get("executableCode"), part.get("codeExecutionResult")
         if isinstance(code, dict) and isinstance(code.get("code"), str):
             language = str(code.get("language", "")).lower().replace("language_unspecified", "")
-            yield TextPiece(rawjson.encode(f"\n```{language}\n{code['code']}\n```\n"), choice=index)
+            yield Piece(BlockKind.TEXT, rawjson.encode(f"\n```{language}\n{code['code']}\n```\n"), choice=index)
         if isinstance(result, dict) and isinstance(result.get("output"), str):
-            yield TextPiece(rawjson.encode(f"\n```\n{result['output']}\n```\n"), choice=index)
+            yield Piece(BlockKind.TEXT, rawjson.encode(f"\n```\n{result['output']}\n```\n"), choice=index)
         if isinstance(call := part.get("functionCall"), dict):
             yield from self._read_call(candidate, call, rawjson.text_at(part.get("thoughtSignature")))
         elif part.keys().isdisjoint(_PARTS):

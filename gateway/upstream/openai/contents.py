@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from gateway.domain import rawjson
-from gateway.domain.answer import AnswerMark, AnswerPart, Citation, Medium, TextPiece, url_citation
+from gateway.domain.answer import AnswerMark, AnswerPart, BlockKind, Citation, Medium, Piece, url_citation
 from gateway.domain.rawjson import Fields
 
 
@@ -125,7 +125,7 @@ def media_in(message: Fields, choice: int) -> Iterator[AnswerPart]:
     if rawjson.text_at(audio, "data"):
         yield AnswerMark("medium_dropped")
     if _is_empty(message.get("content")) and (transcript := rawjson.text_at(audio, "transcript")):
-        yield TextPiece(rawjson.encode(transcript), b"", choice)
+        yield Piece(BlockKind.TEXT, rawjson.encode(transcript), choice=choice)
 
 
 _SOURCES: dict[str, tuple[str, ...]] = {

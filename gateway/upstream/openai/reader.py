@@ -13,14 +13,13 @@ from gateway.domain.answer import (
     AnswerId,
     AnswerMark,
     AnswerPart,
+    BlockKind,
     Citation,
-    ReasoningPiece,
+    Piece,
     ReasoningSeal,
-    RefusalPiece,
     Seal,
     SealKind,
     StopWord,
-    TextPiece,
     UsageSeen,
     url_citation,
 )
@@ -111,7 +110,8 @@ class ChatReader(AnswerReader):
         event, self._last_event = self._last_event, None
         if event is not None and not event.name and self._templates_left and len(self._parts) == 1:
             part = self._parts[0]
-            if isinstance(part, TextPiece) and not (part.choice or part.logprobs):  # it had nothing but text
+            # it had nothing but text
+            if isinstance(part, Piece) and part.kind is BlockKind.TEXT and not (part.choice or part.logprobs):
                 line = b"data: " + event.data
                 self._templates_left -= 1
                 self._template = learn(line, line, part.piece)
@@ -221,7 +221,7 @@ class ChatReader(AnswerReader):
         message, index, add = choice.message, choice.index, self._parts.append
         for name in () if message.keys().isdisjoint(_REASONING) else _REASONING:
             if name in message and (piece := _text(message[name])):
-                add(ReasoningPiece(piece, index))
+                add(Piece(BlockKind.REASONING, piece, choice=index))
                 self._shown_as_reasoning.add(index)
                 if not choice.repeats:
                     self._has_reasoning.add(index)
@@ -229,11 +229,11 @@ class ChatReader(AnswerReader):
         if "thinking_blocks" in message:
             self._add_thoughts(rawjson.list_at(message["thinking_blocks"]), index)
         if "content" in message and (piece := _text(message["content"])):
-            add(TextPiece(piece, _logprobs(choice.fields.get("logprobs", NULL)), index))
+            add(Piece(BlockKind.TEXT, piece, 0, index, _logprobs(choice.fields.get("logprobs", NULL))))
             if not choice.repeats:
                 self._has_text.add(index)
         if "refusal" in message and (piece := _text(message["refusal"])):
-            add(RefusalPiece(piece, index))
+            add(Piece(BlockKind.REFUSAL, piece, choice=index))
         if not message.keys() <= _COMMON_FIELDS:
             self._add_extras(message, index)
         numbered = choice.whole or len(choice.calls) > 1
@@ -256,7 +256,7 @@ class ChatReader(AnswerReader):
             signed = block.get("signature") or block.get("data")
             text = piece if signed and piece.startswith(before) else before + piece  # the last may be the whole thought
             if len(text) > len(before) and index not in self._shown_as_reasoning:
-                self._parts.append(ReasoningPiece(rawjson.encode(text[len(before) :]), index))
+                self._parts.append(Piece(BlockKind.REASONING, rawjson.encode(text[len(before) :]), choice=index))
             if not signed:
                 self._unsigned[index] = text
                 continue

@@ -13,7 +13,7 @@ from contextlib import suppress
 import msgspec
 
 from gateway.domain import rawjson
-from gateway.domain.answer import AnswerEvent, AnswerFinished, ArgumentsPiece, ReasoningPiece, ToolCallBegan
+from gateway.domain.answer import AnswerEvent, AnswerFinished, BlockKind, Piece, ToolCallBegan
 from gateway.domain.channel import Channel
 from gateway.domain.order import Order
 from gateway.domain.rawjson import Fields
@@ -79,14 +79,14 @@ class ReasoningReader(ChatReader):
         """The number of characters of reasoning."""
 
     def watch(self, event: AnswerEvent) -> None:
-        if isinstance(event, ReasoningPiece):
+        if isinstance(event, Piece) and event.kind is BlockKind.REASONING:
             text = rawjson.text(event.piece)
             self._size += len(text)
             if self._size <= SIZE:
                 self._reasoning.setdefault(event.choice, []).append(text)
         elif isinstance(event, ToolCallBegan):
             self._calls[event.choice, event.number] = event, []
-        elif isinstance(event, ArgumentsPiece):
+        elif isinstance(event, Piece) and event.kind is BlockKind.TOOL_CALL:
             self._calls[event.choice, event.number][1].append(rawjson.text(event.piece))
         elif isinstance(event, AnswerFinished):
             self._remember(event.choice)
