@@ -27,10 +27,6 @@ def set_by_owner(price: Price | None) -> bool:
     return price is not None and is_set_by_owner(price.source)
 
 
-LOCAL_SOURCE = "local server"
-"""The source of the price of models on this machine, which is zero."""
-
-
 def channel_price(channel: Channel, served: ServedModel, prices: Mapping[str, Price]) -> Price | None:
     """Returns what a model costs at a channel; None if unknown. ``prices`` are the prices of models by name."""
     own_price = served.price
@@ -44,7 +40,7 @@ def channel_price(channel: Channel, served: ServedModel, prices: Mapping[str, Pr
     if own_price is not None:
         return own_price
     if is_free_server(channel):
-        return Price(model=served.name, input=Nanos(0), output=Nanos(0), source=LOCAL_SOURCE)
+        return Price(model=served.name, input=Nanos(0), output=Nanos(0), source="local server")
     return price_by_name or price_by_upstream_name
 
 

@@ -45,10 +45,7 @@ TOKEN_LIMITS = BodyLimits(structure=1_000_000, bare=8 << 20)
 
 PIECE_SIZE = 4 << 10
 """How many bytes of a body are split at once."""
-SHORT_LENGTH = 512
-"""The length in bytes up to which a skeleton's result is cached."""
 
-_WHITESPACE = b" \t\r\n"
 _HUGE_NUMBER = re.compile(rb"[^\d.]\d{20,}+(?![.eE])|[^\d.]\d{300,}+|\d[eE]\+?+0*+(?:[3-9]\d\d|[1-9]\d{3})")
 """Integers beyond 19 digits, powers of ten beyond 299: other parsers read them differently, or not at all."""
 
@@ -64,7 +61,7 @@ def fields_of(body: bytes, limits: BodyLimits = DEFAULT_LIMITS) -> Fields:
     """Returns the body's fields, with lone surrogates replaced. Raises BadRequest."""
     body = body.removeprefix(BOM)
     skeleton = _skeleton_of(body)
-    keys = _cached_key_count(skeleton) if len(skeleton) <= SHORT_LENGTH else _key_count(skeleton, limits)
+    keys = _cached_key_count(skeleton) if len(skeleton) <= 512 else _key_count(skeleton, limits)
     try:
         fields = _parse(body)
     except BadRequest:
@@ -146,7 +143,7 @@ def _skeleton_of(body: bytes) -> bytes:
 
 def _key_count(skeleton: bytes, limits: BodyLimits = DEFAULT_LIMITS) -> int:
     """Returns how many keys the outermost object has, repeated ones included. Raises BadRequest."""
-    skeleton = skeleton.translate(None, _WHITESPACE)
+    skeleton = skeleton.translate(None, b" \t\r\n")
     _check_size(skeleton, limits)
     marks = skeleton.translate(None, _ALL_BUT_MARKS)
     depths = list(accumulate(map(_DEPTH_STEPS.__getitem__, marks), initial=0))

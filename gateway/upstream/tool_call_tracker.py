@@ -25,10 +25,6 @@ from gateway.domain.json_text import ObjectEnd
 
 _EMPTY = b'""'
 _EMPTY_OBJECT = b'"{}"'
-MAX_HELD_BYTES = 1 << 20
-"""The most bytes of arguments that are held for calls without a name."""
-MAX_UNREAD = 64 << 10
-"""The most characters of arguments that wait to be examined."""
 MOST_CALLS = 512
 """The most calls of one answer: four times as many as any vendor allows."""
 TOO_MANY = "too_many_tool_calls"
@@ -61,7 +57,7 @@ class Arguments:
         self.empty_object = False
         self._unread.append(text)
         self.size += len(text)
-        if self.size - self._read_size > MAX_UNREAD:
+        if self.size - self._read_size > 64 << 10:
             self._read()
 
     @property
@@ -254,7 +250,7 @@ class ToolCallTracker:
             call = NamelessCall(part.id, part.index, [])
             self.nameless.append(call)
         self._held_bytes += len(part.piece)
-        if self._held_bytes <= MAX_HELD_BYTES:
+        if self._held_bytes <= 1 << 20:
             call.pieces.append(part.piece)
 
 

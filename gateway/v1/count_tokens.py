@@ -35,8 +35,6 @@ from gateway.web.response import Response
 
 MAX_RUNNING_COUNTS = 60
 """How many counts may run at the same time for one token."""
-UPSTREAM_WAIT_S = 3.0
-"""How long to wait for the upstream's count. After that, an estimate now is better than a count later."""
 ANSWER_LIMIT = 64 << 10
 """The most bytes that an upstream's answer may have."""
 
@@ -87,7 +85,7 @@ async def _fetch_upstream_count(
     order = MESSAGES.order(parsed, origin.id, origin.ts)
     prepared = native_request(order, channel, route.served, COUNT_PATH)
     with suppress(AttemptFailed, TimeoutError, GatewayError):
-        async with asyncio.timeout(UPSTREAM_WAIT_S):
+        async with asyncio.timeout(3.0):  # an estimate now is better than a count later
             reply = await engine.upstreams.send(channel, prepared, stream=False)
             try:
                 body = await reply.read(ANSWER_LIMIT, UnlimitedMemory())

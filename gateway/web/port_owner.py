@@ -14,7 +14,6 @@ from pathlib import Path
 
 from gateway.domain.text import plain
 
-_LISTENING = "0A"
 _NAME_LIMIT = 40
 _SCRIPT_ENDS = (".py", ".js", ".mjs", ".rb", ".pl", ".sh")
 
@@ -50,12 +49,12 @@ def owner_by_proc(port: int) -> str:
 
 
 def _listeners(port: int) -> Iterator[tuple[str, int]]:
-    """Yields inode and user id of the sockets that listen at a port."""
+    """Yields inode and user id of the sockets that listen (state ``0A``) at a port."""
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         with suppress(OSError):
             for line in Path(table).read_text(encoding="ascii").splitlines()[1:]:
                 fields = line.split()
-                if fields[3] == _LISTENING and int(fields[1].rpartition(":")[2], 16) == port:
+                if fields[3] == "0A" and int(fields[1].rpartition(":")[2], 16) == port:
                     yield fields[9], int(fields[7])
 
 

@@ -40,10 +40,8 @@ from gateway.upstream.openai.template import Run, Template, learn
 from gateway.upstream.tool_call_tracker import Arguments
 from gateway.upstream.usage_report import UsageReports
 
-LESSONS = 12
+MOST_TEMPLATES = 12
 """How many templates may be learned in a row without a match before no more are learned."""
-PATTERN_LIMIT = 256 << 10
-"""The size in bytes of the longest text from which a template is learned."""
 _CONTENTLESS = (AnswerId, UsageSeen, AnswerMark)
 """The parts without content for the client."""
 _USAGE_FIELDS = frozenset({"timings", "x_groq"})
@@ -66,7 +64,7 @@ class NativeChatStream(RenderedStream):
         self._part_events: list[list[AnswerEvent]] = []
         """The events that became of each part with content in the last event; at most two parts are kept."""
         self._template: Template | None = None
-        self._lessons_left = LESSONS
+        self._templates_left = MOST_TEMPLATES
         self._pattern = b""
         """The only text of the last event, if later events may differ from it in this text only; else empty."""
         self._arguments: Arguments | None = None
@@ -134,7 +132,7 @@ class NativeChatStream(RenderedStream):
             self._arguments.add(run.whole_text)
         self.events += len(run.texts)
         self.tally.add(run.whole_text)
-        self._lessons_left = LESSONS
+        self._templates_left = MOST_TEMPLATES
         return run
 
     def _open_event(self, part: bytes) -> bytes:
@@ -144,7 +142,7 @@ class NativeChatStream(RenderedStream):
         if self._editor.changed:
             self._template = None
         if self._pattern:
-            self._lessons_left -= 1
+            self._templates_left -= 1
             self._template = learn(part, out.removesuffix(BLANK), self._pattern)
             self._pattern = b""  # it may be as large as the event, and the client may be slow
         return out
@@ -192,7 +190,7 @@ class NativeChatStream(RenderedStream):
         if not edited:
             return None
         has_usage = not rawjson.is_null(chunk.pop("usage", None)) or not _USAGE_FIELDS.isdisjoint(chunk)
-        if len(choices) == 1 and not has_usage and self._lessons_left and not self._editor.changed:
+        if len(choices) == 1 and not has_usage and self._templates_left and not self._editor.changed:
             self._pattern = self._find_pattern()
             if self._pattern:
                 calls_seen = (delta.call for delta in self._calls if delta.call is not None)
@@ -207,7 +205,7 @@ class NativeChatStream(RenderedStream):
         event = self._part_events[0][0]
         if not isinstance(event, Piece):
             return b""
-        if self._state.reason(event.choice) or len(event.piece) > PATTERN_LIMIT:
+        if self._state.reason(event.choice) or len(event.piece) > 256 << 10:
             return b""
         if self._chat.watches and event.kind is not BlockKind.TEXT:
             return b""

@@ -45,8 +45,6 @@ from gateway.inbound.responses.tools import ClientTool, ToolKind
 from gateway.upstream.adapter import DialectAdapter
 
 _EVENT = b'event: response.%b\ndata: {"type":"response.%b","sequence_number":%d%b}\n\n'
-KEEP_ALIVES_PER_EVENT = 8
-"""Every so many keep-alives, one is an event. They are sent every 15 s."""
 INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
 """Reasons of an incomplete response, by finish reason."""
 
@@ -155,7 +153,7 @@ class ResponseRenderer(Renderer):
         Codex does not count comments, and gives up a stream after five minutes without an event.
         """
         self._keep_alives += 1
-        if self._keep_alives % KEEP_ALIVES_PER_EVENT:
+        if self._keep_alives % 8:  # one is sent every 15 s
             return b": keep-alive\n\n"
         return self._begin() or self._event(b"in_progress", field(b"response", self._plan.response(IN_PROGRESS, ())))
 

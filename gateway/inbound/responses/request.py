@@ -33,7 +33,6 @@ from gateway.inbound.responses.tools import ToolTable, written_tools_bound
 from gateway.upstream.dialects import chat_limit
 
 ENCRYPTED = "reasoning.encrypted_content"
-LOGPROBS = "message.output_text.logprobs"
 
 _SHARED_NAMES = (
     *("temperature", "top_p", "top_logprobs", "prompt_cache_key", "prompt_cache_retention", "safety_identifier"),
@@ -287,7 +286,7 @@ def _parameters(params: ResponsesFields, request: Fields) -> Fields:
     if params.stream:
         fields["stream"] = msgspec.Raw(b"true")
     fields |= _limit_fields(params, request)
-    if LOGPROBS in (params.include or ()) or params.top_logprobs:
+    if "message.output_text.logprobs" in (params.include or ()) or params.top_logprobs:
         fields["logprobs"] = msgspec.Raw(b"true")
     return fields
 

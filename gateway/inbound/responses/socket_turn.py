@@ -27,7 +27,6 @@ from gateway.inbound.responses.tools import ToolTable
 
 CREATE = "response.create"
 STEER = "response.steer"
-INTERRUPT = "response.interrupt"
 _FRAME_FIELDS = frozenset({"type", "stream_id", "generate", "event_id"})
 """Fields that the request over HTTP does not have."""
 _NAME = b"event: "
@@ -107,7 +106,7 @@ def steering_failed(data: bytes) -> bytes:
 
 def interrupted_id(data: bytes) -> str:
     """Returns the id of the response that the client interrupts; empty if ``data`` is another event."""
-    control = _read_control(data, INTERRUPT)
+    control = _read_control(data, "response.interrupt")
     return "" if control is None else control.response_id
 
 

@@ -20,8 +20,6 @@ from gateway.domain.prompt_size import BOUND_TOOLS_TOKENS
 from gateway.domain.rawjson import NULL
 from gateway.domain.text import plain
 
-NAMESPACE_SEPARATOR = "__"
-"""It stands between the name of a namespace and that of its function."""
 MAX_NAMESPACE = 256
 """The most characters of a namespace's name, which is repeated for each of its functions."""
 
@@ -247,7 +245,7 @@ def written_tools_bound(tools: msgspec.Raw, content: bytes) -> int:
 
 
 def _function_name(tool: ClientTool) -> str:
-    return tool.namespace + NAMESPACE_SEPARATOR + tool.name if tool.namespace else tool.name
+    return f"{tool.namespace}__{tool.name}" if tool.namespace else tool.name
 
 
 def _tool_offer(tool: _ToolFields, kind: ToolKind, name: str, where: str) -> ToolOffer:

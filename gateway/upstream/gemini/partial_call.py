@@ -9,10 +9,6 @@ from typing import Any
 
 from gateway.domain import rawjson
 
-MOST_ITEMS = 10_000
-"""The most items that the paths of one call may add to its lists."""
-DEEPEST_PATH = 100
-"""The most steps of a path."""
 _STEP = re.compile(r"""\.([^.\[\]]+)|\[(\d+)\]|\['([^']*)'\]|\["([^"]*)"\]""")
 """One step of a JSON path such as ``$.days[1]['a b']``: a name, a position, or a quoted name."""
 _VALUES = ("stringValue", "numberValue", "boolValue", "nullValue")
@@ -42,7 +38,7 @@ class PartialCall:
 
     def _set(self, steps: list[str | int], value: Any) -> None:
         """Set a value at these steps; a text is added to the text that is there."""
-        if len(steps) > DEEPEST_PATH:
+        if len(steps) > 100:
             raise ValueError("a path of arguments is too long")
         root: dict[str, Any] = {"": self.arguments}
         holder: Any = root
@@ -63,7 +59,7 @@ class PartialCall:
         items: list[Any] = value if isinstance(value, list) else []
         missing = max(0, step + 1 - len(items))
         self._items += missing
-        if self._items > MOST_ITEMS:
+        if self._items > 10_000:
             raise ValueError("the lists of arguments are too long")
         items += [None] * missing
         return items

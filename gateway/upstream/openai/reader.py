@@ -52,8 +52,6 @@ _NO_WORDS = frozenset({"", "none", "null"})
 _HEAD_FIELDS = frozenset({"id", "object", "created", "model", "choices", "system_fingerprint", "obfuscation"})
 _REGULAR_FIELDS = _HEAD_FIELDS | {"usage", "service_tier"}
 """A chunk with only these fields is not an error, unless it contains the word."""
-MOST_TEMPLATES = 12
-"""The most templates that are learned from an answer. If each event needs another one, learning does not pay."""
 
 
 class ParsedChoice(msgspec.Struct, gc=False):
@@ -87,7 +85,7 @@ class ChatReader(AnswerReader):
         self._last_event: SSEEvent | None = None
         """The last event, until a template is learned from it."""
         self._template: Template | None = None
-        self._templates_left = MOST_TEMPLATES
+        self._templates_left = 12  # if each event needs another one, learning does not pay
         self._upstream_id = ""
         self._begun: set[int] = set()
         self._is_single = order.wants_one_choice

@@ -23,8 +23,6 @@ from gateway.upstream.openai.request import OPENAI_TOOLS
 
 SIZE = 4 << 20
 """The most characters of one answer's reasoning that are kept."""
-MOST_RESTORED = 16 << 20
-"""The most bytes of reasoning that one request gets back: its messages may repeat one call."""
 
 _NOTHING = (rawjson.NULL, rawjson.EMPTY_TEXT)
 
@@ -34,7 +32,7 @@ def restore_reasoning(fields: Fields, owner: str, memory: CallMemory) -> None:
     messages = rawjson.maybe_objects(fields.get("messages")) or []  # without messages, the upstream will say so
     if not any(_keys(message) for message in messages):
         return
-    bytes_left = MOST_RESTORED
+    bytes_left = 16 << 20  # messages may repeat one call many times
     for message in messages:
         is_assistants = bytes(message.get("role", rawjson.NULL)) == b'"assistant"'
         if not is_assistants or message.get("reasoning_content", rawjson.NULL) not in _NOTHING:

@@ -76,7 +76,7 @@ def test_a_template_changes_nothing(parts: list[bytes], sizes: list[int]) -> Non
     data = b"".join([ROLE, *parts, STOP, event(chunk(delta(index=1, finish="stop"))), DONE])
     found = _outcome(data, iter(sizes))
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(native, "LESSONS", 0)
+        patched.setattr(native, "MOST_TEMPLATES", 0)
         assert _outcome(data, iter(())) == found
     if found[1]:
         said_in(found[0])
