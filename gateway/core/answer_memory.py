@@ -2,8 +2,8 @@
 
 An answer is counted while it is gathered, unpacked and read, and while it waits for a slower client. Its first
 ``UNCOUNTED`` bytes are not counted: each running call counts for that much, so ordinary calls never wait. A call that
-needs more than is free waits, and its upstream with it, until others end. So that they do not all wait for each other,
-the last part of the memory, enough for the largest answer, belongs to one call at a time, which can always finish. No
+needs more than is free waits, and its upstream with it, until others end. The last part of the memory, enough for the
+largest answer, belongs to one call at a time. This call can always finish, so calls never all wait for each other. No
 call waits for ever: one that got nothing for ``WAIT_S`` fails, and others get what it held.
 """
 

@@ -21,7 +21,7 @@ class ChannelEffects(msgspec.Struct, frozen=True, kw_only=True):
     added_input: int = 0
     """The most tokens that an owner adds: a system prompt, tools."""
     plain: bool = True
-    """Whether no owner changes the output's length: a client's only cap is sent as it is, except for ``max_output``."""
+    """Whether no owner changes the output's length: a client's only cap is sent, at most lowered to ``max_output``."""
     max_output: int | None = None
     """The model's own output limit, the highest of several; None if it is unknown at some channel."""
     prices: tuple[Price, ...] = ()

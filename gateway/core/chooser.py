@@ -1,8 +1,8 @@
 """Chooser: which channel a call goes to, given the state of channels, their limits, conversations and retries.
 
 ``routing`` makes the choice itself, and ``retry`` decides what follows a failure. A conversation returns to the channel
-and key that answered it last, so that a prompt cache there is used again. It is recognized by its token, its model and
-its messages up to the user's first one.
+and key that answered it last, so that a prompt cache there is used again. Its token, its model, and its messages up to
+the user's first one identify it.
 """
 
 import math

@@ -69,7 +69,7 @@ class DryRun(msgspec.Struct, frozen=True, kw_only=True):
     need: CallNeed | None = None
     """The most that the call may use; None if it would be refused before that is known."""
     quota_error: QuotaExceeded | None = None
-    """The error that too little is left, if the call would be refused for another reason before."""
+    """The error of too little money, if the call would be refused for another reason before that."""
     unaffordable: Mapping[str, QuotaExceeded] = {}
     """The fallbacks left out because what is left does not pay for them."""
 

@@ -87,7 +87,7 @@ def with_price(channel: Channel, prices: Mapping[str, Price | None]) -> Channel:
 
 
 def repriced_models(before: Registry, after: Registry) -> set[str] | None:
-    """Returns the names of the models whose price differs; None if more than prices differs."""
+    """Returns the names of the models whose price differs; None if anything but prices differs."""
     if before.settings is not after.settings or not (
         _same(before.channels, after.channels) and _same(before.groups, after.groups)
     ):

@@ -119,7 +119,7 @@ class Preparer:
         return None if budget >= need.output and not need.owner_limit else budget
 
     def refusals_of(self, route: Route) -> LearnedRefusals:
-        """Returns what requests are now written without, because the upstream rejects it."""
+        """Returns what the upstream rejects, without which requests are written now."""
         return self._learned.of(route.channel.id, route.served, self._wall()) if self._learned.refusals else NOTHING
 
     def learn(self, order: Order, route: Route, failure: Failure, used: LearnedRefusals) -> bool:

@@ -38,7 +38,7 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 
 
 def table(path: Sequence[str], values: Table) -> str:
-    """Returns one table with its header and one value per line, in this order. A list has one item per line.
+    """Returns a table: its header, and one value per line in the order of ``values``. A list has one item per line.
 
     Inner tables are on one line, as TOML requires of those that are not sections.
     """

@@ -101,7 +101,7 @@ Fields = dict[str, Any]
 
 
 class EntityChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A change of one entity. ``before`` or ``after`` is None if there was none; an edit has only what differs."""
+    """A change of one entity. ``before`` is None if it was added, ``after`` if removed; an edit has what differs."""
 
     table: Table
     key: str

@@ -104,7 +104,7 @@ class OutputLimit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     capped: int = 0
     """The output that its caps allow; 0 if it has none."""
     expected: int = 0
-    """The output to hold for if no cap is sure to be obeyed; at least ``capped``."""
+    """The output to hold for, because the upstream may ignore the caps; at least ``capped``."""
     choices: int = 1
     minimum: int = 0
     """The least output that must be affordable if the gateway sets a cap, with what that cap does not limit."""

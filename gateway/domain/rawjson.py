@@ -3,8 +3,8 @@ r"""Raw JSON: JSON whose values stay as they were sent.
 Numbers, escapes and unknown fields that are not examined are passed on unchanged. A lone surrogate escape such as
 ``\ud83d`` is legal JSON that msgspec refuses; such a value is read by the standard library and encoded again.
 
-Some servers write NaN or Infinity, which are not JSON, or huge numbers. These are read as null, in counts of tokens as
--1, which does not mean that the count is missing. So an answer is not lost because of one invalid number.
+Some servers write NaN or Infinity, which are not JSON, or huge numbers. These are read as null, so that no answer is
+lost because of one invalid number; in counts of tokens as -1, because null means that the count is missing.
 """
 
 import json

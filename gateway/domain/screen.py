@@ -115,7 +115,7 @@ class Screen:
             self._harmless.add(data)
 
     def clean(self, fields: Fields) -> bool:
-        """Blank secrets in fields that are not content; remove fields whose names have one. Returns whether any did."""
+        """Blank secrets in fields that are not content; remove fields whose name has one. Returns whether any had."""
         if fields.keys() <= _CONTENT_FIELDS:
             return False
         leaking = [

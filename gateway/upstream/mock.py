@@ -84,7 +84,7 @@ class MockPlan(msgspec.Struct, kw_only=True):
     auth: bool = False
     retry_after: _Words | _Seconds | _Millis = ""
     cut: _Count | None = None
-    """A stream is cut off before its end, however large the number. A plain answer is cut off with any."""
+    """After how many events a stream is cut off, always before its end. With any number, a plain answer is cut off."""
     silence: _Count | None = None
     no_usage: bool = False
     bad_json: bool = False

@@ -12,7 +12,7 @@ from gateway.upstream.error_body import ErrorBody
 MESSAGES = "messages[]."
 """The prefix of the names of a message's fields."""
 ROLE = MESSAGES + "role"
-"""Stands for the role of a message, which the upstream does not know."""
+"""Stands for a role of messages that the upstream does not know."""
 DEVELOPER = b'"developer"'
 """The role that such an error means. Its other name is ``system``."""
 EFFORT = "reasoning_effort"

@@ -2,10 +2,10 @@
 
 Any chunk may bring a report, in several places. Counts are running totals: reports are merged name by name, and a later
 count that is smaller, such as a zero at the end, never lowers an earlier one; such a report is suspect. Gemini bills
-its last counts, so these replace earlier ones even if they are smaller, but not if they are zero.
+its last counts: they replace earlier ones even if they are smaller, unless they are zero.
 
 An implausible count (see ``usage_counts``) counts as not reported, and its report as suspect. A report that contradicts
-itself is suspect too. It is settled like this:
+itself is suspect too. This is how it is settled:
 
 - A total above its parts: the difference is audio that was left out of the input (Mistral), or reasoning that was left
   out of the output, if the report has that number of them. If it reports no reasoning, the difference is reasoning too,

@@ -117,7 +117,7 @@ async def read_body(request: web.BaseRequest, share: BodyShare, call_began: floa
 
 
 async def _gather(request: web.BaseRequest, share: BodyShare) -> bytes:
-    """Returns the body, read in parts. One timer is extended for them: one for each would cost more than reading."""
+    """Returns the body, read in parts. One timer is extended: a timer for each would cost more than reading."""
     loop = asyncio.get_running_loop()
     began = loop.time()
     parts: list[bytes] = []

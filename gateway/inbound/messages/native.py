@@ -1,8 +1,8 @@
 """Messages at channels that speak it: request and answer pass unchanged.
 
 Apart from the owner's overrides, two things change in a request. The model gets the channel's name for it. And thoughts
-that Anthropic did not make are left out, because it would refuse them: those with the gateway's own seal or an empty
-one, which clients send back like all others. In an answer, only the model's name changes.
+with the gateway's own seal, or an empty one, are left out: clients send them back like all others, but Anthropic did
+not make them and would refuse them. In an answer, only the model's name changes.
 
 What Claude Code adds to requests, such as ``context_management``, changes little in the answer. A server that refuses
 a field of this kind, or a beta, gets requests without it from then on.

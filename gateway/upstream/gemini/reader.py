@@ -1,7 +1,7 @@
 """ResponseReader: reads Gemini's answers as parts: texts, thoughts, tool calls, media, sources, log probabilities.
 
-An answer is one response, or several of which each has what is new. Only the end of the bytes marks its end, so finish
-reasons are held until then.
+An answer is one response, or several, each with what is new. Only the end of the bytes marks the end of the answer, so
+finish reasons are held until then.
 """
 
 import re

@@ -45,7 +45,7 @@ class _Target(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def limit_field(self) -> TokenLimitField:
-        """Returns the name of the output limit that the upstream accepts. Under another one it would not hold."""
+        """Returns the name of the output limit that the upstream accepts. Another name would limit nothing."""
         if self.vendor.allow or self.vendor.deny:
             accepted = [name for name in CAPS if self.vendor.accepts(name)]
             if len(accepted) == 1:

@@ -1,5 +1,5 @@
-"""Quotes: finds parts of an upstream's message that repeat the request. The client may read them, because it sent them,
-but they are not stored.
+"""Quotes: finds parts of an upstream's message that repeat the request. The client sent it and may
+read such parts, but they are not stored.
 
 A quote is a part of ``LONG`` characters or more that any string of the request has too, or a whole text of its messages
 if that is shorter (but has ``SHORT`` characters or more). Names of fields are not texts, nor is ``model``. Texts are
