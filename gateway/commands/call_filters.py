@@ -18,7 +18,7 @@ from gateway.domain.errors import BadRequest
 from gateway.domain.human_values import count_text, local_time
 from gateway.domain.patterns import is_pattern
 from gateway.domain.present_names import PresentNames
-from gateway.domain.query import CallOrder, FailureCondition, OneOf, Query, parse, shell_word, words_for
+from gateway.domain.query import FILTER_WORDS, CallOrder, FailureCondition, OneOf, Query, parse, shell_word, words_for
 from gateway.domain.text import word
 from gateway.domain.units import Millis
 from gateway.domain.views import CallPage, CallView
@@ -67,8 +67,8 @@ def call_query(values: dict[str, Any]) -> CallQuery:
     status = values.pop("status")
     typed = [*values.pop("words"), *words_for("as", values.pop("answered_by"))]
     typed += [*words_for("st", status), "!st:running"] if status else []
-    for name, field in _PATTERN_FIELDS.items():
-        if any(map(is_pattern, values[name])):
+    for name, field in FILTER_WORDS.items():  # an option takes exact names, the word takes patterns too
+        if any(map(is_pattern, values.get(name, ()))):
             typed += words_for(field, values[name])
             values[name] = ()
     words = parse(" ".join(map(shell_word, typed)), now())
@@ -81,10 +81,6 @@ def call_query(values: dict[str, Any]) -> CallQuery:
         raise BadRequest(f"--since ({local_time(since)}) is in the future", param="since")
     failed = values.pop("errors") or None
     return CallQuery(failed=failed, query=msgspec.structs.replace(words, since=since, until=until), **values)
-
-
-_PATTERN_FIELDS = {"token": "tok", "group": "grp", "model": "model", "channel": "ch", "app": "app", "api": "api"}
-"""The filter words, which take patterns, by the options, which take exact names."""
 
 
 async def find_calls(client: ControlClient, query: CallQuery, progress: ProgressLine) -> AsyncIterator[CallView]:

@@ -23,6 +23,7 @@ from gateway.domain.token import PREFIX, Token
 from gateway.domain.units import MILLION, MOST_TIMES
 from gateway.domain.urls import checked_base_url, parse_proxy, refuse_url
 from gateway.upstream import mock
+from gateway.upstream.credentials import FORBIDDEN_HEADERS
 from gateway.upstream.vendors import PRESETS
 
 MANY = 10_000
@@ -31,13 +32,7 @@ MANY = 10_000
 MULTIPLIER_LIMIT = MOST_TIMES * MILLION
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")  # RFC 9110, token
-_OWN_HEADERS = frozenset(
-    {
-        *("host", "content-length", "transfer-encoding", "connection", "content-type", "cookie", "accept-encoding"),
-        *("keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer", "upgrade"),
-        "expect",
-    }
-)
+_OWN_HEADERS = FORBIDDEN_HEADERS | {"content-type", "proxy-authenticate"}
 _KEY_HEADERS = frozenset({"authorization", "api-key", "x-api-key", "x-goog-api-key"})
 _HOST_NAME = re.compile(r"(?:[0-9A-Za-z._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]{1,5})?")
 _ORIGIN = re.compile(

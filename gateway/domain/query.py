@@ -65,6 +65,8 @@ _PATTERNS = {
     "api": "api",
     "id": "id",
 }
+FILTER_WORDS = {attribute: field for field, attribute in _PATTERNS.items()}
+"""The filter word for each attribute of a call that takes patterns, such as ``tok`` for ``token``."""
 _IDS = {"tok": "token_id", "ch": "channel_id"}
 """The attribute of a call that holds such an id, by the field that accepts one. Ids begin with the field's name."""
 _FULL_NAMES = {

@@ -20,7 +20,7 @@ import msgspec
 from gateway.domain.call import Outcome, Record, Running
 from gateway.domain.errors import Unavailable
 from gateway.domain.units import CallId, Nanos
-from gateway.domain.usage import UsageSource
+from gateway.domain.usage import NOTHING
 from gateway.store import files
 from gateway.store.errors import RETRY_AFTER_S
 
@@ -187,6 +187,10 @@ class Inflight:
         return unreadable
 
 
+_UNUSED = {name: value for name, value in msgspec.structs.asdict(NOTHING).items() if name in Record.__struct_fields__}
+"""The usage of a record in which nothing was used."""
+
+
 def withheld_record(record: Record, reason: str) -> Record:
     """Returns the record of a call whose answer is withheld. Its cost becomes a possible cost of its channel."""
     return msgspec.structs.replace(
@@ -199,13 +203,7 @@ def withheld_record(record: Record, reason: str) -> Record:
             "charged. Try again; calls are refused until the store works again"
         ),
         finish="",
-        input=0,
-        cached=0,
-        cache_write=0,
-        cache_write_long=0,
-        output=0,
-        reasoning=0,
-        source=UsageSource.NONE,
+        **_UNUSED,
         cost=Nanos(0),
         rates=None,
         balance=record.balance if record.balance is None else Nanos(record.balance + record.cost),

@@ -11,7 +11,7 @@ from gateway.domain.text import REFERENCE, bare_key
 from gateway.domain.urls import Proxy, parse_proxy
 from gateway.upstream.vendors import vendor_of
 
-_FORBIDDEN = frozenset(
+FORBIDDEN_HEADERS = frozenset(
     {
         *("host", "content-length", "transfer-encoding", "connection", "cookie", "accept-encoding", "keep-alive", "te"),
         *("proxy-authorization", "proxy-connection", "trailer", "upgrade", "expect"),
@@ -24,7 +24,7 @@ def headers_of(channel: Channel, environ: Mapping[str, str]) -> dict[str, str]:
     """Returns a channel's headers. Raises AttemptFailed (``unset`` or ``auth``, not sent) if one cannot be sent."""
     headers = {"User-Agent": f"tollkeeper/{__version__}"}
     for name, value in channel.headers.items():
-        if name.lower() not in _FORBIDDEN:
+        if name.lower() not in FORBIDDEN_HEADERS:
             headers[name] = _resolve(channel, value, environ, "header")
     if key := bare_key(_resolve(channel, channel.key, environ, "key")):
         name = channel.dialect.info.key_header or vendor_of(channel.preset, channel.base_url).key_header

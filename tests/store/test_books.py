@@ -166,7 +166,8 @@ def test_a_good_answer_whose_record_is_refused_costs_nothing(store: Store, monke
 
 
 def test_the_client_gets_what_the_record_says() -> None:
-    kept = withheld_record(record(1, cost=500), "Input/output error")
+    kept = withheld_record(record(1, cost=500, parts={"searches": 2}, variant="flex"), "Input/output error")
+    assert (kept.input, kept.parts, kept.variant, kept.cost, kept.possible) == (0, {}, "", 0, 500)
     error = withheld_error(kept)
     assert (error.message, error.code, error.retry_after_s) == (kept.error, "store_failed", 5.0)
     assert "(Input/output error), so its answer is withheld and nothing is charged" in kept.error

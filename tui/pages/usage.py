@@ -52,7 +52,7 @@ PERIODS: Mapping[str, tuple[str, int]] = {
 OPTIONS: Mapping[str, Sequence[str]] = {
     "period": list(PERIODS),
     "value": list(MEASURES),
-    "by": list(usage_table.FILTER_WORDS),
+    "by": ["model", "token", "channel", "group", "app", "api"],
 }
 
 

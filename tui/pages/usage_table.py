@@ -11,7 +11,7 @@ import msgspec
 from textual.content import Content
 
 from gateway.client.cells import cell, cut_middle
-from gateway.domain.query import Query, is_id, parse
+from gateway.domain.query import FILTER_WORDS, Query, is_id, parse
 from gateway.domain.units import Millis
 from gateway.domain.views import SumRow
 from tui import charts, format as fmt, glyphs
@@ -21,9 +21,6 @@ from tui.pages.base import AnyPage
 from tui.pages.usage_bars import AXIS, EDGE, MEASURES, OTHERS, SERIES, Bars, ChartPlan, sum_rows
 from tui.text import Part, content, safe
 from tui.widgets.dialogs import toast
-
-FILTER_WORDS = {"model": "model", "token": "tok", "channel": "ch", "group": "grp", "app": "app", "api": "api"}
-"""The filter's word for each dimension, as in ``tok:laptop``."""
 
 NO_QUERY = Query()
 
