@@ -10,10 +10,9 @@ from gateway.commands.session import run
 from gateway.domain.errors import Conflict
 from gateway.domain.history import UndoDoubt, UndoView, undo_text
 from gateway.domain.human_values import local_time
+from gateway.domain.registry import NOUNS
 from gateway.domain.text import plain
 from gateway.domain.units import Millis
-
-KINDS = ("account", "settings", "token", "group", "channel", "price", "grant")
 
 _COLUMNS = (
     ListColumn("Id", lambda entry: str(entry.id), "number"),
@@ -43,7 +42,9 @@ def history() -> None:
         "tollkeeper history list --name ci --json",
     ],
 )
-@click.option("--kind", "kinds", type=click.Choice(KINDS), multiple=True, help="List only changes of these kinds.")
+@click.option(
+    "--kind", "kinds", type=click.Choice([*NOUNS.values()]), multiple=True, help="List only changes of these kinds."
+)
 @click.option(
     "--name",
     "names",

@@ -10,10 +10,9 @@ from aiohttp import web
 from gateway.control import channels, groups, prices, tokens
 from gateway.control.edits import ConfigEdits
 from gateway.control.request_bodies import members, read_body
-from gateway.core.change_history import NOUNS
 from gateway.domain.errors import BadRequest, Conflict
 from gateway.domain.human_values import count_text, first_of
-from gateway.domain.registry import Change
+from gateway.domain.registry import NOUNS, Change
 from gateway.domain.text import plain
 from gateway.domain.units import ChannelId
 

@@ -37,7 +37,7 @@ from gateway.domain.errors import BadRequest, Conflict
 from gateway.domain.group import Group
 from gateway.domain.human_values import count_text, first_of
 from gateway.domain.key_owners import digest, hint
-from gateway.domain.registry import Change, Entity, Registry, with_changes
+from gateway.domain.registry import NOUNS, Change, Entity, Registry, with_changes
 from gateway.domain.text import plain, word
 from gateway.domain.token import Token
 from gateway.domain.units import ChannelId, Millis, TokenId
@@ -128,7 +128,7 @@ class ImportPlan:
             if prune:
                 self._add_change(section, entity, None)
             else:
-                self._unchanged.append(Difference(what="kept", noun=section.noun, name=title, fields=[]))
+                self._unchanged.append(Difference(what="kept", noun=NOUNS[section.name], name=title, fields=[]))
 
     def _belongs_to_program(self, entity: msgspec.Struct) -> bool:
         """Returns whether this is a program's token, which no file has. One that is left over goes with its group."""

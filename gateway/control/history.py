@@ -8,7 +8,7 @@ from aiohttp import web
 
 from gateway.control.edits import ConfigEdits
 from gateway.control.request_bodies import query, read_body
-from gateway.core.change_history import NOUNS, entity_of, view_of
+from gateway.core.change_history import entity_of, view_of
 from gateway.core.engine import Engine
 from gateway.core.undo import UndoPlan, undo_plan
 from gateway.domain.errors import BadRequest, Conflict, Unavailable
@@ -17,7 +17,7 @@ from gateway.domain.history import EntityChange, HistoryEntry, HistoryView, Undo
 from gateway.domain.human_values import count_text
 from gateway.domain.key_owners import revivals
 from gateway.domain.money import dollars
-from gateway.domain.registry import Change, Registry, Table
+from gateway.domain.registry import NOUNS, Change, Registry, Table
 from gateway.domain.text import plain
 from gateway.domain.token import Token
 from gateway.domain.units import Millis

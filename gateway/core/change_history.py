@@ -17,19 +17,8 @@ from gateway.domain.human_values import count_text
 from gateway.domain.money import dollars
 from gateway.domain.price import RATE_WORDS, Price
 from gateway.domain.quoting import names_text
-from gateway.domain.registry import KINDS, Change, Entity, Registry, Table
+from gateway.domain.registry import KINDS, NOUNS, Change, Entity, Registry, Table
 from gateway.domain.text import REFERENCE, mask, plain
-
-NOUNS: Mapping[Table, str] = {
-    "account": "account",
-    "settings": "settings",
-    "tokens": "token",
-    "groups": "group",
-    "channels": "channel",
-    "prices": "price",
-    "grants": "grant",
-}
-"""The noun for an entity of each table that only the owner changes."""
 
 HIDDEN = "…"
 """What is shown instead of a secret."""

@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from gateway.core.change_history import NOUNS, entity_of, to_fields
+from gateway.core.change_history import entity_of, to_fields
 from gateway.domain.errors import Conflict
 from gateway.domain.history import EntityChange, Fields, HistoryEntry, undone_entries
-from gateway.domain.registry import KINDS, Change, Entity, Registry, Table, with_changes
+from gateway.domain.registry import KINDS, NOUNS, Change, Entity, Registry, Table, with_changes
 from gateway.domain.text import plain
 
 

@@ -17,17 +17,14 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 
 import msgspec
 
-from gateway.domain.account import Account
 from gateway.domain.budget import Budget
 from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.errors import BadRequest
 from gateway.domain.group import Group
 from gateway.domain.human_values import brief_multiplier, parse_multiplier
 from gateway.domain.money import number, parse_dollars
-from gateway.domain.price import Price
-from gateway.domain.settings import Settings
+from gateway.domain.registry import KINDS
 from gateway.domain.text import plain
-from gateway.domain.token import Token
 from gateway.domain.units import MOST, Millis, Nanos
 from gateway.domain.views import iso
 
@@ -277,27 +274,27 @@ FORMAT = 1
 Name = Literal["settings", "account", "groups", "channels", "tokens", "prices"]
 
 
-class Section(msgspec.Struct, frozen=True, kw_only=True):
+class Section(msgspec.Struct, frozen=True):
     """One table of the configuration."""
 
     name: Name
-    noun: str
-    kind: type[msgspec.Struct]
     title: str = ""
     """The field with the entity's name, which is its heading in the file; empty if there is only one entity."""
     omit: tuple[str, ...] = ()
     """Fields that are not configuration, such as ids, digests, dates and results."""
 
+    @property
+    def kind(self) -> type[msgspec.Struct]:
+        return KINDS[self.name][0]
+
 
 SECTIONS: tuple[Section, ...] = (
-    Section(name="settings", noun="settings", kind=Settings),
-    Section(name="account", noun="account", kind=Account, omit=("created",)),
-    Section(name="groups", noun="group", kind=Group, title="name", omit=("id", "created")),
-    Section(name="channels", noun="channel", kind=Channel, title="name", omit=("id", "created", "last_check")),
-    Section(
-        name="tokens", noun="token", kind=Token, title="name", omit=("id", "digest", "hint", "created", "temporary")
-    ),
-    Section(name="prices", noun="price", kind=Price, title="model", omit=("updated",)),
+    Section("settings"),
+    Section("account", omit=("created",)),
+    Section("groups", "name", ("id", "created")),
+    Section("channels", "name", ("id", "created", "last_check")),
+    Section("tokens", "name", ("id", "digest", "hint", "created", "temporary")),
+    Section("prices", "model", ("updated",)),
 )
 """The sections in the order of the file. Grants, spending and upstream lists are not configuration."""
 

@@ -68,6 +68,18 @@ KINDS: Mapping[Table, tuple[type[Entity], str]] = {
 """The type of the entities in each table, and the field that is their key; empty for a table with only one entity."""
 
 
+NOUNS: Mapping[Table, str] = {
+    "account": "account",
+    "settings": "settings",
+    "tokens": "token",
+    "groups": "group",
+    "channels": "channel",
+    "prices": "price",
+    "grants": "grant",
+}
+"""The noun for an entity of each table that only the owner changes."""
+
+
 class Change(msgspec.Struct, frozen=True):
     """The new value of one entity, or its deletion if ``value`` is None. ``KINDS`` tells what its key is."""
 
