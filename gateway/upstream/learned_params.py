@@ -141,8 +141,8 @@ def _may_leave_out(name: str, channel: Channel, order: Order) -> bool:
         return any(DEVELOPER in bytes(order.fields.get(turns, NULL)) for turns in ("messages", "input"))
     if name == NO_EFFORT:
         return "tools" in order.fields and (not channel.strict or EFFORT not in order.fields)
-    if name == REASONING_BACK and _was_sent("messages[].tool_calls", order):
-        return not channel.strict
+    if name == REASONING_BACK and channel.dialect is Dialect.OPENAI:
+        return not channel.strict and b'"assistant"' in bytes(order.fields.get("messages", NULL))
     if name in RULES:
         messages = rawjson.maybe_objects(order.fields.get("messages")) or []
         return not channel.strict and with_rules(messages, (name,)) != messages

@@ -195,10 +195,15 @@ def _with_thoughts(messages: list[Fields]) -> list[Fields]:
 
 
 def _with_thought(message: Fields) -> Fields:
-    """Returns a message of Anthropic's API with an empty thought before calls that have none, as DeepSeek demands."""
-    blocks = rawjson.list_at(message.get("content"))
+    """Returns a message of Anthropic's API with an empty thought if it is the assistant's and has none.
+
+    DeepSeek demands one before calls, and before texts as well while the model thinks.
+    """
+    content = message.get("content", NULL)
+    text = rawjson.text_at(content)
+    blocks = [{"type": "text", "text": text}] if text else rawjson.list_at(content)
     kinds = [rawjson.text_at(block, "type") for block in blocks]
-    lacks_one = "tool_use" in kinds and "thinking" not in kinds
+    lacks_one = _role(message) == bytes(_ASSISTANT) and "thinking" not in kinds
     return {**message, "content": rawjson.raw([_EMPTY_THOUGHT, *blocks])} if lacks_one else message
 
 

@@ -21,7 +21,7 @@ NO_EFFORT = EFFORT + "=none"
 _NO_EFFORT = re.compile(r"\bset\s+\W?reasoning_effort\W?\s+to\s+\W?none\b")
 
 REASONING_BACK = "reasoning_content=back"
-"""Stands for an upstream that refuses tool calls without the reasoning before them."""
+"""Stands for an upstream that refuses what the assistant said without the reasoning before it."""
 BETA = "anthropic-beta="
 """The prefix of the names of betas that an upstream of Anthropic's dialect refuses; see ``EVERY_BETA``."""
 EVERY_BETA = BETA + "*"

@@ -150,6 +150,7 @@ async def test_a_model_that_thinks_or_calls_tools_is_told_not_to_think_where_the
     ]
 
 
+@pytest.mark.parametrize("has_call", [True, False])
 @pytest.mark.parametrize(
     "message",
     [
@@ -158,15 +159,16 @@ async def test_a_model_that_thinks_or_calls_tools_is_told_not_to_think_where_the
     ],
 )
 async def test_an_upstream_that_wants_reasoning_back_gets_an_empty_one(
-    gateway: Gateway, provider: Provider, message: str
+    gateway: Gateway, provider: Provider, message: str, *, has_call: bool
 ) -> None:
+    """OpenCode Zen refuses also texts without it, in conversations without calls."""
     call = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
     turns: list[dict[str, Any]] = [
         {"role": "user", "content": "Hi"},
         {"role": "assistant", "content": "Hello.", "reasoning_content": "Hm."},
         {"role": "user", "content": "Look"},
-        {"role": "assistant", "content": None, "tool_calls": [call]},
-        {"role": "tool", "tool_call_id": "c1", "content": "x"},
+        {"role": "assistant", **({"content": None, "tool_calls": [call]} if has_call else {"content": "I did."})},
+        {"role": "tool", "tool_call_id": "c1", "content": "x"} if has_call else {"role": "user", "content": "x"},
     ]
     provider.on("m", fail(400, message), speak())
     for count in (2, 3):

@@ -117,6 +117,7 @@ async def test_what_changes_the_answer_is_not_left_out(
 _IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}}
 _CALL = {"type": "tool_use", "id": "t1", "name": "Read", "input": {}}
 _THOUGHT = {"type": "thinking", "thinking": "", "signature": "none"}
+_HELLO = {"type": "text", "text": "Hello."}
 _SEEN = {"type": "text", "text": "[An image was here. This model reads text only.]"}
 
 
@@ -152,6 +153,11 @@ _FILLED = {"role": "user", "content": [{**_result()["content"][0], "content": ".
             "The `content[].thinking` in the thinking mode must be passed back to the API.",
             [{"role": "assistant", "content": [_CALL]}, _result(_SEEN)],
             [{"role": "assistant", "content": [_THOUGHT, _CALL]}, _result(_SEEN)],
+        ),
+        (
+            "The `content[].thinking` in the thinking mode must be passed back to the API.",
+            [{"role": "assistant", "content": "Hello."}, {"role": "user", "content": "Go on"}],
+            [{"role": "assistant", "content": [_THOUGHT, _HELLO]}, {"role": "user", "content": "Go on"}],
         ),
         (
             "This model does not support assistant message prefill. The conversation must end with a user message.",

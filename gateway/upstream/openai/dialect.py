@@ -186,8 +186,9 @@ def _edit_messages(fields: Fields, vendor: Vendor, learned: LearnedRefusals) -> 
         _fix_nulls(message, vendor)
         if vendor.short_tool_ids:
             _shorten_ids(message)
-    fields["messages"] = rawjson.raw(with_rules(messages, learned.dropped))
-    return [*dropped, *lost_to(messages, learned.dropped)]
+    rules = set(learned.dropped) - {REASONING_BACK}  # whose rule is for Anthropic's API
+    fields["messages"] = rawjson.raw(with_rules(messages, rules))
+    return [*dropped, *lost_to(messages, rules)]
 
 
 def _role(message: Fields) -> bytes:
@@ -255,10 +256,10 @@ class OpenAIDialect(ChannelDialect):
         dropped = _fit_parameters(fields, vendor, learned)
         if "messages" in fields and _must_edit_messages(fields, vendor, learned):
             dropped += _edit_messages(fields, vendor, learned)
-        if vendor.reasoning_back:
-            restore_reasoning(fields, order.owner, self._memory)
-        elif REASONING_BACK in learned.dropped:  # nothing was remembered there, so it is sent empty
-            restore_reasoning(fields, "", self._memory)
+        was_refused = REASONING_BACK in learned.dropped
+        if vendor.reasoning_back or was_refused:
+            owner = order.owner if vendor.reasoning_back else ""  # elsewhere nothing was remembered: it is sent empty
+            restore_reasoning(fields, owner, self._memory, always=was_refused)
         return PreparedRequest(
             url=url,
             headers=STREAM_HEADERS if order.stream else PLAIN_HEADERS,
