@@ -195,16 +195,19 @@ class Attempts:
         """Returns the answer of a channel that lacks the client's API to the translated request.
 
         If the failure leaves it uncertain whether the channel lacks the API, that is remembered only if the upstream
-        accepts the translated request. If the upstream's server fails at that too, the first failure is raised.
+        accepts the translated request. If the upstream's server fails at that too, the first failure is raised, and
+        so is the refusal of a kind of content that has no translation.
         """
-        self.preparer.learn_lack(call, route)
+        self.preparer.learn_lack(call, route, failed.failure)
         try:
             return await self._repeat(call, await self.preparer.plan(call, order, route), route)
         except AttemptFailed as translated:
             untranslatable = not translated.failure.sent
             certain = failed.failure.lacks_api or translated.accepted
             if untranslatable or not certain:
-                self.preparer.unlearn_lack(call, route)
+                self.preparer.unlearn_lack(call, route, failed.failure)
+            if untranslatable and failed.failure.refused_kinds:
+                raise failed from None
             if untranslatable or certain or translated.failure.kind is not FailureKind.SERVER:
                 raise
             raise failed from None

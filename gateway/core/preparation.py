@@ -68,7 +68,7 @@ class Preparer:
     async def plan(self, call: Call, order: Order, route: Route) -> AttemptPlan:
         """Returns how the client's API calls this channel. Raises AttemptFailed if the request cannot be translated."""
         api, channel, adapter = call.context.origin.api, route.channel, self._adapter_of(route.channel.dialect)
-        lacking = bool(self._learned.missing_apis) and self._learned.lacks(channel.id, _ability_of(api), self._wall())
+        lacking = bool(self._learned.missing_apis) and self._lacks(api, order, channel)
         try:
             if call.context.request.input_estimate is None:
                 return api.plan(order, channel, adapter, lacking=lacking)
@@ -82,11 +82,18 @@ class Preparer:
         if api.selects(request) and api.obstacle(request, channel):
             return False
         order = api.order(request, origin.id, origin.ts)
-        lacking = self._learned.lacks(channel.id, _ability_of(api), self._wall())
+        lacking = self._lacks(api, order, channel)
         try:
             return api.plan(order, channel, self._adapter_of(channel.dialect), lacking=lacking).native
         except BadRequest:
             return False
+
+    def _lacks(self, api: InboundApi, order: Order, channel: Channel) -> bool:
+        """Returns whether the channel was found to lack the API, or a kind of tool or item that the request has."""
+        now = self._wall()
+        if self._learned.lacks(channel.id, _ability_of(api), now):
+            return True
+        return api.has_kinds(order.fields, self._learned.refused_kinds(channel.id, api.name, now))
 
     def recalled_tokens(self, fields: Mapping[str, msgspec.Raw]) -> int:
         """Returns the most input tokens that a dialect may add to a request from memory."""
@@ -128,15 +135,24 @@ class Preparer:
         """
         return self._learned.learn(route.channel, route.served, order, failure, self._wall(), used=used)
 
-    def learn_lack(self, call: Call, route: Route) -> None:
-        """Remember that the channel lacks the client's API, so that its calls are translated from now on."""
-        self._learned.learn_lack(route.channel.id, _ability_of(call.context.origin.api), self._wall())
+    def learn_lack(self, call: Call, route: Route, failure: Failure) -> None:
+        """Remember that the channel lacks the client's API, or the kinds of content that the failure names, so that
+        such calls are translated from now on.
+        """
+        for name in _lacking_names(call, failure):
+            self._learned.learn_lack(route.channel.id, name, self._wall())
 
-    def unlearn_lack(self, call: Call, route: Route) -> None:
-        """Forget that the channel lacks the client's API: it may have it after all."""
-        self._learned.missing_apis.pop((route.channel.id, _ability_of(call.context.origin.api)), None)
+    def unlearn_lack(self, call: Call, route: Route, failure: Failure) -> None:
+        """Forget what ``learn_lack`` learned from a failure: the channel may have it after all."""
+        for name in _lacking_names(call, failure):
+            self._learned.missing_apis.pop((route.channel.id, name), None)
 
 
 def _ability_of(api: InboundApi) -> str:
     """Returns the name of what a channel may lack: a part of the API, or all of it."""
     return api.ability or api.name
+
+
+def _lacking_names(call: Call, failure: Failure) -> list[str]:
+    api = call.context.origin.api
+    return [f"{api.name}:{kind}" for kind in failure.refused_kinds] or [_ability_of(api)]

@@ -78,6 +78,9 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the upstream lacks the API, so that this call and later ones for a day are translated."""
     may_lack_api: bool = False
     """Whether the upstream probably lacks the API. It is certain if the translated call succeeds."""
+    refused_kinds: tuple[str, ...] = ()
+    """The kinds of tools and items that an upstream with only a part of the API refuses; empty if it may lack it all.
+    Only requests with one of them are translated."""
     verbatim: UpstreamText = NO_TEXT
     """The body as received, for clients that act on the text of their vendor; see ``UpstreamError.verbatim``."""
 

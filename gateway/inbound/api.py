@@ -15,7 +15,7 @@ writes the rest. Front ends do not see this package, so an API's smallest call i
 ``client.connect_card``, and in ``TESTED`` of ``client.test_call`` if ``doctor --api`` should make test calls with it.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 import msgspec
@@ -204,6 +204,10 @@ class InboundApi(Protocol):
 
     def keeps_answer(self, request: InboundRequest) -> bool:
         """Returns whether an upstream that speaks the API may keep the answer for later requests to continue."""
+        return False
+
+    def has_kinds(self, fields: Fields, kinds: Iterable[str]) -> bool:
+        """Returns whether a request has a tool or an item of one of these kinds; see ``Failure.refused_kinds``."""
         return False
 
     def obstacle(self, request: InboundRequest, channel: Channel) -> str:

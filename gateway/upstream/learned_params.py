@@ -52,7 +52,8 @@ class LearnedParams:
         self.refusals: dict[tuple[ChannelId, str], tuple[LearnedRefusals, Millis]] = {}
         """The refusals by channel and upstream model, and until when they count. Usually empty."""
         self.missing_apis: dict[tuple[ChannelId, str], Millis] = {}
-        """Until when an API counts as missing, by channel and API. Usually empty."""
+        """Until when an API, or one kind of its content (``responses:namespace``), counts as missing, by channel and
+        name. Usually empty."""
 
     def of(self, channel: ChannelId, served: ServedModel, now: Millis) -> LearnedRefusals:
         """Returns what a channel is known to refuse for a model."""
@@ -120,6 +121,11 @@ class LearnedParams:
     def lacks(self, channel: ChannelId, api: str, now: Millis) -> bool:
         """Returns whether the channel was found to lack this API in the last day."""
         return self.missing_apis.get((channel, api), now) > now
+
+    def refused_kinds(self, channel: ChannelId, api: str, now: Millis) -> list[str]:
+        """Returns the kinds of an API's content that the channel was found to refuse in the last day."""
+        names = [name for id, name in self.missing_apis if id == channel and name.startswith(api + ":")]
+        return [name.removeprefix(api + ":") for name in names if self.lacks(channel, name, now)]
 
     def forget(self, channel: ChannelId) -> None:
         """Forget what was learned about a channel, because it was changed or removed."""

@@ -4,6 +4,7 @@ import pytest
 
 from gateway.domain.limits import Limits
 from tests.fakes.gateway import Gateway
+from tests.fakes.obedient import obey
 from tests.fakes.provider import Provider
 from tests.fakes.replies import choice, dumps, reply, usage, whole
 
@@ -35,19 +36,41 @@ async def test_the_path_is_found_however_it_is_spelled(gateway: Gateway, provide
         (400, "Invalid discriminator value. Expected 'function' | 'mcp'", "tools.6.type"),
         (400, "Unsupported Responses tool type: 'custom'", None),
         (400, "tools[8] must be a function tool", None),
+        (400, "unknown tool type: namespace, currently only function and plugin are supported", None),  # Moonshot
+        (400, "tools[0].type:type is illegal", None),  # Zhipu
+        (400, "tools[0]: unknown variant `namespace`, expected one of `function`, `mcp`", None),
+        (400, "Unsupported Responses API input item type: 'additional_tools'", None),
+        (400, "Missing required parameter: 'input[0].content'.", "input[0].content"),
+        (400, "Invalid input", "input"),
     ],
 )
-async def test_a_server_that_refuses_codex_tools_gets_chats(
+async def test_a_server_that_refuses_codex_tools_or_items_gets_chats_in_their_place_only(
     gateway: Gateway, provider: Provider, status: int, message: str, param: str | None
 ) -> None:
     gateway.channel(provider.base_url)
     refusal = dumps({"error": {"message": message, "type": "invalid_request_error", "param": param}})
     provider.on("m", reply(refusal, status=status), reply(whole("m", choice("Hi"), spent=usage())))
-    tool = {"type": "namespace", "name": "mcp", "tools": [{"type": "function", "name": "f", "parameters": {}}]}
+    function = {"type": "function", "name": "f", "parameters": {}}
+    tool, more = {"type": "namespace", "name": "mcp", "tools": [function]}, {"type": "additional_tools", "tools": []}
+    plain = {"model": "m", "input": [{"role": "user", "content": "a"}], "tools": [function]}
+    codex = {**plain, "input": [more, *plain["input"]], "tools": [tool]}
     for count in (2, 3):
-        answer = await gateway.client.ask("POST", "/v1/responses", dumps({"model": "m", "input": "a", "tools": [tool]}))
+        answer = await gateway.client.ask("POST", "/v1/responses", dumps(codex))
         assert (answer.status, len(provider.exchanges)) == (200, count)
         assert provider.last.json["tools"][0]["function"]["name"] == "mcp__f"
+    provider.on("m", obey)
+    assert (await gateway.client.ask("POST", "/v1/responses", dumps(plain))).status == 200
+    assert (provider.last.path, provider.last.json) == ("/v1/responses", plain)
+
+
+async def test_a_refusal_of_what_has_no_translation_is_passed_on(gateway: Gateway, provider: Provider) -> None:
+    gateway.channel(provider.base_url)
+    refusal = dumps({"error": {"message": "Invalid input", "type": "invalid_request_error", "param": "input"}})
+    provider.on("m", reply(refusal, status=400))
+    items = [{"type": "compaction", "encrypted_content": "x"}, {"role": "user", "content": "a"}]
+    for count in (1, 2):
+        answer = await gateway.client.ask("POST", "/v1/responses", dumps({"model": "m", "input": items}))
+        assert (answer.status, answer.body, len(provider.exchanges)) == (400, refusal, count)
 
 
 async def test_chats_instead_of_responses_learn_from_refusals_too(gateway: Gateway, provider: Provider) -> None:

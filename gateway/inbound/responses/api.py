@@ -9,6 +9,7 @@ Errors have the bodies of chat completions. Their statuses keep Codex from usele
 """
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -17,6 +18,7 @@ from gateway.domain import rawjson
 from gateway.domain.channel import Channel
 from gateway.domain.errors import PASSED_STATUS, BadRequest, GatewayError, QuotaExceeded, TooLarge, UpstreamError
 from gateway.domain.order import Order
+from gateway.domain.rawjson import Fields
 from gateway.inbound.api import AttemptPlan, HttpRequest, InboundApi, InboundRequest
 from gateway.inbound.chat.api import error_object
 from gateway.inbound.chat.conversation import finish_translation
@@ -24,7 +26,13 @@ from gateway.inbound.relay import NativeStream
 from gateway.inbound.rendering import RenderedStream
 from gateway.inbound.responses.compaction import plan_compaction
 from gateway.inbound.responses.reader import ResponsesReader
-from gateway.inbound.responses.relay import ResponsesRelay, native_order, repaired_order, speaks_responses
+from gateway.inbound.responses.relay import (
+    KIND_FIELDS,
+    ResponsesRelay,
+    native_order,
+    repaired_order,
+    speaks_responses,
+)
 from gateway.inbound.responses.render import ResponseRenderer, response_adapter
 from gateway.inbound.responses.request import (
     ResponsesFields,
@@ -69,6 +77,11 @@ class Responses(InboundApi):
 
     def keeps_answer(self, request: InboundRequest) -> bool:
         return True
+
+    def has_kinds(self, fields: Fields, kinds: Iterable[str]) -> bool:
+        written_kinds = [b'"%b"' % kind.encode() for kind in kinds]
+        content = b"".join(fields.get(name, rawjson.NULL) for name in KIND_FIELDS) if written_kinds else b""
+        return any(kind in content for kind in written_kinds)
 
     def plan(self, order: Order, channel: Channel, chat: DialectAdapter, *, lacking: bool) -> AttemptPlan:
         if order.form.compacts:

@@ -15,6 +15,7 @@ import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.answer import SEAL_PREFIX
+from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, Dialect, Overrides, ServedModel
 from gateway.domain.conversation import join_texts
 from gateway.domain.failure import AttemptFailed, Failure
@@ -35,7 +36,8 @@ from gateway.inbound.relay import (
 from gateway.inbound.responses.reader import ResponsesReader
 from gateway.inbound.responses.summary import COMPACTIONS, summary_in
 from gateway.upstream.adapter import Adapter, RequestWriter, WholeAnswer, whole_answer
-from gateway.upstream.error_body import read_error
+from gateway.upstream.error_body import ErrorBody, read_error
+from gateway.upstream.failures import REJECTED
 from gateway.upstream.message_rules import OBJECTS, object_text
 from gateway.upstream.openai.dialect import endpoint
 from gateway.upstream.refused_params import DEVELOPER, ROLE
@@ -82,6 +84,12 @@ _UNKNOWN_TOOL = re.compile(
     re.IGNORECASE,
 )
 """Matches refusals of tools that are not functions, or of their results, by llama.cpp, vLLM, Ollama and LM Studio."""
+KIND_FIELDS = ("tools", "input")
+"""Fields whose elements have a type that a server with only a part of the API may refuse."""
+_COMMON_KINDS = frozenset({"", "function", "message", "function_call", "function_call_output", "reasoning"})
+"""Types that every such server takes. What is refused of them is something else than the type."""
+_ELEMENT = re.compile(r"\b(tools|input)[.\[](\d{1,4})\b")
+"""Matches the place of a tool or an item in a refusal."""
 
 _FOREIGN_SEAL = re.compile(r"encrypted.content\W.{0,200}?\b(?:not issued|not be (?:verified|decrypted|decoded))")
 """Matches refusals of reasoning that another account sealed, which come without OpenAI's code."""
@@ -129,6 +137,23 @@ def repaired_order(order: Order, failure: Failure) -> Order | None:
         return None
     fields = {**order.fields, "input": rawjson.raw(kept)}
     return msgspec.structs.replace(order, fields=fields, body=b"", removed=(*order.removed, name))
+
+
+def _refused_kinds(request: Fields, error: ErrorBody) -> list[str]:
+    """Returns the types of tools and items that a refusal is about. It names a type, or a place; a refusal of the whole
+    input or of tools in general may mean each of them.
+    """
+    kinds = {
+        name: [rawjson.text_at(each, "type") for each in rawjson.list_at(request.get(name))] for name in KIND_FIELDS
+    }
+    words, every_kind = f"{error.message} {error.param}", kinds["tools"] + kinds["input"]
+    places = [(kinds[field], int(number)) for field, number in _ELEMENT.findall(words)]
+    refused = [types[number] for types, number in places if number < len(types)]
+    names = set(re.findall(r"(?<![\w.])\w+(?![\w.])", words))
+    refused += [kind for kind in every_kind if kind in names]
+    if _COMMON_KINDS.issuperset(refused) and (error.param == "input" or _UNKNOWN_TOOL.search(words)):
+        refused = kinds["input"] if error.param == "input" else every_kind
+    return [kind for kind in dict.fromkeys(refused) if kind not in _COMMON_KINDS]
 
 
 def _unless_sealed(item: Fields) -> Fields | None:
@@ -198,8 +223,11 @@ class ResponsesRelay(Adapter):
     def __init__(self, dialect: RequestWriter) -> None:
         """``dialect`` is the channel's, which knows what errors mean."""
         self._dialect = dialect
+        self._sent: Fields = {}
+        """The fields of the last request."""
 
     def prepare(self, order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> PreparedRequest:
+        self._sent = order.fields
         dropped = tuple(name for name in learned.dropped if name in _OPTIONAL and name in order.fields)
         if dropped:
             fields = {name: raw for name, raw in order.fields.items() if name not in dropped}
@@ -236,13 +264,18 @@ class ResponsesRelay(Adapter):
         return whole_answer(reader, sent, render=lambda _: sent)
 
     def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
-        """Returns the failure. A server with only a part of the API, without Codex's tools, lacks it."""
+        """Returns the failure. A server with only a part of the API, without Codex's tools or items, may lack it."""
         failure = native_failure(self._dialect.failure(channel, status, headers, body), body, _OPTIONAL)
         error = read_error(body)
-        if vendor_of(channel.preset, channel.base_url).name in _MAKERS:
+        is_repairable = failure.parameters or _FOREIGN_FIELD.search(error.message)
+        if is_repairable or vendor_of(channel.preset, channel.base_url).name in _MAKERS:
             return failure
         lacks_tools = bool(_UNKNOWN_TOOL.search(f"{error.message} {error.param}"))
-        return msgspec.structs.replace(failure, may_lack_api=True) if lacks_tools else failure
+        is_mistake = failure.kind is FailureKind.CLIENT and failure.code == REJECTED
+        kinds = _refused_kinds(self._sent, error) if lacks_tools or is_mistake else []
+        if not (kinds or lacks_tools):
+            return failure
+        return msgspec.structs.replace(failure, may_lack_api=True, refused_kinds=tuple(kinds))
 
 
 class ResponsesStream(NativeStream):
