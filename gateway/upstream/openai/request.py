@@ -97,10 +97,11 @@ class _MessageWriter:
         """Add a turn."""
         match turn.role:
             case "system":
+                parts = [part for part in turn.parts if not _is_empty(part)]
                 if self._system_first:
-                    self._system_parts += turn.parts
-                else:
-                    self._messages.append({"role": "system", "content": self._content(turn.parts)})
+                    self._system_parts += parts
+                elif parts:
+                    self._messages.append({"role": "system", "content": self._content(parts)})
             case "tool":
                 for block in turn.blocks:
                     if isinstance(block, ResultPart):

@@ -207,6 +207,12 @@ def test_a_stop_that_is_not_a_long_list_stays_as_it_is(stop: Any) -> None:
     assert (rawjson.value(written.fields["stop"]), written.removed) == (stop, ())
 
 
+@pytest.mark.parametrize("vendor", [PLAIN, PRESETS["ollama"]])
+def test_an_empty_system_message_is_left_out(vendor: Vendor) -> None:
+    turns: list[tuple[str, tuple[Block, ...]]] = [("system", (_text(""),)), ("user", (_text("u"),))]
+    assert _messages(*turns, vendor=vendor) == [{"role": "user", "content": "u"}]
+
+
 def test_a_local_server_gets_one_system_message_even_with_a_picture() -> None:
     picture = MediaPart(type="image/png", data="AA", where="x")
     turns: list[tuple[str, tuple[Block, ...]]] = [("system", (_text("a"), picture)), ("user", (_text("u"),))]
