@@ -13,6 +13,7 @@ from gateway.domain.order import LearnedRefusals, Order
 from gateway.domain.rawjson import NULL
 from gateway.domain.units import ChannelId, Millis
 from gateway.upstream.message_rules import RULES, with_rules
+from gateway.upstream.null_values import NULLS, without_nulls
 from gateway.upstream.refused_params import (
     BETA,
     DEVELOPER,
@@ -149,13 +150,19 @@ def _may_leave_out(name: str, channel: Channel, order: Order) -> bool:
         return "tools" in order.fields and (not channel.strict or EFFORT not in order.fields)
     if name == REASONING_BACK and channel.dialect is Dialect.OPENAI:
         return not channel.strict and b'"assistant"' in bytes(order.fields.get("messages", NULL))
-    if name in RULES:
-        messages = rawjson.maybe_objects(order.fields.get("messages")) or []
-        return not channel.strict and with_rules(messages, (name,)) != messages
+    if name in RULES or name == NULLS:
+        return not channel.strict and _has_effect(name, order)
     added = name == ADDED_FIELDS.get(channel.dialect) and (order.stream or name != "stream_options")
     if channel.strict and (not added or _has_field_at_any_depth(name, order)):
         return False
     return name not in NEVER_DROPPED and (added or _was_sent(name, order))
+
+
+def _has_effect(rule: str, order: Order) -> bool:
+    if rule == NULLS:
+        return without_nulls(order.fields) != order.fields
+    messages = rawjson.maybe_objects(order.fields.get("messages")) or []
+    return with_rules(messages, (rule,)) != messages
 
 
 def _was_sent(name: str, order: Order) -> bool:

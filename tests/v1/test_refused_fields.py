@@ -7,6 +7,7 @@ import pytest
 from gateway.domain.channel import Dialect
 from tests.fakes.gateway import Gateway
 from tests.fakes.messages import speak_messages
+from tests.fakes.obedient import obey
 from tests.fakes.provider import Provider
 from tests.fakes.replies import Doc, dumps, reply
 
@@ -49,6 +50,11 @@ def refusal(message: str) -> bytes:
             {"system": [{"type": "text", "text": "Be brief.", "cache_control": MARK}]},
             "system.cache_control.scope",
         ),
+        (
+            "Thinking mode does not support this tool_choice",
+            {"tool_choice": {"type": "any"}},
+            "tool_choice",
+        ),  # DeepSeek
     ],
 )
 async def test_a_refused_field_is_left_out_from_then_on(
@@ -96,6 +102,28 @@ async def test_several_refused_fields_are_left_out_one_after_another(gateway: Ga
     body = {**PLAIN, "context_management": {}, "output_config": {"effort": "low"}}
     assert (await gateway.client.ask("POST", "/v1/messages", dumps(body))).status == 200
     assert provider.last.json == PLAIN
+
+
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize(
+    ("path", "dialect", "plain"),
+    [
+        ("/v1/messages", Dialect.ANTHROPIC, {**PLAIN, "tools": [TOOL]}),
+        ("/v1/chat/completions", Dialect.OPENAI, {"model": "m", "messages": PLAIN["messages"]}),
+        ("/v1/responses", Dialect.OPENAI, {"model": "m", "input": PLAIN["messages"]}),
+    ],
+)
+async def test_nulls_and_empty_lists_are_left_out_where_they_are_refused(
+    gateway: Gateway, provider: Provider, path: str, dialect: Dialect, plain: Doc, *, strict: bool
+) -> None:
+    gateway.channel(provider.base_url, dialect=dialect, strict=strict)
+    message = refusal("Invalid 'stop_sequences': empty array. Expected an array with minimum length 1")
+    provider.on("m", reply(message, status=400), obey)
+    for number in (1, 2) if strict else (2, 3):
+        answer = await gateway.client.ask("POST", path, dumps({**plain, "stop_sequences": [], "metadata": None}))
+        assert (answer.status, len(provider.exchanges)) == (400 if strict and number == 1 else 200, number)
+    assert provider.last.json == (plain if not strict else {**plain, "stop_sequences": [], "metadata": None})
+    assert answer.head.get("x-gateway-dropped-params") == ""
 
 
 @pytest.mark.parametrize("strict", [False, True])

@@ -49,6 +49,7 @@ from gateway.upstream.adapter import Adapter, DialectAdapter, WholeAnswer
 from gateway.upstream.anthropic.dialect import VERSION, root
 from gateway.upstream.failures import REJECTED
 from gateway.upstream.message_rules import NO_BLANKS, NO_IMAGES, RULES, USER_LAST, lost_to, with_rules
+from gateway.upstream.null_values import NULLS, without_nulls
 from gateway.upstream.openai.dialect import endpoint
 from gateway.upstream.refused_params import BETA, EFFORT, EVERY_BETA, REASONING_BACK
 from gateway.upstream.vendors import vendor_of
@@ -167,7 +168,8 @@ _OPTIONAL: Mapping[str, tuple[str, ...]] = {
     "eager_input_streaming": ("tools.eager_input_streaming",),
     "input_examples": ("tools.input_examples",),
     "strict": ("tools.strict",),
-    **{rule: (rule,) for rule in (NO_IMAGES, NO_BLANKS, USER_LAST, REASONING_BACK)},
+    **{rule: (rule,) for rule in (NO_IMAGES, NO_BLANKS, USER_LAST, REASONING_BACK, NULLS)},
+    "tool_choice": ("tool_choice",),
     "scope": ("system.cache_control.scope", "tools.cache_control.scope", "messages.content.cache_control.scope"),
 }
 """The paths of fields that may be left out, by the names that the dialect reads in a refusal. The path through a list
@@ -176,7 +178,7 @@ is that of its members."""
 
 def _without_refused(order: Order, refused: Collection[str]) -> tuple[Order, tuple[str, ...]]:
     """Returns the order without fields and betas that the upstream refuses, and their names."""
-    fields, dropped = dict(order.fields), list[str]()
+    fields, dropped = without_nulls(order.fields) if NULLS in refused else dict(order.fields), list[str]()
     betas = [name for name in map(str.strip, order.forward.get(_BETA_HEADER, "").split(",")) if name]
     for path in refused:
         holder, *rest = path.split(".")
@@ -194,7 +196,7 @@ def _without_refused(order: Order, refused: Collection[str]) -> tuple[Order, tup
     if messages is not None and (fitting := with_rules(messages, refused)) != messages:
         fields["messages"] = rawjson.raw(fitting)
         dropped += lost_to(messages, refused)
-    elif not dropped:
+    elif not dropped and fields == order.fields:
         return order, ()
     body = order.body if fields == order.fields else b""
     forward = _with_betas(order.forward, betas)

@@ -39,6 +39,7 @@ from gateway.upstream.adapter import Adapter, RequestWriter, WholeAnswer, whole_
 from gateway.upstream.error_body import ErrorBody, read_error
 from gateway.upstream.failures import REJECTED
 from gateway.upstream.message_rules import OBJECTS, object_text
+from gateway.upstream.null_values import NULLS, without_nulls
 from gateway.upstream.openai.dialect import endpoint
 from gateway.upstream.refused_params import DEVELOPER, ROLE
 from gateway.upstream.vendors import OPENAI, vendor_of
@@ -71,7 +72,7 @@ REASONING = "input[].reasoning"
 _OPTIONAL = frozenset(
     {
         *("prompt_cache_key", "prompt_cache_retention", "prompt_cache_options", "client_metadata", "metadata"),
-        *("safety_identifier", "user", "service_tier", "parallel_tool_calls", "stream_options", ROLE, OBJECTS),
+        *("safety_identifier", "user", "service_tier", "parallel_tool_calls", "stream_options", ROLE, OBJECTS, NULLS),
     }
 )
 """Fields without which the answer is the same, or nearly. A server that refuses one gets requests without it, or with
@@ -232,6 +233,8 @@ class ResponsesRelay(Adapter):
         if dropped:
             fields = {name: raw for name, raw in order.fields.items() if name not in dropped}
             order = msgspec.structs.replace(order, fields=fields, body=b"")
+        if NULLS in learned.dropped:
+            order = msgspec.structs.replace(order, fields=without_nulls(order.fields), body=b"")
         changes = lower_cap(order.fields, "max_output_tokens", served)
         lowered = served.max_output if changes else None
         if rawjson.maybe(order.fields.get("model")) != served.upstream_name:
@@ -267,7 +270,7 @@ class ResponsesRelay(Adapter):
         """Returns the failure. A server with only a part of the API, without Codex's tools or items, may lack it."""
         failure = native_failure(self._dialect.failure(channel, status, headers, body), body, _OPTIONAL)
         error = read_error(body)
-        is_repairable = failure.parameters or _FOREIGN_FIELD.search(error.message)
+        is_repairable = set(failure.parameters) - {NULLS} or _FOREIGN_FIELD.search(error.message)
         if is_repairable or vendor_of(channel.preset, channel.base_url).name in _MAKERS:
             return failure
         lacks_tools = bool(_UNKNOWN_TOOL.search(f"{error.message} {error.param}"))

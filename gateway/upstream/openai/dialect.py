@@ -21,6 +21,7 @@ from gateway.upstream.adapter import ChannelDialect
 from gateway.upstream.learned_params import NOTHING
 from gateway.upstream.message_rules import lost_to, with_rules
 from gateway.upstream.model_list import LIST_HEADERS
+from gateway.upstream.null_values import NULLS, without_nulls
 from gateway.upstream.openai.reader import ChatReader
 from gateway.upstream.openai.reasoning import ReasoningReader, restore_reasoning
 from gateway.upstream.refused_params import DEVELOPER, EFFORT, MESSAGES, NO_EFFORT, REASONING_BACK, ROLE
@@ -244,7 +245,7 @@ class OpenAIDialect(ChannelDialect):
         url = endpoint(channel.base_url, "/chat/completions")
         if _may_pass_unchanged(order, target):
             return PreparedRequest(url=url, headers=PLAIN_HEADERS, body=order.body)
-        fields = dict(order.fields)
+        fields = without_nulls(order.fields) if NULLS in learned.dropped else dict(order.fields)
         fields["model"] = rawjson.raw(served.upstream_name)
         lowered = None
         if "max_tokens" in fields or "max_completion_tokens" in fields:

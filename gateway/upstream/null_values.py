@@ -1,0 +1,74 @@
+"""Null values: members of a request that say nothing, such as ``tools: []``, are left out for servers that refuse them.
+
+OpenAI takes most of them, so many programs send them; typed servers do not. What is left out means the same as what
+was sent.
+"""
+
+from typing import Any
+
+import msgspec
+
+from gateway.domain import rawjson
+from gateway.domain.lazy_pattern import lazy_pattern
+from gateway.domain.rawjson import Fields, is_nothing
+
+NULLS = "null"
+"""Stands for such members in a refusal."""
+NULLS_REFUSED = lazy_pattern(
+    r"(?i)\bnull\b.{0,60}\b(?:expected|instead|not|want|allowed)\b"
+    r"|\b(?:expected|got|received|found|was|cannot be|must not be|invalid type:?)\W{0,3}null\b"
+    r"|\bnone is not\b|nonetype|input should be a valid (?:boolean|string|list|dictionary|integer|number)"
+    r"|must be an array when provided|\[\] is too short|empty array|tools must not be empty|minimum number of items"
+    r"|(?:at least|>=) ?(?:1|one) (?:item|element|tool|function)"
+)
+"""Matches refusals of a null or of an empty list, as pydantic, Zod, serde and JSON schemas write them."""
+
+_TOOLS = ("tools", "functions")
+_OPTIONAL_LISTS = frozenset({*_TOOLS, "tool_calls", "stop", "stop_sequences", "required"})
+"""Lists that mean nothing if they are empty."""
+_DATA = frozenset({"arguments", "input", "enum", "const", "default", "examples"})
+"""Members whose nulls are data: what a model wrote, and values in a schema."""
+_ABOUT_TOOLS = ("tool_choice", "function_call", "parallel_tool_calls")
+
+
+def without_nulls(request: Fields) -> Fields:
+    """Returns the request without members that are null, and without lists of tools, calls and stops that are empty.
+
+    A message's content becomes an empty text, because it must not be missing.
+    """
+    fitting = {name: _fitting_raw(raw) for name, raw in request.items() if not _is_left_out(name, _short_value(raw))}
+    has_lost_tools = any(name in request and name not in fitting for name in _TOOLS)
+    if has_lost_tools and not any(name in fitting for name in _TOOLS):
+        fitting = {name: raw for name, raw in fitting.items() if name not in _ABOUT_TOOLS}
+    return fitting
+
+
+def _short_value(raw: msgspec.Raw) -> Any:
+    return rawjson.value(raw) if is_nothing(raw) else raw
+
+
+def _fitting_raw(raw: msgspec.Raw) -> msgspec.Raw:
+    data = bytes(raw)
+    if b"null" not in data and b"[]" not in data:
+        return raw
+    try:
+        value = rawjson.value(raw)
+        fitting = _fitting(value)
+    except (RecursionError, ValueError):  # the upstream will say so
+        return raw
+    return raw if fitting == value else rawjson.raw(fitting)
+
+
+def _fitting(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_fitting(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    fitting = {name: item if name in _DATA else _fitting(item) for name, item in value.items()}
+    if "role" in value and fitting.get("content", "") in (None, []):
+        fitting["content"] = ""
+    return {name: item for name, item in fitting.items() if name in _DATA or not _is_left_out(name, item)}
+
+
+def _is_left_out(name: str, value: Any) -> bool:
+    return value is None or (value == [] and name in _OPTIONAL_LISTS)
