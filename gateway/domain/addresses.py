@@ -39,10 +39,6 @@ def _foreign_api(pattern: str, owner: str) -> _Rule:
 
 
 _RULES: Final = (
-    _Rule(
-        rf"/(?:chat/completions|completions|embeddings|messages|responses)(?:/v1)?/(?:{_TAILS})(?:/.*)?",
-        "the base URL has the path of one API at its end: set it to {base}",
-    ),
     _Rule(r"/messages/batches.*|/batches.*", "batches are " + _VENDOR_ONLY),
     _Rule(
         r"/(?:files|uploads|vector_stores|assistants|threads|containers|skills|conversations)(?:/.*)?",
@@ -83,6 +79,10 @@ _RULES: Final = (
 _SLASHES: Final = lazy_pattern("//+")
 _ROOTS: Final = lazy_pattern(r"^(?:/v1)*/(?:v1beta/openai|openai|anthropic)(?=/)")
 """Matches prefixes under which Azure, Groq, Gemini and Foundry have the paths of OpenAI or Anthropic."""
+_DOUBLED: Final = lazy_pattern(
+    rf"^(?:/v1)*/(?:chat/completions|completions|embeddings|messages|responses)(?=(?:/v1)?/(?:{_TAILS})(?:/|$))"
+)
+"""Matches the path of an API at the end of a base URL, to which programs such as VS Code have added another one."""
 _DEPLOYMENT: Final = lazy_pattern(
     r"(?:/v1)*/(?:deployments|engines)/(.+?)"
     r"(/(?:chat/completions|completions|embeddings|responses|messages|(?:images|audio)/.+))"
@@ -91,7 +91,7 @@ _DEPLOYMENT: Final = lazy_pattern(
 
 def standard_path(path: str) -> tuple[str, str]:
     """Returns the path as OpenAI and Anthropic write it, and the model that was in it; empty if there was none."""
-    inner = _ROOTS.sub("", _SLASHES.sub("/", path), count=1)
+    inner = _DOUBLED.sub("", _ROOTS.sub("", _SLASHES.sub("/", path), count=1))
     match = _DEPLOYMENT.fullmatch(inner.rstrip("/"))
     return (match[2], match[1]) if match is not None else (inner, "")
 

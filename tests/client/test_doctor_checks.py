@@ -339,7 +339,7 @@ async def test_what_programs_cannot_request_is_reported_with_advice(owner: Contr
     asked: list[tuple[str, str, dict[str, str | None]]] = [
         ("GET", "/favicon.ico", {"user-agent": "Mozilla/5.0"}),
         ("POST", "/v1/files", {"user-agent": "claude-cli/2.1"}),
-        ("POST", "/v1/chat/completions/chat/completions", {"user-agent": "mine/1"}),
+        ("POST", "/proxy/v1/chat/completions", {"user-agent": "mine/1"}),
         ("OPTIONS", "/v1/models", {"user-agent": "obsidian/1", "origin": "app://obsidian.md"}),
         ("PUT", "/v1/models", {"user-agent": None}),
     ]
@@ -353,13 +353,13 @@ async def test_what_programs_cannot_request_is_reported_with_advice(owner: Contr
     assert {step.result for step in found} == {"warning"}
     assert set(texts) == {
         "Claude Code requested POST /v1/files",
-        "mine requested POST /v1/chat/completions/chat/completions",
+        "mine requested POST /proxy/v1/chat/completions",
         "obsidian requested OPTIONS /v1/models",
         "a program without a name requested PUT /v1/models",
     }
     assert "(4 times in a day)" in texts["Claude Code requested POST /v1/files"].text
     assert "not supported" in texts["Claude Code requested POST /v1/files"].fix
-    assert f"set it to {gateway.base_url}" in texts["mine requested POST /v1/chat/completions/chat/completions"].fix
+    assert f"set it to {gateway.base_url}" in texts["mine requested POST /proxy/v1/chat/completions"].fix
     assert "--app-origins" in texts["obsidian requested OPTIONS /v1/models"].fix
     assert all(step.fix for step in found)
 
