@@ -6,6 +6,8 @@ from aiohttp import hdrs, web
 
 from gateway.core.memory import BodyShare
 from gateway.domain.errors import BadRequest, InvalidToken, RequestRefused, TooLarge
+from gateway.domain.text import bare_key
+from gateway.domain.token import PREFIX
 from gateway.web.connection import CONTINUE
 
 MAX_BODY = 32 << 20
@@ -38,20 +40,23 @@ def check_head(request: web.BaseRequest) -> None:
 def keys_of(request: web.BaseRequest) -> list[str]:
     """Returns the client's keys, each once, from ``Authorization: Bearer``, ``api-key`` and ``x-api-key``.
 
-    Programs may send several, some of which belong to another service. Raises InvalidToken for several Authorization
-    headers, and for a malformed one without another key.
+    Programs may send several, some of which belong to another service. A key may have been copied with quotes or with
+    its scheme, or come without that. Raises InvalidToken for several Authorization headers, and for a
+    malformed one without another key.
     """
     headers = request.headers
     authorization = headers.getall(hdrs.AUTHORIZATION, [])
     if len(authorization) > 1:
         raise InvalidToken("the request has more than one Authorization header; send one")
     scheme, _, bearer = authorization[0].partition(" ") if authorization else ("bearer", "", "")
+    if scheme.startswith(PREFIX):
+        scheme, bearer = "bearer", scheme
     malformed = scheme.lower() != "bearer"
     bearer = "" if malformed else bearer.strip()
-    if bearer and _API_KEY not in headers and _X_API_KEY not in headers:
+    if bearer.startswith(PREFIX) and _API_KEY not in headers and _X_API_KEY not in headers:
         return [bearer]
-    candidates = (bearer, headers.get("api-key", "").strip(), headers.get("x-api-key", "").strip())
-    keys = list(dict.fromkeys(filter(None, candidates)))
+    candidates = (bearer, headers.get("api-key", ""), headers.get("x-api-key", ""))
+    keys = list(dict.fromkeys(bare_key(key.strip()) for key in candidates if key.strip()))
     if malformed and not keys:
         raise InvalidToken("the Authorization header must be 'Bearer <token>'")
     return keys
@@ -64,18 +69,19 @@ def _check_json(request: web.BaseRequest) -> None:
     of JSON, and does not ask us first. Therefore a missing content type is accepted only without an Origin.
     """
     headers = request.headers
-    if hdrs.CONTENT_ENCODING in headers:
+    if headers.get(hdrs.CONTENT_ENCODING, "").strip().lower() not in ("", "identity"):
         msg = f"a compressed body ({headers['Content-Encoding'][:20]!a}) is not accepted; send it uncompressed"
         raise RequestRefused(msg, code="unsupported_media_type")
     kind = headers.get(hdrs.CONTENT_TYPE)
     if kind == "application/json" or (kind is None and hdrs.ORIGIN not in headers):
         return
-    media, *parameters = (kind or "").lower().split(";")
-    pairs = (parameter.partition("=") for parameter in parameters)
+    values = [value.split(";") for value in (kind or "").lower().split(",")]  # some programs set it twice
+    pairs = (parameter.partition("=") for _, *parameters in values for parameter in parameters)
+    media = {value[0].strip() for value in values}
     charsets = {value.strip().strip('"') for name, _, value in pairs if name.strip() == "charset"}
-    if media.strip() != "application/json" or not charsets <= {"", "utf-8", "utf8"}:
+    if media != {"application/json"} or not charsets <= {"", "utf-8", "utf8"}:
         msg = "send the body as 'Content-Type: application/json' in UTF-8"
-        if media.strip() == "application/x-www-form-urlencoded":
+        if media == {"application/x-www-form-urlencoded"}:
             msg += "; with curl: -H 'Content-Type: application/json'"
         raise RequestRefused(msg, code="unsupported_media_type")
 
