@@ -21,9 +21,9 @@ from gateway.domain.json_text import TooManyElements, refuse_many_elements
 from gateway.domain.order import Order
 from gateway.domain.output_limit import CAPS
 from gateway.domain.rawjson import Fields
-from gateway.domain.sse import BLANK, RawFramer, SSEEvent, event_end, has_comment, parse, with_blank_lines
+from gateway.domain.sse import BLANK, RawFramer, SSEEvent, event_end, has_comment, is_idle, parse, with_blank_lines
 from gateway.domain.usage import Usage
-from gateway.inbound.rendering import IDLE, RenderedStream
+from gateway.inbound.rendering import RenderedStream
 from gateway.upstream.adapter import AnswerFacts, AnswerReader, not_an_answer
 from gateway.upstream.answer_errors import failure_named
 from gateway.upstream.answer_state import AnswerState
@@ -276,7 +276,7 @@ class NativeStream(FramedStream):
             refuse_many_elements(event.data)
             replaced = self.reader.take(event)
         except ValueError:
-            if event.data.strip().lower() in IDLE:
+            if is_idle(event):
                 return b""
             self.failure = bad_response(self._channel, "an event of the stream is not valid")
         else:

@@ -34,7 +34,7 @@ from gateway.domain.channel import Channel
 from gateway.domain.failure import AttemptFailed, Failure
 from gateway.domain.json_text import as_utf8, refuse_many_elements
 from gateway.domain.order import Order
-from gateway.domain.sse import BLANK, SSEEvent, event_end, has_comment, parse, stream_in, with_blank_lines
+from gateway.domain.sse import BLANK, SSEEvent, event_end, has_comment, is_idle, parse, stream_in, with_blank_lines
 from gateway.domain.transcript import object_of
 from gateway.domain.usage import Usage
 from gateway.upstream.adapter import AnswerReader, AnswerStream, DialectAdapter, WholeAnswer, whole_answer
@@ -46,8 +46,6 @@ from gateway.upstream.framing import LATE_LIMIT, FramedStream, is_long, pieces
 
 _PLACED = (Medium, Citation)
 """Events that not every API has a place for."""
-IDLE = frozenset({b"ping", b"keep-alive", b"keepalive", b"heartbeat", b"null"})
-"""The data of events that only keep a connection open."""
 _SLICE = 1 << 20
 """How many bytes of a streamed answer to a plain request are read at once."""
 
@@ -268,7 +266,7 @@ class RenderedStream(FramedStream):
             data = event.data.removeprefix(b"data:").strip()
             if event.data.startswith(b"data:") and not data.startswith(b"data:"):  # some relays write this twice
                 return RenderedStream._render_event(self, SSEEvent(data, event.name), None)
-            if data.lower() not in IDLE:
+            if not is_idle(event):
                 self._skip(event)
             return b""
 

@@ -314,6 +314,19 @@ def test_a_text_that_is_not_utf8_is_not_lost(dialect: Dialect, api: str, *, stre
 
 
 @APIS_OF
+@pytest.mark.parametrize("kept", ["data: \n\n", 'data: ""\n\n', "data: []\n\n", "event: ping\ndata: 12:00\n\n"])
+@pytest.mark.parametrize("dialect", STREAMED)
+def test_events_that_keep_a_connection_open_change_nothing(dialect: Dialect, api: str, kept: str) -> None:
+    came = STREAMED[dialect].replace(b"\n\n", b"\n\n" + kept.encode())
+    found = {}
+    for data in (STREAMED[dialect], came):
+        stream, out, _ = fed(Row("", dialect, data), api)
+        assert (stream.finished, stream.failure) == (True, None)
+        found[data] = READERS[api](out + stream.tail(SPENT), streamed=True)
+    assert found[came] == found[STREAMED[dialect]]
+
+
+@APIS_OF
 @pytest.mark.parametrize(
     ("dialect", "sent"),
     [
