@@ -4,10 +4,11 @@ Nearly all of a vendor's events are regular: they have content and nothing else.
 and pass unchanged. An event with another field, or of another kind, is decoded by itself.
 
 If an upstream did not stream, its items are written as the events of a stream. Clients read texts from their deltas, so
-each text and each input of a tool is sent as one delta.
+each text and each input of a tool is sent as one delta. If it streamed without being asked, its items are put together.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from operator import itemgetter
 from typing import Any, Literal, get_args
 
 import msgspec
@@ -143,3 +144,64 @@ def _part_events(event: str, place: dict[str, Any], part: Fields) -> Iterator[Ty
 def _elements(raw: msgspec.Raw | None) -> list[msgspec.Raw]:
     """Returns the elements of an array; none for another value."""
     return rawjson.items(raw) if raw is not None and rawjson.is_list(raw) else []
+
+
+_PIECE_FIELDS = {f"response.{event}": ("", "", field) for event, field in _INPUT_EVENTS.values()} | {
+    f"response.{event}": ("content" if "summary" not in event else "summary", kind, field)
+    for kind, (event, field) in _TEXT_EVENTS.items()
+}
+"""The item's list of parts, the type of a part, and the field with the text, by the name of its events. The input of a
+call is not in a list."""
+_Pieces = dict[tuple[str, object], str]
+"""The texts of an item, by the name of their events and the number of the part."""
+
+
+def items_in(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Returns the items of a stream, in order. One that has no end, or no content at its end, is made of its pieces.
+
+    Some upstreams give all items the same index, or none.
+    """
+    items: list[tuple[int, dict[str, Any]]] = []
+    begun: dict[int, dict[str, Any]] = {}
+    pieces: dict[int, _Pieces] = {}
+    for event in events:
+        place, item = event.get("output_index"), event.get("item")
+        place = place if type(place) is int else len(items)
+        name, _, end = str(event.get("type")).rpartition(".")
+        if name == "response.output_item" and isinstance(item, dict):
+            if end == "added" or (place in pieces and _is_empty(item)):
+                begun[place] = item
+            else:
+                items.append((place, item))
+        elif name in _PIECE_FIELDS:
+            _add_piece(pieces.setdefault(place, {}), name, event)
+    unended = pieces.keys() - {place for place, _ in items}
+    items += [(place, _item_of(begun.get(place, {}), pieces[place])) for place in unended]
+    return [item for _, item in sorted(items, key=itemgetter(0))]
+
+
+def _is_empty(item: Mapping[str, Any]) -> bool:
+    contents = [item[name] for name in ("content", "summary", "arguments", "input") if name in item]
+    return bool(contents) and not any(contents)
+
+
+def _add_piece(pieces: _Pieces, name: str, event: Mapping[str, Any]) -> None:
+    """Add a delta, or the whole text, which some upstreams send too early."""
+    key = name, event.get("content_index", event.get("summary_index"))
+    before, text = pieces.get(key, ""), rawjson.text_at(event, _PIECE_FIELDS[name][2])
+    pieces[key] = max(before + rawjson.text_at(event, "delta"), text, key=len)
+
+
+def _item_of(begun: Mapping[str, Any], pieces: _Pieces) -> dict[str, Any]:
+    """Returns an item with these texts; ``begun`` is its beginning, which may be missing."""
+    contents: dict[str, Any] = {}
+    for (name, _), text in pieces.items():
+        parts, kind, field = _PIECE_FIELDS[name]
+        if parts:
+            annotations = {"annotations": []} if kind == "output_text" else {}
+            contents.setdefault(parts, []).append({"type": kind, field: text, **annotations})
+        else:
+            contents[field] = text
+    is_reasoning = all("reasoning" in name for name, _ in pieces)
+    default = {"type": "reasoning"} if is_reasoning else {"type": "message", "role": "assistant"}
+    return {**(begun or default), "status": "completed", **contents}

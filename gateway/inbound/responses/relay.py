@@ -8,7 +8,6 @@ the name of the model changes, if the client knows it by another one.
 import re
 from collections.abc import Callable, Mapping
 from functools import partial
-from operator import itemgetter
 from typing import Any
 
 import msgspec
@@ -33,6 +32,7 @@ from gateway.inbound.relay import (
     native_failure,
     native_headers,
 )
+from gateway.inbound.responses.native_events import items_in
 from gateway.inbound.responses.reader import ResponsesReader
 from gateway.inbound.responses.summary import COMPACTIONS, summary_in
 from gateway.upstream.adapter import Adapter, RequestWriter, WholeAnswer, whole_answer
@@ -306,7 +306,7 @@ class ResponsesStream(NativeStream):
 
 def _response_in(body: bytes, stream: NativeStream) -> bytes:
     """Returns the whole response in a stream that was not requested. If its last event lists fewer items than the
-    preceding events have, theirs are its output. Raises AttemptFailed if the stream is incomplete.
+    preceding events have, or shorter ones, theirs are its output. Raises AttemptFailed if the stream is incomplete.
     """
     events = stream.feed(body) + stream.end()
     if stream.failure is not None:
@@ -316,43 +316,6 @@ def _response_in(body: bytes, stream: NativeStream) -> bytes:
     values = [rawjson.maybe(event.data) for event in parsed if event is not None]
     decoded = [value for value in values if isinstance(value, dict)]
     response: dict[str, Any] = next((event["response"] for event in reversed(decoded) if "response" in event), {})
-    return rawjson.encode({**response, "output": max(rawjson.list_at(response, "output"), _items_in(decoded), key=len)})
-
-
-_PIECE_FIELDS = {
-    "response.output_text": "text",
-    "response.function_call_arguments": "arguments",
-    "response.custom_tool_call_input": "input",
-}
-"""The field of an item that ``delta`` events of this name have pieces of, and ``done`` events all."""
-
-
-def _items_in(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Returns the items of a stream, in order. An item whose end is missing is made of its pieces, or of their end.
-
-    Some upstreams give all items the same index, or none.
-    """
-    items: list[tuple[int, dict[str, Any]]] = []
-    begun: dict[int, dict[str, Any]] = {}
-    pieces: dict[int, list[str]] = {}
-    for event in events:
-        kind, place, item = event.get("type"), event.get("output_index"), event.get("item")
-        if type(place) is not int:
-            place = len(items)
-        if kind == "response.output_item.done" and isinstance(item, dict):
-            items.append((place, item))
-        elif kind == "response.output_item.added" and isinstance(item, dict):
-            begun[place] = item
-        name, _, end = str(kind).rpartition(".")
-        field = _PIECE_FIELDS.get(name, "")
-        if field and end == "delta":
-            pieces.setdefault(place, [field]).append(rawjson.text_at(event, "delta"))
-        elif field:
-            pieces.setdefault(place, [field, rawjson.text_at(event, field)])
-    for place in pieces.keys() - {place for place, _ in items}:
-        field, *texts = pieces[place]
-        item, text = begun.get(place, {"type": "message", "role": "assistant"}), "".join(texts)
-        content = [{"type": "output_text", "text": text, "annotations": []}]
-        fields = {"content": content} if field == "text" else {field: text}
-        items.append((place, {**item, "status": "completed", **fields}))
-    return [item for _, item in sorted(items, key=itemgetter(0))]
+    outputs = rawjson.list_at(response, "output"), items_in(decoded)
+    output = max(outputs, key=lambda items: (len(items), len(rawjson.encode(items))))
+    return rawjson.encode({**response, "output": output})

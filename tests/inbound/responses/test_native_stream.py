@@ -191,7 +191,8 @@ def test_events_without_blank_lines_between_them_get_these(size: int) -> None:
 @pytest.mark.parametrize("whole", [False, True])
 def test_words_that_keep_the_connection_open_and_half_characters_lose_nothing(*, whole: bool) -> None:
     data = b"".join(events_of(response(message("HellX")))).replace(b"X", b"\xf0\x9f")
-    came = data.replace(b"event: response.output_text.delta", b"data: ping\n\nevent: response.output_text.delta")
+    kept = b'data: ping\n\ndata:\n\ndata: ""\n\ndata: []\n\nevent: ping\ndata: 12:00\n\n'
+    came = data.replace(b"event: response.output_text.delta", kept + b"event: response.output_text.delta")
     body = body_of(ResponsesRelay(OpenAIDialect()).whole(came, order_of(), channel())) if whole else fed(came, [])[0]
     assert "Hell\N{REPLACEMENT CHARACTER}" in body.decode()
     assert b"ping" not in body
@@ -271,15 +272,34 @@ def test_items_without_an_end_are_made_of_their_pieces() -> None:
 
 
 def test_items_without_pieces_and_an_end_are_made_of_the_end_of_their_pieces() -> None:
+    place = {"output_index": 0, "item_id": "m1"}
     events = [
-        event("response.output_text.done", 1, text="Hello", output_index=0, item_id="m1", content_index=0),
-        event("response.output_item.added", 2, item=function_call("f", ""), output_index=1),
-        event("response.function_call_arguments.done", 3, arguments='{"x":1}', output_index=1, item_id="c1"),
-        event("response.completed", 4, response={**response(), "output": []}),
+        event("response.output_text.done", 1, text="Hello", **place, content_index=0),
+        event("response.refusal.done", 2, refusal="No more", **place, content_index=1),
+        event("response.output_item.added", 3, item=function_call("f", ""), output_index=1),
+        event("response.function_call_arguments.done", 4, arguments='{"x":1}', output_index=1, item_id="c1"),
+        event("response.reasoning_summary_text.done", 5, text="Hm", output_index=2, summary_index=0),
+        event("response.completed", 6, response={**response(), "output": []}),
     ]
     answer = ResponsesRelay(OpenAIDialect()).whole(b"".join(events), order_of(), channel())
-    text, called = json.loads(body_of(answer))["output"]
-    assert (text["content"][0]["text"], called["arguments"]) == ("Hello", '{"x":1}')
+    text, called, thought = json.loads(body_of(answer))["output"]
+    assert text["content"][0]["text"] == "Hello"
+    assert text["content"][1] == {"type": "refusal", "refusal": "No more"}
+    assert called["arguments"] == '{"x":1}'
+    assert thought["summary"] == [{"type": "summary_text", "text": "Hm"}]
+
+
+@pytest.mark.parametrize("listed", [[], [{**message(""), "content": []}]])
+def test_items_that_are_empty_at_their_end_are_made_of_their_pieces(listed: list[Any]) -> None:
+    events = [
+        event("response.output_text.done", 2, text="a", output_index=0, content_index=0),  # too early
+        event("response.output_text.delta", 3, delta="nd", output_index=0, content_index=0),
+        event("response.output_item.done", 4, item={**message(""), "content": []}, output_index=0),
+        event("response.completed", 5, response={**response(), "output": listed}),
+    ]
+    answer = ResponsesRelay(OpenAIDialect()).whole(BEGUN + b"".join(events), order_of(), channel())
+    (text,) = json.loads(body_of(answer))["output"]
+    assert text["content"][0]["text"] == "and"
 
 
 def test_odd_pieces_and_lists_in_a_stream_do_no_harm_to_a_whole_response() -> None:
