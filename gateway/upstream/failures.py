@@ -33,7 +33,9 @@ _FAULT = frozenset(range(500, 600)) - {504, 524, 529}
 _MONEY = lazy_pattern(
     r"insufficient[_ ](?:[\w-]+[_ ]){0,4}(?:quota|balance|credits?|funds?)\b|credit[_ ]balance|out[_ ]of[_ ]credit"
     r"|\b(?:balance|credits?|quota)\b[^.]{0,30}(?:insufficient|not enough|too low|exhausted|depleted|used up)"
-    r"|spend(?:ing)?[_ ]limit|billing_(?:hard_limit_reached|not_active)|usage[_ ]limit|perday|exceeded_current_quota"
+    r"|spend(?:ing)?[_ ]limit|billing_(?:hard_limit_reached|not_active)|usage[_ ]?limit|perday|exceeded_current_quota"
+    r"|(?<!thinking )\bbudget[_ ](?:has been |limit )?exceeded|key limit exceeded|credit ?limit|extra usage"
+    r"|exhausted balance|user is locked"
     r"|insufficientbalance|quota_(?:exhausted|reached)|overdue|arrear|in good standing|payment[_ ]required"
     r"|please (?:recharge|top up)"
     r"|\b(?:ha(?:ve|s) (?:no|any)|not enough|needs? more) (?:\w+ )?(?:credits?|balance|funds)\b"
@@ -42,7 +44,8 @@ _MONEY = lazy_pattern(
     r"|余额(?:不足|已)|欠费|请充值|额度(?:不足|失败|已用|已耗)|配额(?:不足|已用)|资源包|使用上限|套餐已(?:过期|到期)"
 )
 _ALLOWANCE = lazy_pattern(
-    r"exceeded (?:your |the |its )?(?:current |monthly |daily |weekly )?quota|(?:daily|weekly|monthly) (?:\w+ )?limit"
+    r"exceeded (?:your |the |its )?(?:(?:current|monthly|daily|weekly|\d+-hour|usage) ){0,2}quota"
+    r"|(?:daily|weekly|monthly) (?:\w+ )?limit"
     r"|per[-_ ]day\b|每[日天周月].{0,8}(?:上限|限额)"
 )
 """Limits that last for hours, unless the upstream says how long to wait."""
@@ -67,6 +70,7 @@ _NO_MODEL = lazy_pattern(
     r"model_not_found|not_found_error model|modelnotopen|not a valid model|unknown model|no such model"
     r"|not found the model|invalid_model\b|deploymentnotfound|deployment[^.]{0,60}not exist"
     r"|models?\b.{0,200}?(?:not found|not exist|is not available|not supported for generatecontent)"
+    r"|models?\b.{0,200}?(?:decommissioned|end of life|no longer available)|no allowed providers"
     r"|model (?:id|identifier)[^.]{0,20} is invalid|on-demand throughput|no endpoints found (?:for|matching)"
     r"|not (?:activated|opened) the model|function '[^']*': not found for account|模型.{0,40}(?:不存在|无可用|未开通)"
 )
@@ -125,6 +129,7 @@ _RULES: tuple[tuple[FailureKind, frozenset[int], re.Pattern[str] | None], ...] =
     (FailureKind.AUTH, frozenset({400, *_FAULT}), _KEY),
     (FailureKind.CLIENT, frozenset({404}), _NO_STATE),
     (FailureKind.MISSING, frozenset({400, 404, 422}), _NO_MODEL),
+    (FailureKind.MISSING, frozenset({410}), None),
     (FailureKind.MISSING, _FAULT, _CERTAINLY_NO_MODEL),
     (FailureKind.CLIENT, frozenset({404}), _NO_ITEM),
     (FailureKind.SERVER, frozenset({404}), _NO_PATH),

@@ -144,6 +144,16 @@ OUT_OF_CREDIT: list[Said] = [
     (403, {"error": {"code": "403", "message": "Out of call volume quota. Quota will be replenished in 02:13:45."}}),
     (403, {"ResponseMetadata": {"Error": {"Code": "AccountOverdueError", "Message": "The account is overdue."}}}),
     (402, "Payment Required"),
+    (400, openai("Budget has been exceeded! Current cost: 3.1, Max budget: 3.0", "400", "budget_exceeded")),  # LiteLLM
+    (429, {"error": {"message": "API key budget limit exceeded (daily limit)", "code": 429}}),
+    (
+        403,
+        {"error": {"message": "Key limit exceeded (total limit). Manage it using https://openrouter.ai", "code": 403}},
+    ),
+    (400, anthropic("invalid_request_error", "You're out of extra usage. Add more and keep going.")),
+    (403, {"detail": "User is locked. Reason: Exhausted balance."}),  # fal
+    (429, openai("You have exceeded the 5-hour usage quota.", "AccountQuotaExceeded", "TooManyRequests")),  # Volcengine
+    (429, anthropic("FreeUsageLimitError", "Rate limit exceeded.")),  # OpenCode Zen
 ]
 
 KEY_REFUSED: list[Said] = [
@@ -329,6 +339,7 @@ PACED: list[tuple[int, Any, float | None]] = [
     ),
     (429, openai("Provider returned error", 429, metadata={"retry_after_seconds": 7}), 7),
     (429, {"detail": "Rate limit exceeded", "retry_after": 9}, 9),
+    (429, openai("You have exceeded the 5-hour usage quota. It will reset at 2026-10-21 15:30:00 +0800 CST"), 120),
     (429, {"error": "Too Many Requests", "retryAfter": "3s"}, 3),
     (429, "<html><head><title>429 Too Many Requests</title></head></html>", None),
     (429, "", None),

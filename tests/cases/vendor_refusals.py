@@ -12,6 +12,10 @@ NO_SUCH_MODEL: list[Said] = [
     (404, google(404, "NOT_FOUND", "models/x is not found for API version v1beta")),
     (404, {"status": 404, "title": "Not Found", "detail": "Function '76-7b': Not found for account 'x'"}),  # NVIDIA NIM
     (400, openai("x/y is not a valid model ID", 400)),
+    (400, openai("The model `x` has been decommissioned and is no longer supported.", "model_decommissioned")),
+    (404, google(404, "NOT_FOUND", "This model models/x is no longer available to new users.")),
+    (404, openai("No allowed providers are available for the selected model.", 404)),  # OpenRouter
+    (410, {"detail": "The model 'x' has reached its end of life and is no longer available."}),  # NVIDIA
     (400, zhipu("1211", "模型不存在，请检查模型代码。")),
     (400, zhipu("1211", "Unknown Model, please check the model code.")),
     (400, siliconflow(20012, "Model does not exist. Please check it carefully.")),

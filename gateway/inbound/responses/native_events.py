@@ -198,7 +198,7 @@ def _item_of(begun: Mapping[str, Any], pieces: _Pieces) -> dict[str, Any]:
     for (name, _), text in pieces.items():
         parts, kind, field = _PIECE_FIELDS[name]
         if parts:
-            annotations = {"annotations": []} if kind == "output_text" else {}
+            annotations: dict[str, Any] = {"annotations": []} if kind == "output_text" else {}
             contents.setdefault(parts, []).append({"type": kind, field: text, **annotations})
         else:
             contents[field] = text
