@@ -125,23 +125,24 @@ async def import_prices(edits: ConfigEdits, request: web.Request) -> list[PriceP
         raise NotFound(msg, param="channel")
     price_list = await load()
     candidates = await asyncio.to_thread(lambda: list(known_prices(channels, registry, price_list, now)))
-    proposals: list[PriceProposal] = []
-    prices: dict[ChannelId, dict[str, Price | None]] = {}
-    sources: dict[str, None] = {}
-    for channel, served, price in candidates:
-        if body.models is not None and served.name not in body.models:
-            continue
-        proposal = _proposal(edits, channel, served, price, body)
-        proposals.append(proposal)
-        if proposal.applied:
-            prices.setdefault(channel.id, {})[served.name] = price
-            sources[price.source] = None
-    if prices:
-        count = count_text(sum(map(len, prices.values())), "price")
-        done, undone = f"imported {count} from {first_of([*sources], 2)}", f"the import of {count} is reverted"
-        priced = [with_price(registry.channels[id_], new_prices) for id_, new_prices in prices.items()]
-        await edits.commit(done, undone, *(Change("channels", channel.id, channel) for channel in priced))
+    chosen = [known for known in candidates if body.models is None or known[1].name in body.models]
+    proposals = [_proposal(edits, *known, body) for known in chosen]
+    applied = [known for known, proposal in zip(chosen, proposals, strict=True) if proposal.applied]
+    if applied:
+        await _set_known_prices(edits, applied)
     return proposals
+
+
+async def _set_known_prices(edits: ConfigEdits, known: Sequence[tuple[Channel, ServedModel, Price]]) -> None:
+    """Set prices of models at their channels, in one change."""
+    prices: dict[ChannelId, dict[str, Price | None]] = {}
+    for channel, served, price in known:
+        prices.setdefault(channel.id, {})[served.name] = price
+    count, sources = count_text(len(known), "price"), [*dict.fromkeys(price.source for _, _, price in known)]
+    channels = {channel.id: channel for channel, _, _ in known}
+    priced = [with_price(channels[id_], new_prices) for id_, new_prices in prices.items()]
+    changes = [Change("channels", channel.id, channel) for channel in priced]
+    await edits.commit(f"imported {count} from {first_of(sources, 2)}", f"the import of {count} is reverted", *changes)
 
 
 def _names(channel: Channel) -> Sequence[str]:

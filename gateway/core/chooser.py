@@ -82,16 +82,15 @@ class Chooser:
         ``dry``: nothing is counted or noted. Raises NoChannel if no channel can answer, and RateLimited or Unavailable
         if that is because of the channels' own limits.
         """
-        if not (waited or dry):
-            self._retries.calls += 1
         if waited:  # the channel that it waited for was skipped before, but not now
             call.limits.marks = tuple(mark for mark in call.limits.marks if not mark.startswith(PASSED_MARK))
+        elif not dry:
+            self._retries.calls += 1
         continued_id = call.context.request.continued_id
         if continued_id and (stored := self._answers.find(continued_id.encode())) is not None:
             return self._choose_with_answer(call, entry, stored)
-        sticky = call.context.group.sticky or call.context.origin.api.sticky
-        if len(entry.routes) == 1 and not entry.routes[0].keys:
-            sticky = False
+        has_choice = len(entry.routes) != 1 or entry.routes[0].keys
+        sticky = has_choice and (call.context.group.sticky or call.context.origin.api.sticky)
         if entry.first_tier and not self._health.failing and call.limits.channel_slot is None and not sticky:
             choice = choose_in_tier(entry.first_tier, self._draw)
             if choice.route is None or self._channel_limits.has_room(choice.route):
