@@ -69,7 +69,8 @@ def with_rules(messages: list[Fields], rules: Collection[str]) -> list[Fields]:
 
 def lost_to(messages: list[Fields], rules: Collection[str]) -> tuple[str, ...]:
     """Returns the names of the rules by which the messages lose something."""
-    return (NO_IMAGES,) if NO_IMAGES in rules and _without_images(messages) != messages else ()
+    loses_images = NO_IMAGES in rules and any(_without_images(message) != message for message in messages)
+    return (NO_IMAGES,) if loses_images else ()
 
 
 def _role(message: Fields) -> bytes:
@@ -136,8 +137,8 @@ def _unless_blank(part: Any) -> Any:
     return None if is_blank else part
 
 
-def _without_images(messages: list[Fields]) -> list[Fields]:
-    return [_with_changes(message, _unless_image) for message in messages]
+def _without_images(message: Fields) -> Fields:
+    return _with_changes(message, _unless_image)
 
 
 def _without_blanks(messages: list[Fields]) -> list[Fields]:
@@ -153,17 +154,13 @@ def _without_blanks(messages: list[Fields]) -> list[Fields]:
     return kept
 
 
-def _with_signatures(messages: list[Fields]) -> list[Fields]:
-    """Returns the messages with Google's placeholder for each turn's signature that the client did not send back."""
-    signed: list[Fields] = []
-    for message in messages:
-        calls = rawjson.maybe_objects(message.get("tool_calls"))
-        if calls and not any("extra_content" in call for call in calls):
-            first = {**calls[0], "extra_content": _PLACEHOLDER}
-            signed.append({**message, "tool_calls": rawjson.raw([first, *calls[1:]])})
-        else:
-            signed.append(message)
-    return signed
+def _with_signature(message: Fields) -> Fields:
+    """Returns a message with Google's placeholder for the signature that the client did not send back."""
+    calls = rawjson.maybe_objects(message.get("tool_calls"))
+    if not calls or any("extra_content" in call for call in calls):
+        return message
+    first = {**calls[0], "extra_content": _PLACEHOLDER}
+    return {**message, "tool_calls": rawjson.raw([first, *calls[1:]])}
 
 
 def object_text(arguments: Any) -> str:
@@ -182,18 +179,11 @@ def _with_object(call: Any) -> Any:
     return {**call, "function": {**function, "arguments": object_text(function.get("arguments"))}}
 
 
-def _with_objects(messages: list[Fields]) -> list[Fields]:
-    """Returns the messages without the broken arguments that would fail each later call, as at vLLM and MiniMax."""
-    fitting: list[Fields] = []
-    for message in messages:
-        calls = rawjson.list_at(message.get("tool_calls"))
-        fixed = [_with_object(call) for call in calls]
-        fitting.append(message if fixed == calls else {**message, "tool_calls": rawjson.raw(fixed)})
-    return fitting
-
-
-def _with_thoughts(messages: list[Fields]) -> list[Fields]:
-    return [_with_thought(message) for message in messages]
+def _with_objects(message: Fields) -> Fields:
+    """Returns a message without the broken arguments that would fail each later call, as at vLLM and MiniMax."""
+    calls = rawjson.list_at(message.get("tool_calls"))
+    fixed = [_with_object(call) for call in calls]
+    return message if fixed == calls else {**message, "tool_calls": rawjson.raw(fixed)}
 
 
 def _with_thought(message: Fields) -> Fields:
@@ -209,12 +199,16 @@ def _with_thought(message: Fields) -> Fields:
     return {**message, "content": rawjson.raw([_EMPTY_THOUGHT, *blocks])} if lacks_one else message
 
 
+def _in_each(change: Callable[[Fields], Fields]) -> Callable[[list[Fields]], list[Fields]]:
+    return lambda messages: [change(message) for message in messages]
+
+
 RULES: Mapping[str, Callable[[list[Fields]], list[Fields]]] = {
-    NO_IMAGES: _without_images,
+    NO_IMAGES: _in_each(_without_images),
     NO_BLANKS: _without_blanks,
-    SIGNED_CALLS: _with_signatures,
-    OBJECTS: _with_objects,
-    REASONING_BACK: _with_thoughts,
+    SIGNED_CALLS: _in_each(_with_signature),
+    OBJECTS: _in_each(_with_objects),
+    REASONING_BACK: _in_each(_with_thought),
     SYSTEM_FIRST: _system_first,
     TOOL_THEN_ASSISTANT: _assistant_after_tools,
     USER_LAST: _user_last,
