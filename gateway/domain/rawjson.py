@@ -16,6 +16,8 @@ from typing import Any, TypeVar
 import msgspec
 
 Fields = dict[str, msgspec.Raw]
+JsonObject = dict[str, Any]
+"""A decoded object, in which some values may be raw."""
 Kind = TypeVar("Kind", dict[str, Any], list[Any], str)
 
 NULL = msgspec.Raw(b"null")

@@ -6,14 +6,13 @@ Everything else passes unchanged.
 """
 
 from collections.abc import Iterator
-from typing import Any
 
 import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.answer import AnswerEvent, AnswerFinished, Citation, Medium, Piece, ToolCallBegan
 from gateway.domain.order import Order
-from gateway.domain.rawjson import Fields
+from gateway.domain.rawjson import Fields, JsonObject
 from gateway.domain.sse import BLANK
 from gateway.domain.usage import Usage, UsageSource, as_object
 from gateway.inbound.chat.render import DONE
@@ -29,8 +28,6 @@ COMPLETION = msgspec.Raw(b'"chat.completion"')
 _LISTS = frozenset({"annotations", "images"})
 """Lists in deltas that clients put together."""
 _ZERO = msgspec.Raw(b"0")
-JsonObject = dict[str, Any]
-"""A JSON object with some raw values."""
 
 
 class CallDelta(msgspec.Struct, frozen=True, gc=False):

@@ -26,8 +26,9 @@ from gateway.domain.channel import Channel
 from gateway.domain.failure import AttemptFailed
 from gateway.domain.json_text import as_utf8, refuse_many_elements
 from gateway.domain.order import Order
+from gateway.domain.rawjson import JsonObject
 from gateway.domain.sse import BLANK, BOM, SSEEvent, stream_in
-from gateway.inbound.chat.edits import COMPLETION, CallDelta, ChunkEditor, JsonObject, edit_head, edit_message, identity
+from gateway.inbound.chat.edits import COMPLETION, CallDelta, ChunkEditor, edit_head, edit_message, identity
 from gateway.inbound.chat.render import ChatRenderer, WholeChatRenderer
 from gateway.inbound.rendering import RenderedStream, RenderingAdapter, take_late_usage
 from gateway.upstream.adapter import OutputCounter, WholeAnswer, whole_answer

@@ -4,8 +4,6 @@ Beside OpenAI's own fields they have those that clients know from other gateways
 Google's ``extra_content`` with a signature for the next request, and in whole answers Anthropic's ``thinking_blocks``.
 """
 
-from typing import Any
-
 import msgspec
 
 from gateway.domain import rawjson
@@ -23,18 +21,18 @@ from gateway.domain.answer import (
     ToolCallBegan,
 )
 from gateway.domain.order import Order
+from gateway.domain.rawjson import JsonObject
 from gateway.domain.usage import Usage, as_object
 from gateway.inbound.rendering import Renderer, WholeBlock, WholeRenderer
 
 DONE = b"data: [DONE]\n\n"
-Json = dict[str, Any]
 
 
-def _head(order: Order, id: str, kind: str) -> Json:
+def _head(order: Order, id: str, kind: str) -> JsonObject:
     return {"id": id, "object": kind, "created": order.created, "model": order.model}
 
 
-def _call(event: ToolCallBegan, arguments: msgspec.Raw) -> Json:
+def _call(event: ToolCallBegan, arguments: msgspec.Raw) -> JsonObject:
     """Returns a tool call without its index."""
     kind, key = ("custom", "input") if event.custom else ("function", "arguments")
     call = {"id": event.id, "type": kind, kind: {"name": event.name, key: arguments}}
@@ -43,14 +41,14 @@ def _call(event: ToolCallBegan, arguments: msgspec.Raw) -> Json:
     return call
 
 
-def _image(event: Medium) -> Json:
+def _image(event: Medium) -> JsonObject:
     return {"type": "image_url", "image_url": {"url": event.link}}
 
 
 _TEXT_FIELDS = {BlockKind.TEXT: "content", BlockKind.REFUSAL: "refusal", BlockKind.REASONING: "reasoning_content"}
 
 
-def _delta(event: AnswerEvent) -> Json:
+def _delta(event: AnswerEvent) -> JsonObject:
     match event:
         case Piece(kind=BlockKind.TOOL_CALL):
             return {"tool_calls": [{"index": event.number, "function": {"arguments": msgspec.Raw(event.piece)}}]}
@@ -118,7 +116,9 @@ class ChatRenderer(Renderer):
         self._begun.add(choice)
         return self._chunk(choice, {"role": "assistant", "content": ""})
 
-    def _chunk(self, choice: int, delta: Json, *, finish: str | None = None, logprobs: Json | None = None) -> bytes:
+    def _chunk(
+        self, choice: int, delta: JsonObject, *, finish: str | None = None, logprobs: JsonObject | None = None
+    ) -> bytes:
         choices = [{"index": choice, "delta": delta, "logprobs": logprobs, "finish_reason": finish}]
         return b"data: " + rawjson.encode({**self._head, "choices": choices}) + b"\n\n"
 
@@ -133,7 +133,7 @@ class WholeChatRenderer(WholeRenderer):
         head = _head(self._order, self.id, "chat.completion")
         return rawjson.encode({**head, "choices": choices, "usage": as_object(usage)})
 
-    def _choice(self, finish: AnswerFinished) -> Json:
+    def _choice(self, finish: AnswerFinished) -> JsonObject:
         blocks = [block for block in self.blocks if block.choice == finish.choice]
         logprobs = b",".join([array[1:-1] for block in blocks for array in block.logprobs])
         return {
@@ -143,14 +143,14 @@ class WholeChatRenderer(WholeRenderer):
             "finish_reason": finish.reason,
         }
 
-    def _message(self, finish: AnswerFinished, blocks: list[WholeBlock]) -> Json:
+    def _message(self, finish: AnswerFinished, blocks: list[WholeBlock]) -> JsonObject:
         """Returns the message of a choice. If it has no text, its ``content`` is null if it has calls, else empty."""
         calls = [_call(block.call, block.text) for block in blocks if block.call is not None]
         kinds = (BlockKind.TEXT, BlockKind.REFUSAL, BlockKind.REASONING)
         content, refusal, reasoning = (self.text(kind, choice=finish.choice) for kind in kinds)
         if content is None and not calls:
             content = rawjson.EMPTY_TEXT
-        message: Json = {"role": "assistant", "content": content, "refusal": refusal}
+        message: JsonObject = {"role": "assistant", "content": content, "refusal": refusal}
         if reasoning is not None:
             message["reasoning_content"] = reasoning
         if calls:

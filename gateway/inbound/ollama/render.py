@@ -6,7 +6,6 @@ arguments are complete, because they are an object there.
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any
 
 import msgspec
 
@@ -21,16 +20,16 @@ from gateway.domain.answer import (
 )
 from gateway.domain.channel import Channel
 from gateway.domain.order import Order
+from gateway.domain.rawjson import JsonObject
 from gateway.domain.usage import Usage
 from gateway.inbound.rendering import WholeBlock, WholeRenderer
 from gateway.upstream.adapter import Adapter, WholeAnswer
 
 _MS = 1_000_000
 """Nanoseconds in a millisecond."""
-Json = dict[str, Any]
 
 
-def _content_fields(content: object, more: Mapping[str, object], *, chat: bool) -> Json:
+def _content_fields(content: object, more: Mapping[str, object], *, chat: bool) -> JsonObject:
     """Returns the fields of a line with content. Those of a chat are in a ``message``."""
     return {"message": {"role": "assistant", "content": content, **more}} if chat else {"response": content, **more}
 
@@ -54,7 +53,7 @@ class WholeLineRenderer(WholeRenderer):
         more = {"thinking": thinking, **self._images(images), "tool_calls": calls or None}
         return self._last_line(usage, self.text(BlockKind.TEXT, BlockKind.REFUSAL), more)
 
-    def _images(self, images: list[str]) -> Json:
+    def _images(self, images: list[str]) -> JsonObject:
         if not images:
             return {}
         if not self._chat:
@@ -110,7 +109,7 @@ class LineRenderer(WholeLineRenderer):
         return self._line(content, more, {"done": False}) + b"\n"
 
 
-def _calls(block: WholeBlock) -> list[Json]:
+def _calls(block: WholeBlock) -> list[JsonObject]:
     """Returns the tool call in a block; none if it has none."""
     if (call := block.call) is None:
         return []
@@ -148,7 +147,7 @@ class EmbeddingLines:
         return msgspec.structs.replace(answer, render=write)
 
 
-def load_answer(model: str, now: int, *, chat: bool) -> Json:
+def load_answer(model: str, now: int, *, chat: bool) -> JsonObject:
     """Returns the answer to a request without a prompt, with which clients load a model."""
     head = {"model": model, "created_at": _format_time(now)}
     return {**head, **_content_fields("", {}, chat=chat), "done": True, "done_reason": "load"}

@@ -26,7 +26,7 @@ from gateway.domain.conversation import (
 )
 from gateway.domain.errors import unsupported_param
 from gateway.domain.order import Order
-from gateway.domain.rawjson import NULL, Fields, is_nothing
+from gateway.domain.rawjson import NULL, Fields, JsonObject, is_nothing
 from gateway.upstream.translation import NameRules, conversation_of, schema_fields
 from gateway.upstream.vendors import LOCAL, OPENAI, OPENROUTER, PLAIN, Vendor
 
@@ -42,8 +42,6 @@ MOST_STOPS = 4
 """OpenAI's limit of stop sequences."""
 _ONLY_OPENAI = ("safety_identifier", "service_tier")
 """Parameters that a client of another API means for OpenAI only, and that other vendors may refuse."""
-
-Doc = dict[str, Any]
 
 
 def write_chat(order: Order, vendor: Vendor = PLAIN) -> Order:
@@ -89,8 +87,8 @@ class _MessageWriter:
         """Whether there may be one system message only, at the beginning: templates of local servers want it so."""
         self._system_parts: list[TextPart | MediaPart] = []
         """What is in that message."""
-        self._messages: list[Doc] = []
-        self._held_media: list[Doc] = []
+        self._messages: list[JsonObject] = []
+        self._held_media: list[JsonObject] = []
         """Media of tool results and of the assistant, for the user's next message."""
 
     def add(self, turn: Turn) -> None:
@@ -112,7 +110,7 @@ class _MessageWriter:
                 media, self._held_media = self._held_media, []
                 self._messages.append({"role": "user", "content": self._content(turn.parts, media)})
 
-    def finish(self) -> list[Doc]:
+    def finish(self) -> list[JsonObject]:
         """Returns all messages."""
         self._add_held_media()
         if self._system_parts:
@@ -152,7 +150,7 @@ class _MessageWriter:
             return
         self._add_held_media()
         self._held_media = media
-        message: Doc = {"role": "assistant", "content": self._content(texts) if texts else None}
+        message: JsonObject = {"role": "assistant", "content": self._content(texts) if texts else None}
         thoughts = [thought.text for thought in turn.thoughts if _accepts_thought(self._vendor, thought)]
         if any(bytes(thought) != b'""' for thought in thoughts):
             message["reasoning_content"] = join_texts(thoughts)
@@ -160,22 +158,22 @@ class _MessageWriter:
             message["tool_calls"] = [self._call(call) for call in calls]
         self._messages.append(message)
 
-    def _call(self, call: CallPart) -> Doc:
+    def _call(self, call: CallPart) -> JsonObject:
         name, arguments = OPENAI_TOOLS.valid_name(call.name), bytes(call.arguments).decode("utf-8", "surrogatepass")
         function = {"name": name, "arguments": arguments}
-        written: Doc = {"id": self._call_id(call.id), "type": "function", "function": function}
+        written: JsonObject = {"id": self._call_id(call.id), "type": "function", "function": function}
         if call.signature and self._vendor.reads_signatures:
             written["extra_content"] = {"google": {"thought_signature": call.signature}}
         return written
 
-    def _content(self, parts: Sequence[TextPart | MediaPart], media: Iterable[Doc] = ()) -> Any:
+    def _content(self, parts: Sequence[TextPart | MediaPart], media: Iterable[JsonObject] = ()) -> Any:
         """Returns the content of a message: one text, or parts if there are ``media`` or others. Media come first."""
         written = [*media, *(self._part(part) for part in parts if not _is_empty(part))]
         if all(part.keys() == {"type", "text"} for part in written):
             return join_texts([part["text"] for part in written])
         return written
 
-    def _part(self, part: TextPart | MediaPart) -> Doc:
+    def _part(self, part: TextPart | MediaPart) -> JsonObject:
         marked = self._vendor is OPENROUTER and not rawjson.is_null(part.cache)
         cache = {"cache_control": part.cache} if marked else {}
         if isinstance(part, MediaPart):
@@ -193,7 +191,7 @@ def _is_empty(part: TextPart | MediaPart) -> bool:
     return isinstance(part, TextPart) and bytes(part.raw) == b'""'
 
 
-def _media(media: MediaPart, vendor: Vendor) -> Doc:
+def _media(media: MediaPart, vendor: Vendor) -> JsonObject:
     """Returns the part for a medium. Raises BadRequest for a document's address, unless the vendor fetches it."""
     if not media.type or media.type.startswith("image/"):
         image = {"url": media.url or f"data:{media.type};base64,{media.data}"}
@@ -207,8 +205,8 @@ def _media(media: MediaPart, vendor: Vendor) -> Doc:
     return {"type": "file", "file": {**name, "file_data": media.url or f"data:{media.type};base64,{media.data}"}}
 
 
-def _tool(tool: ToolOffer) -> Doc:
-    function: Doc = {"name": OPENAI_TOOLS.valid_name(tool.name)}
+def _tool(tool: ToolOffer) -> JsonObject:
+    function: JsonObject = {"name": OPENAI_TOOLS.valid_name(tool.name)}
     if tool.description:
         function["description"] = tool.description
     if not rawjson.is_null(tool.parameters):
@@ -228,5 +226,5 @@ def _choice(choice: ToolChoice, vendor: Vendor) -> object:
     return _function_named(choice.name) if choice.mode == "named" else choice.mode
 
 
-def _function_named(name: str) -> Doc:
+def _function_named(name: str) -> JsonObject:
     return {"type": "function", "function": {"name": OPENAI_TOOLS.valid_name(name)}}
