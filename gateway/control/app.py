@@ -136,7 +136,7 @@ ROUTES: tuple[tuple[str, str, Handler], ...] = (
 
 def control_app(engine: Engine, secret: str) -> web.Application:
     """Returns the application. ``secret`` is the secret in the runfile, which the owner's front ends read."""
-    engine.upstreams.redaction.protect(secret)
+    engine.upstreams.redaction.add_secret(secret)
     app = web.Application(client_max_size=BODY_LIMIT, middlewares=[_guard_and_report(secret)])
     app[calls.SEARCH_TURN], app[usage.SUM_TURN] = asyncio.Semaphore(), asyncio.Semaphore()
     app[prices.NEWS_CACHE] = prices.NewsCache()

@@ -76,7 +76,7 @@ class Engine:
         self.open_connections: Callable[[], int] = lambda: 0
         """Returns how many connections clients have open."""
         self.catalog = Catalog(store.entities.registry)
-        upstreams.redaction.adopt(self.catalog.registry.channels)
+        upstreams.redaction.use_channels(self.catalog.registry.channels)
         self.started = self.clock.wall()
         self._started_at = self.clock.mono()
         self.instance = secrets.token_hex(8)
@@ -141,7 +141,7 @@ class Engine:
             catalog = Catalog(after, self.catalog)
         catalog.registry = after
         self.catalog = catalog
-        self.upstreams.redaction.adopt(after.channels)
+        self.upstreams.redaction.use_channels(after.channels)
         self.limiter.concurrency.apply_limits(catalog.gates)
         channel_ids = {ChannelId(change.key) for change in changes if change.table == "channels"}
         for channel_id in channel_ids:

@@ -38,7 +38,7 @@ class UpstreamText:
 NO_TEXT = UpstreamText()
 
 
-class OrderOrigin(msgspec.Struct, frozen=True, kw_only=True):
+class FailureOrigin(msgspec.Struct, frozen=True, kw_only=True):
     """The upstream's own identifiers of a failure, which are as untrusted as its messages."""
 
     status: int | None = None
@@ -62,7 +62,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     """The upstream's HTTP status; 0 if it did not answer."""
     param: str | None = None
     """The wrong field of the request, if we know it ourselves."""
-    origin: OrderOrigin | None = None
+    origin: FailureOrigin | None = None
     """The upstream's own identifiers; None if the request was not sent."""
     details: Mapping[str, object] = {}
     """Further facts for the client."""

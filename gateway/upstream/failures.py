@@ -12,7 +12,7 @@ from gateway.domain.advice import REDIRECT_ADVICE, WRONG_PATH_ADVICE
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel
 from gateway.domain.errors import GatewayError
-from gateway.domain.failure import Failure, OrderOrigin, UpstreamText
+from gateway.domain.failure import Failure, FailureOrigin, UpstreamText
 from gateway.domain.lazy_pattern import lazy_pattern
 from gateway.domain.screen import ID_HEADERS
 from gateway.domain.text import plain
@@ -157,7 +157,7 @@ def classify(channel: Channel, status: int, error: ErrorBody, headers: Mapping[s
         for_owner=_text_for_owner(kind, text, error),
         status=status,
         param="model" if kind is FailureKind.MISSING and not error.param else None,
-        origin=OrderOrigin(
+        origin=FailureOrigin(
             status=status,
             type=UpstreamText(error.type),
             code=UpstreamText(error.code),
@@ -280,7 +280,7 @@ def bad_response(channel: Channel, why: str) -> Failure:
 def out_of_memory(channel: Channel, what: str, error: GatewayError) -> Failure:
     """Returns the failure of an answer that was abandoned because the gateway has no memory for it."""
     text = UpstreamText(f"channel '{channel.name}': {what} was abandoned: {error.message}")
-    return Failure(kind=FailureKind.SERVER, code=error.code, text=text, origin=OrderOrigin())
+    return Failure(kind=FailureKind.SERVER, code=error.code, text=text, origin=FailureOrigin())
 
 
 def truncation(channel: Channel, why: str) -> Failure:
@@ -291,4 +291,4 @@ def truncation(channel: Channel, why: str) -> Failure:
 
 def _failure(channel: Channel, kind: FailureKind, code: str, what: str, *, sent: bool = True) -> Failure:
     text = UpstreamText(f"channel '{channel.name}': the upstream {what}")
-    return Failure(kind=kind, code=code, text=text, origin=OrderOrigin(), sent=sent)
+    return Failure(kind=kind, code=code, text=text, origin=FailureOrigin(), sent=sent)

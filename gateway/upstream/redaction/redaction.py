@@ -25,7 +25,7 @@ from gateway.domain import rawjson
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.errors import BadRequest, UpstreamError, UpstreamTimeout
-from gateway.domain.failure import AttemptFailed, Failure, OrderOrigin, UpstreamText
+from gateway.domain.failure import AttemptFailed, Failure, FailureOrigin, UpstreamText
 from gateway.domain.screen import NO_SCREEN, Screen
 from gateway.domain.secret_search import Needles, blank_spans, join_needles, needles
 from gateway.domain.text import REFERENCE, bare_key, plain
@@ -128,12 +128,12 @@ class Redaction:
         """All secrets; None until they are needed."""
         self._screens: dict[_Key, tuple[Channel, Screen]] = {}
 
-    def adopt(self, channels: Mapping[ChannelId, Channel]) -> None:
+    def use_channels(self, channels: Mapping[ChannelId, Channel]) -> None:
         """Use the secrets of these channels from now on."""
         self._channels, self._all_secrets = channels, None
         self._screens = {key: entry for key, entry in self._screens.items() if key[0] in channels}
 
-    def protect(self, secret: str) -> None:
+    def add_secret(self, secret: str) -> None:
         """Add a secret of the gateway itself."""
         self._own_secrets, self._all_secrets = (*self._own_secrets, secret), None
 
@@ -226,7 +226,7 @@ def _error(failure: Failure, channel: Channel, fields: Fields, secrets: Sequence
     owners_text = failure.text if failure.for_owner is None else failure.for_owner
     owners_message = plain(_redact(owners_text, channel, secrets), 2200)
     stored = _without_quotes(owners_message, quotes, failure, channel)
-    identifiers = _identifiers(failure.origin or OrderOrigin(), secrets, quotes)
+    identifiers = _identifiers(failure.origin or FailureOrigin(), secrets, quotes)
     param = identifiers.pop("param")
     make = UpstreamTimeout if failure.code == TIMEOUT else UpstreamError
     error = make(
@@ -280,7 +280,7 @@ def _without_quotes(message: str, quotes: Quotes, failure: Failure, channel: Cha
     return blank_spans(message, quotes.spans(message))
 
 
-def _identifiers(origin: OrderOrigin, secrets: Iterable[Needles], quotes: Quotes) -> dict[str, str | None]:
+def _identifiers(origin: FailureOrigin, secrets: Iterable[Needles], quotes: Quotes) -> dict[str, str | None]:
     """Returns the upstream's identifiers. One is None if it is invalid, or has a secret or a part of the request."""
 
     def identifier(text: UpstreamText, pattern: re.Pattern[str]) -> str | None:

@@ -113,17 +113,17 @@ def test_kind_status_and_time_are_kept() -> None:
 def test_secrets_of_all_channels_and_of_the_gateway_are_known() -> None:
     redaction = Redaction({"OTHER": "key-of-another-channel"})
     others = {ChannelId("ch_o"): channel(id="ch_o", key="env:OTHER", keys=("further-key-1234",))}
-    redaction.adopt(others)
-    redaction.protect("the-secret-of-the-runfile")
+    redaction.use_channels(others)
+    redaction.add_secret("the-secret-of-the-runfile")
     text = "key-of-another-channel further-key-1234 the-secret-of-the-runfile"
     assert redaction.without_secrets(text) == "… … …"
-    redaction.adopt({})
+    redaction.use_channels({})
     assert redaction.without_secrets(text) == "key-of-another-channel further-key-1234 …"
 
 
 def test_a_channel_that_is_not_saved_or_was_changed_has_secrets_too() -> None:
     redaction = Redaction({})
-    redaction.adopt({UP.id: channel(key="another-key-of-it")})
+    redaction.use_channels({UP.id: channel(key="another-key-of-it")})
     assert redaction.without_secrets(f"{KEY} another-key-of-it", UP) == "… …"
     assert redaction.without_secrets("new-header-value-1", channel(key=KEY, headers={"x": "new-header-value-1"})) == "…"
 
@@ -137,7 +137,7 @@ def test_models_named_like_a_secret_are_left_out() -> None:
 
 def test_the_log_is_cleared(caplog: pytest.LogCaptureFixture) -> None:
     redaction = Redaction({})
-    redaction.adopt({UP.id: UP})
+    redaction.use_channels({UP.id: UP})
     log = logging.getLogger("tollkeeper")
     with clean_logs(redaction):
         log.error("it broke at %s", KEY, exc_info=KeyError(KEY))
@@ -148,7 +148,7 @@ def test_the_log_is_cleared(caplog: pytest.LogCaptureFixture) -> None:
 
 def test_a_bugs_traceback_has_neither_secrets_nor_prompts() -> None:
     redaction = Redaction({})
-    redaction.adopt({UP.id: UP})
+    redaction.use_channels({UP.id: UP})
     trace = redaction.safe_traceback(ValueError(f"{KEY}: {PROMPT}"), FIELDS)
     assert trace == "ValueError: …: …\n"
 
