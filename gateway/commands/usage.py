@@ -138,11 +138,11 @@ def show_call(call_id: str, *, as_json: bool) -> None:
     enough if only one call has it.
     """
     if as_json:
-        out_json(run(lambda client: _find_call(client, call_id)))
+        out_json(run(lambda client: find_call(client, call_id)))
         return
 
     async def work(client: ControlClient) -> tuple[CallView, list[tuple[str, str]]]:
-        call = await _find_call(client, call_id)
+        call = await find_call(client, call_id)
         typical, retry_text = await _fetch_typical_times(client, call), await _fetch_retry_text(client, call)
         outlook = await formatting.find_balance_outlook(client)
         results = _result_pairs(call, outlook.text() if outlook else "")
@@ -154,7 +154,7 @@ def show_call(call_id: str, *, as_json: bool) -> None:
         out(plain(f"attempt {number}  {_attempt_text(call, attempt)}", limit=500))
 
 
-async def _find_call(client: ControlClient, call_id: str) -> CallView:
+async def find_call(client: ControlClient, call_id: str) -> CallView:
     """Returns the call with this id or part of an id; for ``last``, the newest one. Raises NotFound or Quit."""
     if call_id != LAST:
         try:

@@ -13,9 +13,10 @@ from gateway.commands.exit_codes import Exit, Quit, exit_for
 from gateway.commands.options import SOME, WholeNumber, json_option, now
 from gateway.commands.output import ListColumn, out_view
 from gateway.commands.session import run
+from gateway.commands.usage import find_call
 from gateway.domain.call import CHAT_API, is_call_id
 from gateway.domain.diagnosis import PartyView, RouteView, Why, request_like, size_text
-from gateway.domain.errors import error_class
+from gateway.domain.errors import NotFound, error_class
 from gateway.domain.human_values import brief_multiplier, pause_text, state_word
 from gateway.domain.money import brief_dollars, dollars
 from gateway.domain.price_view import price_range
@@ -73,19 +74,22 @@ COLUMNS = [
 def why(token: str, model: str | None, *, as_json: bool, **values: Any) -> None:
     """Explain what would happen to a call with TOKEN (a name or a key) to MODEL, without making it.
 
-    With the id of a call instead of both, explain what would happen to the same call now.
+    With the id of a call instead of both, or a part of it, or 'last', explain what would happen to the same call now.
 
     Shows the rule that makes the model visible, the price, the hold, what is left of budgets and limits, and the
     channels in the order in which they would be tried, with the reason why a channel is skipped. If the call would be
     rejected, the exit code is the one of the call.
     """
-    if model is None and not is_call_id(token):
-        raise click.UsageError("Missing argument 'MODEL'.")
 
     async def work(client: ControlClient) -> tuple[Why, str]:
         if model is not None:
             return await client.why(token, model, **values), ""
-        call = await client.call(token)
+        try:
+            call = await find_call(client, token)
+        except NotFound as error:
+            if is_call_id(token):
+                raise
+            raise click.UsageError("Missing argument 'MODEL'.") from error
         if not (call.token_id and call.model):
             raise Quit("the call had no token or no model", Exit.FAILED)
         like, note = request_like(call)

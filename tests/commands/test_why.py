@@ -5,6 +5,7 @@ from gateway.commands import output
 from gateway.commands.exit_codes import Exit
 from gateway.domain.diagnosis import LimitView, PartyView, RouteView, UnusedFallback, Why
 from gateway.domain.units import Millis, Nanos
+from gateway.domain.views import CallPage
 from tests.commands.runner import Control, run
 from tests.commands.samples import BUDGET, CALL, HOSTILE
 
@@ -127,7 +128,9 @@ def test_a_call_is_explained_as_one_like_it_would_be_now() -> None:
     asked = control.asked[-1][0]
     for part in (f"token={CALL.token_id}", f"model={CALL.model}", "prompt_tokens=77", "stream=true"):
         assert part in asked
-    ran = run("why", "laptop", control=control)
+    listed = Control({**control.answers, "GET /calls": CallPage(calls=[CALL])})
+    assert [run("why", word, control=listed).out for word in ("last", CALL.id[-4:])] == [out, out]
+    ran = run("why", "no such call", control=control)
     assert (ran.code, "Missing argument 'MODEL'" in ran.err) == (Exit.USAGE, True)
     bare = Control({f"GET /calls/{CALL.id}": replace(CALL, token_id="")})
     assert run("why", CALL.id, control=bare).err.endswith("the call had no token or no model\n")
