@@ -140,7 +140,7 @@ class Fallbacks(Pairs[tuple[Fallback, ...]]):
 
     def value(self, pairs: Mapping[str, str], before: tuple[Fallback, ...] | None) -> tuple[Fallback, ...]:
         rules = tuple(Fallback(model=model, to=tuple(option_names([others]))) for model, others in pairs.items())
-        if model := next((rule.model for rule in rules if not rule.to), None):
+        if model := next((rule.model for rule in rules if not {*rule.to} - {rule.model}), None):
             raise BadRequest(f"{model!r} names no other model; write it as in gpt-*=claude-sonnet-4-5")
         return rules
 

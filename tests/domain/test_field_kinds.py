@@ -75,7 +75,7 @@ def test_wrong_limits_of_a_channel_are_refused(text: str) -> None:
         ("proxy", "http://proxy"),
         *(("headers", text) for text in ("x", "=x", "x=", "a=b c", "a='b", 'a="', "X-A=1 X-A=2", "X-A=1 x-a=2")),
         *(("options", text) for text in ("latency", "=2", "latency=", 'latency="2')),
-        *(("fallbacks", text) for text in ("gpt", "=a", "gpt=", "gpt=,")),
+        *(("fallbacks", text) for text in ("gpt", "=a", "gpt=", "gpt=,", "gpt=gpt")),
         *(("parameters", text) for text in ("temperature", "=1", "?x", "'a=1")),
     ],
 )
