@@ -33,6 +33,8 @@ def checked_base_url(url: str) -> str:
     because clouds serve the machine's credentials there, and so are hosts such as ``127.1``, which only some resolvers
     read as an IPv4 address.
     """
+    if not url:
+        raise BadRequest("a base URL is required, for example https://api.openai.com/v1", param="base_url")
     if url != plain(url, 2000) or " " in url or "\\" in url:
         raise _bad_url(url, "has characters that are not allowed in a URL")
     try:

@@ -237,7 +237,7 @@ BAD = {
     f'format = 1\n[groups.g]\nnote = "{"x" * 501}"': "groups.g.note: must be one line",
     "format = 1\n[channels.c]": "channels.c.dialect: is missing",
     'format = 1\n[channels.c]\ndialect = "cobol"': "channels.c.dialect: Invalid enum value",
-    'format = 1\n[channels.c]\ndialect = "openai"': "channels.c.base_url: base URL '' must begin",
+    'format = 1\n[channels.c]\ndialect = "openai"': "channels.c.base_url: a base URL is required",
     f"format = 1\n{CHANNEL}base_ur = 5": "channels.c.base_ur: is unknown",
     f"format = 1\n{CHANNEL}id = 'ch_x'": "channels.c.id: is unknown",
     f"format = 1\n{CHANNEL}key = ' a'": "channels.c.key: must be printable",

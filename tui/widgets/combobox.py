@@ -152,7 +152,7 @@ class ChoiceInput(HintInput):
         self.close()
 
     def on_input_changed(self) -> None:
-        if self.has_focus and self.value != self._chosen_text:
+        if self.has_focus and (self.value != self._chosen_text or self.choices.display):
             self.open()
 
     def on_focus(self) -> None:

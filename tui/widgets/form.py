@@ -254,6 +254,8 @@ class FormFields(VerticalScroll, inherit_bindings=False):
         texts = {id_: row.text for id_, row in self.rows.items()}
         hidden = {id_: row.field.value for id_, row in self.rows.items() if not row.field.applies(texts)}
         for id_, row in self.rows.items():
+            if id_ in hidden and self.screen.focused is row.input:
+                self.screen.focus_next()  # Textual would leave the focus nowhere
             row.display = id_ not in hidden
         return texts | hidden
 

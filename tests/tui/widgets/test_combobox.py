@@ -94,6 +94,14 @@ async def test_an_empty_line_lists_all_choices_and_typing_narrows_them() -> None
         assert asked.saved == ["groq"]
 
 
+async def test_erasing_what_was_typed_lists_all_choices_again_and_takes_none() -> None:
+    async with vendors().shown() as asked:
+        await asked.press("tab", "m", "backspace")
+        assert asked.listed == ["openai", "groq", "mistral", "open-router"]
+        await asked.press("tab")
+        assert asked.line.value == ""
+
+
 async def test_arrows_go_through_the_list_and_escape_closes_only_the_list() -> None:
     async with vendors().shown() as asked:
         await asked.press("tab")

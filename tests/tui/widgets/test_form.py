@@ -15,6 +15,7 @@ from gateway.domain.human_values import parse_count
 from tests.tui.owner import Owner, press, shown
 from tests.tui.stage import console
 from tests.tui.widgets.stage import WidgetStage, asked, press_keys
+from tui.widgets.combobox import Suggestion
 from tui.widgets.dialogs import BACK, Confirm
 from tui.widgets.form import (
     CommandLine,
@@ -271,6 +272,19 @@ async def test_a_field_that_does_not_apply_is_hidden_and_keeps_its_value() -> No
         assert app.screen.query(FormRow).last().display
         await press_keys(pilot, "tab", "x", "shift+tab", "left", "enter")
         assert saved == [{"kind": "demo", "url": ""}]
+
+
+async def test_a_field_that_is_hidden_passes_the_focus_to_the_next_one() -> None:
+    fields = [
+        FormField(id="preset", label="Preset", suggest=[Suggestion("groq")], narrows=True),
+        FormField(id="dialect", label="Dialect", options=("a", "b"), applies=lambda texts: not texts["preset"]),
+        FormField(id="url", label="URL"),
+    ]
+    async with asked(lambda: Form(FormPlan(title="T", fields=fields, save=nothing))) as (app, pilot):
+        await press_keys(pilot, "down", "up", "g", "backspace")  # the list is open
+        await press_keys(pilot, "down", "tab")  # takes its choice, and goes to the dialect, which no longer applies
+        assert app.screen.query_one("#field-preset", Input).value == "groq"
+        assert app.screen.query_one("#field-url").has_focus
 
 
 @pytest.mark.sampled(2)
