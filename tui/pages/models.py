@@ -130,8 +130,9 @@ def _price_fields(form: EntityForm, priced_models: Sequence[str], channels: Sequ
         suggest=[Suggestion(name) for name in priced_models],
     )
     for field in form.inputs():
-        may_be_empty = field.id in ("input", "output")  # because the price may be another model's
-        yield msgspec.structs.replace(field, parse=optional(field.parse)) if may_be_empty else field
+        parse = optional(field.parse) if field.id in ("input", "output") else field.parse
+        applies = field.applies if field.advanced else _has_amounts
+        yield msgspec.structs.replace(field, parse=parse, applies=applies)
     if len(channels) > 1:
         yield FormField(
             id="channel",
@@ -140,6 +141,10 @@ def _price_fields(form: EntityForm, priced_models: Sequence[str], channels: Sequ
             suggest=[Suggestion(name) for name in channels],
             advanced=True,
         )
+
+
+def _has_amounts(texts: Mapping[str, str]) -> bool:
+    return not texts["like"].strip()
 
 
 @marked.on_selected_or_marked("free")

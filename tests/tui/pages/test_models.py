@@ -109,9 +109,8 @@ async def test_a_price_may_be_for_one_channel_of_several() -> None:
     owner = Owner()
     owner.models_now[0] = msgspec.structs.replace(owner.models_now[0], channels=["anthropic", "relay"])
     async with shown("models", owner) as (app, pilot, _):
-        await press(app, pilot, "e")
+        await press(app, pilot, "e", "ctrl+o")
         rows = {row.field.id: row for row in app.screen.query(FormRow)}
-        app.screen.query_one(".advanced").display = True
         rows["channel"].input.focus()
         await press(app, pilot, "=relay")
         assert "--channel relay" in said(app, ".command")
@@ -124,6 +123,7 @@ async def test_a_price_is_copied_from_another_model() -> None:
         await press(app, pilot, "G", "e", "=claude-sonnet-4-5")
         assert said(app, ".preview") == "$3 / 15 per million tokens"
         assert said(app, ".command") == "$ tollkeeper price set my-finetune-7 --like claude-sonnet-4-5"
+        assert "Input, $" not in screen(app), "amounts that would not count are hidden"
         await press(app, pilot, "enter")
         assert owner.did == [("set_price", "my-finetune-7", {"like": "claude-sonnet-4-5"})]
 
