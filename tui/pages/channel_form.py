@@ -18,7 +18,7 @@ from gateway.domain.patterns import is_pattern
 from gateway.domain.quoting import Offering, offering_of, offering_words, read_offering
 from gateway.domain.text import REFERENCE
 from gateway.domain.upstream_views import PresetView
-from gateway.domain.urls import base_url_warning, checked_base_url
+from gateway.domain.urls import base_url_warning
 from gateway.domain.views import ChannelView, KeyView
 from tui import format as fmt
 from tui.pages.entities import EntityForm
@@ -115,8 +115,8 @@ class ChannelForm(EntityForm):
         """Returns the request body of the changed fields. An empty key changes nothing. Raises BadRequest."""
         body, edited = super().body(values), self.edited
         needs_url = Dialect(values["dialect"]).info.needs_url
-        if needs_url and not (edited is None and values["preset"]):
-            checked_base_url(values["base_url"])
+        if needs_url and not values["base_url"] and not (edited is None and values["preset"]):
+            raise BadRequest("a base URL is required, for example https://api.openai.com/v1", param="base_url")
         if not needs_url:
             body.pop("base_url", None)
         if values["key"] and (edited is None or values["key"] != edited.key):
