@@ -95,11 +95,8 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     """The fallback that was called instead of the model that the client named; else empty."""
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """What is stored about a finished call: one line of the log, without the prompt and the answer.
-
-    The record is also the charge: writing it takes ``cost`` from the account.
-    """
+class CallNames(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """Whose call it is, for which model, and where it goes: what a running call and its record both have."""
 
     id: CallId
     ts: Millis
@@ -120,6 +117,14 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
     app: str = ""
     """The client program's name, from its User-Agent."""
     api: str = CHAT_API
+
+
+class Record(CallNames, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """What is stored about a finished call: one line of the log, without the prompt and the answer.
+
+    The record is also the charge: writing it takes ``cost`` from the account.
+    """
+
     request: str = ""
     """Method and path of a request that reached no API, without its query: ``POST /v1/files``."""
     native: bool = False
@@ -173,25 +178,13 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
         return not 200 <= self.status < 300
 
 
-class Running(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+class Running(CallNames, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """A call that is not settled yet, as watchers see it and the file of running calls stores it."""
 
-    id: CallId
-    ts: Millis
-    token: str = ""
-    token_name: str = ""
-    group: str = ""
-    group_name: str = ""
-    model: str = ""
-    app: str = ""
-    api: str = CHAT_API
     native: bool = False
     stream: bool = False
     held: Nanos = Nanos(0)
     held_tokens: int = 0
-    channel: str = ""
-    channel_name: str = ""
-    upstream_model: str = ""
     fallback: str = ""
     """The model that is called instead of the one that the client named; else empty."""
     attempt: int = 0
@@ -205,16 +198,10 @@ class Running(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     """What it waits for now, a free slot or its next attempt; empty if it does not wait."""
 
 
-_RECORDED_FIELDS = (
-    *("id", "ts", "token", "token_name", "group", "group_name", "model", "upstream_model"),
-    *("channel", "channel_name", "app", "api", "native", "stream", "ttft"),
-)
-
-
 def lost_record(call: Running) -> Record:
     """Returns the record of a call that a crash interrupted. It charges nothing; its upstream may have billed it."""
     return Record(
-        **{name: getattr(call, name) for name in _RECORDED_FIELDS},
+        **{name: getattr(call, name) for name in (*CallNames.__struct_fields__, "native", "stream", "ttft")},
         outcome=Outcome.LOST,
         code="gateway_stopped",
         error="the gateway stopped while this call was running",
