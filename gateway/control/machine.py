@@ -3,7 +3,6 @@
 import asyncio
 import os
 import shutil
-import socket
 import stat
 import sys
 from collections.abc import Callable, Iterator
@@ -17,6 +16,7 @@ from gateway.control.edits import ConfigEdits
 from gateway.core.open_files import OpenFiles, needed_files
 from gateway.domain.text import plain, word
 from gateway.domain.views import Step
+from gateway.web.listener import listening
 
 
 async def list_machine_checks(edits: ConfigEdits, _: web.Request) -> list[Step]:
@@ -36,10 +36,8 @@ def check_port(config: Config, address: str) -> Step:
         return Step(name="the port", result="ok", text=f"this gateway listens at {address}")
     where = f"{config.host}:{config.port}"
     try:
-        with socket.socket(socket.AF_INET6 if ":" in config.host else socket.AF_INET) as probe:
-            if os.name != "nt":
-                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind((config.host, config.port))
+        for sock in listening(config.host, config.port):
+            sock.close()
     except OSError as exc:
         text = f"cannot listen on {where}: {exc.strerror or exc}"
         fix = "another program uses it: stop that program, or use another port: 'tollkeeper serve --port 8656'"

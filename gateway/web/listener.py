@@ -8,8 +8,8 @@ too many gets an answer.
 import asyncio
 import errno
 import logging
+import os
 import socket
-import sys
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
@@ -93,9 +93,9 @@ def listening(host: str, port: int) -> list[socket.socket]:
     infos = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     sockets: list[socket.socket] = []
     failure: OSError | None = None
-    for family, kind, proto, _, address in dict.fromkeys(infos):
-        try:
-            sockets.append(_bind(socket.socket(family, kind, proto), address))
+    for family, _, _, _, address in dict.fromkeys(infos):
+        try:  # the backlog is how many connections the system holds while we are busy
+            sockets.append(socket.create_server(address, family=family, backlog=1024))
         except OSError as error:
             failure = error
             if error.errno not in _ADDRESS_MISSING:
@@ -103,24 +103,10 @@ def listening(host: str, port: int) -> list[socket.socket]:
     if failure is not None and (failure.errno not in _ADDRESS_MISSING or not sockets):
         for sock in sockets:
             sock.close()
-        raise failure
-    return sockets
-
-
-def _bind(sock: socket.socket, address: tuple[object, ...]) -> socket.socket:
-    """Make a socket listen at an address. Returns it; if that fails, closes it and raises OSError."""
-    try:
-        if sys.platform not in ("win32", "cygwin"):
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if sock.family == socket.AF_INET6:
-            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        sock.bind(address)
-        sock.listen(1024)  # how many connections the system holds while we are busy
+        raise OSError(failure.errno, os.strerror(failure.errno or 0))  # without the address, which Python adds
+    for sock in sockets:
         sock.setblocking(False)
-    except BaseException:
-        sock.close()
-        raise
-    return sock
+    return sockets
 
 
 class Acceptor:

@@ -6,13 +6,13 @@ neither. Of a command line only the program is shown: its arguments may be secre
 
 import os
 import shutil
-import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 from gateway.domain.text import plain
+from gateway.web.listener import listening
 
 _NAME_LIMIT = 40
 _SCRIPT_ENDS = (".py", ".js", ".mjs", ".rb", ".pl", ".sh")
@@ -29,10 +29,9 @@ def free_port(host: str, port: int) -> int | None:
     """Returns the first free port of the next 20; None if all of them are in use."""
     for other in range(port + 1, min(port + 20, 65_535) + 1):
         with suppress(OSError):
-            family, kind, proto, _, address = socket.getaddrinfo(host or None, other, type=socket.SOCK_STREAM)[0]
-            with socket.socket(family, kind, proto) as probe:
-                probe.bind(address)
-                return other
+            for sock in listening(host, other):
+                sock.close()
+            return other
     return None
 
 
