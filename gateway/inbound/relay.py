@@ -164,10 +164,6 @@ class NativeReader(AnswerFacts, Protocol):
     def done(self) -> bool:
         """Returns whether the terminal event was read."""
 
-    @property
-    def complete(self) -> bool:
-        """Returns whether the answer said why it ended, so that it is complete without its terminal event."""
-
     failure: Failure | None
     """Set when an event reports one; the event does not go to the client."""
 

@@ -68,9 +68,17 @@ class StreamProgress(Protocol):
     events: int
     comments: int
 
+    @property
+    def final_size(self) -> int | None:
+        """Returns the number of characters of an answer that said why it ended; None before that."""
+
 
 class AnswerFacts(Protocol):
     """What is known of an answer so far."""
+
+    @property
+    def complete(self) -> bool:
+        """Returns whether the answer said why it ended, so that it is complete without its last event."""
 
     @property
     def tally(self) -> OutputCounter:

@@ -60,6 +60,14 @@ class FramedStream(ABC):
         self.held = 0
 
     @property
+    def complete(self) -> bool:
+        return self._source.complete
+
+    @property
+    def final_size(self) -> int | None:
+        return self._source.tally.chars if self._source.complete else None
+
+    @property
     def reported(self) -> Usage | None:
         return self._source.reported
 

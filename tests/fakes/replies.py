@@ -19,6 +19,7 @@ class Seen:
 
     def __init__(self) -> None:
         self.events = self.comments = 0
+        self.final_size: int | None = None
 
 
 def dumps(doc: object) -> bytes:

@@ -6,15 +6,16 @@ import time
 import pytest
 
 from gateway.domain.call import FailureKind, Outcome
-from gateway.domain.channel import Timeouts
+from gateway.domain.channel import Dialect, Timeouts
 from gateway.domain.sse import EVENT_LIMIT
 from gateway.domain.usage import UsageSource
 from gateway.upstream.http import reply as incoming
+from tests.cases.anthropic import streams as anthropic
 from tests.conformance.shapes import stream_faults
 from tests.fakes.client import Answer
 from tests.fakes.gateway import INPUT, OUTPUT, Gateway
 from tests.fakes.provider import Exchange, Provider, Script
-from tests.fakes.replies import DONE, chunk, delta, event, silence, story, usage
+from tests.fakes.replies import DONE, chunk, delta, dumps, event, silence, story, usage
 
 WORDS = [f"w{n} " for n in range(60)]
 BEGUN = story(*WORDS)[:41]
@@ -51,6 +52,58 @@ async def test_a_stall_is_cut_at_the_idle_deadline(gateway: Gateway, provider: P
     gateway.channel(provider.base_url, timeouts=Timeouts(idle=0.2))
     provider.on("m", said_then())
     booked_as_cut(gateway, await gateway.client.chat(stream=True), Outcome.TIMEOUT, "upstream_timeout")
+
+
+ENDED = {
+    "/v1/chat/completions": event(chunk(delta("Hi"))) + event(chunk(delta(finish="stop"), usage=usage(9, 2))),
+    "/v1/messages": anthropic.start({"input_tokens": 9})
+    + anthropic.text("Hi")
+    + anthropic.end(output_tokens=2).removesuffix(anthropic.STOP),
+}
+"""Streams without their last event, by the path at which they are native."""
+
+
+@pytest.mark.parametrize("path", ENDED)
+@pytest.mark.parametrize(
+    "kept", [b"", b": ka\n\n", b"event: ping\ndata: {}\n\n", b'event: ping\ndata: {"type": "ping"}\n\n']
+)
+async def test_a_complete_answer_whose_last_event_does_not_come_ends_well(
+    gateway: Gateway, provider: Provider, monkeypatch: pytest.MonkeyPatch, path: str, kept: bytes
+) -> None:
+    monkeypatch.setattr(incoming, "TAIL_S", 0.1)
+
+    async def script(exchange: Exchange) -> None:
+        await exchange.begin_stream()
+        await exchange.piece(ENDED[path])
+        while not exchange.gone.is_set():
+            await exchange.piece(kept)
+            await asyncio.sleep(0.02)
+
+    dialect = Dialect.ANTHROPIC if "messages" in path else Dialect.OPENAI
+    gateway.channel(provider.base_url, dialect=dialect, timeouts=Timeouts(idle=30))
+    provider.on("m", script)
+    body = dumps({"model": "m", "stream": True, "max_tokens": 99, "messages": [{"role": "user", "content": "Hi"}]})
+    answer = await gateway.client.ask("POST", path, body)
+    assert answer.body.endswith((DONE, b'event: message_stop\ndata: {"type":"message_stop"}\n\n'))
+    assert (gateway.record.outcome, gateway.record.input, gateway.record.output) == (Outcome.DONE, 9, 2)
+
+
+async def test_a_pause_after_a_finish_reason_does_not_end_an_answer_that_goes_on(
+    gateway: Gateway, provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(incoming, "TAIL_S", 0.1)
+
+    async def script(exchange: Exchange) -> None:
+        await exchange.begin_stream()
+        for number in range(12):
+            await exchange.piece(event(chunk(delta(f"{number} ", finish="stop"))))
+            await asyncio.sleep(0.06)
+        await exchange.piece(event(chunk(usage=usage(9, 2))) + DONE)
+        await exchange.finish()
+
+    gateway.channel(provider.base_url)
+    provider.on("m", script)
+    assert (await gateway.client.chat(stream=True)).text.split() == [str(number) for number in range(12)]
 
 
 @pytest.mark.slow

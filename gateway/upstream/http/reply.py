@@ -22,6 +22,9 @@ STREAM_LIMIT = 256 * 1024 * 1024
 """The most bytes of one streamed answer, decompressed."""
 _NO_CODINGS = frozenset({"", "identity", "none", "utf-8", "utf8", "binary"})
 """Content codings that are none. Some servers write the character set there."""
+TAIL_S = 10.0
+"""The seconds after which a stream is asked whether its answer is complete. If it was the last time, and nothing has
+been added, the last event is not coming, whatever keeps the connection open."""
 LINGER_S = 0.5
 """The seconds that the rest of a released answer may take before its connection is closed."""
 
@@ -138,6 +141,8 @@ class Incoming:
         self._event_at = self._sign_at = began
         """When the last event came, and the last event or comment. The client's time does not count."""
         self._size = 0
+        self._final_size: int | None = None
+        """The size of the answer at the last check, if it was complete."""
         self._waiting = False
         self._returned_at = asyncio.get_running_loop().time()
         self._set_alarm(self.next_deadline()[0])
@@ -146,7 +151,9 @@ class Incoming:
         return self
 
     async def __anext__(self) -> bytes:
-        """Returns the next bytes. If the connection breaks after the first event, the stream just ends."""
+        """Returns the next bytes. If the connection breaks after the first event, or the last one does not come, the
+        stream just ends.
+        """
         loop = asyncio.get_running_loop()
         now = loop.time()
         self._event_at += now - self._returned_at
@@ -158,7 +165,7 @@ class Incoming:
         try:
             data = await self._reply.receive()
         except AttemptFailed as failed:
-            if self._progress.events and failed.kind is not FailureKind.SLOW:
+            if self._progress.events and (failed.kind is not FailureKind.SLOW or self._final_size is not None):
                 raise StopAsyncIteration from failed
             raise
         finally:
@@ -196,13 +203,16 @@ class Incoming:
         now = asyncio.get_running_loop().time()
         self.note_progress(now)
         at, seconds, name = self.next_deadline()
+        before, self._final_size = self._final_size, self._progress.final_size if self._waiting else None
         if not self._waiting:
             self._set_alarm(now + seconds)
+        elif self._final_size is not None and self._final_size == before:
+            self._reply.expire("end", TAIL_S)
         elif now < at:
             self._set_alarm(at)
         else:
             self._reply.expire(name, seconds)
 
     def _set_alarm(self, at: float) -> None:
-        self._alarm_at = at
-        self._reply.arm(at, self._check_deadline)
+        self._alarm_at = min(at, asyncio.get_running_loop().time() + TAIL_S)
+        self._reply.arm(self._alarm_at, self._check_deadline)
