@@ -130,9 +130,7 @@ class Log:
         numbered = list(enumerate(records, self.last + 1))
         lines = [pack(number, _encode(record)) for number, record in numbered]
         with self.lock:
-            tail, ts = self._tail, numbered[0][1].ts
-            if in_new_file or tail is None or ts >= self._day_end or tail.segment.end > self._limit:
-                tail = self._tail_for(ts, in_new_file=in_new_file)
+            tail = self._tail_for(numbered[0][1].ts, in_new_file=in_new_file)
             written = 0
             try:
                 tail.append(lines)

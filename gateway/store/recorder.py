@@ -54,9 +54,10 @@ class Syncer:
         self._thread.start()
 
     def wake(self) -> None:
-        """Wake the thread after something was written. Not needed while ``dirty`` is set."""
-        self.dirty = True
-        self._due.set()
+        """Wake the thread after something was written, unless it is awake."""
+        if not self.dirty:
+            self.dirty = True
+            self._due.set()
 
     async def wait(self) -> None:
         """Wait until all earlier writes are safe from a power cut. Raises OSError if the disk refuses."""
@@ -156,7 +157,7 @@ class Recorder:
             except OSError as exc:
                 self.disk_errors.set(write=f"the disk refuses to write: {reason(exc)}")
                 raise
-        if self._syncer and not self._syncer.dirty:
+        if self._syncer:
             self._syncer.wake()
 
     def end(self, record: Record) -> None:
@@ -172,7 +173,7 @@ class Recorder:
             withheld = self._backlog.write()
         for old, new in withheld:
             self.on_withheld(old, new)
-        if self._syncer and not self._syncer.dirty:
+        if self._syncer:
             self._syncer.wake()
 
     def forget(self, call_ids: Iterable[CallId]) -> None:
