@@ -32,7 +32,7 @@ class UndoBody(msgspec.Struct, frozen=True, kw_only=True):
     """The body of an undo or redo."""
 
     id: int = 0
-    """The number of the entry; 0: the newest change that is in force, or for ``redo`` the newest undo."""
+    """The number of the entry; 0 for the newest change that is in force, or for ``redo`` the newest undo."""
     accept: bool = False
     """Whether the owner has confirmed the undo, knowing the reasons against it."""
 

@@ -33,7 +33,7 @@ class PlannedCall(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     prompt_tokens: int
     max_tokens: int | None
-    """The request's output limit; None: it sets none."""
+    """The request's output limit; None if it sets none."""
     stream: bool = False
     api: InboundApi = CHAT
 

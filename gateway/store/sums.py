@@ -20,7 +20,7 @@ FOREVER = 1 << 62
 
 
 Step = Literal["hour", "day", "month", ""]
-"""The length of one step of sums over time; empty: everything."""
+"""The length of one step of sums over time; empty for everything."""
 
 
 class Span(NamedTuple):

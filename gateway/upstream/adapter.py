@@ -203,9 +203,9 @@ class AnswerReader(Protocol):
     watches: bool = False
     """Whether ``watch`` must be called with every event."""
     tool_rules: NameRules | None = None
-    """Which names of tools the vendor accepts, so that others were changed in the request; None: all."""
+    """Which names of tools the vendor accepts, so that others were changed in the request; None for all."""
     default_word: str = ""
-    """The finish word of a complete answer without one; empty: such an answer is not complete."""
+    """The finish word of a complete answer without one; empty if such an answer is not complete."""
 
     def texts(self, events: bytes, start: int) -> tuple[list[bytes], int]:
         """Returns the texts of the events from ``start`` on that have only more text of the first choice, and where
@@ -259,7 +259,7 @@ class ChannelDialect(DialectAdapter):
         return read_limit(fields)
 
     def model_limit(self, upstream_model: str) -> int | None:
-        """Returns a model's largest output, if the vendor's models are in a table here; None: unknown."""
+        """Returns a model's largest output, if the vendor's models are in a table here; else None."""
         return None
 
     def remembers(self, channel: Channel) -> bool:

@@ -35,7 +35,7 @@ class ModelPage(msgspec.Struct, frozen=True, kw_only=True):
 
     models: list[ServedModel]
     after: str = ""
-    """The cursor of the next page; empty: this is the last one."""
+    """The cursor of the next page; empty if this is the last one."""
     unreadable: int = 0
     """The number of entries left out: they have no name, or one that is too long or has control characters."""
 

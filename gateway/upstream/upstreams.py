@@ -39,7 +39,7 @@ class Upstreams:
         mock: Mock | None = None,
         max_connections: Callable[[], int] = lambda: 0,
     ) -> None:
-        """``max_connections`` returns how many connections all pools together may have; 0: any number."""
+        """``max_connections`` returns how many connections all pools together may have; 0 for any number."""
         self._environ = os.environ if environ is None else environ
         self.variables = ChannelVariables(self._environ)
         self._mock = mock or Mock()

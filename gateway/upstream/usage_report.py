@@ -56,7 +56,7 @@ class UsageLimits(msgspec.Struct, frozen=True, gc=False):
 
     input: int = PLAUSIBLE
     output: int | None = None
-    """None: the request has no output limit."""
+    """None if the request has no output limit."""
 
     @property
     def most_output(self) -> int:
@@ -111,7 +111,7 @@ def read_report(report: Mapping[str, Any], limits: LimitsOf = UsageLimits) -> Us
 
 
 class _Totals(msgspec.Struct, gc=False):
-    """The settled counts of a report; None: unknown."""
+    """The settled counts of a report; None if unknown."""
 
     input: int | None
     output: int | None

@@ -71,7 +71,7 @@ class Vendor(msgspec.Struct, frozen=True, kw_only=True):
     heeds_tool_choice: bool = True
     """Whether its Messages API obeys ``tool_choice``."""
     responses: bool | None = None
-    """Whether it has the Responses API; None: the first call finds that out."""
+    """Whether it has the Responses API; None if the first call finds that out."""
     reads_developer: bool = True
     """Whether messages may have the role ``developer``. If not, it is sent as ``system``."""
     reads_signatures: bool = False

@@ -188,7 +188,7 @@ def _refuse_inexpressible(parameters: Parameters) -> None:
 
 
 def plan_thinking(effort: str | None, model: AnthropicModel, max_tokens: int, *, bound: bool) -> dict[str, Any] | None:
-    """Returns the fields ``thinking`` and ``output_config``, if they are needed; None: the effort cannot be expressed.
+    """Returns the fields ``thinking`` and ``output_config``, if needed; None if the effort cannot be expressed.
 
     ``bound``: a tool call is demanded, or earlier thoughts are lost. A thinking budget allows neither, adaptive
     thinking both.

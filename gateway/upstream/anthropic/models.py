@@ -32,7 +32,7 @@ class AnthropicModel(msgspec.Struct, frozen=True, kw_only=True):
     max_tokens: int = 32_000
     """The output limit if the client sets none, because the API requires one."""
     max_output: int | None = 128_000
-    """The highest output limit that the API accepts, betas included. None: unknown."""
+    """The highest output limit that the API accepts, betas included; None if unknown."""
     thinking: AnthropicThinking = AnthropicThinking.ADAPTIVE
     efforts: tuple[str, ...] = ALL_EFFORTS
     """Values of ``output_config.effort``, weakest first."""

@@ -29,7 +29,7 @@ class GeminiModel(msgspec.Struct, frozen=True, kw_only=True):
     patterns: tuple[str, ...]
     """Patterns of upstream names, in lower case."""
     max_output: int | None = 65_536
-    """The highest ``maxOutputTokens`` that the API accepts for any of them. None: unknown."""
+    """The highest ``maxOutputTokens`` that the API accepts for any of them; None if unknown."""
     thinking: GeminiThinking = GeminiThinking.LEVEL
     levels: tuple[str, ...] = LEVELS[1:]
     """The values of ``thinkingLevel``, weakest first. None of them turns thinking off."""

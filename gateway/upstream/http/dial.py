@@ -105,7 +105,7 @@ class Target(msgspec.Struct, frozen=True):
     """A name or an address."""
     port: int
     tls: ssl.SSLContext | None
-    """None: without TLS."""
+    """None without TLS."""
     line: bytes = b""
     """The request line after the method, and the Host header."""
 

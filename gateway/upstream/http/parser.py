@@ -44,7 +44,7 @@ class WireAnswer(msgspec.Struct, eq=False):
 
     _connection: ConnectionControl | None
     status: int = 0
-    """The status; 0: the head is not complete."""
+    """The status; 0 until the head is complete."""
     headers: dict[str, str] = {}
     """Headers by lower-case name; repeated ones are joined with a comma (RFC 9110, 5.3)."""
     complete: bool = False

@@ -42,7 +42,7 @@ class OpenConnections:
     """Counts the connections that all pools together have, or are about to open."""
 
     def __init__(self, limit: Callable[[], int] = lambda: 0) -> None:
-        """``limit`` returns how many are allowed; 0: any number."""
+        """``limit`` returns how many are allowed; 0 for any number."""
         self._limit = limit
         self._logged_at = -LOG_S
         self.count = 0

@@ -27,7 +27,7 @@ class Reachability(msgspec.Struct, frozen=True, kw_only=True):
     host: str
     port: int
     failed: Stage | None = None
-    """The stage that failed; None: none did."""
+    """The stage that failed; None if none did."""
     text: str = ""
     """Why it failed."""
     addresses: tuple[str, ...] = ()
