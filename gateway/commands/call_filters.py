@@ -191,7 +191,7 @@ filter_options = with_options(
     click.option(
         "--since",
         type=SINCE,
-        help="1h, 7d, 14:00, today, yesterday, month, last-month, 2026-11, 2026-11-01, 2026-11-01T14:00 (local time).",
+        help="1h, 7d, 14:00, today, monday, '25 Nov 14:00', week, last-month, 2026-11, 2026-11-01 (local time).",
     ),
     click.option("--until", type=UNTIL, help="Like --since; a day or a month includes its end."),
 )

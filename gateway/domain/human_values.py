@@ -7,7 +7,7 @@ without them.
 
 import re
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -22,9 +22,11 @@ _SPAN = re.compile(r"((?=\.?[0-9])[0-9]{0,9}(?:\.[0-9]{1,3})?)(ms|s|m|h|d|w)", r
 _TIME = re.compile(r"([01]?[0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9])?", re.ASCII)
 
 _THOUSANDS = {"": 1, "k": 1_000, "m": MILLION, "b": 1_000 * MILLION}
+_WEEK = re.compile(r"\d{4}-W\d{2}")
 _MONTH = re.compile(r"\d{4}-\d{2}")
 _DAYS = {"yesterday": -1, "today": 0, "tomorrow": 1}
-_MONTHS = {"month": 0, "last-month": -1, "last month": -1}
+_WEEKS = {"week": 0, "last-week": -1}
+_MONTHS = {"month": 0, "last-month": -1}
 _SPANS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 
 
@@ -58,12 +60,12 @@ def parse_span(text: str) -> Millis:
 
 
 def parse_past(text: str, now: Millis, *, end: bool = False) -> Millis:
-    """Returns the past moment of a span, the latest such time of day, a word such as ``last-month``, or a date."""
+    """Returns the past moment of a span, the latest such time of day, or a day, week or month (see ``_iso_text``)."""
     if _SPAN.fullmatch(text.strip()):
         return Millis(now - parse_span(text))
     if _TIME.fullmatch(text.strip()):
         return max(moment for day in ("today", "yesterday") if (moment := _time_on(day, text, now)) <= now)
-    return parse_date(_date_of(text, now), end=end)
+    return parse_date(_iso_text(text, now, -1), end=end)
 
 
 def parse_future(text: str, now: Millis) -> Millis:
@@ -73,7 +75,7 @@ def parse_future(text: str, now: Millis) -> Millis:
     elif _TIME.fullmatch(text.strip()):
         moment = min(moment for day in ("today", "tomorrow") if (moment := _time_on(day, text, now)) > now)
     else:
-        moment = parse_date(_date_of(text, now), end=True)
+        moment = parse_date(_iso_text(text, now, 1), end=True)
     if moment <= now:
         raise BadRequest(f"{text!r} is in the past; use a future time such as 30d")
     return moment
@@ -81,37 +83,58 @@ def parse_future(text: str, now: Millis) -> Millis:
 
 def _time_on(day: str, text: str, now: Millis) -> Millis:
     """Returns the moment of a time of day, such as ``9:30`` or ``14:00:15``, on a day such as ``today``."""
-    return parse_date(f"{_date_of(day, now)}T{text.strip():0>{8 if text.count(':') > 1 else 5}}")
+    return parse_date(_iso_text(f"{day} {text.strip()}", now, 1))
 
 
-def _date_of(text: str, now: Millis) -> str:
-    """Returns the local date or month that a word such as ``today`` or ``last-month`` means; other texts unchanged."""
-    word, today = text.strip().lower(), datetime.fromtimestamp(now / 1000).astimezone().date()
+def _iso_text(text: str, now: Millis, direction: int) -> str:
+    """Returns what a text means, as ISO 8601 has it: ``today``, ``week``, ``last-month``, ``monday 9:00``, ``25 Nov``.
+
+    A weekday or date is the next one, today included, or with the direction -1 the last one. Other texts are unchanged.
+    """
+    words, today = text.lower().split(), datetime.fromtimestamp(now / 1000).astimezone().date()
+    clock = words.pop() if len(words) > 1 and _TIME.fullmatch(words[-1]) else ""
+    clock = clock and f"T{clock.zfill(8 if clock.count(':') > 1 else 5)}"
+    word = " ".join(words).replace("last ", "last-")
     if word in _MONTHS:
         last = today.replace(day=1) - timedelta(days=1)
-        return (last if _MONTHS[word] else today).isoformat()[: len("2026-11")]
-    return (today + timedelta(days=_DAYS[word])).isoformat() if word in _DAYS else text
+        return f"{last if _MONTHS[word] else today:%Y-%m}{clock}"
+    if word in _WEEKS:
+        return f"{today + timedelta(weeks=_WEEKS[word]):%G-W%V}{clock}"
+    if word in _DAYS:
+        return f"{today + timedelta(days=_DAYS[word])}{clock}"
+    days = (today + timedelta(days=direction * distance) for distance in range(366))
+    return next((f"{day}{clock}" for day in days if _is_named(day, word, has_time=bool(clock))), text)
+
+
+def _is_named(day: date, word: str, *, has_time: bool) -> bool:
+    """Returns whether this is a day's name: ``mon``, ``25 nov``, ``nov 25``; before a time also its number alone."""
+    if has_time and word.isdecimal():
+        return int(word) == day.day
+    dates = (f"{day:%d %b}", f"{day.day} {day:%b}", f"{day:%b} {day.day}")
+    return word in map(str.lower, dates) or (len(word) > 1 and f"{day:%A}".lower().startswith(word))
 
 
 def parse_date(text: str, *, end: bool = False) -> Millis:
     """Returns the moment of an ISO 8601 date or time, which is local unless it has an offset.
 
-    A date or month without a time means its first moment, or with ``end`` the first moment after it. Raises BadRequest.
+    A date, week or month without a time means its first moment, or with ``end`` the first moment after it. Raises
+    BadRequest.
     """
-    is_month = _MONTH.fullmatch(text.strip()) is not None
+    text = text.strip()
+    is_month = _MONTH.fullmatch(text) is not None
     try:
-        moment = datetime.fromisoformat(f"{text.strip()}-01" if is_month else text.strip())
+        moment = datetime.fromisoformat(f"{text}-01" if is_month else text)
     except ValueError:
         msg = (
-            f"{text!r} is not a time; use a span such as 1h or 30d, a time such as 14:00, a day such as today, or a "
-            "date such as 2026-11-30, 2026-11-30T14:00 or 2026-11"
+            f"{text!r} is not a time; use a span such as 1h or 30d, a time such as 14:00, a day such as today, monday "
+            "or 25 Nov, or a date such as 2026-11-30, 2026-11-30T14:00 or 2026-11"
         )
         raise BadRequest(msg) from None
     try:
         if end and is_month:
             moment = (moment + timedelta(days=31)).replace(day=1)
-        elif end and len(text.strip()) <= len("2026-11-30"):
-            moment += timedelta(days=1)
+        elif end and len(text) <= len("2026-11-30"):
+            moment += timedelta(weeks=1) if _WEEK.fullmatch(text) else timedelta(days=1)
         return Millis(int(moment.timestamp() * 1000))
     except (OverflowError, ValueError):
         raise BadRequest(f"{text!r} is out of range") from None

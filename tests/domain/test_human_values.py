@@ -101,7 +101,30 @@ def test_a_time_of_day_is_the_last_or_the_next_such_time(text: str, last: str, f
     assert (parse_past(text, LATE), parse_future(text, LATE)) == (parse_date(last), parse_date(following))
 
 
-@pytest.mark.parametrize("text", ["24:00", "14:60", "14", "14:0", "1:2:3", "14:00:60"])
+@pytest.mark.parametrize(
+    ("text", "last", "following"),
+    [
+        ("wednesday", "2025-11-19", "2025-11-20"),
+        ("Tue", "2025-11-18", "2025-11-26"),
+        ("Sa 14:03", "2025-11-15T14:03", "2025-11-22T14:03"),
+        ("14 09:30", "2025-11-14T09:30", "2025-12-14T09:30"),
+        ("25 Nov 20:26", "2024-11-25T20:26", "2025-11-25T20:26"),
+        ("Nov 5 9:30:15", "2025-11-05T09:30:15", "2026-11-05T09:30:15"),
+        ("05 Nov", "2025-11-05", "2026-11-06"),
+    ],
+)
+def test_a_day_is_named_as_the_screens_show_it(text: str, last: str, following: str) -> None:
+    assert (parse_past(text, LATE), parse_future(text, LATE)) == (parse_date(last), parse_date(following))
+
+
+def test_yesterday_has_times_and_a_week_is_from_monday_to_sunday() -> None:
+    assert parse_past("yesterday 14:00", LATE) == parse_date("2025-11-18T14:00")
+    for text, first, after in (("week", "2025-11-17", "2025-11-24"), ("last week", "2025-11-10", "2025-11-17")):
+        assert (parse_past(text, LATE), parse_past(text, LATE, end=True)) == (parse_date(first), parse_date(after))
+    assert parse_date("20251119", end=True) == parse_date("2025-11-20")
+
+
+@pytest.mark.parametrize("text", ["24:00", "14:60", "14", "14:0", "1:2:3", "14:00:60", "m", "31 feb", "month 9:00"])
 def test_an_invalid_time_of_day_is_rejected(text: str) -> None:
     with pytest.raises(BadRequest, match="a time such as 14:00"):
         parse_past(text, LATE)

@@ -145,7 +145,7 @@ async def why(page: AnyPage) -> None:
 async def jump_to_time(page: AnyPage) -> None:
     """Ask for a time, and select the newest call before it. A time with seconds includes the calls of that second."""
     now = page.session.now()
-    plan = line_plan("Jump to a time", "Time", "10m, 14:00, 2026-11-20T14:00", lambda text: parse_past(text, now))
+    plan = line_plan("Jump to a time", "Time", "10m, 14:00, mon 9:00, 20 Nov", lambda text: parse_past(text, now))
     text = await page.ask(Form(plan))
     if not text:
         return
