@@ -8,6 +8,7 @@ arguments of tool calls are always text.
 
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -81,8 +82,15 @@ _GENERATED = ("image_generation_call", "result")
 """The type of the object with a picture that OpenAI generated, and the field with its base64 text."""
 _NUMBERS = re.compile(rb"\[\s*-?[0-9]")
 _TOOL_CALLS = (b'"tool_calls"', b'_call"', b'"tool_use"')
-_FUNCTION_TYPES = (b'"type":"function"', b'"type": "function"')
-_TOOL_RESULTS = (b'"tool_call_id"', b'"tool_use_id"', b'"call_id"')
+_LONG_ID = re.compile(rb'id"\s*:\s*"((?:[^"\\]|\\.){41,})"', re.DOTALL)
+"""Matches the id of a call if it is longer than usual."""
+
+
+class _CallingMessage(msgspec.Struct, gc=False):
+    tool_calls: list[msgspec.Raw] | None = None
+
+
+_CALLING_MESSAGES = msgspec.json.Decoder(list[_CallingMessage])
 
 
 class InputBound(msgspec.Struct, frozen=True, gc=False):
@@ -340,28 +348,32 @@ def tool_calls_bound(fields: Mapping[str, msgspec.Raw]) -> int:
     messages = plain_escapes(fields.get("messages", b""))
     if not any(name in messages for name in _TOOL_CALLS):
         return 0
-    return BOUND_TOOLS_TOKENS + 60 * _call_count(messages)  # each has a name and an empty schema
+    return BOUND_TOOLS_TOKENS + _repairs_bound(messages, 50)  # each has a name and an empty schema
 
 
 def result_names_bound(fields: Mapping[str, msgspec.Raw]) -> int:
     """Returns the tokens to hold for what is sent with each call or its result: the function's name, and a result in
     place of one that is missing.
     """
-    messages = plain_escapes(fields.get("messages", b""))
-    results = sum(messages.count(name) for name in _TOOL_RESULTS)
-    return 30 * max(_call_count(messages), results)  # a name has at most 64 characters, three a token
+    return _repairs_bound(plain_escapes(fields.get("messages", b"")), 50)  # a name has at most 64 characters
 
 
-def missing_results_bound(messages: bytes) -> int:
-    """Returns the tokens to hold for calls in Messages or Responses that have no result: a translation writes one."""
-    messages = plain_escapes(messages)
-    calls = messages.count(b'_call"') + messages.count(b'"tool_use"')
-    results = messages.count(b'_output"') + messages.count(b'"tool_result"')
-    return 40 * max(0, calls - results)
+def repairs_bound(messages: bytes) -> int:
+    """Returns the tokens to hold for what a translation adds to calls and results: ids, names, and missing results."""
+    return _repairs_bound(plain_escapes(messages), 25)
+
+
+def _repairs_bound(messages: bytes, tokens_per_call: int) -> int:
+    """Returns the tokens of what is added to each call. A result that is added repeats the id, which may be long."""
+    calls, results = _call_count(messages), messages.count(b'"tool"')
+    id_bytes = sum(len(match[1]) for match in _LONG_ID.finditer(messages)) if calls else 0
+    return calls * tokens_per_call + 5 * results - (-id_bytes // BOUND_BYTES_PER_TOKEN)
 
 
 def _call_count(messages: bytes) -> int:
-    """Returns the most tool calls that these messages can have. Most have a name, all have a type or a function."""
-    functions = messages.count(b'"function"') - sum(map(messages.count, _FUNCTION_TYPES))
-    calls = functions + messages.count(b'_call"') + messages.count(b'"tool_use"')
-    return max(messages.count(b'"name"'), calls)
+    """Returns the most tool calls that these messages can have. Those in Messages and Responses have a type."""
+    listed = 0
+    if b'"tool_calls"' in messages:
+        with suppress(msgspec.MsgspecError):  # then they cannot be translated
+            listed = sum(len(message.tool_calls or ()) for message in _CALLING_MESSAGES.decode(messages))
+    return listed + messages.count(b'_call"') + messages.count(b'"tool_use"')

@@ -170,7 +170,7 @@ class ObedientGateway(StorelessGateway):
     async def cost(self, api: InboundApi, request: Doc) -> tuple[int, int]:
         """What was held for a call with enough money, and what it cost. Raises GatewayError."""
         origin = CallOrigin(id=CallId("req_1"), api=api, key="", app="", retry=0, ts=NOON, began=self.clock.mono())
-        body = json.dumps({"model": "m", **request}).encode()
+        body = msgspec.json.encode({"model": "m", **request})  # without spaces, which would be held for
         asked, token = api.parse(HttpRequest(body=body, target="", headers={})), kit.token()
         call = Call(CallContext(origin, asked, FakeClient(), self.catalog, token, group_of(token, self.catalog)))
         call.share = AnswerShare(AnswerMemory(Settings, ()))
@@ -215,6 +215,14 @@ SCHEMA_WITH_REFERENCES: Doc = {
 CLAUDE = (Dialect.ANTHROPIC, "", "claude-3-opus")
 GEMINI = (Dialect.GEMINI, "", "gemini-2.5-pro")
 GPT = (Dialect.OPENAI, "ollama", "llama")
+LONG_CALL: Doc = {"type": "function_call", "call_id": "x" * 300}
+STRAY: Doc = {"type": "function_call_output"}
+SAID_LONG: Doc = {"role": "assistant", "content": [{"type": "tool_use", "id": "x" * 300, "name": "f"}] * 90}
+
+
+def calling(call: Doc) -> Doc:
+    """A conversation with many such calls, without a result."""
+    return {"messages": [{"role": "assistant", "tool_calls": [call] * 90}], "stream": False}
 
 
 @pytest.mark.parametrize(
@@ -228,6 +236,11 @@ GPT = (Dialect.OPENAI, "ollama", "llama")
         (CHAT, GEMINI, {"messages": [{"role": "assistant", "function_call": {"name": "f" * 64, "arguments": "{}"}}]}),
         (CHAT, CLAUDE, {"messages": [{"role": "user", "content": "Hi"}], "tools": [SCHEMA_WITH_REFERENCES]}),
         (OLLAMA_CHAT, GPT, {"messages": [{"role": "tool", "content": "found" * 20}] * 9, "stream": False}),
+        (OLLAMA_CHAT, GPT, {"messages": [{"role": "tool"}] * 90, "stream": False}),
+        *((CHAT, place, calling({"custom": {}})) for place in (CLAUDE, GEMINI)),
+        *((OLLAMA_CHAT, place, calling(call)) for place in (CLAUDE, GEMINI, GPT) for call in ({}, {"id": "x" * 300})),
+        *((RESPONSES, place, {"input": [LONG_CALL] * 90 + [STRAY] * 90}) for place in (CLAUDE, GEMINI, GPT)),
+        *((MESSAGES, place, {"messages": [SAID_LONG]}) for place in (GEMINI, GPT)),
     ],
 )
 def test_what_a_translation_adds_is_held_for(api: InboundApi, place: tuple[Dialect, str, str], request_: Doc) -> None:

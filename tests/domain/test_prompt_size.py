@@ -238,7 +238,7 @@ def test_calls_of_tools_are_found_however_their_names_are_written() -> None:
         rb'[{"role":"assistant","tool_calls":[{"type":"function","function":{}}]}]',
         rb'[{"role":"assistant","content":[{"type":"tool_use"}]}]',
     ):
-        assert tool_calls_bound({"messages": msgspec.Raw(messages)}) == BOUND_TOOLS_TOKENS + 60
+        assert tool_calls_bound({"messages": msgspec.Raw(messages)}) == BOUND_TOOLS_TOKENS + 50
     assert tool_calls_bound(fields_of(messages=user("Hi"))) == 0
 
 

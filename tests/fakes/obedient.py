@@ -37,7 +37,7 @@ CONTENT = frozenset(
 """What the model reads; nothing in it is a limit."""
 LABELS = frozenset(
     {
-        *("model", "role", "type", "id", "tool_use_id", "tool_call_id", "call_id", "media_type", "mimeType", "detail"),
+        *("model", "role", "type", "media_type", "mimeType", "detail"),
         *("format", "effort", "reasoning_effort", "encoding_format", "responseMimeType", "thinkingLevel", "display"),
     }
 )

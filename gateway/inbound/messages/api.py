@@ -28,7 +28,7 @@ from gateway.domain.prompt_size import (
     MESSAGES_MARKERS,
     InputBound,
     bound_of,
-    missing_results_bound,
+    repairs_bound,
     tokens_of,
 )
 from gateway.domain.rawjson import NULL, Fields
@@ -167,7 +167,7 @@ def _input_bound(fields: Fields) -> InputBound:
     settings = [fields[name] for name in _SETTINGS if name in fields]
     bound = bound_of(texts, schemas, [*others, *settings], MESSAGES_MARKERS)
     messages = plain_escapes(fields.get("messages", NULL))
-    tokens = bound.tokens + missing_results_bound(messages)
+    tokens = bound.tokens + repairs_bound(messages)
     if _TOOL_ADDITION in messages:
         tokens += BOUND_DATED_TOOL * min(messages.count(_TOOL_ADDITION), messages.count(DATED_TYPE))
     return msgspec.structs.replace(bound, tokens=tokens)
