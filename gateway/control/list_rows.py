@@ -79,7 +79,7 @@ _REGION_PREFIX = lazy_pattern(r"^(us-gov|us|eu|apac|au|jp|in|ca|sa|global|me|af)
 """Matches the region before a name at Bedrock."""
 _FROM_OPENROUTER = lazy_pattern(r"imported from openrouter|trusting open ?router", re.IGNORECASE)
 _NEUTRAL = lazy_pattern(
-    r"^\d*([-@:.](v?\d+(\.\d+)*|latest|preview|exp|experimental|beta|default|maas|customtools|audio|instruct|native|dialog"
+    r"^\d*([-@:.](v?\d+|latest|preview|exp|experimental|beta|default|maas|customtools|audio|instruct|native|dialog"
     r"|tool|use|thinking|alpha|text|chat|hd|pro-latest|live|speech))*[-@:.]?$"
 )
 """Matches a suffix that may follow a row's name without making it the name of another model."""

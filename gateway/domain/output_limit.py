@@ -83,9 +83,11 @@ _CONTAINERS = frozenset({dict, list})
 _PREDICTIONS = frozenset({"prediction"})
 """Fields whose length counts as output."""
 _HINT_IN_JSON = re.compile(
-    rb'(?:"n|(?:\\u|' + "|".join(_WORDS).encode() + rb')(?:[^"\\]|\\.)*)"\s*:', re.IGNORECASE | re.DOTALL
+    rb'"(?=n|[^"]*?(?:\\u|' + "|".join(_WORDS).encode() + rb'))(?:[^"\\]|\\.)*+"\s*+:', re.IGNORECASE | re.DOTALL
 )
-"""Matches JSON text that may contain the name of a limit."""
+"""Matches JSON text that may contain the name of a limit. It takes linear time, because it begins at quotes only."""
+_LONGEST_NAME = 100
+"""No upstream has a limit with a longer name. The time that ``_CAP`` takes grows with the square of the length."""
 _CHOICES = frozenset(
     {
         *("n", "bestof", "candidatecount", "numreturnsequences", "numgenerations", "numcompletions", "numresponses"),
@@ -280,8 +282,7 @@ def _limit_names(names: set[str]) -> dict[str, _Meaning]:
 
 
 def _meaning_of(name: str) -> _Meaning:
-    """Returns what a name means. Those of long names are not cached, because they may have megabytes."""
-    return _cached_meaning(name) if len(name) <= 100 else _meaning(name)
+    return _cached_meaning(name) if len(name) <= _LONGEST_NAME else _Meaning.NONE
 
 
 def _meaning(name: str) -> _Meaning:

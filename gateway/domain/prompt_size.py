@@ -82,8 +82,8 @@ _GENERATED = ("image_generation_call", "result")
 """The type of the object with a picture that OpenAI generated, and the field with its base64 text."""
 _NUMBERS = re.compile(rb"\[\s*-?[0-9]")
 _TOOL_CALLS = (b'"tool_calls"', b'_call"', b'"tool_use"')
-_LONG_ID = re.compile(rb'id"\s*:\s*"((?:[^"\\]|\\.){41,})"', re.DOTALL)
-"""Matches the id of a call if it is longer than usual."""
+_ID = re.compile(rb'id"\s*:\s*"((?:[^"\\]++|\\.)++)', re.DOTALL)
+"""Matches the id of a call."""
 
 
 class _CallingMessage(msgspec.Struct, gc=False):
@@ -366,7 +366,7 @@ def repairs_bound(messages: bytes) -> int:
 def _repairs_bound(messages: bytes, tokens_per_call: int) -> int:
     """Returns the tokens of what is added to each call. A result that is added repeats the id, which may be long."""
     calls, results = _call_count(messages), messages.count(b'"tool"')
-    id_bytes = sum(len(match[1]) for match in _LONG_ID.finditer(messages)) if calls else 0
+    id_bytes = sum(max(0, match.end(1) - match.start(1) - 40) for match in _ID.finditer(messages)) if calls else 0
     return calls * tokens_per_call + 5 * results - (-id_bytes // BOUND_BYTES_PER_TOKEN)
 
 

@@ -159,6 +159,7 @@ async def test_a_name_has_the_price_of_the_model_it_is(url: str, name: str, firs
         (FOUNDRY, "kimi-k3", "only the price of moonshotai, its maker"),
         (FOUNDRY, "gpt-oss-20b", "only the price of openai, its maker"),
         (VERTEX, "gemini-3.8-flash-cyber", "not for this one"),
+        (VERTEX, "gemini-3.8-flash" + ".1" * 60 + "!", "not for this one"),  # it took years to say so
         (OPENAI, "gpt-4.1-minni", "closest: gpt-4.1-mini"),
         (FIREWORKS, "accounts/fireworks/models/kimi-k2p4", "closest: kimi-k2p6, kimi-k2p5"),
         (FIREWORKS, "accounts/fireworks/models/llama-v3p1-70b-instruct-1b", "not in the list of Fireworks"),

@@ -4,6 +4,7 @@ Long: one promise about money, against every way in which a request may grow or 
 """
 
 import asyncio
+import time
 from functools import partial
 from typing import Any
 
@@ -256,6 +257,15 @@ def test_a_request_with_no_end_of_caps_is_refused() -> None:
         needed(price=None, **{f"max_tokens_{n}": n for n in range(MOST_NAMES + 1)})
 
 
+def test_names_and_texts_made_of_words_for_limits_take_no_time() -> None:
+    """Both took a time that grew with the square of their length: 35 seconds for such a name in 200 kilobytes."""
+    began = time.process_time()
+    assert output(max_tokens=10, **{"gen" * 100_000: 5}) == capped(10)
+    for _ in range(200):
+        assert output(max_tokens=10, stop=["max" * 1300]) == capped(10)
+    assert time.process_time() - began < 3
+
+
 @pytest.mark.parametrize(
     "options",
     [
@@ -307,15 +317,16 @@ def test_tools_that_a_dialect_makes_up_are_held_for() -> None:
     calls = [{"id": f"c{n}", "function": {"name": f"f{n}"}} for n in range(9)]
     turns[-1] = {"role": "assistant", "tool_calls": calls}
     plain, more = needed(messages=turns), needed((kit.channel(dialect=Dialect.ANTHROPIC), OPUS), messages=turns)
-    assert more.input == plain.input + 600 + 9 * 60
+    assert more.input == plain.input + 600 + 9 * 50
     assert needed((kit.channel(dialect=Dialect.ANTHROPIC), OPUS)).input == needed().input
 
 
 def test_names_that_a_dialect_puts_beside_results_are_held_for() -> None:
-    """A long name stands once in the request, at the call, and then goes out with every result."""
-    turns = [*kit.MESSAGES, *[{"role": "tool", "tool_call_id": "c", "content": ""}] * 9]
+    """A long name stands once in the request, at the call, and goes out with its result as well."""
+    calls = {"role": "assistant", "tool_calls": [{"id": "c", "function": {"name": "f"}}] * 9}
+    turns = [*kit.MESSAGES, calls, *[{"role": "tool", "tool_call_id": "c", "content": ""}] * 9]
     offer = (kit.channel(dialect=Dialect.GEMINI), ServedModel(name="m"))
-    assert needed(offer, messages=turns).input == needed(messages=turns).input + 9 * 30
+    assert needed(offer, messages=turns).input == needed(messages=turns).input + 9 * (50 + 5)
     assert needed(offer).input == needed().input
 
 
