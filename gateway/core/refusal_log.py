@@ -21,6 +21,7 @@ from gateway.domain.budget import BALANCE_ID, budget_id
 from gateway.domain.call import EXCEEDED_MARK, REPEATED_MARK, SIZE_MARK, SKIPPED_MARK, Outcome, Record
 from gateway.domain.errors import GatewayError, NoChannel, QuotaExceeded
 from gateway.domain.group import Group
+from gateway.domain.key_owners import without_keys
 from gateway.domain.text import plain
 from gateway.domain.token import Token
 from gateway.domain.units import Millis
@@ -195,15 +196,17 @@ class Refusals:
             token_name=token.name if token is not None else "",
             group=group.id if group is not None else "",
             group_name=group.changed_name if group is not None else "",
-            model="" if request is None else plain(request.model, 80),
+            model=_model_of(error, request),
             app=origin.app,
             api=origin.api.name if is_call else "",
-            request=origin.request,
+            request=without_keys(origin.request),
             stream=request is not None and request.stream,
             status=origin.api.status(error),
             outcome=Outcome.REFUSED,
             code=error.code,
-            error=plain(error.record_message, 1200),  # room for the end of a usual one, which says what to do
+            error=plain(
+                without_keys(error.record_message[:2400]), 1200
+            ),  # room for the end of a usual one, which says what to do
             ms=Millis(round((now - origin.began) * 1000)),
             retry=origin.retry,
             marks=tuple(_marks(error, token, group)),
@@ -217,6 +220,12 @@ class Refusals:
                 self._write_shared(self._floods.pop(next(iter(self._floods))))
             flood = self._floods[token, code] = _Flood(now)
         return flood
+
+
+def _model_of(error: GatewayError, request: InboundRequest | None) -> str:
+    """Returns the model's name. One that does not exist may be a key that was pasted into the wrong field."""
+    name = "" if request is None else plain(request.model, 80)
+    return without_keys(name) if error.code == "model_not_found" else name
 
 
 def _marks(error: GatewayError, token: Token | None, group: Group | None) -> Iterator[str]:

@@ -289,6 +289,17 @@ def test_strange_texts_are_made_harmless(desk: Desk) -> None:
     assert (len(record.error), len(record.model)) == (1200, 80)
 
 
+def test_a_key_that_was_pasted_into_the_wrong_field_is_not_recorded(desk: Desk) -> None:
+    own, vendors = "sk-tk-" + "aB3" * 14 + "x", "sk-proj-" + "q" * 40
+    for key in (own, vendors):
+        desk.refuse(NotFound(f"there is no '{key}' here", code="model_not_found"), model=key)
+        desk.refuse(NotFound(f"there is no GET /v1/{key}", code="unknown_url"), request=f"GET /v1/{key}", model="")
+    desk.refuse(RateLimited("too fast"), model="fw-llama-v3p1-70b-instruct")
+    assert not [record for record in desk.records if own in str(record) or vendors in str(record)]
+    assert desk.records[0].model.startswith("sk-tk-aB3a…")
+    assert desk.records[-1].model == "fw-llama-v3p1-70b-instruct"
+
+
 def test_the_gap_is_a_second() -> None:
     assert GAP_S == 1.0
 
