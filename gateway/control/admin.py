@@ -66,7 +66,7 @@ async def show_expiring(edits: ConfigEdits, request: web.Request) -> ExpiringRec
 async def edit_settings(edits: ConfigEdits, request: web.Request) -> Settings:
     """PATCH /settings: edit the settings."""
     settings = patch(edits.registry.settings, await request.read(), Settings.__struct_fields__)
-    validation.settings(settings)
+    validation.check_settings(settings)
     if settings.ollama_token != edits.registry.settings.ollama_token and settings.ollama_token:
         edits.engine.catalog.token(settings.ollama_token)  # raises NotFound
     changed = field_differences("settings", edits.registry.settings, settings)
@@ -98,7 +98,7 @@ async def show_account(edits: ConfigEdits, _: web.Request) -> AccountView:
 async def edit_account(edits: ConfigEdits, request: web.Request) -> AccountView:
     """PATCH /account: edit the account."""
     account = patch(edits.registry.account, await request.read(), AccountFields.__struct_fields__)
-    validation.account(account)
+    validation.check_account(account)
     await edits.commit("changed the account", "the account is as before", Change("account", "", account))
     return account_view(edits.engine)
 
@@ -114,7 +114,7 @@ async def add_grant(edits: ConfigEdits, request: web.Request) -> AccountView:
     grant = Grant(id=new_id("grant"), time=edits.now, **values)
     if grant.nanos == 0:
         raise BadRequest("the amount must not be 0", param="nanos")
-    validation.note(grant.note)
+    validation.check_note(grant.note)
     amount = dollars(grant.nanos)
     await edits.commit(f"granted {amount}", f"the grant of {amount} is removed", Change("grants", grant.id, grant))
     return account_view(edits.engine)

@@ -62,7 +62,7 @@ async def add_channel(edits: ConfigEdits, request: web.Request) -> SavedChannel:
     """
     body = await request.read()
     values = fields(body, Channel, (*ChannelFields.__struct_fields__, "dialect"), ("name",))
-    validation.preset(values.get("preset", ""))
+    validation.check_preset(values.get("preset", ""))
     if values.get("preset") in PRESETS:
         values.setdefault("dialect", PRESETS[values["preset"]].dialect)
     if "dialect" not in values:
@@ -174,7 +174,7 @@ async def plan_batch_change(edits: ConfigEdits, ref: str, body: bytes | None) ->
 async def _edit_changes(edits: ConfigEdits, old: Channel, body: bytes) -> list[Change]:
     edited = patch(old, body, (*ChannelFields.__struct_fields__, "dialect"))
     if edited.preset != old.preset:
-        validation.preset(edited.preset)
+        validation.check_preset(edited.preset)
     edited = chosen_by_hand(old, _with_matching_url(edited, old), sends_patterns="patterns" in members(body))
     return await _save_changes(_check(fix_models(edited), edits), old, edits)
 
@@ -279,7 +279,7 @@ async def _commit_keys(
 ) -> ChannelView:
     """Commit the keys. ``new`` is the number of a new key, which is then tried at the upstream; 0 if no key is new."""
     changed = msgspec.structs.replace(channel, key=keys[0] if keys else "", keys=keys[1:])
-    validation.channel(changed, edits.registry)
+    validation.check_channel(changed, edits.registry)
     undone = f"the keys of channel '{channel.name}' are as before"
     await edits.commit(done, undone, Change("channels", channel.id, changed))
     if new:
@@ -299,7 +299,7 @@ async def _view_of(edits: ConfigEdits, channel: Channel) -> ChannelView:
 
 def _check(channel: Channel, edits: ConfigEdits) -> Channel:
     """Returns the channel with its URL and options normalized. Raises BadRequest, and Conflict for a used name."""
-    validation.channel(channel, edits.registry)
+    validation.check_channel(channel, edits.registry)
     for other in edits.registry.channels.values():
         if other.id != channel.id and channel.name in (other.name, other.id):
             raise Conflict(f"there is already a channel '{channel.name}'; choose another name", param="name")

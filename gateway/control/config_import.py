@@ -251,7 +251,7 @@ def _error_path(path: str) -> Iterator[None]:
 
 
 def _check_channel(channel: Channel, registry: Registry) -> None:
-    validation.channel(channel, registry)
+    validation.check_channel(channel, registry)
     if channel.preset not in ("", *PRESETS):
         raise BadRequest(f"must be one of {', '.join(sorted(PRESETS))}", param="preset")
     if channel.name in registry.channels:
@@ -259,18 +259,18 @@ def _check_channel(channel: Channel, registry: Registry) -> None:
 
 
 def _check_token(token: Token, registry: Registry) -> None:
-    validation.token(token, registry)
+    validation.check_token(token, registry)
     if token.name in registry.tokens:
         raise BadRequest("is the id of a token", param="name")
 
 
 _CHECKS: Mapping[str, Any] = {
-    "settings": lambda value, _: validation.settings(value),
-    "account": lambda value, _: validation.account(value),
-    "groups": lambda value, _: validation.group(value),
+    "settings": lambda value, _: validation.check_settings(value),
+    "account": lambda value, _: validation.check_account(value),
+    "groups": lambda value, _: validation.check_group(value),
     "channels": _check_channel,
     "tokens": _check_token,
-    "prices": lambda value, _: validation.price(value),
+    "prices": lambda value, _: validation.check_price(value),
 }
 """The check of each section's entities in the planned configuration. Each raises BadRequest."""
 

@@ -30,7 +30,7 @@ async def add_group(edits: ConfigEdits, request: web.Request) -> GroupView:
     """POST /groups: add a group with these fields; ``name`` is required."""
     values = fields(await request.read(), Group, GroupFields.__struct_fields__, ("name",))
     group = Group(id=group_id(values["name"], edits.registry.groups), created=edits.now, **values)
-    validation.group(group)
+    validation.check_group(group)
     _check_unused(group.name, edits.registry)
     done, undone = f"added group '{group.name}'", f"group '{group.name}' is removed"
     await edits.commit(done, undone, Change("groups", group.name, group))
@@ -63,7 +63,7 @@ async def plan_batch_change(edits: ConfigEdits, ref: str, body: bytes | None) ->
 
 def _edit_changes(registry: Registry, old: Group, body: bytes) -> tuple[Group, list[Change]]:
     group = patch(old, body, GroupFields.__struct_fields__)
-    validation.group(group)
+    validation.check_group(group)
     if group.name == old.name:
         return group, [Change("groups", group.name, group)]
     _check_unused(group.name, registry)
@@ -78,7 +78,7 @@ def _removal_changes(edits: ConfigEdits, group: Group, target: str) -> list[Chan
     users = sorted(f"token '{token.name}'" for token in tokens if not token.outlived(now))
     users += sorted(f"channel '{c.name}'" for c in registry.channels.values() if group.name in c.groups)
     if target:
-        validation.group_exists(target, registry, field="move")
+        validation.check_group_exists(target, registry, field="move")
     if users and target in ("", group.name):
         advice = "change these first, or move them to another group when removing it (--move GROUP)"
         message = f"group '{group.name}' is used by {', '.join(users)}; {advice}"

@@ -197,7 +197,7 @@ async def _price_of(edits: ConfigEdits, model: str, body: bytes) -> Price:
         price = await _price_like(edits, model, LikeBody(**fields(body, LikeBody, ("like",))).like)
     else:
         price = Price(model=model, updated=edits.now, **fields(body, Price, EDITABLE, ("input", "output")))
-    validation.price(price)
+    validation.check_price(price)
     before = edits.engine.catalog.price(model)
     if before is None or before.context is None:
         return price

@@ -155,7 +155,7 @@ def keyless_note(registry: Registry, name: str) -> str:
 
 def _check(token: Token, registry: Registry) -> None:
     """Check the token's fields, and that no other token has its name. Raises BadRequest or Conflict."""
-    validation.token(token, registry)
+    validation.check_token(token, registry)
     for other in registry.tokens.values():
         if other.id != token.id and token.name in (other.name, other.id):
             raise Conflict(f"there is already a token '{token.name}'; choose another name", param="name")

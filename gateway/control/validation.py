@@ -43,12 +43,12 @@ _ORIGIN = re.compile(
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,100}")
 
 
-def account(value: Account) -> None:
+def check_account(value: Account) -> None:
     """Check the account's budgets."""
-    budgets(value.budgets)
+    check_budgets(value.budgets)
 
 
-def settings(value: Settings) -> None:
+def check_settings(value: Settings) -> None:
     """Check the numbers, host names and origins of the settings."""
     for field in SETTINGS:
         number = getattr(value, field.name)
@@ -62,73 +62,73 @@ def settings(value: Settings) -> None:
         _demand(_ORIGIN.fullmatch(origin), "origins", f"'{plain(origin)}' is not an origin such as https://host")
 
 
-def token(value: Token, registry: Registry) -> None:
+def check_token(value: Token, registry: Registry) -> None:
     """Check name, group, budgets, limits, models and note."""
-    name(value.name)
+    check_name(value.name)
     _demand(not value.name.startswith(PREFIX), "name", f"a token's name must not begin with '{PREFIX}', as keys do")
-    group_exists(value.group, registry)
-    budgets(value.budgets)
-    limits(value.limits)
+    check_group_exists(value.group, registry)
+    check_budgets(value.budgets)
+    check_limits(value.limits)
     _demand(0 <= value.hold_output <= MOST_TOKENS, "hold_output", f"must be from 0 to {MOST_TOKENS}")
-    patterns(value.models)
-    note(value.note)
+    check_patterns(value.models)
+    check_note(value.note)
 
 
-def group(value: Group) -> None:
+def check_group(value: Group) -> None:
     """Check name, multiplier, budgets, limits, models, fallbacks and note."""
-    name(value.name)
+    check_name(value.name)
     range_text = f"must be from 0 to {MULTIPLIER_LIMIT}, in parts per million; {MILLION} means times 1"
     _demand(0 <= value.multiplier <= MULTIPLIER_LIMIT, "multiplier", range_text)
-    budgets(value.budgets)
-    limits(value.limits)
-    patterns(value.models)
-    fallbacks(value.fallbacks)
-    note(value.note)
+    check_budgets(value.budgets)
+    check_limits(value.limits)
+    check_patterns(value.models)
+    check_fallbacks(value.fallbacks)
+    check_note(value.note)
 
 
-def fallbacks(values: tuple[Fallback, ...]) -> None:
+def check_fallbacks(values: tuple[Fallback, ...]) -> None:
     """Check that each model or pattern occurs once and has fallbacks."""
     _demand(len(values) <= MANY, "fallbacks", f"has more than {MANY} models")
     seen: set[str] = set()
     for value in values:
-        model_name(value.model, "fallbacks")
+        check_model_name(value.model, "fallbacks")
         _demand(value.model not in seen, "fallbacks", f"'{value.model}' is listed twice")
         seen.add(value.model)
         _demand(0 < len(value.to) <= 10, "fallbacks", f"'{value.model}' must have 1 to 10 fallbacks")
         for other in value.to:
-            model_name(other, "fallbacks")
+            check_model_name(other, "fallbacks")
 
 
-def channel(value: Channel, registry: Registry) -> None:
+def check_channel(value: Channel, registry: Registry) -> None:
     """Check URL, groups, models, keys, headers, limits and timeouts."""
-    name(value.name)
+    check_name(value.name)
     if value.dialect.info.needs_url:
         checked_base_url(value.base_url)
     else:
         _demand(value.base_url == "", "base_url", f"the {value.dialect} dialect has no base URL")
     for group_name in value.groups:
-        group_exists(group_name, registry, field="groups")
+        check_group_exists(group_name, registry, field="groups")
     _demand(len(set(value.groups)) == len(value.groups), "groups", "a group is listed twice")
     check_served(value.models)
-    patterns(value.patterns)
+    check_patterns(value.patterns)
     _demand(value.weight >= 0, "weight", "must not be negative")
     range_text = f"must be from 0 to {MULTIPLIER_LIMIT}, in parts per million"
     _demand(0 <= value.cost_factor <= MULTIPLIER_LIMIT, "cost_factor", range_text)
-    keys((value.key, *value.keys) if value.key or value.keys else ())
-    headers(value.headers)
+    check_keys((value.key, *value.keys) if value.key or value.keys else ())
+    check_headers(value.headers)
     if value.overrides is not None:
         check_overrides(value.overrides)
-    proxy(value.proxy, value.dialect)
+    check_proxy(value.proxy, value.dialect)
     has_options = value.dialect.info.has_options
     _demand(has_options or not value.options, "options", f"the {value.dialect} dialect has no options, only mock has")
     mock.check_options(value.options)
-    limits(value.limits)
+    check_limits(value.limits)
     _demand(value.limits.streams is None, "limits", "only tokens and groups can limit streams")
-    timeouts(value.timeouts)
-    note(value.note)
+    check_timeouts(value.timeouts)
+    check_note(value.note)
 
 
-def preset(value: str) -> None:
+def check_preset(value: str) -> None:
     """Check that a preset is known or empty."""
     if value and value not in PRESETS:
         near = get_close_matches(value, PRESETS, 1)
@@ -138,9 +138,9 @@ def preset(value: str) -> None:
         raise BadRequest(msg, code="unknown_preset", param="preset")
 
 
-def price(value: Price) -> None:
+def check_price(value: Price) -> None:
     """Check that amounts are not negative, that tiers are in order, and that rules have conditions that can be met."""
-    model_name(value.model, "model")
+    check_model_name(value.model, "model")
     _check_amounts(value)
     for rule in value.rules:
         _check_amounts(rule)
@@ -155,13 +155,13 @@ def price(value: Price) -> None:
 
 def _check_amounts(value: Price | PriceRule) -> None:
     for field in AMOUNTS:
-        _not_negative(getattr(value, field), field)
+        _check_not_negative(getattr(value, field), field)
     _check_extras(value.extras)
     above = [tier.above for tier in value.tiers]
     _demand(above == sorted(set(above)), "tiers", "must be sorted by 'above', without duplicates")
     for tier in value.tiers:
         for field in ("above", "input", "output", "cached_input", "cache_write", "cache_write_long"):
-            _not_negative(getattr(tier, field), "tiers")
+            _check_not_negative(getattr(tier, field), "tiers")
         _check_extras(tier.extras)
 
 
@@ -169,10 +169,10 @@ def _check_extras(extras: Mapping[str, int]) -> None:
     for name, amount in extras.items():
         rates = ", ".join(RATE_NAMES)
         _demand(name in RATE_NAMES, "extras", f"unknown rate '{plain(name, 40)}'; the rates are: {rates}")
-        _not_negative(amount, name)
+        _check_not_negative(amount, name)
 
 
-def name(value: str, field: str = "name") -> None:
+def check_name(value: str, field: str = "name") -> None:
     """Check that a name can be shown and typed: 1 to 64 printable characters, without a space at either end."""
     _demand(0 < len(value) <= 64, field, "a name must have 1 to 64 characters")
     is_visible = plain(value) == value and value.isprintable()
@@ -181,7 +181,7 @@ def name(value: str, field: str = "name") -> None:
     _demand(value not in (".", ".."), field, "a name must not consist of dots only, because it is part of URLs")
 
 
-def model_name(value: str, field: str) -> None:
+def check_model_name(value: str, field: str) -> None:
     """Check a model's name: 1 to 200 visible characters, slashes and colons included."""
     _demand(0 < len(value) <= 200, field, "a model's name must have 1 to 200 characters")
     refuse_url(value)
@@ -189,12 +189,12 @@ def model_name(value: str, field: str) -> None:
     _demand(plain(value) == value and value == value.strip(), field, text)
 
 
-def patterns(values: Iterable[str]) -> None:
+def check_patterns(values: Iterable[str]) -> None:
     """Check patterns like names of models, which they may contain."""
     listed = list(values)
     _demand(len(listed) <= MANY, "models", f"has more than {MANY} patterns")
     for value in listed:
-        model_name(value, "models")
+        check_model_name(value, "models")
         _demand(value != NOT, "models", f"'{NOT}' must be followed by a pattern of names to exclude")
 
 
@@ -203,43 +203,43 @@ def check_served(values: tuple[ServedModel, ...]) -> None:
     _demand(len(values) <= MANY, "models", f"has more than {MANY} models")
     seen: set[str] = set()
     for model in values:
-        model_name(model.name, "models")
-        model_name(model.upstream_name, "models")
+        check_model_name(model.name, "models")
+        check_model_name(model.upstream_name, "models")
         if model.price is not None:
-            price(model.price)
+            check_price(model.price)
         _demand(model.name not in seen, "models", f"'{model.name}' is listed twice")
         _demand((model.max_output or 1) > 0, "models", f"max_output of '{model.name}' must be above 0")
         seen.add(model.name)
 
 
-def budgets(values: tuple[Budget, ...]) -> None:
+def check_budgets(values: tuple[Budget, ...]) -> None:
     """Check that each window occurs once and has an amount."""
     windows = [budget.window for budget in values]
     _demand(len(set(windows)) == len(windows), "budgets", "two budgets have the same window")
     for budget in values:
         has_amount = budget.nanos is not None or budget.tokens is not None
         _demand(has_amount, "budgets", f"the {budget.window} budget has neither 'nanos' nor 'tokens'")
-        _not_negative(budget.nanos, "budgets")
-        _not_negative(budget.tokens, "budgets")
+        _check_not_negative(budget.nanos, "budgets")
+        _check_not_negative(budget.tokens, "budgets")
 
 
-def limits(value: Limits) -> None:
+def check_limits(value: Limits) -> None:
     """Check that limits are above zero. A limit that is left out does not apply."""
     for field in ("rpm", "tpm", "rpd", "tpd", "concurrent", "streams"):
         number = getattr(value, field)
         _demand(number is None or number > 0, "limits", f"{field} must be above 0; leave it out for no limit")
-    _not_negative(value.queue, "limits")
-    _not_negative(value.queue_s, "limits")
+    _check_not_negative(value.queue, "limits")
+    _check_not_negative(value.queue_s, "limits")
     _demand((value.queue_s or 0) <= 600, "limits", "queue_s must be at most 600 seconds")
 
 
-def timeouts(value: Timeouts) -> None:
+def check_timeouts(value: Timeouts) -> None:
     """Check that each timeout is above zero and at most a day."""
     for field in value.__struct_fields__:
         _demand(0 < getattr(value, field) <= 86_400, "timeouts", f"{field} must be above 0, and at most 86400 seconds")
 
 
-def secret(value: str, field: str = "key") -> None:
+def check_secret(value: str, field: str = "key") -> None:
     """Check that a key or header value fits into one header line. A reference must name an environment variable."""
     if value.startswith(REFERENCE):
         _demand(_ENV_NAME.fullmatch(value[4:]), field, "'env:' must be followed by the name of an environment variable")
@@ -248,16 +248,16 @@ def secret(value: str, field: str = "key") -> None:
     _demand(len(value) <= 8192, field, "is longer than 8192 characters")
 
 
-def keys(values: tuple[str, ...]) -> None:
+def check_keys(values: tuple[str, ...]) -> None:
     """Check that no key is empty or occurs twice."""
     _demand(len(values) <= 50, "keys", "has more than 50 keys")
     for value in values:
         _demand(value, "keys", "a key is empty; the first key belongs in 'key', the others in 'keys'")
-        secret(value)
+        check_secret(value)
     _demand(len(set(values)) == len(values), "keys", "a key is given twice")
 
 
-def headers(values: dict[str, str]) -> None:
+def check_headers(values: dict[str, str]) -> None:
     """Check that header names are valid, unique and not the gateway's own, and that values are one line."""
     seen: set[str] = set()
     for header, value in values.items():
@@ -266,24 +266,24 @@ def headers(values: dict[str, str]) -> None:
         _demand(header.lower() not in _KEY_HEADERS, "headers", f"'{header}' carries the key; set the key with --key")
         _demand(header.lower() not in seen, "headers", f"'{header}' is given twice; header names ignore case")
         seen.add(header.lower())
-        secret(value, "headers")
+        check_secret(value, "headers")
 
 
-def proxy(value: str, dialect: Dialect) -> None:
+def check_proxy(value: str, dialect: Dialect) -> None:
     """Check that a proxy is a URL, or a reference to an environment variable that has one."""
     if value:
         _demand(dialect.info.needs_url, "proxy", f"the {dialect} dialect makes no connections and needs no proxy")
-        secret(value, "proxy")
+        check_secret(value, "proxy")
     if value and not value.startswith(REFERENCE):
         parse_proxy(value)
 
 
-def note(value: str) -> None:
+def check_note(value: str) -> None:
     """Check that a note is one line."""
     _demand(plain(value, 500) == value, "note", "must be one line of at most 500 characters")
 
 
-def group_exists(group_name: str, registry: Registry, field: str = "group") -> None:
+def check_group_exists(group_name: str, registry: Registry, field: str = "group") -> None:
     """Check that the group exists."""
     if group_name not in registry.groups:
         names = ", ".join(sorted(registry.groups)) or "none yet"
@@ -291,7 +291,7 @@ def group_exists(group_name: str, registry: Registry, field: str = "group") -> N
         raise BadRequest(message, code="unknown_group", param=field)
 
 
-def _not_negative(value: int | None, field: str) -> None:
+def _check_not_negative(value: int | None, field: str) -> None:
     _demand(value is None or value >= 0, field, "must not be negative")
 
 

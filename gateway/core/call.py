@@ -159,9 +159,9 @@ class Call:
             api=origin.api.name,
             stream=request.stream,
         )
-        context.client.on_gone = self._client_gone
+        context.client.on_gone = self._on_client_gone
 
-    def _client_gone(self) -> None:
+    def _on_client_gone(self) -> None:
         """End the call when its client leaves. A plain one is finished and charged instead if its channel allows it."""
         route = self.attempt.route
         if self.context.request.stream or (route is not None and not route.channel.finish_abandoned):

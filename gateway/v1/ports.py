@@ -69,17 +69,17 @@ class PublicPort:
         engine.bus.publish(Stopping(until_ms=until, running=list(engine.store.books.running)))
         if limit_s and not at_once.is_set():
             async with asyncio.TaskGroup() as group:
-                waits = [group.create_task(self._idle()), group.create_task(at_once.wait())]
+                waits = [group.create_task(self._wait_until_idle()), group.create_task(at_once.wait())]
                 await asyncio.wait(waits, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
                 for wait in waits:
                     wait.cancel()
         engine.live.cancel_all(Outcome.STOPPED)
         with suppress(TimeoutError):
             async with asyncio.timeout(LAST_ANSWERS_S):  # for streams that are cut to get their error event
-                await self._idle()
+                await self._wait_until_idle()
         await self._port.listener.shutdown(CANCELLED_S)
 
-    async def _idle(self) -> None:
+    async def _wait_until_idle(self) -> None:
         """Wait until every answer is sent and no call runs. Some calls go on after their clients have left."""
         await self._port.listener.close_connections()
         await self._engine.live.empty.wait()

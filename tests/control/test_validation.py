@@ -54,7 +54,7 @@ def fault(check: Callable[[], None]) -> str | None:
 
 @pytest.mark.parametrize("name", ["a", "x" * 64, "my laptop", "Büro", "日本語", "a/b", "a:b", "😀", "-"])
 def test_names_that_can_be_shown_are_good(name: str) -> None:
-    assert fault(lambda: validation.name(name)) is None
+    assert fault(lambda: validation.check_name(name)) is None
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_names_that_can_be_shown_are_good(name: str) -> None:
     ["", " ", "x" * 65, " a", "a ", "a\n", "a\tb", "\x1b[31m", "a\u202eb", "a\u200bb", "\ud800", "a\u2028b", ".", ".."],
 )
 def test_names_that_cannot_are_not(name: str) -> None:
-    assert fault(lambda: validation.name(name)) == "name"
+    assert fault(lambda: validation.check_name(name)) == "name"
 
 
 @pytest.mark.parametrize(
@@ -88,12 +88,12 @@ def test_names_that_cannot_are_not(name: str) -> None:
     ],
 )
 def test_tokens(more: dict[str, object], field: str | None) -> None:
-    assert fault(lambda: validation.token(token(**more), REGISTRY)) == field
+    assert fault(lambda: validation.check_token(token(**more), REGISTRY)) == field
 
 
 def test_a_missing_group_is_reported_with_those_there_are() -> None:
     with pytest.raises(BadRequest) as caught:
-        validation.token(token(group="hoem"), REGISTRY)
+        validation.check_token(token(group="hoem"), REGISTRY)
     assert caught.value.message.endswith("the groups are: default, home; 'tollkeeper group add' adds one")
 
 
@@ -109,7 +109,7 @@ def test_a_missing_group_is_reported_with_those_there_are() -> None:
 )
 def test_groups(more: dict[str, object], field: str | None) -> None:
     group = Group(**{"name": "g"} | more)  # type: ignore[arg-type]
-    assert fault(lambda: validation.group(group)) == field
+    assert fault(lambda: validation.check_group(group)) == field
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_groups(more: dict[str, object], field: str | None) -> None:
     ],
 )
 def test_channels(more: dict[str, object], field: str | None) -> None:
-    assert fault(lambda: validation.channel(channel(**more), REGISTRY)) == field
+    assert fault(lambda: validation.check_channel(channel(**more), REGISTRY)) == field
 
 
 @pytest.mark.parametrize(
@@ -174,7 +174,7 @@ def test_channels(more: dict[str, object], field: str | None) -> None:
     ],
 )
 def test_prices(more: dict[str, object], field: str | None) -> None:
-    assert fault(lambda: validation.price(price(**more))) == field
+    assert fault(lambda: validation.check_price(price(**more))) == field
 
 
 @pytest.mark.parametrize(
@@ -208,7 +208,7 @@ def test_prices(more: dict[str, object], field: str | None) -> None:
 )
 def test_the_settings(more: dict[str, object], field: str | None) -> None:
     settings = Settings(**more)  # type: ignore[arg-type]
-    assert fault(lambda: validation.settings(settings)) == field
+    assert fault(lambda: validation.check_settings(settings)) == field
 
 
 JSON = st.recursive(
@@ -218,12 +218,12 @@ JSON = st.recursive(
 )
 
 NOUNS: dict[str, tuple[msgspec.Struct, tuple[str, ...], Callable[[Any], None]]] = {
-    "account": (Account(), AccountFields.__struct_fields__, validation.account),
-    "settings": (Settings(), Settings.__struct_fields__, validation.settings),
-    "token": (token(), TokenFields.__struct_fields__, lambda value: validation.token(value, REGISTRY)),
-    "group": (Group(name="g"), GroupFields.__struct_fields__, validation.group),
-    "channel": (channel(), ChannelFields.__struct_fields__, lambda value: validation.channel(value, REGISTRY)),
-    "price": (price(), prices.EDITABLE, validation.price),
+    "account": (Account(), AccountFields.__struct_fields__, validation.check_account),
+    "settings": (Settings(), Settings.__struct_fields__, validation.check_settings),
+    "token": (token(), TokenFields.__struct_fields__, lambda value: validation.check_token(value, REGISTRY)),
+    "group": (Group(name="g"), GroupFields.__struct_fields__, validation.check_group),
+    "channel": (channel(), ChannelFields.__struct_fields__, lambda value: validation.check_channel(value, REGISTRY)),
+    "price": (price(), prices.EDITABLE, validation.check_price),
 }
 
 
