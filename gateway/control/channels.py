@@ -69,7 +69,7 @@ async def add_channel(edits: ConfigEdits, request: web.Request) -> SavedChannel:
         raise missing("dialect")
     values.setdefault("base_url", default_base_url(values["dialect"], values.get("preset", "")))
     channel = _check(Channel(id=ChannelId(new_id("ch")), created=edits.now, **values), edits)
-    changes = await _save_changes(channel, None, edits)
+    changes = await _changes_to_save(channel, None, edits)
     channel = _check(channel, edits)  # another request may have added a channel in the meantime
     await _commit(edits, None, changes, f"added channel '{channel.name}'", f"channel '{channel.name}' is removed")
     return await _saved_view(edits, channel.id, None)
@@ -114,13 +114,13 @@ def _channel_of(changes: Sequence[Change]) -> Channel:
     return cast("Channel", changes[0].value)
 
 
-async def _save_changes(channel: Channel, old: Channel | None, edits: ConfigEdits) -> list[Change]:
+async def _changes_to_save(channel: Channel, old: Channel | None, edits: ConfigEdits) -> list[Change]:
     """Returns the changes that save the channel, with known prices for its new models and for renamed ones, and its
     list of models if that was fetched.
 
     All models get known prices if the channel did not use them before, or if it may belong to another vendor now.
     """
-    changes = await model_lists.save_changes(_date_models(channel, old, edits), old, edits)
+    changes = await model_lists.changes_to_save(_date_models(channel, old, edits), old, edits)
     channel = _channel_of(changes)
     offered = {(model.name, model.upstream_name) for model in channel.models}
     if old is not None and old.known_prices and not _may_change_vendor(channel, old):
@@ -176,7 +176,7 @@ async def _edit_changes(edits: ConfigEdits, old: Channel, body: bytes) -> list[C
     if edited.preset != old.preset:
         validation.check_preset(edited.preset)
     edited = chosen_by_hand(old, _with_matching_url(edited, old), sends_patterns="patterns" in members(body))
-    return await _save_changes(_check(fix_models(edited), edits), old, edits)
+    return await _changes_to_save(_check(fix_models(edited), edits), old, edits)
 
 
 async def show_listing(edits: ConfigEdits, request: web.Request) -> ListingView:

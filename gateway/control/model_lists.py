@@ -40,7 +40,7 @@ _LIST_FIELDS = ("dialect", "base_url", "key", "keys", "headers", "preset", "prox
 """The fields of a channel that decide which list is fetched."""
 
 
-async def save_changes(channel: Channel, old: Channel | None, edits: ConfigEdits) -> list[Change]:
+async def changes_to_save(channel: Channel, old: Channel | None, edits: ConfigEdits) -> list[Change]:
     """Returns the changes that save a new or changed channel, with the models that its patterns select.
 
     Raises BadRequest with advice if new patterns, or patterns at a new address, have no list to select from.

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
-from gateway.core.group_models import add_fallbacks, matching_models, models_of
+from gateway.core.group_models import matching_models, models_of, models_with_fallbacks
 from gateway.core.model_entry import ModelEntry, Route, answering_model, narrow_to_api
 from gateway.core.model_prices import PricesNow, prices_by_model, repriced_models
 from gateway.core.rate_scopes import (
@@ -54,7 +54,7 @@ class Catalog:
         }
         """The models of each group, without fallbacks."""
         self._groups = {
-            name: add_fallbacks(self.entries[name], group, registry.settings, self.prices)
+            name: models_with_fallbacks(self.entries[name], group, registry.settings, self.prices)
             for name, group in registry.groups.items()
         }
         self._visible: dict[tuple[str, tuple[str, ...]], Mapping[str, ModelEntry]] = {}

@@ -99,7 +99,7 @@ def _entry(
     )
 
 
-def add_fallbacks(
+def models_with_fallbacks(
     entries: dict[str, ModelEntry], group: Group, settings: Settings, priced: Container[str]
 ) -> dict[str, ModelEntry]:
     """Returns the models with their usable fallbacks in the group, and the names that only fallback rules have."""

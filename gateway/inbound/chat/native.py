@@ -37,7 +37,7 @@ from gateway.upstream.finish_words import REASONS
 from gateway.upstream.framing import FramedStream
 from gateway.upstream.openai.dialect import OpenAIDialect
 from gateway.upstream.openai.reader import ChatReader, may_report_error, upstream_id
-from gateway.upstream.openai.template import Run, Template, learn
+from gateway.upstream.openai.template import Run, Template, template_of
 from gateway.upstream.tool_call_tracker import Arguments
 from gateway.upstream.usage_report import UsageReports
 
@@ -144,7 +144,7 @@ class NativeChatStream(RenderedStream):
             self._template = None
         if self._pattern:
             self._templates_left -= 1
-            self._template = learn(part, out.removesuffix(BLANK), self._pattern)
+            self._template = template_of(part, out.removesuffix(BLANK), self._pattern)
             self._pattern = b""  # it may be as large as the event, and the client may be slow
         return out
 

@@ -34,7 +34,7 @@ from gateway.upstream.answer_errors import failure_in, failure_named, reported_f
 from gateway.upstream.finish_words import finish_reason
 from gateway.upstream.openai.contents import media_in, normalize_texts, source_fields, sources_in
 from gateway.upstream.openai.request import OPENAI_TOOLS
-from gateway.upstream.openai.template import Template, learn
+from gateway.upstream.openai.template import Template, template_of
 from gateway.upstream.openai.tool_calls import TooManyCalls, call_objects, has_content, tool_call_part
 from gateway.upstream.tool_call_tracker import TOO_MANY
 
@@ -112,7 +112,7 @@ class ChatReader(AnswerReader):
             if isinstance(part, Piece) and part.kind is BlockKind.TEXT and not (part.choice or part.logprobs):
                 line = b"data: " + event.data
                 self._templates_left -= 1
-                self._template = learn(line, line, part.piece)
+                self._template = template_of(line, line, part.piece)
         while self._template is not None and start < len(events):
             run = self._template.run(events, start) or self._template.run(events, start, several=False)
             if run is None:

@@ -107,7 +107,7 @@ def _decode(texts: list[bytes]) -> list[str] | None:
     return decoded if len(decoded) == len(texts) else None
 
 
-def learn(event: bytes, out: bytes, text: bytes) -> Template | None:
+def template_of(event: bytes, out: bytes, text: bytes) -> Template | None:
     """Returns the template of an event that was read in full; None if the place of its text is not certain.
 
     ``text`` is the JSON string with its quotes, ``out`` what the client got; they have no blank lines.

@@ -5,7 +5,7 @@ import json
 import pytest
 from hypothesis import given, strategies as st
 
-from gateway.upstream.openai.template import Run, Template, learn
+from gateway.upstream.openai.template import Run, Template, template_of
 
 HEAD, FOOT = b'data: {"model":"a","c":"', b'"}'
 TEMPLATE = Template((HEAD, FOOT), (HEAD.replace(b"a", b"mine", 1), FOOT))
@@ -97,7 +97,7 @@ def test_a_read_that_needs_no_change_is_passed_as_it_is(count: int) -> None:
 
 
 def test_learns_where_the_text_is() -> None:
-    template = learn(b'data: {"c":"hey"}', b'data: {"m":"x","c":"hey"}', b'"hey"')
+    template = template_of(b'data: {"c":"hey"}', b'data: {"m":"x","c":"hey"}', b'"hey"')
     assert template is not None
     run = template.run(b'data: {"c":"you"}\n\n', 0, several=False)
     assert run == Run(b'data: {"m":"x","c":"you"}\n\n', 19, [b"you"], "you")
@@ -106,4 +106,4 @@ def test_learns_where_the_text_is() -> None:
 @pytest.mark.parametrize("text", [b'""', b"null", b'"assistant"'])
 def test_learns_nothing_where_the_place_is_not_certain(text: bytes) -> None:
     event = b'{"role":"assistant","content":"assistant","x":"","y":null}'
-    assert learn(event, event, text) is None
+    assert template_of(event, event, text) is None
