@@ -549,6 +549,24 @@ ENDS = [
         text="Hi",
     ),
     Row(
+        "tokens that became numbers (Cloudflare)",
+        OPENAI,
+        chat(
+            delta(reasoning_content=1),
+            *({"index": 0, "delta": {"content": token}} for token in ("[", 1, "] is ", True, ", ", 0, ".", 5, "")),
+        ),
+        text="[1] is true, 0.5",
+        reasoning="1",
+        used=(9, 2),
+    ),
+    Row("an answer that became a number", OPENAI, plain=completion({"role": "assistant", "content": 42}), text="42"),
+    Row(
+        "an answer in JSON that is not a text",
+        OPENAI,
+        plain=completion({"role": "assistant", "content": {"a": [1]}}),
+        text='{"a":[1]}',
+    ),
+    Row(
         "a text and a call in two choices (Copilot)",
         OPENAI,
         event(chunk({"delta": said("Hi")}, {"delta": called(call("c1", "f", "{}")), "finish_reason": "tool_calls"}))

@@ -15,10 +15,10 @@ def normalize_texts(holder: Fields) -> None:
     if "text" in holder and _is_empty(holder.get("content")):
         holder["content"] = holder.pop("text")
     content = holder.get("content")
-    if content is not None and bytes(memoryview(content)[:1]) in (b"[", b"{"):
+    if content is not None and bytes(memoryview(content)[:1]) not in _PLAIN_STARTS:
         _join_parts(holder, content)
     for name in _REASONING & holder.keys():
-        if bytes(memoryview(holder[name])[:1]) in (b"[", b"{"):
+        if bytes(memoryview(holder[name])[:1]) not in _PLAIN_STARTS:
             holder[name] = rawjson.raw(_text_in(rawjson.value(holder[name]), _REASONING_TEXTS))
         if name in ("reasoning_text", "thinking") and _is_empty(holder.get("reasoning_content")):
             holder["reasoning_content"] = holder[name]
@@ -30,6 +30,8 @@ def normalize_texts(holder: Fields) -> None:
             holder["reasoning_content"] = rawjson.raw(text)
 
 
+_PLAIN_STARTS = (b'"', b"n")
+"""The first bytes of a text and of null."""
 _REASONING = frozenset({"reasoning_content", "reasoning", "reasoning_text", "thinking"})
 """Fields with the reasoning. The last two are those of Copilot and of small servers, and are copied to the first."""
 _CALL_TYPES = ("tool_use", "tool_call", "function_call", "function")
@@ -49,8 +51,8 @@ def _text_in(part: object, names: tuple[str, ...]) -> str:
             waiting += reversed(part)
         elif isinstance(part, dict):
             waiting.append(next(filter(None, map(part.get, names)), ""))
-        elif isinstance(part, str):
-            texts.append(part)
+        elif part is not None:  # Cloudflare sends a token such as 6 or true as that value
+            texts.append(part if isinstance(part, str) else rawjson.encode(part).decode())
     return "".join(texts)
 
 
@@ -68,6 +70,8 @@ def _join_parts(holder: Fields, content: msgspec.Raw) -> None:
             calls.append(_tool_call(part))
         elif url := _part_image(part):
             images.append({"type": "image_url", "image_url": {"url": url}})
+        elif isinstance(part, dict) and part is parts and part.keys().isdisjoint(("type", *_TEXTS)):
+            texts.append(rawjson.encode(part).decode())  # an answer in JSON that was not written as a text
         else:
             texts.append(_text_in(part, _TEXTS))
     holder["content"] = rawjson.raw("".join(texts)) if texts or not (thoughts or calls) else rawjson.NULL

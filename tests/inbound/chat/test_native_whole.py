@@ -177,9 +177,9 @@ def test_an_error_in_a_good_answer_is_an_error(code: object, kind: FailureKind, 
         b"", b"<html><title>x</title></html>", b'{"foo":1}', b"[]", b"null", b'{"choices":[]}', b'{"choices":null}',
         b'{"choices":[1]}', b'{"choices":[{}]}', b'{"choices":[{"message":null}]}', b'{"choices":{}}',
         b'{"choices":[{"m',
-        b'{"choices":[{"message":{"content":5}}]}', b"[" * 100_000,
+        b"[" * 100_000,
     ],
-    ids=range(14),
+    ids=range(13),
 )  # fmt: skip
 def test_what_is_not_a_completion_is_a_bad_response(body: bytes) -> None:
     failed = _failure(body)
