@@ -12,6 +12,7 @@ from gateway.domain.failure import Failure
 from gateway.domain.order import LearnedRefusals, Order
 from gateway.domain.rawjson import NULL
 from gateway.domain.units import ChannelId, Millis
+from gateway.upstream.answer_formats import NO_JSON, NO_SCHEMAS, refuses_format
 from gateway.upstream.message_rules import RULES, with_rules
 from gateway.upstream.null_values import NULLS, without_nulls
 from gateway.upstream.refused_params import (
@@ -92,7 +93,7 @@ class LearnedParams:
         client_names = {theirs: ours for ours, theirs in vendor.rename}
         named = [client_names.get(parameter, parameter) for parameter in failure.parameters]
         for name in named:
-            if _may_leave_out(name, channel, order):
+            if _may_leave_out(name, channel, order, used):
                 after = _with_refused(after, name)
         refused = after.dropped[len(before.dropped) :]
         suspects = [name for names in vendor.suspects if names.intersection(refused) for name in sorted(names)]
@@ -142,25 +143,29 @@ def _has_field_at_any_depth(name: str, order: Order) -> bool:
     return marked or name in order.fields or any(key in bytes(value) for value in order.fields.values())
 
 
-def _may_leave_out(name: str, channel: Channel, order: Order) -> bool:
-    """Returns whether a parameter was sent and may be left out. A role may always get its other name."""
+def _may_leave_out(name: str, channel: Channel, order: Order, used: LearnedRefusals) -> bool:
+    """Returns whether a parameter was sent and may be left out. A role may always get its other name. ``used`` is what
+    was left out of the request.
+    """
     if name == ROLE:
         return any(DEVELOPER in bytes(order.fields.get(turns, NULL)) for turns in ("messages", "input"))
     if name == NO_EFFORT:
         return "tools" in order.fields and (not channel.strict or EFFORT not in order.fields)
     if name == REASONING_BACK and channel.dialect is Dialect.OPENAI:
         return not channel.strict and b'"assistant"' in bytes(order.fields.get("messages", NULL))
-    if name in RULES or name == NULLS:
-        return not channel.strict and _has_effect(name, order)
+    if name in RULES or name in (NULLS, NO_SCHEMAS, NO_JSON):
+        return not channel.strict and _has_effect(name, order, used)
     added = name == ADDED_FIELDS.get(channel.dialect) and (order.stream or name != "stream_options")
     if channel.strict and (not added or _has_field_at_any_depth(name, order)):
         return False
     return name not in NEVER_DROPPED and (added or _was_sent(name, order))
 
 
-def _has_effect(rule: str, order: Order) -> bool:
+def _has_effect(rule: str, order: Order, used: LearnedRefusals) -> bool:
     if rule == NULLS:
         return without_nulls(order.fields) != order.fields
+    if rule in (NO_SCHEMAS, NO_JSON):
+        return refuses_format(rule, order.fields, used.dropped)
     messages = rawjson.maybe_objects(order.fields.get("messages")) or []
     return with_rules(messages, (rule,)) != messages
 

@@ -13,6 +13,7 @@ from gateway.domain.conversation import join_texts
 from gateway.domain.lazy_pattern import lazy_pattern
 from gateway.domain.rawjson import NULL, Fields
 from gateway.domain.transcript import object_of
+from gateway.upstream.answer_formats import FORMAT_REFUSED, NO_JSON, NO_SCHEMAS
 from gateway.upstream.null_values import NULLS, NULLS_REFUSED
 from gateway.upstream.refused_params import DEVELOPER, MESSAGES, REASONING_BACK
 from gateway.upstream.translation import FILLER, GO_ON, UNSIGNED
@@ -45,6 +46,8 @@ _WORDS = {
         r"(?i)(?:reasoning_content|content\[\]\.thinking)\W{1,3}(?:in the thinking mode must be passed back|is missing)"
     ),
     NULLS: NULLS_REFUSED,
+    NO_SCHEMAS: FORMAT_REFUSED,
+    NO_JSON: FORMAT_REFUSED,
     NO_BLANKS: lazy_pattern(
         r"(?i)text content blocks must|for empty text blocks|must have non-empty content|contentblock object .* blank"
     ),

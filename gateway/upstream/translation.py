@@ -67,6 +67,12 @@ class ResponseFormat(msgspec.Struct, frozen=True, kw_only=True):
         return rawjson.raw({"description": form.description, **rawjson.fields(form.schema)})
 
 
+def format_lines(form: ResponseFormat) -> list[str]:
+    """Returns the lines of the system prompt for an answer that must be JSON, if the model cannot be made to comply."""
+    schema = "" if rawjson.is_null(form.schema) else bytes(form.schema).decode("utf-8", "replace")
+    return [JSON_LINE, *([f"It must match this JSON schema:\n{schema}"] if schema else [])]
+
+
 class Parameters:
     """The parameters of a request, to be taken one by one."""
 

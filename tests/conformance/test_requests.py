@@ -179,6 +179,21 @@ async def test_an_upstream_that_wants_reasoning_back_gets_an_empty_one(
     assert provider.last.json["messages"] == turns[:3]
 
 
+async def test_a_schema_that_is_refused_goes_into_the_prompt(gateway: Gateway, provider: Provider) -> None:
+    """DeepSeek makes answers JSON, but takes no schema; beside tools some servers do neither."""
+    form = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "object"}}}
+    provider.on("m", fail(400, "This response_format type is unavailable now"), speak())
+    for count in (2, 3):
+        answer = await gateway.client.chat(response_format=form)
+        assert (answer.status, answer.head.get("x-gateway-dropped-params")) == (200, "response_format")
+        assert len(provider.exchanges) == count
+        assert provider.last.json["response_format"] == {"type": "json_object"}
+    provider.on("m", fail(400, "response_format cannot be used with tools"), speak())
+    assert (await gateway.client.chat(response_format=form)).status == 200
+    assert "response_format" not in provider.last.json
+    assert provider.last.json["messages"][0]["content"].endswith('It must match this JSON schema:\n{"type": "object"}')
+
+
 @pytest.mark.parametrize("status", [400, 500])
 @pytest.mark.parametrize("parts", [False, True])
 async def test_a_template_that_wants_one_system_message_first_gets_it(

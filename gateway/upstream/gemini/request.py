@@ -28,11 +28,11 @@ from gateway.upstream.gemini.models import LEVELS, GeminiModel, GeminiThinking
 from gateway.upstream.translation import (
     FILLER,
     JSON_FORMATS,
-    JSON_LINE,
     UNSIGNED,
     NameRules,
     Parameters,
     check_address,
+    format_lines,
     schema_fields,
 )
 
@@ -117,8 +117,7 @@ def take_format_lines(parameters: Parameters) -> list[Part]:
     if form.type not in JSON_FORMATS:
         return []
     parameters.drop("response_format")
-    schema = "" if rawjson.is_null(form.schema) else bytes(form.schema).decode("utf-8", "replace")
-    return [{"text": JSON_LINE}, *([{"text": f"It must match this JSON schema:\n{schema}"}] if schema else [])]
+    return [{"text": line} for line in format_lines(form)]
 
 
 def thinking_config(effort: str | None, model: GeminiModel) -> dict[str, Any] | None:

@@ -18,6 +18,7 @@ from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.domain.output_limit import CAPS, OutputLimit, read_limit
 from gateway.domain.rawjson import Fields
 from gateway.upstream.adapter import ChannelDialect
+from gateway.upstream.answer_formats import fit_format
 from gateway.upstream.learned_params import NOTHING
 from gateway.upstream.message_rules import lost_to, with_rules
 from gateway.upstream.model_list import LIST_HEADERS
@@ -254,18 +255,19 @@ class OpenAIDialect(ChannelDialect):
             lowered = _limit_to_budget(fields, order.output_budget, target) or lowered
         has_usage = vendor.stream_options and "stream_options" not in learned.dropped
         request_usage(fields, requested=order.stream and has_usage)
-        dropped = _fit_parameters(fields, vendor, learned)
+        dropped = _fit_parameters(fields, vendor, learned) + fit_format(fields, learned.dropped)
         if "messages" in fields and _must_edit_messages(fields, vendor, learned):
             dropped += _edit_messages(fields, vendor, learned)
         was_refused = REASONING_BACK in learned.dropped
         if vendor.reasoning_back or was_refused:
             owner = order.owner if vendor.reasoning_back else ""  # elsewhere nothing was remembered: it is sent empty
             restore_reasoning(fields, owner, self._memory, always=was_refused)
+        client_names = {} if order.conversation is None else order.conversation.param_names
         return PreparedRequest(
             url=url,
             headers=STREAM_HEADERS if order.stream else PLAIN_HEADERS,
             body=rawjson.encode(fields),
-            dropped=tuple(dropped),
+            dropped=tuple(client_names.get(name, name) for name in dropped),
             lowered=lowered,
         )
 
