@@ -7,6 +7,7 @@ They are only candidates: what was not sent is never left out. A field of a mess
 import re
 
 from gateway.domain.lazy_pattern import lazy_pattern
+from gateway.upstream.efforts import EFFORT, effort_rule
 from gateway.upstream.error_body import ErrorBody
 
 MESSAGES = "messages[]."
@@ -15,7 +16,6 @@ ROLE = MESSAGES + "role"
 """Stands for a role of messages that the upstream does not know."""
 DEVELOPER = b'"developer"'
 """The role that such an error means. Its other name is ``system``."""
-EFFORT = "reasoning_effort"
 NO_EFFORT = EFFORT + "=none"
 """Stands for a model that accepts tools only without thinking, as OpenAI's newer ones do in chat completions."""
 _NO_EFFORT = re.compile(r"\bset\s+\W?reasoning_effort\W?\s+to\s+\W?none\b")
@@ -118,6 +118,9 @@ def refused_params(error: ErrorBody) -> tuple[str, ...]:
     if _NO_EFFORT.search(message):
         names.pop(EFFORT, None)
         names[NO_EFFORT] = None
+    if rule := effort_rule(f"{message} {error.param}"):
+        names.pop(EFFORT, None)
+        names[rule] = None
     if "beta" in message:
         found = _BETA_NAME.findall(message) or (["*"] if "beta flag" in message else [])
         names |= dict.fromkeys(BETA + name for name in found)

@@ -32,7 +32,7 @@ def _names(error: Any, **outer: Any) -> tuple[str, ...]:
         ("property 'seed' is unsupported", ("seed",)),
         ("property 'store' is unsupported, did you mean 'stop'?", ("store",)),
         ("`reasoning_effort` is not supported with this model", ("reasoning_effort",)),
-        ("`reasoning_effort` must be one of `none` or `default`", ("reasoning_effort",)),
+        ("`reasoning_effort` must be one of `none` or `default`", ("reasoning_effort in none,default",)),
         (
             (
                 "'messages.1' : for 'role:assistant' the following must be satisfied[('messages.1' : property "
@@ -62,7 +62,10 @@ def _names(error: Any, **outer: Any) -> tuple[str, ...]:
         ),
         ("tool_choice 'required' is incompatible with thinking enabled", ("tool_choice",)),
         # Ollama
-        ('invalid reasoning value: \'xhigh\' (must be "high", "medium" or "low")', ("reasoning_effort",)),
+        (
+            'invalid reasoning value: \'xhigh\' (must be "high", "medium" or "low")',
+            ("reasoning_effort in high,medium,low",),
+        ),
         # xAI
         ("Argument not supported on this model: presencePenalty", ("presence_penalty",)),
         ("Model grok-4-latest does not support parameter reasoningEffort.", ("reasoning_effort",)),

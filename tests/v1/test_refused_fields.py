@@ -104,6 +104,35 @@ async def test_several_refused_fields_are_left_out_one_after_another(gateway: Ga
     assert provider.last.json == PLAIN
 
 
+@pytest.mark.parametrize(
+    ("path", "dialect", "body", "sent"),
+    [
+        ("/v1/chat/completions", Dialect.OPENAI, {"reasoning_effort": "max"}, {"reasoning_effort": "high"}),
+        ("/v1/responses", Dialect.OPENAI, {"reasoning": {"effort": "xhigh"}}, {"reasoning": {"effort": "high"}}),
+        (
+            "/v1/messages",
+            Dialect.ANTHROPIC,
+            {"output_config": {"effort": "max"}},
+            {"output_config": {"effort": "high"}},
+        ),
+    ],
+)
+async def test_a_refused_effort_becomes_the_nearest_one_and_others_stay(
+    gateway: Gateway, provider: Provider, path: str, dialect: Dialect, body: Doc, sent: Doc
+) -> None:
+    gateway.channel(provider.base_url, dialect=dialect)
+    message = "Invalid effort. Supported values are: 'low', 'medium', and 'high'."
+    provider.on("m", reply(refusal(message), status=400), obey)
+    said = {"model": "m", "max_tokens": 9, "messages": PLAIN["messages"], "input": "a"}
+    answers = [await gateway.client.ask("POST", path, dumps({**said, **body})) for _ in range(2)]
+    assert ([answer.status for answer in answers], len(provider.exchanges)) == ([200, 200], 3)
+    assert provider.last.json == {**said, **sent}
+    assert answers[1].head.get("x-gateway-dropped-params").endswith("effort")
+    low = json.loads(json.dumps(body).replace("xhigh", "low").replace("max", "low"))
+    answer = await gateway.client.ask("POST", path, dumps({**said, **low}))
+    assert (provider.last.json, answer.head.get("x-gateway-dropped-params")) == ({**said, **low}, "")
+
+
 @pytest.mark.parametrize("strict", [False, True])
 @pytest.mark.parametrize(
     ("path", "dialect", "plain"),

@@ -47,11 +47,12 @@ from gateway.inbound.relay import (
 from gateway.inbound.rendering import RenderingAdapter
 from gateway.upstream.adapter import Adapter, DialectAdapter, WholeAnswer
 from gateway.upstream.anthropic.dialect import VERSION, root
+from gateway.upstream.efforts import EFFORT, EFFORTS, fit_effort
 from gateway.upstream.failures import REJECTED
 from gateway.upstream.message_rules import NO_BLANKS, NO_IMAGES, RULES, USER_LAST, lost_to, with_rules
 from gateway.upstream.null_values import NULLS, without_nulls
 from gateway.upstream.openai.dialect import endpoint
-from gateway.upstream.refused_params import BETA, EFFORT, EVERY_BETA, REASONING_BACK
+from gateway.upstream.refused_params import BETA, EVERY_BETA, REASONING_BACK
 from gateway.upstream.vendors import vendor_of
 
 PATH = "/v1/messages"
@@ -192,12 +193,11 @@ def _without_refused(order: Order, refused: Collection[str]) -> tuple[Order, tup
             dropped.append(path)
             if not (rest and value):
                 del fields[holder]
+    dropped += fit_effort(fields, refused, "output_config")
     messages = rawjson.maybe_objects(fields.get("messages")) if RULES.keys() & refused else None
     if messages is not None and (fitting := with_rules(messages, refused)) != messages:
         fields["messages"] = rawjson.raw(fitting)
         dropped += lost_to(messages, refused)
-    elif not dropped and fields == order.fields:
-        return order, ()
     body = order.body if fields == order.fields else b""
     forward = _with_betas(order.forward, betas)
     return msgspec.structs.replace(order, fields=fields, body=body, forward=forward), tuple(dropped)
@@ -249,7 +249,9 @@ class MessagesRelay(Adapter):
     def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
         """Returns the failure, which never means that the channel lacks Messages: its dialect has no other API."""
         failure = self._dialect.failure(channel, status, headers, body)
-        paths = ((name,) if name.startswith(BETA) else _OPTIONAL.get(name, ()) for name in failure.parameters)
+        paths = (
+            (name,) if name.startswith((BETA, EFFORTS)) else _OPTIONAL.get(name, ()) for name in failure.parameters
+        )
         refused = tuple(chain.from_iterable(paths))
         failure = msgspec.structs.replace(native_failure(failure, body), parameters=refused)
         error = rawjson.at(rawjson.maybe(body), "error") if status == HTTPStatus.NOT_FOUND else None

@@ -36,6 +36,7 @@ from gateway.inbound.responses.native_events import items_in
 from gateway.inbound.responses.reader import ResponsesReader
 from gateway.inbound.responses.summary import COMPACTIONS, summary_in
 from gateway.upstream.adapter import Adapter, RequestWriter, WholeAnswer, whole_answer
+from gateway.upstream.efforts import EFFORTS, fit_effort
 from gateway.upstream.error_body import ErrorBody, read_error
 from gateway.upstream.failures import REJECTED
 from gateway.upstream.message_rules import OBJECTS, object_text
@@ -216,6 +217,17 @@ def speaks_responses(channel: Channel) -> bool:
     return channel.dialect is Dialect.OPENAI and vendor_of(channel.preset, channel.base_url).responses is not False
 
 
+def _without_refused(order: Order, learned: LearnedRefusals) -> tuple[Order, tuple[str, ...]]:
+    """Returns the order as the upstream takes it, and the names of what it lost."""
+    dropped = [name for name in learned.dropped if name in _OPTIONAL and name in order.fields]
+    fields = {name: raw for name, raw in order.fields.items() if name not in dropped}
+    if NULLS in learned.dropped:
+        fields = without_nulls(fields)
+    dropped += fit_effort(fields, learned.dropped, "reasoning")
+    body = order.body if fields == order.fields else b""
+    return msgspec.structs.replace(order, fields=fields, body=body), tuple(dropped)
+
+
 class ResponsesRelay(Adapter):
     """Calls a channel that speaks the API."""
 
@@ -229,12 +241,9 @@ class ResponsesRelay(Adapter):
 
     def prepare(self, order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> PreparedRequest:
         self._sent = order.fields
-        dropped = tuple(name for name in learned.dropped if name in _OPTIONAL and name in order.fields)
-        if dropped:
-            fields = {name: raw for name, raw in order.fields.items() if name not in dropped}
-            order = msgspec.structs.replace(order, fields=fields, body=b"")
-        if NULLS in learned.dropped:
-            order = msgspec.structs.replace(order, fields=without_nulls(order.fields), body=b"")
+        dropped: tuple[str, ...] = ()
+        if learned.dropped:
+            order, dropped = _without_refused(order, learned)
         changes = lower_cap(order.fields, "max_output_tokens", served)
         lowered = served.max_output if changes else None
         if rawjson.maybe(order.fields.get("model")) != served.upstream_name:
@@ -268,7 +277,9 @@ class ResponsesRelay(Adapter):
 
     def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
         """Returns the failure. A server with only a part of the API, without Codex's tools or items, may lack it."""
-        failure = native_failure(self._dialect.failure(channel, status, headers, body), body, _OPTIONAL)
+        failure = self._dialect.failure(channel, status, headers, body)
+        efforts = [name for name in failure.parameters if name.startswith(EFFORTS)]
+        failure = native_failure(failure, body, {*_OPTIONAL, *efforts})
         error = read_error(body)
         is_repairable = set(failure.parameters) - {NULLS} or _FOREIGN_FIELD.search(error.message)
         if is_repairable or vendor_of(channel.preset, channel.base_url).name in _MAKERS:

@@ -19,13 +19,14 @@ from gateway.domain.output_limit import CAPS, OutputLimit, read_limit
 from gateway.domain.rawjson import Fields
 from gateway.upstream.adapter import ChannelDialect
 from gateway.upstream.answer_formats import fit_format
+from gateway.upstream.efforts import EFFORT, fit_effort
 from gateway.upstream.learned_params import NOTHING
 from gateway.upstream.message_rules import lost_to, with_rules
 from gateway.upstream.model_list import LIST_HEADERS
 from gateway.upstream.null_values import NULLS, without_nulls
 from gateway.upstream.openai.reader import ChatReader
 from gateway.upstream.openai.reasoning import ReasoningReader, restore_reasoning
-from gateway.upstream.refused_params import DEVELOPER, EFFORT, MESSAGES, NO_EFFORT, REASONING_BACK, ROLE
+from gateway.upstream.refused_params import DEVELOPER, MESSAGES, NO_EFFORT, REASONING_BACK, ROLE
 from gateway.upstream.vendors import Vendor, vendor_of
 
 STREAM_HEADERS = {"Accept": "text/event-stream", "Accept-Encoding": "identity", "Content-Type": "application/json"}
@@ -138,6 +139,7 @@ def request_usage(fields: Fields, *, requested: bool) -> None:
 def _fit_parameters(fields: Fields, vendor: Vendor, learned: LearnedRefusals) -> list[str]:
     """Remove or rename what the upstream would refuse. Returns what was removed, by the client's names."""
     dropped = [name for name in learned.dropped if fields.pop(name, None) is not None]
+    dropped += fit_effort(fields, learned.dropped)
     if NO_EFFORT in learned.dropped and "tools" in fields:
         if fields.get(EFFORT, _NONE) != _NONE:
             dropped.append(EFFORT)

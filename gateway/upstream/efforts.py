@@ -1,0 +1,64 @@
+"""Efforts: the levels of thinking that a server takes, as its refusals list them. Others become the nearest one."""
+
+import re
+from collections.abc import Collection
+
+from gateway.domain import rawjson
+from gateway.domain.lazy_pattern import lazy_pattern
+from gateway.domain.rawjson import Fields
+
+EFFORT = "reasoning_effort"
+EFFORTS = EFFORT + " in "
+"""The prefix of the name of a rule with the levels that a server takes, such as ``reasoning_effort in low,high``."""
+HOLDERS = ("", "reasoning", "output_config")
+"""The objects that have the effort in chats, in the Responses API and in Messages."""
+
+_RANKS = {"none": 0, "minimal": 1, "low": 2, "medium": 3, "default": 3, "high": 4, "xhigh": 5, "max": 6, "ultra": 7}
+_ABOUT_EFFORT = lazy_pattern(r"(?i)effort|(?:think|reasoning) value")
+_LIST_STARTS = lazy_pattern(
+    r"(?i)\b(?:supported|allowed|valid|accepted|available)\s+(?:\w+\s+)?(?:values?|types?|levels?|efforts?|options?)\b"
+    r"|\bexpected\b|\b(?:should|must) be\b|\bone of\b"
+)
+_LIST_END = lazy_pattern(r"(?i)\b(?:received|got|instead)\b")
+
+
+def effort_rule(text: str) -> str:
+    """Returns the name of the rule for the levels that a refusal lists; empty if it lists none."""
+    if not _ABOUT_EFFORT.search(text):
+        return ""
+    lists = (_LIST_END.split(text[match.end() : match.end() + 200])[0] for match in _LIST_STARTS.finditer(text))
+    levels = [[word for word in re.findall(r"\w+", part.lower()) if word in _RANKS] for part in lists]
+    longest = max(levels, key=len, default=[])
+    return EFFORTS + ",".join(dict.fromkeys(longest)) if longest else ""
+
+
+def fit_effort(fields: Fields, learned: Collection[str], holder: str = "") -> list[str]:
+    """Replace an effort that the server does not take, in the object ``holder`` if that is not empty. Returns the name
+    of what was replaced or left out.
+    """
+    members = rawjson.maybe_fields(fields.get(holder)) if holder else fields
+    name = "effort" if holder else EFFORT
+    sent = rawjson.text_at(members.get(name))
+    fitting = _fitting(sent, learned)
+    if fitting == sent:
+        return []
+    if fitting:
+        members[name] = rawjson.raw(fitting)
+    else:
+        del members[name]
+    if holder:
+        fields[holder] = rawjson.raw(members)
+    return [f"{holder}.{name}" if holder else name]
+
+
+def _fitting(sent: str, learned: Collection[str]) -> str:
+    """Returns the highest level that is not above the one sent, else the lowest; empty if there is none.
+
+    Thinking is never switched off in place of a level.
+    """
+    rules = [rule.removeprefix(EFFORTS).split(",") for rule in learned if rule.startswith(EFFORTS)]
+    if not sent or not rules or sent in rules[-1]:
+        return sent
+    levels = sorted((level for level in rules[-1] if level != "none"), key=_RANKS.__getitem__)
+    lower = [level for level in levels if _RANKS[level] <= _RANKS.get(sent, -1)]
+    return next(iter([*reversed(lower), *levels]), "") if sent in _RANKS else ""
