@@ -141,9 +141,10 @@ def _body(parameters: Parameters, model: AnthropicModel, max_thinking: int, reca
     conversation = parameters.conversation
     _refuse_inexpressible(parameters)
     dialogue = Dialogue(conversation.turns, recall, system_inside=model.system_inside, prefill=model.prefill)
-    bound = dialogue.thoughtless or (conversation.choice.forced and bool(conversation.allowed_tools))
+    forces_call = conversation.choice.forced and bool(conversation.allowed_tools)
+    may_budget = not (dialogue.thoughtless or forces_call)
     effort, effort_name, own_thinking = _take_thinking(parameters)
-    thinking = plan_thinking(effort, model, max_thinking, bound=bound)
+    thinking = plan_thinking(effort, model, max_thinking, may_budget=may_budget)
     body: dict[str, Any] = {"system": dialogue.system, "messages": dialogue.messages, **(thinking or {})}
     body |= _tools_and_format(parameters, model, body)
     body["stop_sequences"] = parameters.take_stops(str.strip)  # blank ones are refused
@@ -187,11 +188,13 @@ def _refuse_inexpressible(parameters: Parameters) -> None:
         raise parameters.refusal("logprobs", "Anthropic does not return probabilities")
 
 
-def plan_thinking(effort: str | None, model: AnthropicModel, max_tokens: int, *, bound: bool) -> dict[str, Any] | None:
+def plan_thinking(
+    effort: str | None, model: AnthropicModel, max_tokens: int, *, may_budget: bool
+) -> dict[str, Any] | None:
     """Returns the fields ``thinking`` and ``output_config``, if needed; None if the effort cannot be expressed.
 
-    ``bound``: a tool call is demanded, or earlier thoughts are lost. A thinking budget allows neither, adaptive
-    thinking both.
+    ``may_budget``: a thinking budget is allowed, since no tool call is demanded and no earlier thought is lost.
+    Adaptive thinking needs neither.
     """
     if effort is None:
         return {}
@@ -202,7 +205,7 @@ def plan_thinking(effort: str | None, model: AnthropicModel, max_tokens: int, *,
     if model.thinking is AnthropicThinking.ADAPTIVE:
         thinking = {"type": "adaptive", "display": "summarized"}
         return {"thinking": thinking, "output_config": {"effort": _effort_word(effort, model)}}
-    if bound or max_tokens <= BUDGETS["minimal"]:
+    if not may_budget or max_tokens <= BUDGETS["minimal"]:
         return None
     return {"thinking": {"type": "enabled", "budget_tokens": min(BUDGETS[effort], max_tokens - 1)}}
 

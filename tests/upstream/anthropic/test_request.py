@@ -227,8 +227,8 @@ ADAPTIVE = AnthropicModel(patterns=(), thinking=AnthropicThinking.ADAPTIVE)
 NONE = AnthropicModel(patterns=(), thinking=AnthropicThinking.NONE)
 
 
-def _plan(effort: str | None, row: AnthropicModel, max_tokens: int = 32_000, *, bound: bool = False) -> Any:
-    return plan_thinking(effort, row, max_tokens, bound=bound)
+def _plan(effort: str | None, row: AnthropicModel, max_tokens: int = 32_000, *, may_budget: bool = True) -> Any:
+    return plan_thinking(effort, row, max_tokens, may_budget=may_budget)
 
 
 @pytest.mark.parametrize(
@@ -263,7 +263,7 @@ def test_a_budget_stays_below_the_output_limit() -> None:
     [
         ("high", NONE, {}),
         ("high", THINKING_BUDGET, {"max_tokens": 1024}),
-        ("high", THINKING_BUDGET, {"bound": True}),
+        ("high", THINKING_BUDGET, {"may_budget": False}),
         ("enormous", ADAPTIVE, {}),
     ],
 )
@@ -271,8 +271,8 @@ def test_what_cannot_be_said_is_dropped(effort: str, row: AnthropicModel, more: 
     assert _plan(effort, row, **more) is None
 
 
-def test_adaptive_thinking_is_bound_by_nothing() -> None:
-    assert _plan("high", ADAPTIVE, 1024, bound=True)["thinking"]["type"] == "adaptive"
+def test_adaptive_thinking_needs_no_budget() -> None:
+    assert _plan("high", ADAPTIVE, 1024, may_budget=False)["thinking"]["type"] == "adaptive"
 
 
 @pytest.mark.parametrize("row", [THINKING_BUDGET, ADAPTIVE, NONE])
