@@ -26,7 +26,8 @@ from gateway.domain import rawjson
 from gateway.domain.errors import BadRequest
 from gateway.domain.output_limit import read_limit
 from gateway.domain.rawjson import Fields
-from gateway.domain.usage import CITATIONS, LONGEST_WRITE, Usage, UsageSource, canonical
+from gateway.domain.screen import Screen
+from gateway.domain.usage import CITATIONS, LONGEST_WRITE, Usage, UsageSource, as_object, canonical
 from gateway.upstream.adapter import OutputCounter
 from gateway.upstream.usage_counts import (
     OPENAI_NAMES,
@@ -315,12 +316,14 @@ class UsageReports:
             return msgspec.structs.replace(usage, output=tally.tokens(), source=UsageSource.PARTIAL)
         return usage
 
-    @property
-    def corrected(self) -> bool:
-        """Returns whether clients should get other numbers than the upstream's."""
-        return self._reading is None or self._reading.corrected
+    def for_client(self, usage: Usage, screen: Screen) -> msgspec.Raw:
+        """Returns a usage with OpenAI's names: in the upstream's own object if that is sound and has no secret."""
+        report = self._as_sent() if usage.source is UsageSource.REPORTED else None
+        if report is None or (not self.plain and screen.value_has_secret(report)):
+            return rawjson.raw(as_object(usage))
+        return report
 
-    def as_sent(self) -> msgspec.Raw | None:
+    def _as_sent(self) -> msgspec.Raw | None:
         """Returns the upstream's own object with its counts corrected; None if there is none, or it is suspect."""
         if self._report is None or self._reading is None or self._reading.usage.source is UsageSource.PARTIAL:
             return None

@@ -6,7 +6,9 @@ import msgspec
 import pytest
 
 from gateway.domain import rawjson
-from gateway.domain.usage import Usage, UsageSource
+from gateway.domain.screen import Screen
+from gateway.domain.secret_search import needles
+from gateway.domain.usage import Usage, UsageSource, as_object
 from gateway.upstream.adapter import OutputCounter
 from gateway.upstream.usage_report import UsageReports
 from tests.fakes.replies import dumps, usage
@@ -26,12 +28,18 @@ def _tally(text: str = "") -> OutputCounter:
     return tally
 
 
+def _for_client(reports: UsageReports) -> msgspec.Raw:
+    found = reports.usage(_tally("x"))
+    assert found is not None
+    return reports.for_client(found, Screen(needles(["sk-0123456789abcdef"])))
+
+
 def _reported(inputs: int, output: int) -> Usage:
     return Usage(input=inputs, output=output, source=UsageSource.REPORTED)
 
 
 def test_nothing_is_reported_at_first() -> None:
-    assert (_seen().usage(_tally()), _seen().as_sent(), _seen().marks) == (None, None, ())
+    assert (_seen().usage(_tally()), _seen().marks) == (None, ())
 
 
 def test_the_last_report_counts() -> None:
@@ -79,14 +87,18 @@ def test_an_answer_without_output_uses_its_tally() -> None:
 
 
 def test_the_upstreams_object_is_passed_on() -> None:
-    sent = _seen({"usage": {**usage(9, 2), "odd": 1.50}}).as_sent()
+    sent = _for_client(_seen({"usage": {**usage(9, 2), "odd": 1.50}}))
     assert sent == msgspec.Raw(dumps({**usage(9, 2), "odd": 1.50}))
+
+
+def test_an_object_with_a_secret_is_not_passed_on() -> None:
+    sent = _for_client(_seen({"usage": {**usage(9, 2), "by": "sk-0123456789abcdef"}}))
+    assert rawjson.value(sent) == as_object(_reported(9, 2))
 
 
 def test_wrong_counts_are_corrected_in_it() -> None:
     reports = _seen({"usage": {"prompt_tokens": 20, "completion_tokens": 151, "total_tokens": 553, "odd": 1}})
-    assert reports.corrected
-    assert rawjson.value(reports.as_sent()) == {
+    assert rawjson.value(_for_client(reports)) == {
         **usage(20, 533), "odd": 1, "completion_tokens_details": {"reasoning_tokens": 382}
     }  # fmt: skip
 
@@ -152,7 +164,7 @@ def test_a_report_that_contradicts_itself_is_settled_by_the_plausible_reading_an
     found = reports.usage(_tally("x"))
     assert found is not None
     assert (found.input, found.output, found.cached, reports.marks) == (inputs, output, cached, ("suspect_usage",))
-    assert (reports.corrected, reports.as_sent()) == (True, None)
+    assert rawjson.value(_for_client(reports)) == as_object(found)
 
 
 @pytest.mark.parametrize(

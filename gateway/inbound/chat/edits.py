@@ -14,7 +14,7 @@ from gateway.domain.answer import AnswerEvent, AnswerFinished, Citation, Medium,
 from gateway.domain.order import Order
 from gateway.domain.rawjson import Fields, JsonObject
 from gateway.domain.sse import BLANK
-from gateway.domain.usage import Usage, UsageSource, as_object
+from gateway.domain.usage import Usage
 from gateway.inbound.chat.render import DONE
 from gateway.inbound.rendering import Renderer
 from gateway.upstream.answer_state import AnswerState
@@ -142,10 +142,7 @@ class ChunkEditor(Renderer):
         """Returns the usage chunk and ``[DONE]``. The usage is the upstream's own report if that can be passed on."""
         if not self._order.include_usage:
             return DONE
-        reports = self.state.reports
-        report = reports.as_sent() if usage.source is UsageSource.REPORTED else None
-        if report is None or (not reports.plain and self._order.screen.value_has_secret(report)):
-            report = rawjson.raw(as_object(usage))
+        report = self.state.reports.for_client(usage, self._order.screen)
         return self.write_event({**self._head, "choices": [], "usage": report}) + DONE
 
 
@@ -214,9 +211,7 @@ def edit_head(answer: JsonObject, reports: UsageReports, usage: Usage | None, he
     """Edit what a whole answer has beside its choices. ``usage`` is what was reported, ``head`` its ``identity``."""
     if usage is None:
         answer.pop("usage", None)
-    elif reports.corrected:
-        answer["usage"] = reports.as_sent() or rawjson.raw(as_object(usage))
-    if not reports.plain and usage is not None and order.screen.value_has_secret(answer.get("usage", rawjson.NULL)):
-        answer["usage"] = rawjson.raw(as_object(usage))
+    else:
+        answer["usage"] = reports.for_client(usage, order.screen)
     answer.update(head)
     order.screen.clean(answer)

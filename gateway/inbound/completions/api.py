@@ -25,7 +25,7 @@ from gateway.domain.output_limit import MOST_CHOICES, MOST_TOKENS, STANDARD_FIEL
 from gateway.domain.prompt_size import BOUND_BYTES_PER_TOKEN, MESSAGE_TOKENS, InputBound, bound_of, text_count
 from gateway.domain.rawjson import Fields
 from gateway.domain.sse import BOM, SSEEvent, stream_in
-from gateway.domain.usage import Usage, UsageSource, as_object
+from gateway.domain.usage import Usage, as_object
 from gateway.inbound.api import AttemptPlan, HttpRequest, InboundRequest
 from gateway.inbound.chat.api import (
     ChatCompletions,
@@ -341,9 +341,8 @@ class CompletionTap(NativeTap):
     def terminal_event(self, usage: Usage) -> bytes:
         if not self.order.include_usage:
             return DONE
-        report = self.reports.as_sent() if usage.source is UsageSource.REPORTED else None
-        usage_field = rawjson.raw(as_object(usage)) if report is None else report
-        return _chunk(self._head or _head_of({}, self.order), usage=usage_field) + DONE
+        report = self.reports.for_client(usage, self.order.screen)
+        return _chunk(self._head or _head_of({}, self.order), usage=report) + DONE
 
     def read_whole(self, body: bytes) -> WholeAnswer:
         """Reads a plain answer. Raises AttemptFailed if it is an error, or has no texts."""
