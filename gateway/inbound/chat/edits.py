@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import msgspec
 
 from gateway.domain import rawjson
-from gateway.domain.answer import AnswerEvent, AnswerFinished, Citation, Medium, Piece, ToolCallBegan
+from gateway.domain.answer import AnswerEvent, AnswerFinished, Citation, Medium
 from gateway.domain.order import Order
 from gateway.domain.rawjson import Fields, JsonObject
 from gateway.domain.sse import BLANK
@@ -30,13 +30,8 @@ _LISTS = frozenset({"annotations", "images"})
 _ZERO = msgspec.Raw(b"0")
 
 
-class CallDelta(msgspec.Struct, frozen=True, gc=False):
-    """A tool call, or a delta of one, after it was read."""
-
-    call: TrackedCall | None
-    """The call that it belongs to; None if that has no name yet."""
-    events: list[AnswerEvent]
-    has_name: bool
+ReadCalls = Iterator[TrackedCall | None]
+"""For each call in a chunk or an answer, what the tracker knew after it was read; None if it has no name yet."""
 
 
 def identity(answer: Fields, upstream_id: str, order: Order, kind: msgspec.Raw) -> Fields:
@@ -83,7 +78,7 @@ class ChunkEditor(Renderer):
         choice = {"index": event.choice, "delta": delta, "logprobs": None, "finish_reason": event.reason}
         return b"data: %b" % rawjson.encode({**self._head, "choices": [choice]}) + BLANK
 
-    def edit(self, choice: ParsedChoice, calls: Iterator[CallDelta], *, has_content: bool) -> bool:
+    def edit(self, choice: ParsedChoice, calls: ReadCalls, *, has_content: bool) -> bool:
         """Edit a choice in place. Returns False if nothing of it is left for the client."""
         index, message, fields = choice.index, choice.message, choice.fields
         reason = self.state.reason(index)
@@ -146,7 +141,7 @@ class ChunkEditor(Renderer):
         return self.write_event({**self._head, "choices": [], "usage": report}) + DONE
 
 
-def edit_message(choice: ParsedChoice, calls: Iterator[CallDelta], reason: str, order: Order) -> None:
+def edit_message(choice: ParsedChoice, calls: ReadCalls, reason: str, order: Order) -> None:
     """Edit a choice of a whole answer in place."""
     message, fields = choice.message, choice.fields
     edit_calls(choice, calls)
@@ -157,27 +152,27 @@ def edit_message(choice: ParsedChoice, calls: Iterator[CallDelta], reason: str, 
     order.screen.clean(fields)
 
 
-def edit_calls(choice: ParsedChoice, calls: Iterator[CallDelta]) -> bool:
+def edit_calls(choice: ParsedChoice, calls: ReadCalls) -> bool:
     """Write the tool calls as clients rely on them, without empty ones. Returns whether one of them is new."""
     pairs = list(zip(choice.calls, calls, strict=False))
-    edited = [call for raw, read in pairs if (call := _edited_call(raw, read, whole=choice.whole)) is not None]
+    edited = [each for raw, call in pairs if (each := _edited_call(raw, call, whole=choice.whole)) is not None]
     if "tool_calls" in choice.message:
         del choice.message["tool_calls"]
         if edited:
             choice.message["tool_calls"] = edited
-    return any(isinstance(event, ToolCallBegan) for _, read in pairs for event in read.events)
+    return any(call is not None and call.is_new for _, call in pairs)
 
 
 _CALL_FIELDS = frozenset({"index", "id", "type", "function", "custom"})
 """The fields of a call itself."""
 
 
-def _edited_call(raw: Fields, read: CallDelta, *, whole: bool) -> JsonObject | None:
+def _edited_call(raw: Fields, call: TrackedCall | None, *, whole: bool) -> JsonObject | None:
     """Returns what the client gets of a tool call or its delta; None if that is nothing."""
-    call = read.call
-    new_name, piece = _new_content(read.events)
+    if call is None or (whole and not call.is_new):
+        return None
     extra_fields = {name: value for name, value in raw.items() if name not in _CALL_FIELDS}
-    if call is None or not (read.events or extra_fields or call.added_name) or (whole and not new_name):
+    if not (call.is_new or call.added_name or call.added_arguments or extra_fields):
         return None
     kind = tool_kind(raw)
     text_field = "arguments" if kind == "function" else "input"
@@ -185,26 +180,15 @@ def _edited_call(raw: Fields, read: CallDelta, *, whole: bool) -> JsonObject | N
     inner.pop("name", None)
     inner.pop(text_field, None)
     edited: JsonObject = extra_fields if whole else {"index": call.number, **extra_fields}
-    if new_name:
+    if call.is_new:
         edited |= {"id": call.id, "type": kind}
-        inner["name"] = new_name
+        inner["name"] = call.name
     elif call.added_name:  # clients concatenate the pieces of a name
         inner["name"] = call.added_name
-    if "name" in inner or piece:
-        inner[text_field] = msgspec.Raw(piece or b'""')
+    if "name" in inner or call.added_arguments:
+        inner[text_field] = msgspec.Raw(call.added_arguments or b'""')
     edited[kind] = inner
     return edited
-
-
-def _new_content(events: list[AnswerEvent]) -> tuple[str, bytes]:
-    """Returns the name of the call that begins with these events, and the piece of its arguments; both may be empty."""
-    name, piece = "", b""
-    for event in events:
-        if isinstance(event, Piece):
-            piece = event.piece
-        elif isinstance(event, ToolCallBegan):
-            name = event.name  # the call's own name may have grown since
-    return name, piece
 
 
 def edit_head(answer: JsonObject, reports: UsageReports, usage: Usage | None, head: Fields, order: Order) -> None:

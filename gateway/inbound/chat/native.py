@@ -6,6 +6,7 @@ are opened one level at a time. Most whole answers need no edit, which one typed
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from copy import copy
 from functools import partial
 from typing import TypeVar
 
@@ -28,7 +29,7 @@ from gateway.domain.json_text import as_utf8, refuse_many_elements
 from gateway.domain.order import Order
 from gateway.domain.rawjson import JsonObject
 from gateway.domain.sse import BLANK, BOM, SSEEvent, stream_in
-from gateway.inbound.chat.edits import COMPLETION, CallDelta, ChunkEditor, edit_head, edit_message, identity
+from gateway.inbound.chat.edits import COMPLETION, ChunkEditor, edit_head, edit_message, identity
 from gateway.inbound.chat.render import ChatRenderer, WholeChatRenderer
 from gateway.inbound.rendering import RenderedStream, RenderingAdapter, take_late_usage
 from gateway.upstream.adapter import OutputCounter, WholeAnswer, whole_answer
@@ -38,7 +39,7 @@ from gateway.upstream.framing import FramedStream
 from gateway.upstream.openai.dialect import OpenAIDialect
 from gateway.upstream.openai.reader import ChatReader, may_report_error, upstream_id
 from gateway.upstream.openai.template import Run, Template, template_of
-from gateway.upstream.tool_call_tracker import Arguments
+from gateway.upstream.tool_call_tracker import Arguments, TrackedCall
 from gateway.upstream.usage_report import UsageReports
 
 MOST_TEMPLATES = 12
@@ -60,10 +61,11 @@ class NativeChatStream(RenderedStream):
         super().__init__(reader, order, channel, self._editor)
         self._editor.state = self._state
         self._chat = reader
-        self._calls: list[CallDelta] = []
+        self._calls: list[TrackedCall | None] = []
+        """A copy of each tool call in the last event, as it was when that was read; None if it has no name yet."""
         self._filled_choices: set[int] = set()
-        self._part_events: list[list[AnswerEvent]] = []
-        """The events that became of each part with content in the last event; at most two parts are kept."""
+        self._contents: list[tuple[AnswerPart, list[AnswerEvent]]] = []
+        """The parts with content in the last event, and what became of each; at most two are kept."""
         self._template: Template | None = None
         self._templates_left = MOST_TEMPLATES
         self._pattern = b""
@@ -153,10 +155,10 @@ class NativeChatStream(RenderedStream):
         for part in parts:
             events = self._state.add(part)
             if isinstance(part, ToolCallPart):
-                self._calls.append(CallDelta(self._state.tracker(part.choice).last, events, bool(part.name)))
+                self._calls.append(copy(self._state.tracker(part.choice).last))
             if not isinstance(part, _CONTENTLESS):
-                if len(self._part_events) < 2:  # whether there is more than one is all that matters
-                    self._part_events.append(events)
+                if len(self._contents) < 2:  # whether there is more than one is all that matters
+                    self._contents.append((part, events))
                 if events:
                     self._filled_choices.add(part.choice)
             yield from events
@@ -194,30 +196,29 @@ class NativeChatStream(RenderedStream):
         if len(choices) == 1 and not has_usage and self._templates_left and not self._editor.changed:
             self._pattern = self._find_pattern()
             if self._pattern:
-                calls_seen = (delta.call for delta in self._calls if delta.call is not None)
-                self._arguments = next((call.arguments for call in calls_seen), None)
+                self._arguments = next((call.arguments for call in self._calls if call is not None), None)
         chunk["choices"] = edited
         return chunk
 
     def _find_pattern(self) -> bytes:
         """Returns the only text of the event, if it has nothing else and similar events can follow; else empty."""
-        if [len(events) for events in self._part_events] != [1]:
+        if [len(events) for _, events in self._contents] != [1]:
             return b""
-        event = self._part_events[0][0]
+        part, (event,) = self._contents[0]
         if not isinstance(event, Piece):
             return b""
         if self._state.reason(event.choice) or len(event.piece) > 256 << 10:
             return b""
         if self._chat.watches and event.kind is not BlockKind.TEXT:
             return b""
-        if any(delta.has_name or delta.call is None for delta in self._calls):
+        if isinstance(part, ToolCallPart) and part.name:
             return b""  # the same name once more could be another call
         return event.piece
 
     def _forget(self) -> None:
         self._chat.forget()
         self._calls.clear()
-        self._part_events.clear()
+        self._contents.clear()
         self._filled_choices.clear()
 
 
