@@ -15,7 +15,7 @@ from gateway.domain.rawjson import NULL, Fields
 from gateway.domain.transcript import object_of
 from gateway.upstream.answer_formats import FORMAT_REFUSED, NO_JSON, NO_SCHEMAS
 from gateway.upstream.null_values import NULLS, NULLS_REFUSED
-from gateway.upstream.refused_params import DEVELOPER, MESSAGES, REASONING_BACK
+from gateway.upstream.refused_params import DEVELOPER, MESSAGES, REASONING_BACK, ROLE
 from gateway.upstream.translation import FILLER, GO_ON, UNSIGNED
 
 SYSTEM_FIRST = MESSAGES + "role=system"
@@ -82,6 +82,10 @@ def _role(message: Fields) -> bytes:
 
 _SYSTEM, _ASSISTANT, _USER, _TOOL = (rawjson.raw(role) for role in ("system", "assistant", "user", "tool"))
 _SYSTEM_ROLES = (bytes(_SYSTEM), DEVELOPER)
+
+
+def _without_developer(message: Fields) -> Fields:
+    return {**message, "role": _SYSTEM} if _role(message) == DEVELOPER else message
 
 
 def _system_first(messages: list[Fields]) -> list[Fields]:
@@ -207,6 +211,7 @@ def _in_each(change: Callable[[Fields], Fields]) -> Callable[[list[Fields]], lis
 
 
 RULES: Mapping[str, Callable[[list[Fields]], list[Fields]]] = {
+    ROLE: _in_each(_without_developer),
     NO_IMAGES: _in_each(_without_images),
     NO_BLANKS: _without_blanks,
     SIGNED_CALLS: _in_each(_with_signature),

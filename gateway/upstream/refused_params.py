@@ -78,6 +78,13 @@ _DEFAULT_ONLY = frozenset(
 """Parameters that some models accept only with their default value."""
 _BAD_EFFORT = lazy_pattern(r"(?i)invalid (?:reasoning|think) value")
 """Matches Ollama's refusal of an effort."""
+_NO_MARKS = lazy_pattern(
+    r"\b(?:extra|extraneous|unknown|unsupported|unexpected|unrecognized|invalid)\b[^.]{0,60}\bcache_control\b"
+    r"|\bcache_control\b[^.]{0,60}(?:\bnot (?:permitted|supported|allowed|recognized|enabled)|\bunsupported|\bunknown)"
+    r"|prompt caching[^.]{0,40}\bnot\b|\bnot (?:support|allow)[^.]{0,40}\bprompt caching",
+    re.IGNORECASE,
+)
+"""Matches the refusal of any cache mark. A wrong mark, or one too many, is refused in other words."""
 _BAD_ROLE = lazy_pattern(r"\broles?\b(?!:\w)|角色|[`'\"]developer[`'\"]")
 _GROQ_PATH = lazy_pattern(r"'(messages\.\d+)'\s*:\s*property\s+'")
 """Matches Groq's ``'messages.1' : property 'name'``."""
@@ -110,6 +117,8 @@ def refused_params(error: ErrorBody) -> tuple[str, ...]:
     paths += [".".join(_WORD.findall(match[1])) for match in _LOCATIONS.finditer(message)]
     if "stream_options" in message:
         paths.append("stream_options")
+    if _NO_MARKS.search(message):
+        paths.append("cache_control")
     if _BAD_EFFORT.search(message):
         paths.append(EFFORT)
     if _BAD_ROLE.search(f"{message} {error.param}".lower()):

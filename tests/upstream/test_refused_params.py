@@ -87,7 +87,7 @@ def _names(error: Any, **outer: Any) -> tuple[str, ...]:
         ("Invalid: stream_options.include_usage", ("stream_options",)),
         # of fields that lie deeper than that only the name is known, which was then not sent
         ("tools.0.function.strict: Extra inputs are not permitted", ("strict",)),
-        ("messages.0.content.0.text.cache_control: Extra inputs are not permitted", ()),
+        ("messages.0.content.0.text.cache_control: Extra inputs are not permitted", ("cache_control",)),
         # no refusal of a parameter
         ("temperature must be at most 2", ()),
         ("Invalid value for 'top_p': 3", ()),

@@ -39,7 +39,7 @@ from gateway.upstream.adapter import Adapter, RequestWriter, WholeAnswer, whole_
 from gateway.upstream.efforts import EFFORTS, fit_effort
 from gateway.upstream.error_body import ErrorBody, read_error
 from gateway.upstream.failures import REJECTED
-from gateway.upstream.message_rules import OBJECTS, object_text
+from gateway.upstream.message_rules import OBJECTS, object_text, with_rules
 from gateway.upstream.null_values import NULLS, without_nulls
 from gateway.upstream.openai.dialect import endpoint
 from gateway.upstream.refused_params import DEVELOPER, ROLE
@@ -189,17 +189,6 @@ def _with_system(instructions: msgspec.Raw, overrides: Overrides) -> msgspec.Raw
     return join_texts([instructions, system])
 
 
-def _without_developer(content: msgspec.Raw) -> msgspec.Raw:
-    """Returns the input with ``system`` in place of the newer role ``developer``, which the upstream does not know."""
-    items = rawjson.maybe_objects(content)
-    if items is None:
-        return content
-    for item in items:
-        if bytes(item.get("role", NULL)) == DEVELOPER:
-            item["role"] = rawjson.raw("system")
-    return rawjson.raw(items)
-
-
 def _readable_items(raw: msgspec.Raw) -> list[Any]:
     """Returns what the upstream gets for an item: nothing for reasoning sealed here, a message for a summary."""
     if _SEALED not in bytes(raw):
@@ -249,8 +238,9 @@ class ResponsesRelay(Adapter):
         if rawjson.maybe(order.fields.get("model")) != served.upstream_name:
             changes["model"] = rawjson.raw(served.upstream_name)
         reads_developer = vendor_of(channel.preset, channel.base_url).reads_developer and ROLE not in learned.dropped
-        if not reads_developer and DEVELOPER in bytes(order.fields.get("input", NULL)):
-            changes["input"] = _without_developer(order.fields["input"])
+        content = order.fields.get("input", NULL)
+        if not reads_developer and DEVELOPER in bytes(content) and (items := rawjson.maybe_objects(content)):
+            changes["input"] = rawjson.raw(with_rules(items, (ROLE,)))
         if rawjson.is_null(order.fields.get("max_output_tokens")) and order.output_budget is not None:
             lowered = max(LEAST_LIMIT, order.output_budget)
             changes["max_output_tokens"] = rawjson.raw(lowered)

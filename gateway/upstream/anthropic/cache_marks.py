@@ -15,7 +15,6 @@ its end: it may never be continued. If the client sets a mark itself, no other i
 gets none for an hour, not even the client's: see ``learned_params``.
 """
 
-import re
 from typing import Any
 
 from gateway.domain.channel import Channel, Dialect
@@ -23,13 +22,6 @@ from gateway.domain.order import LearnedRefusals
 
 CACHE_MARK = "cache_control"
 """The field of a block that is a mark."""
-_REFUSED = re.compile(
-    r"\b(?:extra|extraneous|unknown|unsupported|unexpected|unrecognized|invalid)\b[^.]{0,60}\bcache_control\b"
-    r"|\bcache_control\b[^.]{0,60}(?:\bnot (?:permitted|supported|allowed|recognized|enabled)|\bunsupported|\bunknown)"
-    r"|prompt caching[^.]{0,40}\bnot\b|\bnot (?:support|allow)[^.]{0,40}\bprompt caching",
-    re.IGNORECASE,
-)
-"""Matches the refusal of any mark. A wrong mark, or one too many, is refused in other words."""
 
 
 def marks_cache(channel: Channel, learned: LearnedRefusals) -> bool:
@@ -57,11 +49,6 @@ def remove_marks(body: dict[str, Any], *, refused: bool) -> bool:
     marked = [block for block in _blocks(body) if CACHE_MARK in block]
     removed = [block.pop(CACHE_MARK) for block in (marked if refused else marked[2:-2])]
     return bool(removed)
-
-
-def refuses_marks(message: str) -> bool:
-    """Returns whether the message of an error says that the upstream accepts no marks."""
-    return bool(_REFUSED.search(message[:1000]))
 
 
 def _blocks(body: dict[str, Any]) -> list[dict[str, Any]]:

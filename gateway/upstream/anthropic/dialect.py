@@ -1,7 +1,6 @@
 """Anthropic's Messages: the dialect, and how requests are written. ``messages`` writes their conversations."""
 
 import re
-from collections.abc import Mapping
 from functools import partial
 from typing import Any
 from urllib.parse import quote
@@ -9,20 +8,17 @@ from urllib.parse import quote
 import msgspec
 
 from gateway.domain import rawjson
-from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.errors import BadRequest
-from gateway.domain.failure import Failure
 from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.domain.output_limit import LEAST_OUTPUT, OutputLimit, limit_of, read_limit
 from gateway.domain.rawjson import Fields, is_nothing
 from gateway.upstream.adapter import ChannelDialect
-from gateway.upstream.anthropic.cache_marks import CACHE_MARK, marks_cache, refuses_marks, remove_marks, set_marks
+from gateway.upstream.anthropic.cache_marks import CACHE_MARK, marks_cache, remove_marks, set_marks
 from gateway.upstream.anthropic.messages import Dialogue, equip
 from gateway.upstream.anthropic.models import ALL_EFFORTS, AnthropicModel, AnthropicThinking, model_of
 from gateway.upstream.anthropic.reader import MessageReader
 from gateway.upstream.call_memory import Recall
-from gateway.upstream.error_body import read_error
 from gateway.upstream.openai.dialect import PLAIN_HEADERS, STREAM_HEADERS, endpoint
 from gateway.upstream.translation import (
     JSON_FORMATS,
@@ -82,12 +78,6 @@ class AnthropicDialect(ChannelDialect):
 
     def reader(self, order: Order, channel: Channel) -> MessageReader:
         return MessageReader(order, channel, self._memory)
-
-    def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
-        failure = super().failure(channel, status, headers, body)
-        if failure.kind is FailureKind.CLIENT and refuses_marks(read_error(body).message):
-            return msgspec.structs.replace(failure, parameters=(*failure.parameters, CACHE_MARK))
-        return failure
 
     def output_limit(self, fields: Fields, channel: Channel, served: ServedModel) -> OutputLimit:
         """See ``ChannelDialect``. ``max_tokens`` limits thinking and text together, and always goes out.

@@ -21,7 +21,7 @@ from gateway.upstream.adapter import ChannelDialect
 from gateway.upstream.answer_formats import fit_format
 from gateway.upstream.efforts import EFFORT, fit_effort
 from gateway.upstream.learned_params import NOTHING
-from gateway.upstream.message_rules import lost_to, with_rules
+from gateway.upstream.message_rules import RULES, lost_to, with_rules
 from gateway.upstream.model_list import LIST_HEADERS
 from gateway.upstream.null_values import NULLS, without_nulls
 from gateway.upstream.openai.reader import ChatReader
@@ -33,7 +33,6 @@ STREAM_HEADERS = {"Accept": "text/event-stream", "Accept-Encoding": "identity", 
 PLAIN_HEADERS = {"Accept": "application/json", "Accept-Encoding": "gzip, deflate", "Content-Type": "application/json"}
 
 _INCLUDE_USAGE = msgspec.Raw(b'{"include_usage":true}')
-_SYSTEM = msgspec.Raw(b'"system"')
 _NONE = msgspec.Raw(b'"none"')
 _SHORT_ID = re.compile(r"[A-Za-z0-9]{9}")
 
@@ -179,18 +178,16 @@ def _edit_messages(fields: Fields, vendor: Vendor, learned: LearnedRefusals) -> 
     if messages is None:  # the upstream will say so
         return []
     dropped: dict[str, None] = {}
-    denied = vendor.message_deny | {name.removeprefix(MESSAGES) for name in learned.dropped if name != ROLE}
-    renames_developer = not vendor.reads_developer or ROLE in learned.dropped
+    denied = vendor.message_deny | {name.removeprefix(MESSAGES) for name in learned.dropped if name not in RULES}
+    rules = {*learned.dropped, *(() if vendor.reads_developer else (ROLE,))}
+    rules.discard(REASONING_BACK)  # whose rule is for Anthropic's API
     for message in messages:
         for name in _refused_fields(message, vendor, denied):
             del message[name]
             dropped[MESSAGES + name] = None
-        if renames_developer and _role(message) == DEVELOPER:
-            message["role"] = _SYSTEM
         _fix_nulls(message, vendor)
         if vendor.short_tool_ids:
             _shorten_ids(message)
-    rules = set(learned.dropped) - {REASONING_BACK}  # whose rule is for Anthropic's API
     fields["messages"] = rawjson.raw(with_rules(messages, rules))
     return [*dropped, *lost_to(messages, rules)]
 
