@@ -90,8 +90,8 @@ class Transcript:
         self._turns: list[_Turn] = []
         self._by_id: dict[str, _OpenCalls] = {}
         """The calls by the ids that the client knows."""
-        self._by_name: dict[str, _OpenCalls] | None = None
-        """The calls by name, and all under the empty name; None until a result without an id needs them."""
+        self._by_name: dict[str, _OpenCalls] = {}
+        """The calls by name, and all under the empty name."""
         self._ids: set[str] = set()
         """The ids of all calls."""
         self._marks: dict[str, None] = {}
@@ -161,8 +161,8 @@ class Transcript:
         call = _Call(block if call_id == block.id else msgspec.structs.replace(block, id=call_id), turn)
         turn.calls.append(call)
         same_id.add(call)
-        if self._by_name is not None:
-            _add_by_name(self._by_name, call)
+        for name in {"", block.name}:
+            self._by_name.setdefault(name, _OpenCalls()).add(call)
         return call.block
 
     def _attach_result(self, block: ResultPart) -> list[Block]:
@@ -192,17 +192,7 @@ class Transcript:
             return calls.first() or calls.last
         if block.call_id and not block.name:
             return None
-        if self._by_name is None:
-            self._by_name = {}
-            for turn in self._turns:
-                for call in turn.calls:
-                    _add_by_name(self._by_name, call)
         return self._by_name[block.name].first() if block.name in self._by_name else None
-
-
-def _add_by_name(calls: dict[str, _OpenCalls], call: _Call) -> None:
-    for name in {"", call.block.name}:
-        calls.setdefault(name, _OpenCalls()).add(call)
 
 
 def object_of(text: str) -> dict[str, object]:
