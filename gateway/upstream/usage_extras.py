@@ -53,10 +53,7 @@ def marks_of(report: Mapping[str, Any], *, suspect: bool) -> tuple[str, ...]:
 
 
 def without_charged(marks: tuple[str, ...], usage: Usage, price: Price, rates: Rates) -> tuple[str, ...]:
-    """Returns the marks of a call without the extras that its cost includes, such as searches or a service tier.
-
-    There may be two marks of extras: an answer of the Responses API tells its searches outside of its report.
-    """
+    """Returns the marks of a call without the extras that its cost includes, such as searches or a service tier."""
     if not any(mark.startswith(EXTRA) for mark in marks):
         return marks
     charged = set(usage.parts) & set(rates.extras or ())

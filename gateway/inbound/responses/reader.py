@@ -78,13 +78,7 @@ class ResponsesReader:
 
     @property
     def marks(self) -> tuple[str, ...]:
-        marks = dict.fromkeys(self._reports.marks)
-        searches = rawjson.at(self._response.get("tool_usage"), "web_search", "num_requests")
-        if isinstance(searches, int) and searches > 0:  # they are billed in addition to tokens
-            marks[f"upstream_extra=web_search:{searches}"] = None
-        if self._has_compaction:
-            marks[COMPACTION] = None
-        return tuple(marks)
+        return (*self._reports.marks, *([COMPACTION] if self._has_compaction else []))
 
     def take_pieces(self, events: bytes, start: int) -> tuple[int, int]:
         """See ``relay.NativeReader``. If a piece has a secret beside its content, all later events are decoded."""

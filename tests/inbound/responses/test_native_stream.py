@@ -155,9 +155,11 @@ def test_searches_are_counted_by_their_items_where_the_vendor_has_no_counts(*, s
 def test_the_vendors_own_counts_of_searches_come_first() -> None:
     reader = ResponsesReader(order_of(), channel())
     answer = response(*SEARCHED, message("Hello"))
-    reader.whole(json.dumps({**answer, "tool_usage": {"web_search": {"num_requests": 7}}}).encode())
+    counts = {"service_tier": "flex", "tool_usage": {"web_search": {"num_requests": 7}}}
+    reader.whole(json.dumps({**answer, **counts}).encode())
     assert reader.reported is not None
     assert dict(reader.reported.parts) == {"searches": 7}
+    assert reader.marks == ("upstream_extra=web_search:7,service_tier:flex",)
 
 
 @pytest.mark.parametrize(("status", "finish"), [("completed", "stop"), ("incomplete", "length")])
