@@ -65,7 +65,7 @@ class NativeChatStream(RenderedStream):
         """A copy of each tool call in the last event, as it was when that was read; None if it has no name yet."""
         self._filled_choices: set[int] = set()
         self._contents: list[tuple[AnswerPart, list[AnswerEvent]]] = []
-        """The parts with content in the last event, and what became of each; at most two are kept."""
+        """The parts with content in the last event, each with its events; at most two are kept."""
         self._template: Template | None = None
         self._templates_left = MOST_TEMPLATES
         self._pattern = b""
