@@ -1,4 +1,4 @@
-"""Shapes: what OpenAI's clients rely on in models, completions, streams and errors, as checks that list every breach.
+"""Shapes: what OpenAI's clients rely on in completions, streams and errors, as checks that list every breach.
 
 After OpenAI's own API document (openai/openai-openapi, info.version 2.3.0) and the rules of stream order that its SDKs
 depend on. ``lax`` forgives a missing ``logprobs`` or ``refusal``: many compatible servers omit them, and the gateway
@@ -27,26 +27,6 @@ def error_faults(doc: object) -> list[str]:
     missing = [f"{key} is absent" for key in ("param", "code") if key not in error]
     odd = [f"{key} is {error[key]!r}" for key in ("param", "code") if not isinstance(error.get(key), str | None)]
     return texts + missing + odd
-
-
-def models_faults(doc: object) -> list[str]:
-    """A list of models: every entry whole, no id twice."""
-    if not isinstance(doc, dict) or doc.get("object") != "list" or not isinstance(doc.get("data"), list):
-        return [f"not a list of models: {doc!r}"]
-    faults = [fault for entry in doc["data"] for fault in model_faults(entry)]
-    ids = [entry.get("id") for entry in doc["data"]]
-    return faults + [f"{id} stands twice" for id in set(ids) if ids.count(id) > 1]
-
-
-def model_faults(entry: Doc) -> list[str]:
-    """One model."""
-    checks = {
-        "id": _said(entry.get("id")),
-        "object": entry.get("object") == "model",
-        "created": type(entry.get("created")) is int,
-        "owned_by": isinstance(entry.get("owned_by"), str),
-    }
-    return [f"model {entry.get('id')!r}: {key} is {entry.get(key)!r}" for key, good in checks.items() if not good]
 
 
 def completion_faults(doc: object, *, lax: bool = False) -> list[str]:

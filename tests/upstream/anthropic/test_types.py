@@ -63,18 +63,3 @@ def test_what_we_read_is_what_the_sdk_reads(stream: bytes) -> None:
     events = [parse(block) for block in stream.split(BLANK)]
     read = [adapter.validate_json(event.data).type for event in events if event and event.name != b"ping"]
     assert (read[0], read[-1]) == ("message_start", "message_stop")
-
-
-def test_the_check_finds_faults() -> None:
-    from anthropic.types.message_create_params import MessageCreateParamsNonStreaming
-
-    content = [{"type": "text", "text": 1, "more": 2}]
-    messages = [{"role": "user", "content": content}, {"role": "user"}, {"role": "nobody", "content": "x"}]
-    found = faults({"model": "m", "messages": messages, "top": 1}, MessageCreateParamsNonStreaming)
-    assert [fault.partition(" ")[0] for fault in found] == [
-        "$.top",
-        "$.max_tokens",
-        "$.messages[0].content",
-        "$.messages[1].content",
-        "$.messages[2].role",
-    ]
