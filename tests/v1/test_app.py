@@ -160,37 +160,12 @@ async def test_a_model_may_have_any_name_in_a_path(gateway: Gateway, provider: P
     assert (await ask(gateway, "GET", f"/v1/models/{path}")).json["id"] == id
 
 
-@pytest.mark.parametrize("path", ["/v1/models", CHAT])
-async def test_a_key_is_always_required(gateway: Gateway, path: str) -> None:
-    answer = await ask(gateway, "GET" if path != CHAT else "POST", path, authorization=None)
-    assert answer.refusal == (401, "missing_api_key", None)
-    assert answer.head.get("www-authenticate") == "Bearer"
-
-
 @pytest.mark.parametrize("headers", [{"content-length": "3"}, {"transfer-encoding": "chunked"}])
 async def test_a_body_where_none_belongs_is_refused(gateway: Gateway, headers: dict[str, str]) -> None:
     body = b"abc" if "content-length" in headers else b"3\r\nabc\r\n0\r\n\r\n"
     head = {"content-length": None, "content-type": None, **headers}
     answer = await gateway.client.ask("GET", "/v1/models", body, head)
     assert answer.refusal == (400, "unexpected_body", None)
-
-
-@pytest.mark.parametrize(
-    ("method", "path", "refusal"),
-    [
-        ("POST", "/v1/nothing", (404, "unknown_url", None)),
-        ("POST", "/chat/complete", (404, "unknown_url", None)),
-        ("POST", "/v1/models", (405, "method_not_allowed", None)),
-        ("DELETE", "/v1/models/m", (405, "method_not_allowed", None)),
-        ("PUT", "/v1/chat/completions", (405, "method_not_allowed", None)),
-        ("POST", "/health", (405, "method_not_allowed", None)),
-    ],
-)
-async def test_a_body_at_an_unknown_path_or_method_changes_nothing(
-    gateway: Gateway, method: str, path: str, refusal: tuple[int, str, None]
-) -> None:
-    assert (await gateway.client.ask(method, path, b'{"model":"m"}')).refusal == refusal
-    assert (await ask(gateway, "GET", "/v1/models")).status == 200
 
 
 async def test_another_machine_without_a_token_is_kept_waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -253,12 +228,6 @@ async def test_a_page_that_is_not_permitted_can_read_nothing(gateway: Gateway, p
             assert "Origin" in found.head.get("vary")
             assert not any(name.lower().startswith("access-control") for name, _ in found.head.headers)
     assert provider.exchanges == []
-
-
-async def test_a_preflight_of_a_stranger_is_refused(gateway: Gateway) -> None:
-    answer = await ask(gateway, "OPTIONS", CHAT, origin="https://evil.example")
-    assert answer.status == 403
-    assert answer.head.all("access-control-allow-methods") == []
 
 
 async def test_a_listed_page_may_ask_and_read(gateway: Gateway, provider: Provider) -> None:
@@ -356,19 +325,13 @@ def repeated(gateway: Gateway) -> int:
     return sum(int(mark.removeprefix("repeated=")) for record in gateway.records for mark in record.marks)
 
 
-async def test_the_visitor_is_recorded(gateway: Gateway, provider: Provider) -> None:
-    headers = {"user-agent": "OpenAI/Python 1.2.3", "x-stainless-retry-count": "2"}
-    await gateway.client.post({"model": "m", "messages": [{"role": "user"}]}, headers)
-    assert (gateway.record.app, gateway.record.retry) == ("OpenAI", 2)
-
-
 @pytest.mark.parametrize(
     ("agent", "count", "app", "retry"),
     [
         ("", "", "", 0),
         ("curl/8", "-1", "curl", 0),
         ("ls/JS 5.23.2", "0", "OpenAI", 0),
-        ("OpenAI/JS 5.23.2", "0", "OpenAI", 0),
+        ("OpenAI/JS 5.23.2", "2", "OpenAI", 2),
         ("go/1.2", "0", "go", 0),
         ("\x80\xff/1", "\xb2", "\ufffd\ufffd", 0),
         ("x" * 500, "9999", "x" * 39 + "…", 0),

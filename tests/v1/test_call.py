@@ -75,14 +75,6 @@ async def test_half_a_body_is_not_kept_when_its_client_is_gone(
     assert (gateway.records, caplog.records) == ([], [])
 
 
-async def test_a_connection_carries_one_call_after_another(gateway: Gateway, provider: Provider) -> None:
-    peer = await gateway.client.connect()
-    for stream in (True, False, True):
-        await peer.write(gateway.client.chat_bytes(stream=stream))
-        assert (await read_answer(peer)).text == "Hello"
-    peer.close()
-
-
 async def test_who_is_not_known_is_refused_before_the_body(gateway: Gateway) -> None:
     peer = await gateway.client.connect()
     head = gateway.client.request(

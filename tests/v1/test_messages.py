@@ -247,17 +247,6 @@ async def test_without_output_a_translated_answer_is_empty(gateway: Gateway, pro
     assert (len(streamed), grammar_faults(streamed)) == (4, [])
 
 
-async def test_keys_in_every_form(native: Gateway) -> None:
-    key = native.client.key
-    forms: list[Mapping[str, str | None]] = [
-        {},
-        {"authorization": None, "x-api-key": key},
-        {"x-api-key": key},
-        {"x-api-key": "sk-ant-other"},
-    ]
-    assert [(await post(native, headers=form)).status for form in forms] == [200] * 4
-
-
 async def test_a_stream_that_breaks_ends_with_an_error(native: Gateway, provider: Provider) -> None:
     events = message_events(message())
     for count in range(1, len(events) - 1):

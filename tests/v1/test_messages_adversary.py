@@ -48,13 +48,6 @@ async def test_output_without_a_report_is_estimated(native: Gateway, provider: P
     assert 300 < record.output < 600
 
 
-async def test_reported_output_is_believed(native: Gateway, provider: Provider) -> None:
-    provider.on("m", speak_messages(message(text_block(TEXT))))
-    await post(native, {**HELLO, "stream": True})
-    (record,) = await native.settled()
-    assert (record.output, record.source) == (12, UsageSource.REPORTED)
-
-
 async def test_a_whole_answer_shows_no_secret_around_its_content(native: Gateway, provider: Provider) -> None:
     doc = {**message(), "id": KEY, "x": KEY, "stop_sequence": KEY}
     provider.on("m", reply({**doc, "usage": {**doc["usage"], "y": KEY}}))

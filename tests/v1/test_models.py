@@ -116,11 +116,6 @@ def test_context_and_price_are_shown_beside_it() -> None:
     assert model["pricing"] == {"input": "2.50", "output": "1200.00"}
 
 
-def test_the_list_does_not_change_from_one_call_to_the_next() -> None:
-    catalog = offered(up("a", "b"))
-    assert list_json(TOKEN, catalog, NOW) == list_json(TOKEN, catalog, NOW)
-
-
 @pytest.mark.parametrize("name", ["a/b:free", "org/team/model", "m@v1", "ключ", "with space"])
 def test_one_model_is_its_entry(name: str) -> None:
     catalog = offered(up(name))
