@@ -9,15 +9,11 @@ from tests.tui.owner import Owner, screen
 from tests.tui.stage import FakeClient, calls, console, token, words
 from tests.tui.test_app import farewell, shown, until
 from tui import themes
-from tui.actions import PAGES, actions_in
+from tui.actions import PAGES
 from tui.app import Console
-from tui.global_actions import VERBS, apply_theme, restart, save_state, use_symbols
+from tui.global_actions import apply_theme, restart, save_state, use_symbols
 from tui.saved_state import NAME, SavedState, load, save
 from tui.widgets.help import Help
-
-
-def test_every_verb_has_its_line_in_the_table_of_actions() -> None:
-    assert set(VERBS) == {action.verb for action in actions_in("app")}
 
 
 async def test_a_theme_that_is_none_is_the_first() -> None:

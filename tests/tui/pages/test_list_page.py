@@ -23,12 +23,12 @@ from gateway.domain.units import Millis
 from tests.tui.owner import Owner, press, screen, settle, shown, until
 from tests.tui.stage import FakeClient, FakeLink, call, console, token, words
 from tests.tui.widgets.stage import press_keys
-from tui.actions import actions_in, bindings
+from tui.actions import bindings
 from tui.app import Console
 from tui.columns import Column
 from tui.exit_status import ExitStatus
 from tui.listing import PageListing
-from tui.pages.list_page import VERBS, ListPage, _is_due as due, select_row, shown_columns
+from tui.pages.list_page import ListPage, _is_due as due, select_row, shown_columns
 from tui.saved_state import PageState, SavedState
 from tui.session import AttachedServer, ConsoleSession
 from tui.text import content
@@ -255,10 +255,6 @@ async def test_marks_are_kept_by_row() -> None:
         await pilot.press("m", "m")
         assert app.fruits.table.marks == {"pear", "apple"}
         assert app.fruits.table.cursor == 2
-
-
-def test_every_verb_has_its_line_in_the_table_of_actions() -> None:
-    assert set(VERBS) <= {action.verb for action in actions_in("list")}
 
 
 async def test_the_pane_can_have_all_the_room() -> None:

@@ -11,17 +11,12 @@ from gateway.domain.units import Millis
 from tests.tui.owner import screen
 from tests.tui.pages.test_live import lead, lines, live, press, settle, shown, tell
 from tests.tui.stage import NOW, call, running, words
-from tui.actions import actions_in
 from tui.app import Console
 from tui.exit_status import ExitStatus
 from tui.format import clock
-from tui.pages.live_actions import VERBS, index_before
+from tui.pages.live_actions import index_before
 from tui.widgets.dialogs import Confirm
 from tui.widgets.form import Form
-
-
-def test_every_verb_has_its_line_in_the_table_of_actions() -> None:
-    assert {*VERBS, "curl"} - {"why", "export", "bulk"} == {action.verb for action in actions_in("live")}
 
 
 async def test_pausing_holds_the_rows_still_and_counts_what_comes() -> None:
