@@ -262,12 +262,6 @@ async def test_a_whole_answer_to_a_stream_request_becomes_events(gateway: Gatewa
     assert (gateway.record.input, gateway.record.output) == (9, 12)
 
 
-async def test_events_to_a_plain_request_become_one_answer(gateway: Gateway, provider: Provider) -> None:
-    provider.on("m", respond_with(b"".join(events_of(response(message("Hello"))))))
-    answer = await call(gateway)
-    assert answer.json["output"][0]["content"][0]["text"] == "Hello"
-
-
 async def test_no_secret_shows_around_the_content_of_a_stream(gateway: Gateway, provider: Provider) -> None:
     key = "sk-upstream-canary"
     piece = {"item_id": "msg_1", "output_index": 0, "content_index": 0, "logprobs": []}

@@ -7,7 +7,7 @@ import pytest
 from tests.conformance.shapes import stream_faults
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Provider
-from tests.fakes.replies import choice, chunk, delta, reply, story, stream, usage, whole
+from tests.fakes.replies import choice, reply, story, stream, usage, whole
 
 NUMBERS = {"prompt_tokens", "completion_tokens", "total_tokens", "prompt_tokens_details", "completion_tokens_details"}
 """All that a usage has: clients add up whatever else is in it."""
@@ -45,14 +45,3 @@ async def test_the_upstreams_own_cost_passes_untouched(gateway: Gateway, provide
     spent = {**usage(9, 12), "cost": 0.0123, "cost_details": {"upstream_inference_cost": None}}
     provider.on("m", reply(whole("m", spent=spent)))
     assert (await gateway.client.chat()).json["usage"] == spent
-
-
-async def test_llama_cpps_usage_of_each_choice_is_added_up(gateway: Gateway, provider: Provider) -> None:
-    # As llama-server b11434 sends it: each choice's end is followed by a usage chunk of that choice alone.
-    begin = [chunk(delta("x", index=n, role="assistant")) for n in (0, 1)]
-    end = [chunk(delta(index=n, finish="length")) for n in (0, 1)]
-    own = chunk(usage=usage(6, 2), timings={"cache_n": 5, "prompt_n": 1, "predicted_n": 2})
-    provider.on("m", stream(*begin, end[1], own, end[0], own))
-    answer = await gateway.client.chat(stream=True, n=2, stream_options={"include_usage": True})
-    assert stream_faults(answer.body, usage="yes") == []
-    assert (gateway.record.input, gateway.record.output) == (6, 4)

@@ -8,11 +8,10 @@ import pytest
 from gateway.core.live_calls import CallDeadlines
 from gateway.domain.call import Outcome
 from gateway.domain.usage import UsageSource
-from tests.conformance.shapes import stream_faults
 from tests.fakes.client import read_answer
 from tests.fakes.gateway import Gateway
-from tests.fakes.provider import Exchange, Provider, Script
-from tests.fakes.replies import DONE, chunk, delta, event, fail, silence, speak, story, usage
+from tests.fakes.provider import Exchange, Provider
+from tests.fakes.replies import chunk, delta, event, fail, silence, speak, story
 from tests.fakes.wire import Gone, Socket
 from tests.faults.refusals import nothing_happened
 
@@ -52,22 +51,6 @@ async def test_gone_within_the_request(gateway: Gateway, provider: Provider, sha
     nothing_happened(gateway, provider)
 
 
-def paused(after: int) -> tuple[Script, asyncio.Event]:
-    """A stream of ten words that waits after so many chunks until it is let go on."""
-    go_on = asyncio.Event()
-
-    async def script(exchange: Exchange) -> None:
-        await exchange.begin_stream()
-        for number, doc in enumerate([*story(*"abcdefghij"), chunk(usage=usage(9, 12))]):
-            if number == after:
-                await exchange.until(go_on)
-            await exchange.piece(event(doc))
-        await exchange.piece(DONE)
-        await exchange.finish()
-
-    return script, go_on
-
-
 async def test_gone_at_any_moment_settles_once(gateway: Gateway, provider: Provider) -> None:
     provider.on("m", speak(*"abcdefgh", prompt=9, completion=12))
     for number in range(60):
@@ -102,17 +85,6 @@ class TestStall:
             (record,) = await gateway.settled()
         assert (record.status, record.outcome, record.source) == (499, Outcome.CLIENT_CLOSED, UsageSource.ESTIMATED)
         assert record.output > 0
-
-    async def test_a_slow_reader_is_not(self, gateway: Gateway, provider: Provider) -> None:
-        provider.on("m", speak(*("word " * 4 for _ in range(50))))
-        async with gateway.client.streaming(window=2048) as answer:
-            for _ in range(8):
-                answer.socket.stop_reading()
-                await asyncio.sleep(0.05)
-                answer.socket.go_on_reading()
-                await answer.event()
-            body = await answer.rest()
-        assert body.endswith(DONE)
 
 
 @pytest.mark.hasty(60)
@@ -169,20 +141,6 @@ async def test_a_connection_is_closed_or_clean_after_a_body_too_large(gateway: G
         await read_answer(peer, patience_s=2)
     peer.reset()
     nothing_happened(gateway, provider)
-
-
-async def test_the_next_request_may_come_early(gateway: Gateway, provider: Provider) -> None:
-    script, go_on = paused(2)
-    provider.on("m", script, speak())
-    peer = await gateway.client.connect()
-    await peer.write(gateway.client.chat_bytes(stream=True))
-    await provider.asked()
-    await peer.write(gateway.client.chat_bytes())
-    go_on.set()
-    first, second = await read_answer(peer), await read_answer(peer)
-    assert stream_faults(first.body) == []
-    assert (first.text, second.text) == ("abcdefghij", "Hello")
-    peer.close()
 
 
 async def test_connections_that_come_and_go_leave_nothing(gateway: Gateway, caplog: pytest.LogCaptureFixture) -> None:

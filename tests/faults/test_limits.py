@@ -8,7 +8,6 @@ from gateway.control.views import token_view
 from gateway.domain.limits import Limits
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Provider
-from tests.fakes.replies import fail
 from tests.faults.test_races import walled
 
 
@@ -27,30 +26,6 @@ async def test_exactly_so_many_calls_a_minute_pass(gateway: Gateway, provider: P
     assert refused.error["code"] == "rate_limit_exceeded"
     assert 1 <= int(refused.head.get("retry-after")) <= 60
     assert refused.head.get("x-ratelimit-remaining-requests") == "0"
-
-
-async def test_limits_are_reported_on_refusals_and_failures(gateway: Gateway, provider: Provider) -> None:
-    provider.on("m", fail(400))
-    client = gateway.token("known", limits=Limits(rpm=60))
-    answers = [await client.chat(), await client.chat("unknown"), await client.post(b"{")]
-    assert [answer.status for answer in answers] == [400, 404, 400]
-    assert {answer.head.get("x-ratelimit-remaining-requests") for answer in answers} == {"59"}
-
-
-async def test_all_bodies_together_are_bounded(gateway: Gateway, provider: Provider) -> None:
-    """A body that is refused for it costs nothing, and calls go on when the others have ended."""
-    script, wall = walled()
-    provider.on("m", script)
-    gateway.settings(bodies_mib=3)
-    large = {"model": "m", "messages": [{"role": "user", "content": "x" * (1 << 20)}]}
-    calls = [asyncio.create_task(gateway.client.post(large)) for _ in range(2)]
-    await provider.asked(2)
-    refused = await gateway.client.post(large)
-    assert (refused.status, refused.error["code"], refused.head.get("x-should-retry")) == (503, "out_of_memory", "true")
-    wall.set()
-    assert [(await call).status for call in calls] == [200, 200]
-    assert (await gateway.client.post(large)).status == 200
-    assert gateway.engine.pressure.body_bytes == 0
 
 
 async def test_a_stopping_gateway_ends_waiting_calls_and_not_running_ones(gateway: Gateway, provider: Provider) -> None:

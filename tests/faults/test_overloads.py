@@ -4,9 +4,9 @@ import pytest
 
 from gateway.domain.channel import Dialect
 from tests.fakes.gateway import Gateway
-from tests.fakes.messages import event, speak_messages
+from tests.fakes.messages import speak_messages
 from tests.fakes.provider import Provider, Script
-from tests.fakes.replies import Doc, fail, speak, stream_bytes
+from tests.fakes.replies import Doc, fail, speak
 from tests.v1.test_messages import post
 
 TURNS = [{"role": "user", "content": "Hi"}]
@@ -16,7 +16,6 @@ BODIES: dict[str, Doc] = {
     "/v1/responses": {"model": "m", "input": "Hi"},
     "/api/chat": {"model": "m", "messages": TURNS},
 }
-OVERLOADED = event("error", error={"type": "overloaded_error", "message": "Overloaded"})
 
 
 def good(dialect: Dialect) -> Script:
@@ -39,21 +38,3 @@ async def test_the_call_is_made_again(
     answer = await post(gateway, {**BODIES[path], "stream": stream}, path=path)
     (record,) = await gateway.settled()
     assert (answer.status, len(provider.exchanges), len(record.attempts)) == (200, 2, 2)
-
-
-@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages"])
-async def test_also_if_the_first_event_of_a_stream_says_it(gateway: Gateway, provider: Provider, path: str) -> None:
-    gateway.channel(provider.base_url, dialect=Dialect.ANTHROPIC)
-    provider.on("m", stream_bytes(OVERLOADED), speak_messages())
-    answer = await post(gateway, {**BODIES[path], "stream": True}, path=path)
-    await gateway.settled()
-    assert (answer.status, len(provider.exchanges)) == (200, 2)
-
-
-@pytest.mark.parametrize(("wait", "asked"), [("1", 2), ("60", 1)])
-async def test_not_sooner_than_the_upstream_asks(gateway: Gateway, provider: Provider, wait: str, asked: int) -> None:
-    gateway.channel(provider.base_url, dialect=Dialect.ANTHROPIC)
-    provider.on("m", fail(529, "Overloaded", headers={"retry-after": wait}), speak_messages())
-    answer = await post(gateway, BODIES["/v1/messages"])
-    await gateway.settled()
-    assert (len(provider.exchanges), answer.status) == (asked, 200 if asked == 2 else 529)

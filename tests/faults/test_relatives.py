@@ -2,7 +2,6 @@
 
 import pytest
 
-from gateway.domain.call import FailureKind
 from gateway.domain.usage import UsageSource
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Provider, Script
@@ -49,37 +48,3 @@ async def test_output_other_than_text_counts(gateway: Gateway, provider: Provide
     assert (await gateway.client.chat(stream=streamed)).status == 200
     assert gateway.record.source is UsageSource.ESTIMATED
     assert gateway.record.output >= 5
-
-
-async def test_our_stream_options_are_withdrawn_where_they_are_refused(gateway: Gateway, provider: Provider) -> None:
-    gateway.channel(provider.base_url, strict=True)
-    refused = fail(400, "Unknown parameter: 'stream_options'", code="unknown_parameter")
-    provider.on("m", refused, speak())
-    for _ in range(2):
-        answer = await gateway.client.chat(stream=True)
-        assert (answer.status, answer.text) == (200, "Hello")
-        assert not answer.head.get("x-gateway-dropped-params")
-    assert ["stream_options" in exchange.json for exchange in provider.exchanges] == [True, False, False]
-
-
-async def test_names_with_all_signs_work(gateway: Gateway, provider: Provider) -> None:
-    names = ["a/b:free", "with blank", "ü-日本", "a@b+c", "50%", "x" * 200]
-    gateway.channel(provider.base_url, *names)
-    provider.other = speak()
-    for name in names:
-        answer = await gateway.client.chat(name)
-        assert (answer.status, answer.json["model"], provider.last.json["model"]) == (200, name, name)
-        assert answer.head.get("x-gateway-model").isascii()
-
-
-PROXY = "http://me:pw@127.0.0.1:1"
-
-
-async def test_a_proxy_that_is_down_was_not_the_upstream(gateway: Gateway, provider: Provider) -> None:
-    gateway.channel(provider.base_url, name="direct", priority=-1)
-    gateway.channel(provider.base_url, proxy=PROXY)
-    assert (await gateway.client.chat()).text == "Hello"
-    record = gateway.record
-    assert [(a.kind, a.billed) for a in record.attempts] == [(FailureKind.NETWORK, False), (None, False)]
-    assert "the proxy 127.0.0.1:1 cannot be reached" in record.attempts[0].reason
-    assert "pw" not in record.attempts[0].reason

@@ -118,28 +118,3 @@ async def test_the_role_developer_is_renamed_once_it_was_refused(
     roles = [[message["role"] for message in exchange.json["messages"]] for exchange in provider.exchanges]
     assert roles == [["developer", "user"], ["system", "user"], ["system", "user"]]
     assert answers[0].head.get("x-gateway-dropped-params") == ""
-
-
-async def test_it_is_renamed_together_with_all_else_that_is_refused(gateway: Gateway, provider: Provider) -> None:
-    body = {
-        "model": "m",
-        "seed": 1,
-        "messages": [
-            {"role": "developer", "content": "x"},
-            {"role": "assistant", "content": "y", "reasoning_content": "z"},
-        ],
-    }
-    text = (
-        "messages[0].role: unknown variant `developer`; property 'seed' is unsupported; "
-        "'messages.1' : property 'reasoning_content' is unsupported"
-    )
-
-    async def script(exchange: Exchange) -> None:
-        await (fail(400, text) if b"developer" in exchange.body else speak("Hello"))(exchange)
-
-    provider.on("m", script)
-    assert (await post(gateway, body, path=CHAT)).status == 200
-    assert len(provider.exchanges) == 2
-    sent = provider.last.json
-    assert "seed" not in sent
-    assert sent["messages"] == [{"role": "system", "content": "x"}, {"role": "assistant", "content": "y"}]

@@ -19,11 +19,6 @@ from tests.upstream.makers import as_chat, channel, order
 DIALECTS = st.sampled_from([Dialect.OPENAI, Dialect.ANTHROPIC, Dialect.GEMINI])
 
 
-@pytest.mark.parametrize("dialect", Dialect)
-def test_has_an_adapter(dialect: Dialect) -> None:
-    assert callable(new_adapter(dialect).prepare)
-
-
 def test_the_adapters_of_a_server_stay_the_same() -> None:
     of = shared_adapters()
     assert of(Dialect.GEMINI) is of(Dialect.GEMINI)

@@ -28,7 +28,7 @@ from tests.fakes.messages import (
     text_block,
 )
 from tests.fakes.provider import Provider
-from tests.fakes.replies import Doc, dumps, fail, reply, speak, stream_bytes
+from tests.fakes.replies import Doc, dumps, fail, reply, speak
 
 PATH = "/v1/messages"
 HELLO: Doc = {"model": "m", "max_tokens": 100, "messages": [{"role": "user", "content": "Hi"}]}
@@ -267,18 +267,6 @@ async def test_an_error_before_anything_else_is_a_status(native: Gateway, provid
     provider.on("m", say_events(event("error", error=error)))
     answer = await post(native, {**HELLO, "stream": True})
     assert (answer.status, answer.json["error"]["type"]) == (529, "overloaded_error")
-
-
-async def test_json_for_a_stream_and_events_for_none(native: Gateway, provider: Provider) -> None:
-    tool = {"type": "tool_use", "id": "t1", "name": "f", "input": {"a": 1}}
-    thought = {"type": "thinking", "thinking": "Hm", "signature": SIGNATURE}
-    doc = message(thought, text_block(), tool, model="m", stop="tool_use")
-    provider.on("m", reply(doc), stream_bytes(b"".join(message_events(doc))))
-    streamed = read_events((await post(native, {**HELLO, "stream": True})).body)
-    assert grammar_faults(streamed) == []
-    assert streamed[-2]["delta"]["stop_reason"] == "tool_use"
-    assert (await post(native)).json["content"] == doc["content"]
-    assert [(record.input, record.output) for record in native.records] == [(9, 12), (9, 12)]
 
 
 async def test_a_native_channel_counts(native: Gateway, provider: Provider) -> None:

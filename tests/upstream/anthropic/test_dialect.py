@@ -2,10 +2,8 @@
 
 import json
 
-from gateway.domain.call import FailureKind
 from gateway.domain.channel import ServedModel
 from gateway.domain.units import Millis
-from gateway.upstream.adapter import DialectAdapter
 from gateway.upstream.anthropic.dialect import AnthropicDialect
 from gateway.upstream.learned_params import NOTHING
 from gateway.upstream.model_list import ModelPage, read_models
@@ -23,11 +21,6 @@ NEXT = {
     ],
     "reasoning_effort": "high",
 }
-
-
-def test_it_is_an_adapter() -> None:
-    dialect: DialectAdapter = AnthropicDialect()
-    assert dialect.failure(channel(), 529, {}, b"").kind is FailureKind.SERVER
 
 
 def test_thoughts_of_an_answer_come_back_in_the_next_request() -> None:

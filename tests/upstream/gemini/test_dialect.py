@@ -5,9 +5,7 @@ from typing import Any
 
 import pytest
 
-from gateway.domain.call import FailureKind
 from gateway.domain.channel import ServedModel
-from gateway.upstream.adapter import DialectAdapter
 from gateway.upstream.gemini.dialect import GeminiDialect
 from gateway.upstream.learned_params import NOTHING
 from gateway.upstream.model_list import ModelPage, read_models
@@ -34,11 +32,6 @@ def _sent(dialect: GeminiDialect, calls: list[Any]) -> list[str | None]:
     asked = translated({"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "tool_calls": calls}]})
     prepared = dialect.prepare(asked, channel(), ServedModel(name="m", upstream="gemini-3.8-flash"), NOTHING)
     return [part.get("thoughtSignature") for part in json.loads(prepared.body)["contents"][1]["parts"]]
-
-
-def test_it_is_an_adapter() -> None:
-    dialect: DialectAdapter = GeminiDialect()
-    assert dialect.failure(channel(), 503, {}, b"").kind is FailureKind.SERVER
 
 
 @pytest.mark.parametrize("keep", [True, False])
