@@ -124,15 +124,3 @@ async def test_a_session_crosses_vendors_and_comes_back(gateway: Gateway, provid
     checked((await call(gateway, input=turn, **wanted)).body)
     assert provider.last.json["messages"][1]["content"][0]["signature"] == "SIG=="
     assert "gAAAA" not in provider.last.body.decode()
-
-
-async def test_a_session_stays_with_its_channel(gateway: Gateway, provider: Provider) -> None:
-    provider.on("m", respond())
-    for name in ("one", "two", "three"):
-        gateway.channel(provider.base_url, name=name, preset="vllm")
-    gateway.channel(provider.base_url, enabled=False)
-    places = set()
-    for turn in range(6):
-        answer = await call(gateway, input=f"turn {turn}", prompt_cache_key="session")
-        places.add(answer.head.get("x-gateway-channel"))
-    assert len(places) == 1

@@ -121,17 +121,8 @@ def test_the_param_is_the_upstreams_or_the_model() -> None:
     assert error_of(_failure(404, {"message": "no such model"})).param == "model"
 
 
-@pytest.mark.parametrize(
-    "message",
-    [
-        "max_tokens is too large: 32000. This model supports at most 8192 completion tokens, whereas you gave 32000",
-        "max_tokens: 32000 > 8192, which is the maximum allowed number of output tokens for claude-3-5-sonnet",
-        "`max_tokens` must be less than or equal to `8192`, the maximum value for `max_tokens` is less",
-        "Invalid max_tokens value, the valid range of max_tokens is [1, 8192]",
-        "<400> InternalError.Algo.InvalidParameter: Range of max_tokens should be [1, 8192]",
-    ],
-)
-def test_the_models_own_limit_is_read_from_a_refusal_of_a_higher_one(message: str) -> None:
+def test_the_models_own_limit_is_read_from_a_refusal_of_the_request() -> None:
+    message = "Invalid max_tokens value, the valid range of max_tokens is [1, 8192]"
     assert _failure(400, {"message": message, "param": "max_tokens"}).max_output == 8192
     assert _failure(500, {"message": message}).max_output is None
 
