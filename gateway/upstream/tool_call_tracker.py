@@ -5,8 +5,8 @@ change the id in the middle. So:
 
 - A piece without a name never opens a call. It continues the call with its id or index, or else the last one. Before
   the first call, it is held until a name comes.
-- An equal id means the same call, whatever the index, unless both name and index differ. The same call again, whole,
-  adds nothing.
+- An equal id means the same call, whatever the index, unless both name and index differ, or a call is complete and
+  another index begins with its name alone. The same call again, whole, adds nothing.
 - Arguments that begin with a whole ``{}`` are what follows it, or ``{}`` if nothing does.
 - A name at a known index opens another call if its id differs, unless its text can only be more of the arguments, or,
   without ids, if the arguments so far are complete or belong to another name. Where calls have ids, a different name
@@ -178,9 +178,9 @@ class ToolCallTracker:
         by_id = self._by_id.get(part.id) if part.id else None
         if by_id is not None:
             is_whole = part.name and is_object(text) and by_id.arguments.size and by_id.arguments.complete
-            is_moved = part.index is not None and self._by_index.get(part.index) is not by_id
-            is_renamed = is_moved and part.name not in ("", by_id.name)
-            return None if is_renamed or (is_whole and not by_id.arguments.equals(text)) else by_id
+            is_moved = part.name and part.index is not None and self._by_index.get(part.index) is not by_id
+            is_another = is_moved and (part.name != by_id.name or (not text and by_id.arguments.complete))
+            return None if is_another or (is_whole and not by_id.arguments.equals(text)) else by_id
         at_index = None if part.index is None else self._by_index.get(part.index)
         newest = self.calls[-1] if self.calls else None
         if not part.name:

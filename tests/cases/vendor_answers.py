@@ -549,6 +549,28 @@ ENDS = [
         text="Hi",
     ),
     Row(
+        "two calls with one id, in pieces",
+        OPENAI,
+        chat(*(each for n in (0, 1) for each in (piece(n, "c1", "f", ""), piece(n, arguments=f'{{"a":{n}}}')))),
+        text="",
+        calls=[("f", '{"a":0}'), ("f", '{"a":1}')],
+        finish="tool_calls",
+    ),
+    Row(
+        "two blocks with one id",
+        ANTHROPIC,
+        began(**SPENT)
+        + b"".join(block(n, TOOL, {"type": "input_json_delta", "partial_json": f'{{"a":{n}}}'}) for n in (0, 1))
+        + ended("tool_use", output_tokens=2),
+        {
+            "content": [{**TOOL, "input": {"a": 0}}, {**TOOL, "input": {"a": 1}}],
+            "stop_reason": "tool_use",
+            "usage": {**SPENT, "output_tokens": 2},
+        },
+        calls=[("f", '{"a":0}'), ("f", '{"a":1}')],
+        finish="tool_calls",
+    ),
+    Row(
         "tokens that became numbers (Cloudflare)",
         OPENAI,
         chat(
