@@ -268,7 +268,9 @@ class RenderedStream(FramedStream):
                 return RenderedStream._render_event(self, SSEEvent(data, event.name), None)
             if not is_idle(event):
                 self._skip(event)
-            return b""
+            _, cut, last = event.data.rpartition(b"\n{")  # Zhipu may cut off the event before this one
+            whole = SSEEvent(b"{" + last, event.name) if cut and not self.failure else None
+            return b"" if whole is None else RenderedStream._render_event(self, whole, None)
 
     def _events_of(self, parts: Iterable[AnswerPart]) -> Iterator[AnswerEvent]:
         for part in parts:
