@@ -7,6 +7,7 @@ so that a bill that is higher than the ledger can be explained.
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 from gateway.domain.price import Price, Rates, variant_price
@@ -83,7 +84,7 @@ def _charged_as(extra: str) -> str:
 
 
 def reported_cost(report: Mapping[str, Any]) -> float | None:
-    """Returns the cost in dollars that OpenRouter, Perplexity, Venice, DeepInfra or xAI reports; None without one.
+    """Returns the cost in dollars that OpenRouter, Perplexity, Venice, DeepInfra, xAI or Zen reports; None without.
 
     With a key of the owner's at OpenRouter, the vendor's bill is added, which is not part of the cost.
     """
@@ -92,6 +93,9 @@ def reported_cost(report: Mapping[str, Any]) -> float | None:
     cost = cost.get("total_cost", cost.get("usd")) if isinstance(cost, dict) else cost
     if cost is None and type(ticks) is int:
         cost = ticks / 10_000_000_000  # xAI's parts of a dollar
+    if isinstance(cost, str):  # OpenCode Zen's
+        with suppress(ValueError):
+            cost = float(cost)
     billed_apart = at(report, "cost_details", "upstream_inference_cost") if report.get("is_byok") is True else 0
     return cost + billed_apart if _is_cost(cost) and _is_cost(billed_apart) else None
 

@@ -549,6 +549,22 @@ ENDS = [
         text="Hi",
     ),
     Row(
+        "an event that is cut off before the next one (Zhipu)",
+        OPENAI,
+        chat(delta("A"), delta("X"), delta("B")).replace(b'"X"},"logprobs":null,"finish_reason":null}]}\n\n', b"\n"),
+        text="AB",
+        used=(9, 2),
+        marks=("bad_chunks=1",),
+    ),
+    Row(
+        "the cost as a text, in a chunk of its own (Zen)",
+        OPENAI,
+        chat(delta("Hi"), last={"choices": [], "cost": "0.0125"}),
+        text="Hi",
+        used=(9, 2),
+        marks=("upstream_cost=0.0125",),
+    ),
+    Row(
         "two calls with one id, in pieces",
         OPENAI,
         chat(*(each for n in (0, 1) for each in (piece(n, "c1", "f", ""), piece(n, arguments=f'{{"a":{n}}}')))),
