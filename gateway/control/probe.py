@@ -159,7 +159,8 @@ async def _call(engine: Engine, channel: Channel, served: ServedModel) -> tuple[
     if api.selects(request) and (obstacle := api.obstacle(request, channel)):
         return False, f"{NO_ANSWER}it {obstacle}"
     try:
-        plan = api.plan(api.order(request, new_call_id(now), now), channel, new_adapter(channel.dialect), lacking=False)
+        order = api.order(request, new_call_id(now), now)
+        plan = api.plan(order, channel, new_adapter(channel.dialect), lacks_api=False)
         learned = engine.learned.of(channel.id, served, now)
         answer = await engine.upstreams.complete(channel, plan.order, served, learned, 1 << 20, plan.adapter)
     except UpstreamError as error:

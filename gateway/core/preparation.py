@@ -68,11 +68,11 @@ class Preparer:
     async def plan(self, call: Call, order: Order, route: Route) -> AttemptPlan:
         """Returns how the client's API calls this channel. Raises AttemptFailed if the request cannot be translated."""
         api, channel, adapter = call.context.origin.api, route.channel, self._adapter_of(route.channel.dialect)
-        lacking = bool(self._learned.missing_apis) and self._lacks(api, order, channel)
+        lacks_api = bool(self._learned.missing_apis) and self._lacks(api, order, channel)
         try:
             if call.context.request.input_estimate is None:
-                return api.plan(order, channel, adapter, lacking=lacking)
-            return await self.run(call, partial(api.plan, order, channel, adapter, lacking=lacking))
+                return api.plan(order, channel, adapter, lacks_api=lacks_api)
+            return await self.run(call, partial(api.plan, order, channel, adapter, lacks_api=lacks_api))
         except BadRequest as error:
             raise refusal_of(channel, error) from error
 
@@ -82,9 +82,9 @@ class Preparer:
         if api.selects(request) and api.obstacle(request, channel):
             return False
         order = api.order(request, origin.id, origin.ts)
-        lacking = self._lacks(api, order, channel)
+        lacks_api = self._lacks(api, order, channel)
         try:
-            return api.plan(order, channel, self._adapter_of(channel.dialect), lacking=lacking).native
+            return api.plan(order, channel, self._adapter_of(channel.dialect), lacks_api=lacks_api).native
         except BadRequest:
             return False
 

@@ -70,10 +70,10 @@ def replace_lone_surrogates(text: bytes) -> bytes:
     return _LONE_LOW_SURROGATE.sub(rb"\\ufffd", shielded).replace(b"\0", b"\\\\")
 
 
-def refuse_repeated(keys: int, *texts: bytes | msgspec.Raw) -> None:
-    """Raises BadRequest if an object in these JSON texts has a key twice. ``keys``: how many keys they have decoded."""
+def refuse_repeated(key_count: int, *texts: bytes | msgspec.Raw) -> None:
+    """Raises BadRequest if an object in these texts repeats a key. ``key_count``: how many keys they have decoded."""
     objects = [text for text in map(bytes, texts) if b"{" in text]
-    if keys != sum(part.count(b":") for text in objects for part in _outside_strings(text)):
+    if key_count != sum(part.count(b":") for text in objects for part in _outside_strings(text)):
         raise BadRequest("an object of the body has a key twice; send each field once", code="duplicate_key")
 
 

@@ -163,9 +163,9 @@ def is_idle(event: SSEEvent) -> bool:
     return data in _NOTHING or not _IDLE.isdisjoint((data, event.name.lower()))
 
 
-def event_end(events: bytes, start: int, *, returns: bool) -> int:
-    """Returns where the event at ``start`` ends, after its blank line. ``returns``: it may have carriage returns."""
-    if returns:
+def event_end(events: bytes, start: int, *, has_returns: bool) -> int:
+    """Returns where the event at ``start`` ends, after its blank line. ``has_returns``: carriage returns may come."""
+    if has_returns:
         match = _END.search(events, start)
         return match.end() if match else len(events)
     end = events.find(b"\n", start)

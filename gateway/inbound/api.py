@@ -214,12 +214,12 @@ class InboundApi(Protocol):
         """Returns why this channel cannot answer the request; empty if it can. Only called if the API ``selects``."""
         return ""
 
-    def plan(self, order: Order, channel: Channel, chat: DialectAdapter, *, lacking: bool) -> AttemptPlan:
+    def plan(self, order: Order, channel: Channel, chat: DialectAdapter, *, lacks_api: bool) -> AttemptPlan:
         """Returns how this channel is called, with the overrides of its owner. Raises BadRequest for what cannot be
         translated.
 
         ``order`` is what the method ``order`` returned, perhaps for another model. ``chat`` is the channel's dialect,
-        which takes chat completions. ``lacking``: the channel was found to lack the API, see ``Failure.lacks_api``.
+        which takes chat completions. ``lacks_api``: the channel was found to lack the API, see ``Failure.lacks_api``.
         It is called in a thread for a large request.
         """
 

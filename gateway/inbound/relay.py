@@ -238,16 +238,16 @@ class NativeStream(FramedStream):
         """See ``FramedStream``. The bytes between replaced events pass in one piece."""
         out: list[bytes] = []
         start = passed = 0
-        returns = b"\r" in events
-        events = events if returns else with_blank_lines(events)
+        has_returns = b"\r" in events
+        events = events if has_returns else with_blank_lines(events)
         while start < len(events) and not (self.failure or self.finished):
-            count, end = (0, start) if returns else self.reader.take_pieces(events, start)
+            count, end = (0, start) if has_returns else self.reader.take_pieces(events, start)
             replaced = None
             if count:
                 self.events += count
                 self.started = True
             else:
-                end = event_end(events, start, returns=returns)
+                end = event_end(events, start, has_returns=has_returns)
                 replaced = self._read_event(events[start:end])
             if replaced is not None:
                 out += (events[passed:start], replaced)

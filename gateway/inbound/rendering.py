@@ -201,7 +201,7 @@ class RenderedStream(FramedStream):
                 else:
                     out += [self._render_event(SSEEvent(piece), [Piece(BlockKind.TEXT, piece)]) for piece in texts]
             else:
-                end = event_end(block, start, returns=False)
+                end = event_end(block, start, has_returns=False)
                 out.append(self._read_event(block[start:end].rstrip(b"\n")))
             start = end
         if self.finished and start < len(block):

@@ -172,10 +172,10 @@ class _Choice:
     @property
     def reason(self) -> str:
         """Returns the finish_reason. Native clients get a word of chat completions unchanged."""
-        tools = bool(self.tracker.calls)
-        if self._native and self.word in REASONS and not (tools and self.word == "stop"):
+        has_calls = bool(self.tracker.calls)
+        if self._native and self.word in REASONS and not (has_calls and self.word == "stop"):
             return self.word
-        return finish_reason(self.word, tools=tools)
+        return finish_reason(self.word, has_calls=has_calls)
 
     def add(self, part: AnswerPart) -> None:
         """Add a part. Raises ValueError if it is invalid."""

@@ -50,7 +50,7 @@ def _meaning_of(word: str) -> str:
     return "content_filter" if name.startswith("image_") else _MEANINGS.get(name, "")
 
 
-def finish_reason(word: str, *, tools: bool) -> str:
-    """Returns the ``finish_reason`` in chat completions. If it was neither cut nor filtered, ``tools`` decides it."""
+def finish_reason(word: str, *, has_calls: bool) -> str:
+    """Returns the ``finish_reason`` in chat completions. Unless it was cut or filtered, ``has_calls`` decides it."""
     meaning = meaning_of(word)
-    return meaning if meaning in ("length", "content_filter") else "tool_calls" if tools else "stop"
+    return meaning if meaning in ("length", "content_filter") else "tool_calls" if has_calls else "stop"

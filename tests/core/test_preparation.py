@@ -103,7 +103,7 @@ def sent(body: bytes, channel: Channel) -> Any:
     """What goes out."""
     request = parsed(body)
     order = Order(fields=request.fields, body=request.body, model="m", stream=request.stream, created=1)
-    plan = CHAT.plan(order, channel, dialects.shared_adapters()(channel.dialect), lacking=False)
+    plan = CHAT.plan(order, channel, dialects.shared_adapters()(channel.dialect), lacks_api=False)
     return json.loads(plan.adapter.prepare(plan.order, channel, channel.models[0], LearnedRefusals()).body)
 
 

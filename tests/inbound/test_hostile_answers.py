@@ -204,7 +204,7 @@ def test_it_is_an_answer_or_a_failure(
     order = speaks.order(speaks.parse(asked), CallId("req_0123456789abcdef01234567"), Millis(5))
     for number, data in enumerate(_bodies(upstream)):
         if number % STEP == 0:
-            plan = speaks.plan(order, channel, new_adapter(upstream.dialect), lacking=upstream.lacks)
+            plan = speaks.plan(order, channel, new_adapter(upstream.dialect), lacks_api=upstream.lacks)
             try:
                 try_it(plan, channel, data)
             except Exception as fault:

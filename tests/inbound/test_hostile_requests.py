@@ -233,9 +233,9 @@ def _try(api: InboundApi, body: bytes) -> None:
         served = ServedModel(name="m", upstream=model, max_output=4096)
         need_of(found, effects_of([(channel, served)]), None, 1_000_000)
         order = api.order(found, CallId("req_0123456789abcdef01234567"), Millis(5))
-        for lacking, learned in ((False, NOTHING), (True, NOTHING), (False, LEARNED)):
+        for lacks_api, learned in ((False, NOTHING), (True, NOTHING), (False, LEARNED)):
             try:
-                plan = api.plan(order, channel, new_adapter(dialect), lacking=lacking)
+                plan = api.plan(order, channel, new_adapter(dialect), lacks_api=lacks_api)
                 prepared = plan.adapter.prepare(plan.order, channel, served, learned)
             except (GatewayError, AttemptFailed):
                 continue

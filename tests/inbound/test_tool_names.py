@@ -61,7 +61,7 @@ def asked(api: InboundApi, fields: Doc) -> Order:
 )
 def test_a_refused_name_is_sent_in_another_form_and_comes_back(api: InboundApi, fields_of: Any, name: str) -> None:
     at = channel(base_url="https://api.example/v1", preset="plain")
-    plan = api.plan(asked(api, fields_of(name)), at, new_adapter(at.dialect), lacking=True)
+    plan = api.plan(asked(api, fields_of(name)), at, new_adapter(at.dialect), lacks_api=True)
     request = plan.adapter.prepare(plan.order, at, ServedModel(name="m"), NOTHING)
     sent = rawjson.value(request.body)["tools"][0]["function"]["name"]
     assert len(sent) <= 64

@@ -172,7 +172,7 @@ def outcome(api: InboundApi, fields: Doc, dialect: Dialect, shows: str) -> str:
     made = channel(dialect=dialect, cache_marks=False)
     try:
         order = api.order(request, CallId("req_0123456789abcdef01234567"), Millis(0))
-        order = api.plan(order, made, new_adapter(dialect), lacking=True).order
+        order = api.plan(order, made, new_adapter(dialect), lacks_api=True).order
         served = ServedModel(name="m", upstream=MODELS[dialect])
         prepared = new_adapter(dialect).prepare(order, made, served, NOTHING)
     except (BadRequest, AttemptFailed):
@@ -208,7 +208,7 @@ def test_a_wrong_schema_is_named_in_the_clients_words(api: InboundApi, body: Doc
     made = channel(dialect=Dialect.GEMINI)
     request = HttpRequest(body=dumps({"model": "m", **body}), target="/", headers={})
     order = api.order(api.parse(request), CallId("req_0123456789abcdef01234567"), Millis(0))
-    plan = api.plan(order, made, new_adapter(made.dialect), lacking=True)
+    plan = api.plan(order, made, new_adapter(made.dialect), lacks_api=True)
     with pytest.raises(AttemptFailed) as caught:
         plan.adapter.prepare(plan.order, made, ServedModel(name="m"), NOTHING)
     assert caught.value.failure.param == param
@@ -230,7 +230,7 @@ def test_nothing_of_a_responses_request_is_lost_without_a_name(dialect: Dialect)
     request = RESPONSES.parse(HttpRequest(body=json.dumps(body).encode(), target="/", headers={}))
     order = RESPONSES.order(request, CallId("req_0123456789abcdef01234567"), Millis(0))
     made = channel(dialect=dialect)
-    order = RESPONSES.plan(order, made, new_adapter(dialect), lacking=True).order
+    order = RESPONSES.plan(order, made, new_adapter(dialect), lacks_api=True).order
     prepared = new_adapter(dialect).prepare(order, made, ServedModel(name="m"), NOTHING)
     lost = (*order.removed, *prepared.dropped)
     assert [name for name in lost if not name.startswith(("reasoning.effort", "text.verbosity"))] == [
@@ -242,6 +242,6 @@ def test_penalties_of_a_responses_request_are_those_of_a_chat() -> None:
     body = {"model": "m", "input": "Hi", "presence_penalty": 0.5, "frequency_penalty": 0.25}
     request = RESPONSES.parse(HttpRequest(body=json.dumps(body).encode(), target="/", headers={}))
     order = RESPONSES.order(request, CallId("req_0123456789abcdef01234567"), Millis(0))
-    sent = RESPONSES.plan(order, channel(), new_adapter(Dialect.OPENAI), lacking=True).order
+    sent = RESPONSES.plan(order, channel(), new_adapter(Dialect.OPENAI), lacks_api=True).order
     assert (bytes(sent.fields["presence_penalty"]), bytes(sent.fields["frequency_penalty"])) == (b"0.5", b"0.25")
     assert sent.removed == ()

@@ -194,7 +194,7 @@ def planned(api: str, dialect: Dialect, *, stream: bool) -> AttemptPlan:
     body = dumps({**ASKED[api], "stream": stream})
     request = spoken.parse(HttpRequest(body=body, target="/", headers={}))
     order = spoken.order(request, CallId("req_0123456789abcdef01234567"), Millis(1000))
-    return spoken.plan(order, made, new_adapter(dialect), lacking=True)
+    return spoken.plan(order, made, new_adapter(dialect), lacks_api=True)
 
 
 def check(row: Row, api: str, data: bytes, *, streamed: bool) -> None:

@@ -56,7 +56,7 @@ def translated(body: object = None, *, model: str = "m", include_usage: bool = F
 
 def as_chat(dialect: DialectAdapter) -> Adapter:
     """How clients of chat completions get the answers of a dialect."""
-    return CHAT.plan(order(), channel(), dialect, lacking=False).adapter
+    return CHAT.plan(order(), channel(), dialect, lacks_api=False).adapter
 
 
 def recall_of(kept: Mapping[str, bytes] = {}) -> Callable[[str], bytes]:

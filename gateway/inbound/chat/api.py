@@ -172,7 +172,7 @@ class ChatCompletions(InboundApi):
     def parse(self, request: HttpRequest) -> InboundRequest:
         return read_chat(request.body, fields_of(request.body))
 
-    def plan(self, order: Order, channel: Channel, chat: DialectAdapter, *, lacking: bool) -> AttemptPlan:
+    def plan(self, order: Order, channel: Channel, chat: DialectAdapter, *, lacks_api: bool) -> AttemptPlan:
         if channel.overrides is not None:
             order = apply_overrides(order, channel.overrides)
         if isinstance(chat, OpenAIDialect):

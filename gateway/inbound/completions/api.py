@@ -116,8 +116,8 @@ class Completions(ChatCompletions):
         field = "" if channel.dialect is Dialect.OPENAI else _field_beyond_chat(request.fields)
         return f"speaks {channel.dialect}: {_explain_obstacle(field)}" if field else ""
 
-    def plan(self, order: Order, channel: Channel, chat: DialectAdapter, *, lacking: bool) -> AttemptPlan:
-        if channel.dialect is Dialect.OPENAI and not lacking:
+    def plan(self, order: Order, channel: Channel, chat: DialectAdapter, *, lacks_api: bool) -> AttemptPlan:
+        if channel.dialect is Dialect.OPENAI and not lacks_api:
             order = edit_request(order, channel.overrides, _PARAMETER_NAMES, _REQUIRED_FIELDS)
             return AttemptPlan(CompletionsRelay(), order, native=True)
         if field := _field_beyond_chat(order.fields):

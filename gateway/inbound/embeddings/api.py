@@ -83,7 +83,7 @@ class Embeddings(ChatCompletions):
             return "speaks gemini, which takes texts, not arrays of tokens"
         return ""
 
-    def plan(self, order: Order, channel: Channel, chat: DialectAdapter, *, lacking: bool) -> AttemptPlan:
+    def plan(self, order: Order, channel: Channel, chat: DialectAdapter, *, lacks_api: bool) -> AttemptPlan:
         """Returns the plan. The owner's parameters for chats and the owner's system prompt do not apply."""
         if (overrides := channel.overrides) is not None:
             chat_names = STANDARD_FIELDS - {"model", "user"}

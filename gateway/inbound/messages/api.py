@@ -254,7 +254,7 @@ class Messages(InboundApi):
             return ""
         return "keeps no conversations: send all messages without 'thread'"
 
-    def plan(self, order: Order, channel: Channel, chat: DialectAdapter, *, lacking: bool) -> AttemptPlan:
+    def plan(self, order: Order, channel: Channel, chat: DialectAdapter, *, lacks_api: bool) -> AttemptPlan:
         if channel.dialect is Dialect.ANTHROPIC:
             native = native_order(order, channel.overrides)
             repair = None if channel.strict else repaired_order

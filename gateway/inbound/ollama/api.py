@@ -115,7 +115,7 @@ class OllamaChat(_OllamaApi):
             return parsed
         return msgspec.structs.replace(parsed, form=AnswerForm(image_objects=True))
 
-    def plan(self, order: Order, channel: Channel, chat: DialectAdapter, *, lacking: bool) -> AttemptPlan:
+    def plan(self, order: Order, channel: Channel, chat: DialectAdapter, *, lacks_api: bool) -> AttemptPlan:
         """Returns the plan, in which the request is always translated."""
         order = finish_translation(translate_ollama(order), channel)
         return AttemptPlan(self.line_adapter(chat), order, native=False)
@@ -154,11 +154,11 @@ class OllamaGenerate(OllamaChat):
     def obstacle(self, request: InboundRequest, channel: Channel) -> str:
         return COMPLETIONS.obstacle(request, channel) if "prompt" in request.fields else ""
 
-    def plan(self, order: Order, channel: Channel, chat: DialectAdapter, *, lacking: bool) -> AttemptPlan:
+    def plan(self, order: Order, channel: Channel, chat: DialectAdapter, *, lacks_api: bool) -> AttemptPlan:
         """Returns the plan of the chat, or of the completion, which is the only request with a ``prompt``."""
         if "prompt" not in order.fields:
-            return super().plan(order, channel, chat, lacking=lacking)
-        plan = COMPLETIONS.plan(order, channel, chat, lacking=lacking)
+            return super().plan(order, channel, chat, lacks_api=lacks_api)
+        plan = COMPLETIONS.plan(order, channel, chat, lacks_api=lacks_api)
         adapter = self.line_adapter(CompletionsDialect() if plan.native else chat)
         return AttemptPlan(adapter, plan.order, native=False)
 
@@ -186,8 +186,8 @@ class OllamaEmbed(_OllamaApi):
     def obstacle(self, request: InboundRequest, channel: Channel) -> str:
         return EMBEDDINGS.obstacle(request, channel)
 
-    def plan(self, order: Order, channel: Channel, chat: DialectAdapter, *, lacking: bool) -> AttemptPlan:
-        plan = EMBEDDINGS.plan(order, channel, chat, lacking=lacking)
+    def plan(self, order: Order, channel: Channel, chat: DialectAdapter, *, lacks_api: bool) -> AttemptPlan:
+        plan = EMBEDDINGS.plan(order, channel, chat, lacks_api=lacks_api)
         return AttemptPlan(EmbeddingLines(plan.adapter, single=self.single), plan.order, native=False)
 
 

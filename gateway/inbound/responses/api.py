@@ -83,10 +83,10 @@ class Responses(InboundApi):
         content = b"".join(fields.get(name, rawjson.NULL) for name in KIND_FIELDS) if written_kinds else b""
         return any(kind in content for kind in written_kinds)
 
-    def plan(self, order: Order, channel: Channel, chat: DialectAdapter, *, lacking: bool) -> AttemptPlan:
+    def plan(self, order: Order, channel: Channel, chat: DialectAdapter, *, lacks_api: bool) -> AttemptPlan:
         if order.form.compacts:
-            return plan_compaction(order, channel, chat, lacking=lacking, at_path=self.ability == COMPACTION)
-        if not lacking and speaks_responses(channel):
+            return plan_compaction(order, channel, chat, lacks_api=lacks_api, at_path=self.ability == COMPACTION)
+        if not lacks_api and speaks_responses(channel):
             native = native_order(order, channel.overrides)
             repair = None if channel.strict else repaired_order
             return AttemptPlan(ResponsesRelay(chat), native, native=True, repair=repair)

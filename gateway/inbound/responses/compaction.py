@@ -175,7 +175,7 @@ def plan_compaction(
     channel: Channel,
     chat: DialectAdapter,
     *,
-    lacking: bool,
+    lacks_api: bool,
     at_path: bool,
 ) -> AttemptPlan:
     """Returns how a conversation is compacted at a channel. Raises BadRequest."""
@@ -184,7 +184,7 @@ def plan_compaction(
     def make_renderer(sent: Order) -> CompactionRenderer:
         return CompactionRenderer(response_plan(order, params, ToolTable(), sent), at_path=at_path)
 
-    if not lacking and speaks_responses(channel):
+    if not lacks_api and speaks_responses(channel):
         native = native_order(order, channel.overrides)
         if not at_path and vendor_of(channel.preset, channel.base_url).name in _TRIGGER_VENDORS:
             return AttemptPlan(ResponsesRelay(chat), native, native=True)

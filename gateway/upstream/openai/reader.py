@@ -324,7 +324,7 @@ def _parse_choice(fields: Fields, holder: str, index: int) -> ParsedChoice:
         message["content"] = fields.pop("text")
     elif raw == NULL and whole:
         word = rawjson.value(fields.get("finish_reason"))
-        if not (isinstance(word, str) and finish_reason(word, tools=False) == "content_filter"):  # Azure's removes it
+        if not (isinstance(word, str) and finish_reason(word, has_calls=False) == "content_filter"):  # Azure removes it
             raise ValueError("a choice has no message")
     normalize_texts(message)
     calls: list[Fields] = []

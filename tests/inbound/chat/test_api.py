@@ -31,16 +31,16 @@ def test_an_order_has_the_request_and_the_names_of_its_answer() -> None:
 
 def test_answers_of_a_dialect_that_is_this_api_pass_and_others_are_rendered() -> None:
     openai, request = OpenAIDialect(), order()
-    plan = CHAT.plan(request, channel(), openai, lacking=False)
+    plan = CHAT.plan(request, channel(), openai, lacks_api=False)
     assert (type(plan.adapter), plan.order, plan.native) == (NativeChat, request, True)
-    plan = CHAT.plan(request, channel(dialect=Dialect.GEMINI), GeminiDialect(), lacking=False)
+    plan = CHAT.plan(request, channel(dialect=Dialect.GEMINI), GeminiDialect(), lacks_api=False)
     assert (type(plan.adapter), plan.native) == (RenderingAdapter, False)
     assert plan.order.conversation is not None
 
 
 def test_the_owners_overrides_are_in_what_an_adapter_gets() -> None:
     owned = channel(overrides=Overrides(set={"temperature": 1}))
-    plan = CHAT.plan(order(), owned, OpenAIDialect(), lacking=False)
+    plan = CHAT.plan(order(), owned, OpenAIDialect(), lacks_api=False)
     assert bytes(plan.order.fields["temperature"]) == b"1"
 
 

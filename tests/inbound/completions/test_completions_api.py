@@ -76,7 +76,7 @@ def test_every_prompt_has_its_answers(fields: dict[str, Any], most: int) -> None
 def test_no_output_is_a_limit_that_only_completions_have(dialect: Dialect, limit: int) -> None:
     request = parsed(max_tokens=0, echo=dialect is Dialect.OPENAI)
     made = COMPLETIONS.order(request, CallId("req_0123456789abcdef01234567"), Millis(0))
-    sent = COMPLETIONS.plan(made, channel(dialect=dialect), new_adapter(dialect), lacking=False).order
+    sent = COMPLETIONS.plan(made, channel(dialect=dialect), new_adapter(dialect), lacks_api=False).order
     assert bytes(sent.fields["max_tokens"]) == str(limit).encode()
 
 

@@ -29,7 +29,7 @@ def order_of(**fields: Any) -> Order:
 def planned(made: Channel | None = None, **fields: Any) -> AttemptPlan:
     """How a channel that does not speak the API is called."""
     made = made or channel()
-    return RESPONSES.plan(order_of(**fields), made, new_adapter(made.dialect), lacking=True)
+    return RESPONSES.plan(order_of(**fields), made, new_adapter(made.dialect), lacks_api=True)
 
 
 @dataclass
