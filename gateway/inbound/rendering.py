@@ -110,7 +110,8 @@ class WholeBlock(msgspec.Struct):
         value = rawjson.maybe(text.encode("utf-8", "surrogatepass"))
         if not isinstance(value, dict):
             return object_of(text) if text.strip() else {}
-        return msgspec.Raw(text.encode()) if text.isascii() and text.isprintable() else value
+        is_json = text.isascii() and text.isprintable() and "NaN" not in text and "Infinity" not in text
+        return msgspec.Raw(text.encode()) if is_json else value
 
 
 class WholeRenderer(Renderer):

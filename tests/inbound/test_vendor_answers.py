@@ -400,3 +400,11 @@ def test_arguments_that_were_cut_off_stay_readable_where_they_are_an_object(api:
             },
         }[place]
     )
+
+
+@pytest.mark.parametrize("api", ["messages", "ollama"])
+def test_numbers_in_arguments_that_are_not_json_are_null_where_they_are_an_object(api: str) -> None:
+    plan = planned(api, Dialect.OPENAI, stream=False)
+    odd = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": '{"a":NaN,"b":[-Infinity,1]}'}}
+    answer = plan.adapter.whole(dumps(completion(called(odd))), plan.order, channel(dialect=Dialect.OPENAI))
+    assert b'{"a":null,"b":[null,1]}' in body_of(answer)
