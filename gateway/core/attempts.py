@@ -189,6 +189,7 @@ class Attempts:
                     plan = msgspec.structs.replace(plan, order=repaired)
                 elif not self.preparer.learn(plan.order, route, failure, used):
                     raise
+                call.result.resent += 1
         return await self._exchange(call, plan, route)
 
     async def _answer_translated(self, call: Call, order: Order, route: Route, failed: AttemptFailed) -> Answer:
@@ -200,7 +201,9 @@ class Attempts:
         """
         self.preparer.learn_lack(call, route, failed.failure)
         try:
-            return await self._repeat(call, await self.preparer.plan(call, order, route), route)
+            plan = await self.preparer.plan(call, order, route)
+            call.result.resent += 1
+            return await self._repeat(call, plan, route)
         except AttemptFailed as translated:
             untranslatable = not translated.failure.sent
             certain = failed.failure.lacks_api or translated.accepted

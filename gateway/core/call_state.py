@@ -110,6 +110,8 @@ class CallResult(msgspec.Struct):
     marks: tuple[str, ...] = ()
     overhead_us: int = 0
     """Microseconds until the request was ready for the first upstream."""
+    resent: int = 0
+    """How often the request was sent to the same channel again, because the upstream had refused it as it was."""
     after_break: bool = False
     """Whether a stream of the same call broke a moment ago; see ``BrokenStreams``."""
     settled: bool = False

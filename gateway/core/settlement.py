@@ -248,6 +248,8 @@ def _request_marks(call: Call) -> tuple[str, ...]:
     if attempt.lowered is not None:
         marks += (f"output_limit={attempt.lowered}",)
     marks += attempt.repairs
+    if call.result.resent:
+        marks += (f"resent={call.result.resent}",)
     if call.result.after_break:
         marks += ("after_break",)
     marks += call.limits.marks

@@ -185,6 +185,8 @@ async def test_a_schema_that_is_refused_goes_into_the_prompt(gateway: Gateway, p
     provider.on("m", fail(400, "This response_format type is unavailable now"), speak())
     for count in (2, 3):
         answer = await gateway.client.chat(response_format=form)
+        await gateway.settled(count - 1)
+        assert ("resent=1" in gateway.records[-1].marks) is (count == 2)
         assert (answer.status, answer.head.get("x-gateway-dropped-params")) == (200, "response_format")
         assert len(provider.exchanges) == count
         assert provider.last.json["response_format"] == {"type": "json_object"}

@@ -58,6 +58,8 @@ async def test_a_server_that_refuses_codex_tools_or_items_gets_chats_in_their_pl
         answer = await gateway.client.ask("POST", "/v1/responses", dumps(codex))
         assert (answer.status, len(provider.exchanges)) == (200, count)
         assert provider.last.json["tools"][0]["function"]["name"] == "mcp__f"
+    await gateway.settled(2)
+    assert ["resent=1" in record.marks for record in gateway.records] == [True, False]
     provider.on("m", obey)
     assert (await gateway.client.ask("POST", "/v1/responses", dumps(plain))).status == 200
     assert (provider.last.path, provider.last.json) == ("/v1/responses", plain)
