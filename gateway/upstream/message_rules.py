@@ -16,6 +16,7 @@ from gateway.domain.transcript import object_of
 from gateway.upstream.answer_formats import FORMAT_REFUSED, NO_JSON, NO_SCHEMAS
 from gateway.upstream.null_values import NULLS, NULLS_REFUSED
 from gateway.upstream.refused_params import DEVELOPER, MESSAGES, REASONING_BACK, ROLE
+from gateway.upstream.tool_pairs import PAIRS_REFUSED, paired
 from gateway.upstream.translation import FILLER, GO_ON, UNSIGNED
 
 SYSTEM_FIRST = MESSAGES + "role=system"
@@ -25,6 +26,7 @@ NO_IMAGES = MESSAGES + "image"
 NO_BLANKS = MESSAGES + "text"
 SIGNED_CALLS = MESSAGES + "thought_signature"
 OBJECTS = MESSAGES + "arguments"
+PAIRS = MESSAGES + "tool_call_id=paired"
 _WORDS = {
     SYSTEM_FIRST: lazy_pattern(r"(?i)system messages? must be (?:at the beginning|first|the first)"),
     TOOL_THEN_ASSISTANT: lazy_pattern(r"(?i)unexpected role 'user' after role 'tool'"),
@@ -45,6 +47,7 @@ _WORDS = {
     REASONING_BACK: lazy_pattern(
         r"(?i)(?:reasoning_content|content\[\]\.thinking)\W{1,3}(?:in the thinking mode must be passed back|is missing)"
     ),
+    PAIRS: PAIRS_REFUSED,
     NULLS: NULLS_REFUSED,
     NO_SCHEMAS: FORMAT_REFUSED,
     NO_JSON: FORMAT_REFUSED,
@@ -212,6 +215,7 @@ def _in_each(change: Callable[[Fields], Fields]) -> Callable[[list[Fields]], lis
 
 RULES: Mapping[str, Callable[[list[Fields]], list[Fields]]] = {
     ROLE: _in_each(_without_developer),
+    PAIRS: paired,
     NO_IMAGES: _in_each(_without_images),
     NO_BLANKS: _without_blanks,
     SIGNED_CALLS: _in_each(_with_signature),

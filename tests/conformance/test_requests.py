@@ -179,6 +179,21 @@ async def test_an_upstream_that_wants_reasoning_back_gets_an_empty_one(
     assert provider.last.json["messages"] == turns[:3]
 
 
+async def test_a_call_without_a_result_gets_one_where_that_is_refused(gateway: Gateway, provider: Provider) -> None:
+    """Compacted and interrupted conversations lack results; without a repair each later turn fails."""
+    call = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    turns: list[dict[str, Any]] = [
+        {"role": "user", "content": "Look"},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "user", "content": "Go on"},
+    ]
+    provider.on("m", fail(400, "(insufficient tool messages following tool_calls message)"), speak())
+    for count in (2, 3):
+        assert (await gateway.client.chat(messages=turns)).status == 200
+        result = {"role": "tool", "tool_call_id": "c1", "content": "[no output]"}
+        assert (len(provider.exchanges), provider.last.json["messages"]) == (count, [*turns[:2], result, turns[2]])
+
+
 async def test_a_schema_that_is_refused_goes_into_the_prompt(gateway: Gateway, provider: Provider) -> None:
     """DeepSeek makes answers JSON, but takes no schema; beside tools some servers do neither."""
     form = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "object"}}}

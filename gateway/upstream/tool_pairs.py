@@ -1,0 +1,74 @@
+"""Tool pairs: each call of a chat gets one result, directly after it, where a server refuses a chat without that.
+
+Compacted and interrupted conversations lack one of the two, or have a result late or twice. A call without a result
+gets one that says so; a result without a call becomes a text of the user. ``Transcript`` does the same for channels
+that a request is translated for.
+"""
+
+from collections import deque
+
+from gateway.domain import rawjson
+from gateway.domain.conversation import join_texts
+from gateway.domain.lazy_pattern import lazy_pattern
+from gateway.domain.rawjson import NULL, Fields
+from gateway.domain.transcript import NO_OUTPUT
+
+PAIRS_REFUSED = lazy_pattern(
+    r"(?i)must be followed by tool messages|insufficient tool messages|did not have response messages"
+    r"|must be a response to a preceding|no previous assistant message with a tool call|unexpected role 'tool' after"
+    r"|duplicate value for 'tool_call_id'|tool_call_id\W{1,4}\s*is not found|number of function (?:calls and )?response"
+    r"|ids were found without `tool_result`|unexpected `tool_use_id`|`tool_use` ids must be unique"
+    r"|toolresult blocks at|function response turn comes immediately after"
+)
+"""Matches refusals of calls without results, results without calls, and ids that occur twice."""
+_TOOL = rawjson.raw("tool")
+
+
+def paired(messages: list[Fields]) -> list[Fields]:
+    """Returns the messages with the results of calls directly after them, in their order. Ids occur once."""
+    results: dict[str, deque[Fields]] = {}
+    for message in filter(_is_result, messages):
+        results.setdefault(rawjson.text_at(message.get("tool_call_id")), deque()).append(message)
+    fitting: list[Fields] = []
+    ids, claimed = set[str](), set[int]()
+    for message in messages:
+        if _is_result(message):
+            if id(message) not in claimed:  # of those with its id it is the first one that is left
+                fitting.append(_as_users(results[rawjson.text_at(message.get("tool_call_id"))].popleft()))
+            continue
+        calls = rawjson.list_at(message.get("tool_calls"))
+        calls = calls if all(isinstance(call, dict) for call in calls) else []
+        own_calls = [{**call, "id": _new_id(rawjson.text_at(call, "id"), ids)} for call in calls]
+        fitting.append(message if own_calls == calls else {**message, "tool_calls": rawjson.raw(own_calls)})
+        for call, own_call in zip(calls, own_calls, strict=True):
+            waiting = results.get(rawjson.text_at(call, "id"))
+            result = waiting.popleft() if waiting else {"role": _TOOL, "content": NO_OUTPUT.raw}
+            claimed.add(id(result))
+            is_its = rawjson.text_at(result.get("tool_call_id")) == own_call["id"]
+            fitting.append(result if is_its else {**result, "tool_call_id": rawjson.raw(own_call["id"])})
+    return fitting
+
+
+def _is_result(message: Fields) -> bool:
+    return bytes(message.get("role", NULL)) == bytes(_TOOL)
+
+
+def _new_id(given: str, ids: set[str]) -> str:
+    """Returns the id, or one made of it if it is empty or among ``ids``, to which it is added."""
+    new, number = given, 0
+    while not new or new in ids:
+        number += 1
+        new = f"{given or 'call'}_{number}"
+    ids.add(new)
+    return new
+
+
+def _as_users(result: Fields) -> Fields:
+    """Returns a result as a message of the user, which says what it is."""
+    label, content = rawjson.raw("[tool result]"), result.get("content", NULL)
+    if rawjson.is_text(content):
+        return {"role": rawjson.raw("user"), "content": join_texts([label, content])}
+    return {
+        "role": rawjson.raw("user"),
+        "content": rawjson.raw([{"type": "text", "text": label}, *rawjson.list_at(content)]),
+    }
