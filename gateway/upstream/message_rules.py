@@ -16,7 +16,7 @@ from gateway.domain.transcript import object_of
 from gateway.upstream.answer_formats import FORMAT_REFUSED, NO_JSON, NO_SCHEMAS
 from gateway.upstream.null_values import NULLS, NULLS_REFUSED
 from gateway.upstream.refused_params import DEVELOPER, MESSAGES, REASONING_BACK, ROLE
-from gateway.upstream.tool_pairs import PAIRS_REFUSED, paired
+from gateway.upstream.tool_pairs import PAIRS_REFUSED, with_pairs
 from gateway.upstream.translation import FILLER, GO_ON, UNSIGNED
 
 SYSTEM_FIRST = MESSAGES + "role=system"
@@ -215,7 +215,7 @@ def _in_each(change: Callable[[Fields], Fields]) -> Callable[[list[Fields]], lis
 
 RULES: Mapping[str, Callable[[list[Fields]], list[Fields]]] = {
     ROLE: _in_each(_without_developer),
-    PAIRS: paired,
+    PAIRS: with_pairs,
     NO_IMAGES: _in_each(_without_images),
     NO_BLANKS: _without_blanks,
     SIGNED_CALLS: _in_each(_with_signature),

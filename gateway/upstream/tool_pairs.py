@@ -24,7 +24,7 @@ PAIRS_REFUSED = lazy_pattern(
 _TOOL = rawjson.raw("tool")
 
 
-def paired(messages: list[Fields]) -> list[Fields]:
+def with_pairs(messages: list[Fields]) -> list[Fields]:
     """Returns the messages with the results of calls directly after them, in their order. Ids occur once."""
     results: dict[str, deque[Fields]] = {}
     for message in filter(_is_result, messages):
