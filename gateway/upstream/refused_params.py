@@ -93,14 +93,22 @@ _ROLES = frozenset({"system", "developer", "user", "assistant", "tool", "functio
 _MOST_OUTPUT = lazy_pattern(
     r"supports? at most (\d{1,9}) (?:completion|output) tokens"
     r"|(?<!\d)(\d{1,9}), which is the maximum allowed number of output tokens"
-    r"|max_(?:completion_)?tokens[`'\"]?(?: \(\d+\))? must be (?:less than or equal to|at most|<=)"
+    r"|max_(?:completion_)?tokens[`'\"]?(?: \(\d+\))? must (?:be )?(?:less than or equal to|at most|<=|between 1 and)"
     r" [`'\"]?(\d{1,9})(?!\d)"
+    r"|max_(?:completion_)?tokens[^.]{0,30} exceeds? (?:the )?(?:maximum|limit)[^.\d]{0,20}(\d{1,9})(?!\d)"
+    r"|maximum (?:number of )?output tokens is (\d{1,9})(?!\d)"
     r"|range of max_(?:completion_)?tokens (?:is|should be) \[\d+, ?(\d{1,9})\]"
     r"|maximum tokens you requested exceeds the model limit of (\d{1,9})"
     r"|maxOutputTokens value of \d{1,9} but the supported range is from 1 \(inclusive\) to (\d{1,9}) \(exclusive\)",
     re.IGNORECASE,
 )
 """Matches the model's own limit in an error of OpenAI, Anthropic, Groq, DeepSeek with Qwen, Bedrock, or Gemini."""
+_CONTEXT = lazy_pattern(r"(?i)context (?:length|window|size)(?: is| of)?(?: only)? (\d{1,9})(?!\d)")
+_INPUTS = lazy_pattern(
+    r"(?i)(?<!\d)(\d{1,9}) (?:in the messages|of (?:text|tool|image) input|input tokens|tokens from the input)"
+)
+_SUM = lazy_pattern(r"(?<!\d)(\d{1,9}) \+ \d{1,9} > (\d{1,9})(?!\d)")
+"""Matches Anthropic's ``input + output > context``."""
 SEARCHED = 2000
 """The number of characters of a message that are searched."""
 
@@ -137,11 +145,25 @@ def refused_params(error: ErrorBody) -> tuple[str, ...]:
 
 
 def most_output(error: ErrorBody) -> int | None:
-    """Returns the model's own output limit; None if the error does not name it."""
-    match = _MOST_OUTPUT.search(error.message[:SEARCHED])
-    if match is None:
-        return None
-    return int(next(filter(None, match.groups()))) - match[0].endswith("(exclusive)") or None
+    """Returns the model's own output limit; None if the error does not name it.
+
+    If input and output together are too long, half of what the input leaves of the context counts, because the next
+    inputs are longer. If it leaves less than a quarter, the input is what is too long.
+    """
+    message = error.message[:SEARCHED]
+    match = _MOST_OUTPUT.search(message)
+    if match is not None:
+        return int(next(filter(None, match.groups()))) - match[0].endswith("(exclusive)") or None
+    context, used = _context_and_input(message)
+    return (context - used) // 2 if used and 4 * used <= 3 * context else None
+
+
+def _context_and_input(message: str) -> tuple[int, int]:
+    """Returns how many tokens fit into the context, and how many of them the input has; zeros if it does not say it."""
+    if added := _SUM.search(message):
+        return int(added[2]), int(added[1])
+    context, inputs = _CONTEXT.search(message), _INPUTS.findall(message)
+    return (int(context[1]), sum(map(int, inputs))) if context is not None else (0, 0)
 
 
 def _field_name(path: str) -> str:

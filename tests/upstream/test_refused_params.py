@@ -155,7 +155,52 @@ def test_a_role_that_is_not_known(message: str) -> None:
         "<400> InternalError.Algo.InvalidParameter: Range of max_tokens should be [1, 8192]",
         "The maximum tokens you requested exceeds the model limit of 8192. Try again with a lower value",
         "It has a maxOutputTokens value of 32000 but the supported range is from 1 (inclusive) to 8193 (exclusive).",
+        "max_tokens (32000) exceeds the maximum allowed 8192",
+        "This model's maximum output tokens is 8192, however you requested 32000",
+        "Value error, max_tokens must be between 1 and 8192",
+        "the max_tokens must less than or equal to 8192",
     ],
 )
 def test_the_models_own_limit_is_read_from_a_refusal_of_a_higher_one(message: str) -> None:
     assert most_output(read_error(json.dumps({"error": {"message": message}}).encode())) == 8192
+
+
+@pytest.mark.parametrize(
+    ("message", "limit"),
+    [
+        (
+            (
+                "The context length is 32768 tokens. However, you requested 40768 tokens (8768 in the messages, "
+                "32000 in the completion)."
+            ),
+            12_000,
+        ),
+        (
+            (
+                "The maximum context length is 32768 tokens. However, you requested about 40768 tokens (8000 of text "
+                "input, 768 of tool input, 32000 in the output)."
+            ),
+            12_000,
+        ),
+        (
+            (
+                "'max_tokens' is too large: 32000. The context length is 32768 tokens and your request has 8768 "
+                "input tokens (32000 > 32768 - 8768)."
+            ),
+            12_000,
+        ),
+        ("input length and `max_tokens` exceed context limit: 8768 + 32000 > 32768, decrease input length", 12_000),
+        ("input length and `max_tokens` exceed context limit: 190000 + 32000 > 200000, decrease input length", None),
+        (
+            (
+                "You passed 8768 input tokens and requested 32000 output tokens, but the context length is only "
+                "32768 tokens, resulting in a maximum input length of 768 tokens."
+            ),
+            12_000,
+        ),
+        ("This model's maximum context length is 32768 tokens. However, you requested 25000 in the messages", None),
+        ("This model's maximum context length is 32768 tokens. However, your messages resulted in 40000 tokens.", None),
+    ],
+)
+def test_half_of_what_an_input_leaves_of_the_context_is_the_limit(message: str, limit: int | None) -> None:
+    assert most_output(read_error(json.dumps({"error": {"message": message}}).encode())) == limit
