@@ -28,7 +28,7 @@ _FORMAT = msgspec.json.Decoder(ResponseFormat)
 
 
 def refuses_format(rule: str, request: Fields, learned: tuple[str, ...]) -> bool:
-    """Returns whether a request, written with what was ``learned``, was refused as this rule says."""
+    """Returns whether a refused request had the format that this rule avoids. ``learned``: what it was written with."""
     kind = rawjson.at(request.get(FORMAT, NULL), "type")
     sent = "json_object" if kind == "json_schema" and NO_SCHEMAS in learned else kind
     return sent == ("json_schema" if rule == NO_SCHEMAS else "json_object") and NO_JSON not in learned

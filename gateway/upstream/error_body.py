@@ -20,7 +20,7 @@ _SCRIPT = re.compile(r"<(script|style)\b.*?(</\1\s*>|$)", re.IGNORECASE | re.DOT
 _TAG = re.compile(r"<[^<>]{0,1000}>?")
 _QUERY = re.compile(r"(https?://[^\s?\"']{1,500})\?[^\s\"']*")
 _KEY = re.compile(r"\b(?:sk|gsk|pk|xai|rk|AIza|Bearer)[-_ ][\w*.-]{6,}|\bAIza[\w-]{10,}")
-_QUOTED = re.compile(r"['\"]input['\"]: .*?(?=, ['\"](?:ctx|url|type)['\"]: |\}, \{['\"]type|$)", re.DOTALL)
+_REPEATED_INPUT = re.compile(r"['\"]input['\"]: .*?(?=, ['\"](?:ctx|url|type)['\"]: |\}, \{['\"]type|$)", re.DOTALL)
 """Matches the refused value that pydantic repeats."""
 _DELAY = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)s?")
 
@@ -67,7 +67,7 @@ class ErrorBody(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def words(self) -> str:
         """Returns all its texts in lower case to search for words, without what they quote of the request."""
-        return _QUOTED.sub("", f"{self.code} {self.type} {self.message} {self.hints}").lower()
+        return _REPEATED_INPUT.sub("", f"{self.code} {self.type} {self.message} {self.hints}").lower()
 
 
 def read_error(body: bytes) -> ErrorBody:

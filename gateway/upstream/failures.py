@@ -30,7 +30,7 @@ _OVERLOADED = frozenset({498, 503, 529})
 _FAULT = frozenset(range(500, 600)) - {504, 524, 529}
 """Statuses of an upstream's own failure. Some upstreams report every error under one of them."""
 
-_MONEY = lazy_pattern(
+_NO_MONEY = lazy_pattern(
     r"insufficient[_ ](?:[\w-]+[_ ]){0,4}(?:quota|balance|credits?|funds?)\b|credit[_ ]balance|out[_ ]of[_ ]credit"
     r"|\b(?:balance|credits?|quota)\b[^.]{0,30}(?:insufficient|not enough|too low|exhausted|depleted|used up)"
     r"|spend(?:ing)?[_ ]limit|billing_(?:hard_limit_reached|not_active)|usage[_ ]?limit|perday|exceeded_current_quota"
@@ -58,7 +58,7 @@ _BUSY = lazy_pattern(
     r"overload|over capacity|no capacity|capacity_exhausted|at capacity|too busy|(?:server|service|system) (?:is )?busy"
     r"|insufficient_system_resource|unable to handle additional|繁忙|访问量过大|负载"
 )
-_KEY = lazy_pattern(
+_BAD_KEY = lazy_pattern(
     r"invalid[_ ](?:api|iam|access|auth)[_ ](?:key|token)|incorrect api key"
     r"|api[_ ]?key[^.]{0,20}(?:not valid|invalid|incorrect|expired|无效)|(?:authentication|permission)[_ ]error"
     r"|invalid[_ ]authentication|unauthori[sz]ed|login fail|\bnot authorized|authorization token"
@@ -94,7 +94,7 @@ _NO_ITEM = lazy_pattern(
     r"\b(?:item|conversation|container|vector store)\b[^.]{0,80}not (?:found|exist)|no endpoints found that support"
 )
 _NO_PATH = lazy_pattern(r"invalid url|unknown_url")
-_REQUEST = lazy_pattern(r"invalid_request_error")
+_INVALID_REQUEST = lazy_pattern(r"invalid_request_error")
 _FILTER = lazy_pattern(
     r"content[_ ]filter|data_?inspection|content[_ ]policy|responsibleai|high risk|new_sensitive|sensitive[_ ]?content"
     r"|risk_?detection|inappropriate content|敏感|不安全|违规"
@@ -117,7 +117,7 @@ _BAD_REQUEST = lazy_pattern(
 
 _RULES: tuple[tuple[FailureKind, frozenset[int], re.Pattern[str] | None], ...] = (
     (FailureKind.QUOTA, frozenset({402}), None),
-    (FailureKind.QUOTA, frozenset({400, 401, 403, 404, 422, 429, *_FAULT}), _MONEY),
+    (FailureKind.QUOTA, frozenset({400, 401, 403, 404, 422, 429, *_FAULT}), _NO_MONEY),
     (FailureKind.CLIENT, frozenset({400, 403}), _FLAGGED),
     (FailureKind.CLIENT, frozenset({422, 451, *_FAULT}), _FILTER),
     (FailureKind.RATE, frozenset({429}), None),
@@ -126,14 +126,14 @@ _RULES: tuple[tuple[FailureKind, frozenset[int], re.Pattern[str] | None], ...] =
     (FailureKind.MISSING, frozenset({401, 403}), _DENIED),
     (FailureKind.MISSING, frozenset({403}), _NO_MODEL),
     (FailureKind.AUTH, frozenset({401, 403}), None),
-    (FailureKind.AUTH, frozenset({400, *_FAULT}), _KEY),
+    (FailureKind.AUTH, frozenset({400, *_FAULT}), _BAD_KEY),
     (FailureKind.CLIENT, frozenset({404}), _NO_STATE),
     (FailureKind.MISSING, frozenset({400, 404, 422}), _NO_MODEL),
     (FailureKind.MISSING, frozenset({410}), None),
     (FailureKind.MISSING, _FAULT, _CERTAINLY_NO_MODEL),
     (FailureKind.CLIENT, frozenset({404}), _NO_ITEM),
     (FailureKind.SERVER, frozenset({404}), _NO_PATH),
-    (FailureKind.CLIENT, frozenset({404}), _REQUEST),
+    (FailureKind.CLIENT, frozenset({404}), _INVALID_REQUEST),
     (FailureKind.CLIENT, _FAULT, _BAD_REQUEST),
     (FailureKind.SLOW, frozenset({408, 504, 524}), None),
     (FailureKind.CLIENT, frozenset({400, 413, 415, 422, 451}), None),

@@ -36,38 +36,38 @@ def without_nulls(request: Fields) -> Fields:
 
     A message's content becomes an empty text, because it must not be missing.
     """
-    fitting = {name: _fitting_raw(raw) for name, raw in request.items() if not _is_left_out(name, _short_value(raw))}
-    has_lost_tools = any(name in request and name not in fitting for name in _TOOLS)
-    if has_lost_tools and not any(name in fitting for name in _TOOLS):
-        fitting = {name: raw for name, raw in fitting.items() if name not in _ABOUT_TOOLS}
-    return fitting
+    kept = {name: _clean_raw(raw) for name, raw in request.items() if not _is_left_out(name, _decode_if_empty(raw))}
+    has_lost_tools = any(name in request and name not in kept for name in _TOOLS)
+    if has_lost_tools and not any(name in kept for name in _TOOLS):
+        kept = {name: raw for name, raw in kept.items() if name not in _ABOUT_TOOLS}
+    return kept
 
 
-def _short_value(raw: msgspec.Raw) -> Any:
+def _decode_if_empty(raw: msgspec.Raw) -> Any:
     return rawjson.value(raw) if is_nothing(raw) else raw
 
 
-def _fitting_raw(raw: msgspec.Raw) -> msgspec.Raw:
+def _clean_raw(raw: msgspec.Raw) -> msgspec.Raw:
     data = bytes(raw)
     if b"null" not in data and b"[]" not in data:
         return raw
     try:
         value = rawjson.value(raw)
-        fitting = _fitting(value)
+        kept = _clean(value)
     except (RecursionError, ValueError):  # the upstream will say so
         return raw
-    return raw if fitting == value else rawjson.raw(fitting)
+    return raw if kept == value else rawjson.raw(kept)
 
 
-def _fitting(value: Any) -> Any:
+def _clean(value: Any) -> Any:
     if isinstance(value, list):
-        return [_fitting(item) for item in value]
+        return [_clean(item) for item in value]
     if not isinstance(value, dict):
         return value
-    fitting = {name: item if name in _DATA else _fitting(item) for name, item in value.items()}
-    if "role" in value and fitting.get("content", "") in (None, []):
-        fitting["content"] = ""
-    return {name: item for name, item in fitting.items() if name in _DATA or not _is_left_out(name, item)}
+    kept = {name: item if name in _DATA else _clean(item) for name, item in value.items()}
+    if "role" in value and kept.get("content", "") in (None, []):
+        kept["content"] = ""
+    return {name: item for name, item in kept.items() if name in _DATA or not _is_left_out(name, item)}
 
 
 def _is_left_out(name: str, value: Any) -> bool:

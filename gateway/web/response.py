@@ -166,13 +166,13 @@ class Response:
 
     def _head_and_body(self, request: web.BaseRequest) -> bytes:
         """Returns the head, and the body after it unless it is long."""
-        old = request.version < (1, 1)
-        connection = "" if old is not self.keep_alive else f"Connection: {'keep-alive' if old else 'close'}\r\n"
+        is_1_0 = request.version < (1, 1)
+        connection = "" if is_1_0 != self.keep_alive else f"Connection: {'keep-alive' if is_1_0 else 'close'}\r\n"
         fields = "\r\n".join([*map(": ".join, self.headers.items()), ""])
         length = "" if self._status == 204 else f"Content-Length: {self._size}\r\n"
         date = rfc822_formatted_time()
         head = (
-            f"HTTP/1.{0 if old else 1}{self._head_start}{length}Server: tollkeeper\r\nDate: {date}\r\n"
+            f"HTTP/1.{0 if is_1_0 else 1}{self._head_start}{length}Server: tollkeeper\r\nDate: {date}\r\n"
             f"{connection}{fields}\r\n"
         ).encode()
         if request.method == "HEAD":
@@ -212,15 +212,15 @@ class StreamedResponse(Response):
     async def begin(self, request: web.BaseRequest) -> None:
         """Prepare the head."""
         writer = self._writer = request.writer
-        old = request.version < (1, 1)  # HTTP/1.0 has no chunks: the answer ends when the connection closes
-        self.keep_alive = request.keep_alive and not old
+        is_1_0 = request.version < (1, 1)  # HTTP/1.0 has no chunks: the answer ends when the connection closes
+        self.keep_alive = request.keep_alive and not is_1_0
         headers = {**self.headers, "Server": "tollkeeper", "Date": rfc822_formatted_time()}
-        if not old:
+        if not is_1_0:
             writer.enable_chunking()
             headers["Transfer-Encoding"] = "chunked"
             if not self.keep_alive:
                 headers["Connection"] = "close"
-        line = f"HTTP/1.{0 if old else 1} 200 OK"
+        line = f"HTTP/1.{0 if is_1_0 else 1} 200 OK"
         await writer.write_headers(line, headers)  # type: ignore[arg-type] # it takes any mapping
 
     async def write(self, data: Buffer) -> None:

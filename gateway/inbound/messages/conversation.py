@@ -133,7 +133,7 @@ def translate_messages(order: Order) -> tuple[Order, MessageStyle]:
         marks=reader.transcript.marks,
     )
     fields = {"model": request["model"], **parameters}
-    if tools.single:
+    if tools.forbids_parallel:
         fields["parallel_tool_calls"] = msgspec.Raw(b"false")
     if order.stream:
         fields["stream"] = request["stream"]

@@ -293,16 +293,16 @@ _NATIVE_STYLE = MessageStyle(sign=_own_signature)
 
 _DEFERRED = "defer_loading"
 _BETA_HEADER = "anthropic-beta"
-_REFUSAL = re.compile(
+_DEFERRED_REFUSED = re.compile(
     r"defer_loading|tool[ _](?:reference|addition|removal)|tool_result|\bbeta\b|\"invalid request error\"",
     re.IGNORECASE,
 )
 """Matches refusals of deferred tools. Some servers name the mark or the block, some the result that contains it, and
 some only the beta; Kimi names nothing."""
-_BETA = re.compile(r"tool-search-tool-|advanced-tool-use-|mid-conversation-tool-changes-")
+_DEFERRED_BETA = re.compile(r"tool-search-tool-|advanced-tool-use-|mid-conversation-tool-changes-")
 """Matches the betas that allow deferred tools and changes of tools."""
 _DEFERRED_PARTS = re.compile(rb'"(?:defer_loading|tool_reference|tool_addition|tool_removal)"')
-_BAD_THOUGHT = re.compile(
+_THOUGHT_REFUSED = re.compile(
     r"invalid `(?:signature|data)` in `|thinking\.signature: field required|thinking block must contain thinking"
     r"|must start with a thinking block|first block must be `thinking`"
     r"|assistant message cannot be (?:`thinking`|modified)",
@@ -314,7 +314,7 @@ _BAD_THOUGHT = re.compile(
 def repaired_order(order: Order, failure: Failure) -> Order | None:
     """Returns the request without deferred tools or thoughts, if the refusal is about these; else None."""
     repaired = without_deferred_tools(order, failure)
-    if repaired is not None or failure.status != 400 or not _BAD_THOUGHT.search(failure.verbatim.apply(str)):
+    if repaired is not None or failure.status != 400 or not _THOUGHT_REFUSED.search(failure.verbatim.apply(str)):
         return repaired
     fields, removed = dict(order.fields), list[str]()
     fields["messages"] = _without_blocks(order.fields["messages"], _is_thought)
@@ -335,19 +335,19 @@ def _is_thought(block: msgspec.Raw) -> bool:
 def without_deferred_tools(order: Order, failure: Failure) -> Order | None:
     """Returns the request without deferred and changed tools; None if it has none, or failed for another reason."""
     message = failure.verbatim.apply(str)
-    if failure.status not in (400, 422) or not _REFUSAL.search(message):
+    if failure.status not in (400, 422) or not _DEFERRED_REFUSED.search(message):
         return None
     betas = order.forward.get(_BETA_HEADER, "")
     fields: Fields = {name: order.fields[name] for name in ("tools", "messages") if name in order.fields}
     has_parts = any(_DEFERRED_PARTS.search(memoryview(raw)) for raw in fields.values())
-    if not has_parts and not ("beta" in message and _BETA.search(betas)):
+    if not has_parts and not ("beta" in message and _DEFERRED_BETA.search(betas)):
         return None
     if has_parts:
         try:
             fields = _with_plain_tools(fields)
         except (ValueError, BadRequest):  # invalid for the API: the upstream's error stands
             return None
-    others = [name for name in map(str.strip, betas.split(",")) if not _BETA.match(name)]
+    others = [name for name in map(str.strip, betas.split(",")) if not _DEFERRED_BETA.match(name)]
     return msgspec.structs.replace(
         order,
         fields={**order.fields, **fields},

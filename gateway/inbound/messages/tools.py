@@ -105,8 +105,7 @@ class ReadTools(msgspec.Struct, frozen=True):
 
     offers: tuple[ToolOffer, ...] = ()
     choice: ToolChoice = ToolChoice()
-    single: bool = False
-    """Whether the client forbids parallel calls."""
+    forbids_parallel: bool = False
     dropped: tuple[str, ...] = ()
     """The paths of what is left out: tools that the vendor runs, and fields of others."""
 
@@ -140,7 +139,7 @@ def read_tools(fields: Fields) -> ReadTools:
     return ReadTools(
         tuple(offers),
         ToolChoice(mode=_MODES[choice.type], name=choice.name if choice.type == "tool" else ""),
-        single=bool(choice.disable_parallel_tool_use),
+        forbids_parallel=bool(choice.disable_parallel_tool_use),
         dropped=tuple(dropped),
     )
 

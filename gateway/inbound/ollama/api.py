@@ -169,15 +169,15 @@ class OllamaEmbed(_OllamaApi):
     selective = True
     falls_back = False
     answer_limit = EMBEDDINGS.answer_limit
-    single: ClassVar[bool] = False
+    one_text: ClassVar[bool] = False
     """Whether a request has one text and gets one vector, as with ``POST /api/embeddings``."""
 
     def parse(self, request: HttpRequest) -> InboundRequest:
         sent = fields_of(request.body)
-        name = "prompt" if self.single else "input"
+        name = "prompt" if self.one_text else "input"
         text = sent.get(name, NULL)
-        if rawjson.is_null(text) or (self.single and not rawjson.is_text(text)):
-            raise BadRequest(f"{name} must be a text{'' if self.single else ' or an array of texts'}", param=name)
+        if rawjson.is_null(text) or (self.one_text and not rawjson.is_text(text)):
+            raise BadRequest(f"{name} must be a text{'' if self.one_text else ' or an array of texts'}", param=name)
         fields = {"model": sent.get("model", NULL), "input": text, "encoding_format": rawjson.raw("float")}
         if rawjson.maybe(sent.get("dimensions")):
             fields["dimensions"] = sent["dimensions"]
@@ -188,13 +188,13 @@ class OllamaEmbed(_OllamaApi):
 
     def plan(self, order: Order, channel: Channel, chat: DialectAdapter, *, lacks_api: bool) -> AttemptPlan:
         plan = EMBEDDINGS.plan(order, channel, chat, lacks_api=lacks_api)
-        return AttemptPlan(EmbeddingLines(plan.adapter, single=self.single), plan.order, native=False)
+        return AttemptPlan(EmbeddingLines(plan.adapter, one_vector=self.one_text), plan.order, native=False)
 
 
 class OllamaEmbeddings(OllamaEmbed):
     """``POST /api/embeddings`` as an ``InboundApi``."""
 
-    single = True
+    one_text = True
 
 
 OLLAMA_CHAT = OllamaChat()

@@ -125,10 +125,10 @@ def _format_time(ms: int) -> str:
 class EmbeddingLines:
     """Writes the embeddings of another adapter as Ollama does. Implements ``adapter.Adapter``."""
 
-    def __init__(self, inner: Adapter, *, single: bool) -> None:
-        """``single``: the answer is one vector, and not a list of them."""
+    def __init__(self, inner: Adapter, *, one_vector: bool) -> None:
+        """``one_vector``: the answer is one vector, and not a list of them."""
         self._inner = inner
-        self._single = single
+        self._one_vector = one_vector
         self.prepare = inner.prepare
         self.failure = inner.failure
         self.stream = inner.stream
@@ -138,7 +138,7 @@ class EmbeddingLines:
         vectors = [item["embedding"] for item in rawjson.objects(rawjson.fields(answer.body)["data"])]
 
         def write(usage: Usage) -> bytes:
-            if self._single:
+            if self._one_vector:
                 return rawjson.encode({"embedding": vectors[0]})
             duration = max(1, order.clock() - order.began) * _MS
             totals = {"total_duration": duration, "load_duration": 0, "prompt_eval_count": usage.input}

@@ -93,10 +93,10 @@ _COMMON_KINDS = frozenset({"", "function", "message", "function_call", "function
 _ELEMENT = re.compile(r"\b(tools|input)[.\[](\d{1,4})\b")
 """Matches the place of a tool or an item in a refusal."""
 
-_FOREIGN_SEAL = re.compile(r"encrypted.content\W.{0,200}?\b(?:not issued|not be (?:verified|decrypted|decoded))")
+_SEAL_REFUSED = re.compile(r"encrypted.content\W.{0,200}?\b(?:not issued|not be (?:verified|decrypted|decoded))")
 """Matches refusals of reasoning that another account sealed, which come without OpenAI's code."""
 
-_FOREIGN_FIELD = re.compile(r"Invalid 'input\[\d+\]\.(id|content)'")
+_FIELD_REFUSED = re.compile(r"Invalid 'input\[\d+\]\.(id|content)'")
 """Matches refusals of ids and of reasoning that another maker wrote; Copilot's ids are longer than OpenAI's."""
 
 _SEALED = b'"' + SEAL_PREFIX.encode()
@@ -125,9 +125,9 @@ def repaired_order(order: Order, failure: Failure) -> Order | None:
     code = failure.origin.code.apply(str) if failure.origin is not None else ""
     message = failure.verbatim.apply(str)
     change: Callable[[Fields], Fields | None] = _with_object
-    if code == "invalid_encrypted_content" or _FOREIGN_SEAL.search(message):
+    if code == "invalid_encrypted_content" or _SEAL_REFUSED.search(message):
         change, name = _unless_sealed, "reasoning_dropped"
-    elif field := _FOREIGN_FIELD.search(message):
+    elif field := _FIELD_REFUSED.search(message):
         change, name = partial(_without_field, name=field[1]), f"input[].{field[1]}"
     elif OBJECTS in failure.parameters:
         name = "input[].arguments"
@@ -271,7 +271,7 @@ class ResponsesRelay(Adapter):
         efforts = [name for name in failure.parameters if name.startswith(EFFORTS)]
         failure = native_failure(failure, body, {*_OPTIONAL, *efforts})
         error = read_error(body)
-        is_repairable = set(failure.parameters) - {NULLS} or _FOREIGN_FIELD.search(error.message)
+        is_repairable = set(failure.parameters) - {NULLS} or _FIELD_REFUSED.search(error.message)
         if is_repairable or vendor_of(channel.preset, channel.base_url).name in _MAKERS:
             return failure
         lacks_tools = bool(_UNKNOWN_TOOL.search(f"{error.message} {error.param}"))

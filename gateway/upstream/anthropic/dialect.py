@@ -15,7 +15,7 @@ from gateway.domain.output_limit import LEAST_OUTPUT, OutputLimit, limit_of, rea
 from gateway.domain.rawjson import Fields, is_nothing
 from gateway.upstream.adapter import ChannelDialect
 from gateway.upstream.anthropic.cache_marks import CACHE_MARK, marks_cache, remove_marks, set_marks
-from gateway.upstream.anthropic.messages import Dialogue, equip
+from gateway.upstream.anthropic.messages import Dialogue, tools_and_choice
 from gateway.upstream.anthropic.models import ALL_EFFORTS, AnthropicModel, AnthropicThinking, model_of
 from gateway.upstream.anthropic.reader import MessageReader
 from gateway.upstream.call_memory import Recall
@@ -153,8 +153,10 @@ def _body(parameters: Parameters, model: AnthropicModel, max_thinking: int, reca
 
 def _tools_and_format(parameters: Parameters, model: AnthropicModel, body: dict[str, Any]) -> dict[str, Any]:
     """Returns the fields for tools and the answer's form: a line in the system prompt for JSON without a schema."""
-    form, single = parameters.take_format(), parameters.take("parallel_tool_calls", bool) is False
-    tools, choice = equip(parameters.conversation, form, model, thinking=_thinks(body), single=single)
+    form = parameters.take_format()
+    forbids_parallel = parameters.take("parallel_tool_calls", bool) is False
+    conversation, thinking = parameters.conversation, _thinks(body)
+    tools, choice = tools_and_choice(conversation, form, model, thinking=thinking, forbids_parallel=forbids_parallel)
     fields: dict[str, Any] = {"tools": tools, "tool_choice": choice}
     if rawjson.is_null(form.schema):
         line = [{"type": "text", "text": JSON_LINE}] if form.type in JSON_FORMATS else []

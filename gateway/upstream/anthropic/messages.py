@@ -212,10 +212,10 @@ JSON_TOOL = "json_response"
 _NO_ARGUMENTS: dict[str, Any] = {"type": "object", "properties": {}}
 
 
-def equip(
-    conversation: Conversation, form: ResponseFormat, model: AnthropicModel, *, thinking: bool, single: bool
+def tools_and_choice(
+    conversation: Conversation, form: ResponseFormat, model: AnthropicModel, *, thinking: bool, forbids_parallel: bool
 ) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
-    """Returns the tools, and the choice among them. ``single``: the client wants no parallel calls.
+    """Returns the tools, and the choice among them. ``forbids_parallel``: the client wants no parallel calls.
 
     Raises BadRequest if the model cannot be made to call a tool, but the client demands a call.
     """
@@ -234,7 +234,7 @@ def equip(
         choice = {"type": "auto"} if thinking else _with_json_tool(choice)
     if not tools:
         return tools, None
-    if single and (choice or {}).get("type") != "none":
+    if forbids_parallel and (choice or {}).get("type") != "none":
         choice = {**(choice or {"type": "auto"}), "disable_parallel_tool_use": True}
     return tools, choice
 

@@ -8,7 +8,7 @@ import pytest
 
 from gateway.domain import rawjson
 from gateway.domain.errors import BadRequest
-from gateway.upstream.anthropic.messages import JSON_TOOL, answers_by_tool, equip
+from gateway.upstream.anthropic.messages import JSON_TOOL, answers_by_tool, tools_and_choice
 from gateway.upstream.anthropic.models import AnthropicModel
 from gateway.upstream.learned_params import NOTHING
 from gateway.upstream.translation import Parameters
@@ -27,7 +27,9 @@ SOME = {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": 
 def _equip(row: AnthropicModel = NATIVE, *, thinking: bool = False, **fields: Any) -> dict[str, Any]:
     parameters = Parameters(translated({"messages": [], **fields}), NOTHING)
     form, parallel = parameters.take_format(), parameters.take("parallel_tool_calls", bool)
-    tools, choice = equip(parameters.conversation, form, row, thinking=thinking, single=parallel is False)
+    tools, choice = tools_and_choice(
+        parameters.conversation, form, row, thinking=thinking, forbids_parallel=parallel is False
+    )
     found: dict[str, Any] = msgspec.json.decode(rawjson.encode({"tools": tools, "choice": choice}))
     return found
 
