@@ -17,12 +17,15 @@ MODELS_LIMIT = 5000
 
 _CONTEXT = (
     *("context_length", "max_model_len", "context_window", "max_context_length", "max_input_tokens", "inputTokenLimit"),
-    *("n_ctx_train", "n_ctx"),
+    *("n_ctx_train", "n_ctx", "context_size", "availableContextTokens", "max_context_window_tokens"),
 )
-"""Fields with a model's context length at OpenRouter, Together, vLLM, Groq, LM Studio, Mistral, Anthropic, Google and
-llama.cpp."""
-_MAX_OUTPUT = ("max_completion_tokens", "max_output_tokens", "outputTokenLimit")
-"""Fields with a model's output limit at Groq, relays and Google. OpenRouter has it in ``top_provider``."""
+"""Fields with a model's context length at OpenRouter, Together, vLLM, Groq, LM Studio, Mistral, Anthropic, Google,
+llama.cpp, Novita, Venice and GitHub Copilot."""
+_MAX_OUTPUT = ("max_completion_tokens", "max_output_tokens", "outputTokenLimit", "maxCompletionTokens")
+"""Fields with a model's output limit at Groq, relays, Google and Venice."""
+_HOLDERS = (("meta",), ("metadata",), ("model_spec",), ("capabilities", "limits"))
+"""Places beside the entry itself with such fields: llama.cpp's, DeepInfra's, Venice's and GitHub Copilot's. OpenRouter
+has the output limit in ``top_provider``, beside the context of that provider alone."""
 
 _NAMES = ("id", "model", "name")
 """Fields with a model's name at OpenAI and most others, at Perplexity, at Ollama and Google."""
@@ -80,13 +83,13 @@ def _read_model(entry: Any) -> ServedModel | None:
     name = _model_name(entry) if isinstance(entry, dict) else ""
     if not name or name != plain(name, 200):  # too long, or with control characters
         return None
-    meta, provider = (value if isinstance(value := entry.get(key), dict) else {} for key in ("meta", "top_provider"))
+    holders = (entry, *(rawjson.at(entry, *place) for place in _HOLDERS))
     own_limit = ("max_tokens",) if entry.get("type") == "model" else ()  # Anthropic's; for others it is the context
     return ServedModel(
         name=name.removeprefix("models/"),
         created=_creation_time(entry),
-        context=_token_count((entry, meta), _CONTEXT),
-        max_output=_token_count((entry, provider), (*_MAX_OUTPUT, *own_limit)),
+        context=_token_count(holders, _CONTEXT),
+        max_output=_token_count((*holders, entry.get("top_provider")), (*_MAX_OUTPUT, *own_limit)),
         told=listed_prices(entry),
     )
 
@@ -112,7 +115,7 @@ def _model_name(entry: dict[str, Any]) -> str:
     return ""
 
 
-def _token_count(holders: Sequence[dict[str, Any]], names: Sequence[str]) -> int | None:
+def _token_count(holders: Sequence[Any], names: Sequence[str]) -> int | None:
     """Returns the first plausible number of tokens in fields of these names; None without any."""
-    values = (holder.get(name) for holder in holders for name in names)
+    values = (rawjson.at(holder, name) for holder in holders for name in names)
     return next((value for value in values if type(value) is int and 0 < value < 1_000_000_000), None)

@@ -54,9 +54,24 @@ def test_forms_of_lists(body: object, found: list[ServedModel]) -> None:
     assert _read(body) == found
 
 
-@pytest.mark.parametrize("name", ["max_model_len", "context_window", "max_context_length"])
+@pytest.mark.parametrize("name", ["max_model_len", "context_window", "max_context_length", "context_size"])
 def test_the_context_has_many_names(name: str) -> None:
     assert _read({"data": [{"id": "m", name: 5}]}) == [ServedModel(name="m", context=5)]
+
+
+@pytest.mark.parametrize(
+    ("entry", "limit"),
+    [
+        ({"meta": {"n_ctx_train": 5}}, None),
+        ({"metadata": {"context_length": 5, "max_tokens": 5}}, None),
+        ({"model_spec": {"availableContextTokens": 5, "maxCompletionTokens": 3}}, 3),
+        ({"capabilities": {"limits": {"max_context_window_tokens": 5, "max_output_tokens": 3}}}, 3),
+        ({"context_length": 5, "metadata": {"context_length": 7}, "model_spec": "x", "capabilities": ["chat"]}, None),
+    ],
+    ids=["llama.cpp", "DeepInfra", "Venice", "GitHub Copilot", "the entry itself"],
+)
+def test_the_context_is_at_several_places(entry: dict[str, object], limit: int | None) -> None:
+    assert _read({"data": [{"id": "m", **entry}]}) == [ServedModel(name="m", context=5, max_output=limit)]
 
 
 @pytest.mark.parametrize(
@@ -68,7 +83,6 @@ def test_the_context_has_many_names(name: str) -> None:
         ({"context_length": 9, "top_provider": {"max_completion_tokens": None}}, None),
         ({"context_length": 9}, None),
         ({"context_window": 9}, None),
-        ({"meta": {"n_ctx_train": 9}}, None),
         ({"n_ctx": 9}, None),
     ],
 )
