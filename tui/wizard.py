@@ -10,9 +10,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
-from rich.cells import cell_len
 
-from gateway.client.cells import cell
+from gateway.client.cells import aligned_rows
 from gateway.domain.channel import Dialect
 from gateway.domain.errors import BadRequest, GatewayError
 from gateway.domain.money import dollars, number, parse_dollars
@@ -138,19 +137,12 @@ def model_options(session: ConsoleSession, channel: ChannelView) -> list[tuple[s
         prices |= {price.model: price for price in channel.new_prices}
     views = [prices.get(model.name) for model in channel.models]
     width = max((len(fmt.price(view.input_nanos)) for view in views if view is not None), default=0)
-    columns = [
-        _align([safe(model.name, 48) for model in channel.models]),
-        _align([f"{fmt.brief_count(model.context)} tokens" if model.context else "" for model in channel.models]),
+    texts = aligned_rows(
+        [safe(model.name, 48) for model in channel.models],
+        [f"{fmt.brief_count(model.context)} tokens" if model.context else "" for model in channel.models],
         [_price_text(view, width) for view in views],
-    ]
-    filled_columns = [column for column in columns if any(column)]
-    texts = ["   ".join(row) for row in zip(*filled_columns, strict=True)]
+    )
     return [(model.name, text) for model, text in zip(channel.models, texts, strict=True)]
-
-
-def _align(texts: Sequence[str]) -> list[str]:
-    width = max(map(cell_len, texts), default=0)
-    return [cell(text, width) for text in texts]
 
 
 def _price_text(price: PriceView | None, width: int) -> str:

@@ -1,5 +1,7 @@
 """Cells: cuts and pads texts by the cells of a terminal. A wide character takes two of them, a combining one none."""
 
+from collections.abc import Sequence
+
 from rich.cells import cell_len, set_cell_size
 
 
@@ -35,3 +37,11 @@ def cell(text: str, width: int, *, right: bool = False, ellipsis: str = "…") -
     text = cut(text, width, ellipsis)
     space = " " * (width - (len(text) if text.isascii() else cell_len(text)))
     return space + text if right else text + space
+
+
+def aligned_rows(*columns: Sequence[str]) -> list[str]:
+    """Returns the rows of columns of safe texts, each row as one text. Columns without any text are left out."""
+    padded = [
+        [cell(text, width) for text in column] for column in columns if (width := max(map(cell_len, column), default=0))
+    ]
+    return ["   ".join(row).rstrip() for row in zip(*padded, strict=True)]

@@ -6,6 +6,7 @@ Discovery finds local model servers and API keys in the environment, and creates
 from collections.abc import Collection, Mapping
 from functools import partial
 
+from gateway.client.cells import aligned_rows
 from gateway.domain.channel import Check, Dialect, ServedModel
 from gateway.domain.errors import GatewayError
 from gateway.domain.human_values import brief_context, first_of, plural, state_word
@@ -226,15 +227,15 @@ STATES = ("new", "gone", "kept_out", "offered")
 def listing_options(listing: ListingView) -> list[tuple[str, str]]:
     """Returns the names and texts of all listed models, new and gone ones first."""
     ranks = {state: rank for rank, state in enumerate(STATES)}
-    options = []
-    for model in sorted(listing.models, key=lambda model: (ranks.get(model.state, len(ranks)), model.name)):
-        public = f" as {safe(model.public)}" if model.public not in ("", model.name) else ""
-        size = brief_context(model.known_context or model.context, model.context_source, " tokens")
-        context = f"   {size}" if size else ""
-        told = model.told
-        price = f"   {fmt.price(told.input)} / {fmt.price(told.output)} $/M list price" if told else ""
-        options.append((model.name, f"{state_word(model.state):<12}{safe(model.name)}{public}{context}{price}"))
-    return options
+    models = sorted(listing.models, key=lambda model: (ranks.get(model.state, len(ranks)), model.name))
+    told = [model.told for model in models]
+    texts = aligned_rows(
+        [state_word(model.state) for model in models],
+        [f"{safe(m.name)} as {safe(m.public)}" if m.public not in ("", m.name) else safe(m.name) for m in models],
+        [brief_context(model.known_context or model.context, model.context_source, " tokens") for model in models],
+        [f"{fmt.price(price.input)} / {fmt.price(price.output)} $/M list price" if price else "" for price in told],
+    )
+    return [(model.name, text) for model, text in zip(models, texts, strict=True)]
 
 
 def listing_summary(listing: ListingView) -> str:

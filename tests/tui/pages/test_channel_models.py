@@ -61,10 +61,10 @@ def test_what_is_new_and_gone_comes_first_with_what_is_known_of_it() -> None:
         listed("g", state="gone", public="mine"),
     )
     assert [text for _, text in listing_options(seen)] == [
-        "new         n   128k tokens   0.25 / 2 $/M list price",
-        "gone        g as mine",
-        "not offered k",
-        "offered     z",
+        "new           n           128k tokens   0.25 / 2 $/M list price",
+        "gone          g as mine",
+        "not offered   k",
+        "offered       z",
     ]
     assert listing_summary(seen) == "1 new, 1 gone, 1 not offered, 1 offered"
     assert listing_summary(replace(seen, unnamed=3)).endswith(", 1 offered, 3 left out (names not usable)")
