@@ -60,7 +60,7 @@ _PLACES = {
 """The page and verb of commands, by first words; without a verb, the page shows what the command prints."""
 
 _OTHER_LABELS = {
-    "channel": {"--key": "Key", "--dialect": "Dialect", "--models": "Models"},
+    "channel": {"--key": "Key", "--dialect": "Dialect", "--models": "Models", "--add-group": "Groups"},
     "price": {"--like": "Same as"},
     "settings": {"--add-host": "Hosts", "--add-origin": "Origins"},
 }
