@@ -10,6 +10,7 @@ from gateway.control import model_lists, validation
 from gateway.control.edits import ConfigEdits, edit_text
 from gateway.control.probe import probe, test_key
 from gateway.control.request_bodies import fields, members, missing, patch, read_body
+from gateway.control.tokens import default_group
 from gateway.control.usage import tallies
 from gateway.control.vendor_prices import new_prices, with_known_prices
 from gateway.control.views import channel_view, channel_views, price_view
@@ -57,8 +58,9 @@ async def add_channel(edits: ConfigEdits, request: web.Request) -> SavedChannel:
     """POST /channels: add a channel with these fields; ``name`` is required, and either ``dialect`` or ``preset``.
 
     A preset implies ``dialect`` and ``base_url``; a dialect with only one vendor implies ``base_url``. Without
-    ``models`` and ``patterns``, the channel offers all models that the upstream lists, and follows the list. Models
-    without a price get a known price, unless ``known_prices`` is false.
+    ``models`` and ``patterns``, the channel offers all models that the upstream lists, and follows the list. Without
+    ``groups``, it serves the group of a new token. Models without a price get a known price, unless ``known_prices`` is
+    false.
     """
     body = await request.read()
     values = fields(body, Channel, (*ChannelFields.__struct_fields__, "dialect"), ("name",))
@@ -68,6 +70,8 @@ async def add_channel(edits: ConfigEdits, request: web.Request) -> SavedChannel:
     if "dialect" not in values:
         raise missing("dialect")
     values.setdefault("base_url", default_base_url(values["dialect"], values.get("preset", "")))
+    if "groups" not in values:
+        values["groups"] = (default_group(edits.registry),)
     channel = _check(Channel(id=ChannelId(new_id("ch")), created=edits.now, **values), edits)
     changes = await _changes_to_save(channel, None, edits)
     channel = _check(channel, edits)  # another request may have added a channel in the meantime

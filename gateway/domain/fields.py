@@ -233,7 +233,7 @@ CHANNEL: Table = (
             clear_option=("--no-groups", "Serve no group: no token can use it."),
             completes="groups",
         ),
-        help="The groups it serves: default,friends (default for a new channel: default).",
+        help="The groups it serves: default,friends; a new channel serves 'default', or the only one.",
         option="--group",
         placeholder="none: no token can use it",
     ),

@@ -95,6 +95,14 @@ async def test_an_edit_leaves_key_and_models_alone(owner: ControlClient, gateway
     assert gateway.engine.catalog.channel("up").key == "sk-upstream-canary"
 
 
+async def test_a_new_channel_serves_the_only_group_whatever_its_name_is(owner: ControlClient) -> None:
+    await owner.edit_group("default", {"name": "team"})
+    assert (await owner.add_channel({"name": "a", "dialect": "mock"})).groups == ("team",)
+    await owner.add_group({"name": "friends"})
+    with pytest.raises(BadRequest, match="the field 'group' is missing; the groups are: friends, team"):
+        await owner.add_channel({"name": "b", "dialect": "mock"})
+
+
 async def test_models_keep_the_time_they_were_added(owner: ControlClient) -> None:
     first = (await owner.edit_channel("up", {"models": [{"name": "m"}]})).models[0].created
     later = (await owner.edit_channel("up", {"models": [{"name": "m"}, {"name": "n"}]})).models
