@@ -25,6 +25,7 @@ from tui import format as fmt
 from tui.board import Board
 from tui.console_app import ConsoleApp
 from tui.pages.channel_actions import fetch_presets
+from tui.pages.channel_form import preset_summary
 from tui.session import ConsoleSession
 from tui.text import safe
 from tui.widgets.choices import MultiSelect
@@ -195,8 +196,7 @@ def _channel_preview(values: Values, offers: OffersByText, presets: PresetsByNam
     if values["source"] == DEMO:
         return "it answers offline: three models that echo, tell a story, and fail on request"
     if (preset := presets.get(values["base_url"])) is not None:
-        key = f"; its key is usually env:{safe(preset.key_variable)}" if preset.key_variable else ""
-        return f"{preset.name} is at {safe(preset.base_url) or 'an address you enter'}{key}"
+        return preset_summary(preset)
     warning = base_url_warning(values["base_url"]) if values["base_url"] else ""
     return warning or "the gateway fetches its models; that is free"
 

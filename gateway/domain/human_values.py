@@ -64,7 +64,8 @@ def parse_past(text: str, now: Millis, *, end: bool = False) -> Millis:
     if _SPAN.fullmatch(text.strip()):
         return Millis(now - parse_span(text))
     if _TIME.fullmatch(text.strip()):
-        return max(moment for day in ("today", "yesterday") if (moment := _time_on(day, text, now)) <= now)
+        moments = (parse_date(_iso_text(f"{day} {text}", now, -1)) for day in ("today", "yesterday"))
+        return next(moment for moment in moments if moment <= now)
     return parse_date(_iso_text(text, now, -1), end=end)
 
 
@@ -73,17 +74,13 @@ def parse_future(text: str, now: Millis) -> Millis:
     if _SPAN.fullmatch(text.strip()):
         moment = Millis(now + parse_span(text))
     elif _TIME.fullmatch(text.strip()):
-        moment = min(moment for day in ("today", "tomorrow") if (moment := _time_on(day, text, now)) > now)
+        moments = (parse_date(_iso_text(f"{day} {text}", now, 1)) for day in ("today", "tomorrow"))
+        moment = next(moment for moment in moments if moment > now)
     else:
         moment = parse_date(_iso_text(text, now, 1), end=True)
     if moment <= now:
         raise BadRequest(f"{text!r} is in the past; use a future time such as 30d")
     return moment
-
-
-def _time_on(day: str, text: str, now: Millis) -> Millis:
-    """Returns the moment of a time of day, such as ``9:30`` or ``14:00:15``, on a day such as ``today``."""
-    return parse_date(_iso_text(f"{day} {text.strip()}", now, 1))
 
 
 def _iso_text(text: str, now: Millis, direction: int) -> str:

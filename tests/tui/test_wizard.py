@@ -27,7 +27,10 @@ async def test_a_known_vendor_needs_no_address() -> None:
     plan = channel_plan([], choose, [groq])
     typed = {"source": ADDRESS, "base_url": "groq", "key": "sk-1", "name": ""}
     assert plan.command(typed) == "channel add groq --preset groq --key -"
-    assert plan.preview(typed) == "groq is at https://api.groq.com/openai/v1; its key is usually env:GROQ_API_KEY"
+    assert (
+        plan.preview(typed)
+        == "groq: dialect openai, at https://api.groq.com/openai/v1; its key is usually env:GROQ_API_KEY"
+    )
     await plan.save({field.id: field.parse(typed[field.id]) for field in plan.fields})
     assert asked == [{"name": "groq", "preset": "groq", "key": "sk-1"}]
 

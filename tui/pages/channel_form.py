@@ -135,9 +135,7 @@ class ChannelForm(EntityForm):
             return text
         preset = next((preset for preset in self._presets if preset.name == values["preset"]), None)
         if preset is not None and not url:
-            address = safe(preset.base_url) or "an address you enter"
-            key = f"; its key is usually env:{safe(preset.key_variable)}" if preset.key_variable else ""
-            return f"{preset.name}: dialect {safe(preset.dialect)}, at {address}{key}"
+            return preset_summary(preset)
         if not (offering.models or offering.patterns) and Dialect(values["dialect"]).info.lists_models:
             return "without models, everything the upstream lists is offered and kept up to date"
         return ""
@@ -166,6 +164,13 @@ class ChannelForm(EntityForm):
 
 def _has_address(texts: Mapping[str, str]) -> bool:
     return bool(texts["preset"].strip()) or Dialect(texts["dialect"]).info.needs_url
+
+
+def preset_summary(preset: PresetView) -> str:
+    """Returns what a preset stands for: ``groq: dialect openai, at https://...; its key is usually env:...``."""
+    address = safe(preset.base_url) or "an address you enter"
+    key = f"; its key is usually env:{safe(preset.key_variable)}" if preset.key_variable else ""
+    return f"{preset.name}: dialect {safe(preset.dialect)}, at {address}{key}"
 
 
 def _preset_text(preset: PresetView) -> str:

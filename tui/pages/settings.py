@@ -163,10 +163,6 @@ class SettingsPage(ListPage[SettingRow]):
         self.listing.app = self.app
         super().on_mount()
 
-    def take_focus(self) -> None:
-        self._last_fetch = (0, 0)
-        super().take_focus()
-
     def renew(self) -> None:
         super().renew()
         # commands, other consoles and an undo change settings, too: the server reports a change of the tables then

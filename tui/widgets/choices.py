@@ -21,6 +21,24 @@ from tui.widgets.dialogs import BACK, Confirm, Dialog
 from tui.widgets.search_input import FilterInput
 
 
+class TypedName:
+    """The start of an option's name, as typed so far. A letter that continues no name starts again."""
+
+    text = ""
+
+    def find(self, event: events.Key, names: Sequence[str]) -> list[int]:
+        """Returns the indexes of the names that begin with the typed letters. If there are any, the key is used."""
+        letter = (event.character or "").casefold() if event.is_printable else ""
+        for text in (self.text + letter, letter) if letter else ():
+            if indexes := [index for index, name in enumerate(names) if name.casefold().startswith(text)]:
+                self.text = text
+                event.stop()
+                event.prevent_default()
+                return indexes
+        self.text = ""
+        return []
+
+
 class Picker(Widget, can_focus=True):
     """A field whose value is one of its options. Keys select the next one, or the one whose name is typed."""
 
@@ -41,8 +59,7 @@ class Picker(Widget, can_focus=True):
         super().__init__(id=id)
         self.options = list(options)
         self.value = value if value in options else self.options[0]
-        self._typed = ""
-        """The start of an option's name, as typed so far."""
+        self._typed = TypedName()
 
     def render(self) -> Content:
         if len(self.options) == 1:
@@ -54,7 +71,7 @@ class Picker(Widget, can_focus=True):
         return content(*fit_groups(self.size.width, [(value, "bold")], *hints))
 
     def action_turn(self, by: int) -> None:
-        self._typed = ""
+        self._typed.text = ""
         at = self.options.index(self.value)
         self._pick(self.options[(at + by) % len(self.options)])
 
@@ -63,20 +80,13 @@ class Picker(Widget, can_focus=True):
         self.action_turn(1)
 
     def on_blur(self) -> None:
-        self._typed = ""
+        self._typed.text = ""
 
     def on_key(self, event: events.Key) -> None:
-        """Select the option that begins with the typed letters. A letter that continues none starts again."""
-        if not event.is_printable or event.character is None or event.character == " ":
-            return
-        for typed in (self._typed + event.character, event.character):
-            if options := [option for option in self.options if option.casefold().startswith(typed.casefold())]:
-                self._typed = typed
-                event.stop()
-                event.prevent_default()
-                self._pick(self.value if self.value in options else options[0])
-                return
-        self._typed = ""
+        """Select the option that begins with the typed letters."""
+        if event.character != " " and (indexes := self._typed.find(event, self.options)):
+            options = [self.options[index] for index in indexes]
+            self._pick(self.value if self.value in options else options[0])
 
     def _pick(self, value: str) -> None:
         self.value = value
@@ -264,7 +274,7 @@ class ChooseOne(DialogScreen[str | None]):
         self._options = options
         self._preview = preview
         self._chosen = chosen
-        self._typed = ""
+        self._typed = TypedName()
 
     def compose(self) -> ComposeResult:
         width = max(len(id_) for id_, _ in self._options) + 2
@@ -283,21 +293,11 @@ class ChooseOne(DialogScreen[str | None]):
         options.focus()
 
     def on_key(self, event: events.Key) -> None:
-        """Move to the option that begins with the typed letters. A letter that continues none starts again."""
-        if not event.is_printable or event.character is None:
-            self._typed = ""
-            return
-        letter, names = event.character.casefold(), [id_.casefold() for id_, _ in self._options]
+        """Move to the option that begins with the typed letters; with a first letter, to the next such option."""
         options = self.query_one(OptionList)
-        for typed in (self._typed + letter, letter):
-            if indexes := [index for index, name in enumerate(names) if name.startswith(typed)]:
-                event.stop()
-                event.prevent_default()
-                first = (options.highlighted or 0) + (typed == letter)
-                self._typed = typed
-                options.highlighted = next((index for index in indexes if index >= first), indexes[0])
-                return
-        self._typed = ""
+        if indexes := self._typed.find(event, [id_ for id_, _ in self._options]):
+            first = (options.highlighted or 0) + (len(self._typed.text) == 1)
+            options.highlighted = next((index for index in indexes if index >= first), indexes[0])
 
     def action_move(self, by: int) -> None:
         options = self.query_one(OptionList)
