@@ -76,7 +76,7 @@ class _Tool(msgspec.Struct, gc=False):
     strict: bool | None = None
 
 
-_READ = frozenset({*_Tool.__struct_fields__, "defer_loading", "eager_input_streaming"})
+_READ_FIELDS = frozenset({*_Tool.__struct_fields__, "defer_loading", "eager_input_streaming"})
 """Fields of tools that are read, or say only when a tool or its arguments are sent."""
 
 
@@ -114,33 +114,28 @@ def read_tools(fields: Fields) -> ReadTools:
     """Returns the tools and the choice among them. Raises BadRequest for a tool that cannot be left out."""
     tools = read_typed(_TOOLS, fields.get("tools", NULL), "tools") or []
     choice = read_typed(_CHOICE, fields.get("tool_choice", NULL), "tool_choice")
-    offers: list[ToolOffer] = []
-    offered: list[Fields] = []
-    server_tools: list[_Tool] = []
-    for position, (tool, raw) in enumerate(zip(tools, rawjson.objects(fields["tools"]) if tools else (), strict=True)):
-        offer = _offer(tool, f"tools.{position}")
-        if offer is None:
-            server_tools.append(tool)
-        else:
-            offers.append(offer)
-            offered.append(raw)
-    chosen = [tool for tool in server_tools if choice is not None and tool.name == choice.name]
-    if server_tools and (chosen or not offers):
+    found = [_offer(tool, f"tools.{position}") for position, tool in enumerate(tools)]
+    offers = tuple(offer for offer in found if offer is not None)
+    server_tools = [tool for tool, offer in zip(tools, found, strict=True) if offer is None]
+    is_chosen = choice is not None and any(tool.name == choice.name for tool in server_tools)
+    if server_tools and (is_chosen or not offers):
         tool_names = ", ".join(tool.name or tool.type or "" for tool in server_tools)
         raise unsupported_param(
             "tools", f"{tool_names}: the vendor's own servers run it; only a channel of dialect anthropic has it"
         )
-    dropped = [f"tools.{tool.name or tool.type}" for tool in server_tools]
-    dropped += unread_members(offered, "tools[].", _READ)
+    raw_tools = rawjson.objects(fields["tools"]) if tools else []
+    offered = [raw for raw, offer in zip(raw_tools, found, strict=True) if offer is not None]
+    server_names = (f"tools.{tool.name or tool.type}" for tool in server_tools)
+    dropped = (*server_names, *unread_members(offered, "tools[].", _READ_FIELDS))
     if not offers or choice is None:
-        return ReadTools(tuple(offers), dropped=tuple(dropped))
+        return ReadTools(offers, dropped=dropped)
     if choice.type not in _MODES:
         raise BadRequest("tool_choice.type must be auto, any, tool or none", param="tool_choice.type")
     return ReadTools(
-        tuple(offers),
+        offers,
         ToolChoice(mode=_MODES[choice.type], name=choice.name if choice.type == "tool" else ""),
         forbids_parallel=bool(choice.disable_parallel_tool_use),
-        dropped=tuple(dropped),
+        dropped=dropped,
     )
 
 
