@@ -244,27 +244,6 @@ async def test_a_test_of_one_model_brings_back_no_other_that_the_upstream_does_n
     assert [*(await owner.channel("up")).missing_models] == ["gone"]
 
 
-@pytest.mark.parametrize(("alone", "each"), [(True, 1), (False, 2)])
-async def test_calls_with_many_fallbacks_do_not_storm_paused_channels(
-    owner: ControlClient, gateway: Gateway, provider: Provider, *, alone: bool, each: int
-) -> None:
-    names = ("m", "f1", "f2", "f3", "f4", "f5")
-    ids = [ChannelId("ch_up")] * len(names) if alone else [ChannelId(f"ch_c{name}") for name in names]
-    gateway.channel(provider.base_url, *(names if alone else ("other",)))
-    for name in names:
-        gateway.price(name)
-        provider.on(name, *[fail(503)] * 200)
-        if not alone:
-            gateway.channel(provider.base_url, name, name=f"c{name}")
-    await owner.edit_group("default", {"fallbacks": [{"model": "m", "to": names[1:]}]})
-    for one in ids:
-        gateway.engine.health.note_failure(one, FailureKind.RATE, "429", 60)
-    for _ in range(30):
-        await gateway.client.chat()
-    attempts = sum(len(record.attempts) for record in await gateway.settled(30))
-    assert 30 * each <= attempts < 30 * each + 30
-
-
 async def test_a_bad_test_is_kept_and_cannot_be_undone(owner: ControlClient, provider: Provider) -> None:
     provider.on("/v1/models", fail(401, "bad key"))
     await owner.edit_channel("up", {"note": "mine"})
