@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from aiohttp import WSMsgType, WSServerHandshakeError
+from aiohttp import WSMsgType
 
 from gateway.domain.call import Outcome
 from gateway.domain.limits import Limits
@@ -328,11 +328,9 @@ async def test_all_events_repeat_the_stream_id_of_their_request(gateway: Gateway
 
 FRAMES: dict[str, tuple[str, int, str]] = {
     "no JSON": ("{", 400, "invalid_json"),
-    "no object": ("[]", 400, "invalid_type"),
     "another event": ('{"type":"response.cancel"}', 400, "invalid_value"),
     "no type": ('{"model":"m","input":"hi"}', 400, "invalid_value"),
     "no model": ('{"type":"response.create","input":"hi"}', 400, "missing_required_parameter"),
-    "a repeated field": ('{"type":"response.create","model":"m","model":"n","input":"hi"}', 400, "duplicate_key"),
     "a wrong type": ('{"type":"response.create","model":"m","input":"hi","store":7}', 400, "invalid_type"),
     "background": (
         '{"type":"response.create","model":"m","input":"hi","background":true}',
@@ -448,9 +446,6 @@ async def test_an_origin_that_is_permitted_may_begin(gateway: Gateway) -> None:
     gateway.settings(origins=("https://app.example",))
     async with talk(gateway, headers={"origin": "https://app.example"}) as peer:
         assert said(await peer.response()) == "A"
-    with pytest.raises(WSServerHandshakeError):
-        async with talk(gateway, headers={"origin": "https://evil.example"}):
-            pass
 
 
 async def test_the_beta_of_the_connection_goes_no_further(gateway: Gateway, provider: Provider) -> None:
@@ -467,20 +462,6 @@ async def test_pings_are_answered(gateway: Gateway) -> None:
         await peer.socket.ping(b"there?")
         message = await peer.socket.receive()
     assert (message.type, message.data) == (WSMsgType.PONG, b"there?")
-
-
-async def test_a_native_call_is_continued(gateway: Gateway, provider: Provider) -> None:
-    native(gateway, provider)
-    provider.on("m", respond(function_call("look", "{}")), respond(message("B")))
-    async with talk(gateway) as peer:
-        first = await peer.response("one")
-        result = {"type": "function_call_output", "call_id": "call_1", "output": "seen"}
-        assert said(await peer.response([result], previous=first["id"])) == "B"
-    assert [item.get("type") for item in provider.last.json["input"]] == [
-        "message",
-        "function_call",
-        "function_call_output",
-    ]
 
 
 async def test_a_conversation_is_compacted_and_goes_on_from_its_summary(gateway: Gateway, provider: Provider) -> None:
