@@ -10,9 +10,9 @@ from click.testing import CliRunner
 
 from gateway.commands.editing import field_options, patch_of
 from gateway.domain.field_kinds import Field, json_value
-from gateway.domain.fields import CHANNEL, TOKEN, Table
+from gateway.domain.fields import TOKEN, Table
 from gateway.domain.price_kinds import PRICE
-from tests.domain.field_samples import CHANNELS, EACH, PRICES, TOKENS
+from tests.domain.field_samples import EACH, PRICES, TOKENS
 
 CASES = [
     pytest.param([one for one in table if one.name == name], pair[start], pair[1 - start], id=f"{noun}-{name}-{start}")
@@ -51,24 +51,6 @@ def test_printed_options_turn_one_value_into_the_other(
     if name == "proxy" and new == "":
         expected = {"proxy": "none"}  # the command itself turns it into no proxy
     assert sent == expected
-
-
-@pytest.mark.parametrize(
-    ("table", "before", "args", "why"),
-    [
-        (TOKEN, TOKENS[0], ("--budget", "day=1", "--budget", "day=2"), "'day' is given twice"),
-        (TOKEN, TOKENS[0], ("--budget", "year=1"), "unknown budget window 'year'"),
-        (TOKEN, TOKENS[0], ("--rpm", "1.5"), "not a whole number"),
-        (TOKEN, TOKENS[0], ("--models", ","), "contains no names"),
-        (TOKEN, TOKENS[0], ("--expires", "soon"), "is not a time; use a span"),
-        (CHANNEL, CHANNELS[0], ("--weight", "-1"), "at least 0"),
-        (CHANNEL, CHANNELS[0], ("--header", "x"), "NAME=VALUE"),
-        (CHANNEL, CHANNELS[0], ("--group", "a", "--no-groups"), "exclude each other"),
-    ],
-)
-def test_nonsense_is_a_usage_error(table: Table, before: msgspec.Struct, args: tuple[str, ...], why: str) -> None:
-    with pytest.raises(AssertionError, match=why):
-        patch(table, before, *args)
 
 
 def test_a_switch_has_a_flag_for_each_side() -> None:
