@@ -348,18 +348,6 @@ async def test_of_two_starters_one_is_beaten_and_attaches(config: Config) -> Non
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(os.name == "nt", reason="Windows ends processes otherwise")
-async def test_after_a_kill_the_next_start_succeeds(config: Config) -> None:
-    killed = await start(config)
-    await kill(killed)
-    assert config.runfile.exists()
-    assert await find(config) is None
-    again = await ensure(config)
-    assert again.endpoint.instance != killed.endpoint.instance
-    await end(again)
-
-
-@pytest.mark.slow
 async def test_a_port_that_is_taken_is_reported(server: Server, tmp_path: Path) -> None:
     port = int(server.endpoint.address.rpartition(":")[2].partition("/")[0])
     with pytest.raises(Unavailable, match=f"^the server did not start: cannot listen on 127.0.0.1:{port}"):

@@ -2,7 +2,6 @@
 
 import re
 import shlex
-import signal
 import subprocess
 import time
 from pathlib import Path
@@ -129,13 +128,6 @@ def test_stopping_waits_until_it_is_gone(home: Path) -> None:
         assert (ran.code, ran.err) == (0, "Server stopped.\n")
         assert server.process.wait(5) == 0
     assert tollkeeper(home, "status").code == Exit.UNREACHABLE
-
-
-@pytest.mark.parametrize("name", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_stops_it_well(home: Path, name: signal.Signals) -> None:
-    with serving(home, "serve", "--drain", "1") as server:
-        server.process.send_signal(name)
-        assert server.process.wait(10) == 0
 
 
 def test_a_second_server_on_the_same_home_is_refused(served: Served) -> None:

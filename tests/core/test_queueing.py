@@ -181,14 +181,6 @@ async def test_a_call_that_is_cancelled_in_line_leaves_nothing(ward: Ward) -> No
     await ward.finish(third)
 
 
-@pytest.mark.parametrize("owner", ["token", "channel"])
-async def test_the_end_of_the_gateway_ends_all_waits(ward: Ward, owner: str) -> None:
-    first, second = await ward.queue(owner)
-    ward.rig.limiter.concurrency.close(Unavailable("stopping", code="gateway_stopping", retry_after_s=5))
-    assert (await caught_task(second)).code == "gateway_stopping"
-    await ward.finish(first)
-
-
 @pytest.mark.hasty(100)
 @pytest.mark.parametrize(("limits", "owner"), WAITS)
 async def test_the_wait_ends(ward: Ward, limits: dict[str, int], owner: str) -> None:
