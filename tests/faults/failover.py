@@ -270,13 +270,3 @@ async def verdicts(gateway: Gateway, provider: Provider, slack_s: float) -> list
     gateway.group("default", fallbacks=tuple(Fallback(model=name, to=(f"{name}-backup",)) for name in names))
     stages = [Stage(gateway, provider, name, slack_s) for name in names]
     return list(await asyncio.gather(*(play(stage) for (_, play, _), stage in zip(SCENARIOS, stages, strict=True))))
-
-
-def table(found: Sequence[str]) -> str:
-    """The verdicts as they are read."""
-    rows = [
-        f"  S{n:02}  {name:30} {verdict}"
-        for n, ((name, _, _), verdict) in enumerate(zip(SCENARIOS, found, strict=True), 1)
-    ]
-    sums = ", ".join(f"{found.count(kind)} {kind}" for kind in (PASS, PARTIAL, SAFE, FAIL))
-    return "\n".join(["", *rows, f"  {sums}", ""])

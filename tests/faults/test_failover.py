@@ -1,15 +1,12 @@
-"""The sixteen failover scenarios, with a table of their results. TOLLKEEPER_FULL=1: in real time."""
-
-import os
-import sys
+"""The sixteen failover scenarios. TOLLKEEPER_FULL=1: in real time."""
 
 import pytest
 
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Provider
-from tests.faults.failover import SCENARIOS, table, verdicts
+from tests.faults.failover import SCENARIOS, verdicts
+from tests.house import FULL
 
-FULL = bool(os.environ.get("TOLLKEEPER_FULL"))
 FACTOR, SLACK_S = (1, 0.5) if FULL else (10, 3.0)
 
 
@@ -23,12 +20,8 @@ def haste() -> float:
 @pytest.mark.timeout(240)
 @pytest.mark.hasty(FACTOR)
 @pytest.mark.long
-async def test_thirteen_pass_three_are_safe_and_none_fails(
-    gateway: Gateway, provider: Provider, capsys: pytest.CaptureFixture[str]
-) -> None:
+async def test_thirteen_pass_three_are_safe_and_none_fails(gateway: Gateway, provider: Provider) -> None:
     found = await verdicts(gateway, provider, SLACK_S)
-    with capsys.disabled():
-        sys.stdout.write(table(found))
     assert dict(zip((name for name, _, _ in SCENARIOS), found, strict=True)) == {
         name: wanted for name, _, wanted in SCENARIOS
     }

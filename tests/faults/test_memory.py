@@ -5,7 +5,6 @@ TOLLKEEPER_FULL=1: as many of them as the goals say.
 
 import asyncio
 import gzip
-import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -23,11 +22,11 @@ from tests.fakes.gateway import running
 from tests.fakes.provider import EVENTS, JSON, Exchange, Provider, Script
 from tests.fakes.replies import DONE, choice, chunk, delta, dumps, event, speak, story, usage, whole as message
 from tests.fakes.wire import Socket
+from tests.house import FULL
 from tests.server import serving
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory is measured, and given back, on Linux")
 
-FULL = bool(os.environ.get("TOLLKEEPER_FULL"))
 READERS = 200 if FULL else 40
 KIB, MIB = 1 << 10, 1 << 20
 
