@@ -32,13 +32,6 @@ def test_the_command_shows_the_group() -> None:
     assert "n creates one" in made.empty().plain
 
 
-async def test_a_group_is_made_with_its_factor() -> None:
-    async with shown("groups") as (app, pilot, owner):
-        await press(app, pilot, "n", "=family", "down", "=1.5", "enter")
-        ((verb, body),) = owner.did
-        assert (verb, body["name"], body["multiplier"]) == ("add_group", "family", 1_500_000)
-
-
 async def test_an_edit_may_rename_and_says_what_will_be_seen() -> None:
     async with shown("groups") as (app, pilot, owner):
         await press(app, pilot, "e", "end", "=2", "down", "down", "=claude-*")
@@ -72,13 +65,6 @@ async def test_the_only_group_stays_while_it_is_used() -> None:
     async with shown("groups", owner) as (app, pilot, _):
         await press(app, pilot, "d")
         assert words(app)[0].endswith("no other group exists to move them to")
-
-
-async def test_a_duplicate_has_another_name() -> None:
-    async with shown("groups") as (app, pilot, owner):
-        await press(app, pilot, "D", "enter")
-        ((verb, body),) = owner.did
-        assert (verb, body["name"], body["multiplier"]) == ("add_group", "batch-2", 500_000)
 
 
 async def test_groups_are_listed_with_route_and_factor() -> None:

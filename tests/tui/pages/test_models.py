@@ -151,14 +151,6 @@ async def test_a_mapping_says_whose_price_it_has() -> None:
         assert "the price of base-model, which it stands for" in screen(app).replace("\n", " ")
 
 
-async def test_a_price_is_neither_a_negative_number_nor_a_word() -> None:
-    async with shown("models") as (app, pilot, owner):
-        await press(app, pilot, "G", "e", "down", "=-1", "down", "=six", "enter")
-        assert said(app, "#wrong-input") == "a price cannot be negative"
-        assert said(app, "#wrong-output").startswith("'six' is not an amount of dollars")
-        assert owner.did == []
-
-
 async def test_prices_for_longer_inputs_stay_when_another_is_changed() -> None:
     owner = Owner()
     tier = Tier(above=200_000, input=Nanos(6_000_000_000), output=Nanos(22_500_000_000))

@@ -109,25 +109,11 @@ async def test_the_form_tells_what_the_token_sees_while_one_types() -> None:
         assert said(app, ".preview").startswith("this token sees no models: no pattern matches")
 
 
-async def test_the_form_says_what_is_wrong_beside_the_field() -> None:
-    async with shown("tokens") as (app, pilot, owner):
-        await press(app, pilot, "n", "=pad", "down", "down", "down", "=dya=5", "enter")
-        assert said(app, "#wrong-budgets").startswith("unknown budget window 'dya'")
-        assert owner.did == []
-
-
 @pytest.mark.parametrize("page", ["tokens", "groups", "channels", "models", "account"])
 async def test_a_form_without_changes_leaves_nothing_to_undo(page: str) -> None:
     async with shown(page) as (app, pilot, owner):
         await press(app, pilot, "e", "enter")
         assert (owner.did, words(app)) == ([], ["Nothing was changed."])
-
-
-async def test_a_duplicate_has_another_name() -> None:
-    async with shown("tokens") as (app, pilot, owner):
-        await press(app, pilot, "D", "enter")
-        ((verb, body),) = owner.did
-        assert (verb, body["name"], body["group"]) == ("add_token", "ci-2", "batch")
 
 
 async def test_deleting_asks_and_cancel_is_the_default() -> None:
