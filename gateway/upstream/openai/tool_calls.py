@@ -14,9 +14,9 @@ class TooManyCalls(ValueError):
 
 def call_objects(raw: msgspec.Raw) -> list[rawjson.Fields]:
     """Returns the tool calls in a field: a list, or one call. Raises TooManyCalls, and ValueError for anything else."""
-    if bytes(raw).count(b'"function"') > 2 * MOST_CALLS + 2:  # a call has it as a field and as its type
-        raise TooManyCalls("too many tool calls")
     items = rawjson.items(raw) if bytes(memoryview(raw)[:1]) != b"{" else [raw]
+    if len(items) > MOST_CALLS + 1:
+        raise TooManyCalls("too many tool calls")
     calls = [rawjson.fields(call) for call in items if not rawjson.is_null(call)]
     if calls == [{}]:
         raise ValueError("no call")

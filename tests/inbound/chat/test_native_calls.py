@@ -145,10 +145,10 @@ def test_a_call_for_which_there_is_no_room_fails_the_answer() -> None:
     assert "too_many_tool_calls" in error_of(calls.failure).message
 
 
-@pytest.mark.parametrize("name", [{"name": "f"}, {}])
-def test_an_event_of_thousands_of_calls_fails_the_answer_at_once(name: Doc) -> None:
-    calls, given = _begun(), [{"index": i, "id": f"c{i}", "function": {"arguments": "", **name}} for i in range(50_000)]
-    data, begin = event(chunk(delta(tool_calls=given))), time.process_time()
+@pytest.mark.parametrize("call", [{"function": {"arguments": "", "name": "f"}}, {"function": {"arguments": ""}}, {}])
+def test_an_event_of_thousands_of_calls_fails_the_answer_at_once(call: Doc) -> None:
+    calls = _begun()
+    data, begin = event(chunk(delta(tool_calls=[call] * 200_000))), time.process_time()
     assert calls.feed(data) == b""
     assert time.process_time() - begin < 0.5
     assert calls.failure is not None
