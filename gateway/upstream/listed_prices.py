@@ -91,7 +91,7 @@ def _price_in(pricing: Mapping[str, Any]) -> UpstreamPrices | None:
     """Returns the price in an object with rates; None without plausible ones for input and output."""
     for input_name, output_name, default_unit in _FORMS:
         names = (input_name, output_name, _used_name(pricing, _CACHED), _used_name(pricing, _WRITES))
-        dollars = [_dollars(pricing.get(name)) for name in names]
+        dollars = [_amount(pricing.get(name)) for name in names]
         if dollars[0] is None or dollars[1] is None:
             continue
         price = _price_with(pricing, names, _unit_of(pricing, default_unit, dollars))
@@ -115,7 +115,7 @@ def _price_with(pricing: Mapping[str, Any], names: Sequence[str], unit: Unit) ->
         cached_input=rates[2],
         cache_write=rates[3],
         cache_write_long=_rate(pricing, "input_cache_write_1h", unit),
-        per_call=_nanos(_dollars(pricing.get("request")), 1) or Nanos(0),
+        per_call=_nanos(_amount(pricing.get("request")), 1) or Nanos(0),
         extras={name: nanos for name, nanos in extras.items() if nanos},
         tiers=tuple(_tiers(pricing, names, rates, unit)),
     )
@@ -131,12 +131,12 @@ def _picture_fee(pricing: Mapping[str, Any], input_rate: Nanos) -> Nanos | None:
 
     OpenRouter's ``image`` is usually the price of the picture's tokens, which are fewer than 50,000.
     """
-    fee = _nanos(_dollars(pricing.get("image")), 1)
+    fee = _nanos(_amount(pricing.get("image")), 1)
     return fee if fee is not None and fee * MILLION > 50_000 * input_rate else None
 
 
 def _search_fee(pricing: Mapping[str, Any]) -> Nanos | None:
-    fee = _nanos(_dollars(pricing.get("web_search")), 1)
+    fee = _nanos(_amount(pricing.get("web_search")), 1)
     return Nanos(fee // 1000) if fee is not None and fee >= DOLLAR else fee
 
 
@@ -191,24 +191,25 @@ def _start(step: object, name: str) -> int:
 
 
 def _rate(holder: Mapping[str, Any], name: str, unit: Unit) -> Nanos | None:
-    return None if unit is None else _nanos(_dollars(holder.get(name)), unit)
+    return None if unit is None else _nanos(_amount(holder.get(name)), unit)
 
 
-def _dollars(value: object) -> Decimal | None:
-    """Returns an amount as it is written; None if it is not a number. Venice and Chutes have one for each currency."""
+def _amount(value: object) -> Decimal | None:
+    """Returns an amount as it is written; None without one. Venice and Chutes have one for each currency."""
     if isinstance(value, dict):
         value = value.get("usd")
     if type(value) not in (int, float, str):
         return None
     try:
-        return Decimal(str(value).removeprefix("$"))
+        amount = Decimal(str(value).removeprefix("$"))
     except InvalidOperation:
         return None
+    return amount if amount.is_finite() and amount.adjusted() < 100 else None  # larger ones may not be multiplied
 
 
 def _nanos(dollars: Decimal | None, unit: Unit) -> Nanos | None:
     """Returns a plausible amount in nano-dollars, else None. OpenRouter's -1 means that it depends on the route."""
-    if dollars is None or unit is None or not dollars.is_finite() or not 0 <= dollars * unit <= _MOST_PER_MILLION:
+    if dollars is None or unit is None or not 0 <= dollars * unit <= _MOST_PER_MILLION:
         return None
     return Nanos(int((dollars * unit * DOLLAR).to_integral_value()))
 
@@ -270,11 +271,8 @@ def _scale_amount(amount: int, before: int, after: int) -> Nanos:
 
 def _factor(holder: Mapping[str, Any]) -> int | None:
     """Returns the multiplier in parts per million; None without a plausible one."""
-    try:
-        factor = Decimal(str(holder.get("multiplier")))
-    except InvalidOperation:
-        return None
-    return int(factor * MILLION) if factor.is_finite() and 1 <= factor * MILLION <= 100 * MILLION else None
+    factor = _amount(holder.get("multiplier"))
+    return int(factor * MILLION) if factor is not None and 1 <= factor * MILLION <= 100 * MILLION else None
 
 
 def _hours(peak: Mapping[str, Any]) -> tuple[PriceHours, ...]:

@@ -144,6 +144,8 @@ def _told(first: float, second: float, **more: object) -> UpstreamPrices:
         ({"prompt": "-1", "completion": "-1"}, None),
         ({"prompt": "0.15"}, None),
         ({"prompt": "1e99", "completion": "NaN"}, None),
+        ({"prompt": "1e999999999", "completion": "1"}, None),
+        ({"input": "sNaN", "output": "1"}, None),
         ({"prompt": "x", "completion": None}, None),
         ({"input": True, "output": []}, None),
         ("free", None),
