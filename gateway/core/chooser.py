@@ -165,7 +165,7 @@ class Chooser:
 
     def note_answer(self, answer: str, route: Route) -> None:
         if answer:
-            self._answers.note(answer.encode(), StickyRoute(route.channel.id, route.key_id))
+            self._answers.note(answer.encode("utf-8", "replace"), StickyRoute(route.channel.id, route.key_id))
 
     def note_conversation(self, conversation: bytes, route: Route) -> None:
         self._conversations.note(conversation, StickyRoute(route.channel.id, route.key_id))

@@ -85,6 +85,18 @@ async def test_a_failed_channel_is_not_replaced_by_one_without_the_thread(gatewa
     assert (answer.status, {record.channel for record in await gateway.settled(2)}) == (502, {"ch_a"})
 
 
+async def test_an_answer_whose_id_is_not_text_is_an_answer(gateway: Gateway, provider: Provider) -> None:
+    told = dumps({**message(), "id": "half"}).replace(b"half", rb"\ud83d")
+
+    async def answer_oddly(exchange: Exchange) -> None:
+        await exchange.answer(told)
+
+    native(gateway, provider, "a")
+    provider.on("m", answer_oddly)
+    assert (await post(gateway, CREATE)).status == 200
+    assert gateway.record.output == 12
+
+
 async def test_the_history_that_only_the_upstream_has_is_held_for(gateway: Gateway, provider: Provider) -> None:
     native(gateway, provider, "a")
     poor = gateway.token("poor", budgets=(Budget(nanos=Nanos(100_000_000)),))
