@@ -9,11 +9,19 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from gateway.domain import rawjson
-from gateway.domain.conversation import join_texts
 from gateway.domain.lazy_pattern import lazy_pattern
 from gateway.domain.rawjson import NULL, Fields
 from gateway.domain.transcript import object_of
 from gateway.upstream.answer_formats import FORMAT_REFUSED, NO_JSON, NO_SCHEMAS
+from gateway.upstream.message_shapes import (
+    ORDER_REFUSED,
+    PARTS_REFUSED,
+    SYSTEM_REFUSED,
+    join_contents,
+    with_alternation,
+    with_text,
+    without_system,
+)
 from gateway.upstream.null_values import NULLS, NULLS_REFUSED
 from gateway.upstream.refused_params import DEVELOPER, MESSAGES, REASONING_BACK, ROLE
 from gateway.upstream.tool_pairs import PAIRS_REFUSED, with_pairs
@@ -27,12 +35,15 @@ NO_BLANKS = MESSAGES + "text"
 SIGNED_CALLS = MESSAGES + "thought_signature"
 OBJECTS = MESSAGES + "arguments"
 PAIRS = MESSAGES + "tool_call_id=paired"
+TEXTS = MESSAGES + "content=text"
+NO_SYSTEM = MESSAGES + "role=user only"
+ALTERNATION = MESSAGES + "role=alternating"
 _WORDS = {
     SYSTEM_FIRST: lazy_pattern(r"(?i)system messages? must be (?:at the beginning|first|the first)"),
     TOOL_THEN_ASSISTANT: lazy_pattern(r"(?i)unexpected role 'user' after role 'tool'"),
     USER_LAST: lazy_pattern(
-        r"(?i)expected last role (?:user|to be)|last message must have role .?user|response prefill is incompatible"
-        r"|does not support assistant message prefill"
+        r"(?i)expected last role (?:user|to be)|last message must (?:have role|be from) (?:the )?.?user"
+        r"|response prefill is incompatible|does not support assistant message prefill"
     ),
     NO_IMAGES: lazy_pattern(
         r"(?i)unknown variant .?image(?:_url)?\b(?!.*\bexpected\b.*\bimage)"
@@ -48,6 +59,9 @@ _WORDS = {
         r"(?i)(?:reasoning_content|content\[\]\.thinking)\W{1,3}(?:in the thinking mode must be passed back|is missing)"
     ),
     PAIRS: PAIRS_REFUSED,
+    TEXTS: PARTS_REFUSED,
+    NO_SYSTEM: SYSTEM_REFUSED,
+    ALTERNATION: ORDER_REFUSED,
     NULLS: NULLS_REFUSED,
     NO_SCHEMAS: FORMAT_REFUSED,
     NO_JSON: FORMAT_REFUSED,
@@ -97,12 +111,7 @@ def _system_first(messages: list[Fields]) -> list[Fields]:
     if not any(_role(message) in _SYSTEM_ROLES for message in messages[1:]):
         return messages
     others = [message for message in messages if _role(message) not in _SYSTEM_ROLES]
-    if all(map(rawjson.is_text, contents)):
-        return [{"role": _SYSTEM, "content": join_texts(contents)}, *others]
-    parts: list[object] = []
-    for raw in contents:
-        parts += [{"type": "text", "text": raw}] if rawjson.is_text(raw) else rawjson.list_at(raw)
-    return [{"role": _SYSTEM, "content": rawjson.raw(parts)}, *others]
+    return [{"role": _SYSTEM, "content": join_contents(contents)}, *others]
 
 
 def _assistant_after_tools(messages: list[Fields]) -> list[Fields]:
@@ -115,8 +124,8 @@ def _assistant_after_tools(messages: list[Fields]) -> list[Fields]:
 
 
 def _user_last(messages: list[Fields]) -> list[Fields]:
-    ends_with_assistant = bool(messages) and _role(messages[-1]) == bytes(_ASSISTANT)
-    return [*messages, {"role": _USER, "content": rawjson.raw(GO_ON)}] if ends_with_assistant else messages
+    ends_with_other = bool(messages) and _role(messages[-1]) in (bytes(_ASSISTANT), *_SYSTEM_ROLES)
+    return [*messages, {"role": _USER, "content": rawjson.raw(GO_ON)}] if ends_with_other else messages
 
 
 def _changed_parts(parts: list[Any], change: Callable[[Any], Any]) -> list[Any]:
@@ -222,6 +231,9 @@ RULES: Mapping[str, Callable[[list[Fields]], list[Fields]]] = {
     OBJECTS: _in_each(_with_objects),
     REASONING_BACK: _in_each(_with_thought),
     SYSTEM_FIRST: _system_first,
+    NO_SYSTEM: without_system,
     TOOL_THEN_ASSISTANT: _assistant_after_tools,
+    ALTERNATION: with_alternation,
     USER_LAST: _user_last,
+    TEXTS: _in_each(with_text),
 }

@@ -43,4 +43,5 @@ def test_arguments_become_the_text_of_an_object_and_lose_nothing(given: Any, tex
 def test_odd_calls_are_left_to_the_upstream(odd: Any) -> None:
     fields = {"role": "assistant", "content": odd, "tool_calls": odd}
     message = {name: rawjson.raw(value) for name, value in fields.items()}
-    assert with_rules([message], RULES)[0]["tool_calls"] == message["tool_calls"]
+    fitting = with_rules([message], RULES)
+    assert [said["tool_calls"] for said in fitting if "tool_calls" in said] == [message["tool_calls"]]

@@ -1,0 +1,81 @@
+"""Message shapes: who speaks when, and texts as one, for the templates of models that take only the simplest chats."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from gateway.domain import rawjson
+from gateway.domain.conversation import join_texts
+from gateway.domain.lazy_pattern import lazy_pattern
+from gateway.domain.rawjson import NULL, Fields
+from gateway.upstream.translation import FILLER
+
+PARTS_REFUSED = lazy_pattern(
+    r"(?i)content['\"`]?(?: field)?\s*:?\s*(?:value )?(?:must|should) be a string"
+    r"|\bcontent(?:\.str)?: input should be a valid string"
+    r"|invalid type: sequence, expected a string|expected a string,? (?:but )?(?:got|received) (?:an? )?(?:list|array)"
+    r"|can only concatenate str|content is not a string"
+)
+"""Matches refusals of contents that are lists of parts."""
+SYSTEM_REFUSED = lazy_pattern(
+    r"(?i)system (?:role|messages?|prompts?|instructions?) (?:(?:is|are) )?not (?:supported|enabled|allowed)"
+    r"|not support (?:the )?system (?:role|message|prompt|instruction)|developer instruction is not enabled"
+)
+"""Matches refusals of a system prompt, as by the templates of Gemma."""
+ORDER_REFUSED = lazy_pattern(r"(?i)roles must alternate|alternate (?:between )?['\"`]?user|alternating user")
+"""Matches refusals of two messages of one role in a row, or of a chat that begins with the assistant."""
+_SYSTEM_ROLES = ("system", "developer")
+
+
+def join_contents(contents: Iterable[msgspec.Raw]) -> msgspec.Raw:
+    """Returns several contents as one: a text if they all are, else parts."""
+    given = [content for content in contents if not rawjson.is_null(content)]
+    if all(map(rawjson.is_text, given)):
+        return join_texts(given)
+    parts: list[Any] = []
+    for content in given:
+        parts += [{"type": "text", "text": content}] if rawjson.is_text(content) else rawjson.list_at(content)
+    return rawjson.raw(parts)
+
+
+def with_text(message: Fields) -> Fields:
+    """Returns a message whose content is a text if all of its parts are."""
+    parts = rawjson.list_at(message.get("content"))
+    texts = [rawjson.at(part, "text") for part in parts if rawjson.at(part, "type") in ("text", "input_text")]
+    if not texts or len(texts) < len(parts) or not all(isinstance(text, str) for text in texts):
+        return message
+    return {**message, "content": join_texts([rawjson.raw(text) for text in texts])}
+
+
+def without_system(messages: list[Fields]) -> list[Fields]:
+    """Returns the messages with the system prompt at the beginning of what the user says first."""
+    prompts = [message.get("content", NULL) for message in messages if _role(message) in _SYSTEM_ROLES]
+    others = [message for message in messages if _role(message) not in _SYSTEM_ROLES]
+    if not prompts:
+        return messages
+    first = next((place for place, message in enumerate(others) if _role(message) == "user"), None)
+    if first is None:
+        return [{"role": rawjson.raw("user"), "content": join_contents(prompts)}, *others]
+    said = join_contents([*prompts, others[first].get("content", NULL)])
+    return [*others[:first], {**others[first], "content": said}, *others[first + 1 :]]
+
+
+def with_alternation(messages: list[Fields]) -> list[Fields]:
+    """Returns the messages with those of one role in a row as one. Behind the system prompt the user speaks first."""
+    fitting: list[Fields] = []
+    for message in messages:
+        last, role = fitting[-1] if fitting else {}, _role(message)
+        joins = role in ("user", "assistant") and role == _role(last) and not ({"tool_calls"} & {*message, *last})
+        if joins:
+            contents = (last.get("content", NULL), message.get("content", NULL))
+            fitting[-1] = {**last, "content": join_contents(contents)}
+            continue
+        if role == "assistant" and _role(last) in ("", *_SYSTEM_ROLES):
+            fitting.append({"role": rawjson.raw("user"), "content": rawjson.raw(FILLER)})
+        fitting.append(message)
+    return fitting
+
+
+def _role(message: Fields) -> str:
+    return rawjson.text_at(message.get("role"))
