@@ -9,6 +9,7 @@ import re
 from gateway.domain.lazy_pattern import lazy_pattern
 from gateway.upstream.efforts import EFFORT, effort_rule
 from gateway.upstream.error_body import ErrorBody
+from gateway.upstream.nested_fields import nested_name
 
 MESSAGES = "messages[]."
 """The prefix of the names of a message's fields."""
@@ -86,7 +87,7 @@ _NO_MARKS = lazy_pattern(
 )
 """Matches the refusal of any cache mark. A wrong mark, or one too many, is refused in other words."""
 _BAD_ROLE = lazy_pattern(r"\broles?\b(?!:\w)|角色|[`'\"]developer[`'\"]")
-_GROQ_PATH = lazy_pattern(r"'(messages\.\d+)'\s*:\s*property\s+'")
+_GROQ_PATH = lazy_pattern(r"'(messages(?:\.\w+)+)'\s*:\s*property\s+'")
 """Matches Groq's ``'messages.1' : property 'name'``."""
 _ROLES = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
 
@@ -131,7 +132,7 @@ def refused_params(error: ErrorBody) -> tuple[str, ...]:
         paths.append(EFFORT)
     if _BAD_ROLE.search(f"{message} {error.param}".lower()):
         paths.append(ROLE)
-    names = dict.fromkeys(filter(None, map(_field_name, paths)))
+    names = dict.fromkeys(filter(None, (*map(_field_name, paths), *map(nested_name, paths))))
     if _NO_EFFORT.search(message):
         names.pop(EFFORT, None)
         names[NO_EFFORT] = None

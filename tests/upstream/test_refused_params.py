@@ -85,9 +85,16 @@ def _names(error: Any, **outer: Any) -> tuple[str, ...]:
         ('unknown parameters: ["user", "seed"]', ("user", "seed")),
         ('data must NOT have additional properties, {"additionalProperty":"store"}', ("store",)),
         ("Invalid: stream_options.include_usage", ("stream_options",)),
-        # of fields that lie deeper than that only the name is known, which was then not sent
-        ("tools.0.function.strict: Extra inputs are not permitted", ("strict",)),
-        ("messages.0.content.0.text.cache_control: Extra inputs are not permitted", ("cache_control",)),
+        # of fields that lie deeper the name alone is known, too
+        ("tools.0.function.strict: Extra inputs are not permitted", ("strict", "tools[].strict")),
+        (
+            "messages.0.content.0.text.cache_control: Extra inputs are not permitted",
+            ("cache_control", "messages[].content[].cache_control"),
+        ),
+        (
+            "'messages.1' : [('messages.1.tool_calls.0' : property 'index' is unsupported)]",
+            ("messages[].tool_calls[].index",),
+        ),
         # no refusal of a parameter
         ("temperature must be at most 2", ()),
         ("Invalid value for 'top_p': 3", ()),

@@ -23,6 +23,7 @@ from gateway.upstream.efforts import EFFORT, fit_effort
 from gateway.upstream.learned_params import NOTHING
 from gateway.upstream.message_rules import RULES, lost_to, with_rules
 from gateway.upstream.model_list import LIST_HEADERS
+from gateway.upstream.nested_fields import remove_nested
 from gateway.upstream.null_values import NULLS, without_nulls
 from gateway.upstream.openai.reader import ChatReader
 from gateway.upstream.openai.reasoning import ReasoningReader, restore_reasoning
@@ -254,7 +255,9 @@ class OpenAIDialect(ChannelDialect):
             lowered = _limit_to_budget(fields, order.output_budget, target) or lowered
         has_usage = vendor.stream_options and "stream_options" not in learned.dropped
         request_usage(fields, requested=order.stream and has_usage)
-        dropped = _fit_parameters(fields, vendor, learned) + fit_format(fields, learned.dropped)
+        dropped = _fit_parameters(fields, vendor, learned)
+        if learned.dropped:
+            dropped += fit_format(fields, learned.dropped) + remove_nested(fields, learned.dropped)
         if "messages" in fields and _must_edit_messages(fields, vendor, learned):
             dropped += _edit_messages(fields, vendor, learned)
         was_refused = REASONING_BACK in learned.dropped
