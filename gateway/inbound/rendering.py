@@ -194,13 +194,11 @@ class RenderedStream(FramedStream):
         out: list[bytes] = []
         start = 0
         while start < len(block) and not (self.failure or self.finished):
-            texts, end = self._reader.texts(block, start) if self._state.in_text else (None, start)
+            texts, whole_text, end = self._reader.texts(block, start) if self._state.in_text else ([], "", start)
             if texts:
                 self.events += len(texts)
-                if self._state.count_texts(texts):
-                    out.append(self.renderer.take_texts(texts))
-                else:
-                    out += [self._render_event(SSEEvent(piece), [Piece(BlockKind.TEXT, piece)]) for piece in texts]
+                self.tally.add(whole_text)
+                out.append(self.renderer.take_texts(texts))
             else:
                 end = event_end(block, start, has_returns=False)
                 out.append(self._read_event(block[start:end].rstrip(b"\n")))
@@ -219,7 +217,7 @@ class RenderedStream(FramedStream):
             return b"".join([self._read_event(part) for part in parts])
         del part  # it may be large, and its text is copied
         self.events += 1
-        out = self._render_event(event, None)
+        out = self._render_event(event)
         if not self.failure and self._reader.done:
             out += self._conclude(done=True)
         return out
@@ -258,20 +256,20 @@ class RenderedStream(FramedStream):
         out.write(self._conclude(done=True))
         return out.getvalue()
 
-    def _render_event(self, event: SSEEvent, parts: Iterable[AnswerPart] | None) -> bytes:
-        """Returns what the client gets for one event, whose ``parts`` are None if they have not been read yet."""
+    def _render_event(self, event: SSEEvent) -> bytes:
+        """Returns what the client gets for one event."""
         try:
             self._check(event.data)
-            return self._render(self._events_of(self._reader.read(event) if parts is None else parts))
+            return self._render(self._events_of(self._reader.read(event)))
         except ValueError:
             data = event.data.removeprefix(b"data:").strip()
             if event.data.startswith(b"data:") and not data.startswith(b"data:"):  # some relays write this twice
-                return RenderedStream._render_event(self, SSEEvent(data, event.name), None)
+                return RenderedStream._render_event(self, SSEEvent(data, event.name))
             if not is_idle(event):
                 self._skip(event)
             _, cut, last = event.data.rpartition(b"\n{")  # Zhipu may cut off the event before this one
             whole = SSEEvent(b"{" + last, event.name) if cut and not self.failure else None
-            return b"" if whole is None else RenderedStream._render_event(self, whole, None)
+            return b"" if whole is None else RenderedStream._render_event(self, whole)
 
     def _events_of(self, parts: Iterable[AnswerPart]) -> Iterator[AnswerEvent]:
         for part in parts:

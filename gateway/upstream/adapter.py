@@ -207,11 +207,11 @@ class AnswerReader(Protocol):
     default_word: str = ""
     """The finish word of a complete answer without one; empty if such an answer is not complete."""
 
-    def texts(self, events: bytes, start: int) -> tuple[list[bytes], int]:
-        """Returns the texts of the events from ``start`` on that have only more text of the first choice, and where
-        these events end. They are JSON strings, and none is empty.
+    def texts(self, events: bytes, start: int) -> tuple[list[bytes], str, int]:
+        """Returns the texts of the events from ``start`` on that have only more text of the first choice, as JSON
+        strings without empty ones, then all of them decoded and joined, and where these events end.
         """
-        return [], start
+        return [], "", start
 
     def read(self, event: SSEEvent) -> Iterable[AnswerPart]:
         """Returns the parts in an event. Raises ValueError if it is invalid."""

@@ -356,14 +356,6 @@ class AnswerState:
         self.events.clear()
         return events
 
-    def count_texts(self, texts: list[bytes]) -> bool:
-        """Count texts that are rendered unchanged. Returns False if one of them is not a JSON string."""
-        try:
-            self.tally.add("".join(rawjson.value(b"[%b]" % b",".join(texts))))
-        except (ValueError, TypeError):
-            return False
-        return True
-
     def conclude(self, default: str = "") -> list[AnswerEvent]:
         """Returns the last events. Choices that have not ended get the ``default`` finish word."""
         for choice in self._choices.values():

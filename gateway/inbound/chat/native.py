@@ -163,9 +163,9 @@ class NativeChatStream(RenderedStream):
                     self._filled_choices.add(part.choice)
             yield from events
 
-    def _render_event(self, event: SSEEvent, parts: Iterable[AnswerPart] | None) -> bytes:
+    def _render_event(self, event: SSEEvent) -> bytes:
         """See ``RenderedStream``. Returns the upstream's own chunk, edited."""
-        super()._render_event(event, parts)
+        super()._render_event(event)
         chunk = self._edit() if self._chat.choices and not self.failure else None
         self._forget()  # a large chunk is not kept in more copies than needed
         return b"" if chunk is None else self._editor.write_event(chunk)

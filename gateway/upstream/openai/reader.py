@@ -102,9 +102,9 @@ class ChatReader(AnswerReader):
         """Fields with sources that came beside the text, each once."""
         self._cited = False
 
-    def texts(self, events: bytes, start: int) -> tuple[list[bytes], int]:
+    def texts(self, events: bytes, start: int) -> tuple[list[bytes], str, int]:
         """See ``AnswerReader``. Most events differ only in their text, so a template finds it."""
-        texts: list[bytes] = []
+        texts, whole_text = list[bytes](), ""
         event, self._last_event = self._last_event, None
         if event is not None and not event.name and self._templates_left and len(self._parts) == 1:
             part = self._parts[0]
@@ -119,8 +119,9 @@ class ChatReader(AnswerReader):
                 self._template = None
                 break
             texts += [b'"%b"' % text for text in run.texts if text]
+            whole_text += run.whole_text
             start += run.size
-        return texts, start
+        return texts, whole_text, start
 
     def read(self, event: SSEEvent) -> list[AnswerPart]:
         self._parts, self.choices, self._last_event = [], [], event

@@ -18,7 +18,7 @@ def _event(text: str | None, choice: dict[str, Any] | None = None, **more: Any) 
     return b"data: " + json.dumps(chunk).encode() + b"\n\n"
 
 
-def _texts(events: bytes, start: int = 0) -> tuple[list[bytes], int]:
+def _texts(events: bytes, start: int = 0) -> tuple[list[bytes], str, int]:
     """The texts that are found after two events with text, which are read in full."""
     reader = ChatReader(makers.order(), makers.channel())
     for text in ("Well", "then"):
@@ -28,18 +28,18 @@ def _texts(events: bytes, start: int = 0) -> tuple[list[bytes], int]:
 
 def test_texts_of_events_that_are_alike_are_found_together() -> None:
     events = b"".join(map(_event, ("one", "\n", 'a "b"', "é")))
-    assert _texts(events) == ([b'"one"', b'"\\n"', b'"a \\"b\\""', b'"\\u00e9"'], len(events))
+    assert _texts(events) == ([b'"one"', b'"\\n"', b'"a \\"b\\""', b'"\\u00e9"'], 'one\na "b"é', len(events))
 
 
 def test_an_empty_text_brings_nothing() -> None:
     events = _event("a") + _event("") + _event("b")
-    assert _texts(events) == ([b'"a"', b'"b"'], len(events))
+    assert _texts(events) == ([b'"a"', b'"b"'], "ab", len(events))
 
 
 def test_they_begin_at_the_given_place() -> None:
     events = _event(None, {"finish_reason": "stop"}) + _event("a") + _event("b")
     start = events.index(b'data: {"id"', 1)
-    assert _texts(events, start) == ([b'"a"', b'"b"'], len(events))
+    assert _texts(events, start) == ([b'"a"', b'"b"'], "ab", len(events))
 
 
 @pytest.mark.parametrize(
@@ -60,10 +60,10 @@ def test_they_begin_at_the_given_place() -> None:
 )
 def test_they_end_before_an_event_that_brings_something_else(other: bytes) -> None:
     before = _event("a") + _event("b")
-    assert _texts(before + other + _event("c")) == ([b'"a"', b'"b"'], len(before))
+    assert _texts(before + other + _event("c")) == ([b'"a"', b'"b"'], "ab", len(before))
 
 
 def test_a_field_that_only_one_of_them_has_is_not_taken_for_text() -> None:
     odd = _event("x").replace(b'"x"', b'"x","tool_calls":[{"index":0,"id":"t"}],"refusal":"y"')
     before = _event("a") + _event("b")
-    assert _texts(before + odd + _event("c")) == ([b'"a"', b'"b"'], len(before))
+    assert _texts(before + odd + _event("c")) == ([b'"a"', b'"b"'], "ab", len(before))
