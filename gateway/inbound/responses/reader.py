@@ -1,10 +1,12 @@
 """Reads a native response, streamed or whole, while its bytes pass: usage, failures and output.
 
-It keeps only the response of the last event, without the items. With that it ends a stream that the upstream has not
-ended itself.
+It keeps the response of the last event, with which it ends a stream that the upstream has not ended itself, and the
+items. Some upstreams, such as relays of ChatGPT's plans, leave these out of the last event, where many clients read
+them.
 """
 
 from collections.abc import Mapping
+from operator import itemgetter
 from typing import Any
 
 import msgspec
@@ -38,6 +40,9 @@ _REPORTS = frozenset({"usage", "service_tier", "cost"})
 """Fields of a response that tell what it costs."""
 _ERROR_EVENTS = ("error", "response.error")
 _TERMINAL_EVENTS = {"response.completed": "completed", "response.incomplete": "incomplete", "response.failed": "failed"}
+_REALTIME_END = "response.done"
+"""Realtime's name of the last event, whatever the status."""
+_LAST_EVENTS = frozenset({*_TERMINAL_EVENTS, _REALTIME_END})
 
 
 class ResponsesReader:
@@ -55,6 +60,8 @@ class ResponsesReader:
         self._reports = UsageReports(limits)
         self._response: Fields = {}
         """The response in the last event with one, without its items."""
+        self._items: list[tuple[int, msgspec.Raw]] = []
+        """The ended items of a stream, with their places."""
         self._begun = False
         self._next_number = 0
         self.reported_error: Failure | None = None
@@ -121,6 +128,9 @@ class ResponsesReader:
             self.tally.add(rawjson.text_at(fields.get("delta")))
         elif kind == "response.output_item.added":
             self._count_item(holders.get("item", {}))
+        elif kind == "response.output_item.done" and "item" in fields:
+            place = bytes(fields.get("output_index", NULL))
+            self._items.append((int(place) if place.isdigit() else len(self._items), fields["item"]))
         elif kind in _ERROR_EVENTS and self._begun:
             self.reported_error = reported_failure(self._channel, data)
         elif kind in _ERROR_EVENTS:  # as the first event, it comes instead of an answer
@@ -190,8 +200,12 @@ class ResponsesReader:
 
     def _read_response(self, fields: Fields, response: Fields, kind: str) -> bytes | None:
         """Returns what the client gets instead of an event with a response; None if the event passes unchanged."""
+        sent = response
+        if kind in _LAST_EVENTS and self._items and rawjson.is_nothing(response.get("output", EMPTY_LIST)):
+            items = [item for _, item in sorted(self._items, key=itemgetter(0))]
+            response = {**response, "output": rawjson.raw(items)}
         self._keep_response(response)
-        is_renamed = kind == "response.done"  # Realtime's name of the last event, whatever the status
+        is_renamed = kind == _REALTIME_END
         if is_renamed:
             status = rawjson.text_at(response.get("status"))
             kind = f"response.{status if status in _TERMINAL_EVENTS.values() else 'completed'}"
@@ -207,7 +221,7 @@ class ResponsesReader:
             self._next_number -= 1  # this event waits, and may be replaced
         self._begun = True
         requested = _as_requested(response, self._order)
-        if requested is response and not is_renamed:
+        if requested is sent and not is_renamed:
             return None
         data = rawjson.encode({**fields, "response": requested})
         return b"event: %b\ndata: %b\n\n" % (kind.encode("utf-8", "surrogatepass"), data)

@@ -256,6 +256,33 @@ def test_a_whole_response_has_all_items_of_its_stream(listed: list[Any], places:
     assert [item["type"] for item in json.loads(body_of(answer))["output"]] == ["message", "function_call"]
 
 
+@pytest.mark.parametrize("kind", ["response.completed", "response.incomplete", "response.done"])
+@pytest.mark.parametrize("left_out", [{"output": []}, {"output": None}, {}], ids=["empty", "null", "missing"])
+@pytest.mark.parametrize("places", [(1, 0), (0, 0), (None, None)])
+def test_items_that_the_last_event_leaves_out_are_those_of_the_stream(
+    kind: str, left_out: dict[str, Any], places: tuple[int | None, ...]
+) -> None:
+    items = [SEARCHED[0], message("Hello")] if places != (1, 0) else [message("Hello"), SEARCHED[0]]
+    ends = [
+        event("response.output_item.done", 2, item=item, output_index=place)
+        for item, place in zip(items, places, strict=True)
+    ]
+    bare = {name: value for name, value in response().items() if name != "output"}
+    made = stream()
+    sent = made.feed(BEGUN + b"".join(ends) + event(kind, 4, response={**bare, **left_out}))
+    assert sent == BEGUN + b"".join(ends)
+    last = json.loads(made.tail(NOTHING).partition(b"data: ")[2])
+    assert [item["type"] for item in last["response"]["output"]] == ["web_search_call", "message"]
+    assert made.reader.reported is not None
+    assert dict(made.reader.reported.parts) == {"searches": 1}
+
+
+def test_a_last_event_with_items_passes_unchanged() -> None:
+    data = BEGUN + event("response.output_item.done", 2, item=function_call("f", "{}"), output_index=1)
+    data += event("response.completed", 3, response=response(message("Hello")))
+    assert fed(data, [])[0] == data
+
+
 def test_items_without_an_end_are_made_of_their_pieces() -> None:
     call = function_call("f", "")
     events = [
