@@ -38,7 +38,7 @@ HOME_FILES = frozenset(
         "usage",
     }
 )
-"""The files of a data folder. Two of them identify it; a single one among other files does not."""
+"""The files of a data folder. Two such files identify one; a single one may lie in any folder."""
 TEMPORARY = re.compile(r"\.(.+)\.\w{8}|(.+)\.tmp")
 """The name of a new file that is going to replace another one, by ``runfile`` or by the store. Another process may see
 it, and one that is killed may leave it behind.

@@ -154,7 +154,7 @@ class ServedModel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     live: bool = False
     """Whether a pattern selected it, so that it is removed when the upstream no longer lists it."""
     price: Price | None = None
-    """Its price at this channel, if one is set, which has precedence; see ``core.model_prices``."""
+    """The price at this channel only, set by the owner or imported; see ``core.model_prices``."""
 
     @property
     def upstream_name(self) -> str:

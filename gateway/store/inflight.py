@@ -1,7 +1,7 @@
 """Inflight: the file of running calls, which survives a crash, and the records of answers that are withheld.
 
-A call gets one line when it begins, with all that is known of it, and one when it ends, with its id. The second is
-written only when its record is safe from a power cut, so at any moment the call is in this file or in the log. The file
+A call gets two lines: at its beginning all that is known of it, and at its end its id. The second line is
+written only when the record is safe from a power cut, so at any moment the call is in this file or in the log. The file
 is emptied when no call runs, and rewritten when it has grown too large.
 
 An answer is released after its record is written. If the disk refuses the record, the answer is withheld: the client

@@ -197,7 +197,7 @@ class ToolTable:
         return self._names.get(tool) or (choice.name if kind is ToolKind.FUNCTION else None)
 
     def _add_namespace(self, namespace: _ToolFields, where: str) -> None:
-        """Add the functions of a namespace. Its own description goes with the first one, so that it is billed once."""
+        """Add the functions of a namespace. The first one gets its description, which is then billed once."""
         if len(namespace.name) > MAX_NAMESPACE:
             msg = f"{where}.name has {len(namespace.name)} characters; the limit is {MAX_NAMESPACE}"
             raise BadRequest(msg, param=f"{where}.name")

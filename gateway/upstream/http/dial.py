@@ -167,8 +167,8 @@ class Dialer:
             raise
 
     async def addresses(self, host: str, port: int) -> list[Address]:
-        """Returns the addresses of a name or an address. Names are looked up one at a time, so that calls that need the
-        same one share it. Raises OSError.
+        """Returns the addresses of a name or an address. Only one look-up runs at a time, so that it serves all
+        calls that need the same name. Raises OSError.
         """
         with suppress(ValueError):
             family = socket.AF_INET6 if ipaddress.ip_address(host).version == 6 else socket.AF_INET
