@@ -31,18 +31,14 @@ class Ledger:
     def __init__(self, folder: Path) -> None:
         self.path = folder / "ledger.json"
         self._old = folder / "ledger.old.json"
-        self.damaged = False
-        """Whether something was lost. Then the former version, which must replace it, is not overwritten."""
-        self.sealed: dict[str, SealedSegment] = {}
-        self.exists = self._read_file(self.path)
+        current = _read(self.path)
+        former = {} if current.exists and not current.damaged else _read(self._old).sealed
+        self.exists = current.exists
         """Whether the file exists. It has no segments if none was ever sealed."""
-        if self.damaged or not self.exists:
-            current, damaged = self.sealed, self.damaged
-            self.sealed = {}
-            self._read_file(self._old)
-            self.damaged = damaged or bool(self.sealed)
-            self.sealed |= current
-        self.sealed = dict(sorted(self.sealed.items(), key=lambda item: item[1].first))
+        self.damaged = current.damaged or bool(former)
+        """Whether something was lost. Then the former version, which must replace it, is not overwritten."""
+        sealed = {**former, **current.sealed}
+        self.sealed = dict(sorted(sealed.items(), key=lambda item: item[1].first))
 
     def put(self, *sealed: SealedSegment) -> None:
         """Add or replace segments in one atomic write. Raises OSError; then nothing has changed."""
@@ -66,32 +62,44 @@ class Ledger:
         self.damaged = False
         return copy
 
-    def _read_file(self, path: Path) -> bool:
-        """Read a file line by line, so that memory never holds it twice. Returns False if it is missing or empty."""
-        try:
-            file = files.open_to_read(path)
-        except FileNotFoundError:
-            return False
-        with file:
-            first = file.readline()
-            check_format(path, first[:100])
-            pending = b"" if first == HEAD + b"\n" else first  # only the last line may be the closing braces
-            self.damaged = self.damaged or bool(pending)
-            for raw in file:
-                self._read_line(pending)
-                pending = raw
-            if pending != END:
-                self._read_line(pending)
-                self.damaged = self.damaged or bool(first)
-        return bool(first)
 
-    def _read_line(self, raw: bytes) -> None:
+class _Content(msgspec.Struct):
+    """What can be read of a ledger's file."""
+
+    exists: bool = False
+    """Whether the file has any bytes."""
+    damaged: bool = False
+    sealed: dict[str, SealedSegment] = {}
+
+    def add_line(self, raw: bytes) -> None:
         line = raw.rstrip(b"\n").removeprefix(b",")
         if is_intact(line):
             segment = _decode(body_of(line))
             self.sealed[segment.name] = segment
         elif line:
             self.damaged = True
+
+
+def _read(path: Path) -> _Content:
+    """Read a file line by line, so that memory never holds it twice."""
+    content = _Content()
+    try:
+        file = files.open_to_read(path)
+    except FileNotFoundError:
+        return content
+    with file:
+        first = file.readline()
+        check_format(path, first[:100])
+        content.exists = bool(first)
+        pending = b"" if first == HEAD + b"\n" else first  # only the last line may be the closing braces
+        content.damaged = bool(pending)
+        for raw in file:
+            content.add_line(pending)
+            pending = raw
+        if pending != END:
+            content.add_line(pending)
+            content.damaged = content.damaged or content.exists
+    return content
 
 
 def check_complete(path: Path, segments: Iterable[Segment]) -> None:
