@@ -89,7 +89,7 @@ def read(path: Path) -> Endpoint | None:
     """
     try:
         endpoint = _endpoint_of(path)
-        return None if _copied(path.parent, endpoint.home) else endpoint
+        return None if _is_copy(path.parent, endpoint.home) else endpoint
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
     except OSError as exc:
@@ -103,7 +103,7 @@ def _endpoint_of(path: Path) -> Endpoint:
         return msgspec.json.decode(file.read(64 * 1024), type=Endpoint)
 
 
-def _copied(folder: Path, home: str) -> bool:
+def _is_copy(folder: Path, home: str) -> bool:
     """Returns whether the runfile's home exists and is another folder than this one. A moved home does not exist."""
     with suppress(OSError):
         return bool(home) and not folder.samefile(home)

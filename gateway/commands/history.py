@@ -19,7 +19,7 @@ _COLUMNS = (
     ListColumn("Time", lambda entry: local_time(entry.time_ms), "whole"),
     ListColumn("By", lambda entry: entry.source.brief(), drop=1, least=19),
     ListColumn("Change", lambda entry: entry.text, "name", least=28),
-    ListColumn("Fields", lambda entry: plain(entry.edited, 80), drop=3),
+    ListColumn("Fields", lambda entry: plain(entry.edit_text, 80), drop=3),
     ListColumn("State", lambda entry: f"undone by {entry.undone_by}" if entry.undone_by else "", "state", drop=2),
 )
 

@@ -125,11 +125,11 @@ class ChannelHealth:
     def __init__(
         self,
         mono: Callable[[], float],
-        changed: Callable[[], None],
+        on_change: Callable[[], None],
         in_flight: Callable[[ChannelId], int] = lambda _: 0,
     ) -> None:
         self._mono = mono
-        self._changed = changed
+        self._on_change = on_change
         self.latency = LatencyStats(mono)
         self.in_flight = in_flight
         """Returns how many calls a channel is answering."""
@@ -210,7 +210,7 @@ class ChannelHealth:
         if not (failures.missing or failed_recently):
             del self.failing[id]
         if was_paused:
-            self._changed()
+            self._on_change()
 
     def note_failure(self, id: ChannelId, kind: FailureKind, reason: str, retry_after_s: float | None = None) -> None:
         """Note that a call failed at this channel, or with this key. ``CLIENT`` failures count for neither."""
@@ -231,7 +231,7 @@ class ChannelHealth:
             pause_s = failures.next_pause_s()
             # a failure that is noticed at once does no harm where calls can go elsewhere
             failures.pause(kind, reason, min(pause_s, 30.0) if kind in _QUICK_KINDS else pause_s, now)
-        self._changed()
+        self._on_change()
 
     def note_answer(self, channel: ChannelId, key: ChannelId | str, status: int) -> None:
         """Note that the upstream answered a call that then failed. Unless it refused the key, it accepted it."""
@@ -241,18 +241,18 @@ class ChannelHealth:
             failures = self.failing.get(id)
             if failures is not None and failures.accept_key(self._mono()):
                 failures.reason, failures.pauses = "", 0
-                self._changed()
+                self._on_change()
 
     def note_missing(self, channel: ChannelId, model: str) -> None:
         """Note that the upstream does not know this model. The channel stays in use; the model is paused there."""
         self.failing.setdefault(channel, _Failures()).missing[model] = self._mono() + 600.0
-        self._changed()
+        self._on_change()
 
     def forget_missing(self, channel: ChannelId) -> None:
         """Forget which models the upstream does not know: the channel's models or their names have changed."""
         if (failures := self.failing.get(channel)) is not None and failures.missing:
             failures.missing.clear()
-            self._changed()
+            self._on_change()
 
     def renumber_keys(self, before: Channel, after: Channel) -> None:
         """Move the states of the remaining keys to their new numbers. A single key owns only a refusal."""
@@ -269,7 +269,7 @@ class ChannelHealth:
         for key, id in zip(after.all_keys, after.state_ids, strict=False):
             if key in by_key and not _outlasts(self.failing.get(id), by_key[key]):
                 self.failing[id] = by_key[key]
-        self._changed()
+        self._on_change()
 
     def clear(self, id: ChannelId, *, keys: bool = True, models: Collection[str] | None = None) -> None:
         """Forget the failures of a channel and its keys: it was edited, tested well, or cleared by hand.
@@ -284,7 +284,7 @@ class ChannelHealth:
             if rest:
                 self.failing[cleared_id] = _Failures(missing=rest)
         if ids:
-            self._changed()
+            self._on_change()
 
 
 def _state_with_keys(own: HealthState, keys: Sequence[HealthState]) -> HealthState:

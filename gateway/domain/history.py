@@ -143,7 +143,7 @@ class HistoryView(msgspec.Struct, frozen=True, kw_only=True):
     differences: list[Difference]
 
     @property
-    def edited(self) -> str:
+    def edit_text(self) -> str:
         """Returns what an edit changed, with the values of a single field; empty if no entity was edited."""
         edits = [difference for difference in self.differences if difference.what == "changed"]
         if not edits:

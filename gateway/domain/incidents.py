@@ -308,8 +308,8 @@ def _end_pause(incident: Incident, now: Millis, *, still_fails: bool) -> None:
     paused, incident.paused = incident.paused, False
     is_ongoing = incident.lasts(now)
     if not (still_fails and is_ongoing):
-        unknown = incident.until is None if paused else is_ongoing
-        incident.ended = now if unknown else min(now, incident.quiet_from)
+        ends_now = incident.until is None if paused else is_ongoing
+        incident.ended = now if ends_now else min(now, incident.quiet_from)
 
 
 def _mask(key: str) -> str:

@@ -36,7 +36,7 @@ class EventTooLong(Exception):
     """An event is longer than ``EVENT_LIMIT``."""
 
 
-_END = re.compile(rb"(?>\r\n|\n|\r)(?>\r\n|\n|\r)")
+_BLANK_LINE = re.compile(rb"(?>\r\n|\n|\r)(?>\r\n|\n|\r)")
 """Matches a blank line and the end of the line before it."""
 
 
@@ -63,7 +63,7 @@ class RawFramer:
             return joined[:end]
         search_from, end = max(0, len(buffer) - 3), 0
         buffer += data
-        for match in _END.finditer(buffer, search_from):
+        for match in _BLANK_LINE.finditer(buffer, search_from):
             if match.end() == len(buffer) and buffer.endswith(b"\n\r"):
                 break  # a line feed may follow
             end = match.end()
@@ -93,7 +93,7 @@ class Framer(RawFramer):
             and len(data) < EVENT_LIMIT
         ):
             return data
-        events = self._normalized(super().feed(data))
+        events = self._normalize(super().feed(data))
         longest = max(map(len, events.split(BLANK))) if len(events) > EVENT_LIMIT else self.held
         if longest > EVENT_LIMIT:
             raise EventTooLong(f"an event is longer than {EVENT_LIMIT >> 20} MiB")
@@ -101,9 +101,9 @@ class Framer(RawFramer):
 
     def end(self) -> bytes:
         """Returns an event at the end of the bytes whose blank line is missing, or nothing."""
-        return self._normalized(super().end())
+        return self._normalize(super().end())
 
-    def _normalized(self, events: bytes) -> bytes:
+    def _normalize(self, events: bytes) -> bytes:
         if not self._begun and events:
             self._begun = True
             events = events.removeprefix(BOM)
@@ -166,7 +166,7 @@ def is_idle(event: SSEEvent) -> bool:
 def event_end(events: bytes, start: int, *, has_returns: bool) -> int:
     """Returns where the event at ``start`` ends, after its blank line. ``has_returns``: carriage returns may come."""
     if has_returns:
-        match = _END.search(events, start)
+        match = _BLANK_LINE.search(events, start)
         return match.end() if match else len(events)
     end = events.find(b"\n", start)
     while end >= 0 and not events.startswith(b"\n", end + 1):  # a search for two bytes takes ten times as long

@@ -73,7 +73,7 @@ class TokenView(TokenFields, frozen=True, kw_only=True, omit_defaults=False):
     """Its key and its former keys by their handles, newest first."""
 
     @property
-    def searched(self) -> str:
+    def search_text(self) -> str:
         """Returns the text in which a search looks, with the handles of its keys."""
         return " ".join([self.name, self.group, self.state, self.hint, self.note, *(key.handle for key in self.keys)])
 

@@ -80,7 +80,7 @@ async def test_values_that_read_the_same_are_shown_exactly(console: ControlClien
 async def test_in_a_line_a_long_value_shows_where_it_differs(console: ControlClient) -> None:
     await console.edit_channel("up", {"timeouts": {"idle": 400}})
     (entry,) = await console.history(limit=1)
-    assert entry.edited == "timeouts: \u2026idle 300s, comments 90\u2026 -> \u2026idle 400s, comments 90\u2026"
+    assert entry.edit_text == "timeouts: \u2026idle 300s, comments 90\u2026 -> \u2026idle 400s, comments 90\u2026"
 
 
 async def test_a_renamed_entity_is_shown_and_found_by_both_names(console: ControlClient) -> None:

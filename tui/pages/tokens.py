@@ -112,7 +112,7 @@ class TokenListing(PageListing[TokenRow]):
         )
 
     def words(self, row: TokenRow) -> str:
-        return safe(row.view.searched, 20_000)
+        return safe(row.view.search_text, 20_000)
 
     def _row(self, token: TokenView) -> TokenRow:
         now = self.session.now()

@@ -194,7 +194,7 @@ def entry_text(entry: HistoryView, me: ChangeSource | None, now: int, width: int
 
 
 def _change(entry: HistoryView) -> str:
-    return safe(f"{entry.text}  {entry.edited}".rstrip(), 200)
+    return safe(f"{entry.text}  {entry.edit_text}".rstrip(), 200)
 
 
 def _tone(entry: HistoryView) -> str:
@@ -203,4 +203,4 @@ def _tone(entry: HistoryView) -> str:
 
 def _words(entry: HistoryView, me: ChangeSource | None) -> str:
     changed = (f"{difference.noun} {difference.name}" for difference in entry.differences)
-    return " ".join([str(entry.id), entry.text, entry.edited, entry.source.brief(me), *changed])
+    return " ".join([str(entry.id), entry.text, entry.edit_text, entry.source.brief(me), *changed])

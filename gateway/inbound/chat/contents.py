@@ -85,20 +85,20 @@ class _Part(msgspec.Struct, frozen=True):
     is_error: bool | None = None
 
     @property
-    def linked(self) -> _Image | None:
+    def link(self) -> _Image | None:
         """Returns the image, the film or the document."""
         links = (self.image_url, self.video_url, self.document_url, self.file_url)
-        linked = next((link for link in links if link is not None), None)
+        link = next((link for link in links if link is not None), None)
         detail = "high" if self.detail == "original" else self.detail
-        return _Image(linked, detail) if isinstance(linked, str) else linked
+        return _Image(link, detail) if isinstance(link, str) else link
 
     @property
     def document(self) -> _File | None:
         """Returns the document. Clients of Mistral and Perplexity link to it."""
         if self.file_data is not None:
             return _File(file_data=self.file_data, filename=self.filename)
-        linked = self.linked
-        return self.file if linked is None else _File(file_data=linked.url, filename=self.filename)
+        link = self.link
+        return self.file if link is None else _File(file_data=link.url, filename=self.filename)
 
 
 _PARTS = msgspec.json.Decoder(list[_Part])
@@ -152,7 +152,7 @@ def _read_part(part: _Part, where: str) -> TextPart | MediaPart:
             refuses = part.type == "refusal"
             raw, name = (part.refusal, "refusal") if refuses else (part.text, "text")
             return TextPart(raw=check_text(raw, f"{where}.{name}"), cache=part.cache_control, refusal=refuses)
-        case "image_url" | "input_image" | "video_url" if (image := part.linked) is not None:
+        case "image_url" | "input_image" | "video_url" if (image := part.link) is not None:
             field, linked_type = ("video_url", VIDEO) if part.type == "video_url" else ("image_url", "")
             return image_part(
                 image.url,
