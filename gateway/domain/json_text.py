@@ -22,7 +22,9 @@ Value = TypeVar("Value")
 _LONE_HIGH_SURROGATE = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F][0-9a-fA-F]{2})")
 _LONE_LOW_SURROGATE = re.compile(rb"(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2}")
 _STEP = 64 << 10
-"""How many bytes of a text are read at once."""
+"""How many bytes of a text are decoded at once."""
+_PIECE = 4 << 10
+"""How many bytes of a text are split at once."""
 _ASCII_ESCAPE = re.compile(rb"\\u00([2-7][0-9a-fA-F])")
 
 
@@ -72,25 +74,42 @@ def replace_lone_surrogates(text: bytes) -> bytes:
 
 def refuse_repeated(key_count: int, *texts: bytes | msgspec.Raw) -> None:
     """Raises BadRequest if an object in these texts repeats a key. ``key_count``: how many keys they have decoded."""
-    objects = [text for text in map(bytes, texts) if b"{" in text]
-    if key_count != sum(part.count(b":") for text in objects for part in _outside_strings(text)):
+    if key_count != sum(map(count_keys, map(bytes, texts))):
         raise BadRequest("an object of the body has a key twice; send each field once", code="duplicate_key")
 
 
-def _outside_strings(text: bytes) -> Iterator[bytes]:
-    """Yields the text without its strings, in parts of 64 KiB, so that a caller can stop early."""
+def count_keys(text: bytes) -> int:
+    """Returns how many keys the objects in a JSON text have, repeated ones included."""
+    return sum(part.count(b":") for part in outside_strings(text)) if b"{" in text else 0
+
+
+def outside_strings(text: bytes) -> Iterator[bytes]:
+    """Yields the text without its strings, in parts, so that a caller can stop early.
+
+    It is split piece by piece. What a string has up to its next quote is skipped, in a fiftieth of the time that
+    splitting takes.
+    """
     in_string = start = 0
     while start < len(text):
-        end = start + _STEP
-        while end < len(text) and text[end - 1] == ord("\\"):  # no escape is cut
-            end += 1
-        part = text[start:end]
-        if b"\\" in part:
-            part = part.replace(b"\\\\", b"").replace(b'\\"', b"")
-        pieces = part.split(b'"')
-        yield b"".join(pieces[in_string::2])
-        in_string ^= len(pieces) + 1 & 1  # an odd number of quotes was passed
-        start = end
+        piece = text[start : start + _PIECE]
+        if _ends_in_escape(piece):
+            piece = text[start : start + _PIECE + 1]
+        start += len(piece)
+        if b"\\" in piece:
+            piece = piece.replace(b"\\\\", b"").replace(b'\\"', b"")
+        parts = piece.split(b'"')
+        yield b"".join(parts[in_string::2])
+        in_string ^= len(parts) + 1 & 1  # an odd number of quotes was passed
+        if in_string:
+            quote = text.find(b'"', start)
+            if quote < 0:
+                break
+            start = quote - _ends_in_escape(text[start:quote])
+
+
+def _ends_in_escape(text: bytes) -> bool:
+    """Returns whether a text of JSON ends with a backslash that escapes what follows."""
+    return text.endswith(b"\\") and (len(text) - len(text.rstrip(b"\\"))) % 2 == 1
 
 
 def read_typed(decoder: "msgspec.json.Decoder[Value]", raw: bytes | msgspec.Raw, where: str) -> Value:
@@ -147,7 +166,7 @@ def refuse_many_elements(text: bytes, *, opens_logprobs: bool = True) -> None:
 def count_elements(text: bytes, most: int) -> int:
     """Returns the number of commas outside strings, or a number above ``most`` if there are more."""
     count = 0
-    for part in _outside_strings(text):
+    for part in outside_strings(text):
         count += part.count(b",")
         if count > most:
             break

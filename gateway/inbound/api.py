@@ -33,7 +33,7 @@ from gateway.domain.rawjson import Fields
 from gateway.domain.units import CallId, Millis
 from gateway.upstream.adapter import Adapter, AnswerStream, DialectAdapter
 
-LARGE = 256 << 10
+LARGE = 1 << 20
 """The size in bytes above which a body is parsed beside the event loop."""
 ANSWER_LIMIT = 64 << 20
 """The most bytes of a plain answer, decompressed."""

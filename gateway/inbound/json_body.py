@@ -1,23 +1,18 @@
-"""Reads the body of a request: the raw values of one strict JSON object, without decoding what nobody needs.
+"""Reads the body of a request: the raw values of one strict JSON object, as they were sent.
 
-Size of the structure, depth, repeated top-level keys and absurd numbers are checked before anything is parsed. Two
-parsers must never see two different requests (RFC 8259 leaves open which of two equal names counts).
-
-The checks work on a *skeleton*: the body with every string replaced by ``s``, made with a few passes of C speed. Short
-skeletons are often the same, so their results are cached. Each step takes linear time, because the event loop waits for
-it.
+Size of the structure, depth, repeated top-level keys and absurd numbers are checked. Two parsers must never see two
+different requests (RFC 8259 leaves open which of two equal names counts). All values are decoded for that, which takes
+a sixth of the time that a search of the text for the same takes.
 """
 
-import re
 from collections.abc import Collection, Iterable, Mapping
-from functools import lru_cache
-from itertools import accumulate, compress
+from typing import Any
 
 import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.errors import BadRequest
-from gateway.domain.json_text import Value, read_typed, replace_lone_surrogates
+from gateway.domain.json_text import Value, count_keys, outside_strings, read_typed, replace_lone_surrogates
 from gateway.domain.rawjson import Fields
 from gateway.domain.sse import BOM
 
@@ -25,11 +20,12 @@ MAX_DEPTH = 64
 MAX_STRUCTURE = 200_000
 """The most objects, arrays and commas of one body; 8 MiB of ``[],`` would stop the event loop for a second."""
 MAX_FIELDS = 4096
-"""The most fields at the top level; the decoder does not stop before it has read them all."""
+"""The most fields at the top level."""
 MAX_BARE = 2 << 20
 """The most bytes outside of strings, without whitespace."""
-MAX_QUOTES = 4 * MAX_STRUCTURE + 4
-"""The most quotes: ``MAX_STRUCTURE`` leaves no room for more strings."""
+_MAX_INTEGER = 10**19
+_MAX_NUMBER = 1e300
+"""Integers and floats from these on are read differently by other parsers, or not at all."""
 
 
 class BodyLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,33 +39,24 @@ DEFAULT_LIMITS = BodyLimits()
 TOKEN_LIMITS = BodyLimits(structure=1_000_000, bare=8 << 20)
 """For APIs whose texts may come as tokens: 300,000 numbers and more in one request."""
 
-PIECE_SIZE = 4 << 10
-"""How many bytes of a body are split at once."""
-
-_HUGE_NUMBER = re.compile(rb"[^\d.]\d{20,}+(?![.eE])|[^\d.]\d{300,}+|\d[eE]\+?+0*+(?:[3-9]\d\d|[1-9]\d{3})")
-"""Integers beyond 19 digits, powers of ten beyond 299: other parsers read them differently, or not at all."""
-
-_BETWEEN_NUMBERS = re.compile(rb"[^0-9.eE+-]")
-_DEPTH_STEPS = [{ord("{"): 1, ord("["): 1, ord("}"): -1, ord("]"): -1}.get(byte, 0) for byte in range(256)]
-_IS_COLON = [byte == ord(":") for byte in range(256)]
-_ALL_BUT_MARKS = bytes(byte for byte in range(256) if byte not in b"{}[]:")
-
 _decode = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 def fields_of(body: bytes, limits: BodyLimits = DEFAULT_LIMITS) -> Fields:
     """Returns the body's fields, with lone surrogates replaced. Raises BadRequest."""
     body = body.removeprefix(BOM)
-    skeleton = _skeleton_of(body)
-    keys = _cached_key_count(skeleton) if len(skeleton) <= 512 else _key_count(skeleton, limits)
+    if len(body) > limits.bare:
+        _check_size(body, limits)
     try:
-        fields = _parse(body)
+        fields = _parse(body, limits)
     except BadRequest:
         repaired = replace_lone_surrogates(body)
         if repaired == body:
             raise
-        fields = _parse(repaired)
-    if len(fields) != keys:
+        body, fields = repaired, _parse(repaired, limits)
+    if len(fields) > MAX_FIELDS:
+        raise BadRequest(f"the body has {len(fields)} fields; the limit is {MAX_FIELDS}", code="too_complex")
+    if _repeats_a_key(body, fields):
         raise BadRequest("the body has a key twice at its top level; send each field once", code="duplicate_key")
     return fields
 
@@ -104,81 +91,76 @@ def check_text(raw: msgspec.Raw, where: str) -> msgspec.Raw:
     return raw
 
 
-def _parse(body: bytes) -> Fields:
+def _check_size(body: bytes, limits: BodyLimits) -> None:
+    """Raises BadRequest for a large body with too much outside of its strings, which would take gigabytes decoded."""
+    bare = b"".join(outside_strings(body)).translate(None, b" \t\r\n")
+    if len(bare) > limits.bare:
+        msg = f"the body has {len(bare)} bytes outside of strings; the limit is {limits.bare}"
+        raise BadRequest(msg, code="too_complex")
+    if sum(map(bare.count, (b"{", b"[", b","))) > limits.structure:
+        raise _too_many_elements(limits)
+
+
+def _parse(body: bytes, limits: BodyLimits) -> Fields:
     try:
-        if not body.isascii():
-            body.decode()
-        return _decode(body)
+        fields = _decode(body)
+        _check_values(msgspec.json.decode(body), limits)
     except UnicodeDecodeError as error:
-        raise BadRequest(f"the body is not UTF-8: byte {error.start}", code="invalid_json") from error
+        raise BadRequest("the body is not UTF-8", code="invalid_json") from error
+    except RecursionError as error:
+        raise _too_deep() from error
     except msgspec.ValidationError as error:
+        if "out of range" in str(error):
+            raise _too_large("a number") from error
         raise BadRequest("the body must be one JSON object", code="invalid_type") from error
     except msgspec.DecodeError as error:
         raise BadRequest(f"the body is not valid JSON: {error}", code="invalid_json") from error
+    return fields
 
 
-def _skeleton_of(body: bytes) -> bytes:
-    """Returns the body with each string replaced by ``s``. Raises BadRequest if it has too many.
+def _check_values(values: dict[str, Any], limits: BodyLimits) -> None:
+    """Raises BadRequest for too many values, for values nested too deeply, and for numbers that are too large."""
+    level: list[Any] = [values]
+    size = 0
+    for _ in range(MAX_DEPTH):
+        inner = []
+        for container in level:
+            size += len(container) or 1
+            for value in container.values() if type(container) is dict else container:
+                kind = type(value)
+                if kind is dict or kind is list:
+                    inner.append(value)
+                elif (kind is int and abs(value) >= _MAX_INTEGER) or (kind is float and abs(value) >= _MAX_NUMBER):
+                    raise _too_large(f"the number {str(value)[:24]}")
+        if size > limits.structure:
+            raise _too_many_elements(limits)
+        if not inner:
+            return
+        level = inner
+    raise _too_deep()
 
-    It is split piece by piece. The rest of a string that is longer than a piece is skipped, in a fiftieth of the time
-    that splitting takes.
+
+def _too_many_elements(limits: BodyLimits) -> BadRequest:
+    msg = f"the body has more than {limits.structure} objects, arrays and commas"
+    return BadRequest(msg, code="too_complex")
+
+
+def _too_large(what: str) -> BadRequest:
+    return BadRequest(f"{what} is too large to be read safely", code="invalid_value")
+
+
+def _too_deep() -> BadRequest:
+    return BadRequest(f"the body is nested deeper than {MAX_DEPTH} levels", code="too_deep")
+
+
+def _repeats_a_key(body: bytes, fields: Fields) -> bool:
+    """Returns whether the body has a key twice at its top level, so that ``fields`` has only the last value.
+
+    It has not if it is what most libraries write for these fields, which is found out in a tenth of the time.
     """
-    unescaped = body.replace(b"\\\\", b"__").replace(b'\\"', b"__") if b"\\" in body else body
-    if len(unescaped) <= PIECE_SIZE:
-        return b"s".join(unescaped.split(b'"')[0::2])
-    bare, quotes, start = list[bytes](), 0, 0
-    while start < len(unescaped):
-        parts = unescaped[start : start + PIECE_SIZE].split(b'"')
-        bare.append(b"s".join(parts[0::2]))
-        quotes += len(parts) - 1
-        start += PIECE_SIZE
-        if len(parts) % 2 == 0:  # the piece ends within a string
-            bare.append(b"s")
-            quotes += 1
-            start = unescaped.find(b'"', start) + 1 or len(unescaped)
-        if quotes > MAX_QUOTES:
-            raise BadRequest(f"the body has more than {MAX_QUOTES // 2} strings", code="too_complex")
-    return b"".join(bare)
-
-
-def _key_count(skeleton: bytes, limits: BodyLimits = DEFAULT_LIMITS) -> int:
-    """Returns how many keys the outermost object has, repeated ones included. Raises BadRequest."""
-    skeleton = skeleton.translate(None, b" \t\r\n")
-    _check_size(skeleton, limits)
-    marks = skeleton.translate(None, _ALL_BUT_MARKS)
-    depths = list(accumulate(map(_DEPTH_STEPS.__getitem__, marks), initial=0))
-    if max(depths) > MAX_DEPTH:
-        raise BadRequest(f"the body is nested deeper than {MAX_DEPTH} levels", code="too_deep")
-    colons = compress(depths[1:], map(_IS_COLON.__getitem__, marks))  # the depth of each
-    keys = list(colons).count(1)
-    if keys > MAX_FIELDS:
-        raise BadRequest(f"the body has {keys} fields; the limit is {MAX_FIELDS}", code="too_complex")
-    return keys
-
-
-_cached_key_count = lru_cache(maxsize=512)(_key_count)
-
-
-def _check_size(skeleton: bytes, limits: BodyLimits) -> None:
-    size = skeleton.count(b"{") + skeleton.count(b"[") + skeleton.count(b",")
-    if size > limits.structure:
-        msg = f"the body has {size} objects, arrays and commas; the limit is {limits.structure}"
-        raise BadRequest(msg, code="too_complex")
-    if len(skeleton) > limits.bare:
-        msg = f"the body has {len(skeleton)} bytes outside of strings; the limit is {limits.bare}"
-        raise BadRequest(msg, code="too_complex")
-    if (match := _find_huge_number(skeleton)) is not None:
-        number = match.group()[1:24].decode("ascii", "replace")
-        raise BadRequest(f"a number with {number} in it is too large to be read safely", code="invalid_value")
-
-
-def _find_huge_number(skeleton: bytes) -> "re.Match[bytes] | None":
-    """Returns the first match. The search goes in steps, because each one keeps all other threads from running."""
-    start = 0
-    while start < len(skeleton):
-        gap = _BETWEEN_NUMBERS.search(skeleton, start + (64 << 10))
-        end = len(skeleton) if gap is None else gap.start()
-        if (match := _HUGE_NUMBER.search(skeleton, start, end)) is not None:
-            return match
-        start = end
-    return None
+    if body.rstrip() == rawjson.encode(fields):
+        return False
+    spaced = b", ".join([b'"%b": %b' % (name.encode(), bytes(raw)) for name, raw in fields.items()])
+    if body == b"{%b}" % spaced:
+        return False
+    return count_keys(body) != len(fields) + sum(count_keys(bytes(raw)) for raw in fields.values())

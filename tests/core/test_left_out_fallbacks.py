@@ -213,8 +213,8 @@ async def test_a_large_request_is_looked_at_alike_beside_the_loop(rig: Rig, monk
         return need_of(*args, **fields)
 
     monkeypatch.setattr("gateway.core.admission.need_of", noted)
-    three_models(rig, 70 * CENT, broken=("m",))
-    await rig.run(kit.body(messages=[{"role": "user", "content": "word " * 100_000}], max_tokens=25_000))
+    three_models(rig, 175 * CENT, broken=("m",))
+    await rig.run(kit.body(messages=[{"role": "user", "content": "word " * 250_000}], max_tokens=62_500))
     assert rig.upstreams.order == ["m", "m", "small"]
     assert len(threads) == 3
     assert all(name.startswith("tollkeeper-large") for name in threads)

@@ -86,13 +86,12 @@ def test_pairs_of_surrogates_and_escaped_backslashes_stay() -> None:
 @pytest.mark.parametrize(
     ("code", "body"),
     [
-        *(("invalid_type", body) for body in (b"[]", b'"x"', b"null", b"1", b"true", b"[{}]")),
+        *(("invalid_type", body) for body in (b"[]", b'"x"', b"null", b"1", b"true", b"[{}]", b"[" * 100_000)),
         ("duplicate_key", b'{"model":"a","model":"b"}'),
         ("duplicate_key", b'{"model":"a","m\\u006fdel":"b"}'),
         ("duplicate_key", b'{"a":{"x":":"},"b":1,"a":2}'),
         ("duplicate_key", b'{"a\\ud800":1,"a\\uD800":2}'),
         ("duplicate_key", b'{"":1,"":2}'),
-        ("too_deep", b"[" * 100_000),
         ("too_deep", b'{"a":' * 100_000),
         ("too_deep", b'{"a":' + b"[" * 90_000 + b"]" * 90_000 + b"}"),
     ],
@@ -224,11 +223,10 @@ MIB = 1 << 20
         b"[]," * (8 * MIB // 3),
         b'{"a":[' + b"[]," * (8 * MIB // 3) + b"[]]}",
         b'{"a":[' + b'"",' * (8 * MIB // 3) + b'""]}',
-        b'"' * (8 * MIB),
         b'{"a":0.' + b"1" * (MAX_BARE + 1) + b"}",
         b"{" + b",".join(b'"k%d":1' % i for i in range(150_000)) + b"}",
     ],
-    ids=["arrays", "nested arrays", "texts", "quotes", "digits", "keys"],
+    ids=["arrays", "nested arrays", "texts", "digits", "keys"],
 )
 def test_what_is_too_complex_is_refused_at_once(body: bytes) -> None:
     """20 ms of the processor are the goal, on a machine whose yardstick is 20 ms."""
@@ -240,6 +238,7 @@ def test_what_is_too_complex_is_refused_at_once(body: bytes) -> None:
     "body",
     [
         b'{"a":' + b"[" * 60 + b"]" * 60 + b" " * (8 * MIB) + b"}",
+        b'"' * (8 * MIB),
         b'{"a":"' + b"\\\\" * (4 * MIB) + b'"}',
         b'{"a":"' + b'\\"' * (4 * MIB) + b'"}',
         b'{"a":"' + b"\\ud800" * (8 * MIB // 6) + b'"}',
@@ -247,7 +246,7 @@ def test_what_is_too_complex_is_refused_at_once(body: bytes) -> None:
         b'{"a":[' + (b"[" * 60 + b"]" * 60 + b",") * 3200 + b"1]}",
         b'{"a":{' + b",".join(b'"k%d":1' % i for i in range(150_000)) + b"}}",
     ],
-    ids=["blanks", "backslashes", "quotes", "surrogates", "digits", "nests", "keys"],
+    ids=["blanks", "quotes alone", "backslashes", "quotes", "surrogates", "digits", "nests", "keys"],
 )
 def test_no_body_takes_more_than_linear_time(body: bytes) -> None:
     assert is_read_within(40, body)

@@ -291,11 +291,11 @@ async def test_an_old_connection_ends_before_the_next_request(gateway: Gateway) 
 async def test_a_frame_counts_while_it_arrives(gateway: Gateway) -> None:
     peers = [(await shaken(gateway.client))[1] for _ in range(4)]
     assert gateway.engine.pressure.most_body_bytes == 256 << 20
-    gateway.engine.pressure.most_body_bytes = 1_000_000
-    begin = frame(b"x" * 400_000)[:300_000]
+    gateway.engine.pressure.most_body_bytes = 4_000_000
+    begin = frame(b"x" * 1_600_000)[:1_200_000]
     for peer in peers[:3]:
         await peer.write(begin)
-    await gateway.until(lambda: gateway.engine.pressure.body_bytes == 900_000)
+    await gateway.until(lambda: gateway.engine.pressure.body_bytes == 3_600_000)
     with suppress(ConnectionError):
         await peers[3].write(begin)
     (record,) = await gateway.settled()

@@ -15,7 +15,7 @@ from gateway.domain.errors import BadRequest, GatewayError
 from gateway.domain.json_text import read_typed
 from gateway.domain.order import Order
 from gateway.domain.output_limit import CAPS, CHAT_CONTENT, MOST_CHOICES, MOST_TOKENS, may_limit
-from gateway.domain.prompt_size import CHAT_MARKERS, SCHEMAS, InputBound, bound_of, count_tokens
+from gateway.domain.prompt_size import SCHEMAS, InputBound, bound_of, count_tokens
 from gateway.domain.rawjson import Fields, is_null
 from gateway.domain.sse import BOM
 from gateway.inbound.api import AttemptPlan, HttpRequest, InboundApi, InboundRequest
@@ -110,11 +110,11 @@ def is_plain(fields: Fields, known: frozenset[str]) -> bool:
 def input_bound(fields: Fields) -> InputBound:
     """Returns an upper bound of a request's input."""
     if _COUNTED.issuperset(fields):
-        return bound_of((fields["messages"],), (), (), CHAT_MARKERS)
+        return bound_of((fields["messages"],))
     schemas = [fields[name] for name in SCHEMAS if name in fields]
     uncounted = fields.keys() - _COUNTED - set(SCHEMAS)
     others = [fields[name] for name in uncounted if bytes(fields[name]).startswith(_TEXT_STARTS)]
-    return bound_of((fields["messages"],), schemas, others, CHAT_MARKERS)
+    return bound_of((fields["messages"],), schemas, others)
 
 
 def check_model(model: str | None) -> str:

@@ -138,7 +138,7 @@ def _input_bound(fields: Fields) -> InputBound:
     if prompts > 1 and "suffix" in fields:  # the suffix goes with each prompt
         tokens += -(-(prompts - 1) * len(memoryview(fields["suffix"])) // BOUND_BYTES_PER_TOKEN)
     others = [fields[name] for name in fields.keys() - _CHECKED]
-    bound = bound_of(texts, (), others, ())
+    bound = bound_of(texts, (), others)
     return msgspec.structs.replace(bound, tokens=tokens + bound.tokens)
 
 

@@ -66,7 +66,7 @@ class Embeddings(ChatCompletions):
         repeated = sum(len(memoryview(fields[name])) for name in REPEATED if name in fields)
         repeated *= text_count(fields["input"]) if repeated else 0
         others = [fields[name] for name in fields.keys() - _CHECKED]
-        bound = bound_of([] if tokens else [fields["input"]], (), others, ())
+        bound = bound_of([] if tokens else [fields["input"]], (), others)
         return InboundRequest(
             body=request.body,
             fields=fields,

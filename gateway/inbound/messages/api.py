@@ -25,7 +25,6 @@ from gateway.domain.prompt_size import (
     BOUND_DATED_TOOL,
     DATED_TYPE,
     MESSAGE_TOKENS,
-    MESSAGES_MARKERS,
     InputBound,
     bound_of,
     repairs_bound,
@@ -165,7 +164,7 @@ _TOOL_ADDITION = b'"tool_addition"'
 def _input_bound(fields: Fields) -> InputBound:
     texts, schemas, others = _prompt_parts(fields)
     settings = [fields[name] for name in _SETTINGS if name in fields]
-    bound = bound_of(texts, schemas, [*others, *settings], MESSAGES_MARKERS)
+    bound = bound_of(texts, schemas, [*others, *settings])
     messages = plain_escapes(fields.get("messages", NULL))
     tokens = bound.tokens + repairs_bound(messages)
     if _TOOL_ADDITION in messages:

@@ -18,7 +18,7 @@ from gateway.domain.errors import BadRequest
 from gateway.domain.json_text import read_typed
 from gateway.domain.order import Order
 from gateway.domain.output_limit import MOST_TOKENS, OutputLimit, larger, read_limit
-from gateway.domain.prompt_size import MESSAGE_TOKENS, RESPONSES_MARKERS, bound_of, repairs_bound, tokens_of
+from gateway.domain.prompt_size import MESSAGE_TOKENS, bound_of, repairs_bound, tokens_of
 from gateway.domain.rawjson import NULL, Fields
 from gateway.domain.sse import BOM
 from gateway.inbound.api import HttpRequest, InboundRequest
@@ -142,7 +142,7 @@ def parse_responses_request(request: HttpRequest) -> InboundRequest:
     compacts = TRIGGER in bytes(typed.input)
     others = [fields[name] for name in fields.keys() - _COUNTED]
     texts = _present_fields(fields, _INPUT)
-    bound = bound_of(texts, _present_fields(fields, _SCHEMAS), others, RESPONSES_MARKERS)
+    bound = bound_of(texts, _present_fields(fields, _SCHEMAS), others)
     content = b"".join(texts)
     added = PROMPT_BOUND * compacts + written_tools_bound(fields.get("tools", NULL), content)
     added += repairs_bound(content)
