@@ -77,7 +77,7 @@ async def list_calls(edits: ConfigEdits, request: web.Request) -> web.Response:
         views = []
         for record in result.records:
             views.append(call_view(record))
-            deadline.passed()  # lets other threads run
+            deadline.pause()
         return _page(running + views, result)
 
     if len(running) == limit:

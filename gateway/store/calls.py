@@ -102,7 +102,8 @@ class CallLog:
                     records.append(_decode(body_of(line)))
                     if len(records) >= limit:
                         return _partial_result(self.log.segments, records, number, records[-1].ts)
-                    deadline.passed()
+                    deadline.pause()
+            deadline.pause()
             if deadline.passed():
                 number, back_to = step.oldest()
                 if 0 < number < below:
@@ -199,7 +200,8 @@ def filtered_sums_of(calls: CallLog, selection: CallSelection, by: Dimension, st
             call = decode_entry(body_of(line))
             rollup.add(call)
             book_latency(latency, call, by, start_of)
-            deadline.passed()  # lets other threads run
+            deadline.pause()
+        deadline.pause()
         if deadline.passed():
             break
     series = _series(rollup.table(by), start_of) if step else []

@@ -129,7 +129,7 @@ def _count(
     segment: Segment, by: Dimension, table: LatencyTable, start_of: Callable[[int], int], span: Span, above: int = 0
 ) -> int:
     """Add the segment's calls of the span with numbers above ``above`` to the table. Returns the newest number."""
-    deadline = SearchDeadline()  # lets other threads run after each millisecond
+    deadline = SearchDeadline()
     newest = above
     for block in segment.blocks():
         for line in filter(is_intact, reversed([*split_lines(block)])):
@@ -139,7 +139,7 @@ def _count(
             call = decode_entry(body_of(line))
             if span.since <= call.ts < span.until:
                 book_latency(table, call, by, start_of)
-            deadline.passed()
+            deadline.pause()
     return newest
 
 

@@ -68,7 +68,7 @@ _DIMENSIONS = {field: dimension for dimension, field in CALL_FIELDS.items()}
 
 
 class SearchDeadline:
-    """The time that a search may take. It also pauses the search now and then, so that other threads can run."""
+    """The time that a search may take, and the pauses in which other threads can run."""
 
     def __init__(self, seconds: float = float("inf")) -> None:
         self._end = time.perf_counter() + seconds
@@ -79,13 +79,15 @@ class SearchDeadline:
         """Stop the search at once. Any thread may call it."""
         self._cancelled = True
 
-    def passed(self) -> bool:
-        """Returns whether the search must stop, perhaps after a pause, so it must be called after every line."""
-        now = time.perf_counter()
-        if now - self._paused_at > 0.001:
+    def pause(self) -> None:
+        """Pause if the last pause was a millisecond ago. Call it after every line and block."""
+        if time.perf_counter() - self._paused_at > 0.001:
             time.sleep(0.000_05)  # long enough for a waiting thread to run
             self._paused_at = time.perf_counter()
-        return self._cancelled or now > self._end
+
+    def passed(self) -> bool:
+        """Returns whether the search must stop."""
+        return self._cancelled or time.perf_counter() > self._end
 
 
 class SearchStep(msgspec.Struct, frozen=True):
