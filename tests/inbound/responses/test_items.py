@@ -79,30 +79,10 @@ def test_calls_one_after_the_other_are_messages_of_their_own() -> None:
     assert roles == ["assistant", "tool", "assistant", "tool"]
 
 
-def test_results_stand_behind_their_calls_wherever_the_client_put_them() -> None:
-    found = messages(call("a"), call("b"), output("b", "B"), USER, output("a", "A"))
-    assert [one["content"] for one in found] == [None, "A", "B", "go"]
-
-
 def test_text_after_a_call_joins_its_message() -> None:
     said = {"role": "assistant", "content": "working"}
     found = messages(call("a"), said, output("a"))
     assert found[0] == {"role": "assistant", "content": "working", "tool_calls": [chat_call("a")]}
-
-
-def test_a_call_without_a_result_gets_one_and_a_result_without_a_call_is_a_text() -> None:
-    assert messages(USER, call("a"), USER, output("zzz")) == [
-        USER,
-        {"role": "assistant", "content": None, "tool_calls": [chat_call("a")]},
-        {"role": "tool", "tool_call_id": "a", "content": "[no output]"},
-        USER,
-        {"role": "user", "content": "[result of tool call zzz]\n\ndone"},
-    ]
-
-
-def test_the_same_id_in_two_turns_keeps_its_results_apart() -> None:
-    found = messages(call("x"), output("x", "1"), call("x"), output("x", "2"))
-    assert [one["content"] for one in found] == [None, "1", None, "2"]
 
 
 def test_an_image_in_a_result_follows_as_what_the_user_shows() -> None:
