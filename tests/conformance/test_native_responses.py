@@ -12,7 +12,6 @@ from openai import APIError
 
 from gateway.domain.account import Account
 from gateway.domain.answer import PLAIN_SEAL, seal_text
-from gateway.domain.call import FailureKind
 from gateway.domain.channel import Dialect, Overrides, ServedModel
 from gateway.domain.units import MILLION, Nanos
 from gateway.domain.usage import UsageSource
@@ -86,8 +85,17 @@ async def test_headers_of_the_client_stay_here(gateway: Gateway, provider: Provi
     assert not names & {"session-id", "originator", "openai-organization", "cookie"}
 
 
-async def test_an_upstream_without_the_api_gets_chat_completions(gateway: Gateway, provider: Provider) -> None:
-    provider.on("m", either(fail(404, "Invalid URL (POST /v1/responses)"), CHAT))
+def odd(message: str = "no handler for this", **more: Any) -> Script:
+    """A refusal in unusual words."""
+    error = {"message": message, "type": "invalid_request_error", "param": None, "code": None, **more}
+    return reply({"error": error}, status=404)
+
+
+@pytest.mark.parametrize("refusal", [fail(404, "Invalid URL (POST /v1/responses)"), odd()], ids=["usual", "unusual"])
+async def test_an_upstream_without_the_api_gets_chat_completions(
+    gateway: Gateway, provider: Provider, refusal: Script
+) -> None:
+    provider.on("m", either(refusal, CHAT))
     for _ in range(2):
         answer = await call(gateway)
         assert answer.json["output"][0]["content"][0]["text"] == "translated"
@@ -96,35 +104,11 @@ async def test_an_upstream_without_the_api_gets_chat_completions(gateway: Gatewa
     assert not gateway.engine.health.failing
 
 
-def odd(message: str = "no handler for this", **more: Any) -> Script:
-    """A refusal in unusual words."""
-    error = {"message": message, "type": "invalid_request_error", "param": None, "code": None, **more}
-    return reply({"error": error}, status=404)
-
-
-async def test_an_unusual_404_means_a_lacking_api_if_chats_work(gateway: Gateway, provider: Provider) -> None:
-    provider.on("m", either(odd(), CHAT))
-    for _ in range(2):
-        assert (await call(gateway)).json["output"][0]["content"][0]["text"] == "translated"
-    paths = [exchange.path for exchange in provider.exchanges]
-    assert paths == ["/v1/responses", "/v1/chat/completions", "/v1/chat/completions"]
-
-
 async def test_an_unusual_404_teaches_nothing_if_chats_fail_too(gateway: Gateway, provider: Provider) -> None:
     provider.on("m", either(odd(), fail(500)))
     assert "no handler for this" in (await call(gateway)).body.decode()
     provider.on("m", either(respond(message("native")), CHAT))
     assert (await call(gateway)).json["output"][0]["content"][0]["text"] == "native"
-
-
-async def test_an_answer_of_a_chat_that_is_cut_off_is_reported_as_such(gateway: Gateway, provider: Provider) -> None:
-    provider.on("m", either(odd(), cut(chunk(delta("Hel")))))
-    answer = (await call(gateway, stream=True)).body.decode()
-    assert ("no handler for this" in answer, "channel 'up'" in answer) == (False, True)
-    (record,) = await gateway.settled()
-    assert record.attempts[0].kind is FailureKind.CUT
-    provider.on("m", either(fail(500), CHAT))
-    assert (await call(gateway)).json["output"][0]["content"][0]["text"] == "translated"
 
 
 @pytest.mark.parametrize("stream", [True, False])
