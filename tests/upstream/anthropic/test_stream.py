@@ -7,9 +7,7 @@ import pytest
 from gateway.domain.usage import Usage
 from gateway.upstream.adapter import AnswerStream
 from gateway.upstream.anthropic.dialect import AnthropicDialect
-from gateway.upstream.call_memory import CallMemory
-from tests.cases.answers import Answer, said_in
-from tests.cases.anthropic.streams import HELLO, TWO_TOOLS, block, end, event, start, text, tool
+from tests.cases.anthropic.streams import HELLO, TWO_TOOLS, block, end, event, start, text
 from tests.conformance.shapes import stream_faults
 from tests.upstream.makers import as_chat, channel, translated
 
@@ -70,17 +68,3 @@ def test_nothing_is_held_back() -> None:
     events = [event + b"\n\n" for event in HELLO.split(b"\n\n") if event]
     says = [bool(stream.feed(event)) for event in events]
     assert says == [True, False, True, True, False, False, True]
-
-
-def test_thoughts_before_a_call_are_kept_for_it() -> None:
-    memory = CallMemory()
-    as_chat(AnthropicDialect(memory)).stream(translated(), channel()).feed(TWO_TOOLS)
-    assert memory.recall("", "toolu_1") == b'[{"type":"thinking","thinking":"Hm","signature":"SIG=="}]'
-    assert memory.recall("", "toolu_2") == b""
-
-
-def test_a_schema_answered_by_the_tool_is_text() -> None:
-    asked = {"messages": [], "response_format": {"type": "json_schema", "json_schema": {"schema": {}}}}
-    stream = as_chat(AnthropicDialect()).stream(translated(asked), channel())
-    out = stream.feed(start() + tool("toolu_1", "json_response", '{"a":', " 1}") + end("tool_use"))
-    assert said_in(out) == Answer(text={0: '{"a": 1}'}, finish={0: "stop"})
