@@ -429,10 +429,7 @@ async def second_port(gateway: Gateway, **fields: Any) -> AsyncIterator[int]:
     free.close()
     async with open_ollama_port(gateway.engine):
         gateway.settings(ollama_token="laptop", ollama_port=number, **fields)
-        for _ in range(400):
-            if gateway.engine.ollama_address or gateway.engine.ollama_error:
-                break
-            await asyncio.sleep(0.005)
+        await gateway.until(lambda: gateway.engine.ollama_address or gateway.engine.ollama_error)
         yield number
 
 
@@ -452,10 +449,7 @@ async def test_the_second_port_needs_no_key(gateway: Gateway, provider: Provider
 async def test_the_second_port_follows_the_settings(gateway: Gateway) -> None:
     async with second_port(gateway) as number:
         gateway.settings(ollama_token="", ollama_port=number)
-        for _ in range(400):
-            if not gateway.engine.ollama_address:
-                break
-            await asyncio.sleep(0.005)
+        await gateway.until(lambda: not gateway.engine.ollama_address)
         with pytest.raises(ConnectionRefusedError):
             await asyncio.open_connection("127.0.0.1", number)
 

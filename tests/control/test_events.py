@@ -299,11 +299,7 @@ async def test_watchers_are_counted_and_forgotten(owner: ControlClient, gateway:
     async with watching(console) as stream:
         await anext(stream)
         assert (await owner.status()).watchers == 1
-    for _ in range(200):
-        if not gateway.engine.bus.watchers:
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError("the watcher is still there")
+    await gateway.until(lambda: not gateway.engine.bus.watchers)
 
 
 async def test_only_consoles_are_open_consoles(owner: ControlClient, gateway: Gateway) -> None:

@@ -35,16 +35,10 @@ async def test_a_stopping_gateway_ends_waiting_calls_and_not_running_ones(gatewa
     running = asyncio.create_task(client.chat())
     await provider.asked(1)
     waiting = asyncio.create_task(client.chat())
-    await _waits(gateway, ("token", "tok_slow"))
+    await gateway.until(lambda: gateway.engine.limiter.concurrency.waiting(("token", "tok_slow")) == 1)
     assert token_view(gateway.engine, gateway.engine.catalog.token("slow")).waiting == 1
     gateway.engine.refuse_calls()
     refused = await waiting
     assert (refused.status, refused.error["code"]) == (503, "gateway_stopping")
     wall.set()
     assert (await running).status == 200
-
-
-async def _waits(gateway: Gateway, key: tuple[str, str], count: int = 1) -> None:
-    async with asyncio.timeout(30):
-        while gateway.engine.limiter.concurrency.waiting(key) != count:  # noqa: ASYNC110 - nobody tells
-            await asyncio.sleep(0.005)

@@ -173,10 +173,7 @@ async def test_no_answer_ends_whose_record_is_not_kept(
     assert (b"error" in answer.body, answer.status in (200, 503)) == (True, True)
     assert gateway.engine.store.books.balance() == balance
     disk.heal()
-    for _ in range(1000):
-        if gateway.engine.store.books.healthy:
-            break
-        await asyncio.sleep(0.005)
+    await gateway.until(lambda: gateway.engine.store.books.healthy)
 
 
 @EVERY

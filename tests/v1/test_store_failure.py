@@ -23,14 +23,6 @@ def disk(home: Path, monkeypatch: pytest.MonkeyPatch) -> Disk:
     return Disk(monkeypatch, home)
 
 
-async def healthy(gateway: Gateway) -> None:
-    for _ in range(1000):
-        if gateway.engine.store.books.healthy:
-            return
-        await asyncio.sleep(0.005)
-    raise AssertionError(gateway.engine.store.books.disk_errors.text)
-
-
 def complete(answer: Answer) -> bool:
     ended = answer.body.endswith(DONE) or b"message_stop" in answer.body
     return ended if b"data: " in answer.body else answer.status == 200
@@ -80,7 +72,7 @@ async def test_calls_in_flight_end_in_an_error_and_cost_nothing(
     assert gateway.engine.store.books.balance() == balance
     assert ((await call()).status, (await call()).error["code"]) == (503, "store_unavailable")
     disk.heal()
-    await healthy(gateway)
+    await gateway.until(lambda: gateway.engine.store.books.healthy)
     ids = {answer.head.get("x-request-id") for answer in answers}
     kept = [record for record in gateway.records if record.id in ids]
     assert [(record.status, record.code, record.cost) for record in kept] == [(503, "store_failed", 0)] * 12
@@ -110,7 +102,7 @@ async def test_a_connection_goes_on_behind_a_withheld_answer(gateway: Gateway, p
     go_on.set()
     first = [await read_answer(peer) for peer in peers]
     disk.heal()
-    await healthy(gateway)
+    await gateway.until(lambda: gateway.engine.store.books.healthy)
     for peer in peers:
         await peer.write(gateway.client.chat_bytes())
     second = [await read_answer(peer) for peer in peers]
@@ -131,7 +123,7 @@ async def test_a_failure_is_reported_with_its_reason_and_so_is_its_end(
         health = await gateway.client.get("/v1/health")
         assert [type(notice) for notice in batch.notices if not isinstance(notice, Record)] == [StatusChanged]
         disk.heal()
-        await healthy(gateway)
+        await gateway.until(lambda: gateway.engine.store.books.healthy)
         batch = await watcher.next_batch(1)
         assert [type(notice) for notice in batch.notices if not isinstance(notice, Record)] == [StatusChanged]
     reason = "the disk refuses to write: Input/output error"
