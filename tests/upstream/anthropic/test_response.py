@@ -163,12 +163,6 @@ def test_later_numbers_replace_earlier_ones_and_nulls_do_not() -> None:
     assert _seen(START, later) == (usage, False)
 
 
-def test_zeros_at_the_end_lower_nothing_and_are_marked() -> None:
-    zeros = {"input_tokens": 0, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0, "output_tokens": 20}
-    usage = Usage(input=33, cached=20, cache_write=3, output=20, source=UsageSource.REPORTED)
-    assert _seen(START, zeros) == (usage, True)
-
-
 def test_iterations_are_summed() -> None:
     steps = [{"input_tokens": 100, "output_tokens": 10}, {"input_tokens": 5, "output_tokens": 2}, "odd"]
     usage, _ = _seen({"input_tokens": 5, "output_tokens": 2, "iterations": steps})

@@ -9,8 +9,7 @@ from gateway.upstream.adapter import AnswerStream
 from gateway.upstream.call_memory import CallMemory
 from gateway.upstream.gemini.dialect import GeminiDialect
 from tests.cases.answers import chunks_in, said_in
-from tests.cases.gemini.streams import HELLO, TWO_CALLS, event, response, say, spent, use
-from tests.conformance.shapes import stream_faults
+from tests.cases.gemini.streams import TWO_CALLS, event, response, say, spent, use
 from tests.upstream.makers import as_chat, channel, translated
 
 
@@ -44,13 +43,6 @@ def test_a_signature_goes_to_the_client_and_is_kept() -> None:
     made = [call for chunk in chunks for call in chunk["choices"][0]["delta"].get("tool_calls", []) if "id" in call]
     assert [call.get("extra_content") for call in made] == [{"google": {"thought_signature": "U0lH"}}, None]
     assert (memory.recall("", "fc_1"), memory.recall("", "fc_2")) == (b"U0lH", b"")
-
-
-def test_it_can_be_cut_short() -> None:
-    stream = _stream(include_usage=True)
-    out = stream.feed(HELLO[: HELLO.index(b"\r\n\r\n") + 4]) + stream.cut_short()
-    out += stream.tail(Usage(input=1, output=2))
-    assert (stream.finished, stream.finish, stream_faults(out, usage="yes")) == (True, "length", [])
 
 
 def _used(*reports: dict[str, Any]) -> AnswerStream:
