@@ -232,7 +232,7 @@ async def test_closing_ends_all_waits(lines: ConcurrencyLimiter) -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 async def test_never_too_many_never_one_forgotten(lines: ConcurrencyLimiter, seed: int) -> None:
-    """K6: 50 at once before 4 places, some cancelled while they wait or run; all others get through in order."""
+    """50 at once before 4 places, some cancelled while they wait or run; all others get through in order."""
     chance = random.Random(seed)
     one = gate(limit=4, places=100)
     order: list[int] = []

@@ -163,12 +163,6 @@ def test_later_numbers_replace_earlier_ones_and_nulls_do_not() -> None:
     assert _seen(START, later) == (usage, False)
 
 
-def test_iterations_are_summed() -> None:
-    steps = [{"input_tokens": 100, "output_tokens": 10}, {"input_tokens": 5, "output_tokens": 2}, "odd"]
-    usage, _ = _seen({"input_tokens": 5, "output_tokens": 2, "iterations": steps})
-    assert usage == Usage(input=105, output=12, source=UsageSource.REPORTED)
-
-
 def test_odd_iterations_are_passed_over() -> None:
     assert _seen({"input_tokens": 5, "output_tokens": 2, "iterations": 3})[0] is not None
 
