@@ -216,16 +216,6 @@ async def test_what_costs_nothing_is_stopped_by_no_budget_in_dollars(
     assert {step.result for step in (await steps(owner)).values()} == {"ok", *(["warning"] if price is None else [])}
 
 
-@pytest.mark.parametrize(("amounts", "option"), [({"nanos": 0}, "--budget"), ({"tokens": 0}, "--tokens-budget")])
-async def test_a_budget_of_the_account_is_not_raised_by_a_grant(
-    owner: ControlClient, amounts: dict[str, int], option: str
-) -> None:
-    await owner.set_account({"budgets": [{"window": "day", **amounts}]})
-    fix = f"'tollkeeper account set {option} day=AMOUNT' raises it"
-    assert (await failure(owner)).fix == fix
-    assert (await owner.why("laptop", "m")).fix == fix
-
-
 async def test_no_money_is_reported_before_a_limit_that_is_reached(owner: ControlClient, gateway: Gateway) -> None:
     await owner.edit_token("laptop", {"limits": {"tpm": 1}})
     await owner.grant(-(10**11))
