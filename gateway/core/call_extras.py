@@ -1,7 +1,6 @@
 """Call extras: what a call may be billed for in addition to plain text, read from its request before it is sent."""
 
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -19,7 +18,8 @@ _SEARCH_OPTIONS = ("web_search_options", "search_parameters", "plugins")
 """Fields that let a vendor search the web. A tool with ``search`` in its type or name does too."""
 SEARCHES_HELD = 10
 """How many searches to hold for if a request allows them without a limit."""
-_MAX_USES = re.compile(rb'"max_uses"\s*:\s*(\d{1,4})')
+_CLIENT_TOOLS = frozenset({"function", "custom"})
+"""The types of tools that the client itself runs."""
 
 
 def call_extras(request: InboundRequest, offers: Iterable[tuple[Channel, ServedModel]], price: Price) -> CallExtras:
@@ -30,7 +30,7 @@ def call_extras(request: InboundRequest, offers: Iterable[tuple[Channel, ServedM
     searches = _searches(request.fields)
     for channel, served in offers:
         variants |= dict.fromkeys(_variants_at(channel, request.fields))
-        searches = searches or (SEARCHES_HELD if _always_searches(channel, served) else 0)
+        searches = max(searches, SEARCHES_HELD if _always_searches(channel, served) else 0)
         cached_12h = cached_12h or "12h" in str(channel.overrides)
     pictures = request.media.pictures
     return CallExtras(media, cached_12h, searches, pictures, tuple(variants))
@@ -45,45 +45,69 @@ def _may_cache_for_12h(request: InboundRequest) -> bool:
 
 
 def _searches(fields: Mapping[str, msgspec.Raw]) -> int:
-    tools = bytes(fields.get("tools", b""))
-    if not any(name in fields for name in _SEARCH_OPTIONS) and b"search" not in tools.lower():
-        return 0
-    uses = [int(number) for number in _MAX_USES.findall(tools)]
-    return sum(uses) if uses else SEARCHES_HELD
+    """Returns the most searches to hold for. Each of the vendor's tools has a limit of its own, or none."""
+    tools = fields.get("tools", rawjson.NULL)
+    searches = SEARCHES_HELD if any(name in fields for name in _SEARCH_OPTIONS) else 0
+    if b"search" not in plain_escapes(tools).lower():
+        return searches
+    return searches + sum(
+        _count(tool, "max_uses", SEARCHES_HELD) for tool in rawjson.maybe_objects(tools) or () if _may_search(tool)
+    )
+
+
+def _may_search(tool: rawjson.Fields) -> bool:
+    """Returns whether a tool is one with which the vendor searches, as its type, its name or a field of it says."""
+    kind = rawjson.text_at(tool.get("type")) or ("custom" if "input_schema" in tool else "")
+    return kind not in _CLIENT_TOOLS and "search" in f"{kind} {rawjson.text_at(tool.get('name'))} {[*tool]}".lower()
 
 
 def _always_searches(channel: Channel, served: ServedModel) -> bool:
-    name = served.upstream_name
+    name, overrides = served.upstream_name, channel.overrides
+    if overrides is not None:
+        parameters = {**overrides.default, **overrides.set}
+        if any(name in parameters for name in _SEARCH_OPTIONS) or "search" in str(parameters.get("tools")).lower():
+            return True
     is_search_model = "search" in name or name.endswith(":online") or name.rpartition("/")[2].startswith("sonar")
     return is_search_model or ".perplexity.ai" in channel.base_url
 
 
-def advice_cost(
-    tools: bytes | msgspec.Raw,
+def other_models_cost(
+    fields: Mapping[str, msgspec.Raw],
     input_tokens: int,
+    output_tokens: int,
     prices_of: Callable[[str], Iterable[Price]],
     variants: tuple[str, ...] = (),
 ) -> Nanos:
-    """Returns the most that the advisor models among a request's tools may cost. They read the whole conversation.
+    """Returns the most that the other models which a request names may cost. Each reads the whole conversation.
 
-    A tool without a number of uses counts as used three times, and one without an output limit as 4,096 tokens of
-    output. ``variants`` are the price variants that may apply, beside the standard one.
+    Fallbacks may answer one after another, each with as much output as the call. ``variants`` are the price variants
+    that may apply, beside the standard one.
     """
-    if b'"advisor' not in plain_escapes(tools):
-        return Nanos(0)
-    try:
-        tool_fields = rawjson.objects(tools)
-    except ValueError:
-        return Nanos(0)  # no vendor accepts such tools
     extras = CallExtras(variants=variants)
     total = 0
-    for fields in tool_fields:
-        if str(rawjson.maybe(fields.get("type"))).startswith("advisor"):
-            uses, output = _count(fields, "max_uses", 3), _count(fields, "max_tokens", 4096)
-            prices = prices_of(str(rawjson.maybe(fields.get("model"))))
-            costs = (highest_cost(price, input_tokens, output, MILLION, extras) for price in prices)
-            total += uses * max(costs, default=0)
+    for model, uses, output in (*_advisors(fields), *_fallbacks(fields, output_tokens)):
+        costs = (highest_cost(price, input_tokens, output, MILLION, extras) for price in prices_of(model))
+        total += uses * max(costs, default=0)
     return Nanos(total)
+
+
+def _advisors(fields: Mapping[str, msgspec.Raw]) -> Iterator[tuple[str, int, int]]:
+    """Yields the advisors among the tools: model, uses and output tokens of each use.
+
+    One without a number of uses counts as used three times, and one without an output limit as 4,096 tokens of output.
+    """
+    tools = fields.get("tools", rawjson.NULL)
+    if b'"advisor' not in plain_escapes(tools):
+        return
+    for tool in rawjson.maybe_objects(tools) or ():  # no vendor accepts other tools
+        if str(rawjson.maybe(tool.get("type"))).startswith("advisor"):
+            yield str(rawjson.maybe(tool.get("model"))), _count(tool, "max_uses", 3), _count(tool, "max_tokens", 4096)
+
+
+def _fallbacks(fields: Mapping[str, msgspec.Raw], output_tokens: int) -> Iterator[tuple[str, int, int]]:
+    """Yields the models that Anthropic tries after the requested one: name, 1 and output tokens."""
+    for fallback in rawjson.maybe_objects(fields.get("fallbacks")) or ():
+        yield rawjson.text_at(fallback.get("model")), 1, max(output_tokens, _count(fallback, "max_tokens", 0))
 
 
 def _count(fields: Mapping[str, msgspec.Raw], name: str, default: int) -> int:

@@ -27,7 +27,7 @@ from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
-from gateway.core.call_extras import advice_cost, call_extras
+from gateway.core.call_extras import call_extras, other_models_cost
 from gateway.core.channel_effects import ChannelEffects
 from gateway.core.quota_refusals import Headroom, Shortage, budget_warning, quota_exceeded
 from gateway.domain.account import Account, AccountStatus
@@ -45,6 +45,8 @@ from gateway.inbound.api import InboundRequest
 from gateway.upstream.dialects import chat_limit
 
 _EFFORTS = frozenset({"reasoning_effort", "reasoning"})
+_OTHER_MODELS = frozenset({"tools", "fallbacks"})
+"""Fields that may name other models."""
 
 _SUSPENDED: Final = AccountStatus.SUSPENDED
 """Looked up once: Python is slow at looking up members of an enumeration."""
@@ -124,9 +126,10 @@ def need_of(
     extras = PLAIN
     if price is not None and (price.extras or price.rules):
         extras = call_extras(request, effects.offers, price)
-    tools = request.fields.get("tools")
-    if tools is not None and (advice := advice_cost(tools, tokens + output.total, prices_of, extras.variants)):
-        extras = msgspec.structs.replace(extras, advice=advice)
+    if not _OTHER_MODELS.isdisjoint(request.fields):
+        context = tokens + output.total
+        advice = other_models_cost(request.fields, context, output.total, prices_of, extras.variants)
+        extras = msgspec.structs.replace(extras, advice=advice) if advice else extras
     if not hold_output:
         return _priced_need(tokens, output, price, multiplier, extras)
     limited = _limit_to_hold(output, hold_output, request.choices, effects)

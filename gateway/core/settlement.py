@@ -31,6 +31,7 @@ GONE = 499
 """The status of a call whose client left: nginx's convention, never sent."""
 _COMPARED_BYTES = 8 * 1024
 """How many bytes at each end of a request are compared with an upstream's id."""
+_OTHER_INPUT = frozenset(OTHER_PARTS) - {"other_output"}
 _UPSTREAM_ID = re.compile(r"[\w.:+/=-]{1,80}", re.ASCII)
 _NOT_USED: Final = UsageSource.NONE
 _PARTIAL: Final = UsageSource.PARTIAL
@@ -171,24 +172,27 @@ def _charge(call: Call) -> tuple[Usage, Rates | None, tuple[str, ...]]:
     usage, marks, price = call.result.usage, call.result.marks, call.attempt.price
     if usage.source is _NOT_USED or price is None:
         return usage, None, marks
-    charged_rates = rates(price, usage.input, call.context.group.multiplier, usage.variant)
+    others = sum(count for name, count in usage.parts.items() if name in _OTHER_INPUT) if usage.other_model else 0
+    charged_rates = rates(price, usage.input - others, call.context.group.multiplier, usage.variant)
     if usage.other_model:
-        charged_rates = _with_other_model(charged_rates, usage, call)
+        charged_rates = _with_other_model(charged_rates, usage, call, tokens=others)
     pictures = call.context.request.media.pictures
     if pictures and charged_rates.extras and PICTURES in charged_rates.extras:  # they cost more than their tokens
         usage = msgspec.structs.replace(usage, parts={**usage.parts, PICTURES: pictures})
     return usage, charged_rates, without_charged(marks, usage, price, charged_rates) if marks else marks
 
 
-def _with_other_model(own: Rates, usage: Usage, call: Call) -> Rates:
-    """Returns the rates of a call with those of another model that worked on the answer, if its price is known."""
+def _with_other_model(own: Rates, usage: Usage, call: Call, *, tokens: int) -> Rates:
+    """Returns the rates of a call with those of another model that worked on the answer, if its price is known.
+
+    ``tokens``: the other model's input.
+    """
     route, context = call.attempt.route, call.context
     if route is None:
         return own
     other_price = upstream_model_price(route.channel, usage.other_model, context.catalog.registry, context.origin.ts)
     if other_price is None:
         return own
-    tokens = sum(count for name, count in usage.parts.items() if name in OTHER_PARTS and name != "other_output")
     text = rates(other_price, tokens, own.multiplier, usage.variant).text
     return msgspec.structs.replace(own, extras={**(own.extras or {}), **dict(zip(OTHER_PARTS, text, strict=True))})
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from hypothesis import given, strategies as st
 
-from gateway.core.call_extras import advice_cost, call_extras
+from gateway.core.call_extras import call_extras, other_models_cost
 from gateway.domain.channel import Channel, Dialect, Overrides, ServedModel
 from gateway.domain.cost import CallExtras, cost, highest_cost
 from gateway.domain.price import Price, PriceRule, rates
@@ -88,6 +88,10 @@ def test_a_hold_leaves_out_what_is_impossible_there(fields: dict[str, Any], tier
         ("m", "", {"tools": [{"type": "web_search_preview"}]}, 10),
         ("m", "", {"tools": [{"googleSearch": {}}]}, 10),
         ("m", "", {"tools": [{"type": "web_search_20250305", "max_uses": 3}]}, 3),
+        ("m", "", {"tools": [{"type": "web_search_20250305"}, {"type": "advisor_1", "max_uses": 0}]}, 10),
+        ("m", "", {"tools": [{"type": "web_search"}, {"type": "file_search", "max_uses": 2}]}, 12),
+        ("m", "", {"tools": [{"type": "function", "function": {"name": "web_search"}}]}, 0),
+        ("m", "", {"tools": [{"name": "web_search", "input_schema": {"default": {"max_uses": 9}}}]}, 0),
         ("m", "", {"web_search_options": {}}, 10),
         ("gpt-4o-search-preview", "", {}, 10),
         ("openai/gpt-4o:online", "openrouter", {}, 10),
@@ -97,6 +101,30 @@ def test_a_hold_leaves_out_what_is_impossible_there(fields: dict[str, Any], tier
 def test_searches_are_held_for_where_possible(name: str, preset: str, sent: dict[str, Any], searches: int) -> None:
     most = held(channel(preset=preset), name, service_tier="default", **sent)
     assert most == 12 * DOLLAR + searches * DOLLAR // 100
+
+
+@pytest.mark.parametrize("parameters", [{"plugins": [{"id": "web"}]}, {"tools": [{"type": "web_search"}]}])
+def test_searches_that_the_owner_of_a_channel_allows_are_held_for(parameters: dict[str, Any]) -> None:
+    for overrides in (Overrides(set=parameters), Overrides(default=parameters)):
+        most = held(channel(overrides=overrides), service_tier="default")
+        assert most == 12 * DOLLAR + 10 * DOLLAR // 100
+
+
+@pytest.mark.parametrize(
+    ("fallbacks", "outputs"),
+    [
+        (b'[{"model":"big"}]', [700]),
+        (b'[{"model":"big","max_tokens":900},{"model":"big","max_tokens":5}]', [900, 700]),
+        (b'[{"model":"small"}]', []),
+        (b'["big"]', []),
+        (b'"big"', []),
+    ],
+)
+def test_each_fallback_that_a_request_names_is_held_for(fallbacks: bytes, outputs: list[int]) -> None:
+    big = Price(model="big", input=Nanos(5 * DOLLAR), output=Nanos(25 * DOLLAR))
+    fields = {"fallbacks": msgspec.Raw(fallbacks)}
+    most = other_models_cost(fields, 10_000, 700, lambda name: [big] if name == "big" else [])
+    assert most == sum(10_000 * 5_000 + output * 25_000 for output in outputs)
 
 
 def test_a_fee_is_held_for_each_picture() -> None:
@@ -153,14 +181,15 @@ def test_an_escaped_time_to_live_is_seen() -> None:
 )
 def test_each_use_of_an_advisor_is_held_for_at_its_own_price(tools: bytes, calls: int, output: int) -> None:
     big = Price(model="big", input=Nanos(5 * DOLLAR), output=Nanos(25 * DOLLAR))
-    most = advice_cost(tools, 10_000, lambda name: [big] if name == "big" else [])
+    fields = {"tools": msgspec.Raw(tools)}
+    most = other_models_cost(fields, 10_000, 700, lambda name: [big] if name == "big" else [])
     assert most == calls * (10_000 * 5_000 + output * 25_000)
     plain, held = (highest_cost(PRICE, 10, 10, 2 * MILLION, CallExtras(advice=nanos)) for nanos in (Nanos(0), most))
     assert held == plain + 2 * most
 
 
 def test_an_advisor_is_held_for_as_the_call_may_be_processed() -> None:
-    tools = b'[{"type":"advisor_20260301","model":"m","max_uses":1,"max_tokens":10}]'
+    fields = {"tools": msgspec.Raw(b'[{"type":"advisor_20260301","model":"m","max_uses":1,"max_tokens":10}]')}
     text = Price(model="m", input=PRICE.input, output=PRICE.output, rules=PRICE.rules)
-    costs = [advice_cost(tools, 100, lambda _: [text], variants) for variants in ((), ("fast",))]
+    costs = [other_models_cost(fields, 100, 0, lambda _: [text], variants) for variants in ((), ("fast",))]
     assert costs == [100 * 2_000 + 10 * 10_000, 100 * 12_000 + 10 * 60_000]
