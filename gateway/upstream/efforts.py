@@ -36,10 +36,13 @@ def fit_effort(fields: Fields, learned: Collection[str], holder: str = "") -> li
     """Replace an effort that the server does not take, in the object ``holder`` if that is not empty. Returns the name
     of what was replaced or left out.
     """
+    rules = [rule for rule in learned if rule.startswith(EFFORTS)]
+    if not rules:
+        return []
     members = rawjson.maybe_fields(fields.get(holder)) if holder else fields
     name = "effort" if holder else EFFORT
     sent = rawjson.text_at(members.get(name))
-    fitting = _fitting(sent, learned)
+    fitting = _fitting(sent, rules[-1].removeprefix(EFFORTS).split(","))
     if fitting == sent:
         return []
     if fitting:
@@ -51,14 +54,13 @@ def fit_effort(fields: Fields, learned: Collection[str], holder: str = "") -> li
     return [f"{holder}.{name}" if holder else name]
 
 
-def _fitting(sent: str, learned: Collection[str]) -> str:
+def _fitting(sent: str, accepted: list[str]) -> str:
     """Returns the highest level that is not above the one sent, else the lowest; empty if there is none.
 
     Thinking is never switched off in place of a level.
     """
-    rules = [rule.removeprefix(EFFORTS).split(",") for rule in learned if rule.startswith(EFFORTS)]
-    if not sent or not rules or sent in rules[-1]:
+    if not sent or sent in accepted:
         return sent
-    levels = sorted((level for level in rules[-1] if level != "none"), key=_RANKS.__getitem__)
+    levels = sorted((level for level in accepted if level != "none"), key=_RANKS.__getitem__)
     lower = [level for level in levels if _RANKS[level] <= _RANKS.get(sent, -1)]
     return next(iter([*reversed(lower), *levels]), "") if sent in _RANKS else ""
