@@ -16,6 +16,7 @@ from gateway.upstream.answer_formats import NO_JSON, NO_SCHEMAS, refuses_format
 from gateway.upstream.efforts import EFFORT, EFFORTS, HOLDERS, fit_effort
 from gateway.upstream.message_rules import RULES, with_rules
 from gateway.upstream.null_values import NULLS, without_nulls
+from gateway.upstream.ranges import RANGES, fit_ranges
 from gateway.upstream.refused_params import (
     BETA,
     DEVELOPER,
@@ -153,7 +154,7 @@ def _may_leave_out(name: str, channel: Channel, order: Order, used: LearnedRefus
         return "tools" in order.fields and (not channel.strict or EFFORT not in order.fields)
     if name == REASONING_BACK and channel.dialect is Dialect.OPENAI:
         return not channel.strict and b'"assistant"' in bytes(order.fields.get("messages", NULL))
-    if name in RULES or name in (NULLS, NO_SCHEMAS, NO_JSON) or name.startswith(EFFORTS):
+    if name in RULES or name in (NULLS, NO_SCHEMAS, NO_JSON) or name.startswith((EFFORTS, RANGES)):
         return not channel.strict and _has_effect(name, order, used)
     added = name == ADDED_FIELDS.get(channel.dialect) and (order.stream or name != "stream_options")
     if channel.strict and (not added or _has_field_at_any_depth(name, order)):
@@ -166,6 +167,8 @@ def _has_effect(rule: str, order: Order, used: LearnedRefusals) -> bool:
         return without_nulls(order.fields) != order.fields
     if rule in (NO_SCHEMAS, NO_JSON):
         return refuses_format(rule, order.fields, used.dropped)
+    if rule.startswith(RANGES):
+        return bool(fit_ranges(dict(order.fields), (rule,)))
     if rule.startswith(EFFORTS):
         return any(fit_effort(dict(order.fields), (rule,), holder) for holder in HOLDERS)
     messages = rawjson.maybe_objects(order.fields.get("messages")) or []

@@ -10,6 +10,7 @@ from gateway.domain.lazy_pattern import lazy_pattern
 from gateway.upstream.efforts import EFFORT, effort_rule
 from gateway.upstream.error_body import ErrorBody
 from gateway.upstream.nested_fields import nested_name
+from gateway.upstream.ranges import range_rules
 
 MESSAGES = "messages[]."
 """The prefix of the names of a message's fields."""
@@ -139,6 +140,7 @@ def refused_params(error: ErrorBody) -> tuple[str, ...]:
     if rule := effort_rule(f"{message} {error.param}"):
         names.pop(EFFORT, None)
         names[rule] = None
+    names |= dict.fromkeys(range_rules(message))
     if "beta" in message:
         found = _BETA_NAME.findall(message) or (["*"] if "beta flag" in message else [])
         names |= dict.fromkeys(BETA + name for name in found)

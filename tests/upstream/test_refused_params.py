@@ -95,8 +95,8 @@ def _names(error: Any, **outer: Any) -> tuple[str, ...]:
             "'messages.1' : [('messages.1.tool_calls.0' : property 'index' is unsupported)]",
             ("messages[].tool_calls[].index",),
         ),
+        ("temperature must be at most 2", ("range of temperature -inf 2",)),
         # no refusal of a parameter
-        ("temperature must be at most 2", ()),
         ("Invalid value for 'top_p': 3", ()),
     ],
 )

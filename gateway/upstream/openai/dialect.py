@@ -27,6 +27,7 @@ from gateway.upstream.nested_fields import remove_nested
 from gateway.upstream.null_values import NULLS, without_nulls
 from gateway.upstream.openai.reader import ChatReader
 from gateway.upstream.openai.reasoning import ReasoningReader, restore_reasoning
+from gateway.upstream.ranges import fit_ranges
 from gateway.upstream.refused_params import DEVELOPER, MESSAGES, NO_EFFORT, REASONING_BACK, ROLE
 from gateway.upstream.vendors import Vendor, vendor_of
 
@@ -258,6 +259,7 @@ class OpenAIDialect(ChannelDialect):
         dropped = _fit_parameters(fields, vendor, learned)
         if learned.dropped:
             dropped += fit_format(fields, learned.dropped) + remove_nested(fields, learned.dropped)
+            dropped += fit_ranges(fields, learned.dropped)
         if "messages" in fields and _must_edit_messages(fields, vendor, learned):
             dropped += _edit_messages(fields, vendor, learned)
         was_refused = REASONING_BACK in learned.dropped
