@@ -24,7 +24,7 @@ from gateway.upstream.message_shapes import (
 )
 from gateway.upstream.null_values import NULLS, NULLS_REFUSED
 from gateway.upstream.refused_params import DEVELOPER, MESSAGES, REASONING_BACK, ROLE
-from gateway.upstream.tool_pairs import PAIRS_REFUSED, with_pairs
+from gateway.upstream.tool_pairs import PAIRS_REFUSED, with_block_pairs, with_pairs
 from gateway.upstream.translation import FILLER, GO_ON, UNSIGNED
 
 SYSTEM_FIRST = MESSAGES + "role=system"
@@ -224,7 +224,7 @@ def _in_each(change: Callable[[Fields], Fields]) -> Callable[[list[Fields]], lis
 
 RULES: Mapping[str, Callable[[list[Fields]], list[Fields]]] = {
     ROLE: _in_each(_without_developer),
-    PAIRS: with_pairs,
+    PAIRS: lambda messages: with_block_pairs(with_pairs(messages)),
     NO_IMAGES: _in_each(_without_images),
     NO_BLANKS: _without_blanks,
     SIGNED_CALLS: _in_each(_with_signature),

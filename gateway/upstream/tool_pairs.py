@@ -6,6 +6,7 @@ that a request is translated for.
 """
 
 from collections import deque
+from typing import Any
 
 from gateway.domain import rawjson
 from gateway.domain.conversation import join_texts
@@ -18,10 +19,11 @@ PAIRS_REFUSED = lazy_pattern(
     r"|must be a response to a preceding|no previous assistant message with a tool call|unexpected role 'tool' after"
     r"|duplicate value for 'tool_call_id'|tool_call_id\W{1,4}\s*is not found|number of function (?:calls and )?response"
     r"|ids were found without `tool_result`|unexpected `tool_use_id`|`tool_use` ids must be unique"
+    r"|must have a single result"
     r"|toolresult blocks at|function response turn comes immediately after"
 )
 """Matches refusals of calls without results, results without calls, and ids that occur twice."""
-_TOOL = rawjson.raw("tool")
+_TOOL, _USER = rawjson.raw("tool"), rawjson.raw("user")
 
 
 def with_pairs(messages: list[Fields]) -> list[Fields]:
@@ -67,8 +69,70 @@ def _as_users(result: Fields) -> Fields:
     """Returns a result as a message of the user, which says what it is."""
     label, content = rawjson.raw("[tool result]"), result.get("content", NULL)
     if rawjson.is_text(content):
-        return {"role": rawjson.raw("user"), "content": join_texts([label, content])}
+        return {"role": _USER, "content": join_texts([label, content])}
     return {
-        "role": rawjson.raw("user"),
+        "role": _USER,
         "content": rawjson.raw([{"type": "text", "text": label}, *rawjson.list_at(content)]),
     }
+
+
+def with_block_pairs(messages: list[Fields]) -> list[Fields]:
+    """Does for messages of Anthropic's API what ``with_pairs`` does for chats: results begin the message after."""
+    contents = [_blocks(message) for message in messages]
+    results: dict[str, deque[Any]] = {}
+    for block in (block for said in contents for block in said if _type(block) == "tool_result"):
+        results.setdefault(rawjson.text_at(block, "tool_use_id"), deque()).append(block)
+    fitting: list[Fields] = []
+    ids, due = set[str](), list[Any]()  # ``due`` are the results of the last calls
+    for message, said in zip(messages, contents, strict=True):
+        if rawjson.text_at(message.get("role")) != "assistant":
+            others = [block for block in said if _type(block) != "tool_result"]
+            lost = [block for block in said if _is_left(block, results)]
+            blocks = [*due, *(part for block in lost for part in _told(block)), *others]
+            due = []
+        else:
+            fitting += [{"role": _USER, "content": rawjson.raw(due)}] if due else []
+            blocks, due = _claimed(said, results, ids)
+        if blocks or not said:
+            fitting.append(message if blocks == said else {**message, "content": rawjson.raw(blocks)})
+    return [*fitting, {"role": _USER, "content": rawjson.raw(due)}] if due else fitting
+
+
+def _blocks(message: Fields) -> list[Any]:
+    text = rawjson.text_at(message.get("content"))
+    return [{"type": "text", "text": text}] if text else rawjson.list_at(message.get("content"))
+
+
+def _type(block: Any) -> str:
+    return rawjson.text_at(block, "type")
+
+
+def _is_left(block: Any, results: dict[str, deque[Any]]) -> bool:
+    """Returns whether a result has no call. It is then no longer one of ``results``."""
+    waiting = results.get(rawjson.text_at(block, "tool_use_id"), deque())
+    is_left = _type(block) == "tool_result" and any(block is other for other in waiting)
+    if is_left:
+        waiting.popleft()
+    return is_left
+
+
+def _claimed(said: list[Any], results: dict[str, deque[Any]], ids: set[str]) -> tuple[list[Any], list[Any]]:
+    """Returns the blocks of the assistant with ids that occur once, and the results of their calls."""
+    blocks, due = list[Any](), list[Any]()
+    for block in said:
+        if _type(block) == "tool_use":
+            given = rawjson.text_at(block, "id")
+            own_id = _new_id(given, ids)
+            waiting = results.get(given)
+            result = waiting.popleft() if waiting else {"type": "tool_result", "content": rawjson.value(NO_OUTPUT.raw)}
+            due.append(result if result.get("tool_use_id") == own_id else {**result, "tool_use_id": own_id})
+            block = block if own_id == given else {**block, "id": own_id}  # noqa: PLW2901 - the block as it is sent
+        blocks.append(block)
+    return blocks, due
+
+
+def _told(result: Any) -> list[Any]:
+    """Returns a result without a call as texts of the user."""
+    content = rawjson.at(result, "content")
+    parts = content if isinstance(content, list) else [{"type": "text", "text": content}] if content else []
+    return [{"type": "text", "text": "[tool result]"}, *parts]

@@ -67,3 +67,41 @@ def test_each_call_gets_its_result_and_no_text_is_lost(sent: list[Any], kept: li
     fitting = with_rules(messages, [PAIRS])
     assert [{name: rawjson.value(raw) for name, raw in message.items()} for message in fitting] == kept
     assert with_rules(fitting, [PAIRS]) == fitting
+
+
+def _use(*ids: str) -> dict[str, Any]:
+    return {"role": "assistant", "content": [{"type": "tool_use", "id": id, "name": "f", "input": {}} for id in ids]}
+
+
+def _answers(*ids: str, text: str = "") -> dict[str, Any]:
+    results: list[Any] = [{"type": "tool_result", "tool_use_id": id, "content": "r"} for id in ids]
+    return {"role": "user", "content": [*results, *([{"type": "text", "text": text}] if text else [])]}
+
+
+_EMPTY = {"type": "tool_result", "content": "[no output]", "tool_use_id": "a"}
+_LABEL, _TEXT = {"type": "text", "text": "[tool result]"}, {"type": "text", "text": "r"}
+
+
+@pytest.mark.parametrize(
+    ("sent", "kept"),
+    [
+        ([USER, _use("a", "b"), _answers("b", "a", text="t")], [USER, _use("a", "b"), _answers("a", "b", text="t")]),
+        ([_use("a"), USER], [_use("a"), {"role": "user", "content": [_EMPTY, {"type": "text", "text": "u"}]}]),
+        ([_use("a")], [_use("a"), {"role": "user", "content": [_EMPTY]}]),
+        ([_use("a"), _use("b"), _answers("a", "b")], [_use("a"), _answers("a"), _use("b"), _answers("b")]),
+        ([USER, _answers("x")], [USER, {"role": "user", "content": [_LABEL, _TEXT]}]),
+        (
+            [_use("a"), _answers("a", "a")],
+            [_use("a"), {"role": "user", "content": [*_answers("a")["content"], _LABEL, _TEXT]}],
+        ),
+        (
+            [_use("a"), _answers("a"), _use("a"), _answers("a")],
+            [_use("a"), _answers("a"), _use("a_1"), _answers("a_1")],
+        ),
+    ],
+)
+def test_calls_of_messages_get_their_results(sent: list[Any], kept: list[Any]) -> None:
+    messages = [{name: rawjson.raw(value) for name, value in message.items()} for message in sent]
+    fitting = with_rules(messages, [PAIRS])
+    assert [{name: rawjson.value(raw) for name, raw in message.items()} for message in fitting] == kept
+    assert with_rules(fitting, [PAIRS]) == fitting

@@ -218,6 +218,17 @@ _FILLED = {"role": "user", "content": [{**_result()["content"][0], "content": ".
             [{"role": "assistant", "content": [_THOUGHT, _HELLO]}, {"role": "user", "content": "Go on"}],
         ),
         (
+            "messages.1: `tool_use` ids were found without `tool_result` blocks immediately after: t1",
+            [{"role": "assistant", "content": [_CALL]}, {"role": "user", "content": [_HELLO]}],
+            [
+                {"role": "assistant", "content": [_CALL]},
+                {
+                    "role": "user",
+                    "content": [{"type": "tool_result", "content": "[no output]", "tool_use_id": "t1"}, _HELLO],
+                },
+            ],
+        ),
+        (
             "This model does not support assistant message prefill. The conversation must end with a user message.",
             [{"role": "assistant", "content": "Well"}],
             [{"role": "assistant", "content": "Well"}, {"role": "user", "content": "Continue."}],

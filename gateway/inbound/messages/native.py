@@ -49,7 +49,7 @@ from gateway.upstream.adapter import Adapter, DialectAdapter, WholeAnswer
 from gateway.upstream.anthropic.dialect import VERSION, root
 from gateway.upstream.efforts import EFFORT, EFFORTS, fit_effort
 from gateway.upstream.failures import REJECTED
-from gateway.upstream.message_rules import NO_BLANKS, NO_IMAGES, RULES, USER_LAST, lost_to, with_rules
+from gateway.upstream.message_rules import NO_BLANKS, NO_IMAGES, PAIRS, RULES, USER_LAST, lost_to, with_rules
 from gateway.upstream.null_values import NULLS, without_nulls
 from gateway.upstream.openai.dialect import endpoint
 from gateway.upstream.refused_params import BETA, EVERY_BETA, REASONING_BACK
@@ -169,7 +169,7 @@ _OPTIONAL: Mapping[str, tuple[str, ...]] = {
     "eager_input_streaming": ("tools.eager_input_streaming",),
     "input_examples": ("tools.input_examples",),
     "strict": ("tools.strict",),
-    **{rule: (rule,) for rule in (NO_IMAGES, NO_BLANKS, USER_LAST, REASONING_BACK, NULLS)},
+    **{rule: (rule,) for rule in (NO_IMAGES, NO_BLANKS, USER_LAST, REASONING_BACK, NULLS, PAIRS)},
     "tool_choice": ("tool_choice",),
     "scope": ("system.cache_control.scope", "tools.cache_control.scope", "messages.content.cache_control.scope"),
 }
