@@ -330,6 +330,23 @@ async def test_broken_arguments_of_an_earlier_call_do_not_fail_the_next_ones(
     assert isinstance(json.loads(arguments), dict)
 
 
+async def test_calls_and_outputs_that_lack_one_another_are_put_in_order(gateway: Gateway, provider: Provider) -> None:
+    """Interrupted and shortened conversations have such items, and each later turn would fail."""
+    refused = {"message": "No tool output found for function call c1.", "param": "input"}
+    provider.on("m", reply({"error": refused}, status=400), respond(message("Hello")))
+    called = {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"}
+    lost = {"type": "custom_tool_call_output", "call_id": "c0", "output": "done"}
+    answer = await call(gateway, input=[lost, called, {"role": "user", "content": "Go on"}])
+    assert (answer.status, answer.head.get("x-gateway-dropped-params")) == (200, "input[].call_id")
+    label, text = ({"type": "input_text", "text": said} for said in ("[tool result]", "done"))
+    assert provider.last.json["input"] == [
+        {"type": "message", "role": "user", "content": [label, text]},
+        called,
+        {"type": "function_call_output", "call_id": "c1", "output": "[no output]"},
+        {"role": "user", "content": "Go on"},
+    ]
+
+
 @pytest.mark.parametrize("error", ["Invalid 'input[0].id': too long", "encrypted content was not issued to you", "No"])
 @pytest.mark.parametrize("items", [{}, {"input": ["x"]}, {"input": [None, 5]}, {"input": "x"}])
 async def test_a_refusal_of_an_input_without_items_is_passed_on(

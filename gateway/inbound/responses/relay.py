@@ -32,6 +32,7 @@ from gateway.inbound.relay import (
     native_failure,
     native_headers,
 )
+from gateway.inbound.responses.item_pairs import PAIRS, PAIRS_REFUSED, with_outputs
 from gateway.inbound.responses.native_events import items_in
 from gateway.inbound.responses.reader import ResponsesReader
 from gateway.inbound.responses.summary import COMPACTIONS, summary_in
@@ -125,6 +126,9 @@ def repaired_order(order: Order, failure: Failure) -> Order | None:
     code = failure.origin.code.apply(str) if failure.origin is not None else ""
     message = failure.verbatim.apply(str)
     change: Callable[[Fields], Fields | None] = _with_object
+    items = rawjson.maybe_objects(order.fields.get("input")) or []
+    if PAIRS_REFUSED.search(message):
+        return _with_items(order, items, with_outputs(items), PAIRS)
     if code == "invalid_encrypted_content" or _SEAL_REFUSED.search(message):
         change, name = _unless_sealed, "reasoning_dropped"
     elif field := _FIELD_REFUSED.search(message):
@@ -133,8 +137,11 @@ def repaired_order(order: Order, failure: Failure) -> Order | None:
         name = "input[].arguments"
     else:
         return None
-    items = rawjson.maybe_objects(order.fields.get("input")) or []
-    kept = [item for item in map(change, items) if item is not None]
+    return _with_items(order, items, [item for item in map(change, items) if item is not None], name)
+
+
+def _with_items(order: Order, items: list[Fields], kept: list[Fields], name: str) -> Order | None:
+    """Returns the request with other items, and the name of what was changed; None if they are the same."""
     if kept == items:
         return None
     fields = {**order.fields, "input": rawjson.raw(kept)}
@@ -272,6 +279,7 @@ class ResponsesRelay(Adapter):
         failure = native_failure(failure, body, {*_OPTIONAL, *efforts})
         error = read_error(body)
         is_repairable = set(failure.parameters) - {NULLS} or _FIELD_REFUSED.search(error.message)
+        is_repairable = is_repairable or PAIRS_REFUSED.search(error.message)
         if is_repairable or vendor_of(channel.preset, channel.base_url).name in _MAKERS:
             return failure
         lacks_tools = bool(_UNKNOWN_TOOL.search(f"{error.message} {error.param}"))
