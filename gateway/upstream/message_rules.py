@@ -31,6 +31,7 @@ SYSTEM_FIRST = MESSAGES + "role=system"
 TOOL_THEN_ASSISTANT = MESSAGES + "role=assistant"
 USER_LAST = MESSAGES + "role=user"
 NO_IMAGES = MESSAGES + "image"
+RAW_IMAGES = MESSAGES + "image=base64"
 NO_BLANKS = MESSAGES + "text"
 SIGNED_CALLS = MESSAGES + "thought_signature"
 OBJECTS = MESSAGES + "arguments"
@@ -51,6 +52,7 @@ _WORDS = {
         r"|no endpoints found that support image input|image_url is only supported by"
         r"|does not support (?:images|image (?:inputs?|content))(?=[.,;:'\")]| \(|\s*\Z)"  # but not of one kind or size
     ),
+    RAW_IMAGES: lazy_pattern("图片输入格式"),  # Zhipu's GLM
     OBJECTS: lazy_pattern(
         r"(?i)arguments.{0,60}\bjson|json.{0,60}arguments|\(char \d+\)|item pairs from a mapping|no attribute 'items'"
     ),
@@ -148,6 +150,13 @@ def _unless_image(part: Any) -> Any:
     return {"type": "text", "text": LEFT_OUT} if is_image else part
 
 
+def _with_raw_image(part: Any) -> Any:
+    """Returns an image without the beginning of a ``data:`` URL, so that its address is base64 alone."""
+    url = rawjson.text_at(part, "image_url", "url")
+    is_data = url.startswith("data:") and ";base64," in url[:100]
+    return {**part, "image_url": {**part["image_url"], "url": url.partition(";base64,")[2]}} if is_data else part
+
+
 def _unless_blank(part: Any) -> Any:
     kind = rawjson.at(part, "type")
     if kind == "tool_result" and part.get("content") in (None, "", []):
@@ -226,6 +235,7 @@ RULES: Mapping[str, Callable[[list[Fields]], list[Fields]]] = {
     ROLE: _in_each(_without_developer),
     PAIRS: lambda messages: with_block_pairs(with_pairs(messages)),
     NO_IMAGES: _in_each(_without_images),
+    RAW_IMAGES: _in_each(lambda message: _with_changes(message, _with_raw_image)),
     NO_BLANKS: _without_blanks,
     SIGNED_CALLS: _in_each(_with_signature),
     OBJECTS: _in_each(_with_objects),

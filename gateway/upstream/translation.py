@@ -153,14 +153,16 @@ def conversation_of(order: Order) -> Conversation:
 
 def schema_fields(tool: ToolOffer) -> rawjson.Fields:
     """Returns the schema of a function's arguments, without its null members, which some tools have; empty if it allows
-    anything. Raises BadRequest for a wrong type.
+    anything. Raises BadRequest for a wrong type, but PHP writes an empty object as ``[]``.
     """
-    if rawjson.is_null(tool.parameters) or bytes(tool.parameters) == b"true":
+    if is_nothing(tool.parameters) or bytes(tool.parameters) == b"true":
         return {}
     try:
         fields = rawjson.fields(tool.parameters)
     except ValueError as error:
         raise BadRequest(f"{tool.where}: must be a JSON schema", param=tool.where) from error
+    if bytes(fields.get("properties", NULL)) == b"[]":
+        del fields["properties"]
     return {name: raw for name, raw in fields.items() if not rawjson.is_null(raw)}
 
 

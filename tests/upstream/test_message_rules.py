@@ -31,6 +31,16 @@ def test_a_refusal_names_rules(message: str, rules: list[str]) -> None:
     assert rules_in(message) == rules
 
 
+def test_an_image_is_base64_alone_for_glm() -> None:
+    assert rules_in("图片输入格式/解析错误") == ["messages[].image=base64"]
+    sent = [
+        {"type": "image_url", "image_url": {"url": url}} for url in ("data:image/png;base64,AAAA", "https://x/a.png")
+    ]
+    message = {"role": rawjson.raw("user"), "content": rawjson.raw(sent)}
+    (fitting,) = with_rules([message], ["messages[].image=base64"])
+    assert [part["image_url"]["url"] for part in rawjson.value(fitting["content"])] == ["AAAA", "https://x/a.png"]
+
+
 @pytest.mark.parametrize(
     ("given", "text"),
     [({"a": 1}, '{"a":1}'), ('{"a": 1}', '{"a": 1}'), (None, "{}"), ("[1", '{"invalid_arguments":"[1"}')],

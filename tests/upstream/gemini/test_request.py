@@ -472,6 +472,12 @@ def test_images_are_requested() -> None:
     assert "generationConfig" not in json.loads(_prepared(modalities=["text"]).body)
 
 
+@pytest.mark.parametrize("parameters", [[], "", {"type": "object", "properties": []}])
+def test_an_empty_schema_may_be_a_list_as_php_writes_it(parameters: Any) -> None:
+    tools = _tools(tools=[{"type": "function", "function": {"name": "f", "parameters": parameters}}])
+    assert tools == {"tools": [{"functionDeclarations": [{"name": "f"}]}]}
+
+
 def test_parameters_that_are_not_a_schema_are_refused() -> None:
     with pytest.raises(BadRequest, match="must be a JSON schema"):
         _tools(tools=[{"type": "function", "function": {"name": "f", "parameters": [1]}}])
