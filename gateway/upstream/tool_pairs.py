@@ -88,11 +88,11 @@ def with_block_pairs(messages: list[Fields]) -> list[Fields]:
         if rawjson.text_at(message.get("role")) != "assistant":
             others = [block for block in said if _type(block) != "tool_result"]
             lost = [block for block in said if _is_left(block, results)]
-            blocks = [*due, *(part for block in lost for part in _told(block)), *others]
+            blocks = [*due, *(part for block in lost for part in _result_texts(block)), *others]
             due = []
         else:
             fitting += [{"role": _USER, "content": rawjson.raw(due)}] if due else []
-            blocks, due = _claimed(said, results, ids)
+            blocks, due = _with_own_results(said, results, ids)
         if blocks or not said:
             fitting.append(message if blocks == said else {**message, "content": rawjson.raw(blocks)})
     return [*fitting, {"role": _USER, "content": rawjson.raw(due)}] if due else fitting
@@ -116,7 +116,7 @@ def _is_left(block: Any, results: dict[str, deque[Any]]) -> bool:
     return is_left
 
 
-def _claimed(said: list[Any], results: dict[str, deque[Any]], ids: set[str]) -> tuple[list[Any], list[Any]]:
+def _with_own_results(said: list[Any], results: dict[str, deque[Any]], ids: set[str]) -> tuple[list[Any], list[Any]]:
     """Returns the blocks of the assistant with ids that occur once, and the results of their calls."""
     blocks, due = list[Any](), list[Any]()
     for block in said:
@@ -131,7 +131,7 @@ def _claimed(said: list[Any], results: dict[str, deque[Any]], ids: set[str]) -> 
     return blocks, due
 
 
-def _told(result: Any) -> list[Any]:
+def _result_texts(result: Any) -> list[Any]:
     """Returns a result without a call as texts of the user."""
     content = rawjson.at(result, "content")
     parts = content if isinstance(content, list) else [{"type": "text", "text": content}] if content else []
