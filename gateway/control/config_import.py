@@ -8,7 +8,7 @@ our fields: it is merged into the present configuration, and its models get know
 import asyncio
 import os
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -91,24 +91,18 @@ class ImportPlan:
 
     async def add_known_prices(self) -> list[str]:
         """Give known prices to new models of the channels. Returns notes about these and about missing prices."""
-        lines, advice = [], "'tollkeeper price set MODEL' sets one"
-        effect = "their calls are refused" if self.registry.settings.refuse_unpriced else UNPRICED
+        lines: list[str] = []
         for number, change in enumerate(self.changes):
             if not isinstance(channel := change.value, Channel):
                 continue
-            old, subject = self._before.channels.get(channel.id), f"channel '{plain(channel.name)}'"
+            old = self._before.channels.get(channel.id)
             names = {model.name for model in channel.models} - {model.name for model in (old.models if old else ())}
             priced = channel
             if channel.known_prices:
                 priced = await with_known_prices(channel, names, self.registry, self._now)
-            if added_prices := new_prices(priced, channel):
                 self.changes[number] = Change("channels", channel.id, priced)
                 self.registry = with_changes(self.registry, [self.changes[number]])
-                lines.append(f"{subject}: {count_text(len(added_prices), 'price')} known to the program")
-            new_models = [model for model in priced.models if model.name in names]
-            prices = self.registry.prices
-            if missing := sorted(plain(m.name, 60) for m in new_models if channel_price(priced, m, prices) is None):
-                lines.append(f"{subject}: no price is known for {first_of(missing, 5)}: {effect}; {advice}")
+            lines += _price_notes(channel, priced, names, self.registry)
         return lines
 
     def _plan_entities(self, section: Section, tables: Mapping[str, Any], *, prune: bool) -> None:
@@ -208,6 +202,18 @@ class ImportPlan:
             if title in values:
                 with _error_path(f"{section.name}.{plain(title, 64)}"):
                     _CHECKS[section.name](entity, self.registry)
+
+
+def _price_notes(channel: Channel, priced: Channel, names: Collection[str], registry: Registry) -> Iterator[str]:
+    """Yields how many prices were added to a channel, and which of the models with these names have none."""
+    subject = f"channel '{plain(channel.name)}'"
+    if added_prices := new_prices(priced, channel):
+        yield f"{subject}: {count_text(len(added_prices), 'price')} known to the program"
+    new_models = [model for model in priced.models if model.name in names]
+    if missing := [plain(m.name, 60) for m in new_models if channel_price(priced, m, registry.prices) is None]:
+        effect = "their calls are refused" if registry.settings.refuse_unpriced else UNPRICED
+        advice = "'tollkeeper price set MODEL' sets one"
+        yield f"{subject}: no price is known for {first_of(sorted(missing), 5)}: {effect}; {advice}"
 
 
 def _with_defaults(section: Section, values: object, registry: Registry) -> object:
