@@ -87,8 +87,8 @@ class _Failures(msgspec.Struct, eq=False):
         mostly_failures = len(recent) >= 5 and 2 * recent.count(False) >= len(recent)
         return half_open or self.in_a_row >= 3 or mostly_failures
 
-    def next_pause_s(self) -> float:
-        """Returns the seconds of its next pause, and counts that pause."""
+    def count_pause(self) -> float:
+        """Count a pause. Returns its seconds."""
         seconds = STEPS_S[min(self.pauses, len(STEPS_S) - 1)]
         self.pauses += 1
         return seconds
@@ -224,11 +224,11 @@ class ChannelHealth:
             failures.pause(kind, reason, retry_after_s or OUT_OF_CREDIT_S, now)
         elif kind is FailureKind.RATE:
             failures.accept_key(now)
-            failures.pause(kind, reason, failures.next_pause_s() if retry_after_s is None else retry_after_s, now)
+            failures.pause(kind, reason, failures.count_pause() if retry_after_s is None else retry_after_s, now)
         elif kind in _BREAKER_KINDS and failures.add_failure(now):
             if kind is FailureKind.CUT:  # an answer had begun
                 failures.accept_key(now)
-            pause_s = failures.next_pause_s()
+            pause_s = failures.count_pause()
             # a failure that is noticed at once does no harm where calls can go elsewhere
             failures.pause(kind, reason, min(pause_s, 30.0) if kind in _QUICK_KINDS else pause_s, now)
         self._on_change()

@@ -45,7 +45,7 @@ async def answer_count_tokens(engine: Engine, request: web.BaseRequest, origin: 
     with closing(BodyShare(engine.pressure)) as share, _count_slot(engine, token):
         body = await read_body(request, share)
         received = HttpRequest(body=body, target=request.raw_path, headers=request.headers)
-        parse = partial(parse_messages_request, received, counts=True)
+        parse = partial(parse_messages_request, received, only_counts=True)
         parsed = await engine.worker.run(parse) if len(body) > LARGE else parse()
         name = visible_name(parsed.model, MESSAGES, token, engine.catalog)
         entry = visible_entry(name, token, engine.catalog)

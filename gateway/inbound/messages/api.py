@@ -89,8 +89,8 @@ _CHECKED = CONTENT_FIELDS | {"max_tokens", "stream", "thinking"}
 """Fields that are checked one by one."""
 
 
-def parse_messages_request(request: HttpRequest, *, counts: bool = False) -> InboundRequest:
-    """Returns a checked request. One that only ``counts`` its tokens needs no ``max_tokens``. Raises BadRequest."""
+def parse_messages_request(request: HttpRequest, *, only_counts: bool = False) -> InboundRequest:
+    """Returns a checked request. If it ``only_counts`` tokens, it needs no ``max_tokens``. Raises BadRequest."""
     fields = fields_of(request.body)
     typed = decode_body(_FIELDS, request.body, fields)
     model = check_model(typed.model)
@@ -100,19 +100,19 @@ def parse_messages_request(request: HttpRequest, *, counts: bool = False) -> Inb
         raise missing_input(fields, "messages")
     if not (typed.messages or continued_id):
         raise BadRequest("messages: at least one message is required", param="messages")
-    cap = 1 if counts and typed.max_tokens is None else _check_cap(typed.max_tokens)
+    cap = 1 if only_counts and typed.max_tokens is None else _check_cap(typed.max_tokens)
     bound = _input_bound(fields)
     is_beta = "?" in request.target and parse_qs(urlsplit(request.target).query).get("beta") == ["true"]
     return InboundRequest(
         body=request.body,
         fields=fields,
         model=model,
-        stream=bool(typed.stream) and not counts,
+        stream=bool(typed.stream) and not only_counts,
         output_cap=max(1, cap),
         plain=_thinks_within(typed.thinking, cap) and is_plain(fields, _CHECKED),
         input_bound=bound.tokens + MESSAGE_TOKENS * ("system" in fields),
         media=bound.media,
-        input_estimate=_prompt_tokens(fields) if counts and len(request.body) > LARGE else None,
+        input_estimate=_prompt_tokens(fields) if only_counts and len(request.body) > LARGE else None,
         output_rule=messages_limit,
         remote_input=bool(continued_id),
         continued_id=continued_id,
