@@ -13,6 +13,7 @@ from gateway.domain.price import Price
 from gateway.domain.units import MILLION, Nanos
 from gateway.domain.usage import LONGEST_WRITE
 from gateway.inbound.api import InboundRequest
+from gateway.upstream.vendors import OPENAI, vendor_of
 
 _SEARCH_OPTIONS = ("web_search_options", "search_parameters", "plugins")
 """Fields that let a vendor search the web. A tool with ``search`` in its type or name does too."""
@@ -29,7 +30,7 @@ def call_extras(request: InboundRequest, offers: Iterable[tuple[Channel, ServedM
     variants: dict[str, None] = {}
     searches = _searches(request.fields)
     for channel, served in offers:
-        variants |= dict.fromkeys(_variants_at(channel, request.fields))
+        variants |= dict.fromkeys(_variants_at(channel, _sent_fields(request, channel)))
         searches = max(searches, SEARCHES_HELD if _always_searches(channel, served) else 0)
         cached_12h = cached_12h or "12h" in str(channel.overrides)
     pictures = request.media.pictures
@@ -125,6 +126,20 @@ _TIERS_OF_ANSWER = {
 }
 """For each service tier in a request, the tiers that an upstream may report in its answer, beside the standard one. If
 a request names none of these, or none at all, an OpenAI project's setting decides, which may be any."""
+
+
+def _sent_fields(request: InboundRequest, channel: Channel) -> Mapping[str, object]:
+    """Returns the request's fields, without the service tier if a translation may leave it out.
+
+    Of the other APIs, it is written for OpenAI only, and from Messages only if it has one of Anthropic's names.
+    """
+    tier = rawjson.maybe(request.fields.get("service_tier"))
+    if tier is None or request.output_rule is None or channel.dialect is not Dialect.OPENAI:  # as in a chat
+        return request.fields
+    is_written = request.conversation_field == "input" or tier in ("auto", "standard_only")
+    if is_written and vendor_of(channel.preset, channel.base_url) is OPENAI:
+        return request.fields
+    return {name: value for name, value in request.fields.items() if name != "service_tier"}
 
 
 def _variants_at(channel: Channel, fields: Mapping[str, object]) -> Sequence[str]:

@@ -12,6 +12,9 @@ from gateway.domain.cost import CallExtras, cost, highest_cost
 from gateway.domain.price import Price, PriceRule, rates
 from gateway.domain.units import DOLLAR, MILLION, Nanos
 from gateway.domain.usage import Usage
+from gateway.inbound.api import HttpRequest, InboundApi
+from gateway.inbound.messages.api import MESSAGES
+from gateway.inbound.responses.api import RESPONSES
 from tests.core.kit import ask, channel
 
 PRICE = Price(
@@ -79,6 +82,26 @@ def test_a_hold_covers_every_tier_that_may_be_answered(
 def test_a_hold_leaves_out_what_is_impossible_there(fields: dict[str, Any], tier: str | None, dollars: int) -> None:
     sent = {} if tier is None else {"service_tier": tier}
     assert held(channel(**fields), **sent) == dollars * DOLLAR
+
+
+@pytest.mark.parametrize(
+    ("api", "preset", "tier", "dollars"),
+    [
+        (RESPONSES, "openai", "default", 12),
+        (RESPONSES, "groq", "default", 72),
+        (MESSAGES, "openai", "standard_only", 12),
+        (MESSAGES, "openai", "flex", 72),
+        (MESSAGES, "mistral", "standard_only", 72),
+    ],
+)
+def test_a_service_tier_that_a_translation_leaves_out_rules_nothing_out(
+    api: InboundApi, preset: str, tier: str, dollars: int
+) -> None:
+    said = {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 9} if api is MESSAGES else {"input": "Hi"}
+    body = msgspec.json.encode({"model": "m", "service_tier": tier, **said})
+    request = api.parse(HttpRequest(body=body, target="/", headers={}))
+    extras = call_extras(request, [(channel(preset=preset), ServedModel(name="m"))], PRICE)
+    assert highest_cost(PRICE, MILLION, MILLION, MILLION, extras) == dollars * DOLLAR
 
 
 @pytest.mark.parametrize(
