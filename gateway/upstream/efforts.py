@@ -42,11 +42,11 @@ def fit_effort(fields: Fields, learned: Collection[str], holder: str = "") -> li
     members = rawjson.maybe_fields(fields.get(holder)) if holder else fields
     name = "effort" if holder else EFFORT
     sent = rawjson.text_at(members.get(name))
-    fitting = _fitting(sent, rules[-1].removeprefix(EFFORTS).split(","))
-    if fitting == sent:
+    level = _nearest_level(sent, rules[-1].removeprefix(EFFORTS).split(","))
+    if level == sent:
         return []
-    if fitting:
-        members[name] = rawjson.raw(fitting)
+    if level:
+        members[name] = rawjson.raw(level)
     else:
         del members[name]
     if holder:
@@ -54,7 +54,7 @@ def fit_effort(fields: Fields, learned: Collection[str], holder: str = "") -> li
     return [f"{holder}.{name}" if holder else name]
 
 
-def _fitting(sent: str, accepted: list[str]) -> str:
+def _nearest_level(sent: str, accepted: list[str]) -> str:
     """Returns the highest level that is not above the one sent, else the lowest; empty if there is none.
 
     Thinking is never switched off in place of a level.

@@ -17,13 +17,15 @@ from gateway.upstream.message_shapes import (
     ORDER_REFUSED,
     PARTS_REFUSED,
     SYSTEM_REFUSED,
+    SYSTEM_ROLES,
     join_contents,
+    role_of,
     with_alternation,
     with_text,
     without_system,
 )
 from gateway.upstream.null_values import NULLS, NULLS_REFUSED
-from gateway.upstream.refused_params import DEVELOPER, MESSAGES, REASONING_BACK, ROLE
+from gateway.upstream.refused_params import MESSAGES, REASONING_BACK, ROLE
 from gateway.upstream.tool_pairs import PAIRS_REFUSED, with_block_pairs, with_pairs
 from gateway.upstream.translation import FILLER, GO_ON, UNSIGNED
 
@@ -95,38 +97,33 @@ def lost_to(messages: list[Fields], rules: Collection[str]) -> tuple[str, ...]:
     return (NO_IMAGES,) if loses_images else ()
 
 
-def _role(message: Fields) -> bytes:
-    return bytes(message.get("role", NULL))
-
-
-_SYSTEM, _ASSISTANT, _USER, _TOOL = (rawjson.raw(role) for role in ("system", "assistant", "user", "tool"))
-_SYSTEM_ROLES = (bytes(_SYSTEM), DEVELOPER)
+_SYSTEM, _ASSISTANT, _USER = map(rawjson.raw, ("system", "assistant", "user"))
 
 
 def _without_developer(message: Fields) -> Fields:
-    return {**message, "role": _SYSTEM} if _role(message) == DEVELOPER else message
+    return {**message, "role": _SYSTEM} if role_of(message) == "developer" else message
 
 
 def _system_first(messages: list[Fields]) -> list[Fields]:
     """Returns the messages with one system message at the beginning, which has the texts of all."""
-    contents = [message.get("content", NULL) for message in messages if _role(message) in _SYSTEM_ROLES]
-    if not any(_role(message) in _SYSTEM_ROLES for message in messages[1:]):
+    contents = [message.get("content", NULL) for message in messages if role_of(message) in SYSTEM_ROLES]
+    if not any(role_of(message) in SYSTEM_ROLES for message in messages[1:]):
         return messages
-    others = [message for message in messages if _role(message) not in _SYSTEM_ROLES]
+    others = [message for message in messages if role_of(message) not in SYSTEM_ROLES]
     return [{"role": _SYSTEM, "content": join_contents(contents)}, *others]
 
 
 def _assistant_after_tools(messages: list[Fields]) -> list[Fields]:
     fitting: list[Fields] = []
     for message in messages:
-        if fitting and _role(fitting[-1]) == bytes(_TOOL) and _role(message) == bytes(_USER):
+        if fitting and role_of(fitting[-1]) == "tool" and role_of(message) == "user":
             fitting.append({"role": _ASSISTANT, "content": rawjson.raw(FILLER)})
         fitting.append(message)
     return fitting
 
 
 def _user_last(messages: list[Fields]) -> list[Fields]:
-    ends_with_other = bool(messages) and _role(messages[-1]) in (bytes(_ASSISTANT), *_SYSTEM_ROLES)
+    ends_with_other = bool(messages) and role_of(messages[-1]) in ("assistant", *SYSTEM_ROLES)
     return [*messages, {"role": _USER, "content": rawjson.raw(GO_ON)}] if ends_with_other else messages
 
 
@@ -177,7 +174,7 @@ def _without_blanks(messages: list[Fields]) -> list[Fields]:
         has_none = bytes(content) == b"[]" or (rawjson.is_text(content) and not rawjson.text(content).strip())
         if not has_none:
             kept.append(message)
-        elif "tool_calls" in message or _role(message) == bytes(_TOOL):
+        elif "tool_calls" in message or role_of(message) == "tool":
             kept.append({**message, "content": NULL if "tool_calls" in message else rawjson.raw(FILLER)})
     return kept
 
@@ -223,7 +220,7 @@ def _with_thought(message: Fields) -> Fields:
     text = rawjson.text_at(content)
     blocks = [{"type": "text", "text": text}] if text else rawjson.list_at(content)
     kinds = [rawjson.text_at(block, "type") for block in blocks]
-    lacks_one = _role(message) == bytes(_ASSISTANT) and "thinking" not in kinds
+    lacks_one = role_of(message) == "assistant" and "thinking" not in kinds
     return {**message, "content": rawjson.raw([_EMPTY_THOUGHT, *blocks])} if lacks_one else message
 
 

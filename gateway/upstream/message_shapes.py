@@ -25,7 +25,12 @@ SYSTEM_REFUSED = lazy_pattern(
 """Matches refusals of a system prompt, as by the templates of Gemma."""
 ORDER_REFUSED = lazy_pattern(r"(?i)roles must alternate|alternate (?:between )?['\"`]?user|alternating user")
 """Matches refusals of two messages of one role in a row, or of a chat that begins with the assistant."""
-_SYSTEM_ROLES = ("system", "developer")
+SYSTEM_ROLES = ("system", "developer")
+
+
+def role_of(message: Fields) -> str:
+    """Returns the role of a message, or empty."""
+    return rawjson.text_at(message.get("role"))
 
 
 def join_contents(contents: Iterable[msgspec.Raw]) -> msgspec.Raw:
@@ -50,11 +55,11 @@ def with_text(message: Fields) -> Fields:
 
 def without_system(messages: list[Fields]) -> list[Fields]:
     """Returns the messages with the system prompt at the beginning of what the user says first."""
-    prompts = [message.get("content", NULL) for message in messages if _role(message) in _SYSTEM_ROLES]
-    others = [message for message in messages if _role(message) not in _SYSTEM_ROLES]
+    prompts = [message.get("content", NULL) for message in messages if role_of(message) in SYSTEM_ROLES]
+    others = [message for message in messages if role_of(message) not in SYSTEM_ROLES]
     if not prompts:
         return messages
-    first = next((place for place, message in enumerate(others) if _role(message) == "user"), None)
+    first = next((place for place, message in enumerate(others) if role_of(message) == "user"), None)
     if first is None:
         return [{"role": rawjson.raw("user"), "content": join_contents(prompts)}, *others]
     said = join_contents([*prompts, others[first].get("content", NULL)])
@@ -65,17 +70,13 @@ def with_alternation(messages: list[Fields]) -> list[Fields]:
     """Returns the messages with those of one role in a row as one. Behind the system prompt the user speaks first."""
     fitting: list[Fields] = []
     for message in messages:
-        last, role = fitting[-1] if fitting else {}, _role(message)
-        joins = role in ("user", "assistant") and role == _role(last) and not ({"tool_calls"} & {*message, *last})
+        last, role = fitting[-1] if fitting else {}, role_of(message)
+        joins = role in ("user", "assistant") and role == role_of(last) and not ({"tool_calls"} & {*message, *last})
         if joins:
             contents = (last.get("content", NULL), message.get("content", NULL))
             fitting[-1] = {**last, "content": join_contents(contents)}
             continue
-        if role == "assistant" and _role(last) in ("", *_SYSTEM_ROLES):
+        if role == "assistant" and role_of(last) in ("", *SYSTEM_ROLES):
             fitting.append({"role": rawjson.raw("user"), "content": rawjson.raw(FILLER)})
         fitting.append(message)
     return fitting
-
-
-def _role(message: Fields) -> str:
-    return rawjson.text_at(message.get("role"))

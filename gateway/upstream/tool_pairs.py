@@ -13,6 +13,7 @@ from gateway.domain.conversation import join_texts
 from gateway.domain.lazy_pattern import lazy_pattern
 from gateway.domain.rawjson import NULL, Fields
 from gateway.domain.transcript import NO_OUTPUT
+from gateway.upstream.message_shapes import role_of
 
 PAIRS_REFUSED = lazy_pattern(
     r"(?i)must be followed by tool messages|insufficient tool messages|did not have response messages"
@@ -52,7 +53,7 @@ def with_pairs(messages: list[Fields]) -> list[Fields]:
 
 
 def _is_result(message: Fields) -> bool:
-    return bytes(message.get("role", NULL)) == bytes(_TOOL)
+    return role_of(message) == "tool"
 
 
 def _new_id(given: str, ids: set[str]) -> str:
@@ -85,7 +86,7 @@ def with_block_pairs(messages: list[Fields]) -> list[Fields]:
     fitting: list[Fields] = []
     ids, due = set[str](), list[Any]()  # ``due`` are the results of the last calls
     for message, said in zip(messages, contents, strict=True):
-        if rawjson.text_at(message.get("role")) != "assistant":
+        if role_of(message) != "assistant":
             others = [block for block in said if _type(block) != "tool_result"]
             lost = [block for block in said if _is_left(block, results)]
             blocks = [*due, *(part for block in lost for part in _result_texts(block)), *others]
