@@ -5,10 +5,9 @@ own chunks, with the edits they need. The cheapest way is tried first: events th
 are opened one level at a time. Most whole answers need no edit, which one typed decode of their choices shows.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from copy import copy
 from functools import partial
-from typing import TypeVar
 
 import msgspec
 
@@ -292,25 +291,18 @@ class _RegularChoice(msgspec.Struct, gc=False):
     logprobs: msgspec.Raw = rawjson.NULL
 
 
-class _BareRegularChoice(_RegularChoice, gc=False, forbid_unknown_fields=True):
-    """A choice without further fields, which would have to be screened."""
-
-
 _ABSENT = (msgspec.UNSET,) * 4
-_Decoded = TypeVar("_Decoded")
-
 _CHOICES = msgspec.json.Decoder(list[_RegularChoice])
-_BARE_CHOICES = msgspec.json.Decoder(list[_BareRegularChoice])
 
 
 def _read_choices(choices: msgspec.Raw, tally: OutputCounter, order: Order) -> str:
     """Add the texts of regular choices to the tally. Returns the first finish reason; nothing for irregular choices."""
-    regular: Sequence[_RegularChoice] | None = _decode(_BARE_CHOICES, choices)
-    if regular is None:
-        regular = _decode(_CHOICES, choices)
-        if regular is None or any(map(order.screen.clean, rawjson.objects(choices))):
-            return ""
-    if len(regular) > 1 and order.wants_one_choice:
+    try:
+        regular = _CHOICES.decode(choices)
+        has_secret = any(map(order.screen.clean, rawjson.objects(choices)))
+    except (ValueError, RecursionError):
+        return ""
+    if has_secret or (len(regular) > 1 and order.wants_one_choice):
         return ""
     for position, choice in enumerate(regular):
         if not _is_regular(choice, position):
@@ -321,14 +313,6 @@ def _read_choices(choices: msgspec.Raw, tally: OutputCounter, order: Order) -> s
             if text:
                 tally.add(text)
     return regular[0].finish_reason if regular else ""
-
-
-def _decode(decoder: "msgspec.json.Decoder[_Decoded]", data: msgspec.Raw) -> _Decoded | None:
-    """Returns the decoded value; None if it is not of the decoder's type."""
-    try:
-        return decoder.decode(data)
-    except (ValueError, RecursionError):
-        return None
 
 
 def _is_regular(choice: _RegularChoice, position: int) -> bool:
