@@ -26,6 +26,7 @@ from gateway.upstream.refused_params import (
     REASONING_BACK,
     ROLE,
 )
+from gateway.upstream.tool_schemas import SCHEMAS, has_invalid_schemas
 from gateway.upstream.vendors import vendor_of
 
 NEVER_DROPPED = frozenset(
@@ -154,7 +155,7 @@ def _may_leave_out(name: str, channel: Channel, order: Order, used: LearnedRefus
         return "tools" in order.fields and (not channel.strict or EFFORT not in order.fields)
     if name == REASONING_BACK and channel.dialect is Dialect.OPENAI:
         return not channel.strict and b'"assistant"' in bytes(order.fields.get("messages", NULL))
-    if name in RULES or name in (NULLS, NO_SCHEMAS, NO_JSON) or name.startswith((EFFORTS, RANGES)):
+    if name in RULES or name in (NULLS, SCHEMAS, NO_SCHEMAS, NO_JSON) or name.startswith((EFFORTS, RANGES)):
         return not channel.strict and _has_effect(name, order, used)
     added = name == ADDED_FIELDS.get(channel.dialect) and (order.stream or name != "stream_options")
     if channel.strict and (not added or _has_field_at_any_depth(name, order)):
@@ -163,6 +164,8 @@ def _may_leave_out(name: str, channel: Channel, order: Order, used: LearnedRefus
 
 
 def _has_effect(rule: str, order: Order, used: LearnedRefusals) -> bool:
+    if rule == SCHEMAS:
+        return has_invalid_schemas(order)
     if rule == NULLS:
         return without_nulls(order.fields) != order.fields
     if rule in (NO_SCHEMAS, NO_JSON):

@@ -27,6 +27,7 @@ from gateway.upstream.message_shapes import (
 from gateway.upstream.null_values import NULLS, NULLS_REFUSED
 from gateway.upstream.refused_params import MESSAGES, REASONING_BACK, ROLE
 from gateway.upstream.tool_pairs import PAIRS_REFUSED, with_block_pairs, with_pairs
+from gateway.upstream.tool_schemas import SCHEMAS, SCHEMAS_REFUSED
 from gateway.upstream.translation import FILLER, GO_ON, UNSIGNED
 
 SYSTEM_FIRST = MESSAGES + "role=system"
@@ -67,6 +68,7 @@ _WORDS = {
     NO_SYSTEM: SYSTEM_REFUSED,
     ALTERNATION: ORDER_REFUSED,
     NULLS: NULLS_REFUSED,
+    SCHEMAS: SCHEMAS_REFUSED,
     NO_SCHEMAS: FORMAT_REFUSED,
     NO_JSON: FORMAT_REFUSED,
     NO_BLANKS: lazy_pattern(

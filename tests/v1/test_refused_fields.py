@@ -134,6 +134,26 @@ async def test_a_refused_effort_becomes_the_nearest_one_and_others_stay(
 
 
 @pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("path", ["/v1/messages", "/v1/chat/completions"])
+async def test_schemas_of_older_drafts_are_repaired_where_they_are_refused(
+    gateway: Gateway, provider: Provider, path: str, *, strict: bool
+) -> None:
+    gateway.channel(provider.base_url, dialect=Dialect.ANTHROPIC, strict=strict)
+    message = "tools.0.custom.input_schema: JSON schema is invalid. It must match JSON Schema draft 2020-12"
+    provider.on("m", reply(refusal(message), status=400), speak_messages())
+    old: Doc = {"type": "object", "properties": {"n": {"enum": []}}}
+    new: Doc = {"type": "object", "properties": {"n": {}}}
+    tool: Doc = {"name": "f", "input_schema": old}
+    if path != "/v1/messages":
+        tool = {"type": "function", "function": {"name": "f", "parameters": old}}
+    asked = dumps({"model": "m", "max_tokens": 9, "tools": [tool], "messages": PLAIN["messages"]})
+    answers = [await gateway.client.ask("POST", path, asked) for _ in range(2)]
+    assert [answer.status for answer in answers] == [400 if strict else 200, 200]
+    assert len(provider.exchanges) == (2 if strict else 3)
+    assert provider.last.json["tools"][0]["input_schema"] == (old if strict else new)
+
+
+@pytest.mark.parametrize("strict", [False, True])
 @pytest.mark.parametrize(
     ("path", "dialect", "plain"),
     [

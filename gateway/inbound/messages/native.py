@@ -53,6 +53,7 @@ from gateway.upstream.message_rules import NO_BLANKS, NO_IMAGES, PAIRS, RULES, U
 from gateway.upstream.null_values import NULLS, without_nulls
 from gateway.upstream.openai.dialect import endpoint
 from gateway.upstream.refused_params import BETA, EVERY_BETA, REASONING_BACK
+from gateway.upstream.tool_schemas import SCHEMAS, fit_schemas
 from gateway.upstream.vendors import vendor_of
 
 PATH = "/v1/messages"
@@ -169,7 +170,7 @@ _OPTIONAL: Mapping[str, tuple[str, ...]] = {
     "eager_input_streaming": ("tools.eager_input_streaming",),
     "input_examples": ("tools.input_examples",),
     "strict": ("tools.strict",),
-    **{rule: (rule,) for rule in (NO_IMAGES, NO_BLANKS, USER_LAST, REASONING_BACK, NULLS, PAIRS)},
+    **{rule: (rule,) for rule in (NO_IMAGES, NO_BLANKS, USER_LAST, REASONING_BACK, NULLS, PAIRS, SCHEMAS)},
     "tool_choice": ("tool_choice",),
     "scope": ("system.cache_control.scope", "tools.cache_control.scope", "messages.content.cache_control.scope"),
 }
@@ -194,6 +195,7 @@ def _without_refused(order: Order, refused: Collection[str]) -> tuple[Order, tup
             if not (rest and value):
                 del fields[holder]
     dropped += fit_effort(fields, refused, "output_config")
+    fit_schemas(fields, refused)
     messages = rawjson.maybe_objects(fields.get("messages")) if RULES.keys() & refused else None
     if messages is not None and (fitting := with_rules(messages, refused)) != messages:
         fields["messages"] = rawjson.raw(fitting)
@@ -289,7 +291,6 @@ def _own_signature(seal: Seal) -> str:
 
 
 _NATIVE_STYLE = MessageStyle(sign=_own_signature)
-
 
 _DEFERRED = "defer_loading"
 _BETA_HEADER = "anthropic-beta"

@@ -20,6 +20,7 @@ from gateway.upstream.anthropic.models import ALL_EFFORTS, AnthropicModel, Anthr
 from gateway.upstream.anthropic.reader import MessageReader
 from gateway.upstream.call_memory import Recall
 from gateway.upstream.openai.dialect import PLAIN_HEADERS, STREAM_HEADERS, endpoint
+from gateway.upstream.tool_schemas import SCHEMAS, with_valid_schemas
 from gateway.upstream.translation import (
     JSON_FORMATS,
     JSON_LINE,
@@ -64,6 +65,8 @@ class AnthropicDialect(ChannelDialect):
             raise refusal_of(channel, fault) from fault
         if order.stream:
             body["stream"] = True
+        if SCHEMAS in learned.dropped and "tools" in body:
+            body["tools"] = with_valid_schemas(rawjson.value(rawjson.encode(body["tools"])))
         if remove_marks(body, refused=CACHE_MARK in learned.dropped):
             parameters.drop(CACHE_MARK)
         elif marks_cache(channel, learned) and conversation_of(order).size >= 2048:  # bytes; less is never cached

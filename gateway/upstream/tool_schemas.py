@@ -1,0 +1,99 @@
+"""Tool schemas: what older drafts of JSON Schema allow becomes valid in the draft of 2020, where Claude refuses it.
+
+Tools of MCP servers and of code generators have such schemas. Arguments that they allow stay allowed.
+"""
+
+from collections.abc import Collection
+from typing import Any
+
+from gateway.domain import rawjson
+from gateway.domain.lazy_pattern import lazy_pattern
+from gateway.domain.order import Order
+from gateway.domain.rawjson import Fields
+
+SCHEMAS = "tools[].input_schema=2020-12"
+"""Stands for a server that checks schemas against the draft of 2020."""
+SCHEMAS_REFUSED = lazy_pattern(r"(?i)input_schema: json schema is invalid|must match json schema draft 2020")
+
+_TYPES = frozenset({"object", "array", "string", "number", "integer", "boolean", "null"})
+_LISTS = frozenset({"required", "enum", "anyOf", "oneOf", "allOf", "prefixItems"})
+"""Keywords whose value must be a list, and not an empty one except for ``required``."""
+_MAPS = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
+"""Keywords whose value must be an object of schemas."""
+_NUMBERS = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"})
+_DATA = frozenset({"enum", "const", "default", "examples", "required"})
+
+
+def with_valid_schemas(tools: Any) -> Any:
+    """Returns tools of Anthropic's API with valid schemas."""
+    if not isinstance(tools, list):
+        return tools
+    return [_with_valid_schema(tool) if rawjson.at(tool, "input_schema") else tool for tool in tools]
+
+
+def fit_schemas(fields: Fields, refused: Collection[str]) -> None:
+    """Make the schemas of a request's tools valid, if the server refuses others."""
+    if SCHEMAS in refused and "tools" in fields:
+        fields["tools"] = rawjson.raw(with_valid_schemas(rawjson.value(fields["tools"])))
+
+
+def has_invalid_schemas(order: Order) -> bool:
+    """Returns whether ``with_valid_schemas`` would change a request."""
+    offers = () if order.conversation is None else order.conversation.tools
+    tools = [{"input_schema": rawjson.value(offer.parameters)} for offer in offers]
+    tools += rawjson.list_at(order.fields.get("tools"))
+    return bool(with_valid_schemas(tools) != tools)
+
+
+def _with_valid_schema(tool: dict[str, Any]) -> dict[str, Any]:
+    return {**tool, "input_schema": _valid(tool["input_schema"])}
+
+
+def _valid(schema: Any) -> Any:
+    """Returns a valid schema in place of one. What is not a schema allows anything."""
+    if not isinstance(schema, dict):
+        return schema if isinstance(schema, bool) else {}
+    valid: dict[str, Any] = {}
+    for name, value in _newer_names(schema).items():
+        if _fits(name, value):
+            valid[name] = _with_valid_parts(name, value)
+    return valid
+
+
+def _newer_names(schema: dict[str, Any]) -> dict[str, Any]:
+    """Returns the keywords by their names of 2020: limits that exclude themselves, lists of items, Google's types."""
+    named = dict(schema)
+    if isinstance(named.get("type"), str):
+        named["type"] = named["type"].lower()
+    for excluded, limit in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
+        if named.get(excluded) is True and limit in named:
+            named[excluded] = named.pop(limit)
+    if isinstance(named.get("items"), list):
+        named["prefixItems"] = named.pop("items")
+        if "additionalItems" in named:
+            named["items"] = named.pop("additionalItems")
+    return named
+
+
+def _fits(name: str, value: Any) -> bool:
+    """Returns whether a keyword may have this value."""
+    if name == "type":
+        kinds = value if isinstance(value, list) else [value]
+        return bool(kinds) and all(isinstance(kind, str) and kind in _TYPES for kind in kinds)
+    if name in _LISTS:
+        return isinstance(value, list) and (bool(value) or name == "required")
+    if name in _MAPS:
+        return isinstance(value, dict)
+    if name in _NUMBERS:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    return name != "$schema"
+
+
+def _with_valid_parts(name: str, value: Any) -> Any:
+    if name in _DATA:
+        return value
+    if name in _MAPS:
+        return {key: _valid(part) for key, part in value.items()}
+    if isinstance(value, dict):
+        return _valid(value)
+    return [_valid(part) for part in value] if name in _LISTS else value
