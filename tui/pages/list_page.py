@@ -221,6 +221,8 @@ class ListPage(ConsolePage, Generic[R]):
 
     verbs: ClassVar[Mapping[str, Verb]] = VERBS
     listing_class: ClassVar[type[PageListing[Any]]]
+    marks_hint: ClassVar[tuple[str, str]] = ("list.bulk", "changes them all")
+    """The action on marked rows, and its effect."""
 
     def __init__(self, session: ConsoleSession, source: RowSource[R] | None = None) -> None:
         super().__init__(session)
@@ -310,7 +312,8 @@ class ListPage(ConsolePage, Generic[R]):
         if self.complaint:
             lead = content((safe(self.complaint, 600), "bad"))
         else:
-            hints = f": {self.session.key('list.bulk')} changes them all" if "bulk" in self.verbs else ""
+            action, effect = self.marks_hint
+            hints = f": {self.session.key(action)} {effect}"
             hints += f", {self.session.key('list.marked')} shows all rows" if self.shows_marked else ""
             marked = f" {len(self.table.marks)} marked{hints}  " if self.table.marks else ""
             lead = content((marked, "live"), self.listing.lead(self.size.width - len(marked)))

@@ -235,6 +235,7 @@ class LivePage(ListPage[CallView]):
 
     scopes = ("live", "list")
     listing_class = LiveListing
+    marks_hint = ("live.cancel", "ends those that run")
     verbs: ClassVar[Mapping[str, Verb]] = {**list_page.VERBS, **live_actions.VERBS, "curl": list_page.copy_command}
 
     def __init__(self, session: ConsoleSession) -> None:

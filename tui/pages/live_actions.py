@@ -195,7 +195,6 @@ VERBS: Mapping[str, Verb] = {
     "follow": follow,
     "errors": errors,
     "cancel": cancel,
-    "bulk": lambda page: toast(page, f"Press {page.session.key('live.cancel')} to end the marked calls that run."),
     "when": jump_to_time,
     "why": why,
     "export": export,

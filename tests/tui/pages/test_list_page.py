@@ -288,7 +288,7 @@ async def test_only_marked_rows_can_be_shown() -> None:
         assert words(app) == ["Nothing is marked. Press m to mark a row."]
         await pilot.press("j", "m", "M")
         assert app.names() == ["apple"]
-        assert app.drawn(".lead").startswith(" 1 marked, M shows all rows")
+        assert app.drawn(".lead").startswith(" 1 marked: b changes them all, M shows all rows")
         await pilot.press("M")
         assert len(app.names()) == 4
 
@@ -306,7 +306,7 @@ async def test_esc_shows_all_rows_again_and_keeps_the_marks() -> None:
     async with fruit_page() as (app, pilot):
         await pilot.press("j", "m", "M", "escape")
         assert len(app.names()) == 4
-        assert app.drawn(".lead").startswith(" 1 marked  ")
+        assert app.drawn(".lead").startswith(" 1 marked: b changes them all  ")
 
 
 async def test_the_line_above_follows_the_width_though_nothing_else_changes() -> None:

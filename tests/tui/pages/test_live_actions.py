@@ -137,7 +137,9 @@ async def test_a_call_that_ended_cannot_be_cancelled() -> None:
 
 async def test_marked_calls_that_run_are_ended_and_no_other() -> None:
     async with shown() as (app, pilot, client):
-        await press(app, pilot, "m", "m", "m", "x")
+        await press(app, pilot, "m", "m", "m")
+        assert "3 marked: x ends those that run" in screen(app)
+        await press(app, pilot, "x")
         ids = {call.id for call in client.now_running}
         assert len(ids) == 2
         assert "End 2 calls?" in screen(app)
@@ -145,8 +147,8 @@ async def test_marked_calls_that_run_are_ended_and_no_other() -> None:
         assert {line.removeprefix("cancel ") for line in client.asked if line.startswith("cancel")} == ids
         assert words(app)[-1] == "Ended 2 calls."
         assert not live(app).table.marks
-        await press(app, pilot, "G", "m", "b", "x")
-        assert words(app)[-2:] == ["Press x to end the marked calls that run.", "None of them is running."]
+        await press(app, pilot, "G", "m", "x")
+        assert words(app)[-1] == "None of them is running."
 
 
 async def test_of_marked_calls_those_that_wait_are_ended_first() -> None:
