@@ -51,7 +51,7 @@ def balance_plan(session: ConsoleSession, balance: Nanos) -> FormPlan:
     """Returns the form of step 1: how much may be spent."""
 
     def parse(text: str) -> int:
-        nanos = parse_dollars(text)
+        nanos = parse_dollars(require_text(text))
         if nanos < 0:
             raise BadRequest("a balance cannot be negative")
         return nanos

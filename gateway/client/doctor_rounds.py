@@ -113,7 +113,7 @@ async def _address_steps(client: ControlClient, base: str) -> list[Step]:
         if (step := _address_step(call, base)) is not None:
             steps.setdefault(key, step)
     if not steps:
-        return [Step(name="the addresses", result="ok", text="every address that programs requested exists")]
+        return [Step(name="the addresses", result="ok", text="programs requested only addresses that exist")]
     times = {key: "once" if count == 1 else f"{count:,} times" for key, count in counts.items()}
     return [
         msgspec.structs.replace(step, text=plain(f"{step.text} ({times[key]} in a day)", 500))
