@@ -11,6 +11,7 @@ from math import ceil
 import msgspec
 
 from gateway.core.call import Call
+from gateway.core.call_extras import other_models
 from gateway.core.catalog import Catalog
 from gateway.core.model_entry import ModelEntry
 from gateway.core.model_prices import upstream_model_price
@@ -33,13 +34,15 @@ from gateway.domain.errors import BadRequest, GatewayError, InternalError, NotFo
 from gateway.domain.group import Group
 from gateway.domain.human_values import count_text
 from gateway.domain.output_limit import LEAST_OUTPUT
-from gateway.domain.patterns import near_names
+from gateway.domain.patterns import matches, near_names
 from gateway.domain.price import Price
 from gateway.domain.text import plain, word
 from gateway.domain.token import Token
 from gateway.domain.units import Millis
-from gateway.inbound.api import InboundApi
+from gateway.inbound.api import InboundApi, InboundRequest
 
+_OTHER_MODELS = frozenset({"models", "fallbacks", "tools"})
+"""Fields that may name other models than the requested one."""
 NAMED_MODELS = 12
 """How many visible models an error lists."""
 
@@ -211,6 +214,8 @@ def entry_for(call: Call) -> ModelEntry:
     """Returns the model as the call's API reaches it. Raises NotFound, and BadRequest if no channel can answer."""
     context, api = call.context, call.context.origin.api
     entry = visible_entry(context.request.model, context.token, context.catalog)
+    if context.token.models and not _OTHER_MODELS.isdisjoint(context.request.fields):
+        _check_other_models(context.request, context.token, context.catalog.visible(context.token))
     if not api.selects(context.request):
         return entry
     obstacles = {route.channel.name: api.obstacle(context.request, route.channel) for route in entry.routes}
@@ -222,6 +227,14 @@ def entry_for(call: Call) -> ModelEntry:
     reasons = "; ".join(f"channel '{plain(name)}' {reason}" for name, reason in obstacles.items())
     msg = f"model '{plain(entry.name)}' cannot answer {api.name}: {reasons}"
     raise BadRequest(msg, code=api.obstacle_code, param=api.obstacle_param)
+
+
+def _check_other_models(request: InboundRequest, token: Token, visible: Mapping[str, ModelEntry]) -> None:
+    """Raises NotFound if the upstream may use a model for the request that the token may not. It bills what it used."""
+    upstream_names = {route.served.upstream_name for entry in visible.values() for route in entry.routes}
+    for name in other_models(request.fields):
+        if name not in upstream_names and not matches(name, token.models):
+            raise _model_not_found(name, token, visible)
 
 
 def _for_api(entry: ModelEntry, call: Call) -> ModelEntry:

@@ -72,6 +72,13 @@ def _always_searches(channel: Channel, served: ServedModel) -> bool:
     return is_search_model or ".perplexity.ai" in channel.base_url
 
 
+def other_models(fields: Mapping[str, msgspec.Raw]) -> Iterator[str]:
+    """Yields the names of the other models that a request lets its upstream use, in fields of OpenRouter's too."""
+    yield from (model for model, _, _ in (*_advisors(fields), *_fallbacks(fields, 0)))
+    for field in ("models", "fallbacks"):
+        yield from (name for name in rawjson.list_at(fields.get(field)) if isinstance(name, str))
+
+
 def other_models_cost(
     fields: Mapping[str, msgspec.Raw],
     input_tokens: int,

@@ -137,6 +137,25 @@ def test_a_refusal_names_what_is_visible() -> None:
     assert "visible: a, b;" in caught.value.message
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"models": ["m", "hidden"]},
+        {"fallbacks": ["hidden"]},
+        {"fallbacks": [{"model": "hidden"}]},
+        {"tools": [{"type": "advisor_20260301", "model": "hidden"}]},
+    ],
+)
+def test_a_token_for_some_models_reaches_no_other_through_the_upstream(
+    fields: dict[str, Any], limiter: Limiter
+) -> None:
+    catalog, some = offered("m=up-m", "hidden"), kit.token(models=("m", "n*"))
+    with pytest.raises(NotFound, match="model 'hidden' is not visible"):
+        admit(call_of(some, catalog, **fields), limiter, Purse(10**12))
+    admit(call_of(kit.token(), catalog, **fields), limiter, Purse(10**12))
+    admit(call_of(some, catalog, models=["m", "up-m", "new"], tools=[{"type": "function"}]), limiter, Purse(10**12))
+
+
 def test_of_many_models_some_are_named() -> None:
     names = [f"model-{n:02d}" for n in range(NAMED_MODELS + 1)]
     with pytest.raises(NotFound, match=f"… \\({NAMED_MODELS + 1} in all\\)") as caught:
