@@ -278,8 +278,8 @@ class ResponsesRelay(Adapter):
         efforts = [name for name in failure.parameters if name.startswith(EFFORTS)]
         failure = native_failure(failure, body, {*_OPTIONAL, *efforts})
         error = read_error(body)
-        is_repairable = set(failure.parameters) - {NULLS} or _FIELD_REFUSED.search(error.message)
-        is_repairable = is_repairable or PAIRS_REFUSED.search(error.message)
+        is_about_items = any(pattern.search(error.message) for pattern in (_FIELD_REFUSED, PAIRS_REFUSED))
+        is_repairable = is_about_items or not {NULLS}.issuperset(failure.parameters)
         if is_repairable or vendor_of(channel.preset, channel.base_url).name in _MAKERS:
             return failure
         lacks_tools = bool(_UNKNOWN_TOOL.search(f"{error.message} {error.param}"))
