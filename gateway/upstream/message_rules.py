@@ -18,6 +18,7 @@ from gateway.upstream.message_shapes import (
     PARTS_REFUSED,
     SYSTEM_REFUSED,
     SYSTEM_ROLES,
+    blocks_of,
     join_contents,
     role_of,
     with_alternation,
@@ -218,9 +219,7 @@ def _with_thought(message: Fields) -> Fields:
 
     DeepSeek demands one before calls, and before texts as well while the model thinks.
     """
-    content = message.get("content", NULL)
-    text = rawjson.text_at(content)
-    blocks = [{"type": "text", "text": text}] if text else rawjson.list_at(content)
+    blocks = blocks_of(message)
     kinds = [rawjson.text_at(block, "type") for block in blocks]
     lacks_one = role_of(message) == "assistant" and "thinking" not in kinds
     return {**message, "content": rawjson.raw([_EMPTY_THOUGHT, *blocks])} if lacks_one else message

@@ -33,6 +33,12 @@ def role_of(message: Fields) -> str:
     return rawjson.text_at(message.get("role"))
 
 
+def blocks_of(message: Fields) -> list[Any]:
+    """Returns the parts of a message, which is one if the content is a text."""
+    text = rawjson.text_at(message.get("content"))
+    return [{"type": "text", "text": text}] if text else rawjson.list_at(message.get("content"))
+
+
 def join_contents(contents: Iterable[msgspec.Raw]) -> msgspec.Raw:
     """Returns several contents as one: a text if they all are, else parts."""
     given = [content for content in contents if not rawjson.is_null(content)]

@@ -13,7 +13,7 @@ from gateway.domain.conversation import join_texts
 from gateway.domain.lazy_pattern import lazy_pattern
 from gateway.domain.rawjson import NULL, Fields
 from gateway.domain.transcript import NO_OUTPUT
-from gateway.upstream.message_shapes import role_of
+from gateway.upstream.message_shapes import blocks_of, role_of
 
 PAIRS_REFUSED = lazy_pattern(
     r"(?i)must be followed by tool messages|insufficient tool messages|did not have response messages"
@@ -71,15 +71,12 @@ def _as_users(result: Fields) -> Fields:
     label, content = rawjson.raw("[tool result]"), result.get("content", NULL)
     if rawjson.is_text(content):
         return {"role": _USER, "content": join_texts([label, content])}
-    return {
-        "role": _USER,
-        "content": rawjson.raw([{"type": "text", "text": label}, *rawjson.list_at(content)]),
-    }
+    return {"role": _USER, "content": rawjson.raw([{"type": "text", "text": label}, *rawjson.list_at(content)])}
 
 
 def with_block_pairs(messages: list[Fields]) -> list[Fields]:
     """Does for messages of Anthropic's API what ``with_pairs`` does for chats: results begin the message after."""
-    contents = [_blocks(message) for message in messages]
+    contents = [blocks_of(message) for message in messages]
     results: dict[str, deque[Any]] = {}
     for block in (block for said in contents for block in said if _type(block) == "tool_result"):
         results.setdefault(rawjson.text_at(block, "tool_use_id"), deque()).append(block)
@@ -97,11 +94,6 @@ def with_block_pairs(messages: list[Fields]) -> list[Fields]:
         if blocks or not said:
             fitting.append(message if blocks == said else {**message, "content": rawjson.raw(blocks)})
     return [*fitting, {"role": _USER, "content": rawjson.raw(due)}] if due else fitting
-
-
-def _blocks(message: Fields) -> list[Any]:
-    text = rawjson.text_at(message.get("content"))
-    return [{"type": "text", "text": text}] if text else rawjson.list_at(message.get("content"))
 
 
 def _type(block: Any) -> str:
