@@ -38,7 +38,7 @@ from gateway.domain.errors import QuotaExceeded
 from gateway.domain.group import Group
 from gateway.domain.media_size import NO_MEDIA
 from gateway.domain.price import Price
-from gateway.domain.prompt_size import result_names_bound, tool_calls_bound
+from gateway.domain.prompt_size import BOUND_TOOLS_TOKENS
 from gateway.domain.token import Token
 from gateway.domain.units import Millis, Nanos
 from gateway.inbound.api import InboundRequest
@@ -141,10 +141,10 @@ def _input_need(request: InboundRequest, effects: ChannelEffects, recall: Recall
     tokens = request.input_bound + effects.added_input
     if request.remote_input:
         tokens += max((served.context or UNKNOWN_INPUT for _, served in effects.offers), default=UNKNOWN_INPUT)
-    if effects.adds_tools:
-        tokens += tool_calls_bound(request.conversation)
+    if effects.adds_tools and request.calls.calls:
+        tokens += BOUND_TOOLS_TOKENS + request.calls.tokens(50)  # each has a name and an empty schema
     if effects.names_results:
-        tokens += result_names_bound(request.conversation)
+        tokens += request.calls.tokens(50)  # a name has at most 64 characters
     if effects.remembers:
         tokens += recall(request.conversation)
     if request.media is not NO_MEDIA:

@@ -31,7 +31,8 @@ _ASCII_ESCAPE = re.compile(rb"\\u00([2-7][0-9a-fA-F])")
 def plain_escapes(data: bytes | msgspec.Raw) -> bytes:
     """Returns JSON text for searching, in which letters, digits and punctuation are not escaped."""
     text = bytes(data)
-    return _ASCII_ESCAPE.sub(_unescape, text) if b"\\u00" in text else text
+    rests = text.split(b"\\u00")[1:]
+    return _ASCII_ESCAPE.sub(_unescape, text) if any(rest[:1] in b"234567" for rest in rests) else text
 
 
 def _unescape(match: "re.Match[bytes]") -> bytes:

@@ -8,7 +8,6 @@ arguments of tool calls are always text.
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -71,16 +70,28 @@ _LABELS = frozenset(
 _GENERATED = ("image_generation_call", "result")
 """The type of the object with a picture that OpenAI generated, and the field with its base64 text."""
 _NUMBERS = re.compile(rb"\[\s*-?[0-9]")
-_TOOL_CALLS = (b'"tool_calls"', b'_call"', b'"tool_use"')
-_ID = re.compile(rb'id"\s*:\s*"((?:[^"\\]++|\\.)++)', re.DOTALL)
-"""Matches the id of a call."""
+_CALLS = frozenset({"tool_calls", "function_call"})
+"""Fields with calls of chats. Those of Messages and Responses have a type."""
+_Place = tuple[str, Any, bool]
+"""The name under which a value is, the value, and whether it is in the arguments of a call."""
 
 
-class _CallingMessage(msgspec.Struct, gc=False):
-    tool_calls: list[msgspec.Raw] | None = None
+class CallCounts(msgspec.Struct, frozen=True, gc=False):
+    """How many tool calls and results a conversation has. A translation may add to each of them."""
+
+    calls: int = 0
+    results: int = 0
+    """The results of chats."""
+    long_id_bytes: int = 0
+    """The bytes of ids beyond the first 40 of each. A result that is added repeats the id."""
+
+    def tokens(self, tokens_per_call: int) -> int:
+        """Returns the tokens of what is added: ids, names, and missing results."""
+        id_bytes = self.long_id_bytes if self.calls else 0
+        return self.calls * tokens_per_call + 5 * self.results - (-id_bytes // BOUND_BYTES_PER_TOKEN)
 
 
-_CALLING_MESSAGES = msgspec.json.Decoder(list[_CallingMessage])
+NO_CALLS = CallCounts()
 
 
 class InputBound(msgspec.Struct, frozen=True, gc=False):
@@ -89,6 +100,7 @@ class InputBound(msgspec.Struct, frozen=True, gc=False):
     tokens: int
     """The tokens of everything except media."""
     media: PromptMedia = NO_MEDIA
+    calls: CallCounts = NO_CALLS
 
 
 def bound_of(
@@ -113,7 +125,7 @@ def bound_of(
             size += len(schema)
     if others and _NUMBERS.search(b"".join(others)):
         tokens += _numbers_bound(others)
-    values = [value for value in contents + others if _may_have_media(bytes(value))]
+    values = [value for value in contents + others if _may_have_objects(bytes(value))]
     if not values:
         return InputBound(max(least, -(-size // BOUND_BYTES_PER_TOKEN) + tokens))
     parts = PromptParts()
@@ -121,7 +133,8 @@ def bound_of(
         parts.add_checked(value)
     size -= parts.skipped_bytes
     tokens -= -parts.sealed_bytes // SEAL_BYTES_PER_TOKEN
-    return InputBound(max(least, -(-size // BOUND_BYTES_PER_TOKEN) + tokens), parts.media)
+    calls = CallCounts(parts.calls, parts.results, parts.long_id_bytes)
+    return InputBound(max(least, -(-size // BOUND_BYTES_PER_TOKEN) + tokens), parts.media, calls)
 
 
 def _numbers_bound(values: list[msgspec.Raw]) -> int:
@@ -129,9 +142,10 @@ def _numbers_bound(values: list[msgspec.Raw]) -> int:
     return sum(len(memoryview(value)) // 2 for value in values if _NUMBERS.search(bytes(value)))
 
 
-def _may_have_media(text: bytes) -> bool:
+def _may_have_objects(text: bytes) -> bool:
+    """Returns whether a value may have media, seals or calls."""
     if text[:9] == b'[{"role":' and text.find(b"[", 1) < 0:  # messages with nothing but texts
-        return False
+        return b"function_call" in text or b'"tool"' in text
     return b"{" in text
 
 
@@ -198,6 +212,9 @@ class PromptParts(msgspec.Struct):
     sealed_bytes: int = 0
     skipped_bytes: int = 0
     """The bytes of JSON that are media and seals."""
+    calls: int = 0
+    results: int = 0
+    long_id_bytes: int = 0
     keys: int = 0
     """How many keys all objects have together."""
 
@@ -220,7 +237,7 @@ class PromptParts(msgspec.Struct):
 
     def add(self, values: Iterable[Any]) -> None:
         """Add the contents of these values, without recursion, because requests may be nested deeply."""
-        stack: list[tuple[str, Any, bool]] = [("", value, False) for value in values][::-1]
+        stack: list[_Place] = [("", value, False) for value in values][::-1]
         while stack:
             key, item, in_arguments = stack.pop()
             if isinstance(item, str):
@@ -228,19 +245,36 @@ class PromptParts(msgspec.Struct):
             elif isinstance(item, list):
                 stack.extend([(key, element, in_arguments) for element in reversed(item)])
             elif isinstance(item, dict):
-                self.keys += len(item)
-                kind = item.get("type")
-                kind = kind if isinstance(kind, str) else ""
-                special: Collection[str] = ()
-                if not (in_arguments or (_SPECIAL_NAMES.isdisjoint(item) and _MEDIA.isdisjoint((key, kind)))):
-                    special = self._add_special_fields(item, key, kind)
-                for name, value in item.items():
-                    if name not in special and (in_arguments or name not in _LABELS):
-                        if isinstance(value, str):
-                            self.texts.append(value)
-                        else:
-                            place = kind if name == "source" else name
-                            stack.append((place, value, in_arguments or name in _ARGUMENTS))
+                stack.extend(self._add_object(item, key, in_arguments=in_arguments))
+
+    def _add_object(self, item: dict[str, Any], key: str, *, in_arguments: bool) -> list[_Place]:
+        """Add an object. Returns the values in it that are not texts."""
+        self.keys += len(item)
+        kind = item.get("type")
+        kind = kind if isinstance(kind, str) else ""
+        self.calls += kind == "tool_use" or kind.endswith("_call")
+        special: Collection[str] = ()
+        if not (in_arguments or (_SPECIAL_NAMES.isdisjoint(item) and _MEDIA.isdisjoint((key, kind)))):
+            special = self._add_special_fields(item, key, kind)
+        inner: list[_Place] = []
+        for name, value in item.items():
+            if name in special:
+                continue
+            if name in _LABELS and not in_arguments:
+                self._add_label(name, value)
+            elif isinstance(value, str):
+                self.texts.append(value)
+            else:
+                inner.append((kind if name == "source" else name, value, in_arguments or name in _ARGUMENTS))
+                if name in _CALLS and isinstance(value, list | dict):
+                    self.calls += len(value) if isinstance(value, list) else 1
+        return inner
+
+    def _add_label(self, name: str, value: Any) -> None:
+        if name == "role":
+            self.results += value == "tool"
+        elif name.endswith("id") and isinstance(value, str) and not (len(value) <= 40 and value.isascii()):
+            self.long_id_bytes += max(0, len(rawjson.encode(value)) - 42)
 
     def _add_special_fields(self, item: dict[str, Any], key: str, kind: str) -> list[str]:
         """Add the fields of an object that are media, their addresses, or seals. Returns the names of these fields.
@@ -341,39 +375,3 @@ def _media_type(text: str, item: dict[str, Any], key: str) -> str:
     if rawjson.text_at(item, "filename").lower().endswith(".pdf"):
         return "application/pdf"
     return "audio/" if key == "input_audio" or isinstance(item.get("format"), str) else ""
-
-
-def tool_calls_bound(fields: Mapping[str, msgspec.Raw]) -> int:
-    """Returns the tokens to hold for tools that are added for calls in the messages, or for what looks like calls."""
-    messages = plain_escapes(fields.get("messages", b""))
-    if not any(name in messages for name in _TOOL_CALLS):
-        return 0
-    return BOUND_TOOLS_TOKENS + _repairs_bound(messages, 50)  # each has a name and an empty schema
-
-
-def result_names_bound(fields: Mapping[str, msgspec.Raw]) -> int:
-    """Returns the tokens to hold for what is sent with each call or its result: the function's name, and a result in
-    place of one that is missing.
-    """
-    return _repairs_bound(plain_escapes(fields.get("messages", b"")), 50)  # a name has at most 64 characters
-
-
-def repairs_bound(messages: bytes) -> int:
-    """Returns the tokens to hold for what a translation adds to calls and results: ids, names, and missing results."""
-    return _repairs_bound(plain_escapes(messages), 25)
-
-
-def _repairs_bound(messages: bytes, tokens_per_call: int) -> int:
-    """Returns the tokens of what is added to each call. A result that is added repeats the id, which may be long."""
-    calls, results = _call_count(messages), messages.count(b'"tool"')
-    id_bytes = sum(max(0, match.end(1) - match.start(1) - 40) for match in _ID.finditer(messages)) if calls else 0
-    return calls * tokens_per_call + 5 * results - (-id_bytes // BOUND_BYTES_PER_TOKEN)
-
-
-def _call_count(messages: bytes) -> int:
-    """Returns the most tool calls that these messages can have. Those in Messages and Responses have a type."""
-    listed = 0
-    if b'"tool_calls"' in messages:
-        with suppress(msgspec.MsgspecError):  # then they cannot be translated
-            listed = sum(len(message.tool_calls or ()) for message in _CALLING_MESSAGES.decode(messages))
-    return listed + messages.count(b'_call"') + messages.count(b'"tool_use"')

@@ -28,7 +28,7 @@ from gateway.domain.failure import Failure
 from gateway.domain.media_size import NO_MEDIA, PromptMedia
 from gateway.domain.order import Order
 from gateway.domain.output_limit import LEAST_OUTPUT, OutputLimit
-from gateway.domain.prompt_size import prompt_tokens
+from gateway.domain.prompt_size import NO_CALLS, CallCounts, prompt_tokens
 from gateway.domain.rawjson import Fields
 from gateway.domain.units import CallId, Millis
 from gateway.upstream.adapter import Adapter, AnswerStream, DialectAdapter
@@ -73,6 +73,7 @@ class InboundRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """An upper bound of the input tokens, for the hold, without media."""
     media: PromptMedia = NO_MEDIA
     """Images, sounds and documents, whose tokens depend on the model."""
+    calls: CallCounts = NO_CALLS
     remote_input: bool = False
     """Whether only the upstream knows further input tokens, because part of the conversation is kept there."""
     input_estimate: int | None = None

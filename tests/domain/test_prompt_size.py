@@ -11,7 +11,7 @@ import pytest
 
 from gateway.domain.errors import BadRequest
 from gateway.domain.estimate import estimate
-from gateway.domain.prompt_size import BOUND_TOOLS_TOKENS, bound_of, prompt_tokens, tokens_of, tool_calls_bound
+from gateway.domain.prompt_size import bound_of, prompt_tokens, tokens_of
 
 ENGLISH = (
     "The quick brown fox jumps over the lazy dog. Reading a ledger takes patience, and writing one takes more: every"
@@ -96,7 +96,7 @@ def test_tools_cost_a_flat_amount_as_well() -> None:
 
 def test_a_tool_whose_description_the_vendor_adds_costs_more() -> None:
     tools = raw([{"type": "computer_20250124", "name": "computer"}])
-    assert total([raw("Hi")], [tools]) > BOUND_TOOLS_TOKENS + 1_200
+    assert total([raw("Hi")], [tools]) > 600 + 1_200
 
 
 def test_the_estimate_is_below_the_bound() -> None:
@@ -238,8 +238,8 @@ def test_calls_of_tools_are_found_however_their_names_are_written() -> None:
         rb'[{"role":"assistant","tool_calls":[{"type":"function","function":{}}]}]',
         rb'[{"role":"assistant","content":[{"type":"tool_use"}]}]',
     ):
-        assert tool_calls_bound({"messages": msgspec.Raw(messages)}) == BOUND_TOOLS_TOKENS + 50
-    assert tool_calls_bound(fields_of(messages=user("Hi"))) == 0
+        assert bound_of([msgspec.Raw(messages)]).calls.calls == 1
+    assert bound_of([raw(user("Hi"))]).calls.calls == 0
 
 
 def test_the_bound_has_a_least_value() -> None:
@@ -291,7 +291,7 @@ def test_a_text_where_media_would_be_is_a_text() -> None:
 def test_the_bound_holds_what_vendors_say_of_tools() -> None:
     plain = chat_bound(fields_of(messages=user("Hi")))
     for name in ("tools", "functions", "response_format"):
-        assert chat_bound(fields_of(messages=user("Hi"), **{name: {}})) >= plain + BOUND_TOOLS_TOKENS - 10
+        assert chat_bound(fields_of(messages=user("Hi"), **{name: {}})) >= plain + 600 - 10
 
 
 def test_other_fields_may_be_shown_to_the_model() -> None:

@@ -90,6 +90,7 @@ def read_chat(body: bytes, fields: Fields) -> InboundRequest:
         plain=is_plain(fields, _CHECKED) and None in (new_cap, old_cap),
         input_bound=bound.tokens,
         media=bound.media,
+        calls=bound.calls,
     )
 
 

@@ -27,7 +27,6 @@ from gateway.domain.prompt_size import (
     MESSAGE_TOKENS,
     InputBound,
     bound_of,
-    repairs_bound,
     tokens_of,
 )
 from gateway.domain.rawjson import NULL, Fields
@@ -112,6 +111,7 @@ def parse_messages_request(request: HttpRequest, *, only_counts: bool = False) -
         plain=_thinks_within(typed.thinking, cap) and is_plain(fields, _CHECKED),
         input_bound=bound.tokens + MESSAGE_TOKENS * ("system" in fields),
         media=bound.media,
+        calls=bound.calls,
         input_estimate=_prompt_tokens(fields) if only_counts and len(request.body) > LARGE else None,
         output_rule=messages_limit,
         remote_input=bool(continued_id),
@@ -166,7 +166,7 @@ def _input_bound(fields: Fields) -> InputBound:
     settings = [fields[name] for name in _SETTINGS if name in fields]
     bound = bound_of(texts, schemas, [*others, *settings])
     messages = plain_escapes(fields.get("messages", NULL))
-    tokens = bound.tokens + repairs_bound(messages)
+    tokens = bound.tokens + bound.calls.tokens(25)
     if _TOOL_ADDITION in messages:
         tokens += BOUND_DATED_TOOL * min(messages.count(_TOOL_ADDITION), messages.count(DATED_TYPE))
     return msgspec.structs.replace(bound, tokens=tokens)

@@ -23,7 +23,6 @@ from gateway.domain.errors import BadRequest, GatewayError
 from gateway.domain.json_text import read_typed
 from gateway.domain.order import Order
 from gateway.domain.output_limit import CAPS
-from gateway.domain.prompt_size import repairs_bound
 from gateway.domain.rawjson import NULL, Fields, is_nothing
 from gateway.domain.text import plain
 from gateway.domain.transcript import Transcript
@@ -215,14 +214,13 @@ def translate_ollama(order: Order) -> Order:
 
 def _read_as_chat(request: Fields, chat: Fields, read_names: frozenset[str]) -> InboundRequest:
     """Returns the checked chat. Fields of the request that are not in ``read_names`` are reported as removed."""
-    added = 0
     if "messages" in chat:
         _transcript_of(chat["messages"])  # raises BadRequest
-        added = repairs_bound(bytes(chat["messages"]))
     unread_options = [f"options.{name}" for name in _options(request) if name not in OPTIONS and name != OUTPUT_LIMIT]
     unread = [name for name, raw in request.items() if name not in read_names and not is_nothing(raw)]
     parsed = read_chat(b"", chat)
-    return msgspec.structs.replace(parsed, input_bound=parsed.input_bound + added, removed=(*unread, *unread_options))
+    bound = parsed.input_bound + parsed.calls.tokens(25)
+    return msgspec.structs.replace(parsed, input_bound=bound, removed=(*unread, *unread_options))
 
 
 def _parameters(request: Fields) -> Fields:

@@ -18,7 +18,7 @@ from gateway.domain.errors import BadRequest
 from gateway.domain.json_text import read_typed
 from gateway.domain.order import Order
 from gateway.domain.output_limit import MOST_TOKENS, OutputLimit, larger, read_limit
-from gateway.domain.prompt_size import MESSAGE_TOKENS, bound_of, repairs_bound, tokens_of
+from gateway.domain.prompt_size import MESSAGE_TOKENS, bound_of, tokens_of
 from gateway.domain.rawjson import NULL, Fields
 from gateway.domain.sse import BOM
 from gateway.inbound.api import HttpRequest, InboundRequest
@@ -145,7 +145,7 @@ def parse_responses_request(request: HttpRequest) -> InboundRequest:
     bound = bound_of(texts, _present_fields(fields, _SCHEMAS), others)
     content = b"".join(texts)
     added = PROMPT_BOUND * compacts + written_tools_bound(fields.get("tools", NULL), content)
-    added += repairs_bound(content)
+    added += bound.calls.tokens(25)
     return InboundRequest(
         body=body,
         fields=fields,
@@ -156,6 +156,7 @@ def parse_responses_request(request: HttpRequest) -> InboundRequest:
         least_cap=LEAST_LIMIT,
         input_bound=bound.tokens + MESSAGE_TOKENS * len(texts) + added,
         media=bound.media,
+        calls=bound.calls,
         remote_input=bool(typed.state_field),
         continued_id=typed.previous_response_id or "",
         conversation_field="input",
