@@ -79,8 +79,8 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     may_lack_api: bool = False
     """Whether the upstream probably lacks the API. It is certain if the translated call succeeds."""
     refused_kinds: tuple[str, ...] = ()
-    """The kinds of tools and items that an upstream with only a part of the API refuses; empty if it may lack it all.
-    Only requests with one of them are translated."""
+    """The kinds of tools and items, or the model, that an upstream with only a part of the API refuses; empty if it may
+    lack it all. Only requests with one of them are translated."""
     verbatim: UpstreamText = NO_TEXT
     """The body as received, for clients that act on the text of their vendor; see ``UpstreamError.verbatim``."""
 

@@ -208,7 +208,7 @@ class InboundApi(Protocol):
         return False
 
     def has_kinds(self, fields: Fields, kinds: Iterable[str]) -> bool:
-        """Returns whether a request has a tool or an item of one of these kinds; see ``Failure.refused_kinds``."""
+        """Returns whether a request has a tool, an item or a model of these kinds; see ``Failure.refused_kinds``."""
         return False
 
     def obstacle(self, request: InboundRequest, channel: Channel) -> str:

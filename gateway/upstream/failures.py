@@ -83,9 +83,16 @@ _DENIED = lazy_pattern(
     r"(?:access to|(?:allowed|authorized|permitted|entitled) to (?:use|access|call|invoke))"
     r" (?:the |this |that |requested |specified )*models?\b"
     r"|\bmodels?\b.{0,120}?(?:not have access|no access|access denied|not enabled|not (?:allowed|authorized|permitted))"
-    r"|no permission to use the model|not support the model"
+    r"|no permission to use the model|not support the model|\bmodelerror\b"
 )
 """The key is valid, but not for this model."""
+_OTHER_API = lazy_pattern(
+    r"unsupported_api_for_model|\bmodel\b.{0,200}? not (?:support the '[^']*' api|supported for format)"
+    r"|\bmodel (?:\S+ )?(?:is not supported|does not support)\b.{0,12}\bresponses api"
+    r"|this (?:model is only|is (?:not )?a chat model and (?:thus )?not) supported in"
+    r"|operation does not work with the specified model"
+)
+"""The upstream has the model, but not in the API of the request: Copilot, Bedrock, OpenCode Zen, vLLM and others."""
 _NO_STATE = lazy_pattern(
     r"(?:previous[_ ]response|response (?:with )?id|item with id|\bresp_\w|prediction history node)"
     r"[^.]{0,160}(?:not[_ ]found|not exist|no longer|expired)"
@@ -123,6 +130,7 @@ _RULES: tuple[tuple[FailureKind, frozenset[int], re.Pattern[str] | None], ...] =
     (FailureKind.RATE, frozenset({429}), None),
     (FailureKind.CLIENT, frozenset({400, 422, *_FAULT}), _TOO_LONG),
     (FailureKind.RATE, frozenset({400, 403, *_FAULT}), _RATE),
+    (FailureKind.CLIENT, frozenset({400, 401, 404, 422}), _OTHER_API),
     (FailureKind.MISSING, frozenset({401, 403}), _DENIED),
     (FailureKind.MISSING, frozenset({403}), _NO_MODEL),
     (FailureKind.AUTH, frozenset({401, 403}), None),
@@ -149,7 +157,8 @@ def classify(channel: Channel, status: int, error: ErrorBody, headers: Mapping[s
     if kind is FailureKind.RATE and pause_s is None:
         pause_s = reset_s(headers)
     code, text = _code_and_text(channel, kind, status, error)
-    fixable = kind is FailureKind.CLIENT and status != 413
+    is_other_api = kind is FailureKind.CLIENT and bool(_OTHER_API.search(error.words))
+    fixable = kind is FailureKind.CLIENT and status != 413 and not is_other_api
     return Failure(
         kind=kind,
         code=code,
@@ -167,6 +176,7 @@ def classify(channel: Channel, status: int, error: ErrorBody, headers: Mapping[s
         retry_after_s=pause_s,
         parameters=(*refused_params(error), *rules_in(error.words)) if fixable else (),
         max_output=most_output(error) if fixable else None,
+        sent=not is_other_api,  # no model has seen it, and another channel may have the model in this API
     )
 
 

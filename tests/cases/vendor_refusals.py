@@ -50,7 +50,20 @@ NO_SUCH_MODEL: list[Said] = [
     (400, {"message": "The provided model identifier is invalid."}),
     (404, {"error": {"message": "No endpoints found for x/y.", "code": 404}}),
     (404, openai("The API deployment for this resource does not exist.", "DeploymentNotFound", "")),
+    (401, anthropic("ModelError", "Model x-free is not supported")),  # OpenCode Zen
 ]
+
+OTHER_API: list[Said] = [
+    (400, openai("model gpt-4o is not supported via Responses API.", "unsupported_api_for_model")),
+    (400, openai('model "x-1.5" is not accessible via the /chat/completions endpoint', "unsupported_api_for_model")),
+    (400, openai("The model 'openai.gpt-5.6' does not support the '/v1/chat/completions' API", "validation_error")),
+    (400, openai("The model does not support Responses API", None)),  # vLLM
+    (401, anthropic("ModelError", "Model x-3.7 is not supported for format oa-compat")),  # OpenCode Zen
+    (404, openai("This model is only supported in v1/responses and not in v1/chat/completions.", None)),
+    (404, openai("This is not a chat model and thus not supported in the v1/chat/completions endpoint.", None)),
+    (400, openai("The chatCompletion operation does not work with the specified model, x.", "OperationNotSupported")),
+]
+"""The upstream has the model in another API alone."""
 
 TOO_LONG: list[Said] = [
     (400, zhipu("1261", "Prompt exceeds max length")),

@@ -104,6 +104,41 @@ async def test_an_upstream_without_the_api_gets_chat_completions(
     assert not gateway.engine.health.failing
 
 
+NOT_HERE = {
+    "copilot": (400, "model m is not supported via Responses API.", {"code": "unsupported_api_for_model"}),
+    "bedrock": (400, "The model 'm' does not support the '/v1/responses' API", {}),
+    "zen": (401, "Model m is not supported for format openai", {"type": "ModelError"}),
+    "new-api": (500, "not implemented", {"type": "new_api_error", "code": "convert_request_failed"}),
+}
+
+
+@pytest.mark.parametrize("vendor", NOT_HERE)
+async def test_a_model_that_lacks_the_api_gets_chat_completions_and_others_do_not(
+    gateway: Gateway, provider: Provider, vendor: str
+) -> None:
+    status, words, more = NOT_HERE[vendor]
+    gateway.channel(provider.base_url, "m", "n")
+    gateway.price("n")
+    provider.on("m", either(reply({"error": {"message": words, **more}}, status=status), CHAT))
+    provider.on("n", respond(message("native")))
+    for model, text in (("m", "translated"), ("n", "native"), ("m", "translated"), ("n", "native")):
+        assert (await call(gateway, model=model)).json["output"][0]["content"][0]["text"] == text
+    paths = [f"{exchange.json['model']} {exchange.path.removeprefix('/v1/')}" for exchange in provider.exchanges]
+    assert paths == ["m responses", "m chat/completions", "n responses", "m chat/completions", "n responses"]
+    assert not gateway.engine.health.failing
+
+
+async def test_a_chat_with_a_model_of_another_api_goes_to_the_next_channel(
+    gateway: Gateway, provider: Provider
+) -> None:
+    gateway.channel(provider.base_url, "m=m-9", name="first", priority=9)
+    provider.on("m-9", fail(400, "The model 'm-9' does not support the '/v1/chat/completions' API"))
+    provider.on("m", CHAT)
+    body = dumps({"model": "m", "messages": [{"role": "user", "content": "hi"}]})
+    answer = await gateway.client.ask("POST", "/v1/chat/completions", body)
+    assert (answer.status, [exchange.json["model"] for exchange in provider.exchanges]) == (200, ["m-9", "m"])
+
+
 async def test_an_unusual_404_teaches_nothing_if_chats_fail_too(gateway: Gateway, provider: Provider) -> None:
     provider.on("m", either(odd(), fail(500)))
     assert "no handler for this" in (await call(gateway)).body.decode()

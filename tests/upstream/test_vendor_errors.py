@@ -66,6 +66,12 @@ def test_each_kind_is_reported_as_itself(status: int, body: Any, told: tuple[K, 
     assert _told(_failure(status, body)) == told
 
 
+@pytest.mark.parametrize(("status", "body"), refused.OTHER_API)
+def test_a_model_of_another_api_is_a_request_that_no_model_has_seen(status: int, body: Any) -> None:
+    failure = _failure(status, body)
+    assert (failure.kind, failure.sent, failure.parameters) == (K.CLIENT, False, ())
+
+
 @pytest.mark.parametrize(("status", "body", "pause"), said.PACED)
 def test_a_rate_limit_has_the_pause_that_it_names(status: int, body: Any, pause: float | None) -> None:
     failure = _failure(status, body)

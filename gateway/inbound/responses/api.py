@@ -29,6 +29,7 @@ from gateway.inbound.responses.reader import ResponsesReader
 from gateway.inbound.responses.relay import (
     KIND_FIELDS,
     ResponsesRelay,
+    model_kind,
     native_order,
     repaired_order,
     speaks_responses,
@@ -79,6 +80,9 @@ class Responses(InboundApi):
         return True
 
     def has_kinds(self, fields: Fields, kinds: Iterable[str]) -> bool:
+        kinds = list(kinds)
+        if kinds and model_kind(fields) in kinds:
+            return True
         written_kinds = [b'"%b"' % kind.encode() for kind in kinds]
         content = b"".join(fields.get(name, rawjson.NULL) for name in KIND_FIELDS) if written_kinds else b""
         return any(kind in content for kind in written_kinds)

@@ -100,6 +100,9 @@ _SEAL_REFUSED = re.compile(r"encrypted.content\W.{0,200}?\b(?:not issued|not be 
 _FIELD_REFUSED = re.compile(r"Invalid 'input\[\d+\]\.(id|content)'")
 """Matches refusals of ids and of reasoning that another maker wrote; Copilot's ids are longer than OpenAI's."""
 
+_NOT_CONVERTED = re.compile(r"(?i)not implemented.*convert_request_failed")
+"""Matches what new-api says of a model that its channel has only in another API."""
+
 _SEALED = b'"' + SEAL_PREFIX.encode()
 
 
@@ -208,6 +211,13 @@ def _readable_items(raw: msgspec.Raw) -> list[Any]:
     return [] if kind == "reasoning" else [raw]
 
 
+def model_kind(fields: Fields) -> str:
+    """Returns what stands for a request's model among the refused kinds: some upstreams have only a part of their
+    models in this API.
+    """
+    return f"model {rawjson.text_at(fields.get('model'))}"
+
+
 def speaks_responses(channel: Channel) -> bool:
     """Returns whether a channel speaks the API, or may, which its first call finds out."""
     return channel.dialect is Dialect.OPENAI and vendor_of(channel.preset, channel.base_url).responses is not False
@@ -273,11 +283,15 @@ class ResponsesRelay(Adapter):
         return whole_answer(reader, sent, render=lambda _: sent)
 
     def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
-        """Returns the failure. A server with only a part of the API, without Codex's tools or items, may lack it."""
+        """Returns the failure. A server with only a part of the API may lack it: for the model, or for Codex's tools or
+        items.
+        """
         failure = self._dialect.failure(channel, status, headers, body)
         efforts = [name for name in failure.parameters if name.startswith(EFFORTS)]
         failure = native_failure(failure, body, {*_OPTIONAL, *efforts})
         error = read_error(body)
+        if not failure.sent or _NOT_CONVERTED.search(f"{error.message} {error.code}"):
+            return msgspec.structs.replace(failure, may_lack_api=True, refused_kinds=(model_kind(self._sent),))
         is_about_items = any(pattern.search(error.message) for pattern in (_FIELD_REFUSED, PAIRS_REFUSED))
         is_repairable = is_about_items or not {NULLS}.issuperset(failure.parameters)
         if is_repairable or vendor_of(channel.preset, channel.base_url).name in _MAKERS:
