@@ -111,7 +111,7 @@ _TOO_LONG = lazy_pattern(
     r"context[_ ]?(?:length|window|size|limit)|context_exceeded|maximum context|max(?:imum)? (?:model )?context"
     r"|prompt(?:s|_tokens)? (?:is |are )?(?:too long|超长)|maximum prompt length|prompt contains \d+ tokens"
     r"|input (?:is )?too long|too many (?:input )?tokens(?!, please wait)|exceeded model token limit"
-    r"|max_seq_len|max message tokens|max_tokens must be at least ?1, got -"
+    r"|max_seq_len|max message tokens|max_tokens must be at least ?1, got -|n_keep[^.]{0,20}>= n_ctx"
     r"|prompt exceeds max length|max_prompt_tokens_exceeded"
     r"|input[_ ](?:length|token count|tokens?)[^.]{0,60}(?:exceed|too long|should be)|token count[^.]{0,40}exceed"
     r"|reduce the length of|`inputs` tokens|上下文.{0,8}(?:长度|超)|输入.{0,12}(?:超长|过长)"
@@ -121,6 +121,14 @@ _BAD_REQUEST = lazy_pattern(
     r"unexpected message role|unknown variant|extra_forbidden|invalid params"
     r"|system messages? must be|prefill is incompatible|image input is not|tool call arguments as json"
 )
+_OWN_FAULT = lazy_pattern(
+    r"provider returned error(?:: error)?\s*\Z|no models provided|failed to get response from provider"
+    r"|upstream request failed(?:: \[invalid_request_error\] invalid upload request)?\.?\s*\Z"
+    r"|no models? loaded|model (?:is |was )?(?:not |un)loaded|model has crashed|failed to load model"
+    r"|\b(?:channel|compute) error\.?\s*\Z"
+)
+"""Failures of an upstream that come as the client's mistake, without a word about it: from OpenRouter, Cloudflare and
+OpenCode Zen if the provider behind them fails, and from LM Studio and llama.cpp."""
 
 _RULES: tuple[tuple[FailureKind, frozenset[int], re.Pattern[str] | None], ...] = (
     (FailureKind.QUOTA, frozenset({402}), None),
@@ -143,6 +151,7 @@ _RULES: tuple[tuple[FailureKind, frozenset[int], re.Pattern[str] | None], ...] =
     (FailureKind.SERVER, frozenset({404}), _NO_PATH),
     (FailureKind.CLIENT, frozenset({404}), _INVALID_REQUEST),
     (FailureKind.CLIENT, _FAULT, _BAD_REQUEST),
+    (FailureKind.SERVER, frozenset({400, 422}), _OWN_FAULT),
     (FailureKind.SLOW, frozenset({408, 504, 524}), None),
     (FailureKind.CLIENT, frozenset({400, 413, 415, 422, 451}), None),
 )

@@ -68,6 +68,7 @@ OTHER_API: list[Said] = [
 TOO_LONG: list[Said] = [
     (400, zhipu("1261", "Prompt exceeds max length")),
     (400, openai("Too long.", "model_max_prompt_tokens_exceeded")),  # Copilot
+    (400, {"error": "Cannot truncate prompt with n_keep (7000) >= n_ctx (4096)"}),  # LM Studio
     (400, {"message": "max_tokens must be at least 1, got -736.", "type": "BadRequestError", "code": 400}),  # vLLM, NIM
     (
         400,
@@ -314,6 +315,17 @@ OWN_FAILURE: list[Said] = [
     (404, {"code": 500, "msg": "404 NOT_FOUND", "success": False}),
     (404, {"error": "Not Found", "message": "No message available", "path": "/v1"}),
     (500, ""),
+    (400, {"error": {"message": "Provider returned error", "code": 400, "metadata": {"raw": "ERROR"}}}),  # OpenRouter
+    (400, {"error": {"message": "Provider returned error", "code": 400}}),
+    (400, {"error": {"message": "No models provided", "code": 400}}),
+    (400, {"success": False, "error": [{"code": 2005, "message": "Failed to get response from provider"}]}),
+    (400, anthropic("invalid_request_error", "Error from provider (Console Go): Upstream request failed")),
+    (400, {"error": "Model unloaded."}),  # LM Studio
+    (400, {"error": "The model has crashed without additional information. (Exit code: 18446744072635812000)"}),
+    (400, openai("No models loaded. Please load a model in the developer page.", None, param="model")),
+    (400, openai('Failed to load model "x". Error: Operation canceled.', None)),
+    (400, {"error": "Channel Error"}),
+    (400, openai("model is not loaded", 400)),  # llama.cpp
 ]
 
 STATE_GONE: list[Said] = [
