@@ -82,8 +82,9 @@ _CERTAINLY_NO_MODEL = lazy_pattern(
 _DENIED = lazy_pattern(
     r"(?:access to|(?:allowed|authorized|permitted|entitled) to (?:use|access|call|invoke))"
     r" (?:the |this |that |requested |specified )*models?\b"
-    r"|\bmodels?\b.{0,120}?(?:not have access|no access|access denied|not enabled|not (?:allowed|authorized|permitted))"
-    r"|no permission to use the model|not support the model|\bmodelerror\b"
+    r"|\bmodels?\b.{0,120}?(?:not have access|no access|access denied)"
+    r"|\bmodels?\b.{0,120}?not (?:enabled|supported|allowed|authorized|permitted)"
+    r"|no permission to use the model|not support the model"
 )
 """The key is valid, but not for this model."""
 _OTHER_API = lazy_pattern(

@@ -51,6 +51,7 @@ NO_SUCH_MODEL: list[Said] = [
     (404, {"error": {"message": "No endpoints found for x/y.", "code": 404}}),
     (404, openai("The API deployment for this resource does not exist.", "DeploymentNotFound", "")),
     (401, anthropic("ModelError", "Model x-free is not supported")),  # OpenCode Zen
+    (401, openai("Model x-4.5 is not supported", None)),
 ]
 
 OTHER_API: list[Said] = [
