@@ -45,7 +45,7 @@ _NO_MONEY = lazy_pattern(
 )
 _ALLOWANCE = lazy_pattern(
     r"exceeded (?:your |the |its )?(?:(?:current|monthly|daily|weekly|\d+-hour|usage) ){0,2}quota"
-    r"|(?:daily|weekly|monthly) (?:\w+ )?limit"
+    r"|(?:daily|weekly|monthly) (?:\w+ )?(?:limit|allocation)"
     r"|per[-_ ]day\b|每[日天周月].{0,8}(?:上限|限额)"
 )
 """Limits that last for hours, unless the upstream says how long to wait."""
@@ -67,12 +67,13 @@ _BAD_KEY = lazy_pattern(
     r"|location is not supported|(?:country|region)[^.]{0,20}not supported"
 )
 _NO_MODEL = lazy_pattern(
-    r"model_not_found|not_found_error model|modelnotopen|not a valid model|unknown model|no such model"
+    r"model_not_(?:found|supported)|not_found_error model|modelnotopen|not a valid model|unknown model|no such model"
     r"|not found the model|invalid_model\b|deploymentnotfound|deployment[^.]{0,60}not exist"
     r"|models?\b.{0,200}?(?:not found|not exist|is not available|not supported for generatecontent)"
     r"|models?\b.{0,200}?(?:decommissioned|end of life|no longer available)|no allowed providers"
-    r"|model (?:id|identifier)[^.]{0,20} is invalid|on-demand throughput|no endpoints found (?:for|matching)"
-    r"|not (?:activated|opened) the model|function '[^']*': not found for account|模型.{0,40}(?:不存在|无可用|未开通)"
+    r"|model (?:id|identifier)[^.]{0,20} is invalid|on-demand throughput|model is not supported when using"
+    r"|no endpoints (?:found|available) (?:for|matching)|not (?:activated|opened) the model"
+    r"|function '[^']*': not found for account|模型.{0,40}(?:不存在|无可用|未开通)"
 )
 _CERTAINLY_NO_MODEL = lazy_pattern(
     r"model_not_found|not_found_error model|unknown model|no such model|model not found|not support (?:the )?model\b"
@@ -126,7 +127,7 @@ _OWN_FAULT = lazy_pattern(
     r"provider returned error(?:: error)?\s*\Z|no models provided|failed to get response from provider"
     r"|upstream request failed(?:: \[invalid_request_error\] invalid upload request)?\.?\s*\Z"
     r"|no models? loaded|model (?:is |was )?(?:not |un)loaded|model has crashed|failed to load model"
-    r"|\b(?:channel|compute) error\.?\s*\Z"
+    r"|model is at capacity|\b(?:channel|compute) error\.?\s*\Z"
 )
 """Failures of an upstream that come as the client's mistake, without a word about it: from OpenRouter, Cloudflare and
 OpenCode Zen if the provider behind them fails, and from LM Studio and llama.cpp."""

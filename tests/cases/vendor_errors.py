@@ -38,6 +38,7 @@ def siliconflow(number: int, message: str) -> Any:
 BROKE = "Your account org-1 <ak-1> is suspended due to insufficient balance, please recharge your account"
 
 OUT_OF_CREDIT: list[Said] = [
+    (429, {"errors": [{"message": "you have used up your daily free allocation of 10,000 neurons", "code": 4006}]}),
     (500, anthropic("api_error", "insufficient balance (1008)")),  # MiniMax's Anthropic surface
     (500, openai("insufficient balance", "1008", "insufficient_balance_error")),
     (
@@ -348,6 +349,7 @@ PACED: list[tuple[int, Any, float | None]] = [
 
 OVERLOADED: list[Said] = [
     (529, anthropic("overloaded_error", "Overloaded")),
+    (400, openai("Selected model is at capacity. Please try a different model.", None, "server_error")),
     (503, google(503, "UNAVAILABLE", "The model is overloaded. Please try again later.")),
     (503, siliconflow(50505, "Model service overloaded. Please try again later.")),
     (503, siliconflow(50603, "System is too busy now. Please try again later.")),

@@ -52,6 +52,9 @@ NO_SUCH_MODEL: list[Said] = [
     (404, openai("The API deployment for this resource does not exist.", "DeploymentNotFound", "")),
     (401, anthropic("ModelError", "Model x-free is not supported")),  # OpenCode Zen
     (401, openai("Model x-4.5 is not supported", None)),
+    (404, {"error": {"message": "No endpoints available matching your guardrail restrictions.", "code": 404}}),
+    (400, openai("The requested model is not supported.", "model_not_supported", param="model")),  # Copilot
+    (400, {"detail": "The 'x-5.3' model is not supported when using Codex with a ChatGPT account."}),
 ]
 
 OTHER_API: list[Said] = [

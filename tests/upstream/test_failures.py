@@ -129,7 +129,7 @@ def test_the_models_own_limit_is_read_from_a_refusal_of_the_request() -> None:
 
 def test_only_refusals_of_the_request_name_parameters() -> None:
     assert _failure(500, {"message": "Unsupported parameter: 'seed'"}).parameters == ()
-    assert _failure(400, {"message": "temperature must be at most 2"}).parameters == ()
+    assert _failure(400, {"message": "temperature must be a number"}).parameters == ()
 
 
 def test_a_delay_in_the_body_counts_too() -> None:
