@@ -80,8 +80,6 @@ CONTENT_FIELDS = frozenset({"model", "messages", "system", "tools", "tool_choice
 
 _FOREIGN_SEAL = re.compile(rb'"signature"\s*:\s*"(?:"|' + re.escape(SEAL_PREFIX.encode()) + rb")")
 """Matches a seal that Anthropic did not make."""
-_FOREIGN_TEXTS = (b'""', SEAL_PREFIX.encode())
-"""Texts of which one is in each such seal. They are found in a tenth of the time that the pattern takes."""
 
 
 def native_order(order: Order, overrides: Overrides | None) -> Order:
@@ -145,8 +143,8 @@ def native_request(order: Order, channel: Channel, served: ServedModel, path: st
     changes: Fields = {"model": rawjson.raw(served.upstream_name)}
     dropped: tuple[str, ...] = ()
     messages = order.fields["messages"]
-    sent = bytes(messages)
-    if any(text in sent for text in _FOREIGN_TEXTS) and _FOREIGN_SEAL.search(sent):
+    has_marks = any(mark in bytes(messages) for mark in (b'""', SEAL_PREFIX.encode()))  # faster than the pattern
+    if has_marks and _FOREIGN_SEAL.search(memoryview(messages)):
         changes["messages"] = _without_blocks(messages, _is_foreign_thought)
         if changes["messages"] != messages:
             dropped = ("messages[].thinking",)
