@@ -130,8 +130,6 @@ def _without_blocks(messages: msgspec.Raw, is_left_out: Callable[[msgspec.Raw], 
 
 
 def _is_foreign_thought(block: msgspec.Raw) -> bool:
-    if not _FOREIGN_SEAL.search(memoryview(block)):
-        return False
     value = rawjson.maybe(block)
     signature = rawjson.at(value, "signature")
     is_foreign = signature == "" or rawjson.text_at(signature).startswith(SEAL_PREFIX)
