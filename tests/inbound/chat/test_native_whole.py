@@ -127,6 +127,12 @@ def test_usage_is_reported() -> None:
     assert answer.parts(Usage()) == (answer.body,)
 
 
+def test_usage_in_another_place_is_where_clients_look_too() -> None:
+    groq = {**whole("m", choice("Hi")), "x_groq": {"usage": usage(9, 2)}}
+    groq.pop("usage", None)
+    assert _body(groq) == {**groq, "usage": usage(9, 2)}
+
+
 def test_usage_that_leaves_thoughts_out_is_corrected() -> None:
     spent = {"prompt_tokens": 20, "completion_tokens": 151, "total_tokens": 553}
     answer = _read(whole("m", choice("Hi"), spent=spent))
