@@ -197,6 +197,13 @@ def text_count(raw: msgspec.Raw | None) -> int:
     return len(items) if items and bytes(memoryview(items[0])[:1]) in (b'"', b"[") else 1
 
 
+def has_contents(raw: msgspec.Raw) -> bool:
+    """Returns whether a list of texts has objects, such as images, in place of some of them."""
+    if b"{" not in bytes(raw) or not rawjson.is_list(raw):
+        return False
+    return any(bytes(memoryview(item)[:1]) == b"{" for item in rawjson.items(raw))
+
+
 class PromptParts(msgspec.Struct):
     """Collects what values of a request contain. Sizes are those of base64 text."""
 

@@ -163,10 +163,11 @@ class MockRequest(msgspec.Struct):
 
     @property
     def inputs(self) -> list[str]:
-        """Returns the texts for embeddings. Those given as tokens become their numbers with spaces between them."""
+        """Returns the texts for embeddings. Tokens become their numbers with spaces between them."""
         is_single = isinstance(self.input, str) or not self.input or type(self.input[0]) is int
         items: list[Any] = [self.input] if is_single or self.input is None else list(self.input)
-        return [item if isinstance(item, str) else " ".join(map(str, item or ())) for item in items]
+        lists = [item.values() if isinstance(item, dict) else item for item in items]
+        return [item if isinstance(item, str) else " ".join(map(str, item or ())) for item in lists]
 
 
 class Mock:

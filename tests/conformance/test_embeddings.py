@@ -104,6 +104,34 @@ async def test_gemini_cannot_be_sent_token_numbers(gateway: Gateway, provider: P
     assert provider.exchanges == []
 
 
+CONTENTS: list[Any] = [
+    {"content": [{"type": "text", "text": "a"}, {"type": "image_url", "image_url": {"url": "https://x.test/a.png"}}]},
+    "b",
+]
+
+
+@pytest.mark.parametrize("given", [CONTENTS, CONTENTS[::-1]])
+async def test_images_go_to_openai_channels_as_they_are(served: Gateway, provider: Provider, given: list[Any]) -> None:
+    answer = await embed(served.client, {"model": MODEL, "input": given})
+    assert (answer.status, len(answer.json["data"])) == (200, 2)
+    assert provider.last.json["input"] == given
+
+
+@pytest.mark.parametrize(("count", "status"), [(1, 200), (0, 502)])
+async def test_several_contents_may_be_one_vector(served: Gateway, provider: Provider, count: int, status: int) -> None:
+    data = [{"index": 0, "embedding": [1.0]}] * count
+    provider.on(MODEL, reply({"object": "list", "data": data, "model": MODEL}))
+    answer = await embed(served.client, {"model": MODEL, "input": CONTENTS})
+    assert (answer.status, len(answer.json.get("data", ()))) == (status, count)
+
+
+async def test_gemini_cannot_be_sent_images(gateway: Gateway, provider: Provider) -> None:
+    gateway.channel(f"http://127.0.0.1:{provider.port}", "e", dialect=Dialect.GEMINI, name="google")
+    answer = await embed(gateway.client, {"model": "e", "input": CONTENTS[::-1]})
+    assert answer.refusal == (400, "unsupported_parameter", "model")
+    assert "'google' speaks gemini: only texts are translated" in answer.error["message"]
+
+
 async def test_a_channel_that_takes_tokens_is_chosen(gateway: Gateway, provider: Provider) -> None:
     gateway.channel(f"http://127.0.0.1:{provider.port}", "e", dialect=Dialect.GEMINI, name="google", priority=9)
     gateway.channel(provider.base_url, "e", name="other")

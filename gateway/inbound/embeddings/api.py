@@ -12,7 +12,7 @@ from gateway.domain import rawjson
 from gateway.domain.channel import Channel, Dialect
 from gateway.domain.order import Order
 from gateway.domain.output_limit import STANDARD_FIELDS, OutputLimit
-from gateway.domain.prompt_size import BOUND_BYTES_PER_TOKEN, bound_of, text_count
+from gateway.domain.prompt_size import BOUND_BYTES_PER_TOKEN, bound_of, has_contents, text_count
 from gateway.inbound.api import AttemptPlan, HttpRequest, InboundRequest
 from gateway.inbound.chat.api import ChatCompletions, check_model, check_range, count_sent_tokens, missing_input
 from gateway.inbound.json_body import TOKEN_LIMITS, decode_body, fields_of
@@ -61,7 +61,7 @@ class Embeddings(ChatCompletions):
         model = check_model(embedding.model)
         if rawjson.is_null(fields.get("input")):
             raise missing_input(fields, "input")
-        tokens = count_sent_tokens(fields, "input")
+        tokens = 0 if has_contents(fields["input"]) else count_sent_tokens(fields, "input")
         check_range("dimensions", embedding.dimensions, 1 << 16)
         repeated = sum(len(memoryview(fields[name])) for name in REPEATED if name in fields)
         repeated *= text_count(fields["input"]) if repeated else 0
@@ -81,6 +81,8 @@ class Embeddings(ChatCompletions):
             return f"speaks {channel.dialect}, which has no embeddings"
         if channel.dialect is Dialect.GEMINI and _TOKENS.match(request.fields["input"]):
             return "speaks gemini, which takes texts, not arrays of tokens"
+        if channel.dialect is Dialect.GEMINI and has_contents(request.fields["input"]):
+            return "speaks gemini: only texts are translated for it, not images or other contents"
         return ""
 
     def plan(self, order: Order, channel: Channel, chat: DialectAdapter, *, lacks_api: bool) -> AttemptPlan:

@@ -18,7 +18,7 @@ from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.errors import InternalError
 from gateway.domain.failure import AttemptFailed, Failure, UpstreamText
 from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
-from gateway.domain.prompt_size import text_count
+from gateway.domain.prompt_size import has_contents, text_count
 from gateway.domain.rawjson import Fields
 from gateway.domain.sse import BOM
 from gateway.domain.usage import Usage, UsageSource
@@ -76,7 +76,9 @@ class OpenAIEmbeddings(EmbeddingsAdapter):
             if order.screen.clean(answer):
                 body = b""
             data = _VECTORS.decode(raw)
-            vectors = in_order(data, text_count(order.fields["input"]))
+            texts = order.fields["input"]
+            # Some servers make one vector of several contents.
+            vectors = in_order(data, max(len(data), 1) if has_contents(texts) else text_count(texts))
             return write_answer(vectors, order, answer, body if vectors is data else b"")
         except ValueError as error:
             raise AttemptFailed(bad_response(channel, f"it has no embeddings: {error}")) from error

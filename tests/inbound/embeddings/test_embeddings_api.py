@@ -27,6 +27,7 @@ def parsed(**fields: Any) -> Any:
         ({"input": [1, "a"]}, "input"),
         ({"input": [1.5]}, "input"),
         ({"input": 3}, "input"),
+        ({"input": {}}, "input"),
         ({"input": "a", "dimensions": 0}, "dimensions"),
         ({"input": "a", "dimensions": "256"}, "dimensions"),
         ({"input": "a", "encoding_format": 1}, "encoding_format"),
@@ -47,8 +48,9 @@ def test_the_error_names_the_field_at_fault(fields: dict[str, Any], param: str) 
         (["x" * 148, "x" * 144], 100),
         (list(range(1, 101)), 100 + 16),
         ([[1] * 50, [2] * 50], 100 + 16),
+        ([{"image": "data:image/png;base64," + "x" * 9000}], 16),
     ],
-    ids=["short", "text", "texts", "tokens", "arrays of tokens"],
+    ids=["short", "text", "texts", "tokens", "arrays of tokens", "image"],
 )
 def test_the_input_is_bounded_by_its_bytes_or_counted_in_tokens(given: Any, bound: int) -> None:
     assert parsed(input=given).input_bound == bound
