@@ -51,7 +51,9 @@ class Seat:
         raise AssertionError(f"{text!r} was not told, but {words(self.app)}")
 
     async def field(self, name: str, text: str) -> None:
-        """Type over the text of a field."""
+        """Type over the text of a field, after the advanced ones are unfolded if it is one of them."""
+        if not self.app.screen.query(f"#field-{name}"):
+            await self.press("ctrl+o")
         field = self.app.screen.query_one(f"#field-{name}", Input)
         self.app.screen.set_focus(field)
         field.select_all()
