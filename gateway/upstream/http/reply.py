@@ -88,6 +88,8 @@ class HttpReply:
             if inflater is None:
                 return await self._answer.receive()
             data = inflater.feed(b"")
+            if data:  # it came without waiting, and more may follow: others have their turn
+                await asyncio.sleep(0)
             while not data and (compressed := await self._answer.receive()):
                 data = inflater.feed(compressed)
             if not data:

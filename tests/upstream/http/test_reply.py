@@ -107,6 +107,23 @@ async def test_a_stream_whose_reader_was_away_is_not_too_slow(ask: Asker) -> Non
     assert up.finished
 
 
+async def test_others_have_their_turn_while_a_small_body_becomes_large(ask: Asker) -> None:
+    """Sixty kilobytes that become sixty megabytes held up the loop for a fifth of a second."""
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    answer = await ask(reply(gzip.compress(bytes(32 << 20)), headers={"content-encoding": "gzip"}))
+    others = asyncio.create_task(count())
+    assert len(await answer.read(32 << 20, UnlimitedMemory())) == 32 << 20
+    others.cancel()
+    assert turns > 900
+
+
 async def test_a_body_that_is_too_long_is_refused_and_not_read(ask: Asker) -> None:
     answer = await ask(_flood)
     with attempt_fails("longer than 299999") as caught:
