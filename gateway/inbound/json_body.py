@@ -54,8 +54,6 @@ def fields_of(body: bytes, limits: BodyLimits = DEFAULT_LIMITS) -> Fields:
         if repaired == body:
             raise
         body, fields = repaired, _parse(repaired, limits)
-    if len(fields) > MAX_FIELDS:
-        raise BadRequest(f"the body has {len(fields)} fields; the limit is {MAX_FIELDS}", code="too_complex")
     if _repeats_a_key(body, fields):
         raise BadRequest("the body has a key twice at its top level; send each field once", code="duplicate_key")
     return fields
@@ -104,6 +102,8 @@ def _check_size(body: bytes, limits: BodyLimits) -> None:
 def _parse(body: bytes, limits: BodyLimits) -> Fields:
     try:
         fields = _decode(body)
+        if len(fields) > MAX_FIELDS:
+            raise BadRequest(f"the body has {len(fields)} fields; the limit is {MAX_FIELDS}", code="too_complex")
         _check_values(msgspec.json.decode(body), limits)
     except UnicodeDecodeError as error:
         raise BadRequest("the body is not UTF-8", code="invalid_json") from error
@@ -158,9 +158,7 @@ def _repeats_a_key(body: bytes, fields: Fields) -> bool:
 
     It has not if it is what most libraries write for these fields, which is found out in a tenth of the time.
     """
-    if body.rstrip() == rawjson.encode(fields):
-        return False
-    spaced = b", ".join([b'"%b": %b' % (name.encode(), bytes(raw)) for name, raw in fields.items()])
-    if body == b"{%b}" % spaced:
+    compact = rawjson.encode(fields)
+    if compact == body.rstrip() or msgspec.json.format(compact, indent=0) == body:
         return False
     return count_keys(body) != len(fields) + sum(count_keys(bytes(raw)) for raw in fields.values())
