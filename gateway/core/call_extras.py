@@ -136,15 +136,17 @@ a request names none of these, or none at all, an OpenAI project's setting decid
 
 
 def _sent_fields(request: InboundRequest, channel: Channel) -> Mapping[str, object]:
-    """Returns the request's fields, without the service tier if a translation may leave it out.
+    """Returns the request's fields, without the service tier if it may be left out.
 
-    Of the other APIs, it is written for OpenAI only, and from Messages only if it has one of Anthropic's names.
+    A chat has it where the vendor takes it. Of the other APIs, it is written for OpenAI only, and from Messages only if
+    it has one of Anthropic's names.
     """
     tier = rawjson.maybe(request.fields.get("service_tier"))
-    if tier is None or request.output_rule is None or channel.dialect is not Dialect.OPENAI:  # as in a chat
+    if tier is None or channel.dialect is not Dialect.OPENAI:
         return request.fields
+    vendor = vendor_of(channel.preset, channel.base_url)
     is_written = request.conversation_field == "input" or tier in ("auto", "standard_only")
-    if is_written and vendor_of(channel.preset, channel.base_url) is OPENAI:
+    if vendor.accepts("service_tier") if request.output_rule is None else is_written and vendor is OPENAI:
         return request.fields
     return {name: value for name, value in request.fields.items() if name != "service_tier"}
 

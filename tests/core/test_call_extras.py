@@ -13,6 +13,7 @@ from gateway.domain.price import Price, PriceRule, rates
 from gateway.domain.units import DOLLAR, MILLION, Nanos
 from gateway.domain.usage import Usage
 from gateway.inbound.api import HttpRequest, InboundApi
+from gateway.inbound.chat.api import CHAT
 from gateway.inbound.messages.api import MESSAGES
 from gateway.inbound.responses.api import RESPONSES
 from tests.core.kit import ask, channel
@@ -87,6 +88,8 @@ def test_a_hold_leaves_out_what_is_impossible_there(fields: dict[str, Any], tier
 @pytest.mark.parametrize(
     ("api", "preset", "tier", "dollars"),
     [
+        (CHAT, "groq", "default", 12),
+        (CHAT, "gemini-openai", "default", 72),
         (RESPONSES, "openai", "default", 12),
         (RESPONSES, "groq", "default", 72),
         (MESSAGES, "openai", "standard_only", 12),
@@ -97,7 +100,9 @@ def test_a_hold_leaves_out_what_is_impossible_there(fields: dict[str, Any], tier
 def test_a_service_tier_that_a_translation_leaves_out_rules_nothing_out(
     api: InboundApi, preset: str, tier: str, dollars: int
 ) -> None:
-    said = {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 9} if api is MESSAGES else {"input": "Hi"}
+    said = (
+        {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 9} if api is not RESPONSES else {"input": "Hi"}
+    )
     body = msgspec.json.encode({"model": "m", "service_tier": tier, **said})
     request = api.parse(HttpRequest(body=body, target="/", headers={}))
     extras = call_extras(request, [(channel(preset=preset), ServedModel(name="m"))], PRICE)
