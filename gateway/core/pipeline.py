@@ -45,7 +45,7 @@ from gateway.domain.settings import Durability
 from gateway.domain.text import plain
 from gateway.domain.token import Token
 from gateway.domain.usage import COUNTED_HERE
-from gateway.inbound.api import LARGE, HttpRequest, InboundRequest, parse_large
+from gateway.inbound.api import HttpRequest, InboundRequest, is_large, parse_large
 from gateway.store.books import Books
 from gateway.store.inflight import withheld_error
 from gateway.upstream.adapter import AnswerStream, WholeAnswer
@@ -126,7 +126,7 @@ class Pipeline:
         try:
             if self.closed is not None:
                 raise self.closed
-            large = len(received.body) > LARGE
+            large = is_large(received.body)
             if large:
                 with until_gone(client):
                     request = await deps.worker.run(partial(parse_large, origin.api, received))

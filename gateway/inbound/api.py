@@ -35,6 +35,8 @@ from gateway.upstream.adapter import Adapter, AnswerStream, DialectAdapter
 
 LARGE = 1 << 20
 """The size in bytes above which a body is parsed beside the event loop."""
+DENSE = 256 << 10
+"""The size in bytes above which a body with many short values is parsed there too."""
 ANSWER_LIMIT = 64 << 20
 """The most bytes of a plain answer, decompressed."""
 
@@ -153,7 +155,7 @@ class InboundApi(Protocol):
     def parse(self, request: HttpRequest) -> InboundRequest:
         """Returns a checked request. Raises BadRequest, whose ``param`` names the field at fault in the client's words.
 
-        A body of more than ``LARGE`` bytes is parsed in a worker thread, by ``parse_large``.
+        A body for which ``is_large`` is parsed in a worker thread, by ``parse_large``.
         """
 
     def other_names(self, model: str) -> tuple[str, ...]:
@@ -241,6 +243,19 @@ class InboundApi(Protocol):
 
     def broken_end(self, error: GatewayError, call: str, stream: AnswerStream | None = None) -> bytes:
         """Returns the last bytes of a broken stream. They may depend on ``stream``, which is None if nothing came."""
+
+
+def is_large(body: bytes) -> bool:
+    """Returns whether a body is parsed beside the event loop.
+
+    Long texts take little time, and agents send many of them, but short values take long. They are counted in samples.
+    """
+    if not DENSE < len(body) <= LARGE:
+        return len(body) > LARGE
+    sample = b"".join([body[start : start + 256] for start in range(0, len(body), len(body) >> 5)])
+    values = sum(map(sample.count, (b'",', b'{"', b"{},", b"],[", b"], [")))
+    in_texts = sample.count(b'\\",')  # as in JSON that a tool returned
+    return values - in_texts > len(sample) // 100
 
 
 def parse_large(api: InboundApi, request: HttpRequest) -> InboundRequest:

@@ -25,7 +25,7 @@ from gateway.domain.channel import Dialect
 from gateway.domain.errors import GatewayError, RateLimited
 from gateway.domain.failure import AttemptFailed
 from gateway.domain.token import Token
-from gateway.inbound.api import LARGE, HttpRequest, InboundRequest
+from gateway.inbound.api import HttpRequest, InboundRequest, is_large
 from gateway.inbound.messages.api import MESSAGES, parse_messages_request
 from gateway.inbound.messages.native import COUNT_PATH, native_request
 from gateway.inbound.relay import CLIENT_STATUSES
@@ -46,7 +46,7 @@ async def answer_count_tokens(engine: Engine, request: web.BaseRequest, origin: 
         body = await read_body(request, share)
         received = HttpRequest(body=body, target=request.raw_path, headers=request.headers)
         parse = partial(parse_messages_request, received, only_counts=True)
-        parsed = await engine.worker.run(parse) if len(body) > LARGE else parse()
+        parsed = await engine.worker.run(parse) if is_large(body) else parse()
         name = visible_name(parsed.model, MESSAGES, token, engine.catalog)
         entry = visible_entry(name, token, engine.catalog)
         # the route that a call would probably take: weights and limits are ignored

@@ -18,7 +18,7 @@ from gateway.domain.errors import BadRequest, NotFound
 from gateway.domain.text import plain
 from gateway.domain.token import Token
 from gateway.domain.units import TokenId
-from gateway.inbound.api import LARGE, HttpRequest, parse_large
+from gateway.inbound.api import HttpRequest, is_large, parse_large
 from gateway.inbound.responses.api import RESPONSES
 from gateway.inbound.responses.recall import RecalledRequest, input_items, kept_of, recall
 from gateway.v1.call import MOST_OBSERVED, OnAnswer, answer_call
@@ -52,7 +52,7 @@ async def _complete(
 async def recall_request(engine: Engine, body: bytes, memory: TokenMemory) -> RecalledRequest:
     """Returns the request with the remembered responses that it continues. Raises BadRequest and TooLarge."""
     work = partial(recall, body, memory, MAX_BODY)
-    return await engine.worker.run(work) if len(body) > LARGE else work()
+    return await engine.worker.run(work) if is_large(body) else work()
 
 
 async def get_response(engine: Engine, request: web.BaseRequest, origin: CallOrigin) -> Response:
@@ -130,6 +130,6 @@ async def answer_input_tokens(engine: Engine, request: web.BaseRequest, origin: 
             body = (await recall_request(engine, body, TokenMemory(token.id, engine.responses))).body
         received = HttpRequest(body=body, target=request.raw_path, headers=request.headers)
         parse = partial(parse_large, RESPONSES, received)
-        parsed = await engine.worker.run(parse) if len(body) > LARGE else parse()
+        parsed = await engine.worker.run(parse) if is_large(body) else parse()
         visible_entry(parsed.model, token, engine.catalog)
         return Response(rawjson.encode({"input_tokens": parsed.input_estimate, "object": "response.input_tokens"}))

@@ -9,7 +9,7 @@ import pytest
 
 from gateway.domain.channel import Dialect, Overrides
 from gateway.domain.errors import BadRequest, NotFound, Unavailable, UpstreamError
-from gateway.inbound.api import LARGE, HttpRequest, InboundApi, InboundRequest, parse_large
+from gateway.inbound.api import LARGE, HttpRequest, InboundApi, InboundRequest, is_large, parse_large
 from gateway.upstream.http.connection import RequestHeads
 from gateway.upstream.http.dial import target_of
 from tests.core.ends import FakeReply, error_body, whole
@@ -106,6 +106,23 @@ async def test_errors_are_those_of_a_small_one(up: Rig) -> None:
         with pytest.raises(error):
             await up.run(data)
     assert up.upstreams.asked == []
+
+
+@pytest.mark.parametrize(
+    ("text", "times", "large"),
+    [
+        (b'{"role":"tool"},', 20_000, True),
+        (b'"AAAA",', 50_000, True),
+        (b"[1], ", 60_000, True),
+        (b'{"role":"tool"},', 10_000, False),
+        (b'{"role":"user","content":"%b"},' % (b"x" * 700), 1000, False),
+        (b'if a:\\n    return {\\"b\\": [1, 2], \\"c\\": 3}\\n', 10_000, False),
+        (b"x", 1 << 20, False),
+        (b"x", 1 + (1 << 20), True),
+    ],
+)
+def test_a_body_of_many_short_values_is_read_beside_the_loop_too(text: bytes, times: int, *, large: bool) -> None:
+    assert is_large(text * times) is large
 
 
 class Held:

@@ -30,7 +30,7 @@ from gateway.domain.prompt_size import (
     tokens_of,
 )
 from gateway.domain.rawjson import NULL, Fields
-from gateway.inbound.api import LARGE, AttemptPlan, HttpRequest, InboundApi, InboundRequest
+from gateway.inbound.api import AttemptPlan, HttpRequest, InboundApi, InboundRequest, is_large
 from gateway.inbound.chat.api import check_model, error_object, is_plain, missing_input
 from gateway.inbound.chat.conversation import finish_translation
 from gateway.inbound.json_body import decode_body, fields_of
@@ -112,7 +112,7 @@ def parse_messages_request(request: HttpRequest, *, only_counts: bool = False) -
         input_bound=bound.tokens + MESSAGE_TOKENS * ("system" in fields),
         media=bound.media,
         calls=bound.calls,
-        input_estimate=_prompt_tokens(fields) if only_counts and len(request.body) > LARGE else None,
+        input_estimate=_prompt_tokens(fields) if only_counts and is_large(request.body) else None,
         output_rule=messages_limit,
         remote_input=bool(continued_id),
         continued_id=continued_id,
