@@ -14,7 +14,8 @@ import msgspec
 
 from gateway.domain import estimate, rawjson
 from gateway.domain.answer import SEAL_PREFIX, SealKind
-from gateway.domain.json_text import plain_escapes, refuse_repeated
+from gateway.domain.errors import BadRequest
+from gateway.domain.json_text import count_keys, plain_escapes
 from gateway.domain.media_size import NO_MEDIA, PromptMedia, count_pages
 
 MESSAGE_TOKENS = 4
@@ -230,17 +231,13 @@ class PromptParts(msgspec.Struct):
         return PromptMedia(**{name: getattr(self, name) for name in PromptMedia.__struct_fields__})
 
     def add_checked(self, raw: msgspec.Raw) -> None:
-        """Add a value. Raises BadRequest if it may have media or seals, and an object in it has a key twice.
-
-        Most libraries write JSON as msgspec does. Then no key is missing, which is found out in a fifth of the time
-        that counting them takes.
-        """
+        """Add a value. Raises BadRequest if it may have media or seals, and an object in it has a key twice."""
         value, before = rawjson.maybe(raw), self.keys
         self.add([value])
-        if rawjson.encode(value) != bytes(raw):
+        if not rawjson.is_usual_text(bytes(raw), value) and self.keys - before != count_keys(bytes(raw)):
             text = plain_escapes(raw)
             if b"data:" in text or any(name in text for name in _QUOTED_NAMES):
-                refuse_repeated(self.keys - before, raw)
+                raise BadRequest("an object of the body has a key twice; send each field once", code="duplicate_key")
 
     def add(self, values: Iterable[Any]) -> None:
         """Add the contents of these values, without recursion, because requests may be nested deeply."""

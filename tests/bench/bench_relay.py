@@ -57,6 +57,8 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     rate: float = 0.0
     prompt: int = 900
     """Bytes of the prompt."""
+    text: str = "word "
+    """What it repeats."""
     stream: bool = False
 
 
@@ -65,6 +67,7 @@ TRIALS = (
     Trial(name="64 at a time", calls=6000, connections=64),
     Trial(name="500 a second", calls=1000, connections=64, rate=500),
     Trial(name="200 KB prompts", calls=800, connections=16, prompt=200_000),
+    Trial(name="200 KB of code", calls=400, connections=16, prompt=200_000, text=Path(__file__).read_text("utf-8")),
     Trial(name="streams, one at a time", calls=150, stream=True),
     Trial(name="streams, 16 at a time", calls=600, connections=16, stream=True),
 )
@@ -103,7 +106,7 @@ def measure(load: Load, target: Target, trial: Trial) -> Figures:
 
 def request(target: Target, trial: Trial) -> str:
     """The bytes of one call."""
-    messages = [{"role": "user", "content": "word " * (trial.prompt // 5)}]
+    messages = [{"role": "user", "content": trial.text * (trial.prompt // len(trial.text))}]
     model = f"m-{EVENTS}" if trial.stream else "m"
     body = json.dumps({"model": model, "messages": messages, **({"stream": True} if trial.stream else {})})
     head = (
@@ -198,7 +201,7 @@ def run(three: list[Target], trials: list[Trial], rounds: int) -> Rows:
     try:
         for target in three:
             measure(load, target, msgspec.structs.replace(trials[0], calls=200))
-            measure(load, target, msgspec.structs.replace(trials[4], calls=64))
+            measure(load, target, msgspec.structs.replace(trials[5], calls=64))
         for number in range(rounds):
             order = three[number % 3 :] + three[: number % 3]
             for trial in trials:
