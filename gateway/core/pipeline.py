@@ -193,7 +193,7 @@ class Pipeline:
         """Count a committed call against the limits, and watch it while it runs."""
         deps, context = self._deps, call.context
         call.share = AnswerShare(deps.answers)
-        if self._broken_streams.conversations:
+        if self._broken_streams.conversations.items:
             call.result.after_break = self._broken_streams.is_repetition(context.token.id, context.request)
         if admission.scopes or admission.gates:
             tokens = call.need.rate_tokens if admission.scopes else 0

@@ -22,26 +22,24 @@ class RecentItems(Generic[Item]):
         self._mono = mono
         self._keep_s = keep_s
         self._most = most
-        self._items: OrderedDict[bytes, tuple[Item, float]] = OrderedDict()
-
-    def __len__(self) -> int:
-        return len(self._items)
+        self.items: OrderedDict[bytes, tuple[Item, float]] = OrderedDict()
+        """The items and when they were noted, by digest."""
 
     def note(self, id: bytes, item: Item) -> None:
-        self._items[id] = (item, self._mono())
-        self._items.move_to_end(id)
-        if len(self._items) > self._most:
-            self._items.popitem(last=False)
+        self.items[id] = (item, self._mono())
+        self.items.move_to_end(id)
+        if len(self.items) > self._most:
+            self.items.popitem(last=False)
 
     def find(self, id: bytes) -> Item | None:
         """Returns an item; None if it is unknown or was noted too long ago."""
-        entry = self._items.get(id)
+        entry = self.items.get(id)
         return entry[0] if entry is not None and self._mono() - entry[1] <= self._keep_s else None
 
     def take(self, id: bytes) -> Item | None:
         """Returns an item as ``find`` does, and forgets it."""
         item = self.find(id)
-        self._items.pop(id, None)
+        self.items.pop(id, None)
         return item
 
 
@@ -62,7 +60,7 @@ class RecentFailures:
 
     def check(self, token: str, body: bytes) -> None:
         """Raises the failure of the same call a moment ago, if there was one."""
-        if self._failures and (failure := self._failures.find(_digest(token, body))) is not None:
+        if self._failures.items and (failure := self._failures.find(_digest(token, body))) is not None:
             repeated = copy(failure)
             repeated.add(f" [it failed less than {KEEP_FAILURE_S:.0f} s ago and was not sent again]")
             raise repeated
