@@ -1,11 +1,13 @@
 """What vendors say goes wrong decides what happens next, under whatever status and in whatever place they say it."""
 
+import gzip
+
 import pytest
 
 from gateway.domain.call import FailureKind
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Exchange, Provider, Script
-from tests.fakes.replies import Doc, event, fail, reply, speak, stream_bytes
+from tests.fakes.replies import Doc, dumps, event, fail, reply, speak, stream_bytes
 from tests.fakes.responses import either, message, respond
 from tests.v1.test_messages import post
 
@@ -66,6 +68,13 @@ async def test_a_channel_out_of_credit_is_paused_and_only_the_owner_reads_its_wo
     state = gateway.engine.health.state(channel)
     assert (state.name, state.kind, 3590 < state.left_s <= 3600) == ("cooling", FailureKind.QUOTA, True)
     assert len(provider.exchanges) == 1
+
+
+async def test_a_compressed_error_is_read(gateway: Gateway, provider: Provider) -> None:
+    body = gzip.compress(dumps({"error": {"code": "1113", "message": "余额不足或无可用资源包,请充值。"}}))
+    provider.on("m", reply(body, status=429, headers={"content-encoding": "gzip"}))
+    answer = await post(gateway, PATHS["/v1/chat/completions"], path="/v1/chat/completions")
+    assert answer.error["code"] == "upstream_out_of_credit"
 
 
 @pytest.mark.parametrize(
