@@ -89,7 +89,7 @@ def other_models_cost(
     """Returns the most that the other models which a request names may cost. Each reads the whole conversation.
 
     Fallbacks may answer one after another, each with as much output as the call. ``variants`` are the price variants
-    that may apply, beside the standard one.
+    that may apply in addition to the standard one.
     """
     extras = CallExtras(variants=variants)
     total = 0

@@ -12,7 +12,7 @@ FORMAT = "response_format"
 NO_SCHEMAS = FORMAT + "=json_object"
 """Stands for a server that makes answers JSON, but takes no schema."""
 NO_JSON = FORMAT + "=text"
-"""Stands for a server that refuses both, at least for this model or beside tools."""
+"""Stands for a server that refuses both, at least for this model or in requests with tools."""
 _FORMAT_WORDS = r"(?:response[_ ]?format|json[_ ]schema|json mode|structured outputs?)\b"
 _IS_REFUSED = (
     r"(?:unavailable|not (?:currently |yet )?(?:supported|available|allowed|permitted)|unsupported|must be"

@@ -55,9 +55,9 @@ def fit_effort(fields: Fields, learned: Collection[str], holder: str = "") -> li
 
 
 def _nearest_level(sent: str, accepted: list[str]) -> str:
-    """Returns the highest level that is not above the one sent, else the lowest; empty if there is none.
+    """Returns the highest level that is not above the one sent, else the lowest.
 
-    Thinking is never switched off in place of a level.
+    It is empty if the server takes no level, or the one sent is unknown. Thinking is never switched off instead.
     """
     if not sent or sent in accepted:
         return sent

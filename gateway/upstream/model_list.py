@@ -24,8 +24,8 @@ llama.cpp, Novita, Venice and GitHub Copilot."""
 _MAX_OUTPUT = ("max_completion_tokens", "max_output_tokens", "outputTokenLimit", "maxCompletionTokens")
 """Fields with a model's output limit at Groq, relays, Google and Venice."""
 _HOLDERS = (("meta",), ("metadata",), ("model_spec",), ("capabilities", "limits"))
-"""Places beside the entry itself with such fields: llama.cpp's, DeepInfra's, Venice's and GitHub Copilot's. OpenRouter
-has the output limit in ``top_provider``, beside the context of that provider alone."""
+"""Objects in an entry that may have such fields, as at llama.cpp, DeepInfra, Venice and GitHub Copilot. OpenRouter has
+the output limit in ``top_provider``, with the context of that provider alone."""
 
 _NAMES = ("id", "model", "name")
 """Fields with a model's name at OpenAI and most others, at Perplexity, at Ollama and Google."""

@@ -195,7 +195,7 @@ async def test_a_call_without_a_result_gets_one_where_that_is_refused(gateway: G
 
 
 async def test_a_schema_that_is_refused_goes_into_the_prompt(gateway: Gateway, provider: Provider) -> None:
-    """DeepSeek makes answers JSON, but takes no schema; beside tools some servers do neither."""
+    """DeepSeek makes answers JSON, but takes no schema; some servers do neither in requests with tools."""
     form = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "object"}}}
     provider.on("m", fail(400, "This response_format type is unavailable now"), speak())
     for count in (2, 3):

@@ -85,7 +85,7 @@ def _names(error: Any, **outer: Any) -> tuple[str, ...]:
         ('unknown parameters: ["user", "seed"]', ("user", "seed")),
         ('data must NOT have additional properties, {"additionalProperty":"store"}', ("store",)),
         ("Invalid: stream_options.include_usage", ("stream_options",)),
-        # of fields that lie deeper the name alone is known, too
+        # the name alone of a field inside of another is known, too
         ("tools.0.function.strict: Extra inputs are not permitted", ("strict", "tools[].strict")),
         (
             "messages.0.content.0.text.cache_control: Extra inputs are not permitted",

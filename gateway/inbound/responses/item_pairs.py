@@ -1,7 +1,7 @@
 """Item pairs: each call among the items of a response's input gets its output, where the upstream refuses it without.
 
-Interrupted conversations lack outputs, and shortened ones the calls. A file of its own, because the relay and the
-translation of items each have enough to say.
+Interrupted conversations lack outputs, and shortened ones the calls. The relay and the translation of items are long
+enough without this.
 """
 
 import re

@@ -170,7 +170,7 @@ class ResponsesReader:
         return last
 
     def broken_end(self, error: Mapping[str, Any], detail: bytes) -> bytes:
-        """Returns the end of a broken stream that has none of its own, as ``ResponseRenderer.broken_end`` does."""
+        """Returns the end of a broken stream whose last event did not come, as ``ResponseRenderer.broken_end`` does."""
         response = {"id": self._order.answer_id, "object": "response", "output": [], **self._response}
         ended = rawjson.raw({**response, "status": "failed", "error": error, "incomplete_details": None})
         return self._write_event("failed", {"response": ended, "error": msgspec.Raw(detail)})
