@@ -1,7 +1,7 @@
 """Nested fields: what a server refuses inside of contents, tool calls and tools is left out."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from gateway.domain import rawjson
@@ -32,34 +32,36 @@ def nested_name(path: str) -> str:
     return _HOLDERS[holder] + inner[-1]
 
 
-def remove_nested(fields: Fields, learned: tuple[str, ...]) -> list[str]:
+def remove_nested(fields: Fields, learned: Collection[str]) -> list[str]:
     """Remove what the rules among ``learned`` name. Returns their names, as far as something was removed."""
     removed = []
-    for holder, prefix in _HOLDERS.items():
-        names = [name for name in learned if name.startswith(prefix)]
-        root = "tools" if holder == "tools" else "messages"
+    for root in ("messages", "tools"):
+        names = [name for name in learned if name.startswith(root) and name.startswith(tuple(_HOLDERS.values()))]
         if names and root in fields:
             values = rawjson.value(fields[root])
-            found = [name for name in names if _remove(values, holder, name.removeprefix(prefix))]
+            found = [name for name in names if _remove_field(values, name)]
             if found:
                 fields[root] = rawjson.raw(values)
             removed += found
     return removed
 
 
-def _remove(values: Any, holder: str, field: str) -> bool:
-    """Remove a field from each object. Returns whether one had it."""
-    holders = [each for each in _objects(values, holder) if field in each]
-    for each in holders:
-        del each[field]
-    return bool(holders)
+def _remove_field(values: Any, name: str) -> bool:
+    """Remove the field that a rule names. Tools may have it in their functions, too. Returns whether there was one."""
+    path = name.replace("[]", "").split(".")[1:]
+    removed = [remove_path(values, path), remove_path(values, ["function", *path])]
+    return any(removed)
 
 
-def _objects(values: Any, holder: str) -> Iterator[dict[str, Any]]:
-    """Yields the objects that may have the field: tools with their functions, parts of contents, or calls."""
-    for value in values if isinstance(values, list) else ():
-        for each in [value] if holder == "tools" else rawjson.list_at(value, holder):
-            if isinstance(each, dict):
-                yield each
-            if holder == "tools" and isinstance(function := rawjson.at(each, "function"), dict):
-                yield function
+def remove_path(value: Any, path: Sequence[str]) -> bool:
+    """Remove the members at a path, through all elements of lists. Returns whether there was one."""
+    if isinstance(value, list):
+        removed = [remove_path(each, path) for each in value]
+        return any(removed)
+    if not path or not isinstance(value, dict):
+        return not path
+    if len(path) > 1:
+        return remove_path(value.get(path[0]), path[1:])
+    is_there = path[0] in value
+    value.pop(path[0], None)
+    return is_there

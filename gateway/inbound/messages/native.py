@@ -13,7 +13,7 @@ without the marks, and with the references as text: the tools themselves are in 
 """
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from http import HTTPStatus
 from itertools import chain
@@ -50,6 +50,7 @@ from gateway.upstream.anthropic.dialect import VERSION, root
 from gateway.upstream.efforts import EFFORT, EFFORTS, fit_effort
 from gateway.upstream.failures import REJECTED
 from gateway.upstream.message_rules import NO_BLANKS, NO_IMAGES, PAIRS, RULES, USER_LAST, lost_to, with_rules
+from gateway.upstream.nested_fields import remove_path
 from gateway.upstream.null_values import NULLS, without_nulls
 from gateway.upstream.openai.dialect import endpoint
 from gateway.upstream.refused_params import BETA, EVERY_BETA, REASONING_BACK
@@ -188,7 +189,7 @@ def _without_refused(order: Order, refused: Collection[str]) -> tuple[Order, tup
             kept = [beta for beta in betas if path not in (EVERY_BETA, BETA + beta)]
             dropped += [BETA + beta for beta in betas if beta not in kept]
             betas = kept
-        elif holder in fields and _remove(value, rest):
+        elif holder in fields and remove_path(value, rest):
             fields[holder] = rawjson.raw(value)
             dropped.append(path)
             if not (rest and value):
@@ -209,16 +210,6 @@ def _with_betas(headers: Mapping[str, str], betas: Iterable[str]) -> dict[str, s
     others = {name: value for name, value in headers.items() if name != _BETA_HEADER}
     names = ",".join(filter(None, betas))
     return {**others, _BETA_HEADER: names} if names else others
-
-
-def _remove(holder: Any, path: Sequence[str]) -> bool:
-    """Remove the fields at a path, through all members of lists. Returns whether there was one."""
-    if isinstance(holder, list):
-        removed = [_remove(member, path) for member in holder]
-        return any(removed)
-    if not path or not isinstance(holder, dict):
-        return not path
-    return holder.pop(path[0], None) is not None if len(path) == 1 else _remove(holder.get(path[0]), path[1:])
 
 
 class MessagesRelay(Adapter):
