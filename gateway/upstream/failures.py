@@ -17,9 +17,9 @@ from gateway.domain.lazy_pattern import lazy_pattern
 from gateway.domain.screen import ID_HEADERS
 from gateway.domain.text import plain
 from gateway.upstream.error_body import ErrorBody
-from gateway.upstream.message_rules import rules_in
 from gateway.upstream.pauses import PAUSE_LIMIT_S, pause_in_words, reset_s, retry_after_s
 from gateway.upstream.refused_params import most_output, refused_params
+from gateway.upstream.request_rules import rules_in
 
 REJECTED = "upstream_rejected"
 """The code of an error for which the upstream sent none."""

@@ -6,17 +6,12 @@ another call. A whole API that an upstream lacks is remembered for a day.
 
 import msgspec
 
-from gateway.domain import rawjson
 from gateway.domain.channel import Channel, Dialect, ServedModel, TokenLimitField
 from gateway.domain.failure import Failure
 from gateway.domain.order import LearnedRefusals, Order
 from gateway.domain.rawjson import NULL
 from gateway.domain.units import ChannelId, Millis
-from gateway.upstream.answer_formats import NO_JSON, NO_SCHEMAS, refuses_format
-from gateway.upstream.efforts import EFFORT, EFFORTS, HOLDERS, fit_effort
-from gateway.upstream.message_rules import RULES, with_rules
-from gateway.upstream.null_values import NULLS, without_nulls
-from gateway.upstream.ranges import RANGES, fit_ranges
+from gateway.upstream.efforts import EFFORT
 from gateway.upstream.refused_params import (
     BETA,
     DEVELOPER,
@@ -26,7 +21,7 @@ from gateway.upstream.refused_params import (
     REASONING_BACK,
     ROLE,
 )
-from gateway.upstream.tool_schemas import SCHEMAS, has_invalid_schemas
+from gateway.upstream.request_rules import has_effect, is_rule
 from gateway.upstream.vendors import vendor_of
 
 NEVER_DROPPED = frozenset(
@@ -153,29 +148,14 @@ def _may_leave_out(name: str, channel: Channel, order: Order, used: LearnedRefus
         return any(DEVELOPER in bytes(order.fields.get(turns, NULL)) for turns in ("messages", "input"))
     if name == NO_EFFORT:
         return "tools" in order.fields and (not channel.strict or EFFORT not in order.fields)
-    if name == REASONING_BACK and channel.dialect is Dialect.OPENAI:
+    if name == REASONING_BACK:
         return not channel.strict and b'"assistant"' in bytes(order.fields.get("messages", NULL))
-    if name in RULES or name in (NULLS, SCHEMAS, NO_SCHEMAS, NO_JSON) or name.startswith((EFFORTS, RANGES)):
-        return not channel.strict and _has_effect(name, order, used)
+    if is_rule(name):
+        return not channel.strict and has_effect(name, order, used.dropped)
     added = name == ADDED_FIELDS.get(channel.dialect) and (order.stream or name != "stream_options")
     if channel.strict and (not added or _has_field_at_any_depth(name, order)):
         return False
     return name not in NEVER_DROPPED and (added or _was_sent(name, order))
-
-
-def _has_effect(rule: str, order: Order, used: LearnedRefusals) -> bool:
-    if rule == SCHEMAS:
-        return has_invalid_schemas(order)
-    if rule == NULLS:
-        return without_nulls(order.fields) != order.fields
-    if rule in (NO_SCHEMAS, NO_JSON):
-        return refuses_format(rule, order.fields, used.dropped)
-    if rule.startswith(RANGES):
-        return bool(fit_ranges(dict(order.fields), (rule,)))
-    if rule.startswith(EFFORTS):
-        return any(fit_effort(dict(order.fields), (rule,), holder) for holder in HOLDERS)
-    messages = rawjson.maybe_objects(order.fields.get("messages")) or []
-    return with_rules(messages, (rule,)) != messages
 
 
 def _was_sent(name: str, order: Order) -> bool:

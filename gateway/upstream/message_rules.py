@@ -12,7 +12,6 @@ from gateway.domain import rawjson
 from gateway.domain.lazy_pattern import lazy_pattern
 from gateway.domain.rawjson import NULL, Fields
 from gateway.domain.transcript import object_of
-from gateway.upstream.answer_formats import FORMAT_REFUSED, NO_JSON, NO_SCHEMAS
 from gateway.upstream.message_shapes import (
     ORDER_REFUSED,
     PARTS_REFUSED,
@@ -25,10 +24,8 @@ from gateway.upstream.message_shapes import (
     with_text,
     without_system,
 )
-from gateway.upstream.null_values import NULLS, NULLS_REFUSED
 from gateway.upstream.refused_params import MESSAGES, REASONING_BACK, ROLE
 from gateway.upstream.tool_pairs import PAIRS_REFUSED, with_block_pairs, with_pairs
-from gateway.upstream.tool_schemas import SCHEMAS, SCHEMAS_REFUSED
 from gateway.upstream.translation import FILLER, GO_ON, UNSIGNED
 
 SYSTEM_FIRST = MESSAGES + "role=system"
@@ -43,7 +40,9 @@ PAIRS = MESSAGES + "tool_call_id=paired"
 TEXTS = MESSAGES + "content=text"
 NO_SYSTEM = MESSAGES + "role=user only"
 ALTERNATION = MESSAGES + "role=alternating"
-_WORDS = {
+THOUGHTS = MESSAGES + "content=thinking"
+"""Stands for what ``REASONING_BACK`` means in Messages."""
+MESSAGES_REFUSED = {
     SYSTEM_FIRST: lazy_pattern(r"(?i)system messages? must be (?:at the beginning|first|the first)"),
     TOOL_THEN_ASSISTANT: lazy_pattern(r"(?i)unexpected role 'user' after role 'tool'"),
     USER_LAST: lazy_pattern(
@@ -68,10 +67,6 @@ _WORDS = {
     TEXTS: PARTS_REFUSED,
     NO_SYSTEM: SYSTEM_REFUSED,
     ALTERNATION: ORDER_REFUSED,
-    NULLS: NULLS_REFUSED,
-    SCHEMAS: SCHEMAS_REFUSED,
-    NO_SCHEMAS: FORMAT_REFUSED,
-    NO_JSON: FORMAT_REFUSED,
     NO_BLANKS: lazy_pattern(
         r"(?i)text content blocks must|for empty text blocks|must have non-empty content|contentblock object .* blank"
     ),
@@ -82,11 +77,6 @@ _EMPTY_THOUGHT = {"type": "thinking", "thinking": "", "signature": "none"}
 LEFT_OUT = "[An image was here. This model reads text only.]"
 
 
-def rules_in(message: str) -> list[str]:
-    """Returns the names of the rules that an error message is about."""
-    return [name for name, words in _WORDS.items() if words.search(message)]
-
-
 def with_rules(messages: list[Fields], rules: Collection[str]) -> list[Fields]:
     """Returns the messages as the rules with these names want them."""
     for name, change in RULES.items():
@@ -94,10 +84,16 @@ def with_rules(messages: list[Fields], rules: Collection[str]) -> list[Fields]:
     return messages
 
 
-def lost_to(messages: list[Fields], rules: Collection[str]) -> tuple[str, ...]:
-    """Returns the names of the rules by which the messages lose something."""
+def fit_messages(fields: Fields, rules: Collection[str]) -> list[str]:
+    """Change the messages as the rules want them. Returns the names of the rules by which they lose something."""
+    messages = rawjson.maybe_objects(fields.get("messages")) if RULES.keys() & rules else None
+    if messages is None:
+        return []
+    fitting = with_rules(messages, rules)
+    if fitting != messages:
+        fields["messages"] = rawjson.raw(fitting)
     loses_images = NO_IMAGES in rules and any(_without_images(message) != message for message in messages)
-    return (NO_IMAGES,) if loses_images else ()
+    return [NO_IMAGES] if loses_images else []
 
 
 _SYSTEM, _ASSISTANT, _USER = map(rawjson.raw, ("system", "assistant", "user"))
@@ -237,7 +233,7 @@ RULES: Mapping[str, Callable[[list[Fields]], list[Fields]]] = {
     NO_BLANKS: _without_blanks,
     SIGNED_CALLS: _in_each(_with_signature),
     OBJECTS: _in_each(_with_objects),
-    REASONING_BACK: _in_each(_with_thought),
+    THOUGHTS: _in_each(_with_thought),
     SYSTEM_FIRST: _system_first,
     NO_SYSTEM: without_system,
     TOOL_THEN_ASSISTANT: _assistant_after_tools,

@@ -33,15 +33,15 @@ def with_valid_schemas(tools: Any) -> Any:
 
 def fit_schemas(fields: Fields, refused: Collection[str]) -> None:
     """Make the schemas of a request's tools valid, if the server refuses others."""
-    if SCHEMAS in refused and "tools" in fields:
-        fields["tools"] = rawjson.raw(with_valid_schemas(rawjson.value(fields["tools"])))
+    tools = rawjson.value(fields.get("tools")) if SCHEMAS in refused else None
+    if (valid := with_valid_schemas(tools)) != tools:
+        fields["tools"] = rawjson.raw(valid)
 
 
 def has_invalid_schemas(order: Order) -> bool:
-    """Returns whether ``with_valid_schemas`` would change a request."""
+    """Returns whether ``with_valid_schemas`` would change the tools of a translated request."""
     offers = () if order.conversation is None else order.conversation.tools
     tools = [{"input_schema": rawjson.value(offer.parameters)} for offer in offers]
-    tools += rawjson.list_at(order.fields.get("tools"))
     return bool(with_valid_schemas(tools) != tools)
 
 

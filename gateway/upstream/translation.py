@@ -28,6 +28,7 @@ from gateway.domain.order import LearnedRefusals, Order
 from gateway.domain.rawjson import NULL, is_nothing
 from gateway.domain.text import plain
 from gateway.upstream.efforts import fit_effort
+from gateway.upstream.ranges import fit_ranges
 
 T = TypeVar("T")
 
@@ -82,7 +83,7 @@ class Parameters:
         self.conversation = conversation_of(order)
         self._fields = dict(order.fields)
         self._dropped = [name for name in learned.dropped if self._fields.pop(name, None) is not None]
-        self._dropped += fit_effort(self._fields, learned.dropped)
+        self._dropped += fit_effort(self._fields, learned.dropped) + fit_ranges(self._fields, learned.dropped)
         for name in ("model", "stream", "stream_options"):  # written from the order
             self._fields.pop(name, None)
         if "tool_choice" in learned.dropped and self.conversation.choice.mode:

@@ -6,7 +6,7 @@ import pytest
 
 from gateway.domain import rawjson
 from gateway.upstream.answer_formats import NO_JSON, NO_SCHEMAS, fit_format, refuses_format
-from gateway.upstream.message_rules import rules_in
+from gateway.upstream.request_rules import rules_in
 from gateway.upstream.translation import JSON_LINE
 
 SCHEMA = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "object"}}}

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from gateway.domain import rawjson
-from gateway.upstream.message_rules import RULES, object_text, rules_in, with_rules
+from gateway.upstream.message_rules import RULES, object_text, with_rules
+from gateway.upstream.request_rules import rules_in
 
 
 @pytest.mark.parametrize(

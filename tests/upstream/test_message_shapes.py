@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from gateway.domain import rawjson
-from gateway.upstream.message_rules import ALTERNATION, NO_SYSTEM, TEXTS, rules_in, with_rules
+from gateway.upstream.message_rules import ALTERNATION, NO_SYSTEM, TEXTS, with_rules
+from gateway.upstream.request_rules import rules_in
 
 IMAGE = {"type": "image_url", "image_url": {"url": "https://x/a.png"}}
 

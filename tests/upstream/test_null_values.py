@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from gateway.domain import rawjson
-from gateway.upstream.message_rules import rules_in
 from gateway.upstream.null_values import without_nulls
+from gateway.upstream.request_rules import rules_in
 
 SCHEMA = {"type": ["string", "null"], "enum": [None, "a"], "default": None}
 

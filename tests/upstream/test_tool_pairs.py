@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from gateway.domain import rawjson
-from gateway.upstream.message_rules import PAIRS, rules_in, with_rules
+from gateway.upstream.message_rules import PAIRS, with_rules
+from gateway.upstream.request_rules import rules_in
 
 USER = {"role": "user", "content": "u"}
 

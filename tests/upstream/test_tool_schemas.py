@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gateway.upstream.message_rules import rules_in
+from gateway.upstream.request_rules import rules_in
 from gateway.upstream.tool_schemas import SCHEMAS, with_valid_schemas
 
 

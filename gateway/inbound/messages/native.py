@@ -47,14 +47,13 @@ from gateway.inbound.relay import (
 from gateway.inbound.rendering import RenderingAdapter
 from gateway.upstream.adapter import Adapter, DialectAdapter, WholeAnswer
 from gateway.upstream.anthropic.dialect import VERSION, root
-from gateway.upstream.efforts import EFFORT, EFFORTS, fit_effort
+from gateway.upstream.efforts import EFFORT
 from gateway.upstream.failures import REJECTED
-from gateway.upstream.message_rules import NO_BLANKS, NO_IMAGES, PAIRS, RULES, USER_LAST, lost_to, with_rules
+from gateway.upstream.message_rules import THOUGHTS
 from gateway.upstream.nested_fields import remove_path
-from gateway.upstream.null_values import NULLS, without_nulls
 from gateway.upstream.openai.dialect import endpoint
 from gateway.upstream.refused_params import BETA, EVERY_BETA, REASONING_BACK
-from gateway.upstream.tool_schemas import SCHEMAS, fit_schemas
+from gateway.upstream.request_rules import fit_request, is_rule
 from gateway.upstream.vendors import vendor_of
 
 PATH = "/v1/messages"
@@ -170,7 +169,7 @@ _OPTIONAL: Mapping[str, tuple[str, ...]] = {
     "eager_input_streaming": ("tools.eager_input_streaming",),
     "input_examples": ("tools.input_examples",),
     "strict": ("tools.strict",),
-    **{rule: (rule,) for rule in (NO_IMAGES, NO_BLANKS, USER_LAST, REASONING_BACK, NULLS, PAIRS, SCHEMAS)},
+    REASONING_BACK: (THOUGHTS,),
     "tool_choice": ("tool_choice",),
     "scope": ("system.cache_control.scope", "tools.cache_control.scope", "messages.content.cache_control.scope"),
 }
@@ -180,7 +179,7 @@ is that of its members."""
 
 def _without_refused(order: Order, refused: Collection[str]) -> tuple[Order, tuple[str, ...]]:
     """Returns the order without fields and betas that the upstream refuses, and their names."""
-    fields, dropped = without_nulls(order.fields) if NULLS in refused else dict(order.fields), list[str]()
+    fields, dropped = dict(order.fields), list[str]()
     betas = [name for name in map(str.strip, order.forward.get(_BETA_HEADER, "").split(",")) if name]
     for path in refused:
         holder, *rest = path.split(".")
@@ -194,15 +193,15 @@ def _without_refused(order: Order, refused: Collection[str]) -> tuple[Order, tup
             dropped.append(path)
             if not (rest and value):
                 del fields[holder]
-    dropped += fit_effort(fields, refused, "output_config")
-    fit_schemas(fields, refused)
-    messages = rawjson.maybe_objects(fields.get("messages")) if RULES.keys() & refused else None
-    if messages is not None and (fitting := with_rules(messages, refused)) != messages:
-        fields["messages"] = rawjson.raw(fitting)
-        dropped += lost_to(messages, refused)
+    fields, changed = fit_request(fields, refused)
     body = order.body if fields == order.fields else b""
     forward = _with_betas(order.forward, betas)
-    return msgspec.structs.replace(order, fields=fields, body=body, forward=forward), tuple(dropped)
+    return msgspec.structs.replace(order, fields=fields, body=body, forward=forward), (*dropped, *changed)
+
+
+def _is_own(name: str) -> bool:
+    """Returns whether this is the name of a beta, or of a rule that may hold for messages of this API."""
+    return name.startswith(BETA) or is_rule(name)
 
 
 def _with_betas(headers: Mapping[str, str], betas: Iterable[str]) -> dict[str, str]:
@@ -241,9 +240,7 @@ class MessagesRelay(Adapter):
     def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
         """Returns the failure, which never means that the channel lacks Messages: its dialect has no other API."""
         failure = self._dialect.failure(channel, status, headers, body)
-        paths = (
-            (name,) if name.startswith((BETA, EFFORTS)) else _OPTIONAL.get(name, ()) for name in failure.parameters
-        )
+        paths = (_OPTIONAL.get(name, (name,) if _is_own(name) else ()) for name in failure.parameters)
         refused = tuple(chain.from_iterable(paths))
         failure = msgspec.structs.replace(native_failure(failure, body), parameters=refused)
         error = rawjson.at(rawjson.maybe(body), "error") if status == HTTPStatus.NOT_FOUND else None

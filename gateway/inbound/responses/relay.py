@@ -37,13 +37,15 @@ from gateway.inbound.responses.native_events import items_in
 from gateway.inbound.responses.reader import ResponsesReader
 from gateway.inbound.responses.summary import COMPACTIONS, summary_in
 from gateway.upstream.adapter import Adapter, RequestWriter, WholeAnswer, whole_answer
-from gateway.upstream.efforts import EFFORTS, fit_effort
+from gateway.upstream.efforts import EFFORTS
 from gateway.upstream.error_body import ErrorBody, read_error
 from gateway.upstream.failures import REJECTED
 from gateway.upstream.message_rules import OBJECTS, object_text, with_rules
-from gateway.upstream.null_values import NULLS, without_nulls
+from gateway.upstream.null_values import NULLS
 from gateway.upstream.openai.dialect import endpoint
+from gateway.upstream.ranges import RANGES
 from gateway.upstream.refused_params import DEVELOPER, ROLE
+from gateway.upstream.request_rules import fit_request
 from gateway.upstream.vendors import OPENAI, vendor_of
 
 PATH = "/responses"
@@ -226,12 +228,10 @@ def speaks_responses(channel: Channel) -> bool:
 def _without_refused(order: Order, learned: LearnedRefusals) -> tuple[Order, tuple[str, ...]]:
     """Returns the order as the upstream takes it, and the names of what it lost."""
     dropped = [name for name in learned.dropped if name in _OPTIONAL and name in order.fields]
-    fields = {name: raw for name, raw in order.fields.items() if name not in dropped}
-    if NULLS in learned.dropped:
-        fields = without_nulls(fields)
-    dropped += fit_effort(fields, learned.dropped, "reasoning")
+    kept = {name: raw for name, raw in order.fields.items() if name not in dropped}
+    fields, changed = fit_request(kept, learned.dropped)
     body = order.body if fields == order.fields else b""
-    return msgspec.structs.replace(order, fields=fields, body=body), tuple(dropped)
+    return msgspec.structs.replace(order, fields=fields, body=body), (*dropped, *changed)
 
 
 class ResponsesRelay(Adapter):
@@ -287,8 +287,8 @@ class ResponsesRelay(Adapter):
         items.
         """
         failure = self._dialect.failure(channel, status, headers, body)
-        efforts = [name for name in failure.parameters if name.startswith(EFFORTS)]
-        failure = native_failure(failure, body, {*_OPTIONAL, *efforts})
+        values = [name for name in failure.parameters if name.startswith((EFFORTS, RANGES))]
+        failure = native_failure(failure, body, {*_OPTIONAL, *values})
         error = read_error(body)
         if not failure.sent or _NOT_CONVERTED.search(f"{error.message} {error.code}"):
             return msgspec.structs.replace(failure, may_lack_api=True, refused_kinds=(model_kind(self._sent),))

@@ -18,17 +18,14 @@ from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.domain.output_limit import CAPS, OutputLimit, read_limit
 from gateway.domain.rawjson import Fields
 from gateway.upstream.adapter import ChannelDialect
-from gateway.upstream.answer_formats import fit_format
-from gateway.upstream.efforts import EFFORT, fit_effort
+from gateway.upstream.efforts import EFFORT
 from gateway.upstream.learned_params import NOTHING
-from gateway.upstream.message_rules import RULES, lost_to, with_rules
+from gateway.upstream.message_rules import RULES, with_rules
 from gateway.upstream.model_list import LIST_HEADERS
-from gateway.upstream.nested_fields import remove_nested
-from gateway.upstream.null_values import NULLS, without_nulls
 from gateway.upstream.openai.reader import ChatReader
 from gateway.upstream.openai.reasoning import ReasoningReader, restore_reasoning
-from gateway.upstream.ranges import fit_ranges
 from gateway.upstream.refused_params import DEVELOPER, MESSAGES, NO_EFFORT, REASONING_BACK, ROLE
+from gateway.upstream.request_rules import fit_request
 from gateway.upstream.vendors import Vendor, vendor_of
 
 STREAM_HEADERS = {"Accept": "text/event-stream", "Accept-Encoding": "identity", "Content-Type": "application/json"}
@@ -140,7 +137,6 @@ def request_usage(fields: Fields, *, requested: bool) -> None:
 def _fit_parameters(fields: Fields, vendor: Vendor, learned: LearnedRefusals) -> list[str]:
     """Remove or rename what the upstream would refuse. Returns what was removed, by the client's names."""
     dropped = [name for name in learned.dropped if fields.pop(name, None) is not None]
-    dropped += fit_effort(fields, learned.dropped)
     if NO_EFFORT in learned.dropped and "tools" in fields:
         if fields.get(EFFORT, _NONE) != _NONE:
             dropped.append(EFFORT)
@@ -170,7 +166,7 @@ def _has_developer(fields: Fields) -> bool:
 
 
 def _must_edit_messages(fields: Fields, vendor: Vendor, learned: LearnedRefusals) -> bool:
-    refuses_fields = any(name.startswith(MESSAGES) for name in learned.dropped)
+    refuses_fields = any(name.startswith(MESSAGES) and name not in RULES for name in learned.dropped)
     return vendor.edits_messages or refuses_fields or (not vendor.reads_developer and _has_developer(fields))
 
 
@@ -181,8 +177,6 @@ def _edit_messages(fields: Fields, vendor: Vendor, learned: LearnedRefusals) -> 
         return []
     dropped: dict[str, None] = {}
     denied = vendor.message_deny | {name.removeprefix(MESSAGES) for name in learned.dropped if name not in RULES}
-    rules = {*learned.dropped, *(() if vendor.reads_developer else (ROLE,))}
-    rules.discard(REASONING_BACK)  # whose rule is for Anthropic's API
     for message in messages:
         for name in _refused_fields(message, vendor, denied):
             del message[name]
@@ -190,8 +184,8 @@ def _edit_messages(fields: Fields, vendor: Vendor, learned: LearnedRefusals) -> 
         _fix_nulls(message, vendor)
         if vendor.short_tool_ids:
             _shorten_ids(message)
-    fields["messages"] = rawjson.raw(with_rules(messages, rules))
-    return [*dropped, *lost_to(messages, rules)]
+    fields["messages"] = rawjson.raw(messages if vendor.reads_developer else with_rules(messages, [ROLE]))
+    return [*dropped]
 
 
 def _role(message: Fields) -> bytes:
@@ -247,7 +241,7 @@ class OpenAIDialect(ChannelDialect):
         url = endpoint(channel.base_url, "/chat/completions")
         if _may_pass_unchanged(order, target):
             return PreparedRequest(url=url, headers=PLAIN_HEADERS, body=order.body)
-        fields = without_nulls(order.fields) if NULLS in learned.dropped else dict(order.fields)
+        fields, changed = fit_request(order.fields, learned.dropped) if learned.dropped else (dict(order.fields), [])
         fields["model"] = rawjson.raw(served.upstream_name)
         lowered = None
         if "max_tokens" in fields or "max_completion_tokens" in fields:
@@ -256,10 +250,7 @@ class OpenAIDialect(ChannelDialect):
             lowered = _limit_to_budget(fields, order.output_budget, target) or lowered
         has_usage = vendor.stream_options and "stream_options" not in learned.dropped
         request_usage(fields, requested=order.stream and has_usage)
-        dropped = _fit_parameters(fields, vendor, learned)
-        if learned.dropped:
-            dropped += fit_format(fields, learned.dropped) + remove_nested(fields, learned.dropped)
-            dropped += fit_ranges(fields, learned.dropped)
+        dropped = changed + _fit_parameters(fields, vendor, learned)
         if "messages" in fields and _must_edit_messages(fields, vendor, learned):
             dropped += _edit_messages(fields, vendor, learned)
         was_refused = REASONING_BACK in learned.dropped
