@@ -187,7 +187,7 @@ class Attempts:
                     repaired = await self.preparer.run(call, partial(plan.repair, plan.order, failure))
                 if repaired is not None:
                     plan = msgspec.structs.replace(plan, order=repaired)
-                elif not self.preparer.learn(plan.order, route, failure, used):
+                elif not await self.preparer.learn(call, plan.order, route, failure, used):
                     raise
                 call.result.resent += 1
         return await self._exchange(call, plan, route)

@@ -25,7 +25,7 @@ from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.domain.units import Millis
 from gateway.inbound.api import AttemptPlan, InboundApi
 from gateway.upstream.adapter import ChannelDialect, RequestWriter
-from gateway.upstream.learned_params import NOTHING, LearnedParams
+from gateway.upstream.learned_params import NOTHING, LearnedParams, lesson_in
 from gateway.upstream.translation import refusal_of
 
 Result = TypeVar("Result")
@@ -129,11 +129,12 @@ class Preparer:
         """Returns what the upstream rejects, without which requests are written now."""
         return self._learned.of(route.channel.id, route.served, self._wall()) if self._learned.refusals else NOTHING
 
-    def learn(self, order: Order, route: Route, failure: Failure, used: LearnedRefusals) -> bool:
+    async def learn(self, call: Call, order: Order, route: Route, failure: Failure, used: LearnedRefusals) -> bool:
         """Remember parameters that the upstream rejected by name. Returns whether to call again without them. The
         failed request was written with ``used``.
         """
-        return self._learned.learn(route.channel, route.served, order, failure, self._wall(), used=used)
+        lesson = await self.run(call, partial(lesson_in, route.channel, order, failure, used))
+        return self._learned.learn(route.channel, route.served, lesson, self._wall(), used=used)
 
     def learn_lack(self, call: Call, route: Route, failure: Failure) -> None:
         """Remember that the channel lacks the client's API, or the kinds of content that the failure names, so that

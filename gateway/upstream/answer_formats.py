@@ -1,5 +1,7 @@
 """Answer formats: servers that refuse a JSON schema, or JSON, as ``response_format`` get it in the system prompt."""
 
+from collections.abc import Collection
+
 import msgspec
 
 from gateway.domain import rawjson
@@ -34,7 +36,7 @@ def refuses_format(rule: str, request: Fields, learned: tuple[str, ...]) -> bool
     return sent == ("json_schema" if rule == NO_SCHEMAS else "json_object") and NO_JSON not in learned
 
 
-def fit_format(fields: Fields, learned: tuple[str, ...]) -> list[str]:
+def fit_format(fields: Fields, learned: Collection[str]) -> list[str]:
     """Move what the server refuses of the format into the system prompt. Returns the names of what is left out."""
     rules = {NO_SCHEMAS, NO_JSON}.intersection(learned)
     messages = rawjson.maybe_objects(fields.get("messages"))

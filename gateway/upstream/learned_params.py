@@ -4,6 +4,8 @@ Refused parameters and output limits are remembered for an hour, so that they ar
 another call. A whole API that an upstream lacks is remembered for a day.
 """
 
+from collections.abc import Collection
+
 import msgspec
 
 from gateway.domain.channel import Channel, Dialect, ServedModel, TokenLimitField
@@ -44,6 +46,26 @@ _OTHER_LIMIT_NAMES = {
 NOTHING = LearnedRefusals()
 
 
+class Lesson(msgspec.Struct, frozen=True):
+    """What a refusal says about one request."""
+
+    named: list[str]
+    """The client's names for everything that it names."""
+    names: list[str]
+    """Those that may be left out, and the rules among them that would change the request."""
+    max_output: int | None
+    """The model's own limit, if a higher one may be lowered."""
+
+
+def lesson_in(channel: Channel, order: Order, failure: Failure, used: LearnedRefusals) -> Lesson:
+    """Returns what a refusal says about a request that was written with ``used``. It takes long if that is large."""
+    client_names = {theirs: ours for ours, theirs in vendor_of(channel.preset, channel.base_url).rename}
+    named = [client_names.get(parameter, parameter) for parameter in failure.parameters]
+    names = [name for name in named if _may_leave_out(name, channel, order, used)]
+    limit_is_fixed = channel.strict and _was_sent("max_tokens", order)
+    return Lesson(named, names, None if limit_is_fixed else failure.max_output)
+
+
 class LearnedParams:
     """What was learned, by channel and upstream model."""
 
@@ -66,14 +88,7 @@ class LearnedParams:
         return learned
 
     def learn(
-        self,
-        channel: Channel,
-        served: ServedModel,
-        order: Order,
-        failure: Failure,
-        now: Millis,
-        *,
-        used: LearnedRefusals,
+        self, channel: Channel, served: ServedModel, lesson: Lesson, now: Millis, *, used: LearnedRefusals
     ) -> bool:
         """Learn from a failure. Returns whether to call the same channel again, because more is now left out or lowered
         than in the failed request, which was written with ``used``; other calls may have learned that meanwhile.
@@ -87,26 +102,22 @@ class LearnedParams:
         """
         before = after = self.of(channel.id, served, now)
         vendor = vendor_of(channel.preset, channel.base_url)
-        client_names = {theirs: ours for ours, theirs in vendor.rename}
-        named = [client_names.get(parameter, parameter) for parameter in failure.parameters]
-        for name in named:
-            if _may_leave_out(name, channel, order, used):
-                after = _with_refused(after, name)
+        for name in lesson.names:
+            after = _with_refused(after, name)
         refused = after.dropped[len(before.dropped) :]
         suspects = [name for names in vendor.suspects if names.intersection(refused) for name in sorted(names)]
         for name in () if channel.strict else suspects:
             after = _with_refused(after, name)
-        limit_is_fixed = channel.strict and _was_sent("max_tokens", order)
-        if (limit := failure.max_output) is not None and not limit_is_fixed:
+        if (limit := lesson.max_output) is not None:
             after = msgspec.structs.replace(after, max_output=min(limit, after.max_output or limit))
         if after == used:
-            self._forget(channel.id, served, named)
+            self._forget(channel.id, served, lesson.named)
             return False
         if after != before:
             self.refusals[channel.id, served.upstream_name] = (after, Millis(now + 3_600_000))  # an hour
         return True
 
-    def _forget(self, channel: ChannelId, served: ServedModel, names: list[str]) -> None:
+    def _forget(self, channel: ChannelId, served: ServedModel, names: Collection[str]) -> None:
         """Forget these names. The others stay for as long as before."""
         if entry := self.refusals.get((channel, served.upstream_name)):
             kept = tuple(name for name in entry[0].dropped if name not in names)

@@ -13,13 +13,14 @@ import pytest
 from gateway.domain.channel import Channel, Dialect, ServedModel
 from gateway.domain.errors import UpstreamError
 from gateway.domain.failure import AttemptFailed, Failure
-from gateway.domain.order import Order
-from gateway.domain.units import ChannelId
+from gateway.domain.order import LearnedRefusals, Order
+from gateway.domain.units import ChannelId, Millis
 from gateway.domain.usage import Usage, UsageSource
 from gateway.inbound.chat.api import CHAT
 from gateway.inbound.chat.conversation import translate_chat
 from gateway.inbound.chat.native import NativeChat, NativeChatStream
 from gateway.upstream.adapter import Adapter, AnswerStream, DialectAdapter, WholeAnswer
+from gateway.upstream.learned_params import LearnedParams, lesson_in
 from gateway.upstream.openai.dialect import OpenAIDialect
 from gateway.upstream.redaction.redaction import Redaction
 
@@ -52,6 +53,19 @@ def order(body: object = None, *, model: str = "m", include_usage: bool = False)
 def translated(body: object = None, *, model: str = "m", include_usage: bool = False) -> Order:
     """The same as a dialect other than OpenAI's gets it."""
     return translate_chat(order(body, model=model, include_usage=include_usage))
+
+
+def learn(
+    lessons: LearnedParams,
+    at: Channel,
+    asked: Order,
+    refused: Failure,
+    now: int = 1_000,
+    *,
+    used: LearnedRefusals,
+) -> bool:
+    """Learn from a refusal of this request."""
+    return lessons.learn(at, SERVED, lesson_in(at, asked, refused, used), Millis(now), used=used)
 
 
 def as_chat(dialect: DialectAdapter) -> Adapter:

@@ -9,7 +9,7 @@ from gateway.domain.channel import ServedModel, TokenLimitField
 from gateway.domain.failure import NO_TEXT, Failure
 from gateway.domain.units import ChannelId, Millis
 from gateway.upstream.learned_params import NOTHING, LearnedParams
-from tests.upstream.makers import SERVED, channel, order
+from tests.upstream.makers import SERVED, channel, learn, order
 
 NOW = Millis(1_000)
 UP = ChannelId("ch_up")
@@ -21,7 +21,7 @@ def _refusal(*names: str) -> Failure:
 
 def _learn(lessons: LearnedParams, name: str, now: Millis = NOW, body: object = None, **more: Any) -> bool:
     asked = order({"model": "m", "temperature": 1, "seed": 2} if body is None else body)
-    return lessons.learn(channel(**more), SERVED, asked, _refusal(name), now, used=lessons.of(UP, SERVED, now))
+    return learn(lessons, channel(**more), asked, _refusal(name), now, used=lessons.of(UP, SERVED, now))
 
 
 def test_nothing_is_known_at_first() -> None:
@@ -52,7 +52,7 @@ def test_what_is_refused_although_it_was_left_out_is_not_learned_twice_but_forgo
 def test_a_call_that_failed_before_another_one_learned_is_repeated() -> None:
     lessons, asked = LearnedParams(), order({"model": "m", "seed": 2})
     for _ in range(2):
-        assert lessons.learn(channel(), SERVED, asked, _refusal("seed"), NOW, used=NOTHING)
+        assert learn(lessons, channel(), asked, _refusal("seed"), used=NOTHING)
     assert lessons.of(UP, SERVED, NOW).dropped == ("seed",)
 
 
@@ -64,15 +64,13 @@ def test_what_was_not_sent_or_is_needed_teaches_nothing(name: str) -> None:
 
 def test_the_first_name_that_was_sent_counts() -> None:
     lessons = LearnedParams()
-    assert lessons.learn(
-        channel(), SERVED, order({"model": "m", "seed": 1}), _refusal("nonsense", "seed"), NOW, used=NOTHING
-    )
+    assert learn(lessons, channel(), order({"model": "m", "seed": 1}), _refusal("nonsense", "seed"), used=NOTHING)
 
 
 def test_all_that_is_named_is_learned_at_once() -> None:
     lessons = LearnedParams()
     asked = order({"model": "m", "seed": 1, "user": "u"})
-    assert lessons.learn(channel(), SERVED, asked, _refusal("user", "seed", "model", "n"), NOW, used=NOTHING)
+    assert learn(lessons, channel(), asked, _refusal("user", "seed", "model", "n"), used=NOTHING)
     assert lessons.of(UP, SERVED, NOW).dropped == ("user", "seed")
 
 
@@ -112,18 +110,16 @@ def test_models_and_channels_are_kept_apart() -> None:
 
 def test_a_limit_above_the_models_own_is_lowered_for_an_hour() -> None:
     lessons, refused = LearnedParams(), _refusal_of(8192)
-    assert lessons.learn(channel(), SERVED, order({"model": "m", "max_tokens": 9}), refused, NOW, used=NOTHING)
+    assert learn(lessons, channel(), order({"model": "m", "max_tokens": 9}), refused, used=NOTHING)
     assert lessons.of(UP, SERVED, NOW).max_output == 8192
     used = lessons.of(UP, SERVED, NOW)
-    assert not lessons.learn(channel(), SERVED, order({"model": "m", "max_tokens": 9}), refused, NOW, used=used)
+    assert not learn(lessons, channel(), order({"model": "m", "max_tokens": 9}), refused, used=used)
 
 
 def test_a_strict_channel_keeps_the_limit_of_a_client_but_not_that_of_the_gateway() -> None:
     lessons, refused = LearnedParams(), _refusal_of(8192)
-    assert not lessons.learn(
-        channel(strict=True), SERVED, order({"model": "m", "max_tokens": 9}), refused, NOW, used=NOTHING
-    )
-    assert lessons.learn(channel(strict=True), SERVED, order({"model": "m"}), refused, NOW, used=NOTHING)
+    assert not learn(lessons, channel(strict=True), order({"model": "m", "max_tokens": 9}), refused, used=NOTHING)
+    assert learn(lessons, channel(strict=True), order({"model": "m"}), refused, used=NOTHING)
 
 
 def _refusal_of(max_output: int) -> Failure:
@@ -134,7 +130,7 @@ def _refusal_of(max_output: int) -> Failure:
 def test_what_only_openai_knows_goes_with_the_first_of_it(preset: str) -> None:
     lessons = LearnedParams()
     asked = order({"model": "m", "store": False, "metadata": {}, "seed": 1})
-    assert lessons.learn(channel(preset=preset), SERVED, asked, _refusal("store"), NOW, used=NOTHING)
+    assert learn(lessons, channel(preset=preset), asked, _refusal("store"), used=NOTHING)
     assert {"store", "metadata", "prompt_cache_key", "verbosity"} <= set(lessons.of(UP, SERVED, NOW).dropped)
     assert "seed" not in lessons.of(UP, SERVED, NOW).dropped
 
@@ -143,7 +139,7 @@ def test_what_only_openai_knows_goes_with_the_first_of_it(preset: str) -> None:
 def test_what_a_model_that_thinks_refuses_goes_together(preset: str, others: bool) -> None:
     lessons = LearnedParams()
     asked = order({"model": "m", "temperature": 0, "top_p": 1})
-    assert lessons.learn(channel(preset=preset), SERVED, asked, _refusal("temperature"), NOW, used=NOTHING)
+    assert learn(lessons, channel(preset=preset), asked, _refusal("temperature"), used=NOTHING)
     assert ("top_p" in lessons.of(UP, SERVED, NOW).dropped, "store" in lessons.of(UP, SERVED, NOW).dropped) == (
         others,
         False,
@@ -152,9 +148,7 @@ def test_what_a_model_that_thinks_refuses_goes_together(preset: str, others: boo
 
 def test_a_refusal_of_something_else_says_nothing_about_that() -> None:
     lessons = LearnedParams()
-    assert lessons.learn(
-        channel(preset="cerebras"), SERVED, order({"model": "m", "seed": 1}), _refusal("seed"), NOW, used=NOTHING
-    )
+    assert learn(lessons, channel(preset="cerebras"), order({"model": "m", "seed": 1}), _refusal("seed"), used=NOTHING)
     assert lessons.of(UP, SERVED, NOW).dropped == ("seed",)
 
 
@@ -162,14 +156,14 @@ def test_a_refusal_of_something_else_says_nothing_about_that() -> None:
 def test_a_role_gets_its_older_name_if_the_newer_was_sent(strict: bool) -> None:
     asked = order({"model": "m", "messages": [{"role": "developer", "content": "x"}]})
     lessons = LearnedParams()
-    assert lessons.learn(channel(strict=strict), SERVED, asked, _refusal("messages[].role"), NOW, used=NOTHING)
+    assert learn(lessons, channel(strict=strict), asked, _refusal("messages[].role"), used=NOTHING)
     assert lessons.of(UP, SERVED, NOW).dropped == ("messages[].role",)
     used = lessons.of(UP, SERVED, NOW)
-    assert not lessons.learn(channel(strict=strict), SERVED, asked, _refusal("messages[].role"), NOW, used=used)
-    assert not LearnedParams().learn(channel(), SERVED, order(), _refusal("messages[].role"), NOW, used=NOTHING)
+    assert not learn(lessons, channel(strict=strict), asked, _refusal("messages[].role"), used=used)
+    assert not learn(LearnedParams(), channel(), order(), _refusal("messages[].role"), used=NOTHING)
 
 
 @pytest.mark.parametrize(("name", "learned"), [("reasoning_content", True), ("name", False), ("content", False)])
 def test_a_field_of_a_message_is_left_out_if_it_was_sent_and_is_not_its_content(name: str, learned: bool) -> None:
     asked = order({"model": "m", "messages": [{"role": "assistant", "content": "a", "reasoning_content": "b"}]})
-    assert LearnedParams().learn(channel(), SERVED, asked, _refusal(f"messages[].{name}"), NOW, used=NOTHING) is learned
+    assert learn(LearnedParams(), channel(), asked, _refusal(f"messages[].{name}"), used=NOTHING) is learned

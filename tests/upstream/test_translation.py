@@ -15,7 +15,7 @@ from gateway.domain.units import Millis
 from gateway.upstream.learned_params import NOTHING, LearnedParams
 from gateway.upstream.translation import Parameters, read_caps, refusal_of
 from tests.cases.conversations import function
-from tests.upstream.makers import channel, error_of, order, translated
+from tests.upstream.makers import channel, error_of, learn, order, translated
 
 
 def _parameters(learned: LearnedRefusals = NOTHING, **fields: Any) -> Parameters:
@@ -110,10 +110,10 @@ def test_a_refused_choice_of_tools_is_learned_and_left_out() -> None:
     asked = translated({"messages": [], "tools": [function("f")], "tool_choice": "required"})
     up, served, lessons = channel(dialect=Dialect.ANTHROPIC), ServedModel(name="m"), LearnedParams()
     refused = Failure(kind=FailureKind.CLIENT, code="x", text=NO_TEXT, parameters=("tool_choice",))
-    assert lessons.learn(up, served, asked, refused, Millis(0), used=NOTHING)
+    assert learn(lessons, up, asked, refused, used=NOTHING)
     parameters = Parameters(asked, lessons.of(up.id, served, Millis(0)))
     assert (parameters.conversation.choice.mode, parameters.left_out) == ("", ("tool_choice",))
-    assert not LearnedParams().learn(up, served, translated({"messages": []}), refused, Millis(0), used=NOTHING)
+    assert not learn(LearnedParams(), up, translated({"messages": []}), refused, used=NOTHING)
 
 
 def test_a_fault_becomes_a_failure() -> None:
