@@ -31,13 +31,10 @@ _ASCII_ESCAPE = re.compile(rb"\\u00([2-7][0-9a-fA-F])")
 def plain_escapes(data: bytes | msgspec.Raw) -> bytes:
     """Returns JSON text for searching, in which letters, digits and punctuation are not escaped."""
     text = bytes(data)
-    rests = text.split(b"\\u00")[1:]
-    return _ASCII_ESCAPE.sub(_unescape, text) if any(rest[:1] in b"234567" for rest in rests) else text
-
-
-def _unescape(match: "re.Match[bytes]") -> bytes:
-    char = bytes((int(match[1], 16),))
-    return match[0] if char in b'"\\' else char
+    for digits in {match[1] for match in _ASCII_ESCAPE.finditer(text)} if b"\\u00" in text else ():
+        char = bytes.fromhex(digits.decode())
+        text = text if char in b'"\\' else text.replace(b"\\u00" + digits, char)
+    return text
 
 
 def as_utf8(text: bytes) -> bytes:

@@ -12,6 +12,17 @@ def test_escapes_of_quotes_stay_as_they_are() -> None:
     assert plain_escapes(rb'"\u0022\u005c\u0041\u000a\u00e4"') == rb'"\u0022\u005cA\u000a\u00e4"'
 
 
+@pytest.mark.parametrize("escape", [b"\\u0001", b"\\u0041", b"\\u0022"])
+def test_a_text_of_nothing_but_escapes_costs_little_memory(escape: bytes) -> None:
+    text = escape * (1 << 17)
+    tracemalloc.start()
+    try:
+        assert plain_escapes(text) == (b"A" * (1 << 17) if escape == b"\\u0041" else text)
+        assert tracemalloc.get_traced_memory()[1] < 2 * len(text)
+    finally:
+        tracemalloc.stop()
+
+
 @pytest.mark.parametrize("shift", range(6))
 def test_names_in_a_large_text_are_counted_wherever_it_is_looked_through_in_steps(shift: int) -> None:
     long = 64 << 10

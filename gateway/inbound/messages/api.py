@@ -154,7 +154,7 @@ def messages_limit(fields: Fields, channel: Channel, served: ServedModel) -> Out
 
 
 def _prompt_tokens(fields: Fields) -> int:
-    texts, schemas, others = _prompt_parts(fields)
+    texts, schemas, others = _prompt_parts(fields, plain_escapes(fields["messages"]))
     return tokens_of([*texts, *others], schemas, len(rawjson.items(fields["messages"])))
 
 
@@ -162,24 +162,28 @@ _TOOL_ADDITION = b'"tool_addition"'
 
 
 def _input_bound(fields: Fields) -> InputBound:
-    texts, schemas, others = _prompt_parts(fields)
+    messages = plain_escapes(fields.get("messages", NULL))
+    texts, schemas, others = _prompt_parts(fields, messages)
     settings = [fields[name] for name in _SETTINGS if name in fields]
     bound = bound_of(texts, schemas, [*others, *settings])
-    messages = plain_escapes(fields.get("messages", NULL))
     tokens = bound.tokens + bound.calls.tokens(25)
     if _TOOL_ADDITION in messages:
         tokens += BOUND_DATED_TOOL * min(messages.count(_TOOL_ADDITION), messages.count(DATED_TYPE))
     return msgspec.structs.replace(bound, tokens=tokens)
 
 
-def _prompt_parts(fields: Fields) -> tuple[list[msgspec.Raw], list[msgspec.Raw], list[msgspec.Raw]]:
-    """Returns what the model reads, as texts, schemas of tools and answers, and unknown fields, which it may read."""
+def _prompt_parts(fields: Fields, messages: bytes) -> tuple[list[msgspec.Raw], list[msgspec.Raw], list[msgspec.Raw]]:
+    """Returns what the model reads, as texts, schemas of tools and answers, and unknown fields, which it may read.
+
+    ``messages`` are the messages without escapes.
+    """
     texts = [fields[name] for name in ("system", "messages") if name in fields]
-    has_tools = "tools" in fields or _TOOL_ADDITION in plain_escapes(fields.get("messages", NULL))
+    has_tools = "tools" in fields or _TOOL_ADDITION in messages
     schemas = [fields.get("tools", NULL)] if has_tools else []
     others: list[msgspec.Raw] = []
     for name in fields.keys() - _KNOWN_FIELDS:
-        if any(sign in bytes(fields[name]) for sign in _SCHEMA_SIGNS):
+        text = plain_escapes(fields[name])
+        if any(sign in text for sign in _SCHEMA_SIGNS):
             schemas.append(fields[name])
         else:
             others.append(fields[name])
