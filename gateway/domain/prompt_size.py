@@ -145,8 +145,10 @@ def _numbers_bound(values: list[msgspec.Raw]) -> int:
 
 def _may_have_objects(text: bytes) -> bool:
     """Returns whether a value may have media, seals or calls."""
-    if text[:9] == b'[{"role":' and text.find(b"[", 1) < 0:  # messages with nothing but texts
-        return b"function_call" in text or b'"tool"' in text
+    if text[:9] == b'[{"role":' and text.find(b"[", 1) < 0:
+        messages = 1 + text.count(b',{"role":') + text.count(b', {"role":')
+        if text.count(b"{") == messages:  # these have nothing but texts
+            return b'"tool"' in text or b"\\u00" in text
     return b"{" in text
 
 
@@ -223,8 +225,6 @@ class PromptParts(msgspec.Struct):
     calls: int = 0
     results: int = 0
     long_id_bytes: int = 0
-    keys: int = 0
-    """How many keys all objects have together."""
 
     @property
     def media(self) -> PromptMedia:
@@ -232,10 +232,10 @@ class PromptParts(msgspec.Struct):
 
     def add_checked(self, raw: msgspec.Raw) -> None:
         """Add a value. Raises BadRequest if it may have media or seals, and an object in it has a key twice."""
-        value, before = rawjson.maybe(raw), self.keys
+        value, text = rawjson.maybe(raw), bytes(raw)
         self.add([value])
-        if not rawjson.is_usual_text(bytes(raw), value) and self.keys - before != count_keys(bytes(raw)):
-            text = plain_escapes(raw)
+        if not rawjson.is_usual_text(text, value) and count_keys(text) != count_keys(rawjson.encode(value)):
+            text = plain_escapes(text)
             if b"data:" in text or any(name in text for name in _QUOTED_NAMES):
                 raise BadRequest("an object of the body has a key twice; send each field once", code="duplicate_key")
 
@@ -253,7 +253,6 @@ class PromptParts(msgspec.Struct):
 
     def _add_object(self, item: dict[str, Any], key: str, *, in_arguments: bool) -> list[_Place]:
         """Add an object. Returns the values in it that are not texts."""
-        self.keys += len(item)
         kind = item.get("type")
         kind = kind if isinstance(kind, str) else ""
         self.calls += kind == "tool_use" or kind.endswith("_call")

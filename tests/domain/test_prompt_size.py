@@ -219,6 +219,31 @@ def test_of_texts_alone_both_are_bounded() -> None:
     assert chat_bound(fields) > 3000
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        rb'[{"role":"user","content":[{"text":"caf\u00e9","detail":{"type":"image"}}]}]',
+        b'{"format" : {"schema" : {"properties" : {"url" : {}, "data" : {}}}}}',
+    ],
+)
+def test_objects_that_no_model_reads_repeat_no_key_however_they_are_written(text: bytes) -> None:
+    assert bound_of([], others=[msgspec.Raw(text)]).tokens >= 16
+
+
+def test_a_key_that_comes_twice_in_an_object_that_no_model_reads_is_refused_among_media() -> None:
+    with pytest.raises(BadRequest, match="twice"):
+        bound_of([], others=[msgspec.Raw(b'{"format":{"url":1,"url":2}}')])
+
+
+@pytest.mark.parametrize("comma", [b",", b", "])
+def test_a_message_whose_content_is_an_object_may_have_media(comma: bytes) -> None:
+    message = b'{"role":"user","content":"Hi"}'
+    image = message.replace(b'"Hi"', IMAGE_PART)
+    for messages in ([image], [message, image], [image, message]):
+        media = bound_of([msgspec.Raw(b"[" + comma.join(messages) + b"]")]).media
+        assert media.pictures == 1
+
+
 @pytest.mark.parametrize("name", [b"type", b"image_url", b"url", b"data", b"content"])
 def test_media_are_found_however_their_names_are_written(name: bytes) -> None:
     messages = b'[{"role":"user","content":[%b]}]' % IMAGE_PART
@@ -233,6 +258,7 @@ def test_calls_of_tools_are_found_however_their_names_are_written() -> None:
         call,
         call.replace(b"tool_calls", rb"tool\u005Fcalls").replace(b"name", rb"n\u0061me"),
         rb'[{"role":"assistant","function_call":{"name":"f"}}]',
+        rb'[{"role":"assistant","content":"","\u0066unction_call":{"name":"f"}}]',
         rb'[{"type":"custom_tool_call","name":"f"}]',
         rb'[{"type":"shell_call","action":{}}]',
         rb'[{"role":"assistant","tool_calls":[{"type":"function","function":{}}]}]',
