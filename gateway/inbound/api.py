@@ -37,6 +37,8 @@ LARGE = 1 << 20
 """The size in bytes above which a body is parsed beside the event loop."""
 DENSE = 256 << 10
 """The size in bytes above which a body with many short values is parsed there too."""
+MOST_OBJECTS = 20_000
+"""The most objects of a body that is parsed in the event loop: each takes up to two microseconds."""
 ANSWER_LIMIT = 64 << 20
 """The most bytes of a plain answer, decompressed."""
 
@@ -248,10 +250,13 @@ class InboundApi(Protocol):
 def is_large(body: bytes) -> bool:
     """Returns whether a body is parsed beside the event loop.
 
-    Long texts take little time, and agents send many of them, but short values take long. They are counted in samples.
+    Long texts take little time, and agents send many of them, but objects and short values take long. Objects are
+    counted, other short values only in samples.
     """
-    if not DENSE < len(body) <= LARGE:
-        return len(body) > LARGE
+    if len(body) > LARGE or body.count(b"{") > MOST_OBJECTS:
+        return True
+    if len(body) <= DENSE:
+        return False
     sample = b"".join([body[start : start + 256] for start in range(0, len(body), len(body) >> 5)])
     values = sum(map(sample.count, (b'",', b'{"', b"{},", b"],[", b"], [")))
     in_texts = sample.count(b'\\",')  # as in JSON that a tool returned

@@ -45,7 +45,7 @@ _decode = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 def fields_of(body: bytes, limits: BodyLimits = DEFAULT_LIMITS) -> Fields:
     """Returns the body's fields, with lone surrogates replaced. Raises BadRequest."""
     body = body.removeprefix(BOM)
-    if len(body) > limits.bare:
+    if len(body) > MAX_BARE:
         _check_size(body, limits)
     try:
         fields = _parse(body, limits)
@@ -126,14 +126,14 @@ def _check_values(values: dict[str, Any], limits: BodyLimits) -> None:
         inner = []
         for container in level:
             size += len(container) or 1
+            if size > limits.structure:
+                raise _too_many_elements(limits)
             for value in container.values() if type(container) is dict else container:
                 kind = type(value)
                 if kind is dict or kind is list:
                     inner.append(value)
                 elif (kind is int and abs(value) >= _MAX_INTEGER) or (kind is float and abs(value) >= _MAX_NUMBER):
                     raise _too_large(f"the number {str(value)[:24]}")
-        if size > limits.structure:
-            raise _too_many_elements(limits)
         if not inner:
             return
         level = inner
@@ -158,9 +158,10 @@ def _repeats_a_key(body: bytes, fields: Fields) -> bool:
 
     It has not if it is what most libraries write for these fields, with or without spaces.
     """
-    if body.rstrip() == rawjson.encode(fields):
+    compact = rawjson.encode(fields)
+    if body.rstrip() == compact:
         return False
     spaced = b", ".join([b'"%b": %b' % (name.encode(), raw) for name, raw in fields.items()])
     if body == b"{%b}" % spaced:
         return False
-    return count_keys(body) != len(fields) + sum(count_keys(bytes(raw)) for raw in fields.values())
+    return count_keys(body) != count_keys(compact)

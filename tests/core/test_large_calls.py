@@ -115,6 +115,8 @@ async def test_errors_are_those_of_a_small_one(up: Rig) -> None:
         (b'"AAAA",', 50_000, True),
         (b"[1], ", 60_000, True),
         (b'{"role":"tool"},', 10_000, False),
+        (b"{}, ", 20_001, True),
+        (b"{}, ", 20_000, False),
         (b'{"role":"user","content":"%b"},' % (b"x" * 700), 1000, False),
         (b'if a:\\n    return {\\"b\\": [1, 2], \\"c\\": 3}\\n', 10_000, False),
         (b"x", 1 << 20, False),

@@ -3,6 +3,7 @@
 import json
 import re
 import time
+import tracemalloc
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -12,7 +13,15 @@ import pytest
 from hypothesis import example, given, settings, strategies as st
 
 from gateway.domain.errors import BadRequest, GatewayError
-from gateway.inbound.json_body import MAX_BARE, MAX_DEPTH, MAX_FIELDS, MAX_STRUCTURE, fields_of, unread_names
+from gateway.inbound.json_body import (
+    MAX_BARE,
+    MAX_DEPTH,
+    MAX_FIELDS,
+    MAX_STRUCTURE,
+    TOKEN_LIMITS,
+    fields_of,
+    unread_names,
+)
 from tests.house import amount
 
 NASTY = st.text(alphabet='"\\u/bnded8D09aE{}[]:, \x7f\u2028é😀', max_size=30)
@@ -206,6 +215,17 @@ def test_the_structure_is_bounded_exactly(spare: int) -> None:
         assert code_of(body) == "too_complex"
     else:
         assert list(fields_of(body)) == ["a"]
+
+
+def test_too_many_elements_cost_little_memory() -> None:
+    body = b'{"a":[' + b"{}," * (2 << 20) + b"1]}"
+    tracemalloc.start()
+    try:
+        with pytest.raises(BadRequest, match="1000000 objects"):
+            fields_of(body, TOKEN_LIMITS)
+        assert tracemalloc.get_traced_memory()[1] < 4 * len(body)
+    finally:
+        tracemalloc.stop()
 
 
 def test_the_fields_are_bounded_exactly() -> None:
