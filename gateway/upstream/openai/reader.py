@@ -328,10 +328,12 @@ def _parse_choice(fields: Fields, holder: str, index: int) -> ParsedChoice:
         if not (isinstance(word, str) and finish_reason(word, has_calls=False) == "content_filter"):  # Azure removes it
             raise ValueError("a choice has no message")
     normalize_texts(message)
+    if (raw := message.get("function_call", NULL)) != NULL and not has_content(raw):
+        del message["function_call"]  # without a name, OpenAI's Node SDK fails
     calls: list[Fields] = []
     if (raw := message.get("tool_calls", NULL)) != NULL:
         calls = call_objects(raw)
-    elif (raw := message.get("function_call", NULL)) != NULL and has_content(raw):
+    elif (raw := message.get("function_call", NULL)) != NULL:
         calls = [{"function": raw}]
     return ParsedChoice(index, fields, message, calls, whole, repeats=is_other and not whole)
 

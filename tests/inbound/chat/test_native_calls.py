@@ -65,6 +65,16 @@ def test_an_older_function_call_without_arguments_passes_unchanged() -> None:
     assert [doc["choices"][0]["delta"] for doc in docs] == [{"function_call": old}, {}]
 
 
+def test_an_older_function_call_that_says_nothing_is_left_out() -> None:
+    """OpenAI's Node SDK fails at the end of an answer with one."""
+    empty = {"name": "", "arguments": ""}
+    (doc,) = chunks_in(_begun().feed(event(chunk(delta("Hi", function_call=empty)))))
+    assert doc["choices"][0]["delta"] == {"content": "Hi"}
+    calls = [tool_call(0, "a", "f", "")]
+    (doc,) = chunks_in(_begun().feed(event(chunk(delta(tool_calls=calls, function_call=empty)))))
+    assert doc["choices"][0]["delta"] == {"tool_calls": calls}
+
+
 def test_numbers_have_no_gaps() -> None:
     calls = _begun()
     assert [c["index"] for c in _take(calls, tool_call(3, "a", "f", ""), tool_call(7, "b", "g", ""))] == [0, 1]
