@@ -10,7 +10,7 @@ import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.lazy_pattern import lazy_pattern
-from gateway.domain.rawjson import Fields, is_nothing
+from gateway.domain.rawjson import EMPTY_LIST, NULL, Fields
 
 NULLS = "null"
 """Stands for such members in a refusal."""
@@ -36,15 +36,11 @@ def without_nulls(request: Fields) -> Fields:
 
     A message's content becomes an empty text, because it must not be missing.
     """
-    kept = {name: _clean_raw(raw) for name, raw in request.items() if not _is_left_out(name, _decode_if_empty(raw))}
+    kept = {name: _clean_raw(raw) for name, raw in request.items() if not _is_left_out(name, raw)}
     has_lost_tools = any(name in request and name not in kept for name in _TOOLS)
     if has_lost_tools and not any(name in kept for name in _TOOLS):
         kept = {name: raw for name, raw in kept.items() if name not in _ABOUT_TOOLS}
     return kept
-
-
-def _decode_if_empty(raw: msgspec.Raw) -> Any:
-    return rawjson.value(raw) if is_nothing(raw) else raw
 
 
 def _clean_raw(raw: msgspec.Raw) -> msgspec.Raw:
@@ -71,4 +67,4 @@ def _clean(value: Any) -> Any:
 
 
 def _is_left_out(name: str, value: Any) -> bool:
-    return value is None or (value == [] and name in _OPTIONAL_LISTS)
+    return value in (None, NULL) or (name in _OPTIONAL_LISTS and value in ([], EMPTY_LIST))

@@ -78,15 +78,18 @@ _DEFAULT_ONLY = frozenset(
     {"temperature", "top_p", "presence_penalty", "frequency_penalty", "reasoning_effort", "verbosity", "seed"}
 )
 """Parameters that some models accept only with their default value."""
-_BAD_EFFORT = lazy_pattern(r"(?i)invalid (?:reasoning|think) value")
-"""Matches Ollama's refusal of an effort."""
-_NO_MARKS = lazy_pattern(
-    r"\b(?:extra|extraneous|unknown|unsupported|unexpected|unrecognized|invalid)\b[^.]{0,60}\bcache_control\b"
-    r"|\bcache_control\b[^.]{0,60}(?:\bnot (?:permitted|supported|allowed|recognized|enabled)|\bunsupported|\bunknown)"
-    r"|prompt caching[^.]{0,40}\bnot\b|\bnot (?:support|allow)[^.]{0,40}\bprompt caching",
-    re.IGNORECASE,
-)
-"""Matches the refusal of any cache mark. A wrong mark, or one too many, is refused in other words."""
+_WORDS = {
+    "stream_options": lazy_pattern("stream_options"),
+    "cache_control": lazy_pattern(  # a wrong mark, or one too many, is refused in other words
+        r"\b(?:extra|extraneous|unknown|unsupported|unexpected|unrecognized|invalid)\b[^.]{0,60}\bcache_control\b"
+        r"|\bcache_control\b[^.]{0,60}"
+        r"(?:\bnot (?:permitted|supported|allowed|recognized|enabled)|\bunsupported|\bunknown)"
+        r"|prompt caching[^.]{0,40}\bnot\b|\bnot (?:support|allow)[^.]{0,40}\bprompt caching",
+        re.IGNORECASE,
+    ),
+    EFFORT: lazy_pattern(r"(?i)invalid (?:reasoning|think) value"),  # Ollama
+}
+"""What refusals of some parameters say, by the name of the parameter."""
 _BAD_ROLE = lazy_pattern(r"\broles?\b(?!:\w)|角色|[`'\"]developer[`'\"]")
 _GROQ_PATH = lazy_pattern(r"'(messages(?:\.\w+)+)'\s*:\s*property\s+'")
 """Matches Groq's ``'messages.1' : property 'name'``."""
@@ -125,12 +128,7 @@ def refused_params(error: ErrorBody) -> tuple[str, ...]:
     lists = [match[1] for pattern in _LISTS for match in pattern.finditer(message)]
     paths += [name for names in lists for name in _QUOTED.findall(names) or _WORD.findall(names)]
     paths += [".".join(_WORD.findall(match[1])) for match in _LOCATIONS.finditer(message)]
-    if "stream_options" in message:
-        paths.append("stream_options")
-    if _NO_MARKS.search(message):
-        paths.append("cache_control")
-    if _BAD_EFFORT.search(message):
-        paths.append(EFFORT)
+    paths += [name for name, words in _WORDS.items() if words.search(message)]
     if _BAD_ROLE.search(f"{message} {error.param}".lower()):
         paths.append(ROLE)
     names = dict.fromkeys(filter(None, (*map(_field_name, paths), *map(nested_name, paths))))

@@ -9,11 +9,10 @@ from collections import deque
 from typing import Any
 
 from gateway.domain import rawjson
-from gateway.domain.conversation import join_texts
 from gateway.domain.lazy_pattern import lazy_pattern
 from gateway.domain.rawjson import NULL, Fields
 from gateway.domain.transcript import NO_OUTPUT
-from gateway.upstream.message_shapes import blocks_of, role_of
+from gateway.upstream.message_shapes import blocks_of, join_contents, role_of
 
 PAIRS_REFUSED = lazy_pattern(
     r"(?i)must be followed by tool messages|insufficient tool messages|did not have response messages"
@@ -68,10 +67,7 @@ def _new_id(given: str, ids: set[str]) -> str:
 
 def _as_users(result: Fields) -> Fields:
     """Returns a result as a message of the user, which says what it is."""
-    label, content = rawjson.raw("[tool result]"), result.get("content", NULL)
-    if rawjson.is_text(content):
-        return {"role": _USER, "content": join_texts([label, content])}
-    return {"role": _USER, "content": rawjson.raw([{"type": "text", "text": label}, *rawjson.list_at(content)])}
+    return {"role": _USER, "content": join_contents([rawjson.raw("[tool result]"), result.get("content", NULL)])}
 
 
 def with_block_pairs(messages: list[Fields]) -> list[Fields]:
