@@ -16,6 +16,9 @@ NEEDS ?= dev
 # Without names of tests, those that `make check` runs are left to it.
 OTHERS = $(if $(findstring tests/,$(ARGS)),,$(RULES:%=--ignore=%))
 
+# What takes gigabytes, each within a time, needs the machine for itself.
+ALONE := tests/faults/test_memory.py
+
 # The newest Python of at least 3.11 that can make virtual environments; one that cannot is named in the error.
 PYTHON ?= $(shell \
 	for python in python3.15 python3.14 python3.13 python3.12 python3.11 python3 python; do \
@@ -41,7 +44,8 @@ test: $(VENV)/.stamp-$(NEEDS) ## run the tests, of the slow kinds a sample (ARGS
 nightly: $(VENV)/.stamp-dev ## run the tests at full width and with real client programs, which takes an hour or more
 	-.ci/apps
 	@$(COMPILED)
-	TOLLKEEPER_FULL=1 $(PYTEST) -n $(WORKERS) --dist worksteal $(ARGS)
+	$(if $(findstring tests/,$(ARGS)),,TOLLKEEPER_FULL=1 $(PYTEST) $(ALONE))
+	TOLLKEEPER_FULL=1 $(PYTEST) -n $(WORKERS) --dist worksteal $(if $(findstring tests/,$(ARGS)),,$(ALONE:%=--ignore=%)) $(ARGS)
 
 check: $(VENV)/.stamp-dev ## format, lint, types, layers, sizes, names, documents, wording
 	$(BIN)/ruff format --check .
