@@ -6,8 +6,7 @@ the name of the model changes, if the client knows it by another one.
 """
 
 import re
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -130,23 +129,17 @@ def repaired_order(order: Order, failure: Failure) -> Order | None:
     """
     code = failure.origin.code.apply(str) if failure.origin is not None else ""
     message = failure.verbatim.apply(str)
-    change: Callable[[Fields], Fields | None] = _with_object
     items = rawjson.maybe_objects(order.fields.get("input")) or []
     if PAIRS_REFUSED.search(message):
-        return _with_items(order, items, with_outputs(items), PAIRS)
-    if code == "invalid_encrypted_content" or _SEAL_REFUSED.search(message):
-        change, name = _unless_sealed, "reasoning_dropped"
+        name, kept = PAIRS, with_outputs(items)
+    elif code == "invalid_encrypted_content" or _SEAL_REFUSED.search(message):
+        name, kept = "reasoning_dropped", [item for item in items if not _is_sealed(item)]
     elif field := _FIELD_REFUSED.search(message):
-        change, name = partial(_without_field, name=field[1]), f"input[].{field[1]}"
+        name, kept = f"input[].{field[1]}", [_without_field(item, field[1]) for item in items]
     elif OBJECTS in failure.parameters:
-        name = "input[].arguments"
+        name, kept = "input[].arguments", [_with_object(item) for item in items]
     else:
         return None
-    return _with_items(order, items, [item for item in map(change, items) if item is not None], name)
-
-
-def _with_items(order: Order, items: list[Fields], kept: list[Fields], name: str) -> Order | None:
-    """Returns the request with other items, and the name of what was changed; None if they are the same."""
     if kept == items:
         return None
     fields = {**order.fields, "input": rawjson.raw(kept)}
@@ -170,9 +163,8 @@ def _refused_kinds(request: Fields, error: ErrorBody) -> list[str]:
     return [kind for kind in dict.fromkeys(refused) if kind not in _COMMON_KINDS]
 
 
-def _unless_sealed(item: Fields) -> Fields | None:
-    is_reasoning = rawjson.maybe(item.get("type")) == "reasoning"
-    return None if is_reasoning and not rawjson.is_null(item.get("encrypted_content")) else item
+def _is_sealed(item: Fields) -> bool:
+    return rawjson.maybe(item.get("type")) == "reasoning" and not rawjson.is_null(item.get("encrypted_content"))
 
 
 def _with_object(item: Fields) -> Fields:
