@@ -44,7 +44,7 @@ from gateway.upstream.null_values import NULLS
 from gateway.upstream.openai.dialect import endpoint
 from gateway.upstream.ranges import RANGES
 from gateway.upstream.refused_params import DEVELOPER, ROLE
-from gateway.upstream.request_rules import fit_request
+from gateway.upstream.request_rules import fit_request, is_rule
 from gateway.upstream.vendors import OPENAI, vendor_of
 
 PATH = "/responses"
@@ -221,7 +221,7 @@ def _without_refused(order: Order, learned: LearnedRefusals) -> tuple[Order, tup
     """Returns the order as the upstream takes it, and the names of what it lost."""
     dropped = [name for name in learned.dropped if name in _OPTIONAL and name in order.fields]
     kept = {name: raw for name, raw in order.fields.items() if name not in dropped}
-    fields, changed = fit_request(kept, learned.dropped)
+    fields, changed = fit_request(kept, list(filter(is_rule, learned.dropped)))
     body = order.body if fields == order.fields else b""
     return msgspec.structs.replace(order, fields=fields, body=body), (*dropped, *changed)
 
