@@ -8,6 +8,7 @@ from gateway.domain import rawjson
 from gateway.domain.conversation import join_texts
 from gateway.domain.lazy_pattern import lazy_pattern
 from gateway.domain.rawjson import NULL, Fields
+from gateway.upstream.message_shapes import SYSTEM_ROLES, role_of
 from gateway.upstream.translation import JSON_FORMATS, ResponseFormat, format_lines
 
 FORMAT = "response_format"
@@ -61,6 +62,6 @@ def _with_lines(messages: list[Fields], form: ResponseFormat) -> list[Fields]:
     lines = [rawjson.raw(line) for line in format_lines(form)]
     first = messages[0] if messages else {}
     content = first.get("content", NULL)
-    if rawjson.text_at(first.get("role")) not in ("system", "developer") or not rawjson.is_text(content):
+    if role_of(first) not in SYSTEM_ROLES or not rawjson.is_text(content):
         return [{"role": rawjson.raw("system"), "content": join_texts(lines)}, *messages]
     return [{**first, "content": join_texts([content, *lines])}, *messages[1:]]

@@ -14,15 +14,7 @@ from gateway.domain.order import LearnedRefusals, Order
 from gateway.domain.rawjson import NULL
 from gateway.domain.units import ChannelId, Millis
 from gateway.upstream.efforts import EFFORT
-from gateway.upstream.refused_params import (
-    BETA,
-    DEVELOPER,
-    EVERY_BETA,
-    MESSAGES,
-    NO_EFFORT,
-    REASONING_BACK,
-    ROLE,
-)
+from gateway.upstream.refused_params import BETA, DEVELOPER, EVERY_BETA, MESSAGES, NO_EFFORT, REASONING_BACK, ROLE
 from gateway.upstream.request_rules import has_effect, is_rule
 from gateway.upstream.vendors import vendor_of
 
