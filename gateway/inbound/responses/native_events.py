@@ -187,7 +187,7 @@ def _is_empty(item: Mapping[str, Any]) -> bool:
 
 def _add_piece(pieces: _Pieces, name: str, event: Mapping[str, Any]) -> None:
     """Add a delta, or the whole text, which some upstreams send too early."""
-    key = name, event.get("content_index", event.get("summary_index"))
+    key = name, rawjson.whole_number(event.get("content_index", event.get("summary_index")))
     before, text = pieces.get(key, ""), rawjson.text_at(event, _PIECE_FIELDS[name][2])
     pieces[key] = max(before + rawjson.text_at(event, "delta"), text, key=len)
 

@@ -300,6 +300,15 @@ def test_items_without_an_end_are_made_of_their_pieces() -> None:
     assert (called["name"], called["arguments"], called["status"]) == ("f", '{"x":1}', "completed")
 
 
+@pytest.mark.parametrize("index", [0, None, [], {}, "x", 1.5])
+def test_the_number_of_a_part_may_be_anything(index: Any) -> None:
+    piece = event("response.output_text.delta", 1, delta="Hello", output_index=0, content_index=index)
+    last = event("response.completed", 2, response={**response(), "output": []})
+    answer = ResponsesRelay(OpenAIDialect()).whole(piece + last, order_of(), channel())
+    (item,) = json.loads(body_of(answer))["output"]
+    assert item["content"][0]["text"] == "Hello"
+
+
 def test_items_without_pieces_and_an_end_are_made_of_the_end_of_their_pieces() -> None:
     place = {"output_index": 0, "item_id": "m1"}
     events = [
