@@ -271,6 +271,8 @@ async def test_a_stream_cut_off_ends_in_a_failed_response(gateway: Gateway, prov
             async with client.responses.stream(model="m", input="hi") as stream:
                 await stream.get_final_response()
     assert broken.value.code == "upstream_stream_truncated"
+    (last,) = [line for line in (await call(gateway, stream=True)).body.splitlines() if b'"response.failed"' in line]
+    assert json.loads(last.removeprefix(b"data: "))["response"]["error"]["code"] == "server_error"
 
 
 async def test_a_whole_answer_to_a_stream_request_becomes_events(gateway: Gateway, provider: Provider) -> None:
