@@ -253,6 +253,8 @@ def is_large(body: bytes) -> bool:
     Long texts take little time, and agents send many of them, but objects and short values take long. Objects are
     counted, other short values only in samples.
     """
+    if len(body) <= MOST_OBJECTS:
+        return False
     if len(body) > LARGE or body.count(b"{") > MOST_OBJECTS:
         return True
     if len(body) <= DENSE:
