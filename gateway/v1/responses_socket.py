@@ -31,7 +31,7 @@ from gateway.domain.errors import (
 )
 from gateway.domain.token import Token
 from gateway.domain.units import CallId
-from gateway.inbound.api import LARGE, HttpRequest
+from gateway.inbound.api import LARGE, HttpRequest, is_large
 from gateway.inbound.responses.recall import RecalledRequest, kept_of
 from gateway.inbound.responses.socket_turn import (
     SocketTurn,
@@ -269,7 +269,7 @@ class SocketSession:
             token = pipeline.identify(origin)
             try:
                 self._engine.pressure.check(origin.began)
-                turn = await self._engine.worker.run(partial(read_turn, data)) if len(data) > LARGE else read_turn(data)
+                turn = await self._engine.worker.run(partial(read_turn, data)) if is_large(data) else read_turn(data)
                 recalled = await self._memory.recall(turn, token)
                 share.grow(len(recalled.body) - len(turn.body))
             except GatewayError as error:
