@@ -25,10 +25,10 @@ _DATA = frozenset({"enum", "const", "default", "examples", "required"})
 
 
 def with_valid_schemas(tools: Any) -> Any:
-    """Returns tools of Anthropic's API with valid schemas."""
+    """Returns tools of Anthropic's API, or of chats that a relay translates for it, with valid schemas."""
     if not isinstance(tools, list):
         return tools
-    return [_with_valid_schema(tool) if rawjson.at(tool, "input_schema") else tool for tool in tools]
+    return list(map(_with_valid_schema, tools))
 
 
 def fit_schemas(fields: Fields, refused: Collection[str]) -> None:
@@ -45,8 +45,13 @@ def has_invalid_schemas(order: Order) -> bool:
     return bool(with_valid_schemas(tools) != tools)
 
 
-def _with_valid_schema(tool: dict[str, Any]) -> dict[str, Any]:
-    return {**tool, "input_schema": _valid(tool["input_schema"])}
+def _with_valid_schema(tool: Any) -> Any:
+    if rawjson.at(tool, "input_schema"):
+        return {**tool, "input_schema": _valid(tool["input_schema"])}
+    if rawjson.at(tool, "function", "parameters"):
+        function = tool["function"]
+        return {**tool, "function": {**function, "parameters": _valid(function["parameters"])}}
+    return tool
 
 
 def _valid(schema: Any) -> Any:

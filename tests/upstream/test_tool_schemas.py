@@ -47,6 +47,8 @@ def test_a_schema_allows_the_same_in_the_draft_of_2020(schema: Any, valid: Any) 
     expected = {"name": "f", "input_schema": {"type": "object", "properties": {"a": valid}}}
     assert with_valid_schemas([tool]) == [expected]
     assert with_valid_schemas([expected]) == [expected]
+    sent, changed = ({"function": {"name": "f", "parameters": each["input_schema"]}} for each in (tool, expected))
+    assert with_valid_schemas([sent]) == [changed]
 
 
 @pytest.mark.parametrize("tools", [None, 5, [{"type": "web_search_20250305", "name": "web_search"}, "x"]])
