@@ -11,7 +11,7 @@ from gateway.domain.usage import UsageSource
 from tests.fakes.client import read_answer
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Exchange, Provider
-from tests.fakes.replies import chunk, delta, event, fail, silence, speak, story
+from tests.fakes.replies import DONE, chunk, delta, event, fail, silence, speak, story
 from tests.fakes.wire import Gone, Socket
 from tests.faults.refusals import nothing_happened
 
@@ -141,6 +141,25 @@ async def test_a_connection_is_closed_or_clean_after_a_body_too_large(gateway: G
         await read_answer(peer, patience_s=2)
     peer.reset()
     nothing_happened(gateway, provider)
+
+
+async def test_the_next_request_may_come_during_a_stream(gateway: Gateway, provider: Provider) -> None:
+    go_on = asyncio.Event()
+
+    async def waits(exchange: Exchange) -> None:
+        await exchange.begin_stream()
+        await exchange.until(go_on)
+        await exchange.piece(b"".join(map(event, story("a"))) + DONE)
+        await exchange.finish()
+
+    provider.on("m", waits, speak())
+    peer = await gateway.client.connect()
+    await peer.write(gateway.client.chat_bytes(stream=True))
+    await provider.asked()
+    await peer.write(gateway.client.chat_bytes())
+    go_on.set()
+    assert [(await read_answer(peer)).text for _ in range(2)] == ["a", "Hello"]
+    peer.close()
 
 
 async def test_connections_that_come_and_go_leave_nothing(gateway: Gateway, caplog: pytest.LogCaptureFixture) -> None:
