@@ -68,7 +68,7 @@ def test_a_key_that_is_taken_names_who_has_it_and_free_ones() -> None:
     keymap, (problem,) = read(live__pause="e")
     assert keymap.changed == {}
     assert problem.startswith("live.pause: 'e' is already live.errors on page Live; give live.errors another key too")
-    assert "or use a free one: a, d" in problem
+    assert "or use a free one: a, b, d" in problem
 
 
 def test_two_actions_can_exchange_their_keys() -> None:
