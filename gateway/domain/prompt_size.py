@@ -155,13 +155,13 @@ _TEXT_MESSAGES = msgspec.json.Decoder(list[_TextMessage])
 
 def _may_have_objects(text: bytes) -> bool:
     """Returns whether a value may have media, seals or calls."""
-    if text[:9] == b'[{"role":' and text.find(b"[", 1) < 0:
-        try:  # faster than to search the text for what it may have
-            _TEXT_MESSAGES.decode(text)
-        except (ValueError, RecursionError):
-            return True
-        return False
-    return b"{" in text
+    if text[:9] != b'[{"role":':
+        return b"{" in text
+    try:  # faster than to look at each value
+        _TEXT_MESSAGES.decode(text)
+    except (ValueError, RecursionError):
+        return True
+    return False
 
 
 def prompt_tokens(fields: Mapping[str, msgspec.Raw]) -> int:

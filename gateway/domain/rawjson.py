@@ -48,10 +48,10 @@ def encode(value: object) -> bytes:
 def is_usual_text(text: bytes, value: object) -> bool:
     """Returns whether a JSON text is what most libraries write for this value, which it was decoded to.
 
-    Then no object in it repeats a key. That is found out in a fifth of the time that counting the keys takes.
+    Most write it without spaces, Python's ``json`` with spaces and escapes. Then no object in it repeats a key. That is
+    found out in a fifth of the time that counting the keys takes.
     """
-    compact = encode(value)
-    return compact == text or msgspec.json.format(compact, indent=0) == text
+    return encode(value) == text or json.dumps(value).encode() == text
 
 
 def raw(value: object) -> msgspec.Raw:
