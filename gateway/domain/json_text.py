@@ -70,17 +70,6 @@ def replace_lone_surrogates(text: bytes) -> bytes:
     return _LONE_LOW_SURROGATE.sub(rb"\\ufffd", shielded).replace(b"\0", b"\\\\")
 
 
-def refuse_repeated(key_count: int, *texts: bytes | msgspec.Raw) -> None:
-    """Raises BadRequest if an object in these texts repeats a key. ``key_count``: how many keys they have decoded."""
-    if key_count != sum(map(count_keys, map(bytes, texts))):
-        raise BadRequest("an object of the body has a key twice; send each field once", code="duplicate_key")
-
-
-def count_keys(text: bytes) -> int:
-    """Returns how many keys the objects in a JSON text have, repeated ones included."""
-    return sum(part.count(b":") for part in outside_strings(text)) if b"{" in text else 0
-
-
 def outside_strings(text: bytes) -> Iterator[bytes]:
     """Yields the text without its strings, in parts, so that a caller can stop early.
 

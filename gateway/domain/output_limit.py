@@ -27,7 +27,6 @@ import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.errors import BadRequest
-from gateway.domain.json_text import refuse_repeated
 from gateway.domain.limits import DEFAULT_OUTPUT
 from gateway.domain.prompt_size import BOUND_BYTES_PER_TOKEN
 from gateway.domain.rawjson import Fields
@@ -215,8 +214,9 @@ class _LimitSearch(msgspec.Struct):
         if not may_limit(fields):
             return
         top = {name: rawjson.maybe(raw) for name, raw in fields.items()}
+        if any(rawjson.repeats_a_key(raw, top[name]) for name, raw in fields.items()):
+            raise BadRequest("an object of the body has a key twice; send each field once", code="duplicate_key")
         objects, names = _all_objects(top)
-        refuse_repeated(sum(len(obj) for _, obj in objects) - len(top), *fields.values())
         meanings = _limit_names(names)
         for in_thinking, obj in objects if meanings else ():
             for name in meanings.keys() & obj.keys():

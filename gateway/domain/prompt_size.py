@@ -15,7 +15,7 @@ import msgspec
 from gateway.domain import estimate, rawjson
 from gateway.domain.answer import SEAL_PREFIX, SealKind
 from gateway.domain.errors import BadRequest
-from gateway.domain.json_text import count_keys, plain_escapes
+from gateway.domain.json_text import plain_escapes
 from gateway.domain.media_size import NO_MEDIA, PromptMedia, count_pages
 
 MESSAGE_TOKENS = 4
@@ -244,10 +244,10 @@ class PromptParts(msgspec.Struct):
 
     def add_checked(self, raw: msgspec.Raw) -> None:
         """Add a value. Raises BadRequest if it may have media or seals, and an object in it has a key twice."""
-        value, text = rawjson.maybe(raw), bytes(raw)
+        value = rawjson.maybe(raw)
         self.add([value])
-        if not rawjson.is_usual_text(text, value) and count_keys(text) != count_keys(rawjson.encode(value)):
-            text = plain_escapes(text)
+        if rawjson.repeats_a_key(raw, value):
+            text = plain_escapes(raw)
             if b"data:" in text or any(name in text for name in _QUOTED_NAMES):
                 raise BadRequest("an object of the body has a key twice; send each field once", code="duplicate_key")
 

@@ -45,13 +45,24 @@ def encode(value: object) -> bytes:
         return json.dumps(value, separators=(",", ":"), default=_load_raw).encode()
 
 
-def is_usual_text(text: bytes, value: object) -> bool:
-    """Returns whether a JSON text is what most libraries write for this value, which it was decoded to.
+def repeats_a_key(raw: msgspec.Raw, value: object) -> bool:
+    """Returns whether an object in a raw value has a key twice. ``value`` is the decoded value.
 
-    Most write it without spaces, Python's ``json`` with spaces and escapes. Then no object in it repeats a key. That is
-    found out in a fifth of the time that counting the keys takes.
+    Most libraries write what the value is encoded to. To compare these takes an eighth of the time of reading again.
     """
-    return encode(value) == text or json.dumps(value).encode() == text
+    text = bytes(raw)
+    return b"{" in text and encode(value) != text and any(repeats_keys(text))
+
+
+def repeats_keys(text: bytes) -> list[bool]:
+    """Returns for each object in a JSON text whether it has a key twice; the outermost object is the last."""
+    repeats: list[bool] = []
+
+    def examine(pairs: list[tuple[str, object]]) -> None:
+        repeats.append(len(dict(pairs)) < len(pairs))
+
+    json.loads(text, object_pairs_hook=examine)
+    return repeats
 
 
 def raw(value: object) -> msgspec.Raw:

@@ -12,7 +12,7 @@ import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.errors import BadRequest
-from gateway.domain.json_text import Value, count_keys, outside_strings, read_typed, replace_lone_surrogates
+from gateway.domain.json_text import Value, outside_strings, read_typed, replace_lone_surrogates
 from gateway.domain.rawjson import Fields
 from gateway.domain.sse import BOM
 
@@ -164,4 +164,4 @@ def _repeats_a_key(body: bytes, fields: Fields) -> bool:
     spaced = b", ".join([b'"%b": %b' % (name.encode(), raw) for name, raw in fields.items()])
     if body == b"{%b}" % spaced:
         return False
-    return count_keys(body) != count_keys(compact)
+    return rawjson.repeats_keys(body)[-1]

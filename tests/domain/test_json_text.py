@@ -4,8 +4,7 @@ import tracemalloc
 
 import pytest
 
-from gateway.domain.errors import BadRequest
-from gateway.domain.json_text import as_utf8, plain_escapes, refuse_repeated
+from gateway.domain.json_text import as_utf8, plain_escapes
 
 
 def test_escapes_of_quotes_stay_as_they_are() -> None:
@@ -21,15 +20,6 @@ def test_a_text_of_nothing_but_escapes_costs_little_memory(escape: bytes) -> Non
         assert tracemalloc.get_traced_memory()[1] < 2 * len(text)
     finally:
         tracemalloc.stop()
-
-
-@pytest.mark.parametrize("shift", range(6))
-def test_names_in_a_large_text_are_counted_wherever_it_is_looked_through_in_steps(shift: int) -> None:
-    long = 64 << 10
-    text = b'{"a":"' + b"x" * (long - 8 - shift) + b'\\\\\\":","b":{"c:":["\\\\",{"d":' + b" " * long + b"1}]}}"
-    refuse_repeated(4, text)
-    with pytest.raises(BadRequest, match="twice"):
-        refuse_repeated(3, text)
 
 
 @pytest.mark.parametrize("shift", range(4))
