@@ -78,7 +78,7 @@ def edit_request(order: Order, overrides: Overrides | None, words: ChatWords, re
     fields, removed = dict(order.fields), []
     for name in overrides.remove:
         path = words.get(name, name)
-        if path is not None and path not in required and _remove_value(fields, path):
+        if path is not None and path not in required and remove_field(fields, path):
             removed.append(name)
     settings = sorted(overrides.set.items(), key=lambda item: item[0] == CAPS[0])  # of two caps the newer one counts
     for name, value in (*overrides.default.items(), *settings):
@@ -95,7 +95,7 @@ def edit_request(order: Order, overrides: Overrides | None, words: ChatWords, re
     return msgspec.structs.replace(order, fields=fields, body=b"", removed=(*order.removed, *removed))
 
 
-def _remove_value(fields: Fields, path: str) -> bool:
+def remove_field(fields: Fields, path: str) -> bool:
     """Remove a field. Returns whether it existed. An object that becomes empty is removed too."""
     holder, _, name = path.partition(".")
     if not name:
@@ -128,7 +128,7 @@ def native_failure(failure: Failure, body: bytes, optional: Collection[str] = (R
     API. Of the refused parameters only the ``optional`` ones are kept, because a relay can change nothing else.
     """
     kept = tuple(name for name in failure.parameters if name in optional)
-    failure = msgspec.structs.replace(failure, parameters=kept, max_output=None)
+    failure = msgspec.structs.replace(failure, parameters=kept)
     if failure.status in _ABSENT or (failure.status == 404 and failure.kind is FailureKind.SERVER):
         return msgspec.structs.replace(failure, lacks_api=True)
     if failure.status == 404 and failure.kind is FailureKind.CLIENT and not _names_something(failure):

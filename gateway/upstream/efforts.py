@@ -1,4 +1,7 @@
-"""Efforts: the levels of thinking that a server takes, as its refusals list them. Others become the nearest one."""
+"""Efforts: the levels of thinking that a server takes, as its refusals list them. Others become the nearest one.
+
+Claude's older models think within a budget, and its newer ones as long as they find right. Each refuses the other form.
+"""
 
 import re
 from collections.abc import Collection
@@ -12,6 +15,16 @@ EFFORTS = EFFORT + " in "
 """The prefix of the name of a rule with the levels that a server takes, such as ``reasoning_effort in low,high``."""
 HOLDERS = ("", "reasoning", "output_config")
 """The objects that have the effort in chats, in the Responses API and in Messages."""
+
+BUDGETS = {"minimal": 1024, "low": 1024, "medium": 2048, "high": 4096, "xhigh": 8192, "max": 16384}
+"""Tokens for Claude's thinking. They count towards ``max_tokens`` and must be fewer."""
+ADAPTIVE = "thinking=adaptive"
+BUDGET = "thinking=enabled"
+FORMS_REFUSED = {
+    ADAPTIVE: lazy_pattern(r"thinking\.type\.enabled\W{1,12}is not supported"),
+    BUDGET: lazy_pattern(r"(?i)tag 'adaptive' found|adaptive(?: thinking)?\W{1,12}is not supported"),
+}
+"""What a refusal of the other form of thinking says, by the name of the rule."""
 
 _RANKS = {"none": 0, "minimal": 1, "low": 2, "medium": 3, "default": 3, "high": 4, "xhigh": 5, "max": 6, "ultra": 7}
 _ABOUT_EFFORT = lazy_pattern(r"(?i)effort|(?:think|reasoning) value")
@@ -64,3 +77,40 @@ def _nearest_level(sent: str, accepted: list[str]) -> str:
     levels = sorted((level for level in accepted if level != "none"), key=_RANKS.__getitem__)
     lower = [level for level in levels if _RANKS[level] <= _RANKS.get(sent, -1)]
     return next(iter([*reversed(lower), *levels]), "") if sent in _RANKS else ""
+
+
+def effort_of(budget: int) -> str:
+    """Returns the effort that a budget for thinking stands for."""
+    return "low" if budget < 2048 else "medium" if budget < 8192 else "high"
+
+
+def fit_thinking(fields: Fields, learned: Collection[str]) -> list[str]:
+    """Give Claude's thinking the form that the model takes. Returns the name of what is left out."""
+    thinking, config = rawjson.maybe(fields.get("thinking")), rawjson.maybe_fields(fields.get("output_config"))
+    kind = rawjson.at(thinking, "type")
+    if kind == "enabled" and ADAPTIVE in learned:
+        budget = thinking.pop("budget_tokens", None)
+        fields["thinking"] = rawjson.raw({**thinking, "type": "adaptive"})
+        if isinstance(budget, int):
+            fields["output_config"] = rawjson.raw({"effort": effort_of(budget), **config})
+        return ["thinking.budget_tokens"]
+    if kind == "adaptive" and BUDGET in learned:
+        limit = rawjson.maybe(fields.get("max_tokens"))
+        budget = BUDGETS.get(rawjson.text_at(config.get("effort")), BUDGETS["high"])
+        if isinstance(limit, int) and limit <= budget:
+            budget = limit - 1
+        if budget < BUDGETS["minimal"]:
+            del fields["thinking"]
+            return ["thinking"]
+        fields["thinking"] = rawjson.raw({"type": "enabled", "budget_tokens": budget})
+    return []
+
+
+def lower_budget(fields: Fields, changes: Fields) -> Fields:
+    """Returns the thinking that replaces one whose budget is not below the new ``max_tokens``, if there is one."""
+    thinking, limit = rawjson.maybe(fields.get("thinking")), rawjson.maybe(changes.get("max_tokens"))
+    budget = rawjson.at(thinking, "budget_tokens")
+    if type(limit) is not int or type(budget) is not int or budget < limit:
+        return {}
+    lower = {**thinking, "budget_tokens": max(limit // 2, BUDGETS["minimal"])}
+    return {"thinking": rawjson.raw(lower if limit > BUDGETS["minimal"] else {"type": "disabled"})}

@@ -5,6 +5,8 @@ assistant between them, or end only with the user. A model that reads no images 
 are refused even by the servers that answered them. Messages of Anthropic's API are changed in the same way.
 """
 
+import hashlib
+import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
@@ -37,6 +39,7 @@ NO_BLANKS = MESSAGES + "text"
 SIGNED_CALLS = MESSAGES + "thought_signature"
 OBJECTS = MESSAGES + "arguments"
 PAIRS = MESSAGES + "tool_call_id=paired"
+SHORT_IDS = MESSAGES + "tool_call_id=short"
 TEXTS = MESSAGES + "content=text"
 NO_SYSTEM = MESSAGES + "role=user only"
 ALTERNATION = MESSAGES + "role=alternating"
@@ -64,6 +67,10 @@ MESSAGES_REFUSED = {
         r"(?i)(?:reasoning_content|content\[\]\.thinking)\W{1,3}(?:in the thinking mode must be passed back|is missing)"
     ),
     PAIRS: PAIRS_REFUSED,
+    SHORT_IDS: lazy_pattern(
+        r"(?i)tool call id was\b|(?:call_?id|calls\[\d+\]\.id|tool_?use[._]?id)\W{1,3}"
+        r"(?:string too long|string should match|failed to satisfy)"
+    ),
     TEXTS: PARTS_REFUSED,
     NO_SYSTEM: SYSTEM_REFUSED,
     ALTERNATION: ORDER_REFUSED,
@@ -72,6 +79,10 @@ MESSAGES_REFUSED = {
     ),
 }
 """What a refusal says, by the name of the rule."""
+_SHORT_ID = re.compile(r"[a-zA-Z0-9]{9}")
+"""What Mistral takes, and every other vendor, too."""
+_IDS = {"tool_use": "id", "tool_result": "tool_use_id"}
+"""The field with the id of a call, by the type of a block of Anthropic's API."""
 _PLACEHOLDER = rawjson.raw({"google": {"thought_signature": UNSIGNED}})
 _EMPTY_THOUGHT = {"type": "thinking", "thinking": "", "signature": "none"}
 LEFT_OUT = "[An image was here. This model reads text only.]"
@@ -210,6 +221,29 @@ def _with_objects(message: Fields) -> Fields:
     return message if fixed == calls else {**message, "tool_calls": rawjson.raw(fixed)}
 
 
+def _short_id(given: Any) -> Any:
+    """Returns an id if it is short, else a digest of it."""
+    if not isinstance(given, str) or _SHORT_ID.fullmatch(given):
+        return given
+    return hashlib.sha256(given.encode("utf-8", "surrogatepass")).hexdigest()[:9]
+
+
+def _with_short_id(part: Any, name: str = "id") -> Any:
+    return {**part, name: _short_id(part[name])} if isinstance(part, dict) and name in part else part
+
+
+def _with_short_ids(message: Fields) -> Fields:
+    """Returns a message of a chat or of Anthropic's API, or an item of a response's input, with short ids of calls: the
+    same ones in calls and in results.
+    """
+    message = _with_changes(message, lambda block: _with_short_id(block, _IDS.get(rawjson.text_at(block, "type"), "")))
+    names = [name for name in ("tool_call_id", "call_id") if name in message]
+    own: dict[str, Any] = {name: _short_id(rawjson.maybe(message[name])) for name in names}
+    if calls := rawjson.list_at(message.get("tool_calls")):
+        own["tool_calls"] = [_with_short_id(call) for call in calls]
+    return {**message, **{name: rawjson.raw(value) for name, value in own.items()}}
+
+
 def _with_thought(message: Fields) -> Fields:
     """Returns a message of Anthropic's API with an empty thought if it is the assistant's and has none.
 
@@ -228,6 +262,7 @@ def _in_each(change: Callable[[Fields], Fields]) -> Callable[[list[Fields]], lis
 RULES: Mapping[str, Callable[[list[Fields]], list[Fields]]] = {
     ROLE: _in_each(_without_developer),
     PAIRS: lambda messages: with_block_pairs(with_pairs(messages)),
+    SHORT_IDS: _in_each(_with_short_ids),
     NO_IMAGES: _in_each(_without_images),
     RAW_IMAGES: _in_each(lambda message: _with_changes(message, _with_raw_image)),
     NO_BLANKS: _without_blanks,

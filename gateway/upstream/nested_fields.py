@@ -19,9 +19,12 @@ _NEEDED = {
 
 def nested_name(path: str) -> str:
     """Returns the name of the rule for the field at a path, such as ``messages[].tool_calls[].index`` for
-    ``messages.1.assistant.tool_calls.0.index``; empty for other paths, and for fields that must stay.
+    ``messages.1.assistant.tool_calls.0.index``; empty for other paths, and for fields that must stay. A member of a
+    cache mark has its own name, whatever is marked.
     """
     parts = [part for part in re.split(r"[.\[\]/]+", path.removeprefix("body.")) if part and not part.isdigit()]
+    if "cache_control" in parts[:-1]:
+        return parts[-1]
     root, *inner = parts or [""]
     holder = (
         "tools" if root == "tools" else next((part for part in inner[:-1] if part in ("content", "tool_calls")), "")

@@ -54,6 +54,7 @@ _NAMED = tuple(
         rf"invalid\s+{_PATH}\s*:\s*only\s+.{{1,40}}?\s+(?:is|are)\s+allowed",
         rf"(?<!\w)\w{{1,60}}[`'\"]?\s+and\s+{_PATH}\s+cannot\s+both\s+be",
         r"\b(reasoning_effort|verbosity)\b[^.]{0,60}?(?:must\s+be\s+one\s+of|does\s+not\s+support)",
+        r"\b(temperature|top_[pk])\b\W.{0,60}?\bwhen thinking is",
         r"\b(tool_choice)\b[^.]{0,40}?(?:does\s+not\s+support\s+being\s+set|is\s+incompatible\s+with)",
     )
 )
@@ -75,7 +76,10 @@ _LOCATIONS = lazy_pattern(
 """Matches FastAPI's list of details as text, which vLLM and relays put into the message."""
 
 _DEFAULT_ONLY = frozenset(
-    {"temperature", "top_p", "presence_penalty", "frequency_penalty", "reasoning_effort", "verbosity", "seed"}
+    {
+        *("temperature", "top_p", "presence_penalty", "frequency_penalty", "reasoning_effort", "verbosity", "seed"),
+        *("text.verbosity", "reasoning.summary"),
+    }
 )
 """Parameters that some models accept only with their default value."""
 _WORDS = {
@@ -88,6 +92,7 @@ _WORDS = {
         re.IGNORECASE,
     ),
     EFFORT: lazy_pattern(r"(?i)invalid (?:reasoning|think) value"),  # Ollama
+    "include": lazy_pattern(r"(?i)encrypted content is not supported"),
 }
 """What refusals of some parameters say, by the name of the parameter."""
 _BAD_ROLE = lazy_pattern(r"\broles?\b(?!:\w)|角色|[`'\"]developer[`'\"]")

@@ -5,18 +5,27 @@ Each rule has a name, by which ``learned_params`` remembers it. Those about mess
 
 from collections.abc import Collection
 
+from gateway.domain import rawjson
+from gateway.domain.lazy_pattern import lazy_pattern
 from gateway.domain.order import Order
 from gateway.domain.rawjson import Fields
 from gateway.upstream.answer_formats import FORMAT_REFUSED, NO_JSON, NO_SCHEMAS, fit_format, refuses_format
-from gateway.upstream.efforts import EFFORTS, HOLDERS, fit_effort
+from gateway.upstream.efforts import EFFORTS, FORMS_REFUSED, HOLDERS, fit_effort, fit_thinking
 from gateway.upstream.message_rules import MESSAGES_REFUSED, RULES, fit_messages
 from gateway.upstream.nested_fields import remove_nested
 from gateway.upstream.null_values import NULLS, NULLS_REFUSED, without_nulls
 from gateway.upstream.ranges import RANGES, fit_ranges
 from gateway.upstream.tool_schemas import SCHEMAS, SCHEMAS_REFUSED, fit_schemas, has_invalid_schemas
 
+STREAM = "stream=true"
+PLAIN = "stream=false"
 _REFUSED = {
+    STREAM: lazy_pattern(
+        r"(?i)stream must be set to true|only supports? stream|non-?streaming calls|streaming is required"
+    ),
+    PLAIN: lazy_pattern(r"(?i)verified to stream|stream(?:ing)?\W{1,3}is not supported|not support stream(?:ing)?\b"),
     **MESSAGES_REFUSED,
+    **FORMS_REFUSED,
     NULLS: NULLS_REFUSED,
     SCHEMAS: SCHEMAS_REFUSED,
     NO_SCHEMAS: FORMAT_REFUSED,
@@ -38,8 +47,15 @@ def is_rule(name: str) -> bool:
 def fit_request(fields: Fields, rules: Collection[str]) -> tuple[Fields, list[str]]:
     """Returns a request's fields as the rules want them, and the names of what they lose or have another value of."""
     fields = without_nulls(fields) if NULLS in rules else dict(fields)
+    if STREAM in rules or PLAIN in rules:  # an answer in the other form than requested is read all the same
+        fields["stream"] = rawjson.raw(STREAM in rules)
     changed = [name for holder in HOLDERS for name in fit_effort(fields, rules, holder)]
-    changed += fit_format(fields, rules) + fit_ranges(fields, rules) + remove_nested(fields, rules)
+    changed += (
+        fit_thinking(fields, rules)
+        + fit_format(fields, rules)
+        + fit_ranges(fields, rules)
+        + remove_nested(fields, rules)
+    )
     fit_schemas(fields, rules)
     return fields, changed + fit_messages(fields, rules)
 

@@ -51,6 +51,15 @@ def refusal(message: str) -> bytes:
             "system.cache_control.scope",
         ),
         (
+            f"system.0.cache_control.ephemeral.ttl: {UNKNOWN}",
+            {"system": [{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral", "ttl": "1h"}}]},
+            "system.cache_control.ttl",
+        ),
+        ("`temperature` is deprecated for this model.", {"temperature": 0.5}, "temperature"),
+        ("`temperature` may only be set to 1 when thinking is enabled.", {"temperature": 0.5}, "temperature"),
+        ("`top_k` must be unset when thinking is enabled.", {"top_k": 5}, "top_k"),
+        ("adaptive thinking is not supported on this model", {"thinking": {"type": "adaptive"}}, "thinking"),
+        (
             "Thinking mode does not support this tool_choice",
             {"tool_choice": {"type": "any"}},
             "tool_choice",
@@ -93,6 +102,70 @@ async def test_a_refused_beta_is_left_out_from_then_on(
         assert (answer.status, provider.last.head.all("anthropic-beta")) == (200, [kept] if kept else [])
         assert (provider.last.body, len(provider.exchanges)) == (dumps(PLAIN), number)
     assert (await gateway.client.ask("POST", "/v1/messages", dumps(PLAIN))).head.get("x-gateway-dropped-params") == ""
+
+
+async def test_a_refused_output_limit_is_lowered_with_the_budget_for_thinking(
+    gateway: Gateway, provider: Provider
+) -> None:
+    gateway.channel(provider.base_url, dialect=Dialect.ANTHROPIC)
+    message = "max_tokens: 32000 > 8192, which is the maximum allowed number of output tokens for claude-x"
+    provider.on("m", reply(refusal(message), status=400), speak_messages())
+    thinking: Doc = {"type": "enabled", "budget_tokens": 10_000}
+    answer = await gateway.client.ask(
+        "POST", "/v1/messages", dumps({**PLAIN, "max_tokens": 32_000, "thinking": thinking})
+    )
+    assert (answer.status, provider.last.json["max_tokens"]) == (200, 8192)
+    assert provider.last.json["thinking"] == {"type": "enabled", "budget_tokens": 4096}
+
+
+@pytest.mark.parametrize(
+    ("error", "sent", "dropped"),
+    [
+        (
+            {"message": "Unsupported value", "param": "text.verbosity", "code": "unsupported_value"},
+            {"text": {"verbosity": "low"}},
+            "text.verbosity",
+        ),
+        (
+            {"message": "Your organization", "param": "reasoning.summary", "code": "unsupported_value"},
+            {"reasoning": {"summary": "auto"}},
+            "reasoning.summary",
+        ),
+        (
+            {"message": "Encrypted content is not supported with this model.", "param": "include", "code": None},
+            {"include": ["reasoning.encrypted_content"]},
+            "include",
+        ),
+        ({"message": "Max is too large: this supports at most 8 output tokens"}, {"max_output_tokens": 9}, ""),
+    ],
+)
+async def test_a_response_loses_what_its_model_refuses(
+    gateway: Gateway, provider: Provider, error: Doc, sent: Doc, dropped: str
+) -> None:
+    gateway.channel(provider.base_url)
+    provider.on("m", reply({"error": error}, status=400), obey)
+    plain = {"model": "m", "input": "Hi"}
+    answers = [await gateway.client.ask("POST", "/v1/responses", dumps({**plain, **sent})) for _ in range(2)]
+    assert ([answer.status for answer in answers], len(provider.exchanges)) == ([200, 200], 3)
+    assert provider.last.json == (plain if dropped else {**plain, "max_output_tokens": 8})
+    assert answers[1].head.get("x-gateway-dropped-params") == dropped
+
+
+@pytest.mark.parametrize(
+    ("path", "said"), [("chat/completions", {"messages": PLAIN["messages"]}), ("responses", {"input": "Hi"})]
+)
+@pytest.mark.parametrize(
+    ("message", "stream"),
+    [("Stream must be set to true", False), ("Your organization must be verified to stream this model.", True)],
+)
+async def test_an_answer_of_the_only_form_that_a_server_has_becomes_the_requested_one(
+    gateway: Gateway, provider: Provider, message: str, stream: bool, path: str, said: Doc
+) -> None:
+    gateway.channel(provider.base_url)
+    provider.on("m", reply({"error": {"message": message}}, status=400), obey)
+    answer = await gateway.client.ask("POST", f"/v1/{path}", dumps({"model": "m", "stream": stream, **said}))
+    assert (answer.status, provider.last.json["stream"], gateway.record.source) == (200, not stream, "reported")
+    assert answer.body.startswith((b"data:", b"event:")) == stream
 
 
 async def test_several_refused_fields_are_left_out_one_after_another(gateway: Gateway, provider: Provider) -> None:
@@ -246,6 +319,17 @@ _FILLED = {"role": "user", "content": [{**_result()["content"][0], "content": ".
                     "role": "user",
                     "content": [{"type": "tool_result", "content": "[no output]", "tool_use_id": "t1"}, _HELLO],
                 },
+            ],
+        ),
+        (
+            "messages.1.content.0.tool_use.id: String should match pattern '^[a-zA-Z0-9_-]+$'",
+            [
+                {"role": "assistant", "content": [{**_CALL, "id": "functions.Read:0"}]},
+                {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "functions.Read:0"}]},
+            ],
+            [
+                {"role": "assistant", "content": [{**_CALL, "id": "9d4d98f9a"}]},
+                {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "9d4d98f9a"}]},
             ],
         ),
         (

@@ -31,6 +31,7 @@ from gateway.inbound.media import document_part, image_part, media_type_of
 from gateway.inbound.messages.render import MessageStyle
 from gateway.inbound.messages.tools import TOOL_CHANGE_TYPES, changed_tools, is_known_block, read_tools, readable_texts
 from gateway.upstream.anthropic.messages import TOOLS
+from gateway.upstream.efforts import effort_of
 
 _BILLING = b'"x-anthropic-billing-header:'
 _BILLING_LINE = re.compile(rb'"x-anthropic-billing-header:(?:[^"\\]|\\[^n])*(?:\\n)*')
@@ -360,7 +361,7 @@ def _effort(request: Fields) -> str | None:
         budget = thinking.get("budget_tokens") or 0
         if not isinstance(budget, int):
             raise BadRequest("thinking.budget_tokens must be an integer", param="thinking.budget_tokens")
-        return "low" if budget < 2048 else "medium" if budget < 8192 else "high"
+        return effort_of(budget)
     return rawjson.text_at(request.get("output_config"), "effort") or None
 
 

@@ -47,13 +47,14 @@ from gateway.inbound.relay import (
 from gateway.inbound.rendering import RenderingAdapter
 from gateway.upstream.adapter import Adapter, DialectAdapter, WholeAnswer
 from gateway.upstream.anthropic.dialect import VERSION, root
-from gateway.upstream.efforts import EFFORT
+from gateway.upstream.efforts import EFFORT, FORMS_REFUSED, lower_budget
 from gateway.upstream.failures import REJECTED
 from gateway.upstream.message_rules import THOUGHTS
 from gateway.upstream.nested_fields import remove_path
 from gateway.upstream.openai.dialect import endpoint
 from gateway.upstream.refused_params import BETA, EVERY_BETA, REASONING_BACK
 from gateway.upstream.request_rules import fit_request, is_rule
+from gateway.upstream.translation import with_limit
 from gateway.upstream.vendors import vendor_of
 
 PATH = "/v1/messages"
@@ -147,7 +148,7 @@ def native_request(order: Order, channel: Channel, served: ServedModel, path: st
         if changes["messages"] != messages:
             dropped = ("messages[].thinking",)
     lower_limit = lower_cap(order.fields, "max_tokens", served)
-    changes |= lower_limit
+    changes |= lower_limit | lower_budget(order.fields, lower_limit)
     headers = native_headers(order, channel)
     if not any(name.lower() == "anthropic-version" for name in (*headers, *channel.headers)):
         headers["anthropic-version"] = VERSION
@@ -163,6 +164,7 @@ def native_request(order: Order, channel: Channel, served: ServedModel, path: st
     )
 
 
+_MARKED = ("system", "tools", "messages.content")
 _OPTIONAL: Mapping[str, tuple[str, ...]] = {
     "context_management": ("context_management",),
     EFFORT: ("output_config.effort",),
@@ -170,8 +172,8 @@ _OPTIONAL: Mapping[str, tuple[str, ...]] = {
     "input_examples": ("tools.input_examples",),
     "strict": ("tools.strict",),
     REASONING_BACK: (THOUGHTS,),
-    "tool_choice": ("tool_choice",),
-    "scope": ("system.cache_control.scope", "tools.cache_control.scope", "messages.content.cache_control.scope"),
+    **{name: (name,) for name in ("temperature", "top_p", "top_k", "tool_choice")},
+    **{name: tuple(f"{holder}.cache_control.{name}" for holder in _MARKED) for name in ("scope", "ttl")},
 }
 """The paths of fields that may be left out, by the names that the dialect reads in a refusal. The path through a list
 is that of its members."""
@@ -224,7 +226,7 @@ class MessagesRelay(Adapter):
         """Returns the request, without the fields and the betas that the upstream refused before."""
         self._renamed = served.upstream_name != order.model
         order, dropped = _without_refused(order, learned.dropped)
-        prepared = native_request(order, channel, served)
+        prepared = native_request(order, channel, with_limit(served, learned))
         return msgspec.structs.replace(prepared, dropped=prepared.dropped + dropped) if dropped else prepared
 
     def stream(self, order: Order, channel: Channel) -> RenderableStream:
@@ -240,7 +242,10 @@ class MessagesRelay(Adapter):
     def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
         """Returns the failure, which never means that the channel lacks Messages: its dialect has no other API."""
         failure = self._dialect.failure(channel, status, headers, body)
-        paths = (_OPTIONAL.get(name, (name,) if _is_own(name) else ()) for name in failure.parameters)
+        names = [
+            name for name in failure.parameters if name != EFFORT or FORMS_REFUSED.keys().isdisjoint(failure.parameters)
+        ]
+        paths = (_OPTIONAL.get(name, (name,) if _is_own(name) else ()) for name in names)
         refused = tuple(chain.from_iterable(paths))
         failure = msgspec.structs.replace(native_failure(failure, body), parameters=refused)
         error = rawjson.at(rawjson.maybe(body), "error") if status == HTTPStatus.NOT_FOUND else None

@@ -30,6 +30,7 @@ from gateway.inbound.relay import (
     native_body,
     native_failure,
     native_headers,
+    remove_field,
 )
 from gateway.inbound.responses.item_pairs import PAIRS, PAIRS_REFUSED, with_outputs
 from gateway.inbound.responses.native_events import items_in
@@ -39,12 +40,13 @@ from gateway.upstream.adapter import Adapter, RequestWriter, WholeAnswer, whole_
 from gateway.upstream.efforts import EFFORTS
 from gateway.upstream.error_body import ErrorBody, read_error
 from gateway.upstream.failures import REJECTED
-from gateway.upstream.message_rules import OBJECTS, object_text, with_rules
+from gateway.upstream.message_rules import OBJECTS, SHORT_IDS, object_text, with_rules
 from gateway.upstream.null_values import NULLS
 from gateway.upstream.openai.dialect import endpoint
 from gateway.upstream.ranges import RANGES
 from gateway.upstream.refused_params import DEVELOPER, ROLE
-from gateway.upstream.request_rules import fit_request, is_rule
+from gateway.upstream.request_rules import PLAIN, STREAM, fit_request, is_rule
+from gateway.upstream.translation import with_limit
 from gateway.upstream.vendors import OPENAI, vendor_of
 
 PATH = "/responses"
@@ -72,14 +74,17 @@ LEAST_LIMIT = 16
 REASONING = "input[].reasoning"
 """The name of reasoning items that a channel cannot read."""
 
-_OPTIONAL = frozenset(
-    {
-        *("prompt_cache_key", "prompt_cache_retention", "prompt_cache_options", "client_metadata", "metadata"),
-        *("safety_identifier", "user", "service_tier", "parallel_tool_calls", "stream_options", ROLE, OBJECTS, NULLS),
-    }
-)
-"""Fields without which the answer is the same, or nearly. A server that refuses one gets requests without it, or with
-another value of it."""
+_OPTIONAL = {
+    **{name: name for name in ("prompt_cache_key", "prompt_cache_retention", "prompt_cache_options", "include")},
+    **{name: name for name in ("client_metadata", "metadata", "safety_identifier", "user", "service_tier")},
+    **{name: name for name in ("parallel_tool_calls", "stream_options")},
+    "verbosity": "text.verbosity",
+    "summary": "reasoning.summary",
+}
+"""The paths of fields without which the answer is the same, or nearly, by the names in a refusal. A server that refuses
+one gets requests without it."""
+_OWN_RULES = frozenset({ROLE, OBJECTS, NULLS, SHORT_IDS, STREAM, PLAIN})
+"""Rules by which requests are changed, beside those with the values that a server takes."""
 _MAKERS = frozenset({OPENAI.name, "azure"})
 """Vendors that have all of the API."""
 _UNKNOWN_TOOL = re.compile(
@@ -138,6 +143,8 @@ def repaired_order(order: Order, failure: Failure) -> Order | None:
         name, kept = f"input[].{field[1]}", [_without_field(item, field[1]) for item in items]
     elif OBJECTS in failure.parameters:
         name, kept = "input[].arguments", [_with_object(item) for item in items]
+    elif SHORT_IDS in failure.parameters:
+        name, kept = PAIRS, with_rules(items, (SHORT_IDS,))
     else:
         return None
     if kept == items:
@@ -219,8 +226,8 @@ def speaks_responses(channel: Channel) -> bool:
 
 def _without_refused(order: Order, learned: LearnedRefusals) -> tuple[Order, tuple[str, ...]]:
     """Returns the order as the upstream takes it, and the names of what it lost."""
-    dropped = [name for name in learned.dropped if name in _OPTIONAL and name in order.fields]
-    kept = {name: raw for name, raw in order.fields.items() if name not in dropped}
+    kept = dict(order.fields)
+    dropped = [path for path in learned.dropped if path in _OPTIONAL.values() and remove_field(kept, path)]
     fields, changed = fit_request(kept, list(filter(is_rule, learned.dropped)))
     body = order.body if fields == order.fields else b""
     return msgspec.structs.replace(order, fields=fields, body=body), (*dropped, *changed)
@@ -242,6 +249,7 @@ class ResponsesRelay(Adapter):
         dropped: tuple[str, ...] = ()
         if learned.dropped:
             order, dropped = _without_refused(order, learned)
+        served = with_limit(served, learned)
         changes = lower_cap(order.fields, "max_output_tokens", served)
         lowered = served.max_output if changes else None
         if rawjson.maybe(order.fields.get("model")) != served.upstream_name:
@@ -280,7 +288,9 @@ class ResponsesRelay(Adapter):
         """
         failure = self._dialect.failure(channel, status, headers, body)
         values = [name for name in failure.parameters if name.startswith((EFFORTS, RANGES))]
-        failure = native_failure(failure, body, {*_OPTIONAL, *values})
+        failure = native_failure(failure, body, {*_OPTIONAL, *_OWN_RULES, *values})
+        paths = tuple(_OPTIONAL.get(name, name) for name in failure.parameters)
+        failure = msgspec.structs.replace(failure, parameters=paths)
         error = read_error(body)
         if not failure.sent or _NOT_CONVERTED.search(f"{error.message} {error.code}"):
             return msgspec.structs.replace(failure, may_lack_api=True, refused_kinds=(model_kind(self._sent),))

@@ -19,6 +19,7 @@ from gateway.upstream.anthropic.messages import Dialogue, tools_and_choice
 from gateway.upstream.anthropic.models import ALL_EFFORTS, AnthropicModel, AnthropicThinking, model_of
 from gateway.upstream.anthropic.reader import MessageReader
 from gateway.upstream.call_memory import Recall
+from gateway.upstream.efforts import BUDGETS
 from gateway.upstream.openai.dialect import PLAIN_HEADERS, STREAM_HEADERS, endpoint
 from gateway.upstream.tool_schemas import SCHEMAS, with_valid_schemas
 from gateway.upstream.translation import (
@@ -34,8 +35,6 @@ from gateway.upstream.translation import (
 VERSION = "2023-06-01"
 """The version of the API. For what is sent here, 2026-10-21 differs only by refusing sampling parameters, which older
 models accept."""
-BUDGETS = {"minimal": 1024, "low": 1024, "medium": 2048, "high": 4096, "xhigh": 8192, "max": 16384}
-"""Tokens for thinking. They count towards ``max_tokens`` and must be fewer."""
 _OWN_NAMES = {
     **dict.fromkeys(("thinking", "enabled", "adaptive", "disabled", "effort", "output_config"), "reasoning_effort"),
     "stop_sequences": "stop",

@@ -4,8 +4,6 @@ A client's request is changed as little as a channel needs (see ``vendors``). Ev
 that came.
 """
 
-import hashlib
-import re
 from functools import lru_cache
 from urllib.parse import urlsplit, urlunsplit
 
@@ -20,7 +18,7 @@ from gateway.domain.rawjson import Fields
 from gateway.upstream.adapter import ChannelDialect
 from gateway.upstream.efforts import EFFORT
 from gateway.upstream.learned_params import NOTHING
-from gateway.upstream.message_rules import RULES, with_rules
+from gateway.upstream.message_rules import RULES, SHORT_IDS, with_rules
 from gateway.upstream.model_list import LIST_HEADERS
 from gateway.upstream.openai.reader import ChatReader
 from gateway.upstream.openai.reasoning import ReasoningReader, restore_reasoning
@@ -33,7 +31,6 @@ PLAIN_HEADERS = {"Accept": "application/json", "Accept-Encoding": "gzip, deflate
 
 _INCLUDE_USAGE = msgspec.Raw(b'{"include_usage":true}')
 _NONE = msgspec.Raw(b'"none"')
-_SHORT_ID = re.compile(r"[A-Za-z0-9]{9}")
 
 
 class _Target(msgspec.Struct, frozen=True, gc=False):
@@ -182,9 +179,8 @@ def _edit_messages(fields: Fields, vendor: Vendor, learned: LearnedRefusals) -> 
             del message[name]
             dropped[MESSAGES + name] = None
         _fix_nulls(message, vendor)
-        if vendor.short_tool_ids:
-            _shorten_ids(message)
-    fields["messages"] = rawjson.raw(messages if vendor.reads_developer else with_rules(messages, [ROLE]))
+    rules = () if vendor.reads_developer else (ROLE,)
+    fields["messages"] = rawjson.raw(with_rules(messages, (*rules, SHORT_IDS) if vendor.short_tool_ids else rules))
     return [*dropped]
 
 
@@ -208,29 +204,6 @@ def _fix_nulls(message: Fields, vendor: Vendor) -> None:
         message["content"] = rawjson.EMPTY_TEXT
 
 
-def _shorten_ids(message: Fields) -> None:
-    """Shorten the ids of tool calls, in the same way in calls and in results."""
-    if "tool_call_id" in message:
-        message["tool_call_id"] = _short_id(message["tool_call_id"])
-    calls = rawjson.maybe_objects(message.get("tool_calls"))
-    if calls is not None:
-        for call in calls:
-            if "id" in call:
-                call["id"] = _short_id(call["id"])
-        message["tool_calls"] = rawjson.raw(calls)
-
-
-def _short_id(value: msgspec.Raw) -> msgspec.Raw:
-    """Returns the id if it is short, else a digest of it."""
-    try:
-        text = rawjson.text(value)
-    except ValueError:
-        return value
-    if _SHORT_ID.fullmatch(text):
-        return value
-    return rawjson.raw(hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:9])
-
-
 class OpenAIDialect(ChannelDialect):
     """OpenAI's dialect, also for ``mock``, which answers in the same form."""
 
@@ -246,10 +219,11 @@ class OpenAIDialect(ChannelDialect):
         lowered = None
         if "max_tokens" in fields or "max_completion_tokens" in fields:
             lowered = limit_output(fields, target.limit_field, target.max_output)
+        streams = rawjson.maybe(fields.get("stream")) is True  # as the server wants it
         if order.output_budget is not None and target.may_be_limited:
             lowered = _limit_to_budget(fields, order.output_budget, target) or lowered
         has_usage = vendor.stream_options and "stream_options" not in learned.dropped
-        request_usage(fields, requested=order.stream and has_usage)
+        request_usage(fields, requested=streams and has_usage)
         dropped = changed + _fit_parameters(fields, vendor, learned)
         if "messages" in fields and _must_edit_messages(fields, vendor, learned):
             dropped += _edit_messages(fields, vendor, learned)
@@ -260,7 +234,7 @@ class OpenAIDialect(ChannelDialect):
         client_names = {} if order.conversation is None else order.conversation.param_names
         return PreparedRequest(
             url=url,
-            headers=STREAM_HEADERS if order.stream else PLAIN_HEADERS,
+            headers=STREAM_HEADERS if streams else PLAIN_HEADERS,
             body=rawjson.encode(fields),
             dropped=tuple(client_names.get(name, name) for name in dropped),
             lowered=lowered,

@@ -75,7 +75,7 @@ def test_retry_after_is_kept() -> None:
     [
         ("top_k: Extra inputs are not permitted", ("top_k",)),
         ("thinking: Extra inputs are not permitted", ("reasoning_effort",)),
-        ('"thinking.type.enabled" is not supported for this model.', ("reasoning_effort",)),
+        ('"thinking.type.enabled" is not supported for this model.', ("reasoning_effort", "thinking=adaptive")),
         ("stop_sequences: Extra inputs are not permitted", ("stop",)),
     ],
 )
