@@ -1,28 +1,27 @@
 """Channels: add, edit and remove them and their keys, list their models, test and resume them. Keys are never shown."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import cast
 
 import msgspec
 from aiohttp import web
 
 from gateway.control import model_lists, validation
-from gateway.control.edits import ConfigEdits, edit_text
+from gateway.control.edits import ConfigEdits, EntityEdit
 from gateway.control.probe import probe, test_key
 from gateway.control.request_bodies import fields, members, missing, patch, read_body
 from gateway.control.tokens import default_group
 from gateway.control.usage import tallies
 from gateway.control.vendor_prices import new_prices, with_known_prices
-from gateway.control.views import channel_view, channel_views, price_view
+from gateway.control.views import channel_view, price_view
 from gateway.core.auth import new_id
 from gateway.core.model_prices import channel_price, set_by_owner
 from gateway.core.offered_models import chosen_by_hand, fix_models
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, ChannelFields, Check, Dialect, UpstreamModels
 from gateway.domain.errors import BadRequest, Conflict, NotFound, UpstreamError
-from gateway.domain.history import NOTHING_CHANGED
 from gateway.domain.human_values import count_text
-from gateway.domain.registry import Change
+from gateway.domain.registry import Change, Registry
 from gateway.domain.text import plain
 from gateway.domain.units import ChannelId
 from gateway.domain.upstream_views import ListingView, SavedChannel
@@ -42,16 +41,6 @@ def default_base_url(dialect: Dialect, preset: str) -> str:
     """Returns the default address of an upstream; empty if it has none."""
     names = (preset, "" if dialect is Dialect.OPENAI else dialect)  # many vendors speak OpenAI's
     return next((PRESETS[name].base_url for name in names if name in PRESETS), "")
-
-
-async def list_channels(edits: ConfigEdits, _: web.Request) -> list[ChannelView]:
-    """GET /channels: all channels, by name."""
-    return channel_views(edits.engine, await tallies(edits.engine))
-
-
-async def show_channel(edits: ConfigEdits, request: web.Request) -> ChannelView:
-    """GET /channels/{ref}: one channel."""
-    return await _view_of(edits, _channel_in(edits, request))
 
 
 async def add_channel(edits: ConfigEdits, request: web.Request) -> SavedChannel:
@@ -75,27 +64,38 @@ async def add_channel(edits: ConfigEdits, request: web.Request) -> SavedChannel:
     channel = _check(Channel(id=ChannelId(new_id("ch")), created=edits.now, **values), edits)
     changes = await _changes_to_save(channel, None, edits)
     channel = _check(channel, edits)  # another request may have added a channel in the meantime
-    await _commit(edits, None, changes, f"added channel '{channel.name}'", f"channel '{channel.name}' is removed")
-    return await _saved_view(edits, channel.id, None)
+    with_prices, without_prices = price_texts(changes, edits.registry)
+    done, undone = (
+        f"added channel '{channel.name}'{with_prices}",
+        f"channel '{channel.name}' is removed{without_prices}",
+    )
+    await edits.commit(done, undone, *changes)
+    return await saved_view(edits, channel.id, None)
 
 
-async def edit_channel(edits: ConfigEdits, request: web.Request) -> SavedChannel:
-    """PATCH /channels/{ref}: edit a channel. With a new key, its past failures are forgotten."""
-    old = _channel_in(edits, request)
-    body = await request.read()
-    changes = await _edit_changes(edits, old, body)
-    if edits.registry.channels.get(old.id) != old:
-        msg = f"channel '{old.name}' has changed in the meantime; review it and try again"
-        raise Conflict(msg, code="changed_meanwhile")
-    done, undone = edit_text("channel", old, _channel_of(changes)), f"channel '{old.name}' is as before"
-    unchanged = await _commit(edits, old, changes, done, undone)
-    if not {"key", "keys"}.isdisjoint(members(body)):
-        edits.engine.health.clear(old.id)  # sending a key, even the same one, means that it is valid
-        listed = next((change.value for change in changes if change.table == "lists"), None)
-        if isinstance(listed, UpstreamModels) and listed.key_refused and not edits.registry.channels[old.id].keys:
-            edits.engine.health.note_failure(old.id, FailureKind.AUTH, listed.error)
-        edits.engine.incident_watch.refresh()
-    return msgspec.structs.replace(await _saved_view(edits, old.id, old), unchanged=unchanged)
+async def plan_edit(edits: ConfigEdits, edit: EntityEdit) -> tuple[str, Sequence[Change]]:
+    """Returns the channel's name, and the changes that edit it, or remove it with its prices."""
+    old = edits.engine.catalog.channel(edit.ref)
+    if edit.body is None:
+        return old.name, [Change("channels", old.id, None)]
+    edited = patch(old, edit.body, (*ChannelFields.__struct_fields__, "dialect"))
+    if edited.preset != old.preset:
+        validation.check_preset(edited.preset)
+    sends_patterns = "patterns" in members(edit.body)
+    edited = chosen_by_hand(old, _with_matching_url(edited, old), sends_patterns=sends_patterns)
+    return old.name, await _changes_to_save(_check(fix_models(edited), edits), old, edits)
+
+
+def accept_key(edits: ConfigEdits, id_: ChannelId, listed: Change | None) -> None:
+    """Forget the failures of a channel whose key was sent, unless the upstream refused it when its list was fetched.
+
+    Sending even the same key again means that it is valid.
+    """
+    edits.engine.health.clear(id_)
+    models = listed.value if listed is not None else None
+    if isinstance(models, UpstreamModels) and models.key_refused and not edits.registry.channels[id_].keys:
+        edits.engine.health.note_failure(id_, FailureKind.AUTH, models.error)
+    edits.engine.incident_watch.refresh()
 
 
 def _with_matching_url(edited: Channel, old: Channel) -> Channel:
@@ -138,49 +138,33 @@ def _may_change_vendor(channel: Channel, old: Channel) -> bool:
     return (old.preset, old.base_url) != (channel.preset, channel.base_url)
 
 
-async def _commit(edits: ConfigEdits, old: Channel | None, changes: Sequence[Change], done: str, undone: str) -> bool:
-    """Commit a channel, and mention its new prices in the history. Returns whether nothing has changed."""
-    new = new_prices(_channel_of(changes), old)
-    priced = {served.name for served in old.models if served.price is not None} if old is not None else set()
-    if new:
-        done = f"{done} with {count_text(len(new), 'known price')}"
-    if added := sum(price.model not in priced for price in new):
-        undone = f"{undone}, without {count_text(added, 'price')} that it added"
-    return (await edits.commit(done, undone, *changes))["done"] == NOTHING_CHANGED
+def price_texts(changes: Iterable[Change], before: Registry) -> tuple[str, str]:
+    """Returns how the prices that new models get end the sentences of the history: ``" with 3 known prices"``."""
+    count = added_count = 0
+    for change in changes:
+        if isinstance(channel := change.value, Channel):
+            old = before.channels.get(channel.id)
+            priced = {served.name for served in old.models if served.price is not None} if old is not None else set()
+            new = new_prices(channel, old)
+            count += len(new)
+            added_count += sum(price.model not in priced for price in new)
+    added = f", without {count_text(added_count, 'price')} that it added" if added_count else ""
+    return f" with {count_text(count, 'known price')}" if count else "", added
 
 
-async def _saved_view(edits: ConfigEdits, id_: ChannelId, old: Channel | None) -> SavedChannel:
-    channel, prices = edits.registry.channels[id_], edits.registry.prices
-    view = await _view_of(edits, channel)
+async def saved_view(
+    edits: ConfigEdits, id_: ChannelId, old: Channel | None, *, unchanged: bool = False
+) -> SavedChannel:
+    """Returns the view of a channel that was added or edited."""
+    channel, registry = edits.registry.channels[id_], edits.registry
+    view = await view_of(edits, channel)
     return SavedChannel(
         **{name: getattr(view, name) for name in view.__struct_fields__},
         new_prices=tuple(price_view(price, edits.now, channel=channel.name) for price in new_prices(channel, old)),
-        refuses_unpriced=edits.registry.settings.refuse_unpriced,
-        unpriced=tuple(model.name for model in channel.models if channel_price(channel, model, prices) is None),
+        refuses_unpriced=registry.settings.refuse_unpriced,
+        unpriced=tuple(m.name for m in channel.models if channel_price(channel, m, registry.prices) is None),
+        unchanged=unchanged,
     )
-
-
-async def remove_channel(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
-    """DELETE /channels/{ref}: remove a channel with its prices."""
-    channel = _channel_in(edits, request)
-    change = Change("channels", channel.id, None)
-    return await edits.commit(f"removed channel '{channel.name}'", f"channel '{channel.name}' is back", change)
-
-
-async def plan_batch_change(edits: ConfigEdits, ref: str, body: bytes | None) -> tuple[str, Sequence[Change]]:
-    """Returns, for a batch, the channel's name and the changes of an edit, or of its removal if the body is None."""
-    channel = edits.engine.catalog.channel(ref)
-    if body is None:
-        return channel.name, [Change("channels", channel.id, None)]
-    return channel.name, await _edit_changes(edits, channel, body)
-
-
-async def _edit_changes(edits: ConfigEdits, old: Channel, body: bytes) -> list[Change]:
-    edited = patch(old, body, (*ChannelFields.__struct_fields__, "dialect"))
-    if edited.preset != old.preset:
-        validation.check_preset(edited.preset)
-    edited = chosen_by_hand(old, _with_matching_url(edited, old), sends_patterns="patterns" in members(body))
-    return await _changes_to_save(_check(fix_models(edited), edits), old, edits)
 
 
 async def show_listing(edits: ConfigEdits, request: web.Request) -> ListingView:
@@ -228,7 +212,7 @@ async def resume_channel(edits: ConfigEdits, request: web.Request) -> ChannelVie
     channel = _channel_in(edits, request)
     edits.engine.health.clear(channel.id)
     edits.engine.incident_watch.refresh()
-    return await _view_of(edits, channel)
+    return await view_of(edits, channel)
 
 
 async def add_key(edits: ConfigEdits, request: web.Request) -> ChannelView:
@@ -258,7 +242,7 @@ async def resume_key(edits: ConfigEdits, request: web.Request) -> ChannelView:
     channel, index = _channel_in(edits, request), _key_index(edits, request)
     edits.engine.health.clear(channel.state_ids[index])
     edits.engine.incident_watch.refresh()
-    return await _view_of(edits, channel)
+    return await view_of(edits, channel)
 
 
 async def _new_key(request: web.Request) -> str:
@@ -288,7 +272,7 @@ async def _commit_keys(
     await edits.commit(done, undone, Change("channels", channel.id, changed))
     if new:
         await test_key(edits.engine, changed, new)
-    return await _view_of(edits, changed)
+    return await view_of(edits, changed)
 
 
 def _channel_in(edits: ConfigEdits, request: web.Request) -> Channel:
@@ -296,7 +280,7 @@ def _channel_in(edits: ConfigEdits, request: web.Request) -> Channel:
     return edits.engine.catalog.channel(request.match_info["ref"])
 
 
-async def _view_of(edits: ConfigEdits, channel: Channel) -> ChannelView:
+async def view_of(edits: ConfigEdits, channel: Channel) -> ChannelView:
     """Returns the channel's view, with the sums of its calls."""
     return channel_view(edits.engine, channel, await tallies(edits.engine))
 

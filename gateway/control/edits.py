@@ -13,7 +13,6 @@ from gateway.core.engine import Engine
 from gateway.core.undo import UndoPlan
 from gateway.domain.channel import Channel
 from gateway.domain.errors import Conflict, NotFound, Unavailable
-from gateway.domain.group import Group
 from gateway.domain.history import (
     NOTHING_CHANGED,
     REVIVES_KEY,
@@ -30,10 +29,25 @@ from gateway.domain.key_owners import revivals
 from gateway.domain.registry import Change, Registry, with_changes
 from gateway.domain.settings import ExpiringRecords
 from gateway.domain.text import plain
-from gateway.domain.token import Token
 from gateway.domain.units import Millis
 from gateway.store.calls import expiring_records, has_deleted
 from gateway.store.rollup import DAY
+
+
+class EntityEdit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An edit of one token, group, channel or price, named by its id or name."""
+
+    ref: str
+    patch: msgspec.Raw = msgspec.Raw(b"null")
+    """The fields to change; ``null`` removes the entity."""
+    move: str = ""
+    """The group to which the users of a removed group move."""
+
+    @property
+    def body(self) -> bytes | None:
+        """Returns the fields to change; None to remove the entity."""
+        patch = bytes(self.patch)
+        return None if patch == b"null" else patch
 
 
 class ConfigEdits:
@@ -201,14 +215,6 @@ def _entry_to_redo(entries: Sequence[HistoryEntry]) -> HistoryEntry | None:
         if kind == "change":
             return None
     return None
-
-
-def edit_text(noun: str, old: Channel | Group | Token, new: Channel | Group | Token) -> str:
-    """Returns ``changed token 'ci'``, or ``renamed token 'ci' to 'build'`` if only the name has changed."""
-    if old.name == new.name:
-        return f"changed {noun} '{old.name}'"
-    renamed = f"renamed {noun} '{old.name}' to '{new.name}'"
-    return renamed if msgspec.structs.replace(new, name=old.name) == old else f"{renamed} and changed it"
 
 
 def _not_written(exc: OSError) -> Unavailable:

@@ -1,4 +1,4 @@
-"""Groups: add, edit and remove them. Tokens and channels name their groups, so a rename changes them too."""
+"""Groups: add them and plan their edits. Tokens and channels name their groups, so a rename changes them too."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -6,24 +6,14 @@ import msgspec
 from aiohttp import web
 
 from gateway.control import validation
-from gateway.control.edits import ConfigEdits, edit_text
-from gateway.control.request_bodies import fields, patch, query
-from gateway.control.views import group_view, group_views
+from gateway.control.edits import ConfigEdits, EntityEdit
+from gateway.control.request_bodies import fields, patch
+from gateway.control.views import group_view
 from gateway.core.auth import new_id
 from gateway.domain.errors import Conflict
 from gateway.domain.group import Group, GroupFields
 from gateway.domain.registry import Change, Registry
 from gateway.domain.views import GroupView
-
-
-async def list_groups(edits: ConfigEdits, _: web.Request) -> list[GroupView]:
-    """GET /groups: all groups, by name."""
-    return group_views(edits.engine)
-
-
-async def show_group(edits: ConfigEdits, request: web.Request) -> GroupView:
-    """GET /groups/{name}: one group."""
-    return group_view(edits.engine, _group_of(edits, request))
 
 
 async def add_group(edits: ConfigEdits, request: web.Request) -> GroupView:
@@ -37,38 +27,18 @@ async def add_group(edits: ConfigEdits, request: web.Request) -> GroupView:
     return group_view(edits.engine, group)
 
 
-async def edit_group(edits: ConfigEdits, request: web.Request) -> GroupView:
-    """PATCH /groups/{name}: edit a group. If it is renamed, its tokens and channels are updated in the same change."""
-    old, body = _group_of(edits, request), await request.read()
-    group, changes = _edit_changes(edits.registry, old, body)
-    await edits.commit(edit_text("group", old, group), f"group '{old.name}' is as before", *changes)
-    return group_view(edits.engine, group)
-
-
-async def remove_group(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
-    """DELETE /groups/{name}[?move=OTHER]: remove a group. Its users move to OTHER; without it, they cause Conflict."""
-    group = _group_of(edits, request)
-    target = query(request.query, {"move": str}).get("move", "")
-    changes = _removal_changes(edits, group, target)
-    return await edits.commit(f"removed group '{group.name}'", f"group '{group.name}' is back", *changes)
-
-
-async def plan_batch_change(edits: ConfigEdits, ref: str, body: bytes | None) -> tuple[str, Sequence[Change]]:
-    """Returns, for a batch, the group's name and the changes of an edit, or of its removal if the body is None."""
-    group = edits.engine.catalog.group(ref)
-    if body is None:
-        return group.name, _removal_changes(edits, group, "")
-    return group.name, _edit_changes(edits.registry, group, body)[1]
-
-
-def _edit_changes(registry: Registry, old: Group, body: bytes) -> tuple[Group, list[Change]]:
-    group = patch(old, body, GroupFields.__struct_fields__)
+async def plan_edit(edits: ConfigEdits, edit: EntityEdit) -> tuple[str, Sequence[Change]]:
+    """Returns the group's name, and the changes that edit or remove it. A rename changes its tokens and channels."""
+    old, registry = edits.engine.catalog.group(edit.ref), edits.registry
+    if edit.body is None:
+        return old.name, _removal_changes(edits, old, edit.move)
+    group = patch(old, edit.body, GroupFields.__struct_fields__)
     validation.check_group(group)
     if group.name == old.name:
-        return group, [Change("groups", group.name, group)]
+        return old.name, [Change("groups", group.name, group)]
     _check_unused(group.name, registry)
     moves = _moves(registry, old.name, group.name)
-    return group, [Change("groups", group.name, group), Change("groups", old.name, None), *moves]
+    return old.name, [Change("groups", group.name, group), Change("groups", old.name, None), *moves]
 
 
 def _removal_changes(edits: ConfigEdits, group: Group, target: str) -> list[Change]:
@@ -91,10 +61,6 @@ def _removal_changes(edits: ConfigEdits, group: Group, target: str) -> list[Chan
 def group_id(name: str, groups: Mapping[str, Group]) -> str:
     """Returns the id of a new group: its name, unless a renamed group still has that id."""
     return new_id("grp") if any(group.id == name for group in groups.values()) else name
-
-
-def _group_of(edits: ConfigEdits, request: web.Request) -> Group:
-    return edits.engine.catalog.group(request.match_info["name"])
 
 
 def _check_unused(name: str, registry: Registry) -> None:

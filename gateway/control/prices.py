@@ -9,7 +9,7 @@ import msgspec
 from aiohttp import web
 
 from gateway.control import validation
-from gateway.control.edits import ConfigEdits
+from gateway.control.edits import ConfigEdits, EntityEdit
 from gateway.control.request_bodies import fields, members, query, read_body
 from gateway.control.vendor_prices import PriceList, known_prices, load
 from gateway.control.views import price_view
@@ -184,11 +184,11 @@ async def remove_price(edits: ConfigEdits, request: web.Request) -> dict[str, st
     return await edits.commit(f"removed {subject}", f"{subject} is back", *_removal_changes(edits, model))
 
 
-async def plan_batch_change(edits: ConfigEdits, ref: str, body: bytes | None) -> tuple[str, Sequence[Change]]:
-    """Returns, for a batch, the model and the changes that set its price, or remove it if the body is None."""
-    if body is None:
-        return ref, _removal_changes(edits, ref)
-    return ref, [Change("prices", ref, await _price_of(edits, ref, body))]
+async def plan_edit(edits: ConfigEdits, edit: EntityEdit) -> tuple[str, Sequence[Change]]:
+    """Returns the model, and the changes that set its price, or remove it."""
+    if edit.body is None:
+        return edit.ref, _removal_changes(edits, edit.ref)
+    return edit.ref, [Change("prices", edit.ref, await _price_of(edits, edit.ref, edit.body))]
 
 
 async def _price_of(edits: ConfigEdits, model: str, body: bytes) -> Price:

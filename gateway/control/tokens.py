@@ -1,39 +1,30 @@
-"""Tokens: add, edit, rotate and remove them. A key is shown only once, when it is made."""
+"""Tokens: add and rotate them, and plan their edits. A key is shown only once, when it is made."""
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 
 import msgspec
 from aiohttp import web
 
 from gateway.control import validation
-from gateway.control.edits import ConfigEdits, edit_text
+from gateway.control.edits import ConfigEdits, EntityEdit
 from gateway.control.request_bodies import patch
-from gateway.control.views import token_view, token_views
+from gateway.control.views import token_view
 from gateway.core.auth import new_id, new_key
 from gateway.core.engine import Engine
 from gateway.domain.errors import BadRequest, Conflict, NotFound, Unavailable
 from gateway.domain.key_owners import KeyOwner, digest, find_owner, hint, shown_part
 from gateway.domain.registry import Change, Registry
+from gateway.domain.settings import Settings
 from gateway.domain.text import plain
 from gateway.domain.token import Token, TokenFields
 from gateway.domain.units import Millis, TokenId
-from gateway.domain.views import NewToken, TokenView
+from gateway.domain.views import NewToken
 
 DEFAULT_GROUP = "default"
 OUTLIVED_MS = 3 * 86_400_000
 """The milliseconds for which the token of an ended program is kept, to be shown and named in errors of later calls."""
-
-
-async def list_tokens(edits: ConfigEdits, _: web.Request) -> list[TokenView]:
-    """GET /tokens: all tokens, by name."""
-    return token_views(edits.engine)
-
-
-async def show_token(edits: ConfigEdits, request: web.Request) -> TokenView:
-    """GET /tokens/{ref}: one token."""
-    return token_view(edits.engine, _token_of(edits, request))
 
 
 async def add_token(edits: ConfigEdits, request: web.Request) -> NewToken:
@@ -55,33 +46,14 @@ async def add_token(edits: ConfigEdits, request: web.Request) -> NewToken:
     return NewToken(key=key, token=token_view(edits.engine, token))
 
 
-async def edit_token(edits: ConfigEdits, request: web.Request) -> TokenView:
-    """PATCH /tokens/{ref}: edit a token."""
-    old, body = _token_of(edits, request), await request.read()
-    token, changes = _edit_changes(edits, old, body)
-    edits.may_revive_keys = True  # enabling a token, or a later expiry, is meant to make its key work again
-    await edits.commit(edit_text("token", old, token), f"token '{old.name}' is as before", *changes)
-    return token_view(edits.engine, edits.registry.tokens[old.id])
-
-
-async def remove_token(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
-    """DELETE /tokens/{ref}: remove a token. Its records stay. ``note`` in the answer says what else stops working."""
-    token = _token_of(edits, request)
-    note = keyless_note(edits.registry, token.name)
-    done = f"removed token '{token.name}'" + (f": {note}" if note else "")
-    return {**await edits.commit(done, f"token '{token.name}' is back", *_removal_changes(edits, token)), "note": note}
-
-
-async def plan_batch_change(edits: ConfigEdits, ref: str, body: bytes | None) -> tuple[str, Sequence[Change]]:
-    """Returns, for a batch, the token's name and the changes of an edit, or of its removal if the body is None."""
-    token = edits.engine.catalog.token(ref)
-    return token.name, _removal_changes(edits, token) if body is None else _edit_changes(edits, token, body)[1]
-
-
-def _edit_changes(edits: ConfigEdits, old: Token, body: bytes) -> tuple[Token, list[Change]]:
-    token = patch(old, body, TokenFields.__struct_fields__)
+async def plan_edit(edits: ConfigEdits, edit: EntityEdit) -> tuple[str, Sequence[Change]]:
+    """Returns the token's name, and the changes that edit or remove it. The records of a removed one stay."""
+    old = edits.engine.catalog.token(edit.ref)
+    if edit.body is None:
+        return old.name, _removal_changes(edits, old)
+    token = patch(old, edit.body, TokenFields.__struct_fields__)
     _check(token, edits.registry)
-    return token, [Change("tokens", token.id, token), *_keyless_changes(edits, old.name, token.name)]
+    return old.name, [Change("tokens", token.id, token), *_keyless_changes(edits, old.name, token.name)]
 
 
 async def delete_ended(engine: Engine) -> None:
@@ -143,13 +115,12 @@ def _keyless_changes(edits: ConfigEdits, name: str, new: str) -> list[Change]:
     return [Change("settings", "", msgspec.structs.replace(settings, ollama_token=new, ollama_port=port))]
 
 
-def keyless_note(registry: Registry, name: str) -> str:
-    """Returns what stops working for programs without a key when this token is removed; empty if nothing does."""
-    settings = registry.settings
-    if settings.ollama_token != name:
+def closed_port_note(changes: Iterable[Change], before: Settings) -> str:
+    """Returns what stops working for programs without a key if their token is removed; empty if nothing does."""
+    if all(not isinstance(change.value, Settings) or change.value.ollama_token for change in changes):
         return ""
-    if settings.ollama_port:
-        return f"port {settings.ollama_port} for Ollama, which used it, is closed"
+    if before.ollama_port:
+        return f"port {before.ollama_port} for Ollama, which used it, is closed"
     return "requests to /api/... without a key, which used it, are rejected"
 
 

@@ -68,7 +68,7 @@ KINDS: Mapping[Table, tuple[type[Entity], str]] = {
 """The type of the entities in each table, and the field that is their key; empty for a table with only one entity."""
 
 
-NOUNS: Mapping[Table, str] = {
+NOUNS: Mapping[str, str] = {
     "account": "account",
     "settings": "settings",
     "tokens": "token",

@@ -96,7 +96,7 @@ async def test_a_renamed_entity_is_shown_and_found_by_both_names(console: Contro
         "added channel 'up2'",
         "renamed group 'friends' to 'family'",
         "added group 'friends'",
-        "renamed token 'build' to 'bot' and changed it",
+        "changed name, note of token 'build'",
         "renamed token 'ci' to 'build'",
     ]
     for name, count in (("ci", 2), ("build", 2), ("bot", 1), ("family", 1), ("None", 0)):
@@ -124,7 +124,10 @@ async def test_an_edit_that_changes_nothing_is_not_in_the_history(console: Contr
     await console.set_account({})
     done = await console.batch("tokens", {"ci": {"note": "y"}})
     assert done == NOTHING_CHANGED
-    assert [entry.text for entry in await console.history(limit=2)] == ["changed token 'ci'", "added token 'ci'"]
+    assert [entry.text for entry in await console.history(limit=2)] == [
+        "changed note of token 'ci'",
+        "added token 'ci'",
+    ]
     assert (await console.undo()).text == "token 'ci' is as before"
     assert (await console.token("ci")).note == "x"
 
@@ -133,9 +136,10 @@ async def test_the_history_is_filtered_and_paged(console: ControlClient) -> None
     await console.add_group({"name": "friends"})
     await console.add_token({"name": "ci"})
     await console.edit_token("ci", {"note": "x"})
-    assert [entry.text for entry in await console.history(kind="token")] == ["changed token 'ci'", "added token 'ci'"]
+    of_token = ["changed note of token 'ci'", "added token 'ci'"]
+    assert [entry.text for entry in await console.history(kind="token")] == of_token
     assert [entry.text for entry in await console.history(name="friends")] == ["added group 'friends'"]
-    every = ["added group 'friends'", "changed token 'ci'", "added token 'ci'"]
+    every = ["added group 'friends'", *of_token]
     assert {entry.text for entry in await console.history(name=("friends", "ci"))} == set(every)
     assert {entry.text for entry in await console.history(kind=("group", "token"))} == set(every)
     assert await console.history(kind=("group", "channel"), name=("ci", "nobody")) == []
@@ -236,9 +240,8 @@ async def test_undo_asks_before_it_overwrites_what_was_changed_since(console: Co
     newest, first = await console.history()
     error = await refused(console.undo(first.id))
     assert error.code == "needs_confirmation"
-    assert error.details["reasons"] == [
-        f"Token 'laptop' was changed since, by change {newest.id} (changed token 'laptop'); that is overwritten."
-    ]
+    newer = f"change {newest.id} (changed note of token 'laptop')"
+    assert error.details["reasons"] == [f"Token 'laptop' was changed since, by {newer}; that is overwritten."]
     assert (await console.token("laptop")).note == "two"
     assert (await console.undo(first.id, accept=True)).text == "token 'laptop' is as before"
     assert (await console.token("laptop")).note == ""

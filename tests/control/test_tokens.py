@@ -123,7 +123,7 @@ async def test_removing_the_token_of_ollama_s_port_says_that_the_port_is_closed(
     assert await owner.remove_token("laptop2") == ""
     assert await owner.remove_token("apps") == "port 27998 for Ollama, which used it, is closed"
     (newest,) = await owner.history(limit=1)
-    assert newest.text == "removed token 'apps': port 27998 for Ollama, which used it, is closed"
+    assert newest.text == "removed token 'apps'; port 27998 for Ollama, which used it, is closed"
     assert (await owner.settings()).ollama_port == 0
     await owner.undo(accept=True)
     assert (await owner.settings()).ollama_port == 27_998

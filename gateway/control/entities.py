@@ -1,0 +1,188 @@
+"""Entities: shows, edits and removes tokens, groups and channels, one of them, or several as one change with one undo.
+
+Prices are edited here too, if they are those of models. What is special about a noun is in its own file.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Literal, cast
+
+import msgspec
+from aiohttp import web
+
+from gateway.control import channels, groups, prices, tokens
+from gateway.control.edits import ConfigEdits, EntityEdit
+from gateway.control.request_bodies import members, query, read_body
+from gateway.control.usage import tallies
+from gateway.control.views import channel_views, group_view, group_views, token_view, token_views
+from gateway.core.change_history import entity_of
+from gateway.domain.channel import Channel
+from gateway.domain.errors import BadRequest, Conflict
+from gateway.domain.group import Group
+from gateway.domain.history import NOTHING_CHANGED
+from gateway.domain.human_values import count_text, first_of
+from gateway.domain.registry import NOUNS, Change, Registry
+from gateway.domain.text import plain
+from gateway.domain.token import Token
+from gateway.domain.units import ChannelId
+from gateway.domain.views import ChannelView, GroupView, TokenView
+
+Planner = Callable[[ConfigEdits, EntityEdit], Awaitable[tuple[str, Sequence[Change]]]]
+"""Returns an entity's name and the changes that an edit makes; the first one is that of the entity itself."""
+
+_PLANNERS: Mapping[str, Planner] = {
+    "tokens": tokens.plan_edit,
+    "groups": groups.plan_edit,
+    "channels": channels.plan_edit,
+    "prices": prices.plan_edit,
+}
+
+
+class BatchBody(msgspec.Struct, frozen=True, kw_only=True):
+    """The body of a batch. Either all of its edits are made, or none."""
+
+    kind: Literal["tokens", "groups", "channels", "prices"]
+    edits: list[EntityEdit]
+
+
+class BatchPlan:
+    """What the edits so far will change."""
+
+    def __init__(self, edits: ConfigEdits) -> None:
+        self.edits = edits
+        """The edits as if the changes so far had been made."""
+        self.names: list[str] = []
+        self.channels_with_new_keys: list[ChannelId] = []
+        self.changes: dict[tuple[str, str], Change] = {}
+
+
+async def list_entities(edits: ConfigEdits, request: web.Request) -> Sequence[TokenView | GroupView | ChannelView]:
+    """GET /tokens, /groups or /channels: all of them, by name."""
+    if (kind := request.match_info["kind"]) == "tokens":
+        return token_views(edits.engine)
+    return group_views(edits.engine) if kind == "groups" else channel_views(edits.engine, await tallies(edits.engine))
+
+
+async def show_entity(edits: ConfigEdits, request: web.Request) -> TokenView | GroupView | ChannelView:
+    """GET /{kind}/{ref}: one token, group or channel."""
+    return await _view(edits, _entity_in(edits, request))
+
+
+async def edit_entity(edits: ConfigEdits, request: web.Request) -> TokenView | GroupView | ChannelView:
+    """PATCH /{kind}/{ref}: edit a token, group or channel. With a new key, a channel's past failures are forgotten."""
+    old, fields = _entity_in(edits, request), members(await request.read())
+    edit = EntityEdit(ref=request.match_info["ref"], patch=msgspec.Raw(msgspec.json.encode(fields)))
+    result, changes = await _commit(edits, request.match_info["kind"], [edit])
+    if isinstance(old, Channel):
+        return await channels.saved_view(edits, old.id, old, unchanged=result["done"] == NOTHING_CHANGED)
+    return await _view(edits, cast("Token | Group", changes[0].value))
+
+
+async def remove_entity(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
+    """DELETE /{kind}/{ref}[?move=OTHER]: remove a token, group or channel.
+
+    The users of a group move to OTHER; without it, they cause Conflict. ``note`` in the answer says what else stops
+    working.
+    """
+    move = query(request.query, {"move": str}).get("move", "")
+    edit = EntityEdit(ref=request.match_info["ref"], move=move)
+    return (await _commit(edits, request.match_info["kind"], [edit]))[0]
+
+
+async def edit_many(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
+    """POST /batch {kind, edits}: make all edits or none, as one change. A rename must be the only edit."""
+    body = await read_body(request, BatchBody)
+    if not 1 <= len(body.edits) <= 1000:
+        raise BadRequest("edits: must have from 1 to 1000 entries", param="edits")
+    return (await _commit(edits, body.kind, body.edits))[0]
+
+
+async def _commit(
+    edits: ConfigEdits, kind: str, entity_edits: Sequence[EntityEdit]
+) -> tuple[dict[str, str], list[Change]]:
+    """Make the edits as one change. Returns what was done, and the changes; the first one is that of the first entity.
+
+    Raises Conflict ``changed_meanwhile`` if the configuration changes while they are planned.
+    """
+    before, plan = edits.registry, BatchPlan(edits)
+    for number, edit in enumerate(entity_edits, start=1):
+        await _plan_edit(kind, edit, plan, is_only=len(entity_edits) == 1)
+        if number % 20 == 0:
+            await asyncio.sleep(0)  # calls can proceed
+    changes = [*plan.changes.values()]
+    if _is_outdated(changes, kind, before, edits.registry):
+        raise Conflict("the configuration has changed in the meantime; try again", code="changed_meanwhile")
+    done, undone = _sentences(kind, entity_edits, plan.names)
+    with_prices, without_prices = channels.price_texts(changes, before)
+    note = tokens.closed_port_note(changes, before.settings)
+    if kind == "tokens":
+        edits.may_revive_keys = True  # enabling a token, or a later expiry, is meant to make its key work again
+    done = "; ".join(filter(None, [f"{done}{with_prices}", note]))
+    result = await edits.commit(done, f"{undone}{without_prices}", *changes)
+    for id_ in plan.channels_with_new_keys:
+        channels.accept_key(edits, id_, plan.changes.get(("lists", id_)))
+    return {**result, "note": note}, changes
+
+
+async def _plan_edit(kind: str, edit: EntityEdit, plan: BatchPlan, *, is_only: bool) -> None:
+    """Add an edit to the plan. It may depend on the edits before it."""
+    if edit.body is not None and not is_only and "name" in members(edit.body):
+        raise BadRequest("name: cannot be changed for several at once", param="name")
+    name, changes = await _PLANNERS[kind](plan.edits, edit)
+    plan.names.append(name)
+    if kind == "channels" and edit.body is not None and not {"key", "keys"}.isdisjoint(members(edit.body)):
+        plan.channels_with_new_keys.append(ChannelId(changes[0].key))
+    for change in changes:
+        if change.table == kind and (change.table, change.key) in plan.changes:
+            raise BadRequest(f"edits: '{plain(name)}' is edited twice", param="edits")
+        plan.changes[change.table, change.key] = change
+    plan.edits = plan.edits.with_planned(changes)
+
+
+def _is_outdated(changes: Sequence[Change], kind: str, before: Registry, now: Registry) -> bool:
+    """Returns whether the changes may be wrong for the present configuration.
+
+    Changes of channels may wait for upstreams, so others are likely in that time. Only those that matter count.
+    """
+    if kind != "channels" or now.groups is not before.groups:
+        return now is not before
+    return any(entity_of(now, c.table, c.key) != entity_of(before, c.table, c.key) for c in changes)
+
+
+def _sentences(kind: str, entity_edits: Sequence[EntityEdit], names: Sequence[str]) -> tuple[str, str]:
+    """Returns what was done, and what is true once it is undone."""
+    noun = NOUNS[kind]
+    subject, listed = f"{noun} '{names[0]}'", ""
+    if len(names) > 1:
+        subject = count_text(len(names), noun)
+        listed = ": " + first_of([f"'{name}'" for name in names], 5)
+    patches = [msgspec.json.decode(edit.patch) for edit in entity_edits]
+    common = patches[0] if all(patch == patches[0] for patch in patches) else None
+    if None in patches:
+        done = f"{'edited' if any(patches) else 'removed'} {subject}{listed}"
+    elif common in ({"enabled": True}, {"enabled": False}):
+        done = f"{'enabled' if common == {'enabled': True} else 'disabled'} {subject}{listed}"
+    elif common is not None and [*common] == ["group"]:
+        done = f"moved {subject} to group '{plain(str(common['group']))}'{listed}"
+    elif common is not None and [*common] == ["name"]:
+        done = f"renamed {subject} to '{plain(str(common['name']))}'"
+    else:
+        changed = sorted({plain(name, 40) for patch in patches for name in patch})
+        verb = "set" if kind == "prices" else f"changed {', '.join(changed)} of"
+        done = f"{verb} {subject}{listed}"
+    state = "as before" if any(patches) else "back"
+    return done, f"{subject} {'is' if len(names) == 1 else 'are'} {state}{listed}"
+
+
+def _entity_in(edits: ConfigEdits, request: web.Request) -> Token | Group | Channel:
+    """Returns the entity in the path. Raises NotFound if it does not exist."""
+    catalog, kind, ref = edits.engine.catalog, request.match_info["kind"], request.match_info["ref"]
+    return catalog.token(ref) if kind == "tokens" else catalog.group(ref) if kind == "groups" else catalog.channel(ref)
+
+
+async def _view(edits: ConfigEdits, entity: Token | Group | Channel) -> TokenView | GroupView | ChannelView:
+    if isinstance(entity, Token):
+        return token_view(edits.engine, entity)
+    if isinstance(entity, Group):
+        return group_view(edits.engine, entity)
+    return await channels.view_of(edits, entity)
