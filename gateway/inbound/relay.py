@@ -31,6 +31,7 @@ from gateway.upstream.failures import REJECTED, bad_response, truncation
 from gateway.upstream.framing import FramedStream
 from gateway.upstream.openai.dialect import PLAIN_HEADERS, STREAM_HEADERS
 from gateway.upstream.refused_params import ROLE
+from gateway.upstream.request_rules import leave_out
 
 _HEADER_VALUE = re.compile(r"[\x20-\x7e]*")
 
@@ -78,7 +79,7 @@ def edit_request(order: Order, overrides: Overrides | None, words: ChatWords, re
     fields, removed = dict(order.fields), []
     for name in overrides.remove:
         path = words.get(name, name)
-        if path is not None and path not in required and remove_field(fields, path):
+        if path is not None and path not in required and leave_out(fields, path):
             removed.append(name)
     settings = sorted(overrides.set.items(), key=lambda item: item[0] == CAPS[0])  # of two caps the newer one counts
     for name, value in (*overrides.default.items(), *settings):
@@ -93,20 +94,6 @@ def edit_request(order: Order, overrides: Overrides | None, words: ChatWords, re
             if member:
                 fields[holder] = rawjson.raw(members)
     return msgspec.structs.replace(order, fields=fields, body=b"", removed=(*order.removed, *removed))
-
-
-def remove_field(fields: Fields, path: str) -> bool:
-    """Remove a field. Returns whether it existed. An object that becomes empty is removed too."""
-    holder, _, name = path.partition(".")
-    if not name:
-        return fields.pop(holder, None) is not None
-    members = rawjson.maybe_fields(fields.get(holder))
-    if members.pop(name, None) is None:
-        return False
-    fields[holder] = rawjson.raw(members)
-    if not members:
-        del fields[holder]
-    return True
 
 
 def native_body(order: Order, changes: Fields) -> bytes:

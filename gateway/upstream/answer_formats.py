@@ -9,13 +9,53 @@ from gateway.domain.conversation import join_texts
 from gateway.domain.lazy_pattern import lazy_pattern
 from gateway.domain.rawjson import NULL, Fields
 from gateway.upstream.message_shapes import SYSTEM_ROLES, role_of
-from gateway.upstream.translation import JSON_FORMATS, ResponseFormat, format_lines
+
+JSON_FORMATS = frozenset({"json_object", "json_schema"})
+"""Types of response formats that are JSON."""
+JSON_LINE = "Reply with one JSON object and nothing else."
+"""The line of the system prompt for models that cannot be made to write JSON."""
+
+
+class JsonSchema(msgspec.Struct, frozen=True, kw_only=True):
+    """The ``json_schema`` of a response format."""
+
+    schema: msgspec.Raw = NULL
+    description: str | None = None
+
+
+class ResponseFormat(msgspec.Struct, frozen=True, kw_only=True):
+    """The ``response_format`` of a request."""
+
+    type: str = "text"
+    """``text``, ``json_object`` or ``json_schema``."""
+    json_schema: JsonSchema | None = None
+    top_level_schema: msgspec.Raw = msgspec.field(name="schema", default=NULL)
+    """The schema where Responses, llama.cpp and Together have it."""
+
+    @property
+    def schema(self) -> msgspec.Raw:
+        """Returns the schema of the answer, with its description in it, or null."""
+        if self.type not in JSON_FORMATS:
+            return NULL
+        form = self.json_schema or JsonSchema(schema=self.top_level_schema)
+        if not form.description or bytes(memoryview(form.schema)[:1]) != b"{":
+            return form.schema
+        return rawjson.raw({"description": form.description, **rawjson.fields(form.schema)})
+
+
+def format_lines(form: ResponseFormat) -> list[str]:
+    """Returns the lines of the system prompt for an answer that must be JSON, if the model cannot be made to comply."""
+    schema = "" if rawjson.is_null(form.schema) else bytes(form.schema).decode("utf-8", "replace")
+    return [JSON_LINE, *([f"It must match this JSON schema:\n{schema}"] if schema else [])]
+
 
 FORMAT = "response_format"
 NO_SCHEMAS = FORMAT + "=json_object"
 """Stands for a server that makes answers JSON, but takes no schema."""
 NO_JSON = FORMAT + "=text"
-"""Stands for a server that refuses both, at least for this model or in requests with tools."""
+"""Stands for a server that does not make answers JSON, at least for this model or in requests with tools."""
+_RULES = {"json_schema": NO_SCHEMAS, "json_object": NO_JSON}
+"""The rule that stands for a server without a type of formats."""
 _FORMAT_WORDS = r"(?:response[_ ]?format|json[_ ]schema|json mode|structured outputs?)\b"
 _IS_REFUSED = (
     r"(?:unavailable|not (?:currently |yet )?(?:supported|available|allowed|permitted)|unsupported|must be"
@@ -30,24 +70,19 @@ FORMAT_REFUSED = lazy_pattern(
 _FORMAT = msgspec.json.Decoder(ResponseFormat)
 
 
-def refuses_format(rule: str, request: Fields, learned: tuple[str, ...]) -> bool:
-    """Returns whether a refused request had the format that this rule avoids. ``learned``: what it was written with."""
-    kind = rawjson.at(request.get(FORMAT, NULL), "type")
-    sent = "json_object" if kind == "json_schema" and NO_SCHEMAS in learned else kind
-    return sent == ("json_schema" if rule == NO_SCHEMAS else "json_object") and NO_JSON not in learned
+def fit_format(fields: Fields, rules: Collection[str]) -> list[str]:
+    """Move what the server refuses of the format into the system prompt. Returns the names of what is left out.
 
-
-def fit_format(fields: Fields, learned: Collection[str]) -> list[str]:
-    """Move what the server refuses of the format into the system prompt. Returns the names of what is left out."""
-    rules = {NO_SCHEMAS, NO_JSON}.intersection(learned)
-    messages = rawjson.maybe_objects(fields.get("messages"))
-    if not rules or messages is None or FORMAT not in fields:
+    A schema becomes JSON without one, and nothing where that is refused as well.
+    """
+    messages = rawjson.maybe_objects(fields.get("messages")) if FORMAT in fields else None
+    if messages is None or not {NO_SCHEMAS, NO_JSON}.intersection(rules):
         return []
     try:
         form = _FORMAT.decode(fields[FORMAT])
     except (ValueError, RecursionError):  # the upstream will say so
         return []
-    if form.type not in (JSON_FORMATS if NO_JSON in rules else ("json_schema",)):
+    if _RULES.get(form.type) not in rules:
         return []
     if NO_JSON in rules:
         del fields[FORMAT]

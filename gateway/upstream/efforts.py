@@ -13,8 +13,11 @@ from gateway.domain.rawjson import Fields
 EFFORT = "reasoning_effort"
 EFFORTS = EFFORT + " in "
 """The prefix of the name of a rule with the levels that a server takes, such as ``reasoning_effort in low,high``."""
-HOLDERS = ("", "reasoning", "output_config")
-"""The objects that have the effort in chats, in the Responses API and in Messages."""
+_NAMES = (EFFORT, "reasoning.effort", "output_config.effort")
+"""Where the effort is in chats, in the Responses API and in Messages."""
+NO_EFFORT = EFFORT + "=none"
+"""Stands for a model that accepts tools only without thinking, as OpenAI's newer ones do in chat completions."""
+NO_EFFORT_REFUSED = re.compile(r"\bset\s+\W?reasoning_effort\W?\s+to\s+\W?none\b")
 
 BUDGETS = {"minimal": 1024, "low": 1024, "medium": 2048, "high": 4096, "xhigh": 8192, "max": 16384}
 """Tokens for Claude's thinking. They count towards ``max_tokens`` and must be fewer."""
@@ -26,6 +29,7 @@ FORMS_REFUSED = {
 }
 """What a refusal of the other form of thinking says, by the name of the rule."""
 
+_NONE = rawjson.raw("none")
 _RANKS = {"none": 0, "minimal": 1, "low": 2, "medium": 3, "default": 3, "high": 4, "xhigh": 5, "max": 6, "ultra": 7}
 _ABOUT_EFFORT = lazy_pattern(r"(?i)effort|(?:think|reasoning) value")
 _LIST_STARTS = lazy_pattern(
@@ -45,26 +49,30 @@ def effort_rule(text: str) -> str:
     return EFFORTS + ",".join(dict.fromkeys(longest)) if longest else ""
 
 
-def fit_effort(fields: Fields, learned: Collection[str], holder: str = "") -> list[str]:
-    """Replace an effort that the server does not take, in the object ``holder`` if that is not empty. Returns the name
-    of what was replaced or left out.
-    """
-    rules = [rule for rule in learned if rule.startswith(EFFORTS)]
-    if not rules:
-        return []
-    members = rawjson.maybe_fields(fields.get(holder)) if holder else fields
-    name = "effort" if holder else EFFORT
-    sent = rawjson.text_at(members.get(name))
-    level = _nearest_level(sent, rules[-1].removeprefix(EFFORTS).split(","))
-    if level == sent:
-        return []
-    if level:
-        members[name] = rawjson.raw(level)
-    else:
-        del members[name]
-    if holder:
-        fields[holder] = rawjson.raw(members)
-    return [f"{holder}.{name}" if holder else name]
+def fit_effort(fields: Fields, rules: Collection[str]) -> list[str]:
+    """Replace an effort that the server does not take. Returns the name of what was replaced or left out."""
+    replaced = _switch_off(fields) if NO_EFFORT in rules and {"messages", "tools"} <= fields.keys() else []
+    levels = [rule.removeprefix(EFFORTS).split(",") for rule in rules if rule.startswith(EFFORTS)]
+    for name in _NAMES if levels else ():
+        holder, _, member = name.rpartition(".")
+        members = rawjson.maybe_fields(fields.get(holder)) if holder else fields
+        sent = rawjson.text_at(members.get(member))
+        if (level := _nearest_level(sent, levels[-1])) == sent:
+            continue
+        if level:
+            members[member] = rawjson.raw(level)
+        else:
+            del members[member]
+        if holder:
+            fields[holder] = rawjson.raw(members)
+        replaced.append(name)
+    return replaced
+
+
+def _switch_off(fields: Fields) -> list[str]:
+    sent = fields.get(EFFORT, _NONE)
+    fields[EFFORT] = _NONE
+    return [] if sent == _NONE else [EFFORT]
 
 
 def _nearest_level(sent: str, accepted: list[str]) -> str:

@@ -11,11 +11,11 @@ import msgspec
 from gateway.domain.channel import Channel, Dialect, ServedModel, TokenLimitField
 from gateway.domain.failure import Failure
 from gateway.domain.order import LearnedRefusals, Order
-from gateway.domain.rawjson import NULL
 from gateway.domain.units import ChannelId, Millis
-from gateway.upstream.efforts import EFFORT
-from gateway.upstream.refused_params import BETA, DEVELOPER, EVERY_BETA, MESSAGES, NO_EFFORT, REASONING_BACK, ROLE
-from gateway.upstream.request_rules import has_effect, is_rule
+from gateway.upstream.efforts import EFFORT, NO_EFFORT
+from gateway.upstream.refused_params import BETA, EVERY_BETA, MESSAGES, ROLE
+from gateway.upstream.request_rules import fit_request
+from gateway.upstream.tool_schemas import SCHEMAS
 from gateway.upstream.vendors import vendor_of
 
 NEVER_DROPPED = frozenset(
@@ -51,10 +51,11 @@ class Lesson(msgspec.Struct, frozen=True):
 
 def lesson_in(channel: Channel, order: Order, failure: Failure, used: LearnedRefusals) -> Lesson:
     """Returns what a refusal says about a request that was written with ``used``. It takes long if that is large."""
-    client_names = {theirs: ours for ours, theirs in vendor_of(channel.preset, channel.base_url).rename}
+    vendor = vendor_of(channel.preset, channel.base_url)
+    client_names = {theirs: ours for ours, theirs in vendor.rename}
     named = [client_names.get(parameter, parameter) for parameter in failure.parameters]
-    names = [name for name in named if _may_leave_out(name, channel, order, used)]
-    limit_is_fixed = channel.strict and _was_sent("max_tokens", order)
+    names = [name for name in named if _may_learn(name, channel, order, vendor.rules + used.dropped)]
+    limit_is_fixed = channel.strict and _was_limited(order)
     return Lesson(named, names, None if limit_is_fixed else failure.max_output)
 
 
@@ -137,43 +138,33 @@ class LearnedParams:
             del self.missing_apis[key]
 
 
+def _may_learn(name: str, channel: Channel, order: Order, used: Collection[str]) -> bool:
+    """Returns whether a request may be changed as a name says, and would be: it was written by the rules ``used``."""
+    if name == ADDED_FIELDS.get(channel.dialect) and (order.stream or name != "stream_options"):
+        return not (channel.strict and _has_field_at_any_depth(name, order))
+    is_harmless = name == ROLE or (name == NO_EFFORT and EFFORT not in order.fields)
+    if name in NEVER_DROPPED or (channel.strict and not is_harmless):
+        return False
+    if name.startswith(BETA):
+        betas = order.forward.get("anthropic-beta", "")
+        return bool(betas) if name == EVERY_BETA else name.removeprefix(BETA) in betas
+    if name in _OTHER_LIMIT_NAMES:
+        return _was_limited(order)
+    conversation = order.conversation
+    if conversation is not None and (name == SCHEMAS or (name == "tool_choice" and conversation.choice.mode)):
+        return True
+    fields, _ = fit_request(order.fields, used)
+    return fit_request(order.fields, [*used, name])[0] != fields
+
+
+def _was_limited(order: Order) -> bool:
+    return any(name in order.fields for name in _OTHER_LIMIT_NAMES)
+
+
 def _has_field_at_any_depth(name: str, order: Order) -> bool:
     key = f'"{name}"'.encode()
     marked = name == "cache_control" and order.conversation is not None and order.conversation.cached
     return marked or name in order.fields or any(key in bytes(value) for value in order.fields.values())
-
-
-def _may_leave_out(name: str, channel: Channel, order: Order, used: LearnedRefusals) -> bool:
-    """Returns whether a parameter was sent and may be left out. A role may always get its other name. ``used`` is what
-    was left out of the request.
-    """
-    if name == ROLE:
-        return any(DEVELOPER in bytes(order.fields.get(turns, NULL)) for turns in ("messages", "input"))
-    if name == NO_EFFORT:
-        return "tools" in order.fields and (not channel.strict or EFFORT not in order.fields)
-    if name == REASONING_BACK:
-        return not channel.strict and b'"assistant"' in bytes(order.fields.get("messages", NULL))
-    if is_rule(name):
-        return not channel.strict and has_effect(name, order, used.dropped)
-    added = name == ADDED_FIELDS.get(channel.dialect) and (order.stream or name != "stream_options")
-    if channel.strict and (not added or _has_field_at_any_depth(name, order)):
-        return False
-    return name not in NEVER_DROPPED and (added or _was_sent(name, order))
-
-
-def _was_sent(name: str, order: Order) -> bool:
-    holder, dot, path = name.partition(".")
-    if dot:
-        field = path.rpartition(".")[2]
-        return f'"{field}"'.encode() in bytes(order.fields.get(holder.removesuffix("[]"), NULL))
-    if name.startswith(BETA):
-        betas = order.forward.get("anthropic-beta", "")
-        return bool(betas) if name == EVERY_BETA else name.removeprefix(BETA) in betas
-    if name == "tool_choice" and order.conversation is not None and order.conversation.choice.mode:
-        return True
-    if name in _OTHER_LIMIT_NAMES:
-        return any(field in order.fields for field in _OTHER_LIMIT_NAMES)
-    return name in order.fields
 
 
 def _with_refused(learned: LearnedRefusals, name: str) -> LearnedRefusals:

@@ -10,15 +10,20 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
+import msgspec
+
 from gateway.domain import rawjson
 from gateway.domain.lazy_pattern import lazy_pattern
 from gateway.domain.rawjson import NULL, Fields
 from gateway.domain.transcript import object_of
 from gateway.upstream.message_shapes import (
+    FILLER,
+    GO_ON,
     ORDER_REFUSED,
     PARTS_REFUSED,
     SYSTEM_REFUSED,
     SYSTEM_ROLES,
+    UNSIGNED,
     blocks_of,
     join_contents,
     role_of,
@@ -26,59 +31,20 @@ from gateway.upstream.message_shapes import (
     with_text,
     without_system,
 )
-from gateway.upstream.refused_params import MESSAGES, REASONING_BACK, ROLE
+from gateway.upstream.refused_params import DEVELOPER, MESSAGES, REASONING_BACK, ROLE
 from gateway.upstream.tool_pairs import PAIRS_REFUSED, with_block_pairs, with_pairs
-from gateway.upstream.translation import FILLER, GO_ON, UNSIGNED
 
-SYSTEM_FIRST = MESSAGES + "role=system"
-TOOL_THEN_ASSISTANT = MESSAGES + "role=assistant"
-USER_LAST = MESSAGES + "role=user"
-NO_IMAGES = MESSAGES + "image"
-RAW_IMAGES = MESSAGES + "image=base64"
-NO_BLANKS = MESSAGES + "text"
-SIGNED_CALLS = MESSAGES + "thought_signature"
 OBJECTS = MESSAGES + "arguments"
 PAIRS = MESSAGES + "tool_call_id=paired"
-SHORT_IDS = MESSAGES + "tool_call_id=short"
 TEXTS = MESSAGES + "content=text"
+NO_IMAGES = MESSAGES + "image"
 NO_SYSTEM = MESSAGES + "role=user only"
 ALTERNATION = MESSAGES + "role=alternating"
+NO_NULLS = MESSAGES + "null"
+NO_NULL_CONTENT = MESSAGES + "content=null"
+SHORT_IDS = MESSAGES + "tool_call_id=short"
 THOUGHTS = MESSAGES + "content=thinking"
 """Stands for what ``REASONING_BACK`` means in Messages."""
-MESSAGES_REFUSED = {
-    SYSTEM_FIRST: lazy_pattern(r"(?i)system messages? must be (?:at the beginning|first|the first)"),
-    TOOL_THEN_ASSISTANT: lazy_pattern(r"(?i)unexpected role 'user' after role 'tool'"),
-    USER_LAST: lazy_pattern(
-        r"(?i)expected last role (?:user|to be)|last message must (?:have role|be from) (?:the )?.?user"
-        r"|response prefill is incompatible|does not support assistant message prefill"
-    ),
-    NO_IMAGES: lazy_pattern(
-        r"(?i)unknown variant .?image(?:_url)?\b(?!.*\bexpected\b.*\bimage)"
-        r"|image input is not (?:supported|enabled)|not a multimodal model"
-        r"|no endpoints found that support image input|image_url is only supported by"
-        r"|does not support (?:images|image (?:inputs?|content))(?=[.,;:'\")]| \(|\s*\Z)"  # but not of one kind or size
-    ),
-    RAW_IMAGES: lazy_pattern("图片输入格式"),  # Zhipu's GLM
-    OBJECTS: lazy_pattern(
-        r"(?i)arguments.{0,60}\bjson|json.{0,60}arguments|\(char \d+\)|item pairs from a mapping|no attribute 'items'"
-    ),
-    SIGNED_CALLS: lazy_pattern(r"(?i)missing a .?thought_signature"),
-    REASONING_BACK: lazy_pattern(
-        r"(?i)(?:reasoning_content|content\[\]\.thinking)\W{1,3}(?:in the thinking mode must be passed back|is missing)"
-    ),
-    PAIRS: PAIRS_REFUSED,
-    SHORT_IDS: lazy_pattern(
-        r"(?i)tool call id was\b|(?:call_?id|calls\[\d+\]\.id|tool_?use[._]?id)\W{1,3}"
-        r"(?:string too long|string should match|failed to satisfy)"
-    ),
-    TEXTS: PARTS_REFUSED,
-    NO_SYSTEM: SYSTEM_REFUSED,
-    ALTERNATION: ORDER_REFUSED,
-    NO_BLANKS: lazy_pattern(
-        r"(?i)text content blocks must|for empty text blocks|must have non-empty content|contentblock object .* blank"
-    ),
-}
-"""What a refusal says, by the name of the rule."""
 _SHORT_ID = re.compile(r"[a-zA-Z0-9]{9}")
 """What Mistral takes, and every other vendor, too."""
 _IDS = {"tool_use": "id", "tool_result": "tool_use_id"}
@@ -88,22 +54,39 @@ _EMPTY_THOUGHT = {"type": "thinking", "thinking": "", "signature": "none"}
 LEFT_OUT = "[An image was here. This model reads text only.]"
 
 
+class MessageRule(msgspec.Struct, frozen=True):
+    """What a server demands of messages, and how it says so."""
+
+    change: Callable[[list[Fields]], list[Fields]]
+    """Returns the messages as the server wants them."""
+    refused: re.Pattern[str] | None = None
+    """Matches what a refusal says. None for what is refused in other words, or known of vendors."""
+    sign: bytes = b""
+    """What the JSON of messages has if they do not comply."""
+
+
 def with_rules(messages: list[Fields], rules: Collection[str]) -> list[Fields]:
     """Returns the messages as the rules with these names want them."""
-    for name, change in RULES.items():
-        messages = change(messages) if name in rules else messages
+    for name, rule in RULES.items():
+        messages = rule.change(messages) if name in rules else messages
     return messages
 
 
 def fit_messages(fields: Fields, rules: Collection[str]) -> list[str]:
-    """Change the messages as the rules want them. Returns the names of the rules by which they lose something."""
-    messages = rawjson.maybe_objects(fields.get("messages")) if RULES.keys() & rules else None
-    if messages is None:
-        return []
-    fitting = with_rules(messages, rules)
-    if fitting != messages:
-        fields["messages"] = rawjson.raw(fitting)
-    loses_images = NO_IMAGES in rules and any(_without_images(message) != message for message in messages)
+    """Change the messages as the rules want them. Returns the names of the rules by which they lose something.
+
+    Items of the Responses API only get other roles and ids.
+    """
+    loses_images = False
+    for holder, known in (("messages", RULES.keys()), ("input", {ROLE, SHORT_IDS})):
+        data = bytes(fields.get(holder, NULL))
+        needed = [name for name in rules if name in known and RULES[name].sign in data]
+        messages = rawjson.maybe_objects(data) if needed else None
+        if messages is None:
+            continue
+        if (fitting := with_rules(messages, needed)) != messages:
+            fields[holder] = rawjson.raw(fitting)
+        loses_images = loses_images or (NO_IMAGES in needed and with_rules(messages, [NO_IMAGES]) != messages)
     return [NO_IMAGES] if loses_images else []
 
 
@@ -112,6 +95,20 @@ _SYSTEM, _ASSISTANT, _USER = map(rawjson.raw, ("system", "assistant", "user"))
 
 def _without_developer(message: Fields) -> Fields:
     return {**message, "role": _SYSTEM} if role_of(message) == "developer" else message
+
+
+def _without_nulls(message: Fields) -> Fields:
+    """Returns a message of the assistant without the members that are null."""
+    given = {name: raw for name, raw in message.items() if not rawjson.is_null(raw)}
+    return given if role_of(message) == "assistant" else message
+
+
+def _with_content(message: Fields) -> Fields:
+    """Returns a message with an empty text if its content is null, unless it calls tools."""
+    has_none = (
+        "content" in message and rawjson.is_null(message["content"]) and rawjson.is_null(message.get("tool_calls"))
+    )
+    return {**message, "content": rawjson.EMPTY_TEXT} if has_none else message
 
 
 def _system_first(messages: list[Fields]) -> list[Fields]:
@@ -170,10 +167,6 @@ def _unless_blank(part: Any) -> Any:
         return {**part, "content": FILLER}
     is_blank = kind == "text" and not rawjson.text_at(part, "text").strip()
     return None if is_blank else part
-
-
-def _without_images(message: Fields) -> Fields:
-    return _with_changes(message, _unless_image)
 
 
 def _without_blanks(messages: list[Fields]) -> list[Fields]:
@@ -255,24 +248,87 @@ def _with_thought(message: Fields) -> Fields:
     return {**message, "content": rawjson.raw([_EMPTY_THOUGHT, *blocks])} if lacks_one else message
 
 
+def _with_reasoning(message: Fields) -> Fields:
+    """Returns a message of the assistant with an empty reasoning if it has none, which DeepSeek and Kimi accept."""
+    has_it = message.get("reasoning_content", NULL) != NULL
+    return (
+        message if has_it or role_of(message) != "assistant" else {**message, "reasoning_content": rawjson.EMPTY_TEXT}
+    )
+
+
 def _in_each(change: Callable[[Fields], Fields]) -> Callable[[list[Fields]], list[Fields]]:
     return lambda messages: [change(message) for message in messages]
 
 
-RULES: Mapping[str, Callable[[list[Fields]], list[Fields]]] = {
-    ROLE: _in_each(_without_developer),
-    PAIRS: lambda messages: with_block_pairs(with_pairs(messages)),
-    SHORT_IDS: _in_each(_with_short_ids),
-    NO_IMAGES: _in_each(_without_images),
-    RAW_IMAGES: _in_each(lambda message: _with_changes(message, _with_raw_image)),
-    NO_BLANKS: _without_blanks,
-    SIGNED_CALLS: _in_each(_with_signature),
-    OBJECTS: _in_each(_with_objects),
-    THOUGHTS: _in_each(_with_thought),
-    SYSTEM_FIRST: _system_first,
-    NO_SYSTEM: without_system,
-    TOOL_THEN_ASSISTANT: _assistant_after_tools,
-    ALTERNATION: with_alternation,
-    USER_LAST: _user_last,
-    TEXTS: _in_each(with_text),
+RULES: Mapping[str, MessageRule] = {
+    ROLE: MessageRule(_in_each(_without_developer), sign=DEVELOPER),
+    NO_NULLS: MessageRule(_in_each(_without_nulls), sign=b"null"),
+    NO_NULL_CONTENT: MessageRule(_in_each(_with_content), sign=b"null"),
+    PAIRS: MessageRule(lambda messages: with_block_pairs(with_pairs(messages)), PAIRS_REFUSED),
+    SHORT_IDS: MessageRule(
+        _in_each(_with_short_ids),
+        lazy_pattern(
+            r"(?i)tool call id was\b|(?:call_?id|calls\[\d+\]\.id|tool_?use[._]?id)\W{1,3}"
+            r"(?:string too long|string should match|failed to satisfy)"
+        ),
+        sign=b'id"',
+    ),
+    NO_IMAGES: MessageRule(
+        _in_each(lambda message: _with_changes(message, _unless_image)),
+        lazy_pattern(
+            r"(?i)unknown variant .?image(?:_url)?\b(?!.*\bexpected\b.*\bimage)"
+            r"|image input is not (?:supported|enabled)|not a multimodal model"
+            r"|no endpoints found that support image input|image_url is only supported by"
+            r"|does not support (?:images|image (?:inputs?|content))(?=[.,;:'\")]| \(|\s*\Z)"
+        ),
+        sign=b"image",
+    ),
+    MESSAGES + "image=base64": MessageRule(
+        _in_each(lambda message: _with_changes(message, _with_raw_image)),
+        lazy_pattern("图片输入格式"),  # Zhipu's GLM
+        sign=b"image",
+    ),
+    MESSAGES + "text": MessageRule(
+        _without_blanks,
+        lazy_pattern(
+            r"(?i)text content blocks must|for empty text blocks|must have non-empty content"
+            r"|contentblock object .* blank"
+        ),
+    ),
+    MESSAGES + "thought_signature": MessageRule(
+        _in_each(_with_signature), lazy_pattern(r"(?i)missing a .?thought_signature"), sign=b'"tool_calls"'
+    ),
+    OBJECTS: MessageRule(
+        _in_each(_with_objects),
+        lazy_pattern(
+            r"(?i)arguments.{0,60}\bjson|json.{0,60}arguments|\(char \d+\)|item pairs from a mapping"
+            r"|no attribute 'items'"
+        ),
+        sign=b'"tool_calls"',
+    ),
+    THOUGHTS: MessageRule(_in_each(_with_thought)),
+    REASONING_BACK: MessageRule(
+        _in_each(_with_reasoning),
+        lazy_pattern(
+            r"(?i)(?:reasoning_content|content\[\]\.thinking)\W{1,3}"
+            r"(?:in the thinking mode must be passed back|is missing)"
+        ),
+    ),
+    MESSAGES + "role=system": MessageRule(
+        _system_first, lazy_pattern(r"(?i)system messages? must be (?:at the beginning|first|the first)")
+    ),
+    NO_SYSTEM: MessageRule(without_system, SYSTEM_REFUSED),
+    MESSAGES + "role=assistant": MessageRule(
+        _assistant_after_tools, lazy_pattern(r"(?i)unexpected role 'user' after role 'tool'"), sign=b'"tool"'
+    ),
+    ALTERNATION: MessageRule(with_alternation, ORDER_REFUSED),
+    MESSAGES + "role=user": MessageRule(
+        _user_last,
+        lazy_pattern(
+            r"(?i)expected last role (?:user|to be)|last message must (?:have role|be from) (?:the )?.?user"
+            r"|response prefill is incompatible|does not support assistant message prefill"
+        ),
+    ),
+    TEXTS: MessageRule(_in_each(with_text), PARTS_REFUSED),
 }
+"""The rules by their names, in the order in which they are applied."""

@@ -1,5 +1,6 @@
 """Message shapes: who speaks when, and texts as one, for the templates of models that take only the simplest chats."""
 
+from base64 import b64encode
 from collections.abc import Iterable
 from typing import Any
 
@@ -9,7 +10,13 @@ from gateway.domain import rawjson
 from gateway.domain.conversation import join_texts
 from gateway.domain.lazy_pattern import lazy_pattern
 from gateway.domain.rawjson import NULL, Fields
-from gateway.upstream.translation import FILLER
+
+GO_ON = "Continue."
+"""What the user says after the assistant's last message, where a model does not go on from it."""
+FILLER = "."
+"""The text of a message that must not be empty."""
+UNSIGNED = b64encode(b"skip_thought_signature_validator").decode()
+"""Google's documented signature of a call that it did not sign."""
 
 PARTS_REFUSED = lazy_pattern(
     r"(?i)content['\"`]?(?: field)?\s*:?\s*(?:value )?(?:must|should) be a string"

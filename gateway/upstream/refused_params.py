@@ -7,9 +7,8 @@ They are only candidates: what was not sent is never left out. A field of a mess
 import re
 
 from gateway.domain.lazy_pattern import lazy_pattern
-from gateway.upstream.efforts import EFFORT, effort_rule
+from gateway.upstream.efforts import EFFORT, NO_EFFORT, NO_EFFORT_REFUSED, effort_rule
 from gateway.upstream.error_body import ErrorBody
-from gateway.upstream.nested_fields import nested_name
 from gateway.upstream.ranges import range_rules
 
 MESSAGES = "messages[]."
@@ -18,10 +17,6 @@ ROLE = MESSAGES + "role"
 """Stands for a role of messages that the upstream does not know."""
 DEVELOPER = b'"developer"'
 """The role that such an error means. Its other name is ``system``."""
-NO_EFFORT = EFFORT + "=none"
-"""Stands for a model that accepts tools only without thinking, as OpenAI's newer ones do in chat completions."""
-_NO_EFFORT = re.compile(r"\bset\s+\W?reasoning_effort\W?\s+to\s+\W?none\b")
-
 REASONING_BACK = "reasoning_content=back"
 """Stands for an upstream that refuses what the assistant said without the reasoning before it."""
 BETA = "anthropic-beta="
@@ -100,6 +95,13 @@ _GROQ_PATH = lazy_pattern(r"'(messages(?:\.\w+)+)'\s*:\s*property\s+'")
 """Matches Groq's ``'messages.1' : property 'name'``."""
 _ROLES = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
 
+_NESTED = {
+    "content": frozenset({"type", "text", "image_url", "input_audio", "file"}),
+    "tool_calls": frozenset({"id", "type", "function"}),
+    "tools": frozenset({"type", "function", "name", "parameters", "description"}),
+}
+"""The fields with the content itself, by the list that has the objects."""
+
 _MOST_OUTPUT = lazy_pattern(
     r"supports? at most (\d{1,9}) (?:completion|output) tokens"
     r"|(?<!\d)(\d{1,9}), which is the maximum allowed number of output tokens"
@@ -136,8 +138,8 @@ def refused_params(error: ErrorBody) -> tuple[str, ...]:
     paths += [name for name, words in _WORDS.items() if words.search(message)]
     if _BAD_ROLE.search(f"{message} {error.param}".lower()):
         paths.append(ROLE)
-    names = dict.fromkeys(filter(None, (*map(_field_name, paths), *map(nested_name, paths))))
-    if _NO_EFFORT.search(message):
+    names = dict.fromkeys(filter(None, (*map(_field_name, paths), *map(_nested_name, paths))))
+    if NO_EFFORT_REFUSED.search(message):
         names.pop(EFFORT, None)
         names[NO_EFFORT] = None
     if rule := effort_rule(f"{message} {error.param}"):
@@ -180,11 +182,32 @@ def _field_name(path: str) -> str:
     """
     if path == ROLE:
         return path
-    parts = [part for part in re.split(r"[.\[\]/]+", path) if part and not part.isdigit()]
-    if len(parts) > 1 and parts[0] == "body":
-        del parts[0]
+    parts = _parts(path)
     name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", parts[-1]).lower() if parts else ""
     if len(parts) == 1 or parts[:1] != ["messages"]:
         return name
     inner = [part for part in parts[1:-1] if part not in _ROLES and not part.startswith("ChatCompletion")]
     return "" if inner else MESSAGES + name
+
+
+def _nested_name(path: str) -> str:
+    """Returns the name of the field at a path inside of contents, calls or tools, such as
+    ``messages[].tool_calls[].index`` for ``messages.1.assistant.tool_calls.0.index``.
+
+    Empty for other paths, for those within schemas, and for fields that must stay. A member of a cache mark has its own
+    name, whatever is marked.
+    """
+    root, *inner = _parts(path) or [""]
+    if "cache_control" in inner[:-1]:
+        return inner[-1]
+    holders = ("tools",) if root == "tools" else inner[:-1] if root == "messages" else ()
+    holder = next((part for part in holders if part in _NESTED), "")
+    is_schema = holder == "tools" and inner[:-1] not in ([], ["function"])
+    if not holder or not inner or is_schema or inner[-1] in _NESTED[holder]:
+        return ""
+    return f"{'' if holder == root else MESSAGES}{holder}[].{inner[-1]}"
+
+
+def _parts(path: str) -> list[str]:
+    parts = [part for part in re.split(r"[.\[\]/]+", path) if part and not part.isdigit()]
+    return parts[1:] if len(parts) > 1 and parts[0] == "body" else parts

@@ -1,21 +1,23 @@
 """Request rules: what a server demands of requests, as its refusals say, and how requests are changed to comply.
 
-Each rule has a name, by which ``learned_params`` remembers it. Those about messages are in ``message_rules``.
+``learned_params`` remembers a rule by its name, and vendors have some in their rows. A name that is not that of a rule
+is the path of a field to leave out, such as ``seed`` or ``messages[].tool_calls[].index``.
 """
 
-from collections.abc import Collection
+import operator
+from collections.abc import Collection, Sequence
+
+import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.lazy_pattern import lazy_pattern
-from gateway.domain.order import Order
 from gateway.domain.rawjson import Fields
-from gateway.upstream.answer_formats import FORMAT_REFUSED, NO_JSON, NO_SCHEMAS, fit_format, refuses_format
-from gateway.upstream.efforts import EFFORTS, FORMS_REFUSED, HOLDERS, fit_effort, fit_thinking
-from gateway.upstream.message_rules import MESSAGES_REFUSED, RULES, fit_messages
-from gateway.upstream.nested_fields import remove_nested
+from gateway.upstream.answer_formats import FORMAT_REFUSED, NO_JSON, NO_SCHEMAS, fit_format
+from gateway.upstream.efforts import EFFORTS, FORMS_REFUSED, fit_effort, fit_thinking
+from gateway.upstream.message_rules import RULES, fit_messages
 from gateway.upstream.null_values import NULLS, NULLS_REFUSED, without_nulls
 from gateway.upstream.ranges import RANGES, fit_ranges
-from gateway.upstream.tool_schemas import SCHEMAS, SCHEMAS_REFUSED, fit_schemas, has_invalid_schemas
+from gateway.upstream.tool_schemas import SCHEMAS, SCHEMAS_REFUSED, fit_schemas
 
 STREAM = "stream=true"
 PLAIN = "stream=false"
@@ -24,44 +26,74 @@ _REFUSED = {
         r"(?i)stream must be set to true|only supports? stream|non-?streaming calls|streaming is required"
     ),
     PLAIN: lazy_pattern(r"(?i)verified to stream|stream(?:ing)?\W{1,3}is not supported|not support stream(?:ing)?\b"),
-    **MESSAGES_REFUSED,
     **FORMS_REFUSED,
+    **{name: rule.refused for name, rule in RULES.items()},
     NULLS: NULLS_REFUSED,
     SCHEMAS: SCHEMAS_REFUSED,
     NO_SCHEMAS: FORMAT_REFUSED,
     NO_JSON: FORMAT_REFUSED,
 }
 """What a refusal says, by the name of the rule."""
+_UNNOTICED = "stream_options"
+"""The field that clients do not miss: the gateway writes the usage that it asks for."""
 
 
 def rules_in(message: str) -> list[str]:
     """Returns the names of the rules that an error message is about."""
-    return [name for name, words in _REFUSED.items() if words.search(message)]
+    return [name for name, words in _REFUSED.items() if words is not None and words.search(message)]
 
 
 def is_rule(name: str) -> bool:
-    """Returns whether a name stands for a change of a request, not for a parameter to leave out."""
-    return name in RULES or name in _REFUSED or name.startswith((EFFORTS, RANGES))
+    """Returns whether a name stands for a change of a request, not for a field to leave out."""
+    return name in _REFUSED or name.startswith((EFFORTS, RANGES))
 
 
-def fit_request(fields: Fields, rules: Collection[str]) -> tuple[Fields, list[str]]:
+def fit_request(request: Fields, rules: Collection[str]) -> tuple[Fields, list[str]]:
     """Returns a request's fields as the rules want them, and the names of what they lose or have another value of."""
-    fields = without_nulls(fields) if NULLS in rules else dict(fields)
+    if not rules:
+        return dict(request), []
+    fields = without_nulls(request) if NULLS in rules else dict(request)
     if STREAM in rules or PLAIN in rules:  # an answer in the other form than requested is read all the same
         fields["stream"] = rawjson.raw(STREAM in rules)
-    changed = [name for holder in HOLDERS for name in fit_effort(fields, rules, holder)]
-    changed += (
-        fit_thinking(fields, rules)
-        + fit_format(fields, rules)
-        + fit_ranges(fields, rules)
-        + remove_nested(fields, rules)
-    )
+    left_out = [name for name in rules if not is_rule(name) and leave_out(fields, name)]
+    lost = [name for name in left_out if name != _UNNOTICED]
+    lost += fit_effort(fields, rules) + fit_thinking(fields, rules)
+    lost += fit_format(fields, rules) + fit_ranges(fields, rules)
     fit_schemas(fields, rules)
-    return fields, changed + fit_messages(fields, rules)
+    return fields, lost + fit_messages(fields, rules)
 
 
-def has_effect(rule: str, order: Order, used: tuple[str, ...]) -> bool:
-    """Returns whether a rule would change a refused request, which was written by the rules that were ``used``."""
-    if rule in (NO_SCHEMAS, NO_JSON):
-        return refuses_format(rule, order.fields, used)
-    return fit_request(order.fields, [rule])[0] != order.fields or (rule == SCHEMAS and has_invalid_schemas(order))
+def leave_out(fields: Fields, name: str) -> bool:
+    """Leave out the field at a path, and an object that becomes empty. Returns whether there was one. Tools may have it
+    in their functions, too.
+    """
+    holder, *path = name.replace("[]", "").split(".")
+    if holder not in fields:
+        return False
+    sent = fields[holder]
+    kept = _without(sent, path) if path else rawjson.NULL
+    kept = _without(kept, ["function", *path]) if holder == "tools" and path else kept
+    if not path or bytes(memoryview(kept)[:3]) == b"{}":
+        del fields[holder]
+    else:
+        fields[holder] = kept
+    return kept is not sent
+
+
+def _without(raw: msgspec.Raw, path: Sequence[str]) -> msgspec.Raw:
+    """Returns a value without the members at a path, through all elements of lists. What stays keeps its bytes."""
+    if f'"{path[-1]}"'.encode() not in bytes(raw):
+        return raw
+    if rawjson.is_list(raw):
+        items = rawjson.items(raw)
+        kept = [_without(item, path) for item in items]
+        return raw if all(map(operator.is_, kept, items)) else rawjson.raw(kept)
+    members = rawjson.maybe_fields(raw)
+    if path[0] not in members:
+        return raw
+    member = members.pop(path[0])
+    if len(path) > 1:
+        members[path[0]] = _without(member, path[1:])
+        if members[path[0]] is member:
+            return raw
+    return rawjson.raw(members)

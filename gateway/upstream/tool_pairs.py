@@ -1,11 +1,13 @@
-"""Tool pairs: each call of a chat gets one result, directly after it, where a server refuses a chat without that.
+"""Tool pairs: each call of a conversation gets one result, where a server refuses a conversation without that.
 
 Compacted and interrupted conversations lack one of the two, or have a result late or twice. A call without a result
-gets one that says so; a result without a call becomes a text of the user. ``Transcript`` does the same for channels
-that a request is translated for.
+gets one that says so; a result without a call becomes a text of the user. In chats the results are the next messages,
+in Messages they begin the next one, and in the Responses API they are the next items. ``Transcript`` does the same for
+channels that a request is translated for.
 """
 
 from collections import deque
+from collections.abc import Iterable
 from typing import Any
 
 from gateway.domain import rawjson
@@ -23,105 +25,140 @@ PAIRS_REFUSED = lazy_pattern(
     r"|toolresult blocks at|function response turn comes immediately after"
 )
 """Matches refusals of calls without results, results without calls, and ids that occur twice."""
+ITEM_PAIRS_REFUSED = lazy_pattern(r"(?i)no tool (?:output|call) found for")
+"""Matches OpenAI's refusals of items without their counterpart."""
+_OUTPUTS = {"function_call": "function_call_output", "custom_tool_call": "custom_tool_call_output"}
+"""The type of an output by that of its call."""
+_LABEL = "[tool result]"
 _TOOL, _USER = rawjson.raw("tool"), rawjson.raw("user")
 
 
+class _Results:
+    """The results that no call has yet, in order by the ids of their calls."""
+
+    def __init__(self, results: Iterable[tuple[str, dict[str, Any]]]) -> None:
+        self._waiting: dict[str, deque[dict[str, Any]]] = {}
+        self._ids = set[str]()
+        """The ids of the calls so far."""
+        for call_id, result in results:
+            self._waiting.setdefault(call_id, deque()).append(result)
+
+    def take(self, call_id: str) -> tuple[str, dict[str, Any]]:
+        """Returns the id that a call has from now on, which no other call has, and its result; empty without one."""
+        own_id, number = call_id, 0
+        while not own_id or own_id in self._ids:
+            number += 1
+            own_id = f"{call_id or 'call'}_{number}"
+        self._ids.add(own_id)
+        waiting = self._waiting.get(call_id)
+        return own_id, waiting.popleft() if waiting else {}
+
+    def drop(self, call_id: str, result: dict[str, Any]) -> bool:
+        """Returns whether a result still waits for a call, for which it then waits no longer."""
+        waiting = self._waiting.get(call_id, deque())
+        waits = any(result is other for other in waiting)
+        if waits:
+            waiting.popleft()
+        return waits
+
+
 def with_pairs(messages: list[Fields]) -> list[Fields]:
-    """Returns the messages with the results of calls directly after them, in their order. Ids occur once."""
-    results: dict[str, deque[Fields]] = {}
-    for message in filter(_is_result, messages):
-        results.setdefault(rawjson.text_at(message.get("tool_call_id")), deque()).append(message)
+    """Returns a chat's messages with the results of calls directly after them, in their order. Ids occur once."""
+    results = _Results((_text(message, "tool_call_id"), message) for message in messages if role_of(message) == "tool")
     fitting: list[Fields] = []
-    ids, claimed = set[str](), set[int]()
     for message in messages:
-        if _is_result(message):
-            if id(message) not in claimed:  # of those with its id it is the first one that is left
-                fitting.append(_as_users(results[rawjson.text_at(message.get("tool_call_id"))].popleft()))
+        if role_of(message) == "tool":
+            if results.drop(_text(message, "tool_call_id"), message):
+                content = join_contents([rawjson.raw(_LABEL), message.get("content", NULL)])
+                fitting.append({"role": _USER, "content": content})
             continue
         calls = rawjson.list_at(message.get("tool_calls"))
         calls = calls if all(isinstance(call, dict) for call in calls) else []
-        own_calls = [{**call, "id": _new_id(rawjson.text_at(call, "id"), ids)} for call in calls]
+        pairs = [results.take(rawjson.text_at(call, "id")) for call in calls]
+        own_calls = [{**call, "id": own_id} for call, (own_id, _) in zip(calls, pairs, strict=True)]
         fitting.append(message if own_calls == calls else {**message, "tool_calls": rawjson.raw(own_calls)})
-        for call, own_call in zip(calls, own_calls, strict=True):
-            waiting = results.get(rawjson.text_at(call, "id"))
-            result = waiting.popleft() if waiting else {"role": _TOOL, "content": NO_OUTPUT.raw}
-            claimed.add(id(result))
-            is_its = rawjson.text_at(result.get("tool_call_id")) == own_call["id"]
-            fitting.append(result if is_its else {**result, "tool_call_id": rawjson.raw(own_call["id"])})
+        empty = {"role": _TOOL, "content": NO_OUTPUT.raw}
+        fitting += [{**empty, **result, "tool_call_id": rawjson.raw(own_id)} for own_id, result in pairs]
     return fitting
 
 
-def _is_result(message: Fields) -> bool:
-    return role_of(message) == "tool"
-
-
-def _new_id(given: str, ids: set[str]) -> str:
-    """Returns the id, or one made of it if it is empty or among ``ids``, to which it is added."""
-    new, number = given, 0
-    while not new or new in ids:
-        number += 1
-        new = f"{given or 'call'}_{number}"
-    ids.add(new)
-    return new
-
-
-def _as_users(result: Fields) -> Fields:
-    """Returns a result as a message of the user, which says what it is."""
-    return {"role": _USER, "content": join_contents([rawjson.raw("[tool result]"), result.get("content", NULL)])}
-
-
 def with_block_pairs(messages: list[Fields]) -> list[Fields]:
-    """Does for messages of Anthropic's API what ``with_pairs`` does for chats: results begin the message after."""
+    """Returns messages of Anthropic's API with the results of calls at the beginning of the next one."""
     contents = [blocks_of(message) for message in messages]
-    results: dict[str, deque[Any]] = {}
-    for block in (block for said in contents for block in said if _type(block) == "tool_result"):
-        results.setdefault(rawjson.text_at(block, "tool_use_id"), deque()).append(block)
+    blocks = (block for said in contents for block in said if _type(block) == "tool_result")
+    results = _Results((rawjson.text_at(block, "tool_use_id"), block) for block in blocks)
     fitting: list[Fields] = []
-    ids, due = set[str](), list[Any]()  # ``due`` are the results of the last calls
+    due: list[Any] = []  # the results of the last calls
     for message, said in zip(messages, contents, strict=True):
-        if role_of(message) != "assistant":
-            others = [block for block in said if _type(block) != "tool_result"]
-            lost = [block for block in said if _is_left(block, results)]
-            blocks = [*due, *(part for block in lost for part in _result_texts(block)), *others]
-            due = []
-        else:
+        if role_of(message) == "assistant":
             fitting += [{"role": _USER, "content": rawjson.raw(due)}] if due else []
-            blocks, due = _with_own_results(said, results, ids)
-        if blocks or not said:
-            fitting.append(message if blocks == said else {**message, "content": rawjson.raw(blocks)})
+            kept, due = _with_own_results(said, results)
+        else:
+            kept, due = [*due, *_without_results(said, results)], []
+        if kept or not said:
+            fitting.append(message if kept == said else {**message, "content": rawjson.raw(kept)})
     return [*fitting, {"role": _USER, "content": rawjson.raw(due)}] if due else fitting
+
+
+def with_item_pairs(items: list[Fields]) -> list[Fields]:
+    """Returns items of the Responses API with the outputs of calls directly after them."""
+    results = _Results((_text(item, "call_id"), item) for item in items if _text(item, "type") in _OUTPUTS.values())
+    fitting: list[Fields] = []
+    due: list[Fields] = []
+    for item in items:
+        kind, call_id = _text(item, "type"), _text(item, "call_id")
+        if kind in _OUTPUTS:
+            own_id, result = results.take(call_id)
+            id_field = {"call_id": rawjson.raw(own_id)}
+            due.append({"type": rawjson.raw(_OUTPUTS[kind]), "output": NO_OUTPUT.raw, **result, **id_field})
+            fitting.append({**item, **id_field})
+            continue
+        fitting += due
+        due = []
+        if kind not in _OUTPUTS.values():
+            fitting.append(item)
+        elif results.drop(call_id, item):
+            parts = rawjson.raw(_as_texts(rawjson.maybe(item.get("output")), "input_text"))
+            fitting.append({"type": rawjson.raw("message"), "role": _USER, "content": parts})
+    return fitting + due
+
+
+def _text(fields: Fields, name: str) -> str:
+    return rawjson.text_at(fields.get(name))
 
 
 def _type(block: Any) -> str:
     return rawjson.text_at(block, "type")
 
 
-def _is_left(block: Any, results: dict[str, deque[Any]]) -> bool:
-    """Returns whether a result has no call. It is then no longer one of ``results``."""
-    waiting = results.get(rawjson.text_at(block, "tool_use_id"), deque())
-    is_left = _type(block) == "tool_result" and any(block is other for other in waiting)
-    if is_left:
-        waiting.popleft()
-    return is_left
-
-
-def _with_own_results(said: list[Any], results: dict[str, deque[Any]], ids: set[str]) -> tuple[list[Any], list[Any]]:
+def _with_own_results(said: list[Any], results: _Results) -> tuple[list[Any], list[Any]]:
     """Returns the blocks of the assistant with ids that occur once, and the results of their calls."""
     blocks, due = list[Any](), list[Any]()
     for block in said:
-        if _type(block) == "tool_use":
-            given = rawjson.text_at(block, "id")
-            own_id = _new_id(given, ids)
-            waiting = results.get(given)
-            result = waiting.popleft() if waiting else {"type": "tool_result", "content": rawjson.value(NO_OUTPUT.raw)}
-            due.append(result if result.get("tool_use_id") == own_id else {**result, "tool_use_id": own_id})
-            block = block if own_id == given else {**block, "id": own_id}  # noqa: PLW2901 - the block as it is sent
-        blocks.append(block)
+        if _type(block) != "tool_use":
+            blocks.append(block)
+            continue
+        own_id, result = results.take(rawjson.text_at(block, "id"))
+        blocks.append({**block, "id": own_id})
+        empty = {"type": "tool_result", "content": rawjson.value(NO_OUTPUT.raw)}
+        due.append({**empty, **result, "tool_use_id": own_id})
     return blocks, due
 
 
-def _result_texts(result: Any) -> list[Any]:
-    """Returns a result without a call as texts of the user."""
-    content = rawjson.at(result, "content")
-    parts = content if isinstance(content, list) else [{"type": "text", "text": content}] if content else []
-    return [{"type": "text", "text": "[tool result]"}, *parts]
+def _without_results(said: list[Any], results: _Results) -> list[Any]:
+    """Returns the blocks of a user, after the texts of the results that no call has."""
+    lost, others = list[Any](), list[Any]()
+    for block in said:
+        if _type(block) != "tool_result":
+            others.append(block)
+        elif results.drop(rawjson.text_at(block, "tool_use_id"), block):
+            lost += _as_texts(block.get("content"), "text")
+    return [*lost, *others]
+
+
+def _as_texts(content: Any, kind: str) -> list[Any]:
+    """Returns a result without a call as parts of the user's, with texts of this type."""
+    label = {"type": kind, "text": _LABEL}
+    if isinstance(content, list):
+        return [label, *content]
+    return [label, {"type": kind, "text": content}] if content else [label]

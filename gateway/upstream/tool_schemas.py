@@ -8,7 +8,6 @@ from typing import Any
 
 from gateway.domain import rawjson
 from gateway.domain.lazy_pattern import lazy_pattern
-from gateway.domain.order import Order
 from gateway.domain.rawjson import Fields
 
 SCHEMAS = "tools[].input_schema=2020-12"
@@ -36,13 +35,6 @@ def fit_schemas(fields: Fields, refused: Collection[str]) -> None:
     tools = rawjson.value(fields.get("tools")) if SCHEMAS in refused else None
     if (valid := with_valid_schemas(tools)) != tools:
         fields["tools"] = rawjson.raw(valid)
-
-
-def has_invalid_schemas(order: Order) -> bool:
-    """Returns whether ``with_valid_schemas`` would change the tools of a translated request."""
-    offers = () if order.conversation is None else order.conversation.tools
-    tools = [{"input_schema": rawjson.value(offer.parameters)} for offer in offers]
-    return bool(with_valid_schemas(tools) != tools)
 
 
 def _with_valid_schema(tool: Any) -> Any:

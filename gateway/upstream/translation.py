@@ -10,7 +10,6 @@ digest of the original is appended, so that two names never become one, and a na
 
 import hashlib
 import re
-from base64 import b64encode
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, TypeVar
@@ -27,52 +26,13 @@ from gateway.domain.json_text import read_typed
 from gateway.domain.order import LearnedRefusals, Order
 from gateway.domain.rawjson import NULL, is_nothing
 from gateway.domain.text import plain
-from gateway.upstream.efforts import fit_effort
-from gateway.upstream.ranges import fit_ranges
+from gateway.upstream.answer_formats import ResponseFormat
+from gateway.upstream.request_rules import fit_request
 
 T = TypeVar("T")
 
 _TEXT_OR_TEXTS: Any = list[str] | str
 _NO_CONVERSATION = Conversation(turns=())
-
-
-JSON_FORMATS = frozenset({"json_object", "json_schema"})
-"""Types of response formats that are JSON."""
-JSON_LINE = "Reply with one JSON object and nothing else."
-"""The line of the system prompt for models that cannot be made to write JSON."""
-
-
-class JsonSchema(msgspec.Struct, frozen=True, kw_only=True):
-    """The ``json_schema`` of a response format."""
-
-    schema: msgspec.Raw = NULL
-    description: str | None = None
-
-
-class ResponseFormat(msgspec.Struct, frozen=True, kw_only=True):
-    """The ``response_format`` of a request."""
-
-    type: str = "text"
-    """``text``, ``json_object`` or ``json_schema``."""
-    json_schema: JsonSchema | None = None
-    top_level_schema: msgspec.Raw = msgspec.field(name="schema", default=NULL)
-    """The schema where Responses, llama.cpp and Together have it."""
-
-    @property
-    def schema(self) -> msgspec.Raw:
-        """Returns the schema of the answer, with its description in it, or null."""
-        if self.type not in JSON_FORMATS:
-            return NULL
-        form = self.json_schema or JsonSchema(schema=self.top_level_schema)
-        if not form.description or bytes(memoryview(form.schema)[:1]) != b"{":
-            return form.schema
-        return rawjson.raw({"description": form.description, **rawjson.fields(form.schema)})
-
-
-def format_lines(form: ResponseFormat) -> list[str]:
-    """Returns the lines of the system prompt for an answer that must be JSON, if the model cannot be made to comply."""
-    schema = "" if rawjson.is_null(form.schema) else bytes(form.schema).decode("utf-8", "replace")
-    return [JSON_LINE, *([f"It must match this JSON schema:\n{schema}"] if schema else [])]
 
 
 class Parameters:
@@ -81,9 +41,7 @@ class Parameters:
     def __init__(self, order: Order, learned: LearnedRefusals) -> None:
         """Parameters that the upstream is known to refuse are left out."""
         self.conversation = conversation_of(order)
-        self._fields = dict(order.fields)
-        self._dropped = [name for name in learned.dropped if self._fields.pop(name, None) is not None]
-        self._dropped += fit_effort(self._fields, learned.dropped) + fit_ranges(self._fields, learned.dropped)
+        self._fields, self._dropped = fit_request(order.fields, learned.dropped)
         for name in ("model", "stream", "stream_options"):  # written from the order
             self._fields.pop(name, None)
         if "tool_choice" in learned.dropped and self.conversation.choice.mode:
@@ -165,14 +123,6 @@ def schema_fields(tool: ToolOffer) -> rawjson.Fields:
     if bytes(fields.get("properties", NULL)) == b"[]":
         del fields["properties"]
     return {name: raw for name, raw in fields.items() if not rawjson.is_null(raw)}
-
-
-GO_ON = "Continue."
-"""What the user says after the assistant's last message, where a model does not go on from it."""
-FILLER = "."
-"""The text of a message that must not be empty."""
-UNSIGNED = b64encode(b"skip_thought_signature_validator").decode()
-"""Google's documented signature of a call that it did not sign."""
 
 
 def check_address(media: MediaPart) -> None:

@@ -12,6 +12,8 @@ from urllib.parse import urlsplit
 import msgspec
 
 from gateway.domain.channel import Dialect, TokenLimitField
+from gateway.upstream.message_rules import NO_NULL_CONTENT, NO_NULLS, SHORT_IDS
+from gateway.upstream.refused_params import MESSAGES, ROLE
 
 _OPENAI_ONLY = frozenset(
     {
@@ -42,8 +44,8 @@ class Vendor(msgspec.Struct, frozen=True, kw_only=True):
     """Patterns of the models whose output limit is called ``max_completion_tokens`` instead."""
     allow: frozenset[str] = frozenset()
     """If not empty, the only top-level fields that it accepts."""
-    deny: frozenset[str] = frozenset()
-    """Top-level fields that it refuses."""
+    rules: tuple[str, ...] = ()
+    """What it refuses: names of fields and of rules, as in ``request_rules``."""
     rename: tuple[tuple[str, str], ...] = ()
     """Pairs of a top-level field and its name at the vendor."""
     suspects: tuple[frozenset[str], ...] = (_OPENAI_ONLY,)
@@ -52,46 +54,27 @@ class Vendor(msgspec.Struct, frozen=True, kw_only=True):
     """Triples of a top-level field, a value, and the vendor's name of that value. Values are JSON texts."""
     message_allow: frozenset[str] = frozenset()
     """If not empty, the only fields of a message that it accepts."""
-    message_deny: frozenset[str] = frozenset()
-    """Fields of a message that it refuses."""
     strict_messages: bool = False
     """Whether it refuses a message with unknown fields, of which ``reasoning_content`` is one."""
     completions_root: str = ""
     """What precedes ``/completions`` instead of the version at the end of the base URL; empty if it is the same."""
-    stream_options: bool = True
-    """Whether it accepts ``stream_options``, which ask for the usage of a stream."""
-    empty_content: bool = False
-    """Whether the content of a message without tool calls must be ``""`` instead of null."""
-    drop_nulls: bool = False
-    """Whether null fields of assistant messages must be left out."""
-    short_tool_ids: bool = False
-    """Whether ids of tool calls must be nine letters and digits."""
     reasoning_back: bool = False
     """Whether it refuses tool calls that come back without the ``reasoning_content`` before them."""
     heeds_tool_choice: bool = True
     """Whether its Messages API obeys ``tool_choice``."""
     responses: bool | None = None
     """Whether it has the Responses API; None if the first call finds that out."""
-    reads_developer: bool = True
-    """Whether messages may have the role ``developer``. If not, it is sent as ``system``."""
     reads_signatures: bool = False
     """Whether tool calls may have Google's thought signatures."""
 
     @property
-    def edits_messages(self) -> bool:
-        """Returns whether messages must be changed, so that they must be decoded."""
-        fields = self.message_allow or self.message_deny
-        return bool(fields or self.empty_content or self.drop_nulls or self.short_tool_ids)
-
-    @property
-    def edits_requests(self) -> bool:
-        """Returns whether more of a request must be changed than its model, its output limit and what streams need."""
-        fields = self.allow or self.deny or self.rename or self.swaps
-        return bool(fields or self.reasoning_back or self.edits_messages)
+    def changes_requests(self) -> bool:
+        """Returns whether more of a request may change than its model, its output limit and what streams need."""
+        return bool(self.rules or self.allow or self.rename or self.swaps or self.reasoning_back)
 
     def accepts(self, name: str) -> bool:
         """Returns whether it accepts a top-level field."""
-        return name not in self.deny and (not self.allow or name in self.allow)
+        return name not in self.rules and (not self.allow or name in self.allow)
 
     def limit_field(self, upstream_model: str) -> TokenLimitField:
         """Returns the name of the output limit for this model."""
@@ -149,16 +132,21 @@ PRESETS = {
             completions_root="/beta",
             token_limit_field=TokenLimitField.MAX_TOKENS,
             reasoning_back=True,
-            reads_developer=False,
+            rules=(ROLE,),
             responses=False,
         ),
         _remote(
             "groq",
             "https://api.groq.com/openai/v1",
-            deny=frozenset({"logprobs", "top_logprobs", "logit_bias"}),
+            rules=(
+                "logprobs",
+                "top_logprobs",
+                "logit_bias",
+                MESSAGES + "name",
+                MESSAGES + "reasoning_content",
+                NO_NULLS,
+            ),
             suspects=(_OPENAI_ONLY - {"service_tier"},),
-            message_deny=frozenset({"name", "reasoning_content"}),
-            drop_nulls=True,
             responses=True,
             strict_messages=True,
         ),
@@ -169,7 +157,7 @@ PRESETS = {
             token_limit_field=TokenLimitField.MAX_TOKENS,
             rename=(("seed", "random_seed"),),
             swaps=(("tool_choice", b'"required"', b'"any"'),),
-            stream_options=False,  # usage comes on the last chunk, unasked
+            rules=("stream_options", ROLE, SHORT_IDS),  # usage comes on the last chunk, unasked
             allow=frozenset(
                 {
                     *("model", "messages", "temperature", "top_p", "max_tokens", "stream", "stop"),
@@ -180,8 +168,6 @@ PRESETS = {
                 }
             ),
             message_allow=frozenset({"role", "content", "tool_calls", "tool_call_id", "prefix"}),
-            short_tool_ids=True,
-            reads_developer=False,
             responses=False,
             strict_messages=True,
         ),
@@ -196,9 +182,7 @@ PRESETS = {
         _remote(
             "cerebras",
             "https://api.cerebras.ai/v1",
-            deny=frozenset({"frequency_penalty", "presence_penalty", "logit_bias"}),
-            message_deny=frozenset({"reasoning_content"}),
-            reads_developer=False,
+            rules=("frequency_penalty", "presence_penalty", "logit_bias", MESSAGES + "reasoning_content", ROLE),
             responses=False,
             strict_messages=True,
         ),
@@ -210,7 +194,7 @@ PRESETS = {
             hosts=("api.moonshot.ai", "api.moonshot.cn"),
             suspects=(_OPENAI_ONLY, _SAMPLING),
             reasoning_back=True,
-            reads_developer=False,
+            rules=(ROLE,),
             responses=False,
         ),
         _remote("deepinfra", "https://api.deepinfra.com/v1/openai"),
@@ -244,22 +228,21 @@ PRESETS = {
             "ollama",
             11434,
             token_limit_field=TokenLimitField.MAX_TOKENS,  # the other one is silently ignored
-            empty_content=True,
+            rules=(ROLE, NO_NULL_CONTENT),
             heeds_tool_choice=False,
-            reads_developer=False,
             responses=True,
         ),
         _local(
             "lmstudio",
             1234,
             swaps=(("response_format", b'{"type":"json_object"}', b'{"type":"text"}'),),
-            reads_developer=False,
+            rules=(ROLE,),
             responses=True,
         ),
-        _local("llamacpp", 8080, reads_developer=False),
-        _local("vllm", 8000, reads_developer=False, responses=True),
-        _local("jan", 1337, reads_developer=False),
-        _local("koboldcpp", 5001, reads_developer=False),
+        _local("llamacpp", 8080, rules=(ROLE,)),
+        _local("vllm", 8000, rules=(ROLE,), responses=True),
+        _local("jan", 1337, rules=(ROLE,)),
+        _local("koboldcpp", 5001, rules=(ROLE,)),
         # for a channel whose host has a row that does not apply to it
         Vendor(name="plain", suspects=()),
     )

@@ -5,9 +5,8 @@ from typing import Any
 import pytest
 
 from gateway.domain import rawjson
-from gateway.upstream.answer_formats import NO_JSON, NO_SCHEMAS, fit_format, refuses_format
-from gateway.upstream.request_rules import rules_in
-from gateway.upstream.translation import JSON_LINE
+from gateway.upstream.answer_formats import JSON_LINE, NO_JSON, NO_SCHEMAS, fit_format
+from gateway.upstream.request_rules import fit_request, rules_in
 
 SCHEMA = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "object"}}}
 OBJECT = {"type": "json_object"}
@@ -52,8 +51,9 @@ def test_a_refusal_of_a_format_is_recognized(message: str, refused: bool) -> Non
     ],
 )
 def test_json_without_a_schema_comes_before_no_json(form: Any, learned: tuple[str, ...], rules: list[str]) -> None:
-    fields = {"response_format": rawjson.raw(form)}
-    assert [rule for rule in (NO_SCHEMAS, NO_JSON) if refuses_format(rule, fields, learned)] == rules
+    fields = {"response_format": rawjson.raw(form), "messages": rawjson.raw([USER])}
+    sent, _ = fit_request(fields, learned)
+    assert [rule for rule in (NO_SCHEMAS, NO_JSON) if fit_request(fields, (*learned, rule))[0] != sent] == rules
 
 
 @pytest.mark.parametrize(

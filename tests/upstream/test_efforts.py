@@ -47,11 +47,11 @@ def test_a_refusal_lists_levels(text: str, levels: str) -> None:
         (None, "low,high", None),
     ],
 )
-@pytest.mark.parametrize("holder", ["", "reasoning", "output_config"])
-def test_the_nearest_level_is_sent(sent: Any, levels: str, fitting: Any, holder: str) -> None:
-    name = "effort" if holder else "reasoning_effort"
-    given = {} if sent is None else {name: sent}
-    fields = {holder: rawjson.raw(given)} if holder else {name: rawjson.raw(value) for name, value in given.items()}
-    dropped = fit_effort(fields, ("user", f"reasoning_effort in {levels}"), holder)
-    assert rawjson.maybe((rawjson.fields(fields[holder]) if holder else fields).get(name)) == fitting
-    assert dropped == ([] if sent == fitting else [f"{holder}.effort" if holder else name])
+@pytest.mark.parametrize("name", ["reasoning_effort", "reasoning.effort", "output_config.effort"])
+def test_the_nearest_level_is_sent(sent: Any, levels: str, fitting: Any, name: str) -> None:
+    holder, _, member = name.rpartition(".")
+    given = {} if sent is None else {member: rawjson.raw(sent)}
+    fields = {holder: rawjson.raw(given)} if holder else given
+    dropped = fit_effort(fields, ("user", f"reasoning_effort in {levels}"))
+    assert rawjson.maybe((rawjson.fields(fields[holder]) if holder else fields).get(member)) == fitting
+    assert dropped == ([] if sent == fitting else [name])

@@ -119,6 +119,28 @@ def test_the_param_of_a_refusal(error: Any, names: tuple[str, ...]) -> None:
     assert _names(error) == names
 
 
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("body.messages.1.assistant.tool_calls.0.index", "messages[].tool_calls[].index"),
+        ("messages[2].tool_calls[0].name", "messages[].tool_calls[].name"),
+        ("messages[2].tool_calls[0].function", ""),
+        ("messages.0.content.0.text.cache_control", "messages[].content[].cache_control"),
+        ("messages.0.user.content.list[union].0.text", ""),
+        ("tools.0.function.strict", "tools[].strict"),
+        ("tools.3.cache_control", "tools[].cache_control"),
+        ("tools.0.function.parameters.additionalProperties", ""),
+        ("tools.0", ""),
+        ("messages.1.name", ""),
+        ("response_format.json_schema.strict", ""),
+        ("", ""),
+    ],
+)
+def test_a_path_into_contents_calls_and_tools_is_a_name(path: str, name: str) -> None:
+    names = _names({"message": "no", "code": "unknown_parameter", "param": path})
+    assert [each for each in names if each.count("[]") == 2 or each.startswith("tools[]")] == ([name] if name else [])
+
+
 def test_a_list_of_details_names_all() -> None:
     places = (["body", "seed"], ["body", "user"], ["body", "messages", 2, "assistant", "reasoning_content"])
     detail = [{"type": "extra_forbidden", "loc": place, "msg": "Extra inputs are not permitted"} for place in places]

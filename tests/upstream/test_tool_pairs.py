@@ -7,6 +7,7 @@ import pytest
 from gateway.domain import rawjson
 from gateway.upstream.message_rules import PAIRS, with_rules
 from gateway.upstream.request_rules import rules_in
+from gateway.upstream.tool_pairs import with_item_pairs
 
 USER = {"role": "user", "content": "u"}
 
@@ -106,3 +107,21 @@ def test_calls_of_messages_get_their_results(sent: list[Any], kept: list[Any]) -
     fitting = with_rules(messages, [PAIRS])
     assert [{name: rawjson.value(raw) for name, raw in message.items()} for message in fitting] == kept
     assert with_rules(fitting, [PAIRS]) == fitting
+
+
+def _item(kind: str, id: str, **more: Any) -> dict[str, Any]:
+    return {"type": kind, "call_id": id, **more}
+
+
+def test_calls_among_items_get_their_outputs() -> None:
+    call, output, said = "function_call", "function_call_output", {"type": "message", "role": "user", "content": "u"}
+    sent = [_item(call, "a"), _item(call, "b"), said, _item(output, "b", output="1"), _item(output, "x", output="2")]
+    items = [{name: rawjson.raw(value) for name, value in item.items()} for item in [*sent, _item(call, "a")]]
+    fitting = [{name: rawjson.value(raw) for name, raw in item.items()} for item in with_item_pairs(items)]
+    texts = [{"type": "input_text", "text": text} for text in ("[tool result]", "2")]
+    nothing = {"output": "[no output]"}
+    assert fitting == [
+        *(_item(call, "a"), _item(call, "b"), _item(output, "a", **nothing), _item(output, "b", output="1"), said),
+        {"type": "message", "role": "user", "content": texts},
+        *(_item(call, "a_1"), _item(output, "a_1", **nothing)),
+    ]

@@ -42,7 +42,7 @@ def test_an_unknown_preset_changes_nothing() -> None:
 
 @pytest.mark.parametrize("traits", PRESETS.values(), ids=lambda row: row.name)
 def test_rows_do_not_contradict_themselves(traits: Vendor) -> None:
-    assert not (traits.allow & traits.deny)
+    assert not traits.allow.intersection(traits.rules)
     assert not traits.allow or {"model", "messages", "stream"} <= traits.allow
     assert not traits.allow or {there for _, there in traits.rename} <= traits.allow
     assert not traits.message_allow or {"role", "content", "tool_calls", "tool_call_id"} <= traits.message_allow
@@ -62,8 +62,3 @@ def test_rows_do_not_contradict_themselves(traits: Vendor) -> None:
 )
 def test_the_limits_name_depends_on_the_model(preset: str, model: str, field: TokenLimitField) -> None:
     assert vendor_of(preset, "").limit_field(model) is field
-
-
-def test_only_some_need_their_messages_edited() -> None:
-    edited = {name for name, row in PRESETS.items() if row.edits_messages}
-    assert edited == {"cerebras", "groq", "mistral", "ollama"}

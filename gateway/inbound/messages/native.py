@@ -50,7 +50,6 @@ from gateway.upstream.anthropic.dialect import VERSION, root
 from gateway.upstream.efforts import EFFORT, FORMS_REFUSED, lower_budget
 from gateway.upstream.failures import REJECTED
 from gateway.upstream.message_rules import THOUGHTS
-from gateway.upstream.nested_fields import remove_path
 from gateway.upstream.openai.dialect import endpoint
 from gateway.upstream.refused_params import BETA, EVERY_BETA, REASONING_BACK
 from gateway.upstream.request_rules import fit_request, is_rule
@@ -181,24 +180,13 @@ is that of its members."""
 
 def _without_refused(order: Order, refused: Collection[str]) -> tuple[Order, tuple[str, ...]]:
     """Returns the order without fields and betas that the upstream refuses, and their names."""
-    fields, dropped = dict(order.fields), list[str]()
+    fields, dropped = fit_request(order.fields, refused)
     betas = [name for name in map(str.strip, order.forward.get(_BETA_HEADER, "").split(",")) if name]
-    for path in refused:
-        holder, *rest = path.split(".")
-        value = rawjson.value(fields.get(holder))
-        if path.startswith(BETA):
-            kept = [beta for beta in betas if path not in (EVERY_BETA, BETA + beta)]
-            dropped += [BETA + beta for beta in betas if beta not in kept]
-            betas = kept
-        elif holder in fields and remove_path(value, rest):
-            fields[holder] = rawjson.raw(value)
-            dropped.append(path)
-            if not (rest and value):
-                del fields[holder]
-    fields, changed = fit_request(fields, refused)
+    lost = [beta for beta in betas if EVERY_BETA in refused or BETA + beta in refused]
+    forward = _with_betas(order.forward, [beta for beta in betas if beta not in lost])
     body = order.body if fields == order.fields else b""
-    forward = _with_betas(order.forward, betas)
-    return msgspec.structs.replace(order, fields=fields, body=body, forward=forward), (*dropped, *changed)
+    order = msgspec.structs.replace(order, fields=fields, body=body, forward=forward)
+    return order, (*(BETA + beta for beta in lost), *dropped)
 
 
 def _is_own(name: str) -> bool:

@@ -6,7 +6,7 @@ the name of the model changes, if the client knows it by another one.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -30,9 +30,7 @@ from gateway.inbound.relay import (
     native_body,
     native_failure,
     native_headers,
-    remove_field,
 )
-from gateway.inbound.responses.item_pairs import PAIRS, PAIRS_REFUSED, with_outputs
 from gateway.inbound.responses.native_events import items_in
 from gateway.inbound.responses.reader import ResponsesReader
 from gateway.inbound.responses.summary import COMPACTIONS, summary_in
@@ -40,12 +38,13 @@ from gateway.upstream.adapter import Adapter, RequestWriter, WholeAnswer, whole_
 from gateway.upstream.efforts import EFFORTS
 from gateway.upstream.error_body import ErrorBody, read_error
 from gateway.upstream.failures import REJECTED
-from gateway.upstream.message_rules import OBJECTS, SHORT_IDS, object_text, with_rules
+from gateway.upstream.message_rules import OBJECTS, SHORT_IDS, object_text
 from gateway.upstream.null_values import NULLS
 from gateway.upstream.openai.dialect import endpoint
 from gateway.upstream.ranges import RANGES
-from gateway.upstream.refused_params import DEVELOPER, ROLE
+from gateway.upstream.refused_params import ROLE
 from gateway.upstream.request_rules import PLAIN, STREAM, fit_request, is_rule
+from gateway.upstream.tool_pairs import ITEM_PAIRS_REFUSED, with_item_pairs
 from gateway.upstream.translation import with_limit
 from gateway.upstream.vendors import OPENAI, vendor_of
 
@@ -135,16 +134,14 @@ def repaired_order(order: Order, failure: Failure) -> Order | None:
     code = failure.origin.code.apply(str) if failure.origin is not None else ""
     message = failure.verbatim.apply(str)
     items = rawjson.maybe_objects(order.fields.get("input")) or []
-    if PAIRS_REFUSED.search(message):
-        name, kept = PAIRS, with_outputs(items)
+    if ITEM_PAIRS_REFUSED.search(message):
+        name, kept = "input[].call_id", with_item_pairs(items)
     elif code == "invalid_encrypted_content" or _SEAL_REFUSED.search(message):
         name, kept = "reasoning_dropped", [item for item in items if not _is_sealed(item)]
     elif field := _FIELD_REFUSED.search(message):
         name, kept = f"input[].{field[1]}", [_without_field(item, field[1]) for item in items]
     elif OBJECTS in failure.parameters:
         name, kept = "input[].arguments", [_with_object(item) for item in items]
-    elif SHORT_IDS in failure.parameters:
-        name, kept = PAIRS, with_rules(items, (SHORT_IDS,))
     else:
         return None
     if kept == items:
@@ -224,13 +221,12 @@ def speaks_responses(channel: Channel) -> bool:
     return channel.dialect is Dialect.OPENAI and vendor_of(channel.preset, channel.base_url).responses is not False
 
 
-def _without_refused(order: Order, learned: LearnedRefusals) -> tuple[Order, tuple[str, ...]]:
+def _without_refused(order: Order, rules: Iterable[str]) -> tuple[Order, tuple[str, ...]]:
     """Returns the order as the upstream takes it, and the names of what it lost."""
-    kept = dict(order.fields)
-    dropped = [path for path in learned.dropped if path in _OPTIONAL.values() and remove_field(kept, path)]
-    fields, changed = fit_request(kept, list(filter(is_rule, learned.dropped)))
+    known = [name for name in rules if name in _OPTIONAL.values() or is_rule(name)]
+    fields, dropped = fit_request(order.fields, known)
     body = order.body if fields == order.fields else b""
-    return msgspec.structs.replace(order, fields=fields, body=body), (*dropped, *changed)
+    return msgspec.structs.replace(order, fields=fields, body=body), tuple(dropped)
 
 
 class ResponsesRelay(Adapter):
@@ -247,17 +243,13 @@ class ResponsesRelay(Adapter):
     def prepare(self, order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> PreparedRequest:
         self._sent = order.fields
         dropped: tuple[str, ...] = ()
-        if learned.dropped:
-            order, dropped = _without_refused(order, learned)
+        if rules := vendor_of(channel.preset, channel.base_url).rules + learned.dropped:
+            order, dropped = _without_refused(order, rules)
         served = with_limit(served, learned)
         changes = lower_cap(order.fields, "max_output_tokens", served)
         lowered = served.max_output if changes else None
         if rawjson.maybe(order.fields.get("model")) != served.upstream_name:
             changes["model"] = rawjson.raw(served.upstream_name)
-        reads_developer = vendor_of(channel.preset, channel.base_url).reads_developer and ROLE not in learned.dropped
-        content = order.fields.get("input", NULL)
-        if not reads_developer and DEVELOPER in bytes(content) and (items := rawjson.maybe_objects(content)):
-            changes["input"] = rawjson.raw(with_rules(items, (ROLE,)))
         if rawjson.is_null(order.fields.get("max_output_tokens")) and order.output_budget is not None:
             lowered = max(LEAST_LIMIT, order.output_budget)
             changes["max_output_tokens"] = rawjson.raw(lowered)
@@ -294,7 +286,7 @@ class ResponsesRelay(Adapter):
         error = read_error(body)
         if not failure.sent or _NOT_CONVERTED.search(f"{error.message} {error.code}"):
             return msgspec.structs.replace(failure, may_lack_api=True, refused_kinds=(model_kind(self._sent),))
-        is_about_items = any(pattern.search(error.message) for pattern in (_FIELD_REFUSED, PAIRS_REFUSED))
+        is_about_items = any(pattern.search(error.message) for pattern in (_FIELD_REFUSED, ITEM_PAIRS_REFUSED))
         is_repairable = is_about_items or not {NULLS}.issuperset(failure.parameters)
         if is_repairable or vendor_of(channel.preset, channel.base_url).name in _MAKERS:
             return failure

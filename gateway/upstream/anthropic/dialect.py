@@ -14,6 +14,7 @@ from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.domain.output_limit import LEAST_OUTPUT, OutputLimit, limit_of, read_limit
 from gateway.domain.rawjson import Fields, is_nothing
 from gateway.upstream.adapter import ChannelDialect
+from gateway.upstream.answer_formats import JSON_FORMATS, JSON_LINE
 from gateway.upstream.anthropic.cache_marks import CACHE_MARK, marks_cache, remove_marks, set_marks
 from gateway.upstream.anthropic.messages import Dialogue, tools_and_choice
 from gateway.upstream.anthropic.models import ALL_EFFORTS, AnthropicModel, AnthropicThinking, model_of
@@ -22,15 +23,7 @@ from gateway.upstream.call_memory import Recall
 from gateway.upstream.efforts import BUDGETS
 from gateway.upstream.openai.dialect import PLAIN_HEADERS, STREAM_HEADERS, endpoint
 from gateway.upstream.tool_schemas import SCHEMAS, with_valid_schemas
-from gateway.upstream.translation import (
-    JSON_FORMATS,
-    JSON_LINE,
-    Parameters,
-    conversation_of,
-    read_caps,
-    refusal_of,
-    with_limit,
-)
+from gateway.upstream.translation import Parameters, conversation_of, read_caps, refusal_of, with_limit
 
 VERSION = "2023-06-01"
 """The version of the API. For what is sent here, 2026-10-21 differs only by refusing sampling parameters, which older

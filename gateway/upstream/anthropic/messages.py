@@ -29,18 +29,11 @@ from gateway.domain.conversation import (
 from gateway.domain.errors import BadRequest, unsupported_param
 from gateway.domain.order import Order
 from gateway.domain.rawjson import NULL
+from gateway.upstream.answer_formats import JSON_FORMATS, ResponseFormat
 from gateway.upstream.anthropic.models import AnthropicModel
 from gateway.upstream.call_memory import Recall
-from gateway.upstream.translation import (
-    FILLER,
-    GO_ON,
-    JSON_FORMATS,
-    NameRules,
-    ResponseFormat,
-    check_address,
-    conversation_of,
-    schema_fields,
-)
+from gateway.upstream.message_shapes import FILLER, GO_ON
+from gateway.upstream.translation import NameRules, check_address, conversation_of, schema_fields
 
 Block = dict[str, Any]
 

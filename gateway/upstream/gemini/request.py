@@ -23,18 +23,11 @@ from gateway.domain.conversation import (
 )
 from gateway.domain.errors import unsupported_param
 from gateway.domain.rawjson import Fields
+from gateway.upstream.answer_formats import JSON_FORMATS, format_lines
 from gateway.upstream.call_memory import Recall
 from gateway.upstream.gemini.models import LEVELS, GeminiModel, GeminiThinking
-from gateway.upstream.translation import (
-    FILLER,
-    JSON_FORMATS,
-    UNSIGNED,
-    NameRules,
-    Parameters,
-    check_address,
-    format_lines,
-    schema_fields,
-)
+from gateway.upstream.message_shapes import FILLER, UNSIGNED
+from gateway.upstream.translation import NameRules, Parameters, check_address, schema_fields
 
 Part = dict[str, Any]
 

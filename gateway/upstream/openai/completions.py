@@ -14,6 +14,7 @@ from gateway.upstream.error_body import read_error
 from gateway.upstream.failures import classify, lacks_path
 from gateway.upstream.openai.dialect import PLAIN_HEADERS, STREAM_HEADERS, endpoint, limit_output, request_usage
 from gateway.upstream.openai.reader import ChatReader
+from gateway.upstream.request_rules import fit_request
 from gateway.upstream.vendors import vendor_of
 
 DEFAULT_OUTPUT = 16
@@ -27,17 +28,16 @@ class CompletionsDialect(RequestWriter):
         vendor, base_url = vendor_of(channel.preset, channel.base_url), channel.base_url
         if vendor.completions_root:  # such as DeepSeek, which has them under another root
             base_url = base_url.rstrip("/").removesuffix("/v1").removesuffix("/beta") + vendor.completions_root
-        fields = dict(order.fields)
-        dropped = tuple(name for name in learned.dropped if fields.pop(name, None) is not None)
+        fields, dropped = fit_request(order.fields, learned.dropped)
         fields = with_limit({**fields, "model": rawjson.raw(served.upstream_name)})
         lowered = limit_output(fields, TokenLimitField.KEEP, learned.max_output)
         if order.stream:
-            request_usage(fields, requested=vendor.stream_options and "stream_options" not in learned.dropped)
+            request_usage(fields, requested="stream_options" not in vendor.rules + learned.dropped)
         return PreparedRequest(
             url=endpoint(base_url, "/completions"),
             headers=STREAM_HEADERS if order.stream else PLAIN_HEADERS,
             body=order.body if order.body and fields == order.fields else rawjson.encode(fields),
-            dropped=dropped,
+            dropped=tuple(dropped),
             lowered=lowered,
         )
 

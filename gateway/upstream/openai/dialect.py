@@ -16,13 +16,11 @@ from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.domain.output_limit import CAPS, OutputLimit, read_limit
 from gateway.domain.rawjson import Fields
 from gateway.upstream.adapter import ChannelDialect
-from gateway.upstream.efforts import EFFORT
 from gateway.upstream.learned_params import NOTHING
-from gateway.upstream.message_rules import RULES, SHORT_IDS, with_rules
 from gateway.upstream.model_list import LIST_HEADERS
 from gateway.upstream.openai.reader import ChatReader
 from gateway.upstream.openai.reasoning import ReasoningReader, restore_reasoning
-from gateway.upstream.refused_params import DEVELOPER, MESSAGES, NO_EFFORT, REASONING_BACK, ROLE
+from gateway.upstream.refused_params import MESSAGES
 from gateway.upstream.request_rules import fit_request
 from gateway.upstream.vendors import Vendor, vendor_of
 
@@ -30,7 +28,7 @@ STREAM_HEADERS = {"Accept": "text/event-stream", "Accept-Encoding": "identity", 
 PLAIN_HEADERS = {"Accept": "application/json", "Accept-Encoding": "gzip, deflate", "Content-Type": "application/json"}
 
 _INCLUDE_USAGE = msgspec.Raw(b'{"include_usage":true}')
-_NONE = msgspec.Raw(b'"none"')
+_TOOL = msgspec.Raw(b'"tool"')
 
 
 class _Target(msgspec.Struct, frozen=True, gc=False):
@@ -42,9 +40,14 @@ class _Target(msgspec.Struct, frozen=True, gc=False):
     learned: LearnedRefusals
 
     @property
+    def rules(self) -> tuple[str, ...]:
+        """Returns the rules that hold for requests."""
+        return self.vendor.rules + self.learned.dropped
+
+    @property
     def limit_field(self) -> TokenLimitField:
         """Returns the name of the output limit that the upstream accepts. Another name would limit nothing."""
-        if self.vendor.allow or self.vendor.deny:
+        if self.vendor.allow:
             accepted = [name for name in CAPS if self.vendor.accepts(name)]
             if len(accepted) == 1:
                 return TokenLimitField(accepted[0])
@@ -61,19 +64,6 @@ class _Target(msgspec.Struct, frozen=True, gc=False):
         """Returns whether the upstream and the channel's owner let a request have an output limit."""
         removed = self.channel.overrides.remove if self.channel.overrides is not None else ()
         return not any(name in removed or name in self.learned.dropped for name in CAPS)
-
-
-def _may_pass_unchanged(order: Order, target: _Target) -> bool:
-    fields, vendor, served = order.fields, target.vendor, target.served
-    if not order.body or order.stream or order.output_budget is not None:
-        return False
-    if vendor.edits_requests or target.learned.dropped or order.model != served.upstream_name:
-        return False
-    if "stream_options" in fields or (not vendor.reads_developer and _has_developer(fields)):
-        return False
-    if "max_tokens" not in fields and "max_completion_tokens" not in fields:
-        return True
-    return target.limit_field is TokenLimitField.KEEP and not _caps_above(fields, target.max_output)
 
 
 @lru_cache(maxsize=256)
@@ -131,77 +121,35 @@ def request_usage(fields: Fields, *, requested: bool) -> None:
         fields["stream_options"] = rawjson.raw({**rawjson.fields(options), "include_usage": True})
 
 
-def _fit_parameters(fields: Fields, vendor: Vendor, learned: LearnedRefusals) -> list[str]:
-    """Remove or rename what the upstream would refuse. Returns what was removed, by the client's names."""
-    dropped = [name for name in learned.dropped if fields.pop(name, None) is not None]
-    if NO_EFFORT in learned.dropped and "tools" in fields:
-        if fields.get(EFFORT, _NONE) != _NONE:
-            dropped.append(EFFORT)
-        fields[EFFORT] = _NONE
+def _fit_parameters(fields: Fields, vendor: Vendor) -> list[str]:
+    """Rename what the vendor calls something else, and remove what it does not know. Returns what was removed, by the
+    client's names.
+    """
     for name, vendor_name in vendor.rename:
         if name in fields:
             fields[vendor_name] = fields.pop(name)
     for name, value, vendor_value in vendor.swaps:
         if name in fields and rawjson.maybe(fields[name]) == rawjson.value(value):
             fields[name] = msgspec.Raw(vendor_value)
-    if vendor.allow or vendor.deny:
-        dropped += _remove_refused(fields, vendor)
-    return dropped
-
-
-def _remove_refused(fields: Fields, vendor: Vendor) -> list[str]:
-    """Remove the fields that the vendor does not accept. Returns the client's names for them."""
     client_names = {vendor_name: name for name, vendor_name in vendor.rename}
-    refused = [name for name in fields if not vendor.accepts(name)]
-    for name in refused:
+    unknown = [name for name in fields if vendor.allow and name not in vendor.allow]
+    for name in unknown:
         del fields[name]
-    return [client_names.get(name, name) for name in refused if name != "stream_options"]
+    return [client_names.get(name, name) for name in unknown]
 
 
-def _has_developer(fields: Fields) -> bool:
-    return DEVELOPER in bytes(memoryview(fields.get("messages", rawjson.NULL)))
-
-
-def _must_edit_messages(fields: Fields, vendor: Vendor, learned: LearnedRefusals) -> bool:
-    refuses_fields = any(name.startswith(MESSAGES) and name not in RULES for name in learned.dropped)
-    return vendor.edits_messages or refuses_fields or (not vendor.reads_developer and _has_developer(fields))
-
-
-def _edit_messages(fields: Fields, vendor: Vendor, learned: LearnedRefusals) -> list[str]:
-    """Change the messages so that the upstream accepts them. Returns the names of the fields that were removed."""
-    messages = rawjson.maybe_objects(fields["messages"])
-    if messages is None:  # the upstream will say so
-        return []
-    dropped: dict[str, None] = {}
-    denied = vendor.message_deny | {name.removeprefix(MESSAGES) for name in learned.dropped if name not in RULES}
+def _fit_messages(fields: Fields, vendor: Vendor) -> list[str]:
+    """Remove the fields of messages that the vendor does not know. Returns their names. Tools may have a ``name``."""
+    messages = (rawjson.maybe_objects(fields.get("messages")) if vendor.message_allow else None) or []
+    removed: dict[str, None] = {}
     for message in messages:
-        for name in _refused_fields(message, vendor, denied):
+        known = vendor.message_allow | ({"name"} if message.get("role") == _TOOL else set())
+        for name in message.keys() - known:
             del message[name]
-            dropped[MESSAGES + name] = None
-        _fix_nulls(message, vendor)
-    rules = () if vendor.reads_developer else (ROLE,)
-    fields["messages"] = rawjson.raw(with_rules(messages, (*rules, SHORT_IDS) if vendor.short_tool_ids else rules))
-    return [*dropped]
-
-
-def _role(message: Fields) -> bytes:
-    return bytes(message.get("role", rawjson.NULL))
-
-
-def _refused_fields(message: Fields, vendor: Vendor, denied: frozenset[str]) -> list[str]:
-    allowed = vendor.message_allow
-    if allowed and _role(message) == b'"tool"':
-        allowed |= {"name"}
-    return [name for name in message if name in denied or (allowed and name not in allowed)]
-
-
-def _fix_nulls(message: Fields, vendor: Vendor) -> None:
-    if vendor.drop_nulls and _role(message) == b'"assistant"':
-        for name in [name for name, value in message.items() if rawjson.is_null(value)]:
-            del message[name]
-    calls = message.get("tool_calls")
-    if vendor.empty_content and rawjson.is_null(message.get("content", rawjson.EMPTY_TEXT)) and rawjson.is_null(calls):
-        message["content"] = rawjson.EMPTY_TEXT
+            removed[MESSAGES + name] = None
+    if removed:
+        fields["messages"] = rawjson.raw(messages)
+    return [*removed]
 
 
 class OpenAIDialect(ChannelDialect):
@@ -211,31 +159,22 @@ class OpenAIDialect(ChannelDialect):
         """Returns the request. It has all of the client's parameters but those in ``dropped``."""
         vendor = vendor_of(channel.preset, channel.base_url)
         target = _Target(vendor, channel, served, learned)
-        url = endpoint(channel.base_url, "/chat/completions")
-        if _may_pass_unchanged(order, target):
-            return PreparedRequest(url=url, headers=PLAIN_HEADERS, body=order.body)
-        fields, changed = fit_request(order.fields, learned.dropped) if learned.dropped else (dict(order.fields), [])
+        fields, dropped = fit_request(order.fields, target.rules)
         fields["model"] = rawjson.raw(served.upstream_name)
-        lowered = None
-        if "max_tokens" in fields or "max_completion_tokens" in fields:
-            lowered = limit_output(fields, target.limit_field, target.max_output)
-        streams = rawjson.maybe(fields.get("stream")) is True  # as the server wants it
+        lowered = limit_output(fields, target.limit_field, target.max_output)
         if order.output_budget is not None and target.may_be_limited:
             lowered = _limit_to_budget(fields, order.output_budget, target) or lowered
-        has_usage = vendor.stream_options and "stream_options" not in learned.dropped
-        request_usage(fields, requested=streams and has_usage)
-        dropped = changed + _fit_parameters(fields, vendor, learned)
-        if "messages" in fields and _must_edit_messages(fields, vendor, learned):
-            dropped += _edit_messages(fields, vendor, learned)
-        was_refused = REASONING_BACK in learned.dropped
-        if vendor.reasoning_back or was_refused:
-            owner = order.owner if vendor.reasoning_back else ""  # elsewhere nothing was remembered: it is sent empty
-            restore_reasoning(fields, owner, self._memory, always=was_refused)
+        streams = rawjson.maybe(fields.get("stream")) is True  # as the server wants it
+        request_usage(fields, requested=streams and "stream_options" not in target.rules)
+        dropped += _fit_parameters(fields, vendor) + _fit_messages(fields, vendor)
+        if vendor.reasoning_back:
+            restore_reasoning(fields, order.owner, self._memory)
+        is_as_sent = bool(order.body) and not vendor.changes_requests and fields == order.fields
         client_names = {} if order.conversation is None else order.conversation.param_names
         return PreparedRequest(
-            url=url,
+            url=endpoint(channel.base_url, "/chat/completions"),
             headers=STREAM_HEADERS if streams else PLAIN_HEADERS,
-            body=rawjson.encode(fields),
+            body=order.body if is_as_sent else rawjson.encode(fields),
             dropped=tuple(client_names.get(name, name) for name in dropped),
             lowered=lowered,
         )
@@ -246,9 +185,9 @@ class OpenAIDialect(ChannelDialect):
     def output_limit(self, fields: Fields, channel: Channel, served: ServedModel) -> OutputLimit:
         """See ``ChannelDialect``. What is learned later only drops parameters, lowers the limit, or renames it."""
         target = _Target(vendor_of(channel.preset, channel.base_url), channel, served, NOTHING)
-        sent = dict(fields)
+        sent = {name: raw for name, raw in fields.items() if name not in target.vendor.rules}
         limit_output(sent, target.limit_field, target.max_output)
-        _fit_parameters(sent, target.vendor, NOTHING)
+        _fit_parameters(sent, target.vendor)
         return read_limit(sent)
 
     def remembers(self, channel: Channel) -> bool:

@@ -27,6 +27,7 @@ from gateway.upstream.answer_errors import reported_failure, reports_error
 from gateway.upstream.error_body import excerpt, read_error
 from gateway.upstream.failures import bad_response, classify, lacks_path
 from gateway.upstream.openai.dialect import PLAIN_HEADERS, endpoint
+from gateway.upstream.request_rules import fit_request
 from gateway.upstream.usage_counts import PLAUSIBLE
 from gateway.upstream.usage_report import read_report
 
@@ -55,13 +56,13 @@ class OpenAIEmbeddings(EmbeddingsAdapter):
     """An ``Adapter`` for embeddings; also for ``mock``, which answers in the same form."""
 
     def prepare(self, order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> PreparedRequest:
-        fields = {name: value for name, value in order.fields.items() if name not in learned.dropped}
+        fields, dropped = fit_request(order.fields, learned.dropped)
         fields["model"] = rawjson.raw(served.upstream_name)
         return PreparedRequest(
             url=endpoint(channel.base_url, "/embeddings"),
             headers=PLAIN_HEADERS,
             body=order.body if order.body and fields == order.fields else rawjson.encode(fields),
-            dropped=tuple(name for name in learned.dropped if name in order.fields),
+            dropped=tuple(dropped),
         )
 
     def whole(self, body: bytes, order: Order, channel: Channel) -> WholeAnswer:

@@ -27,10 +27,10 @@ SIZE = 4 << 20
 _NOTHING = (rawjson.NULL, rawjson.EMPTY_TEXT)
 
 
-def restore_reasoning(fields: Fields, owner: str, memory: CallMemory, *, always: bool) -> None:
-    """Put the reasoning back into a request's assistant messages, if the conversation has tool calls, or ``always``."""
+def restore_reasoning(fields: Fields, owner: str, memory: CallMemory) -> None:
+    """Put the reasoning back into a request's assistant messages, if the conversation has tool calls."""
     messages = rawjson.maybe_objects(fields.get("messages")) or []  # without messages, the upstream will say so
-    if not (always or any(_keys(message) for message in messages)):
+    if not any(map(_keys, messages)):
         return
     bytes_left = 16 << 20  # messages may repeat one call many times
     for message in messages:

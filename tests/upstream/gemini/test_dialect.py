@@ -8,8 +8,8 @@ import pytest
 from gateway.domain.channel import ServedModel
 from gateway.upstream.gemini.dialect import GeminiDialect
 from gateway.upstream.learned_params import NOTHING
+from gateway.upstream.message_shapes import UNSIGNED
 from gateway.upstream.model_list import ModelPage, read_models
-from gateway.upstream.translation import UNSIGNED
 from tests.cases.answers import chunks_in
 from tests.cases.gemini.streams import TWO_CALLS
 from tests.fakes.replies import dumps

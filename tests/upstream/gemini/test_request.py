@@ -17,7 +17,8 @@ from gateway.upstream.gemini.dialect import GeminiDialect
 from gateway.upstream.gemini.models import UNKNOWN, model_of
 from gateway.upstream.gemini.request import config_of, parts_of, result_parts, tools_of, write_contents
 from gateway.upstream.learned_params import NOTHING
-from gateway.upstream.translation import UNSIGNED, Parameters, conversation_of
+from gateway.upstream.message_shapes import UNSIGNED
+from gateway.upstream.translation import Parameters, conversation_of
 from tests.cases.conversations import PIXEL, TOOLS_AND_IMAGE, call, function
 from tests.upstream.makers import attempt_fails, channel, recall_of, translated
 

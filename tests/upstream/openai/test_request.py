@@ -94,7 +94,8 @@ def test_other_stream_options_stay() -> None:
 
 
 def test_no_stream_options_where_they_are_not_known() -> None:
-    assert _sent({"stream": True}, "mistral") == {"stream": True}
+    prepared = _prepared({"model": "m", "stream": True, "stream_options": {}}, "mistral")
+    assert (json.loads(prepared.body), prepared.dropped) == ({"model": "m", "stream": True}, ())
     assert _sent({"stream": True, "stream_options": {}}, learned=LearnedRefusals(dropped=("stream_options",))) == {
         "stream": True
     }
