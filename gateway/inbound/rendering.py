@@ -6,7 +6,6 @@ plain request, and a body that comes for a streamed one, need no code of their o
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from io import BytesIO
 from itertools import chain
 from typing import Any, Protocol
@@ -27,22 +26,23 @@ from gateway.domain.answer import (
     ReasoningSeal,
     Seal,
     ToolCallBegan,
-    UsageSeen,
     join_strings,
 )
 from gateway.domain.channel import Channel
 from gateway.domain.failure import AttemptFailed, Failure
 from gateway.domain.json_text import as_utf8, refuse_many_elements
 from gateway.domain.order import Order
-from gateway.domain.sse import BLANK, SSEEvent, event_end, has_comment, is_idle, parse, stream_in, with_blank_lines
+from gateway.domain.sse import BLANK, SSEEvent, has_comment, is_idle, parse, stream_in, with_blank_lines
 from gateway.domain.transcript import object_of
 from gateway.domain.usage import Usage
+from gateway.inbound.event_stream import EventStream
 from gateway.upstream.adapter import AnswerReader, AnswerStream, DialectAdapter, WholeAnswer, whole_answer
 from gateway.upstream.answer_errors import failure_named
 from gateway.upstream.answer_state import AnswerState
 from gateway.upstream.error_body import tidy
 from gateway.upstream.failures import bad_response, truncation
-from gateway.upstream.framing import LATE_LIMIT, FramedStream, is_long, pieces
+from gateway.upstream.framing import is_long, pieces
+from gateway.upstream.openai.template import Run
 
 _PLACED = (Medium, Citation)
 """Events that not every API has a place for."""
@@ -157,25 +157,21 @@ class WholeRenderer(Renderer):
         return msgspec.Raw(join_strings(pieces)) if pieces else None
 
 
-class RenderedStream(FramedStream):
+class RenderedStream(EventStream):
     """A streamed answer of any dialect in the form of an API. Implements ``adapter.AnswerStream``."""
 
     _check: Callable[[bytes], None] = staticmethod(refuse_many_elements)
     """Raises ValueError for an event or a body that must not be decoded."""
 
     def __init__(self, reader: AnswerReader, order: Order, channel: Channel, renderer: Renderer) -> None:
-        super().__init__(channel)
+        state = AnswerState(order, reader, all_choices=renderer.all_choices, native=renderer.native)
+        super().__init__(channel, reader, state)
         self._order = order
-        self._reader = reader
-        self._source = self._state = AnswerState(
-            order, reader, all_choices=renderer.all_choices, native=renderer.native
-        )
         self._lost_medium = False
         """Whether the answer had a medium that this API has no place for."""
         self._has_content = False
         """Whether it had something else too."""
         self.renderer = renderer
-        self.tally = self._state.tally
 
     def cut_short(self) -> bytes:
         self.finished = True
@@ -189,23 +185,10 @@ class RenderedStream(FramedStream):
         self.held += self.renderer.held
         return out
 
-    def _read_events(self, block: bytes) -> bytes:
-        """See ``FramedStream``. Consecutive events with only more text are read together."""
-        out: list[bytes] = []
-        start = 0
-        while start < len(block) and not (self.failure or self.finished):
-            texts, whole_text, end = self._reader.texts(block, start) if self._state.in_text else ([], "", start)
-            if texts:
-                self.events += len(texts)
-                self.tally.add(whole_text)
-                out.append(self.renderer.take_texts(texts))
-            else:
-                end = event_end(block, start, has_returns=False)
-                out.append(self._read_event(block[start:end].rstrip(b"\n")))
-            start = end
-        if self.finished and start < len(block):
-            take_late_usage(block[start:], self._reader, self._state)
-        return b"".join(out)
+    def _take_run(self, run: Run) -> bytes:
+        """See ``EventStream``."""
+        texts = [b'"%b"' % text for text in run.texts if text]
+        return self.renderer.take_texts(texts) if texts else b""
 
     def _read_event(self, part: bytes) -> bytes:
         """Returns what the client gets for one event, given without its blank line."""
@@ -273,7 +256,9 @@ class RenderedStream(FramedStream):
 
     def _events_of(self, parts: Iterable[AnswerPart]) -> Iterator[AnswerEvent]:
         for part in parts:
-            yield from self._state.add(part)
+            events = self._state.add(part)
+            self._note(part, events)
+            yield from events
 
     def _render(self, events: Iterable[AnswerEvent]) -> bytes:
         """Returns what the client gets for events. Sets ``started``, and ``failure`` if the answer failed."""
@@ -329,15 +314,6 @@ class RenderedStream(FramedStream):
         if not done:
             self._state.add_mark("no_done")
         return out
-
-
-def take_late_usage(events: bytes, reader: AnswerReader, state: AnswerState) -> None:
-    """Take reports of usage that follow the end of an answer."""
-    for event in map(parse, events.split(BLANK)):
-        with suppress(ValueError):
-            for part in reader.read(event) if event is not None and len(event.data) <= LATE_LIMIT else ():
-                if isinstance(part, UsageSeen):
-                    state.add(part)
 
 
 def _failure_without_end(state: AnswerState, channel: Channel) -> Failure:

@@ -200,18 +200,14 @@ class AnswerReader(Protocol):
     """Whether a block of the answer has begun. For a native answer that is only tapped, the tap sets it."""
     ends_blocks: bool = False
     """Whether the upstream says when a block is complete."""
+    reads_alike: bool = False
+    """Whether events that differ in one text only are read alike, whatever the text is."""
     watches: bool = False
     """Whether ``watch`` must be called with every event."""
     tool_rules: NameRules | None = None
     """Which names of tools the vendor accepts, so that others were changed in the request; None for all."""
     default_word: str = ""
     """The finish word of a complete answer without one; empty if such an answer is not complete."""
-
-    def texts(self, events: bytes, start: int) -> tuple[list[bytes], str, int]:
-        """Returns the texts of the events from ``start`` on that have only more text of the first choice, as JSON
-        strings without empty ones, then all of them decoded and joined, and where these events end.
-        """
-        return [], "", start
 
     def read(self, event: SSEEvent) -> Iterable[AnswerPart]:
         """Returns the parts in an event. Raises ValueError if it is invalid."""

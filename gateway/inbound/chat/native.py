@@ -5,7 +5,6 @@ own chunks, with the edits they need. The cheapest way is tried first: events th
 are opened one level at a time. Most whole answers need no edit, which one typed decode of their choices shows.
 """
 
-from collections.abc import Iterable, Iterator
 from copy import copy
 from functools import partial
 
@@ -14,39 +13,30 @@ import msgspec
 from gateway.domain import rawjson
 from gateway.domain.answer import (
     AnswerEvent,
-    AnswerId,
-    AnswerMark,
     AnswerPart,
     BlockKind,
     Piece,
     ToolCallPart,
-    UsageSeen,
 )
 from gateway.domain.channel import Channel
 from gateway.domain.failure import AttemptFailed
 from gateway.domain.json_text import as_utf8, refuse_many_elements
 from gateway.domain.order import Order
 from gateway.domain.rawjson import JsonObject
-from gateway.domain.sse import BLANK, BOM, SSEEvent, stream_in
+from gateway.domain.sse import BOM, SSEEvent, stream_in
 from gateway.inbound.chat.edits import COMPLETION, ChunkEditor, edit_head, edit_message, identity
 from gateway.inbound.chat.render import ChatRenderer, WholeChatRenderer
-from gateway.inbound.rendering import RenderedStream, RenderingAdapter, take_late_usage
+from gateway.inbound.event_stream import CONTENTLESS
+from gateway.inbound.rendering import RenderedStream, RenderingAdapter
 from gateway.upstream.adapter import OutputCounter, WholeAnswer, whole_answer
 from gateway.upstream.answer_errors import reports_error
 from gateway.upstream.finish_words import REASONS
 from gateway.upstream.framing import FramedStream
 from gateway.upstream.openai.dialect import OpenAIDialect
 from gateway.upstream.openai.reader import ChatReader, may_report_error, upstream_id
-from gateway.upstream.openai.template import Run, Template, template_of
+from gateway.upstream.openai.template import Run
 from gateway.upstream.tool_call_tracker import Arguments, TrackedCall
 from gateway.upstream.usage_report import UsageReports
-
-MOST_TEMPLATES = 12
-"""How many templates may be learned in a row without a match before no more are learned."""
-_CONTENTLESS = (AnswerId, UsageSeen, AnswerMark)
-"""The parts without content for the client."""
-_USAGE_FIELDS = frozenset({"timings", "x_groq"})
-"""Fields of a chunk that tell the usage, beside ``usage``."""
 
 
 class NativeChatStream(RenderedStream):
@@ -63,12 +53,6 @@ class NativeChatStream(RenderedStream):
         self._calls: list[TrackedCall | None] = []
         """A copy of each tool call in the last event, as it was when that was read; None if it has no name yet."""
         self._filled_choices: set[int] = set()
-        self._contents: list[tuple[AnswerPart, list[AnswerEvent]]] = []
-        """The parts with content in the last event, each with its events; at most two are kept."""
-        self._template: Template | None = None
-        self._templates_left = MOST_TEMPLATES
-        self._pattern = b""
-        """The only text of the last event, if later events may differ from it in this text only; else empty."""
         self._arguments: Arguments | None = None
         """The arguments that the template's texts continue; None if the texts are of another kind."""
 
@@ -93,74 +77,34 @@ class NativeChatStream(RenderedStream):
         self._forget()
         return out
 
-    def _read_events(self, block: bytes) -> bytes:
-        """See ``FramedStream``. The last event may lack its blank line.
+    def _fits(self, run: Run) -> bool:
+        """See ``RenderedStream``. Arguments that begin with a brace may repeat what came before."""
+        return self._arguments is None or not any(text.startswith(b"{") for text in run.texts)
 
-        A template is tried on several events at once. If that fails, it is tried on one event at a time, until there is
-        another template.
-        """
-        out = []
-        start, several = 0, True
-        while start < len(block) and not (self.failure or self.finished):
-            run = self._run_template(block, start, several=several)
-            if run is not None:
-                if run.size == len(block):
-                    return run.out
-                out.append(run.out)
-                start += run.size
-            elif self._template is not None and several:
-                several = False
-            else:
-                template = self._template
-                end = block.find(BLANK, start)
-                end = len(block) if end < 0 else end
-                if end > start:
-                    out.append(self._open_event(block[start:end]))
-                several = several or self._template is not template
-                start = end + len(BLANK)
-        if self.finished and start < len(block):
-            take_late_usage(block[start:], self._reader, self._state)
-        return b"".join(out)
-
-    def _run_template(self, block: bytes, start: int, *, several: bool) -> Run | None:
-        """Returns the events from ``start`` on that match the template, one or ``several``; None if there is none."""
-        run = None if self._template is None else self._template.run(block, start, several=several)
-        if run is None:
-            return None
+    def _take_run(self, run: Run) -> bytes:
+        """See ``RenderedStream``. Returns the events, edited as the first one was."""
         if self._arguments is not None:
-            if any(text.startswith(b"{") for text in run.texts):  # they may repeat what came before
-                self._template = None
-                return None
             self._arguments.add(run.whole_text)
-        self.events += len(run.texts)
-        self.tally.add(run.whole_text)
-        self._templates_left = MOST_TEMPLATES
-        return run
+        return run.out
 
     def _open_event(self, part: bytes) -> bytes:
-        """Returns what the client gets for one event, from which a template may be learned."""
         self._editor.changed = False
-        out = self._read_event(part)
-        if self._editor.changed:
-            self._template = None
-        if self._pattern:
-            self._templates_left -= 1
-            self._template = template_of(part, out.removesuffix(BLANK), self._pattern)
-            self._pattern = b""  # it may be as large as the event, and the client may be slow
-        return out
+        return super()._open_event(part)
 
-    def _events_of(self, parts: Iterable[AnswerPart]) -> Iterator[AnswerEvent]:
-        """Yields the events of the parts, and notes what ``_edit`` has to know about them."""
-        for part in parts:
-            events = self._state.add(part)
-            if isinstance(part, ToolCallPart):
-                self._calls.append(copy(self._state.tracker(part.choice).last))
-            if not isinstance(part, _CONTENTLESS):
-                if len(self._contents) < 2:  # whether there is more than one is all that matters
-                    self._contents.append((part, events))
-                if events:
-                    self._filled_choices.add(part.choice)
-            yield from events
+    def _may_repeat(self, part: AnswerPart, event: Piece) -> bool:
+        is_call = event.kind is BlockKind.TOOL_CALL
+        self._arguments = self._state.tracker(event.choice).calls[event.number].arguments if is_call else None
+        if self._editor.changed or (self._chat.watches and event.kind is not BlockKind.TEXT):
+            return False
+        return not (isinstance(part, ToolCallPart) and part.name)  # the same name once more could be another call
+
+    def _note(self, part: AnswerPart, events: list[AnswerEvent]) -> None:
+        """See ``RenderedStream``. Notes what ``_edit`` has to know too."""
+        super()._note(part, events)
+        if isinstance(part, ToolCallPart):
+            self._calls.append(copy(self._state.tracker(part.choice).last))
+        if events and not isinstance(part, CONTENTLESS):
+            self._filled_choices.add(part.choice)
 
     def _render_event(self, event: SSEEvent) -> bytes:
         """See ``RenderedStream``. Returns the upstream's own chunk, edited."""
@@ -191,33 +135,13 @@ class NativeChatStream(RenderedStream):
         ]
         if not edited:
             return None
-        has_usage = not rawjson.is_null(chunk.pop("usage", None)) or not _USAGE_FIELDS.isdisjoint(chunk)
-        if len(choices) == 1 and not has_usage and self._templates_left and not self._editor.changed:
-            self._pattern = self._find_pattern()
-            if self._pattern:
-                self._arguments = next((call.arguments for call in self._calls if call is not None), None)
+        chunk.pop("usage", None)
         chunk["choices"] = edited
         return chunk
-
-    def _find_pattern(self) -> bytes:
-        """Returns the only text of the event, if it has nothing else and similar events can follow; else empty."""
-        if [len(events) for _, events in self._contents] != [1]:
-            return b""
-        part, (event,) = self._contents[0]
-        if not isinstance(event, Piece):
-            return b""
-        if self._state.reason(event.choice) or len(event.piece) > 256 << 10:
-            return b""
-        if self._chat.watches and event.kind is not BlockKind.TEXT:
-            return b""
-        if isinstance(part, ToolCallPart) and part.name:
-            return b""  # the same name once more could be another call
-        return event.piece
 
     def _forget(self) -> None:
         self._chat.forget()
         self._calls.clear()
-        self._contents.clear()
         self._filled_choices.clear()
 
 

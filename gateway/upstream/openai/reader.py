@@ -34,7 +34,6 @@ from gateway.upstream.answer_errors import failure_in, failure_named, reported_f
 from gateway.upstream.finish_words import finish_reason
 from gateway.upstream.openai.contents import media_in, normalize_texts, source_fields, sources_in
 from gateway.upstream.openai.request import OPENAI_TOOLS
-from gateway.upstream.openai.template import Template, template_of
 from gateway.upstream.openai.tool_calls import TooManyCalls, call_objects, has_content, tool_call_part
 from gateway.upstream.tool_call_tracker import TOO_MANY
 
@@ -73,6 +72,7 @@ class ParsedChoice(msgspec.Struct, gc=False):
 class ChatReader(AnswerReader):
     """Reads one answer. Implements ``AnswerReader``."""
 
+    reads_alike = True
     tool_rules = OPENAI_TOOLS
 
     def __init__(self, order: Order, channel: Channel) -> None:
@@ -82,10 +82,6 @@ class ChatReader(AnswerReader):
         self._parts: list[AnswerPart] = []
         self._order = order
         self._channel = channel
-        self._last_event: SSEEvent | None = None
-        """The last event, until a template is learned from it."""
-        self._template: Template | None = None
-        self._templates_left = 12  # if each event needs another one, learning does not pay
         self._upstream_id = ""
         self._begun: set[int] = set()
         self._is_single = order.wants_one_choice
@@ -102,29 +98,8 @@ class ChatReader(AnswerReader):
         """Fields with sources that came beside the text, each once."""
         self._cited = False
 
-    def texts(self, events: bytes, start: int) -> tuple[list[bytes], str, int]:
-        """See ``AnswerReader``. Most events differ only in their text, so a template finds it."""
-        texts, whole_text = list[bytes](), ""
-        event, self._last_event = self._last_event, None
-        if event is not None and not event.name and self._templates_left and len(self._parts) == 1:
-            part = self._parts[0]
-            # it had nothing but text
-            if isinstance(part, Piece) and part.kind is BlockKind.TEXT and not (part.choice or part.logprobs):
-                line = b"data: " + event.data
-                self._templates_left -= 1
-                self._template = template_of(line, line, part.piece)
-        while self._template is not None and start < len(events):
-            run = self._template.run(events, start) or self._template.run(events, start, several=False)
-            if run is None:
-                self._template = None
-                break
-            texts += [b'"%b"' % text for text in run.texts if text]
-            whole_text += run.whole_text
-            start += run.size
-        return texts, whole_text, start
-
     def read(self, event: SSEEvent) -> list[AnswerPart]:
-        self._parts, self.choices, self._last_event = [], [], event
+        self._parts, self.choices = [], []
         if event.data.strip() == b"[DONE]":
             self.done = True
             self.default_word = "stop" if self._has_usage else ""
@@ -163,7 +138,7 @@ class ChatReader(AnswerReader):
 
     def forget(self) -> None:
         """Forget the last chunk, which may be large."""
-        self.chunk, self.choices, self._parts, self._last_event = {}, [], [], None
+        self.chunk, self.choices, self._parts = {}, [], []
 
     def _add_reports(self, chunk: Fields) -> None:
         reports: Fields = {}

@@ -40,23 +40,23 @@ class Template:
         self._out_joint = self._out_foot + self._out_head
         self._unchanged = event == out
 
-    def run(self, events: bytes, start: int, *, several: bool = True) -> Run | None:
-        """Returns the events from ``start`` on that match, or only the first if not ``several``; None if the first does
-        not match, or one of them has an invalid text.
-        """
+    def run(self, events: bytes, start: int) -> Run | None:
+        """Returns the events from ``start`` on that match; None if the first does not."""
         stop = events.find(BLANK, start) + 2
-        if not several or stop == len(events):  # one event, as most upstreams send them
-            return self._match_one(events, start, stop)
-        if not events.startswith(self._head, start):
-            return None
-        texts = self._candidates(events, start)
-        if not self._matches(events, start, texts):
-            count = bisect_left(range(len(texts)), True, key=lambda n: not self._matches(events, start, texts[: n + 1]))
-            texts = texts[:count]
-        decoded = _decode(texts) if texts else None
-        if decoded is None:
-            return None
-        whole_text, size = "".join(decoded), len(texts) * len(self._joint) + sum(map(len, texts))
+        if stop < len(events) and events.startswith(self._head, start):
+            texts = self._candidates(events, start)
+            if not self._matches(events, start, texts):
+                count = bisect_left(
+                    range(len(texts)), True, key=lambda n: not self._matches(events, start, texts[: n + 1])
+                )
+                texts = texts[:count]
+            decoded = _decode(texts) if texts else None
+            if decoded is not None:
+                return self._run_of(events, texts, "".join(decoded))
+        return self._match_one(events, start, stop)  # as most upstreams send them, or one of several is invalid
+
+    def _run_of(self, events: bytes, texts: list[bytes], whole_text: str) -> Run:
+        size = len(texts) * len(self._joint) + sum(map(len, texts))
         if self._unchanged and size == len(events):
             return Run(events, size, texts, whole_text)
         return Run(self._out_head + self._out_joint.join(texts) + self._out_foot, size, texts, whole_text)

@@ -1,17 +1,23 @@
 """Any mixture of regular and odd events, however it is split, gives the same answer by a template as without one."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
 
 from gateway.domain.usage import Usage
-from gateway.inbound.chat import native
+from gateway.inbound import event_stream
+from gateway.inbound.chat.render import WholeChatRenderer
+from gateway.inbound.messages.render import MessagesRenderer, MessageStyle
+from gateway.inbound.rendering import RenderingAdapter
+from gateway.upstream.adapter import AnswerStream
+from gateway.upstream.openai.dialect import OpenAIDialect
 from tests.cases.answers import said_in
 from tests.cases.streams import ROLE, STOP
 from tests.fakes.replies import DONE, chunk, delta, event, tool_call, usage
-from tests.upstream.makers import native_stream
+from tests.upstream.makers import TWO_CHOICES, channel, native_stream, order
 
 
 def _text(text: str, **more: Any) -> bytes:
@@ -34,6 +40,9 @@ EVENTS = st.one_of(
             _text("Hi").replace(b'"Hi"', rb'"\ud83d"'),
             event(chunk(delta("Hi", role="assistant"))),
             event(chunk(delta("Hi", odd=[1, 2.50]))),
+            event(chunk({**delta("Hi"), "logprobs": {"content": [{"token": "Hi"}]}})),
+            event(chunk({**delta("Hi"), "finish_reason": "stop"})),
+            _text("Hi", error={"message": "no"}),
             event(chunk(delta("Hi", index=1))),
             event(chunk(delta("a"), delta("b", index=1))),
             event(chunk(delta(reasoning="hm"))),
@@ -59,8 +68,14 @@ EVENTS = st.one_of(
 Outcome = tuple[bytes, bool, str, tuple[str, ...], int, int, int, Usage | None]
 
 
-def _outcome(data: bytes, sizes: Iterator[int]) -> Outcome:
-    stream, out = native_stream(), b""
+def rendered_stream() -> AnswerStream:
+    """A stream of chat completions that is written as Messages."""
+    adapter = RenderingAdapter(OpenAIDialect(), partial(MessagesRenderer, style=MessageStyle()), WholeChatRenderer)
+    return adapter.stream(order(TWO_CHOICES), channel())
+
+
+def _outcome(data: bytes, sizes: Iterator[int], start: Callable[[], AnswerStream]) -> Outcome:
+    stream, out = start(), b""
     while data:
         size = next(sizes, len(data))
         out += stream.feed(data[:size])
@@ -71,14 +86,18 @@ def _outcome(data: bytes, sizes: Iterator[int]) -> Outcome:
     return out, stream.finished, failed, stream.marks, stream.events, tally.chars, tally.calls, stream.reported
 
 
-@given(st.lists(EVENTS, max_size=25), st.lists(st.integers(1, 400), max_size=40))
-def test_a_template_changes_nothing(parts: list[bytes], sizes: list[int]) -> None:
+@given(
+    st.lists(EVENTS, max_size=25),
+    st.lists(st.integers(1, 400), max_size=40),
+    st.sampled_from([native_stream, rendered_stream]),
+)
+def test_a_template_changes_nothing(parts: list[bytes], sizes: list[int], start: Callable[[], AnswerStream]) -> None:
     data = b"".join([ROLE, *parts, STOP, event(chunk(delta(index=1, finish="stop"))), DONE])
-    found = _outcome(data, iter(sizes))
+    found = _outcome(data, iter(sizes), start)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(native, "MOST_TEMPLATES", 0)
-        assert _outcome(data, iter(())) == found
-    if found[1]:
+        patched.setattr(event_stream, "MOST_TEMPLATES", 0)
+        assert _outcome(data, iter(()), start) == found
+    if found[1] and start is native_stream:
         said_in(found[0])
 
 
