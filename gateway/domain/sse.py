@@ -1,9 +1,9 @@
 """Server-sent events: cuts them out of bytes that are split anywhere, and parses them.
 
 There are two steps, so that events which need no examination can be passed on in bulk: a ``Framer`` cuts complete
-events out of the bytes, and ``parse`` reads one of them. Where events are passed on unchanged, a ``RawFramer`` cuts
-them, and a ``PieceDecoder`` reads runs of common ones, which are pieces of the answer. The time is linear in the number
-of bytes, however they are split. The rules are those of the WHATWG HTML standard, section 9.2.6.
+events out of the bytes, and ``parse`` reads one of them. Where events are passed on unchanged, a ``PieceDecoder`` reads
+runs of common ones, which are pieces of the answer. The time is linear in the number of bytes, however they are split.
+The rules are those of the WHATWG HTML standard, section 9.2.6.
 """
 
 import re
@@ -11,9 +11,6 @@ from collections.abc import Iterable
 from typing import Annotated, Generic, TypeVar
 
 import msgspec
-
-EVENT_LIMIT = 16 * 1024 * 1024
-"""The most bytes of one event, without its blank line."""
 
 BLANK = b"\n\n"
 """The end of an event, if all lines end with line feeds."""
@@ -32,15 +29,11 @@ class SSEEvent(msgspec.Struct, frozen=True):
     name: bytes = b""
 
 
-class EventTooLong(Exception):
-    """An event is longer than ``EVENT_LIMIT``."""
-
-
 _BLANK_LINE = re.compile(rb"(?>\r\n|\n|\r)(?>\r\n|\n|\r)")
 """Matches a blank line and the end of the line before it."""
 
 
-class RawFramer:
+class Framer:
     """Cuts complete events out of bytes that are split anywhere. No byte is changed."""
 
     def __init__(self) -> None:
@@ -78,36 +71,9 @@ class RawFramer:
         return incomplete
 
 
-class Framer(RawFramer):
-    """Cuts events like ``RawFramer``, with a limit of size, line feeds as line ends, and no byte order mark."""
-
-    _begun = False
-
-    def feed(self, data: bytes) -> bytes:
-        """Returns all events that are complete with these bytes, with their blank lines. Raises EventTooLong."""
-        if (
-            self._begun
-            and not self._buffer
-            and data.endswith(BLANK)
-            and data.find(b"\r") < 0
-            and len(data) < EVENT_LIMIT
-        ):
-            return data
-        events = self._normalize(super().feed(data))
-        longest = max(map(len, events.split(BLANK))) if len(events) > EVENT_LIMIT else self.held
-        if longest > EVENT_LIMIT:
-            raise EventTooLong(f"an event is longer than {EVENT_LIMIT >> 20} MiB")
-        return events
-
-    def end(self) -> bytes:
-        """Returns an event at the end of the bytes whose blank line is missing, or nothing."""
-        return self._normalize(super().end())
-
-    def _normalize(self, events: bytes) -> bytes:
-        if not self._begun and events:
-            self._begun = True
-            events = events.removeprefix(BOM)
-        return events.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if b"\r" in events else events
+def with_line_feeds(events: bytes) -> bytes:
+    """Returns events whose lines end with line feeds."""
+    return events if events.find(b"\r") < 0 else events.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
 
 
 def parse(block: bytes) -> SSEEvent | None:

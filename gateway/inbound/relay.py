@@ -17,11 +17,20 @@ from gateway.domain.answer import AnswerPart
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, Overrides, ServedModel
 from gateway.domain.failure import AttemptFailed, Failure, UpstreamText
-from gateway.domain.json_text import TooManyElements, refuse_many_elements
+from gateway.domain.json_text import TooManyElements, as_utf8, refuse_many_elements
 from gateway.domain.order import Order
 from gateway.domain.output_limit import CAPS
 from gateway.domain.rawjson import Fields
-from gateway.domain.sse import BLANK, RawFramer, SSEEvent, event_end, has_comment, is_idle, parse, with_blank_lines
+from gateway.domain.sse import (
+    BLANK,
+    SSEEvent,
+    event_end,
+    has_comment,
+    is_idle,
+    parse,
+    with_blank_lines,
+    with_line_feeds,
+)
 from gateway.domain.usage import Usage
 from gateway.inbound.rendering import RenderedStream
 from gateway.upstream.adapter import AnswerFacts, AnswerReader, not_an_answer
@@ -194,7 +203,7 @@ class NativeStream(FramedStream):
     """A streamed answer that passes unchanged. Implements ``adapter.AnswerStream``."""
 
     def __init__(self, channel: Channel, reader: NativeReader) -> None:
-        super().__init__(channel, RawFramer())
+        super().__init__(channel)
         self._source = self.reader = reader
         self._terminal_event = reader.terminal_event
         self.tally = reader.tally
@@ -209,8 +218,12 @@ class NativeStream(FramedStream):
     def tail(self, usage: Usage) -> bytes:
         return self._terminal or self._terminal_event(usage)
 
+    def _normalize(self, events: bytes) -> bytes:
+        """See ``FramedStream``. Line ends pass unchanged too."""
+        return as_utf8(events)
+
     def _read_rest(self, rest: bytes) -> bytes:
-        text = with_blank_lines(rest.replace(b"\r\n", b"\n").replace(b"\r", b"\n").strip(b"\n"))
+        text = with_blank_lines(with_line_feeds(rest).strip(b"\n"))
         events, blank, last = text.rpartition(BLANK)
         event = parse(last)
         if event is not None and rawjson.maybe(event.data) is not None:  # its blank line never came
@@ -245,7 +258,7 @@ class NativeStream(FramedStream):
 
     def _read_event(self, block: bytes) -> bytes | None:
         """Returns what the client gets instead of one decoded event; None if it passes unchanged."""
-        text = block.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if b"\r" in block else block
+        text = with_line_feeds(block)
         event = parse(text.strip(b"\n"))
         if event is None or (event.name == PING and not self.started):
             self.events += event is not None

@@ -6,7 +6,6 @@ A long JSON string is split into several, so that no event is very long.
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from contextlib import suppress
 from io import SEEK_END, BytesIO
 
 import msgspec
@@ -14,13 +13,16 @@ import msgspec
 from gateway.domain.channel import Channel
 from gateway.domain.failure import Failure
 from gateway.domain.json_text import as_utf8
-from gateway.domain.sse import BLANK, BOM, EVENT_LIMIT, EventTooLong, Framer, RawFramer, stream_in
+from gateway.domain.sse import BLANK, BOM, Framer, stream_in, with_line_feeds
 from gateway.domain.usage import Usage
 from gateway.upstream.adapter import AnswerFacts
 from gateway.upstream.failures import bad_response
 
 BODY_LIMIT = 64 * 1024 * 1024
 """The most bytes of a whole body."""
+
+EVENT_LIMIT = 16 * 1024 * 1024
+"""The most bytes of an incomplete event."""
 
 LATE_LIMIT = 64 << 10
 """The most bytes of an event after the end of the answer."""
@@ -45,9 +47,9 @@ class FramedStream(ABC):
     _source: AnswerFacts
     """What knows the facts of the answer."""
 
-    def __init__(self, channel: Channel, framer: RawFramer | None = None) -> None:
+    def __init__(self, channel: Channel) -> None:
         self._channel = channel
-        self._framer = framer or Framer()
+        self._framer = Framer()
         self._body: BytesIO | None = None
         """The body so far, if one comes instead of events."""
         self._recognized = False
@@ -112,25 +114,19 @@ class FramedStream(ABC):
             if self.held > BODY_LIMIT:
                 self.failure = bad_response(self._channel, f"it is longer than {BODY_LIMIT >> 20} MiB")
             return b""
-        try:
-            block = self._framer.feed(data)
-            self.held = self._framer.held
-        except EventTooLong as exc:
-            self.failure = bad_response(self._channel, str(exc))
-            return b""
+        block = self._framer.feed(data)
+        self.held = self._framer.held
         if self.held > EVENT_LIMIT:
             self.failure = bad_response(self._channel, f"an event is longer than {EVENT_LIMIT >> 20} MiB")
             return b""
-        if not block.isascii():  # asked here, because it is asked for every event
-            block = as_utf8(block)
-        return self._read_events(block) if block else b""
+        return self._read_events(self._normalize(block)) if block else b""
 
     def end(self) -> bytes:
         if self.failure or self.finished:
             self._read_late(BLANK)
             return b""
         if self._body is None:
-            return self._read_rest(as_utf8(self._framer.end()))
+            return self._read_rest(self._normalize(self._framer.end()))
         body = on_one_line(as_utf8(self._body.getvalue()))
         self._body, self.held = None, 0
         if events := stream_in(body):
@@ -141,8 +137,12 @@ class FramedStream(ABC):
     def _read_late(self, data: bytes) -> None:
         """Read what follows the end of the answer, which may be its usage, but nothing large."""
         if self.finished and self._body is None and self._framer.held + len(data) <= LATE_LIMIT:
-            with suppress(EventTooLong):
-                self._read_events(self._framer.feed(data))
+            self._read_events(self._normalize(self._framer.feed(data)))
+
+    def _normalize(self, events: bytes) -> bytes:
+        """Returns events as they are read: UTF-8, with line feeds as line ends, and without a byte order mark."""
+        text = events if events.isascii() else as_utf8(events)
+        return with_line_feeds(text).removeprefix(BOM)
 
 
 PIECE = 32 * 1024

@@ -7,8 +7,8 @@ import pytest
 
 from gateway.domain.call import FailureKind, Outcome
 from gateway.domain.channel import Dialect, Timeouts
-from gateway.domain.sse import EVENT_LIMIT
 from gateway.domain.usage import UsageSource
+from gateway.upstream.framing import EVENT_LIMIT
 from gateway.upstream.http import reply as incoming
 from tests.cases.anthropic import streams as anthropic
 from tests.conformance.shapes import stream_faults

@@ -9,7 +9,7 @@ import pytest
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Overrides
 from gateway.domain.failure import Failure, UpstreamText
-from gateway.domain.sse import RawFramer, SSEEvent
+from gateway.domain.sse import Framer, SSEEvent
 from gateway.domain.usage import NOTHING, Usage
 from gateway.inbound import relay
 from gateway.inbound.chat.render import ChatRenderer, WholeChatRenderer
@@ -141,7 +141,7 @@ def test_an_endless_event_is_not_kept() -> None:
 
 
 def test_a_framer_keeps_blank_lines() -> None:
-    framer = RawFramer()
+    framer = Framer()
     assert framer.feed(b"\n\n\ndata: a\r\n\r\nda") == b"\n\n\ndata: a\r\n\r\n"
     assert (framer.held, framer.end()) == (2, b"da")
 

@@ -126,7 +126,7 @@ def test_the_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_event_may_not_be_endless(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.domain.sse.EVENT_LIMIT", 5)
+    monkeypatch.setattr("gateway.upstream.framing.EVENT_LIMIT", 5)
     stream = _stream()
     stream.feed(b'data: "endless')
     assert (stream.failure and stream.failure.code) == "upstream_bad_response"
@@ -171,7 +171,8 @@ def test_failures(body: bytes) -> None:
 
 
 def test_an_event_of_a_plain_answer_may_not_be_endless(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.domain.sse.EVENT_LIMIT", 5)
+    monkeypatch.setattr("gateway.upstream.framing.EVENT_LIMIT", 5)
+    monkeypatch.setattr("gateway.inbound.rendering._SLICE", 4)
     with attempt_fails("longer than"):
         _read(said("Hello there"))
 

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from gateway.domain.sse import EVENT_LIMIT, is_stream
-from gateway.upstream.framing import on_one_line
+from gateway.domain.sse import is_stream
+from gateway.upstream.framing import EVENT_LIMIT, on_one_line
 from tests.cases.streams import GOOD
 from tests.upstream.makers import error_of, native_stream
 
@@ -39,9 +39,10 @@ def test_what_is_held_of_events_and_bodies(data: bytes, held: int) -> None:
     assert (stream.feed(data), stream.held, stream.failure) == (b"", held, None)
 
 
-def test_an_event_that_is_too_long_is_a_bad_answer() -> None:
-    stream = native_stream()
-    assert stream.feed(b"data: " + b"x" * EVENT_LIMIT) == b""
+@pytest.mark.parametrize("size", [1 << 16, 1 << 30])
+def test_an_event_that_is_too_long_is_a_bad_answer(size: int) -> None:
+    stream, event = native_stream(), b"data: " + b"x" * EVENT_LIMIT
+    assert b"".join(stream.feed(event[start : start + size]) for start in range(0, len(event), size)) == b""
     assert stream.failure is not None
     assert "longer than" in error_of(stream.failure).message
     assert (stream.feed(b"data: [DONE]\n\n"), stream.end()) == (b"", b"")

@@ -20,7 +20,7 @@ from gateway.domain.failure import AttemptFailed, Failure
 from gateway.domain.json_text import as_utf8, refuse_many_elements
 from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.domain.rawjson import NULL, Fields
-from gateway.domain.sse import BLANK, is_stream, parse
+from gateway.domain.sse import BLANK, is_stream, parse, with_line_feeds
 from gateway.domain.usage import NOTHING
 from gateway.inbound.relay import (
     NativeStream,
@@ -329,7 +329,7 @@ def _response_in(body: bytes, stream: NativeStream) -> bytes:
     if stream.failure is not None:
         raise AttemptFailed(stream.failure)
     events += stream.tail(stream.reported or NOTHING)
-    parsed = map(parse, events.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(BLANK))
+    parsed = map(parse, with_line_feeds(events).split(BLANK))
     values = [rawjson.maybe(event.data) for event in parsed if event is not None]
     decoded = [value for value in values if isinstance(value, dict)]
     response: dict[str, Any] = next((event["response"] for event in reversed(decoded) if "response" in event), {})

@@ -15,7 +15,7 @@ import msgspec
 from gateway.domain import rawjson
 from gateway.domain.errors import BadRequest
 from gateway.domain.rawjson import NULL
-from gateway.domain.sse import BLANK, RawFramer, parse
+from gateway.domain.sse import BLANK, Framer, parse, with_line_feeds
 from gateway.domain.units import CallId, Millis
 from gateway.domain.usage import Usage
 from gateway.inbound.api import HttpRequest, InboundRequest
@@ -143,7 +143,7 @@ class TurnEvents:
 
     def __init__(self, stream_id: str) -> None:
         self._prefix = b'{"stream_id":%b,' % rawjson.encode(stream_id) if stream_id else b""
-        self._framer = RawFramer()
+        self._framer = Framer()
         self.items: list[bytes] = []
         """The data of the events of finished items."""
         self.last = b""
@@ -160,9 +160,7 @@ class TurnEvents:
 
     def feed(self, data: bytes) -> bytes:
         """Returns the frames, one for each event."""
-        blocks = self._framer.feed(data)
-        if b"\r" in blocks:
-            blocks = blocks.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        blocks = with_line_feeds(self._framer.feed(data))
         if not blocks.isascii():  # a frame that is not UTF-8 would end the connection
             blocks = blocks.decode("utf-8", "replace").encode("utf-8", "replace")
         start = len(self._frequent_start)
