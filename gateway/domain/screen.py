@@ -6,7 +6,7 @@ long fields only for the values as they are written in JSON.
 """
 
 import re
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Mapping
 from functools import lru_cache
 
 import msgspec
@@ -87,32 +87,11 @@ class Screen:
         if len(data) > 4096:  # it is not searched for pieces and other spellings
             return any(value in data for value in self._values)
         has_secret = self.has_secret(data.decode("utf-8", "replace"))
-        if not has_secret:
-            self._remember(data)
-        return has_secret
-
-    def any_has_secret(self, values: Iterable[msgspec.Raw]) -> bool:
-        """Returns whether one of the JSON values contains a secret. The short ones are searched together."""
-        short = []
-        for value in values:
-            data = bytes(value)
-            if len(data) <= HARMLESS or data in self._harmless:
-                continue
-            if len(data) <= 256:
-                short.append(data)
-            elif self.value_has_secret(value):
-                return True
-        if self.has_secret(b",".join(short).decode("utf-8", "replace")):
-            return True
-        for data in short:
-            self._remember(data)
-        return False
-
-    def _remember(self, data: bytes) -> None:
-        if len(data) <= 64:
+        if not has_secret and len(data) <= 64:
             if len(self._harmless) >= 256:
                 self._harmless.clear()
             self._harmless.add(data)
+        return has_secret
 
     def clean(self, fields: Fields) -> bool:
         """Blank secrets in fields that are not content; remove fields whose name has one. Returns whether any had."""

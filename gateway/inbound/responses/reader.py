@@ -113,9 +113,9 @@ class ResponsesReader:
             return self.take(SSEEvent(data, event.name)) or b"event: %b\ndata: %b\n\n" % (event.name, data)
         kind = rawjson.text(fields["type"]) if "type" in fields else event.name.decode("utf-8", "replace")
         holders = _holders_of(fields)
-        if not self._order.screen.any_has_secret(_values_around(fields, holders, kind, self._response)):
+        cleaned = _cleaned_event(fields, holders, kind, self._order.screen, self._response)
+        if cleaned == fields:
             return self._read_event(fields, holders, kind, event.data)
-        cleaned = _cleaned_event(fields, holders, kind, self._order.screen)
         data = rawjson.encode(cleaned)
         replaced = self._read_event(cleaned, _holders_of(cleaned), kind, data)
         return replaced or b"event: %b\ndata: %b\n\n" % (event.name or b"message", data)
@@ -179,7 +179,7 @@ class ResponsesReader:
         """Returns a response for the client. Raises AttemptFailed if it failed, and ValueError if it is not one."""
         fields = rawjson.fields(body)
         if self._order.screen.value_has_secret(msgspec.Raw(body)):
-            cleaned = _cleaned_response(fields, self._order.screen)
+            cleaned = _cleaned_response(fields, self._order.screen, {})
             fields, body = (fields, body) if cleaned == fields else (cleaned, rawjson.encode(cleaned))
         if "output" not in fields:
             failure = failure_in(self._channel, fields)
@@ -261,43 +261,28 @@ def _holders_of(fields: Fields) -> dict[str, Fields]:
     return {name: rawjson.fields(fields[name]) for name in _HOLDERS if name in fields}
 
 
-def _cleaned_event(fields: Fields, holders: Mapping[str, Fields], kind: str, screen: Screen) -> Fields:
-    """Returns an event without the secrets around its content. All of an unknown event is searched."""
+def _cleaned_event(fields: Fields, holders: Mapping[str, Fields], kind: str, screen: Screen, known: Fields) -> Fields:
+    """Returns an event without the secrets around its content. All of an unknown event is searched, except values that
+    the ``known`` response has too, because a stream sends its response three times.
+    """
     if kind in TEXT_KINDS:
         return screen.without_secrets(fields, _CONTENT)
     event = screen.without_secrets(fields, _HOLDERS)
     for name, holder in holders.items():
-        cleaned = _cleaned_response(holder, screen)
+        cleaned = _cleaned_response(holder, screen, known)
         event[name] = fields[name] if cleaned == holder else rawjson.raw(cleaned)
     return event
 
 
-def _cleaned_response(fields: Fields, screen: Screen) -> Fields:
+def _cleaned_response(fields: Fields, screen: Screen, known: Fields) -> Fields:
     """Returns a response, an item or a part of an item without the secrets around its content."""
-    response = screen.without_secrets(fields, _CONTENT_OR_OUTPUT)
+    searched = {name for name, value in fields.items() if known.get(name) == value}
+    response = screen.without_secrets(fields, _CONTENT_OR_OUTPUT | searched)
     if rawjson.is_list(fields.get("output", NULL)):
         items = rawjson.objects(fields["output"])
         cleaned = [screen.without_secrets(item, _CONTENT) for item in items]
         response["output"] = fields["output"] if cleaned == items else rawjson.raw(cleaned)
     return response
-
-
-def _values_around(fields: Fields, holders: Mapping[str, Fields], kind: str, searched: Fields) -> list[msgspec.Raw]:
-    """Returns the values of an event, and of the objects in it, that are not content.
-
-    Values of the ``searched`` response are left out, because a stream sends its response three times.
-    """
-    if kind in TEXT_KINDS:
-        return [value for name, value in fields.items() if name not in _CONTENT]
-    values = [value for name, value in fields.items() if name not in _HOLDERS]
-    for holder in holders.values():
-        values += [
-            value for name, value in holder.items() if name not in _CONTENT_OR_OUTPUT and searched.get(name) != value
-        ]
-        output = holder.get("output", EMPTY_LIST)
-        for item in rawjson.objects(output) if rawjson.is_list(output) else ():
-            values += [value for name, value in item.items() if name not in _CONTENT]
-    return values
 
 
 def _finish_reason(response: Fields, status: str, *, has_call: bool) -> str:
