@@ -1,6 +1,6 @@
 """Relays: calls at channels that speak the client's API. Bytes pass unchanged while the gateway reads what it needs.
 
-A relay of an API is an adapter (``adapter.Adapter``) made of the parts here and of a ``NativeReader`` that knows the
+A relay of an API is an adapter (``adapter.Adapter``) made of the parts here and of a ``NativeTap`` that knows the
 API's events. Every value of a request that nothing names keeps its bytes; if nothing changes, the whole body does. The
 terminal event of an answer is kept until ``tail``: no answer ends before its cost is written.
 """
@@ -8,7 +8,6 @@ terminal event of an answer is kept until ``tail``: no answer ends before its co
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Protocol
 
 import msgspec
 
@@ -33,7 +32,7 @@ from gateway.domain.sse import (
 )
 from gateway.domain.usage import Usage
 from gateway.inbound.rendering import RenderedStream
-from gateway.upstream.adapter import AnswerFacts, AnswerReader, not_an_answer
+from gateway.upstream.adapter import AnswerReader, not_an_answer
 from gateway.upstream.answer_errors import failure_named
 from gateway.upstream.answer_state import AnswerState
 from gateway.upstream.failures import REJECTED, bad_response, truncation
@@ -153,48 +152,38 @@ def failing_attempt(body: bytes, channel: Channel) -> Iterator[None]:
         raise not_an_answer(body, channel) from error
 
 
-class NativeReader(AnswerFacts, Protocol):
-    """Reads the events of one native answer. Pure."""
+class NativeTap(AnswerState):
+    """Reads one native answer while its bytes pass. A subclass knows the events of its API."""
 
-    @property
-    def done(self) -> bool:
-        """Returns whether the terminal event was read."""
-
-    failure: Failure | None
-    """Set when an event reports one; the event does not go to the client."""
+    def __init__(self, order: Order, channel: Channel) -> None:
+        super().__init__(order, all_choices=True, native=True)
+        self._channel = channel
+        self.done = False
+        """Whether the terminal event was read."""
+        self.failure: Failure | None = None
+        """Set when an event reports one; the event does not go to the client."""
 
     def take_pieces(self, events: bytes, start: int) -> tuple[int, int]:
         """Returns how many events from ``start`` on are usual pieces, which pass unchanged, and where they end."""
+        return 0, start
 
     def take(self, event: SSEEvent) -> bytes | None:
         """Returns what the client gets instead of an event; None if it passes unchanged. Raises ValueError."""
+        raise NotImplementedError
 
     def cut_short(self) -> bytes:
         """Returns the events that end the answer here as at its length limit, without the terminal one."""
+        raise NotImplementedError
 
     def terminal_event(self, usage: Usage) -> bytes:
         """Returns the terminal event for an answer that came without one."""
+        raise NotImplementedError
 
-
-class NativeTap(AnswerState):
-    """Reads a native answer by the dialect's own reader while its bytes pass: the base of ``NativeReader``s."""
-
-    def __init__(self, order: Order, channel: Channel, reader: AnswerReader) -> None:
-        super().__init__(order, all_choices=True, native=True)
-        self._channel = channel
-        self.reader = reader
-        self.failure: Failure | None = None
-
-    @property
-    def done(self) -> bool:
-        """Returns whether the terminal event was read."""
-        return self.reader.done
-
-    def take_parts(self, parts: Iterable[AnswerPart]) -> None:
-        """Take parts into the state. Raises ValueError if one makes no sense, and what their reader raises."""
+    def take_parts(self, parts: Iterable[AnswerPart], reader: AnswerReader) -> None:
+        """Take a reader's parts into the state. Raises ValueError if one makes no sense, and what the reader raises."""
         for part in parts:
             self.add(part)
-        self.failure = self.reader.failure
+        self.done, self.failure = reader.done, reader.failure
         if self.broken and self.failure is None:
             self.failure = failure_named(self._channel, self.broken)
 
@@ -202,7 +191,7 @@ class NativeTap(AnswerState):
 class NativeStream(FramedStream):
     """A streamed answer that passes unchanged. Implements ``adapter.AnswerStream``."""
 
-    def __init__(self, channel: Channel, reader: NativeReader) -> None:
+    def __init__(self, channel: Channel, reader: NativeTap) -> None:
         super().__init__(channel)
         self._source = self.reader = reader
         self._terminal_event = reader.terminal_event
@@ -296,7 +285,7 @@ class RenderableStream(NativeStream):
     unchanged would call again, and pay twice.
     """
 
-    def __init__(self, channel: Channel, reader: NativeReader, rendered: Callable[[], RenderedStream]) -> None:
+    def __init__(self, channel: Channel, reader: NativeTap, rendered: Callable[[], RenderedStream]) -> None:
         super().__init__(channel, reader)
         self._rendered = rendered
 

@@ -14,28 +14,13 @@ from gateway.domain.usage import NOTHING, Usage
 from gateway.inbound import relay
 from gateway.inbound.chat.render import ChatRenderer, WholeChatRenderer
 from gateway.inbound.rendering import RenderingAdapter
-from gateway.upstream.adapter import OutputCounter
 from gateway.upstream.failures import bad_response
 from gateway.upstream.openai.dialect import OpenAIDialect
 from tests.upstream.makers import channel, order
 
 
-class LineReader:
+class LineReader(relay.NativeTap):
     """Events are words; ``end`` is the terminal one, ``oops`` a failure, ``odd`` makes no sense."""
-
-    reported: Usage | None = None
-    finish = "stop"
-    upstream_id = ""
-    marks: tuple[str, ...] = ()
-    complete = False
-
-    def __init__(self) -> None:
-        self.tally = OutputCounter()
-        self.done = False
-        self.failure: Failure | None = None
-
-    def take_pieces(self, events: bytes, start: int) -> tuple[int, int]:
-        return 0, start
 
     def take(self, event: SSEEvent) -> bytes | None:
         if event.data == b"odd":
@@ -54,7 +39,9 @@ class LineReader:
 
 def native() -> relay.NativeStream:
     chat = RenderingAdapter(OpenAIDialect(), ChatRenderer, WholeChatRenderer)
-    return relay.RenderableStream(channel(), LineReader(), lambda: chat.rendered_stream(order(), channel()))
+    return relay.RenderableStream(
+        channel(), LineReader(order(), channel()), lambda: chat.rendered_stream(order(), channel())
+    )
 
 
 ENDS = ["\n", "\r\n", "\r"]

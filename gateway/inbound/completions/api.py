@@ -291,20 +291,16 @@ class CompletionStream(RenderableStream):
 
 
 class CompletionTap(NativeTap):
-    """Reads a native completion. Implements ``relay.NativeReader``."""
+    """Reads a native completion. All chunks are decoded: each may be of any choice, and may end it."""
 
     def __init__(self, order: Order, channel: Channel) -> None:
         self._chat = ChatReader(order, channel)
-        super().__init__(order, channel, self._chat)
+        super().__init__(order, channel)
         self._head: Fields = {}
         """The head of every chunk, as the first one had it."""
 
-    def take_pieces(self, events: bytes, start: int) -> tuple[int, int]:
-        """Returns that no event is a usual piece: a chunk may be of any choice, and may end it, so all are decoded."""
-        return 0, start
-
     def take(self, event: SSEEvent) -> bytes | None:
-        self.take_parts(self.reader.read(event))
+        self.take_parts(self._chat.read(event), self._chat)
         if self.failure is not None:
             return None
         chunk = rawjson.fields(event.data)
@@ -348,7 +344,7 @@ class CompletionTap(NativeTap):
         """Reads a plain answer. Raises AttemptFailed if it is an error, or has no texts."""
         with failing_attempt(body, self._channel):
             refuse_many_elements(body, opens_logprobs=False)
-            self.take_parts(self.reader.read_whole(body))
+            self.take_parts(self._chat.read_whole(body), self._chat)
             answer = rawjson.fields(body)
         if not self.began:
             raise not_an_answer(body, self._channel)

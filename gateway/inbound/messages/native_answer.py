@@ -59,11 +59,12 @@ _PIECES = PieceDecoder(("content_block_delta",), _PieceEvent)
 
 
 class MessageTap(NativeTap):
-    """Implements ``relay.NativeReader``."""
+    """Reads a native message."""
 
     def __init__(self, order: Order, channel: Channel, reader: AnswerReader, model: str) -> None:
         """``model`` is the model's public name if the answer has another one, else empty."""
-        super().__init__(order, channel, reader)
+        super().__init__(order, channel)
+        self._reader = reader
         self._model = model
         self._open_block: int | None = None
         self._has_call = False
@@ -94,12 +95,12 @@ class MessageTap(NativeTap):
             case "content_block_start":
                 index = rawjson.maybe(fields.get("index"))
                 self._open_block = index if type(index) is int else 0
-                self.reader.has_content = True
+                self._reader.has_content = True
                 self._count(rawjson.maybe_fields(fields.get("content_block")))
             case "content_block_stop":
                 self._open_block = None
             case kind:
-                self.take_parts(self.reader.read(event))
+                self.take_parts(self._reader.read(event), self._reader)
                 if self.failure is not None:
                     return None
                 if kind == "message_start":
@@ -158,7 +159,7 @@ class MessageTap(NativeTap):
             raise not_an_answer(body, self._channel)
         id, word = (rawjson.text_at(message.get(name)) for name in ("id", "stop_reason"))
         self._has_call = word == "tool_use"
-        self.take_parts((UsageSeen(message), AnswerId(id), StopWord(word or "end_turn")))
+        self.take_parts((UsageSeen(message), AnswerId(id), StopWord(word or "end_turn")), self._reader)
         if self.failure is not None:
             raise AttemptFailed(self.failure)
         return message
@@ -167,7 +168,7 @@ class MessageTap(NativeTap):
         end = b"" if self._open_block is None else _event("content_block_stop", index=self._open_block)
         if self.complete:
             return end
-        self.take_parts((StopWord("max_tokens"),))
+        self.add(StopWord("max_tokens"))
         delta = {"stop_reason": "max_tokens", "stop_sequence": None}
         return end + _event("message_delta", delta=delta, usage={"output_tokens": self.tally.tokens()})
 

@@ -114,7 +114,7 @@ class ResponseTexts(AnswerReader):
             yield from self._last_parts(rawjson.fields(fields["response"]))
 
     def read_whole(self, body: bytes) -> Iterable[AnswerPart]:
-        self._reader.whole(body)
+        self._reader.read_whole(body)
         yield from self._last_parts(rawjson.fields(body))
 
     def _last_parts(self, response: Fields) -> Iterable[AnswerPart]:

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from gateway.domain import rawjson
+from gateway.domain.answer import StopWord
 from gateway.domain.channel import Channel
 from gateway.domain.failure import AttemptFailed, Failure, UpstreamText
 from gateway.domain.order import Order
@@ -19,10 +20,10 @@ from gateway.domain.rawjson import EMPTY_LIST, NULL, Fields
 from gateway.domain.screen import Screen
 from gateway.domain.sse import SSEEvent
 from gateway.domain.usage import Usage
+from gateway.inbound.relay import NativeTap
 from gateway.inbound.responses.native_events import PIECE_KINDS, PIECES, TEXT_KINDS, item_events
 from gateway.inbound.responses.render import usage_object
 from gateway.inbound.responses.summary import COMPACTION
-from gateway.upstream.adapter import OutputCounter
 from gateway.upstream.answer_errors import failure_in, reported_failure
 from gateway.upstream.usage_report import UsageReports
 
@@ -45,19 +46,15 @@ _REALTIME_END = "response.done"
 _LAST_EVENTS = frozenset({*_TERMINAL_EVENTS, _REALTIME_END})
 
 
-class ResponsesReader:
-    """Reads the events of one answer. Implements ``relay.NativeReader``."""
-
-    complete = False
-    """An answer is complete only with its terminal event."""
+class ResponsesReader(NativeTap):
+    """Reads the events of one answer."""
 
     def __init__(self, order: Order, channel: Channel) -> None:
-        self._order = order
-        self._channel = channel
+        super().__init__(order, channel)
         limits = dict(order.fields)
         if (cap := limits.pop("max_output_tokens", None)) is not None:
             limits["max_completion_tokens"] = cap  # its name in chat completions
-        self._reports = UsageReports(limits)
+        self.reports = UsageReports(limits)
         self._response: Fields = {}
         """The response in the last event with one, without its items."""
         self._items: list[tuple[int, msgspec.Raw]] = []
@@ -67,32 +64,17 @@ class ResponsesReader:
         self.reported_error: Failure | None = None
         """The failure in an ``error`` event that the client has received."""
         self._has_call = False
-        self._has_compaction = False
-        """Whether an item is a compacted conversation."""
         self._clean_ids: set[str] = set()
         """The item ids of the last pieces, which contain no secret."""
         self._has_secret = False
         """Whether a piece had a secret beside its content."""
-        self.tally = OutputCounter()
-        self.done = False
-        self.failure: Failure | None = None
-        self.finish = ""
-        self.upstream_id = ""
-
-    @property
-    def reported(self) -> Usage | None:
-        return self._reports.usage(self.tally)
-
-    @property
-    def marks(self) -> tuple[str, ...]:
-        return (*self._reports.marks, *([COMPACTION] if self._has_compaction else []))
 
     def take_pieces(self, events: bytes, start: int) -> tuple[int, int]:
-        """See ``relay.NativeReader``. If a piece has a secret beside its content, all later events are decoded."""
+        """See ``NativeTap``. If a piece has a secret beside its content, all later events are decoded."""
         pieces, end = ([], start) if self._has_secret else PIECES.read(events, start)
         if not pieces:
             return 0, start
-        screen, ids = self._order.screen, {piece.item_id for piece in pieces}
+        screen, ids = self.order.screen, {piece.item_id for piece in pieces}
         paddings = [piece.obfuscation for piece in pieces if len(piece.obfuscation) >= screen.shortest]
         self._has_secret = any(map(screen.has_secret, (",".join(paddings), *(ids - self._clean_ids))))
         if self._has_secret:
@@ -113,7 +95,7 @@ class ResponsesReader:
             return self.take(SSEEvent(data, event.name)) or b"event: %b\ndata: %b\n\n" % (event.name, data)
         kind = rawjson.text(fields["type"]) if "type" in fields else event.name.decode("utf-8", "replace")
         holders = _holders_of(fields)
-        cleaned = _cleaned_event(fields, holders, kind, self._order.screen, self._response)
+        cleaned = _cleaned_event(fields, holders, kind, self.order.screen, self._response)
         if cleaned == fields:
             return self._read_event(fields, holders, kind, event.data)
         data = rawjson.encode(cleaned)
@@ -143,8 +125,8 @@ class ResponsesReader:
         return None
 
     def replay(self, body: bytes) -> bytes:
-        """Returns a whole response as the events of a stream, without the terminal one. For errors see ``whole``."""
-        response = rawjson.fields(self.whole(body))
+        """Returns a whole response as the events of a stream, without the terminal one. Raises like ``read_whole``."""
+        response = rawjson.fields(self.read_whole(body))
         empty = rawjson.raw({**response, "status": "in_progress", "output": [], "usage": None})
         events = [self._write_event(name, {"response": empty}) for name in ("created", "in_progress")]
         for number, item in enumerate(rawjson.items(response.get("output", EMPTY_LIST))):
@@ -154,7 +136,7 @@ class ResponsesReader:
         return b"".join(events)
 
     def cut_short(self) -> bytes:
-        self.finish = "length"
+        self.add(StopWord("length"))
         details = rawjson.raw({"reason": "max_output_tokens"})
         ended: Fields = {"status": rawjson.raw("incomplete"), "incomplete_details": details, "usage": NULL}
         self._response = {**self._response, **ended}
@@ -171,22 +153,22 @@ class ResponsesReader:
 
     def broken_end(self, error: Mapping[str, Any], detail: bytes) -> bytes:
         """Returns the end of a broken stream whose last event did not come, as ``ResponseRenderer.broken_end`` does."""
-        response = {"id": self._order.answer_id, "object": "response", "output": [], **self._response}
+        response = {"id": self.order.answer_id, "object": "response", "output": [], **self._response}
         ended = rawjson.raw({**response, "status": "failed", "error": error, "incomplete_details": None})
         return self._write_event("failed", {"response": ended, "error": msgspec.Raw(detail)})
 
-    def whole(self, body: bytes) -> bytes:
+    def read_whole(self, body: bytes) -> bytes:
         """Returns a response for the client. Raises AttemptFailed if it failed, and ValueError if it is not one."""
         fields = rawjson.fields(body)
-        if self._order.screen.value_has_secret(msgspec.Raw(body)):
-            cleaned = _cleaned_response(fields, self._order.screen, {})
+        if self.order.screen.value_has_secret(msgspec.Raw(body)):
+            cleaned = _cleaned_response(fields, self.order.screen, {})
             fields, body = (fields, body) if cleaned == fields else (cleaned, rawjson.encode(cleaned))
         if "output" not in fields:
             failure = failure_in(self._channel, fields)
             raise ValueError("not a response") if failure is None else AttemptFailed(failure)
         self._keep_response(fields)
         if _has_failed(fields):
-            raise AttemptFailed(_failure_of(fields, {}, self._order.model, self._channel))
+            raise AttemptFailed(_failure_of(fields, {}, self.order.model, self._channel))
         for item in rawjson.objects(fields["output"]):
             self._count_item(item)
             decoded = rawjson.value(rawjson.raw(item))
@@ -194,8 +176,8 @@ class ResponsesReader:
             texts = [part.get("text") or part.get("refusal") for part in parts if isinstance(part, dict)]
             texts += [decoded.get("arguments"), decoded.get("input"), decoded.get("code")]
             self.tally.add("".join(text for text in texts if isinstance(text, str)))
-        self.finish = _finish_reason(fields, rawjson.text_at(fields.get("status")), has_call=self._has_call)
-        requested = _as_requested(fields, self._order)
+        self.add(StopWord(_finish_reason(fields, rawjson.text_at(fields.get("status")), has_call=self._has_call)))
+        requested = _as_requested(fields, self.order)
         return body if requested is fields else rawjson.encode(requested)
 
     def _read_response(self, fields: Fields, response: Fields, kind: str) -> bytes | None:
@@ -212,15 +194,15 @@ class ResponsesReader:
             fields = {**fields, "type": rawjson.raw(kind)}
         if kind == "response.failed" or (kind in _TERMINAL_EVENTS and _has_failed(response)):
             fields = {**fields, "type": rawjson.raw("response.failed")}
-            self.failure = _failure_of(response, fields, self._order.model, self._channel)
+            self.failure = _failure_of(response, fields, self.order.model, self._channel)
             return None
         if kind in _TERMINAL_EVENTS:
             status = rawjson.text_at(response.get("status")) or _TERMINAL_EVENTS[kind]
-            self.finish = _finish_reason(response, status, has_call=self._has_call)
+            self.add(StopWord(_finish_reason(response, status, has_call=self._has_call)))
             self.done = True
             self._next_number -= 1  # this event waits, and may be replaced
         self._begun = True
-        requested = _as_requested(response, self._order)
+        requested = _as_requested(response, self.order)
         if requested is sent and not is_renamed:
             return None
         data = rawjson.encode({**fields, "response": requested})
@@ -239,11 +221,12 @@ class ResponsesReader:
         usage = rawjson.maybe(response["usage"]) if tools else None
         if isinstance(usage, dict):  # the counts of the vendor's own tools are next to it
             report["usage"] = rawjson.raw({**usage, "tool_usage": tools})
-        self._reports.add(report)
+        self.reports.add(report)
 
     def _count_item(self, item: Fields) -> None:
         kind = rawjson.text_at(item.get("type"))
-        self._has_compaction = self._has_compaction or kind == COMPACTION
+        if kind == COMPACTION:
+            self.add_mark(COMPACTION)
         if kind.endswith("_call"):
             self._has_call = self._has_call or kind in ("function_call", "custom_tool_call")
             self.tally.calls += 1

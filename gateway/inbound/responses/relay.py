@@ -271,7 +271,7 @@ class ResponsesRelay(Adapter):
             if is_stream(body):
                 body = _response_in(body, self.stream(order, channel))
             refuse_many_elements(body)
-            sent = reader.whole(body)
+            sent = reader.read_whole(body)
         return whole_answer(reader, sent, render=lambda _: sent)
 
     def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:

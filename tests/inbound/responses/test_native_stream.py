@@ -147,7 +147,7 @@ def test_searches_are_counted_by_their_items_where_the_vendor_has_no_counts(*, s
         made.feed(event("response.created", 0, response={**answer, "status": "in_progress", "output": []}))
         made.feed(event("response.completed", 1, response=answer))
     else:
-        reader.whole(json.dumps(answer).encode())
+        reader.read_whole(json.dumps(answer).encode())
     assert reader.reported is not None
     assert dict(reader.reported.parts) == {"searches": 2, "file_searches": 1}
 
@@ -156,7 +156,7 @@ def test_the_vendors_own_counts_of_searches_come_first() -> None:
     reader = ResponsesReader(order_of(), channel())
     answer = response(*SEARCHED, message("Hello"))
     counts = {"service_tier": "flex", "tool_usage": {"web_search": {"num_requests": 7}}}
-    reader.whole(json.dumps({**answer, **counts}).encode())
+    reader.read_whole(json.dumps({**answer, **counts}).encode())
     assert reader.reported is not None
     assert dict(reader.reported.parts) == {"searches": 7}
     assert reader.marks == ("upstream_extra=web_search:7,service_tier:flex",)
@@ -235,7 +235,7 @@ def test_an_empty_error_is_not_a_failure(error: object) -> None:
 def test_an_error_beside_an_empty_output_is_a_failure() -> None:
     reader = ResponsesReader(order_of(), channel())
     with pytest.raises(AttemptFailed) as raised:
-        reader.whole(json.dumps({**response(), "error": LATE}).encode())
+        reader.read_whole(json.dumps({**response(), "error": LATE}).encode())
     assert error_of(raised.value.failure).code == "upstream_rate_limited"
 
 
