@@ -93,12 +93,14 @@ class AccountRequests(Caller):
         """Redo a change that was undone, by default the one undone last. Raises what ``undo`` raises."""
         return await self.change("POST", "/redo", UndoView, {"id": number, "accept": accept})
 
-    async def batch(self, kind: str, patches: Mapping[str, object]) -> str:
+    async def batch(self, kind: str, patches: Mapping[str, object], channel: str = "") -> str:
         """Edit ``tokens``, ``groups``, ``channels`` or ``prices`` in one change. Returns what was done, as a text.
 
-        ``patches`` has the fields to change, by id or name. None removes the entity.
+        ``patches`` has the fields to change, by id or name. None removes the entity. With ``channel``, prices are those
+        at that channel.
         """
-        edits = [{"ref": ref, "patch": patch} for ref, patch in patches.items()]
+        place = {"channel": channel} if channel else {}
+        edits = [{"ref": ref, "patch": patch, **place} for ref, patch in patches.items()]
         answer = await self.change("POST", "/batch", dict[str, str], {"kind": kind, "edits": edits}, timeout_s=PROBE_S)
         return answer["done"]
 

@@ -257,42 +257,26 @@ def _details(view: PriceView | None, model: str, *, refused: bool) -> Iterator[t
 @yes_option
 def remove_price(models: tuple[str, ...], *, channel: str, yes: bool) -> None:
     """Remove prices. Calls of the models are then counted but not charged, or refused."""
-    names = [*dict.fromkeys(models)]
+    names, place = [*dict.fromkeys(models)], ""
     if channel:
-        _remove_at(channel, names, yes=yes)
-        return
-    if not yes:
+        view = run(lambda client: client.channel(channel))
+        place = f" at channel '{plain(view.name)}'"
+        priced = {model.name for model in view.models if model.price is not None}
+        if missing := [model for model in names if model not in priced]:
+            raise NotFound(f"channel '{plain(view.name)}' has no price of its own for '{plain(missing[0])}'")
+    elif not yes:
         priced = {view.model for view in run(lambda client: client.prices())}
         if missing := [model for model in names if model not in priced]:
             raise NotFound(f"model '{missing[0]}' has no price; 'tollkeeper price list' lists the prices")
-        whose = "Its" if len(names) == 1 else "Their"
-        confirm(f"Remove the price of {_name_list(names)}? {whose} calls will {_unpriced_effect()}.", yes=yes)
-    run(lambda client: client.batch("prices", dict.fromkeys(names)))
-    for model in names:
-        notify(f"Price of '{model}' removed.")
-
-
-def _remove_at(ref: str, models: Sequence[str], *, yes: bool) -> None:
-    """Remove the prices of models at one channel. Raises NotFound if one of them does not exist."""
-    view = run(lambda client: client.channel(ref))
-    priced = {model.name for model in view.models if model.price is not None}
-    if missing := [model for model in models if model not in priced]:
-        raise NotFound(f"channel '{plain(view.name)}' has no price of its own for '{plain(missing[0])}'")
     if not yes:
-        question = f"Remove the price of {_name_list(models)} at channel '{plain(view.name)}'?"
-        effect = f"Calls there will then cost the general price; without one, they will {_unpriced_effect()}."
-        confirm(f"{question} {effect}", yes=yes)
-
-    async def work(client: ControlClient) -> None:
-        for model in models:
-            await client.remove_price(model, view.id)
-            notify(f"Price of '{model}' at channel '{plain(view.name)}' removed.")
-
-    run(work)
-
-
-def _name_list(models: Sequence[str]) -> str:
-    return ", ".join(f"'{model}'" for model in models)
+        listed = ", ".join(f"'{model}'" for model in names)
+        effect = f"{'Its' if len(names) == 1 else 'Their'} calls will {_unpriced_effect()}."
+        if channel:
+            effect = f"Calls there will then cost the general price; without one, they will {_unpriced_effect()}."
+        confirm(f"Remove the price of {listed}{place}? {effect}", yes=yes)
+    run(lambda client: client.batch("prices", dict.fromkeys(names), channel))
+    for model in names:
+        notify(f"Price of '{model}'{place} removed.")
 
 
 def _unpriced_effect() -> str:

@@ -124,11 +124,12 @@ def set_price(
 
 
 async def _set_prices(client: ControlClient, bodies: Mapping[str, dict[str, Any]], channel: str) -> list[PriceView]:
-    """Set the prices of models, at one channel if it is named. Returns the new prices."""
-    if len(bodies) == 1 or channel:
+    """Set the prices of models in one change, at one channel if it is named. Returns the new prices."""
+    if len(bodies) == 1:
         return [await client.set_price(name, body, channel) for name, body in bodies.items()]
-    await client.batch("prices", bodies)
-    return [view for view in await client.prices() if view.model in bodies and not view.channel]
+    place = (await client.channel(channel)).name if channel else ""
+    await client.batch("prices", bodies, channel)
+    return [view for view in await client.prices() if view.model in bodies and view.channel == place]
 
 
 def _report(results: Sequence[tuple[PriceView, list[str]]], *, several: bool, as_json: bool) -> None:

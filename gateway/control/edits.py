@@ -42,6 +42,8 @@ class EntityEdit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """The fields to change; ``null`` removes the entity."""
     move: str = ""
     """The group to which the users of a removed group move."""
+    channel: str = ""
+    """The channel at which a price is set or removed; empty for the price at all channels."""
 
     @property
     def body(self) -> bytes | None:

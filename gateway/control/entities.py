@@ -21,6 +21,7 @@ from gateway.domain.errors import BadRequest, Conflict
 from gateway.domain.group import Group
 from gateway.domain.history import NOTHING_CHANGED
 from gateway.domain.human_values import count_text, first_of
+from gateway.domain.price_view import PriceView
 from gateway.domain.registry import NOUNS, Change, Registry
 from gateway.domain.text import plain
 from gateway.domain.token import Token
@@ -70,22 +71,28 @@ async def show_entity(edits: ConfigEdits, request: web.Request) -> TokenView | G
 
 async def edit_entity(edits: ConfigEdits, request: web.Request) -> TokenView | GroupView | ChannelView:
     """PATCH /{kind}/{ref}: edit a token, group or channel. With a new key, a channel's past failures are forgotten."""
-    old, fields = _entity_in(edits, request), members(await request.read())
-    edit = EntityEdit(ref=request.match_info["ref"], patch=msgspec.Raw(msgspec.json.encode(fields)))
+    old, edit = _entity_in(edits, request), EntityEdit(ref=request.match_info["ref"], patch=await _patch_in(request))
     result, changes = await _commit(edits, request.match_info["kind"], [edit])
     if isinstance(old, Channel):
         return await channels.saved_view(edits, old.id, old, unchanged=result["done"] == NOTHING_CHANGED)
     return await _view(edits, cast("Token | Group", changes[0].value))
 
 
-async def remove_entity(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
-    """DELETE /{kind}/{ref}[?move=OTHER]: remove a token, group or channel.
+async def set_price(edits: ConfigEdits, request: web.Request) -> PriceView:
+    """PUT /prices/{ref}[?channel=REF]: set a model's price, at one channel or all. The body has amounts or ``like``."""
+    model, channel = request.match_info["ref"], query(request.query, {"channel": str}).get("channel", "")
+    edit = EntityEdit(ref=model, patch=await _patch_in(request), channel=channel)
+    _, changes = await _commit(edits, "prices", [edit])
+    return prices.saved_view(edits, model, changes[0])
 
-    The users of a group move to OTHER; without it, they cause Conflict. ``note`` in the answer says what else stops
-    working.
+
+async def remove_entity(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
+    """DELETE /{kind}/{ref}[?move=OTHER][?channel=REF]: remove a token, group, channel or price.
+
+    The users of a group move to OTHER; without it, they cause Conflict. A price may be removed at one channel only.
+    ``note`` in the answer says what else stops working.
     """
-    move = query(request.query, {"move": str}).get("move", "")
-    edit = EntityEdit(ref=request.match_info["ref"], move=move)
+    edit = EntityEdit(ref=request.match_info["ref"], **query(request.query, {"move": str, "channel": str}))
     return (await _commit(edits, request.match_info["kind"], [edit]))[0]
 
 
@@ -112,8 +119,10 @@ async def _commit(
     changes = [*plan.changes.values()]
     if _is_outdated(changes, kind, before, edits.registry):
         raise Conflict("the configuration has changed in the meantime; try again", code="changed_meanwhile")
-    done, undone = _sentences(kind, entity_edits, plan.names)
-    with_prices, without_prices = channels.price_texts(changes, before)
+    refs = {edit.channel for edit in entity_edits}
+    place = f" at channel '{edits.engine.catalog.channel(*refs).name}'" if len(refs) == 1 and any(refs) else ""
+    done, undone = _sentences(kind, entity_edits, plan.names, place)
+    with_prices, without_prices = channels.price_texts(changes, before) if kind == "channels" else ("", "")
     note = tokens.closed_port_note(changes, before.settings)
     if kind == "tokens":
         edits.may_revive_keys = True  # enabling a token, or a later expiry, is meant to make its key work again
@@ -149,12 +158,12 @@ def _is_outdated(changes: Sequence[Change], kind: str, before: Registry, now: Re
     return any(entity_of(now, c.table, c.key) != entity_of(before, c.table, c.key) for c in changes)
 
 
-def _sentences(kind: str, entity_edits: Sequence[EntityEdit], names: Sequence[str]) -> tuple[str, str]:
-    """Returns what was done, and what is true once it is undone."""
+def _sentences(kind: str, entity_edits: Sequence[EntityEdit], names: Sequence[str], place: str) -> tuple[str, str]:
+    """Returns what was done, and what is true once it is undone. ``place`` follows the names of prices."""
     noun = NOUNS[kind]
-    subject, listed = f"{noun} '{names[0]}'", ""
+    subject, listed = f"the price of '{names[0]}'{place}" if kind == "prices" else f"{noun} '{names[0]}'", ""
     if len(names) > 1:
-        subject = count_text(len(names), noun)
+        subject = f"{count_text(len(names), noun)}{place}"
         listed = ": " + first_of([f"'{name}'" for name in names], 5)
     patches = [msgspec.json.decode(edit.patch) for edit in entity_edits]
     common = patches[0] if all(patch == patches[0] for patch in patches) else None
@@ -172,6 +181,11 @@ def _sentences(kind: str, entity_edits: Sequence[EntityEdit], names: Sequence[st
         done = f"{verb} {subject}{listed}"
     state = "as before" if any(patches) else "back"
     return done, f"{subject} {'is' if len(names) == 1 else 'are'} {state}{listed}"
+
+
+async def _patch_in(request: web.Request) -> msgspec.Raw:
+    """Returns the body. Raises BadRequest unless it is an object: ``null`` would remove the entity."""
+    return msgspec.Raw(msgspec.json.encode(members(await request.read())))
 
 
 def _entity_in(edits: ConfigEdits, request: web.Request) -> Token | Group | Channel:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import islice
+from typing import cast
 
 import msgspec
 from aiohttp import web
@@ -61,28 +62,6 @@ async def list_prices(edits: ConfigEdits, _: web.Request) -> list[PriceView]:
         if served.price is not None
     ]
     return sorted(views, key=lambda view: (view.model, view.channel != ""))
-
-
-async def put_price(edits: ConfigEdits, request: web.Request) -> PriceView:
-    """PUT /prices/{model}[?channel=REF]: set the price, at one channel or all. The body has amounts or ``like``."""
-    model = request.match_info["model"]
-    price = await _price_of(edits, model, await request.read())
-    channel = _channel_param(edits, request)
-    if channel is None:
-        subject, change = f"the price of '{model}'", Change("prices", model, price)
-    elif model not in {served.name for served in channel.models}:
-        raise NotFound(f"channel '{plain(channel.name)}' does not offer the model '{plain(model)}'", param="channel")
-    else:
-        subject = f"the price of '{model}' at channel '{channel.name}'"
-        change = Change("channels", channel.id, with_price(channel, {model: price}))
-    await edits.commit(f"set {subject}", f"{subject} is as before", change)
-    return price_view(price, edits.now, channel=channel.name if channel is not None else "")
-
-
-def _channel_param(edits: ConfigEdits, request: web.Request) -> Channel | None:
-    """Returns the channel that the URL names; None if it names none."""
-    ref = query(request.query, {"channel": str}).get("channel")
-    return edits.engine.catalog.channel(ref) if ref else None
 
 
 async def _price_like(edits: ConfigEdits, model: str, other: str) -> Price:
@@ -169,26 +148,31 @@ def _proposal(
     )
 
 
-async def remove_price(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
-    """DELETE /prices/{model}[?channel=REF]: remove the model's price, or only its price at one channel.
-
-    Without ``channel``, prices that the owner set at single channels stay.
-    """
-    model = request.match_info["model"]
-    if (channel := _channel_param(edits, request)) is not None:
-        if all(served.price is None for served in channel.models if served.name == model):
-            raise NotFound(f"channel '{channel.name}' has no price of its own for '{plain(model)}'", param="model")
-        subject, change = f"the price of '{model}' at channel '{channel.name}'", with_price(channel, {model: None})
-        return await edits.commit(f"removed {subject}", f"{subject} is back", Change("channels", channel.id, change))
-    subject = f"the price of '{model}'"
-    return await edits.commit(f"removed {subject}", f"{subject} is back", *_removal_changes(edits, model))
-
-
 async def plan_edit(edits: ConfigEdits, edit: EntityEdit) -> tuple[str, Sequence[Change]]:
-    """Returns the model, and the changes that set its price, or remove it."""
-    if edit.body is None:
-        return edit.ref, _removal_changes(edits, edit.ref)
-    return edit.ref, [Change("prices", edit.ref, await _price_of(edits, edit.ref, edit.body))]
+    """Returns the model, and the changes that set its price or remove it, at one channel or at all.
+
+    Without a channel, prices that the owner set at single channels stay.
+    """
+    model, price = edit.ref, None if edit.body is None else await _price_of(edits, edit.ref, edit.body)
+    if edit.channel:
+        channel = edits.engine.catalog.channel(edit.channel)
+        channel = edits.registry.channels.get(channel.id, channel)  # with the prices that are planned already
+        offers = [served for served in channel.models if served.name == model]
+        if price is not None and not offers:
+            msg = f"channel '{plain(channel.name)}' does not offer the model '{plain(model)}'"
+            raise NotFound(msg, param="channel")
+        if price is None and all(served.price is None for served in offers):
+            raise NotFound(f"channel '{channel.name}' has no price of its own for '{plain(model)}'", param="model")
+        return model, [Change("channels", channel.id, with_price(channel, {model: price}))]
+    return model, _removal_changes(edits, model) if price is None else [Change("prices", model, price)]
+
+
+def saved_view(edits: ConfigEdits, model: str, change: Change) -> PriceView:
+    """Returns the view of the price that a change set."""
+    if isinstance(channel := change.value, Channel):
+        price = next(served.price for served in channel.models if served.name == model)
+        return price_view(cast("Price", price), edits.now, channel=channel.name)
+    return price_view(cast("Price", change.value), edits.now)
 
 
 async def _price_of(edits: ConfigEdits, model: str, body: bytes) -> Price:

@@ -283,11 +283,11 @@ def test_several_prices_are_removed_as_one_change() -> None:
 def test_prices_of_a_channel_are_removed_after_a_question() -> None:
     own = Price(model="fast", input=Nanos(1), output=Nanos(2))
     view = replace(CHANNEL, models=tuple(replace(model, price=own) for model in CHANNEL.models))
-    answers = {"GET /channels/openai": view, "DELETE /prices/fast": {}, "DELETE /prices/gpt-4o": {}}
+    answers = {"GET /channels/openai": view, "POST /batch": {"done": "removed 2 prices at channel 'openai'"}}
     line = ("price", "remove", "fast", "gpt-4o", "fast", "--channel", "openai")
     control = Control({**answers, "GET /settings": Settings()})
     ran = run(*line, control=control)
-    assert (ran.code, [asked for asked, _ in control.asked if asked.startswith("DELETE")]) == (Exit.USAGE, [])
+    assert (ran.code, [asked for asked, _ in control.asked if asked == "POST /batch"]) == (Exit.USAGE, [])
     assert (
         "Remove the price of 'fast', 'gpt-4o' at channel 'openai'? Calls there will then cost the general price"
         in ran.err
@@ -296,14 +296,14 @@ def test_prices_of_a_channel_are_removed_after_a_question() -> None:
     control = Control(answers)
     ran = run(*line, "--yes", control=control)
     assert ran.err == "Price of 'fast' at channel 'openai' removed.\nPrice of 'gpt-4o' at channel 'openai' removed.\n"
-    removed = ["DELETE /prices/fast?channel=ch_1", "DELETE /prices/gpt-4o?channel=ch_1"]
-    assert [asked for asked, _ in control.asked] == ["GET /channels/openai", *removed]
+    edits = [{"ref": model, "patch": None, "channel": "openai"} for model in ("fast", "gpt-4o")]
+    assert control.asked == [("GET /channels/openai", None), ("POST /batch", {"kind": "prices", "edits": edits})]
 
 
 def test_no_price_of_a_channel_is_removed_if_one_does_not_exist() -> None:
     own = Price(model="fast", input=Nanos(1), output=Nanos(2))
     view = replace(CHANNEL, models=(replace(CHANNEL.models[0], price=own), CHANNEL.models[1]))
-    control = Control({"GET /channels/openai": view, "DELETE /prices/fast": {}})
+    control = Control({"GET /channels/openai": view, "POST /batch": {"done": ""}})
     ran = run("price", "remove", "fast", "gpt-4o", "--channel", "openai", "--yes", control=control)
     assert (ran.code, len(control.asked)) == (Exit.NOT_FOUND, 1)
     assert "channel 'openai' has no price of its own for 'gpt-4o'" in ran.err

@@ -61,6 +61,16 @@ async def test_the_price_of_a_channel_goes_without_that_of_the_model(owner: Cont
         await owner.set_price("n", {"input": 1, "output": 2}, "up")
 
 
+async def test_prices_of_several_models_at_a_channel_are_one_change(owner: ControlClient) -> None:
+    await owner.edit_channel("up", {"models": [{"name": "m"}, {"name": "n"}]})
+    price = {"input": 1, "output": 2}
+    done = await owner.batch("prices", {"m": price, "n": price}, "up")
+    assert done == "set 2 prices at channel 'up': 'm', 'n'"
+    assert [price.model for price in await owner.prices() if price.channel] == ["m", "n"]
+    assert (await owner.undo()).text == "2 prices at channel 'up' are as before: 'm', 'n'"
+    assert [price.model for price in await owner.prices() if price.channel] == []
+
+
 async def test_an_edited_channel_keeps_its_prices(owner: ControlClient) -> None:
     await owner.set_price("m", {"input": 1, "output": 2}, "up")
     await owner.edit_channel("up", {"models": [{"name": "m"}, {"name": "n"}]})

@@ -347,7 +347,8 @@ async def test_a_refresh_forgets_nothing_of_a_channel_s_health(gateway: Gateway,
 async def test_a_new_key_that_is_refused_needs_attention_at_once(owner: ControlClient, provider: Provider) -> None:
     provider.on("/v1/models", lists("m"), fail(401), fail(503))
     await owner.edit_channel("up", {"patterns": ["*"]})
-    saved = await owner.edit_channel("up", {"key": "sk-mistyped"})
+    await owner.batch("channels", {"up": {"key": "sk-mistyped"}})
+    saved = await owner.channel("up")
     assert (saved.state, "key" in saved.reason) == ("attention", True)
     (one,) = await owner.incidents()
     assert (one.kind, one.paused) == (FailureKind.AUTH, True)

@@ -221,7 +221,7 @@ class Owner(FakeClient):
         self.note("clear_key", ref, number)
         return self.channels_now[0]
 
-    async def batch(self, kind: str, patches: Any) -> str:
+    async def batch(self, kind: str, patches: Any, channel: str = "") -> str:
         self.note("batch", kind, patches)
         return f"changed {len(patches)} {kind}"
 

@@ -104,7 +104,7 @@ async def test_marked_channels_are_added_to_a_group_beside_their_others() -> Non
 
 async def test_an_action_that_changes_no_row_leaves_nothing_to_undo() -> None:
     class Same(Owner):
-        async def batch(self, kind: str, patches: Mapping[str, object]) -> str:
+        async def batch(self, kind: str, patches: Mapping[str, object], channel: str = "") -> str:
             return NOTHING_CHANGED
 
     async with shown("tokens", Same()) as (app, pilot, _):
