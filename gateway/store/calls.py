@@ -6,6 +6,7 @@ The filters are in ``search``.
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
+from itertools import islice
 from typing import NamedTuple
 
 import msgspec
@@ -18,7 +19,7 @@ from gateway.domain.units import CallId, Millis
 from gateway.domain.views import CallView, call_view
 from gateway.store import sums
 from gateway.store.latency import LatencyCache, LatencyTable, book_latency
-from gateway.store.line_format import body_of, id_of, is_intact
+from gateway.store.line_format import CRC, body_of, id_of, is_intact
 from gateway.store.log import Log
 from gateway.store.rollup import DAY, Counts, Dimension, Rollup, Table
 from gateway.store.search import SearchDeadline, search_steps
@@ -71,14 +72,12 @@ class CallLog:
         most = min(limit, top)
         records: list[Record] = []
         for segment, count, end in reversed(segments):
-            if skip >= count:
-                skip -= count
-                continue
-            for line in segment.newest_lines(skip, end):
-                if len(records) >= most:
-                    return records
-                records.append(_decode(body_of(line)))
-            skip = 0
+            if skip < count:
+                lines = filter(is_intact, islice(segment.lines(CRC, end), skip, None))
+                records += (_decode(body_of(line)) for line in islice(lines, most - len(records)))
+            if len(records) >= most:
+                break
+            skip = max(0, skip - count)
         return records
 
     def find(self, query: Query = EVERYTHING, *, limit: int) -> list[Record]:
@@ -162,7 +161,7 @@ class CallLog:
         text = b'"id":"%s"' % call_id.encode()
         newest_first = self.log.segments[::-1]
         likely_first = sorted(newest_first, key=lambda segment: not segment.earliest <= began <= segment.latest)
-        return next((line for segment in likely_first for line in segment.lines_with(text)), None)
+        return next((line for segment in likely_first for line in filter(is_intact, segment.lines(text))), None)
 
 
 def expiring_records(calls: CallLog, before: int) -> ExpiringRecords:

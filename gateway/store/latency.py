@@ -12,7 +12,7 @@ from functools import cache
 import msgspec
 
 from gateway.domain.call import Outcome
-from gateway.store.line_format import body_of, id_of, is_intact, split_lines
+from gateway.store.line_format import body_of, id_of, is_intact
 from gateway.store.rollup import HOUR, Dimension, RollupEntry
 from gateway.store.search import SearchDeadline
 from gateway.store.segment import Segment, decode_entry
@@ -131,15 +131,14 @@ def _count(
     """Add the segment's calls of the span with numbers above ``above`` to the table. Returns the newest number."""
     deadline = SearchDeadline()
     newest = above
-    for block in segment.blocks():
-        for line in filter(is_intact, reversed([*split_lines(block)])):
-            if (number := id_of(line)) <= above:
-                return newest
-            newest = max(newest, number)
-            call = decode_entry(body_of(line))
-            if span.since <= call.ts < span.until:
-                book_latency(table, call, by, start_of)
-            deadline.pause()
+    for line in filter(is_intact, segment.lines()):
+        if (number := id_of(line)) <= above:
+            break
+        newest = max(newest, number)
+        call = decode_entry(body_of(line))
+        if span.since <= call.ts < span.until:
+            book_latency(table, call, by, start_of)
+        deadline.pause()
     return newest
 
 

@@ -8,7 +8,7 @@ from typing import Any, BinaryIO
 import msgspec
 
 from gateway.store import files
-from gateway.store.line_format import CRC, TAIL, body_of, check_format, head, id_of, is_intact, pack, split_lines
+from gateway.store.line_format import TAIL, body_of, check_format, head, id_of, is_intact, pack, split_lines
 from gateway.store.rollup import Countable, Rollup, RollupEntry, SealedSegment, SegmentSums, encode_sums
 
 HEAD = head("calls")
@@ -106,29 +106,14 @@ class Segment:
             raw_tables=encode_sums(self.sums.table),
         )
 
-    def all_lines(self, end: int) -> Iterator[bytes]:
-        """Yields the lines before the offset ``end``, oldest first, including damaged ones.
+    def lines(self, text: bytes = b"", end: int | None = None) -> Iterator[bytes]:
+        """Yields the lines before ``end`` (default: the present end) with this text, newest first, also damaged ones.
 
-        Lines that are appended meanwhile are not read. The call itself raises FileNotFoundError, not the iteration.
+        Lines that are appended meanwhile are not read.
         """
-        return _lines_up_to(files.open_to_read(self.path), end)
-
-    def lines_with(self, text: bytes) -> Iterator[bytes]:
-        """Yields its intact lines that contain a text, newest first, without decoding them."""
-        for block in self.blocks():
-            if text in block:
-                yield from (line for line in reversed([*split_lines(block)]) if text in line and is_intact(line))
-
-    def newest_lines(self, skip: int, end: int) -> Iterator[bytes]:
-        """Yields the intact lines before the offset ``end``, newest first, without the newest ``skip``."""
         for block in self.blocks(end):
-            count = block.count(CRC)
-            if skip >= count:
-                skip -= count
-                continue
-            lines = [line for line in split_lines(block) if is_intact(line)]
-            yield from reversed(lines[: max(0, len(lines) - skip)])
-            skip = 0
+            if text in block:
+                yield from (line for line in reversed([*split_lines(block)]) if line and text in line)
 
     def blocks(self, end: int | None = None) -> Iterator[bytes]:
         """Yields blocks of whole lines before ``end`` (default: the present end), newest first; none without a file."""
@@ -155,20 +140,6 @@ class Segment:
                     block, start = block[first_line:], start + first_line
                 yield block
                 stop, size = start - 1, BLOCK
-
-
-def _lines_up_to(file: BinaryIO, end: int) -> Iterator[bytes]:
-    """Yields the lines of a file before an offset, oldest first, and closes it."""
-    with file:
-        if file.read(len(HEAD)) != HEAD:
-            file.seek(0)
-            yield from split_lines(convert_foreign_layout(file.read()))
-            return
-        while (left := end - file.tell()) > 0:
-            block = file.read(min(BLOCK, left))
-            if not block:
-                return
-            yield from filter(None, split_lines(block + (file.readline() if left > len(block) else b"")))
 
 
 def convert_foreign_layout(data: bytes) -> bytes:

@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from gateway.domain.units import Millis
-from gateway.store.line_format import body_of
+from gateway.store.line_format import body_of, is_intact
 from gateway.store.rollup import Countable, Counts, Dimension, Table
 from gateway.store.segment import Segment, decode_entry
 
@@ -121,7 +121,7 @@ def _edges(segment: Segment, span: Span, first: int, end: int) -> Iterator[Span]
 
 def _call_cells(segment: Segment, by: Dimension, span: Span, step: int) -> Iterator[tuple[str, int, Counts]]:
     """Yields value, start of hour or day, and sums of each call that began in the span."""
-    for line in segment.lines_with(b'"ts":%s' % _common_digits(span).encode()):
+    for line in filter(is_intact, segment.lines(b'"ts":%s' % _common_digits(span).encode())):
         call = decode_entry(body_of(line))
         if not span.since <= call.ts < span.until:
             continue

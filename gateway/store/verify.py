@@ -14,7 +14,7 @@ from gateway.store.books import DIMENSION
 from gateway.store.line_format import body_of, id_of, is_intact
 from gateway.store.log import SegmentView, missing_records
 from gateway.store.rollup import DIMENSIONS, Countable, Counts, Rollup, daily_table
-from gateway.store.segment import decode_entry
+from gateway.store.segment import Segment, decode_entry
 from gateway.store.store import Store
 from gateway.store.sums import total
 
@@ -100,13 +100,9 @@ class _Audit:
 
     def _check_segment(self, view: SegmentView) -> Iterator[str]:
         """Compare the sums of a segment with its calls. Accept the sums if the file was deleted or is incomplete."""
-        lines = _lines(view)
-        if lines is None:
-            self._add_sums(view)
-            return
-        name, damaged = view.segment.name, False
-        counted, count, last, gaps = Rollup(), 0, 0, list[str]()
-        for line in lines:
+        segment, damaged = view.segment, False
+        counted, count, following, gaps = Rollup(), 0, 0, list[str]()
+        for line in () if segment.incomplete else segment.lines(end=view.end):
             if not is_intact(line):
                 damaged = True
                 continue
@@ -114,16 +110,21 @@ class _Audit:
             counted.add(call)
             count += 1
             yield from self._check_call(call)
-            if doc_id <= last:
-                yield f"{name}: record {doc_id} follows {last}"
-            gaps += self._gap_before(name, doc_id, doc_id)
-            last = doc_id
-        if count == view.calls:  # otherwise the missing calls are in the sums
-            self.damage += gaps
+            if following and doc_id >= following:
+                yield f"{segment.name}: record {following} follows {doc_id}"
+            gaps += _gap(segment, doc_id + 1, following)
+            following = doc_id
+        gaps += _gap(segment, self._next, following or segment.first)
         self._next = max(self._next, view.last + 1)
+        if segment.incomplete or (segment.deleted and not count):
+            self.damage += gaps
+            self._add_sums(view)
+            return
+        if count == view.calls:  # otherwise the missing calls are in the sums
+            self.damage += reversed(gaps)
         if damaged:
-            yield f"{name}: its content differs from what was written; its sums stay as they were"
-        yield from self._compare(f"{name}: number of calls", view.calls, count)
+            yield f"{segment.name}: its content differs from what was written; its sums stay as they were"
+        yield from self._compare(f"{segment.name}: number of calls", view.calls, count)
         yield from self._compare_sums(view, counted)
 
     def _compare_sums(self, view: SegmentView, counted: Rollup) -> Iterator[str]:
@@ -147,16 +148,9 @@ class _Audit:
                 if call.ts >= since:
                     spent.add(call)
 
-    def _gap_before(self, name: str, first: int, last: int) -> Iterator[str]:
-        """Yields a text if ids are missing before these documents, whose ids go from ``first`` to ``last``."""
-        begin, end, self._next = self._next, first - 1, max(self._next, last + 1)
-        if begin <= end:
-            yield f"{name}: {missing_records(begin, end)} before {first}; the cost is in no sum"
-
     def _add_sums(self, view: SegmentView) -> None:
         """Add the sums of a segment whose calls cannot be read."""
         segment = view.segment
-        self.damage += self._gap_before(segment.name, segment.first, segment.last)
         if segment.incomplete and not segment.deleted:
             self.damage.append(
                 f"{segment.name}: damage left it {view.calls} of its calls, and its sums stay as they were; "
@@ -178,14 +172,10 @@ class _Audit:
             yield f"{what}{_difference(stored, counted)}"
 
 
-def _lines(view: SegmentView) -> Iterator[bytes] | None:
-    """Returns the lines to check; None for a segment that is incomplete, or whose file was deleted."""
-    if view.segment.incomplete:
-        return None
-    try:
-        return view.segment.all_lines(view.end)
-    except FileNotFoundError:
-        return None if view.segment.deleted else iter(())
+def _gap(segment: Segment, begin: int, end: int) -> Iterator[str]:
+    """Yields a text if the records from ``begin`` to the one before ``end`` are missing."""
+    if begin < end:
+        yield f"{segment.name}: {missing_records(begin, end - 1)} before {end}; the cost is in no sum"
 
 
 def _difference(stored: object, counted: object) -> str:

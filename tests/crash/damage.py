@@ -95,7 +95,7 @@ def examine(specimen: Specimen, folder: Path, case: int) -> str:
 def _judge(specimen: Specimen, folder: Path, image: bytes) -> str:
     calls = CallLog(Log(folder))
     segment = calls.log.segments[0]
-    found = {id_of(line) - 1: calls for line in segment.all_lines(segment.end) if is_intact(line)}
+    found = {id_of(line) - 1: calls for line in reversed([*segment.lines()]) if is_intact(line)}
     if calls.find(limit=CALLS)[::-1] != [record(i) for i in found]:
         return "an altered call was accepted"
     missing = {i for i in specimen.untouched(image) - set(found) if not _repeated(specimen, image, i)}

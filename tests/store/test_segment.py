@@ -1,4 +1,4 @@
-"""A segment is read in blocks, from either end, and its intact lines are what counts."""
+"""A segment is read in blocks, from its end, and its intact lines are what counts."""
 
 import json
 from pathlib import Path
@@ -8,7 +8,7 @@ from tinydb import TinyDB
 
 from gateway.store import segment as module
 from gateway.store.errors import StoreTooNew
-from gateway.store.line_format import CRC, TAIL, id_of, join_lines, pack
+from gateway.store.line_format import TAIL, id_of, is_intact, join_lines, pack
 from gateway.store.rollup import Rollup
 from gateway.store.segment import EMPTY, HEAD, Segment, convert_foreign_layout
 from tests.store.samples import T0, log_of, segments, stock
@@ -51,31 +51,28 @@ def test_lines_are_whole_and_ordered_in_any_blocks(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(module, "BLOCK", size)
     segment = segment_of(tmp_path, 40)
     segment.scan()
-    assert [id_of(line) for line in segment.all_lines(segment.end)] == list(range(1, 41))
-    assert [id_of(line) for line in segment.lines_with(CRC)] == list(range(40, 0, -1))
-    assert [id_of(line) for line in segment.lines_with(b'"token":"tok_3"')] == [39, 34, 29, 24, 19, 14, 9, 4]
+    assert [id_of(line) for line in segment.lines()] == list(range(40, 0, -1))
+    assert [id_of(line) for line in segment.lines(b'"token":"tok_3"')] == [39, 34, 29, 24, 19, 14, 9, 4]
 
 
 def test_a_text_that_is_in_no_line_finds_none(tmp_path: Path) -> None:
     segment = segment_of(tmp_path, 40)
     segment.scan()
-    assert list(segment.lines_with(b'"token":"nobody"')) == []
+    assert list(segment.lines(b'"token":"nobody"')) == []
 
 
-def test_a_damaged_line_is_passed_over(tmp_path: Path) -> None:
+def test_a_damaged_line_is_recognized(tmp_path: Path) -> None:
     segment = segment_of(tmp_path, 5)
     segment.scan()
     segment.path.write_bytes(segment.path.read_bytes().replace(b'"cost":1002', b'"cost":9002'))
-    assert [id_of(line) for line in segment.lines_with(CRC)] == [5, 4, 2, 1]
+    assert [id_of(line) for line in segment.lines() if is_intact(line)] == [5, 4, 2, 1]
 
 
 def test_a_deleted_file_has_no_lines(tmp_path: Path) -> None:
     segment = segment_of(tmp_path, 5)
     segment.scan()
     segment.path.unlink()
-    assert list(segment.lines_with(CRC)) == []
-    with pytest.raises(FileNotFoundError):
-        segment.all_lines(segment.end)
+    assert list(segment.lines()) == []
 
 
 def test_another_layout_is_read_as_lines(tmp_path: Path) -> None:
@@ -97,19 +94,10 @@ def test_stock_tinydb_reads_it(tmp_path: Path) -> None:
     assert [call["cost"] for call in stock(segment_of(tmp_path, 3).path)] == [1000, 1001, 1002]
 
 
-@pytest.mark.parametrize("size", [300, 1 << 20])
-def test_the_newest_lines_can_be_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
-    monkeypatch.setattr(module, "BLOCK", size)
-    segment = segment_of(tmp_path, 20)
-    segment.scan()
-    for skip in (0, 1, 7, 19, 20, 25):
-        assert [id_of(line) for line in segment.newest_lines(skip, segment.end)] == list(range(20 - skip, 0, -1))
-
-
 def test_a_file_that_stock_tinydb_rewrites_meanwhile_is_still_read(tmp_path: Path) -> None:
     segment = segment_of(tmp_path, 5)
     segment.scan()
     with TinyDB(segment.path) as tinydb:
         tinydb.table("calls").remove(doc_ids=[2])
-    assert [id_of(line) for line in segment.all_lines(segment.end)] == [1, 3, 4, 5]
-    assert [id_of(line) for line in segment.lines_with(b'"cost":1003')] == [4]
+    assert [id_of(line) for line in segment.lines()] == [5, 4, 3, 1]
+    assert [id_of(line) for line in segment.lines(b'"cost":1003')] == [4]
