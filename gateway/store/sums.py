@@ -12,7 +12,7 @@ import msgspec
 
 from gateway.domain.units import Millis
 from gateway.store.line_format import body_of, is_intact
-from gateway.store.rollup import Countable, Counts, Dimension, Table
+from gateway.store.rollup import Countable, Counts, Dimension, Rollup, Table
 from gateway.store.segment import Segment, decode_entry
 
 FOREVER = 1 << 62
@@ -99,13 +99,12 @@ def _cells(segment: Segment, by: Dimension, span: Span) -> Iterator[tuple[str, i
         first = 0
     if segment.latest < span.until:
         end = FOREVER
-    for value, rows in sums.table(by).items():
-        for start, counts in rows.items():
-            if first <= start < end:
-                yield value, start, counts
+    parts = [(sums.table(by), first, end)]
     if has_records:
-        for edge in _edges(segment, span, first, end):
-            yield from _call_cells(segment, by, edge, step)
+        parts += [(_edge_sums(segment, edge).table(by), 0, FOREVER) for edge in _edges(segment, span, first, end)]
+    for table, first, end in parts:
+        for value, rows in table.items():
+            yield from ((value, start, counts) for start, counts in rows.items() if first <= start < end)
 
 
 def _edges(segment: Segment, span: Span, first: int, end: int) -> Iterator[Span]:
@@ -119,17 +118,14 @@ def _edges(segment: Segment, span: Span, first: int, end: int) -> Iterator[Span]
         yield Span(end, span.until)
 
 
-def _call_cells(segment: Segment, by: Dimension, span: Span, step: int) -> Iterator[tuple[str, int, Counts]]:
-    """Yields value, start of hour or day, and sums of each call that began in the span."""
+def _edge_sums(segment: Segment, span: Span) -> Rollup:
+    """Returns the sums of the calls that began in the span, counted one by one."""
+    sums = Rollup()
     for line in filter(is_intact, segment.lines(b'"ts":%s' % _common_digits(span).encode())):
         call = decode_entry(body_of(line))
-        if not span.since <= call.ts < span.until:
-            continue
-        counts, start = Counts(), call.ts // step * step
-        counts.add(call)
-        yield value_of(call, by), start, counts
-        for channel, nanos in call.possible_elsewhere.items():
-            yield channel if by == "channel" else value_of(call, by), start, Counts(possible=nanos)
+        if span.since <= call.ts < span.until:
+            sums.add(call)
+    return sums
 
 
 def _common_digits(span: Span) -> str:
