@@ -1,7 +1,7 @@
 """Edits: the owner's changes of the configuration. Each is made atomically, added to the history, and can be undone."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from typing import Self
 
@@ -18,12 +18,11 @@ from gateway.domain.history import (
     REVIVES_KEY,
     ChangeSource,
     EntityChange,
+    EntryState,
     HistoryEntry,
     HistoryKind,
     UndoView,
-    kind_of,
-    root_of,
-    undone_entries,
+    entry_states,
 )
 from gateway.domain.key_owners import revivals
 from gateway.domain.registry import Change, Registry, with_changes
@@ -158,26 +157,27 @@ class ConfigEdits:
         except OSError as exc:
             raise _not_written(exc) from exc
 
-    def find_entry(self, number: int = 0, *, redo: bool = False) -> HistoryEntry:
+    def find_entry(self, number: int = 0, *, redo: bool = False) -> EntryState:
         """Returns the entry with this number; for 0, the next one to undo or redo. Raises NotFound or Conflict."""
-        entries = self.history
+        states = entry_states(self.history)
         if number:
-            entry = next((entry for entry in entries if entry.id == number), None)
-            if entry is None:
+            if number not in states:
                 message = f"no change {number} in the history; 'tollkeeper history list' lists the changes"
                 raise NotFound(message, param="id")
-            return entry
-        entry = _entry_to_redo(entries) if redo else _entry_to_undo(entries)
-        if entry is not None:
-            return entry
+            return states[number]
+        state = _entry_to_redo(states) if redo else _entry_to_undo(states)
+        if state is not None:
+            return state
         if redo:
             raise Conflict("there is nothing to redo", code="nothing_to_redo")
         raise Conflict("there is nothing to undo", code="nothing_to_undo")
 
     async def undo(self, entry: HistoryEntry, plan: UndoPlan) -> UndoView:
         """Undo an entry, as a change of its own."""
-        kind: HistoryKind = "redo" if kind_of(entry, self.history) == "undo" else "undo"
-        root, notes = root_of(entry, self.history), []
+        entries, notes = self.history, []
+        state = entry_states(entries)[entry.id]
+        kind: HistoryKind = "redo" if state.kind == "undo" else "undo"
+        root = state.root
         keep_days = plan.registry.settings.keep_days
         keeps_longer = keep_days > self.registry.settings.keep_days
         if keeps_longer and has_deleted(self.engine.store.calls, self.now - keep_days * DAY):
@@ -185,38 +185,30 @@ class ConfigEdits:
         done = f"{'redid' if kind == 'redo' else 'undid'} change {root.id}: {root.done}"
         undone = root.undone if kind == "redo" else f"{root.done} again"
         await self.commit(done, undone, *plan.changes, undoes=entry.id)
-        entries = self.history
+        entries.append(self.history[-1])
         return UndoView(
             id=entries[-1].id,
             kind=kind,
             text=root.done if kind == "redo" else root.undone,
-            target=await asyncio.to_thread(change_history.view_of, root, entries, undone_entries(entries)),
+            target=await asyncio.to_thread(change_history.view_of, entry_states(entries)[root.id]),
             notes=notes,
         )
 
 
-def _entry_to_undo(entries: Sequence[HistoryEntry]) -> HistoryEntry | None:
+def _entry_to_undo(states: Mapping[int, EntryState]) -> EntryState | None:
     """Returns the newest change that is in force, or the one that was redone last; None if nothing can be undone."""
-    undone = undone_entries(entries)
-    for entry in reversed([entry for entry in entries if entry.id not in undone]):
-        kind, root = kind_of(entry, entries), root_of(entry, entries)
-        if kind == "change":
-            return entry
-        if kind == "redo" and not root.undoes and root.id not in undone:
+    for state in reversed(states.values()):
+        root = states[state.root.id]
+        if not (state.undone_by or state.kind == "undo" or root.undone_by or root.entry.undoes):
             return root
     return None
 
 
-def _entry_to_redo(entries: Sequence[HistoryEntry]) -> HistoryEntry | None:
+def _entry_to_redo(states: Mapping[int, EntryState]) -> EntryState | None:
     """Returns the newest undo that was not redone; None if nothing can be redone, or a change was made since."""
-    undone = undone_entries(entries)
-    for entry in reversed([entry for entry in entries if entry.id not in undone]):
-        kind = kind_of(entry, entries)
-        if kind == "undo":
-            return entry
-        if kind == "change":
-            return None
-    return None
+    in_force = (state for state in reversed(states.values()) if not state.undone_by and state.kind != "redo")
+    newest = next(in_force, None)
+    return newest if newest is not None and newest.kind == "undo" else None
 
 
 def _not_written(exc: OSError) -> Unavailable:

@@ -13,7 +13,7 @@ from gateway.core.engine import Engine
 from gateway.core.undo import UndoPlan, undo_plan
 from gateway.domain.errors import BadRequest, Conflict, Unavailable
 from gateway.domain.group import Group
-from gateway.domain.history import EntityChange, HistoryEntry, HistoryView, UndoDoubt, UndoView, ago, undone_entries
+from gateway.domain.history import EntityChange, HistoryEntry, HistoryView, UndoDoubt, UndoView, ago, entry_states
 from gateway.domain.human_values import count_text
 from gateway.domain.key_owners import revivals
 from gateway.domain.money import dollars
@@ -47,26 +47,19 @@ async def list_history(edits: ConfigEdits, request: web.Request) -> list[History
     if not 1 <= limit <= 1000:
         raise BadRequest("limit: must be from 1 to 1000", param="limit")
     since, until, before = params.get("since", 0), params.get("until", FOREVER), params.get("before", FOREVER)
-    entries = edits.history
-    undone = undone_entries(entries)
     selected = [
-        entry
-        for entry in reversed(entries)
-        if since <= entry.time < until and entry.id < before and _concerns(entry, kinds, names)
+        state
+        for state in reversed(entry_states(edits.history).values())
+        if since <= state.entry.time < until and state.entry.id < before and _concerns(state.entry, kinds, names)
     ]
-    return await asyncio.to_thread(lambda: [view_of(entry, entries, undone) for entry in selected[:limit]])
+    return await asyncio.to_thread(lambda: [*map(view_of, selected[:limit])])
 
 
 async def show_entry(edits: ConfigEdits, request: web.Request) -> HistoryView:
     """GET /history/{id}: one entry."""
     text = request.match_info["id"]
     is_number = text.isascii() and text.isdecimal() and len(text) < 16 and int(text)
-    return await _view(edits, edits.find_entry(int(text) if is_number else -1))  # no entry has the number -1
-
-
-async def _view(edits: ConfigEdits, entry: HistoryEntry) -> HistoryView:
-    entries = edits.history
-    return await asyncio.to_thread(view_of, entry, entries, undone_entries(entries))
+    return await asyncio.to_thread(view_of, edits.find_entry(int(text) if is_number else -1))  # no entry is number -1
 
 
 async def undo(edits: ConfigEdits, request: web.Request) -> UndoView:
@@ -81,17 +74,18 @@ async def redo(edits: ConfigEdits, request: web.Request) -> UndoView:
 
 async def _revert(edits: ConfigEdits, request: web.Request, *, redo: bool) -> UndoView:
     body = await read_body(request, UndoBody)
-    entry = edits.find_entry(body.id, redo=redo)
+    entry = edits.find_entry(body.id, redo=redo).entry
     plan = undo_plan(entry, edits.history, edits.registry)
     if not body.accept:
         if reasons := await _reasons_to_ask(edits, entry, plan):
+            view = await asyncio.to_thread(view_of, edits.find_entry(entry.id))
             raise Conflict(
                 f"change {entry.id} ({plain(entry.done)}): {' '.join(reasons)}",
                 code="needs_confirmation",
-                details=msgspec.to_builtins(UndoDoubt(await _view(edits, entry), reasons)),
+                details=msgspec.to_builtins(UndoDoubt(view, reasons)),
             )
         # another request may have changed the history in the meantime
-        plan = undo_plan(edits.find_entry(entry.id), edits.history, edits.registry)
+        plan = undo_plan(edits.find_entry(entry.id).entry, edits.history, edits.registry)
     return await edits.undo(entry, plan)
 
 

@@ -12,7 +12,7 @@ from gateway.domain.config_codec import inline
 from gateway.domain.config_views import Difference, FieldDifference
 from gateway.domain.field_kinds import NONE_WORD
 from gateway.domain.fields import FIELDS
-from gateway.domain.history import EntityChange, Fields, HistoryEntry, HistoryView, difference_excerpts, kind_of
+from gateway.domain.history import EntityChange, EntryState, Fields, HistoryView, difference_excerpts
 from gateway.domain.human_values import count_text
 from gateway.domain.money import dollars
 from gateway.domain.price import RATE_WORDS, Price
@@ -58,15 +58,16 @@ def _differing_fields(before: Fields, after: Fields) -> tuple[Fields, Fields]:
     )
 
 
-def view_of(entry: HistoryEntry, entries: Sequence[HistoryEntry], undone: dict[int, int]) -> HistoryView:
+def view_of(state: EntryState) -> HistoryView:
     """Returns the entry as the owner sees it. For thousands of changes this takes a second."""
+    entry = state.entry
     return HistoryView(
         id=entry.id,
         time_ms=entry.time,
-        kind=kind_of(entry, entries),
+        kind=state.kind,
         source=entry.source,
         text=entry.done,
-        undone_by=undone.get(entry.id, 0),
+        undone_by=state.undone_by,
         undoes=entry.undoes,
         differences=differences_of(entry.changes),
     )

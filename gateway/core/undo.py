@@ -12,7 +12,7 @@ import msgspec
 
 from gateway.core.change_history import entity_of, to_fields
 from gateway.domain.errors import Conflict
-from gateway.domain.history import EntityChange, Fields, HistoryEntry, undone_entries
+from gateway.domain.history import EntityChange, Fields, HistoryEntry, entry_states
 from gateway.domain.registry import KINDS, NOUNS, Change, Entity, Registry, Table, with_changes
 from gateway.domain.text import plain
 
@@ -29,14 +29,14 @@ class UndoPlan(msgspec.Struct, frozen=True):
 
 def undo_plan(entry: HistoryEntry, entries: Sequence[HistoryEntry], registry: Registry) -> UndoPlan:
     """Returns how to undo an entry. Raises Conflict if it cannot be undone, naming the newer change to undo first."""
-    undone = undone_entries(entries)
-    if entry.id in undone:
-        message = f"change {entry.id} ({plain(entry.done)}) is already undone, by change {undone[entry.id]}"
+    states = entry_states(entries)
+    if undone_by := states[entry.id].undone_by:
+        message = f"change {entry.id} ({plain(entry.done)}) is already undone, by change {undone_by}"
         raise Conflict(message, code="already_undone")
     newer = [
         other
         for other in entries
-        if other.id > entry.id >= other.undoes and other.id not in undone and other.source.via != "gateway"
+        if other.id > entry.id >= other.undoes and not states[other.id].undone_by and other.source.via != "gateway"
     ]
     changes: list[Change] = []
     reasons: list[str] = []

@@ -4,9 +4,9 @@ An entry has each entity before and after the change, so that it can be undone l
 names the one that it undoes; a redo undoes an undo. Entries are never edited.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import takewhile
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 from urllib.parse import parse_qs, urlencode
 
 import msgspec
@@ -181,33 +181,31 @@ class UndoDoubt(msgspec.Struct, frozen=True):
     reasons: list[str]
 
 
-def undone_entries(entries: Iterable[HistoryEntry]) -> dict[int, int]:
-    """Maps the ids of undone entries to those of the entries that undid them. ``entries`` are oldest first."""
+class EntryState(NamedTuple):
+    """What an entry is to the others, and what became of it."""
+
+    entry: HistoryEntry
+    kind: HistoryKind
+    root: HistoryEntry
+    """The original change of an undo or redo; if it is no longer kept, the oldest entry that leads to it."""
+    undone_by: int
+    """The id of the entry that undid this one; 0 if it is in force."""
+
+
+def entry_states(entries: Sequence[HistoryEntry]) -> dict[int, EntryState]:
+    """Returns the states of entries by their ids, in the same order. ``entries`` are oldest first."""
     undone: dict[int, int] = {}
-    for entry in reversed(list(entries)):
+    for entry in reversed(entries):
         if entry.undoes and entry.id not in undone:
             undone.setdefault(entry.undoes, entry.id)
-    return undone
-
-
-def kind_of(entry: HistoryEntry, entries: Sequence[HistoryEntry]) -> HistoryKind:
-    """Returns whether an entry changes something, undoes a change or redoes it."""
-    chain = _chain(entry, entries)
-    depth = len(chain) - 1 + bool(chain[-1].undoes)  # the entry that the last one undoes may be deleted
-    return "change" if not depth else "undo" if depth % 2 else "redo"
-
-
-def root_of(entry: HistoryEntry, entries: Sequence[HistoryEntry]) -> HistoryEntry:
-    """Returns the original change of an undo or redo; if it is no longer kept, the oldest entry that leads to it."""
-    return _chain(entry, entries)[-1]
-
-
-def _chain(entry: HistoryEntry, entries: Sequence[HistoryEntry]) -> list[HistoryEntry]:
-    """Returns an entry, the entry that it undoes, the entry that this one undoes, and so on."""
-    by_id, chain = {other.id: other for other in entries}, [entry]
-    while chain[-1].undoes in by_id:
-        chain.append(by_id[chain[-1].undoes])
-    return chain
+    states: dict[int, EntryState] = {}
+    for entry in entries:
+        kind: HistoryKind = "undo" if entry.undoes else "change"
+        root, target = entry, states.get(entry.undoes)
+        if target is not None:
+            kind, root = "redo" if target.kind == "undo" else "undo", target.root
+        states[entry.id] = EntryState(entry, kind, root, undone.get(entry.id, 0))
+    return states
 
 
 def ago(ms: int) -> str:

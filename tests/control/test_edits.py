@@ -23,7 +23,7 @@ def group(name: str, note: str = "") -> Change:
 
 
 async def undo(edits: ConfigEdits, number: int = 0, *, redo: bool = False) -> str:
-    entry = edits.find_entry(number, redo=redo)
+    entry = edits.find_entry(number, redo=redo).entry
     return (await edits.undo(entry, undo_plan(entry, edits.history, edits.registry))).text
 
 
