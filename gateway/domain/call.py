@@ -39,6 +39,11 @@ class Outcome(StrEnum):
     LOST = "lost"
     """The gateway died during the call, which the next start noticed."""
 
+    @classmethod
+    def _missing_(cls, _: object) -> "Outcome":
+        """Returns what stands for an outcome that only a newer version knows. Its records stay readable."""
+        return cls.ERROR
+
 
 REFUSED: Final = Outcome.REFUSED
 LOST: Final = Outcome.LOST
@@ -65,6 +70,11 @@ class FailureKind(StrEnum):
     NETWORK = "network"
     SLOW = "slow"
     CUT = "cut"
+
+    @classmethod
+    def _missing_(cls, _: object) -> "FailureKind":
+        """Returns what stands for a kind that only a newer version knows."""
+        return cls.SERVER
 
 
 is_call_id = re.compile(r"req_[0-9a-f]{26}").fullmatch

@@ -182,7 +182,7 @@ class UndoDoubt(msgspec.Struct, frozen=True):
 
 
 class EntryState(NamedTuple):
-    """What an entry is to the others, and what became of it."""
+    """An entry and how it relates to the others."""
 
     entry: HistoryEntry
     kind: HistoryKind

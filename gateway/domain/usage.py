@@ -17,6 +17,11 @@ class UsageSource(StrEnum):
     NONE = "none"
     """Nothing was used: the call was refused or failed before any output."""
 
+    @classmethod
+    def _missing_(cls, _: object) -> "UsageSource":
+        """Returns what stands for a source that only a newer version knows."""
+        return cls.PARTIAL
+
 
 COUNTED_HERE = frozenset({UsageSource.PARTIAL, UsageSource.ESTIMATED})
 """The sources of counts that are partly or fully the gateway's own."""

@@ -23,12 +23,10 @@ from gateway.store.line_format import CRC, body_of, id_of, is_intact
 from gateway.store.log import Log
 from gateway.store.rollup import DAY, Counts, Dimension, Rollup, Table
 from gateway.store.search import SearchDeadline, search_steps
-from gateway.store.segment import Segment, decode_entry
+from gateway.store.segment import Segment, decode_record
 from gateway.store.sums import FOREVER, Bucket, Span, Step, Sums
 
 _ID_IN_LINE = re.compile(rb'"id":"(req_[0-9a-f]{26})"')
-
-_decode = msgspec.json.Decoder(Record).decode
 
 
 class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,7 +56,7 @@ class CallLog:
     def get(self, call_id: CallId) -> Record | None:
         """Returns the record with this id; None if the id is unknown or not valid."""
         line = self._find_line(call_id)
-        return _decode(body_of(line)) if line else None
+        return decode_record(body_of(line)) if line else None
 
     def by_number(self, top: int, limit: int) -> list[Record]:
         """Returns the records numbered ``top``, ``top - 1`` and so on, at most ``limit`` of them.
@@ -74,7 +72,7 @@ class CallLog:
         for segment, count, end in reversed(segments):
             if skip < count:
                 lines = filter(is_intact, islice(segment.lines(CRC, end), skip, None))
-                records += (_decode(body_of(line)) for line in islice(lines, most - len(records)))
+                records += (decode_record(body_of(line)) for line in islice(lines, most - len(records)))
             if len(records) >= most:
                 break
             skip = max(0, skip - count)
@@ -98,7 +96,7 @@ class CallLog:
         for step in search_steps(query, segments, below):
             for line in step.lines:
                 if is_intact(line) and (number := id_of(line)) < below:
-                    records.append(_decode(body_of(line)))
+                    records.append(decode_record(body_of(line)))
                     if len(records) >= limit:
                         return _partial_result(self.log.segments, records, number, records[-1].ts)
                     deadline.pause()
@@ -196,7 +194,7 @@ def filtered_sums_of(calls: CallLog, selection: CallSelection, by: Dimension, st
     rollup, latency, start_of, deadline = Rollup(), LatencyTable(), cache(_START_OF[step]), selection.deadline
     for block in search_steps(selection.query, calls.log.segments[::-1], FOREVER):
         for line in filter(is_intact, block.lines):
-            call = decode_entry(body_of(line))
+            call = decode_record(body_of(line))
             rollup.add(call)
             book_latency(latency, call, by, start_of)
             deadline.pause()

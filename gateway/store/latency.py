@@ -11,11 +11,11 @@ from functools import cache
 
 import msgspec
 
-from gateway.domain.call import Outcome
+from gateway.domain.call import Outcome, Record
 from gateway.store.line_format import body_of, id_of, is_intact
-from gateway.store.rollup import HOUR, Dimension, RollupEntry
+from gateway.store.rollup import HOUR, Dimension
 from gateway.store.search import SearchDeadline
-from gateway.store.segment import Segment, decode_entry
+from gateway.store.segment import Segment, decode_record
 from gateway.store.sums import Span, value_of
 
 EXACT_BITS = 6
@@ -76,7 +76,7 @@ LatencyTable = dict[str, dict[int, LatencyCounts]]
 """Maps a value of a dimension to the start of an hour or day to histograms. Without steps, the only start is 0."""
 
 
-def book_latency(table: LatencyTable, call: RollupEntry, by: Dimension, start_of: Callable[[int], int]) -> None:
+def book_latency(table: LatencyTable, call: Record, by: Dimension, start_of: Callable[[int], int]) -> None:
     """Count one call in the table. ``start_of`` maps an hour to the start of its hour or day."""
     if call.outcome not in (Outcome.REFUSED, Outcome.LOST):  # their durations say nothing about upstreams
         cells, start = table.setdefault(value_of(call, by), {}), start_of(call.ts // HOUR * HOUR)
@@ -135,7 +135,7 @@ def _count(
         if (number := id_of(line)) <= above:
             break
         newest = max(newest, number)
-        call = decode_entry(body_of(line))
+        call = decode_record(body_of(line))
         if span.since <= call.ts < span.until:
             book_latency(table, call, by, start_of)
         deadline.pause()

@@ -4,13 +4,13 @@ While a segment grows, its calls are summed in a Rollup, by hour and by all dime
 sums become a SealedSegment, with one table for each dimension, in the ledger.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from sys import intern
 from typing import Literal, TypeVar, get_args
 
 import msgspec
 
-from gateway.domain.call import CHAT_API, LOST, NOT_UPSTREAM, REFUSED, REPEATED_MARK, Record, mark_total, wait_of
+from gateway.domain.call import LOST, NOT_UPSTREAM, REFUSED, REPEATED_MARK, Record, mark_total, wait_of
 
 _SumKey = TypeVar("_SumKey")
 
@@ -22,33 +22,6 @@ Dimension = Literal["token", "model", "channel", "group", "app", "api", "token|m
 """What calls are summed by. A value of the last one has the form ``TOKEN|MODEL``; it has a row for each day only."""
 
 DIMENSIONS: tuple[Dimension, ...] = get_args(Dimension)
-
-
-class RollupEntry(msgspec.Struct, gc=False):
-    """The fields of a call that sums need. A line of the log decodes to it; a Record has the same fields."""
-
-    id: str = ""
-    ts: int = 0
-    token: str = ""
-    model: str = ""
-    channel: str = ""
-    group: str = ""
-    app: str = ""
-    api: str = CHAT_API
-    status: int = 0
-    outcome: str = "done"
-    input: int = 0
-    cached: int = 0
-    output: int = 0
-    cost: int = 0
-    possible: int = 0
-    possible_elsewhere: Mapping[str, int] = {}
-    ms: int = 0
-    ttft: int | None = None
-    marks: tuple[str, ...] = ()
-
-
-Countable = Record | RollupEntry
 
 
 class Counts(msgspec.Struct, array_like=True, gc=False):
@@ -87,7 +60,7 @@ class Counts(msgspec.Struct, array_like=True, gc=False):
     def admitted(self) -> int:
         return self.calls - self.refused
 
-    def add(self, call: Countable) -> None:
+    def add(self, call: Record) -> None:
         self.calls += 1
         if not 200 <= call.status < 300:
             self.errors += 1
@@ -151,7 +124,7 @@ class Rollup:
         self.last_used: dict[str, int] = {}
         """Maps each token's id to the start of its latest call."""
 
-    def add(self, call: Countable) -> Counts:
+    def add(self, call: Record) -> Counts:
         """Count one call. Returns the sums to which it was added."""
         key = call.ts // HOUR * HOUR, call.token, call.model, call.channel, call.group, call.app, call.api
         counts = self._counts_by_key.get(key)

@@ -16,7 +16,7 @@ from gateway.domain.query import AnyOf, Condition, Negation, NumberCondition, On
 from gateway.domain.units import Millis
 from gateway.store.line_format import body_of, id_of, is_intact, split_lines
 from gateway.store.rollup import Dimension
-from gateway.store.segment import Segment, decode_entry
+from gateway.store.segment import Segment, decode_record
 from gateway.store.sums import FOREVER
 
 
@@ -105,7 +105,7 @@ class SearchStep(msgspec.Struct, frozen=True):
             return self.segment.first, Millis(self.segment.earliest)
         for line in split_lines(self.block):
             if is_intact(line):
-                return id_of(line), Millis(decode_entry(body_of(line)).ts)
+                return id_of(line), Millis(decode_record(body_of(line)).ts)
         return 0, Millis(0)
 
 

@@ -7,9 +7,10 @@ from typing import Any, BinaryIO
 
 import msgspec
 
+from gateway.domain.call import Record
 from gateway.store import files
 from gateway.store.line_format import TAIL, body_of, check_format, head, id_of, is_intact, pack, split_lines
-from gateway.store.rollup import Countable, Rollup, RollupEntry, SealedSegment, SegmentSums, encode_sums
+from gateway.store.rollup import Rollup, SealedSegment, SegmentSums, encode_sums
 
 HEAD = head("calls")
 EMPTY = HEAD + TAIL
@@ -18,7 +19,7 @@ BLOCK = 1 << 17
 """How many bytes are read at once: few, so that memory stays small, a search can stop early, and other threads can run.
 """
 
-decode_entry = msgspec.json.Decoder(RollupEntry).decode
+decode_record = msgspec.json.Decoder(Record).decode
 _decode_file = msgspec.json.Decoder(dict[str, dict[str, dict[str, Any]]]).decode
 
 
@@ -48,7 +49,7 @@ class Segment:
     def readable(self) -> bool:
         return self.count > 0 and not self.deleted
 
-    def add_call(self, doc_id: int, call: Countable) -> None:
+    def add_call(self, doc_id: int, call: Record) -> None:
         """Count one more call, whose line follows those counted so far."""
         ts = call.ts
         if not self.count:
@@ -86,7 +87,7 @@ class Segment:
                 in_order = in_order and follows and doc_id > self.last
                 self.end = offset + len(line) + comma
                 if doc_id > self.last:  # ids only grow: an older one is a repeat
-                    self.add_call(doc_id, decode_entry(body_of(line)))
+                    self.add_call(doc_id, decode_record(body_of(line)))
             offset += len(raw)
         return in_order
 
@@ -153,6 +154,6 @@ def convert_foreign_layout(data: bytes) -> bytes:
         doc.pop("_crc", None)
         with suppress(ValueError):
             line = pack(int(key), msgspec.json.encode(doc))
-            decode_entry(body_of(line))
+            decode_record(body_of(line))
             lines.append(line)
     return b"\n".join(lines)

@@ -10,10 +10,11 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from gateway.domain.call import Record
 from gateway.domain.units import Millis
 from gateway.store.line_format import body_of, is_intact
-from gateway.store.rollup import Countable, Counts, Dimension, Rollup, Table
-from gateway.store.segment import Segment, decode_entry
+from gateway.store.rollup import Counts, Dimension, Rollup, Table
+from gateway.store.segment import Segment, decode_record
 
 FOREVER = 1 << 62
 """A moment after every call, in milliseconds."""
@@ -78,7 +79,7 @@ def total(rows: Iterable[Counts]) -> Counts:
     return whole
 
 
-def value_of(call: Countable, by: Dimension) -> str:
+def value_of(call: Record, by: Dimension) -> str:
     """Returns the call's value of a dimension."""
     return f"{call.token}|{call.model}" if by == "token|model" else str(getattr(call, by))
 
@@ -122,7 +123,7 @@ def _edge_sums(segment: Segment, span: Span) -> Rollup:
     """Returns the sums of the calls that began in the span, counted one by one."""
     sums = Rollup()
     for line in filter(is_intact, segment.lines(b'"ts":%s' % _common_digits(span).encode())):
-        call = decode_entry(body_of(line))
+        call = decode_record(body_of(line))
         if span.since <= call.ts < span.until:
             sums.add(call)
     return sums

@@ -15,7 +15,7 @@ import msgspec
 from gateway.store import files
 from gateway.store.ledger import Ledger
 from gateway.store.line_format import TAIL, body_of, id_of, is_intact, join_lines, split_lines
-from gateway.store.segment import HEAD, Segment, convert_foreign_layout, decode_entry
+from gateway.store.segment import HEAD, Segment, convert_foreign_layout, decode_record
 
 _CLOSE_BEFORE_REPLACE = os.name == "nt"
 """Windows cannot replace an open file."""
@@ -179,7 +179,7 @@ def repair(segment: Segment, last: int, moment: int) -> str:
     if not lines and not data.startswith(HEAD):  # stock TinyDB changes the layout of a file; a file of ours is damaged
         lines = _intact_lines(convert_foreign_layout(data), last)
         for line in lines:
-            segment.add_call(id_of(line), decode_entry(body_of(line)))
+            segment.add_call(id_of(line), decode_record(body_of(line)))
     copy = files.save_copy(segment.path, data, moment) if data else None
     body = HEAD + join_lines(lines, first=True) if lines else HEAD
     files.replace(segment.path, body + TAIL)

@@ -13,8 +13,8 @@ from gateway.domain.units import Millis, Nanos
 from gateway.store.books import DIMENSION
 from gateway.store.line_format import body_of, id_of, is_intact
 from gateway.store.log import SegmentView, missing_records
-from gateway.store.rollup import DIMENSIONS, Countable, Counts, Rollup, daily_table
-from gateway.store.segment import Segment, decode_entry
+from gateway.store.rollup import DIMENSIONS, Counts, Rollup, daily_table
+from gateway.store.segment import Segment, decode_record
 from gateway.store.store import Store
 from gateway.store.sums import total
 
@@ -106,7 +106,7 @@ class _Audit:
             if not is_intact(line):
                 damaged = True
                 continue
-            doc_id, call = id_of(line), decode_entry(body_of(line))
+            doc_id, call = id_of(line), decode_record(body_of(line))
             counted.add(call)
             count += 1
             yield from self._check_call(call)
@@ -134,7 +134,7 @@ class _Audit:
             table = counted.table(by) if view.sums.step(by) == counted.step(by) else daily_table(counted.table(by))
             yield from self._compare(f"{name}: table by {by}", view.sums.table(by), table)
 
-    def _check_call(self, call: Countable) -> Iterator[str]:
+    def _check_call(self, call: Record) -> Iterator[str]:
         """Check that the id of a call is unique, and charge the call to its scopes."""
         self.calls += 1
         self.cost += call.cost

@@ -15,8 +15,10 @@ from gateway.domain.units import CallId, Millis, Nanos
 from gateway.domain.usage import UsageSource
 from gateway.domain.views import call_view
 from gateway.store.calls import CallLog
+from gateway.store.line_format import body_of, join_lines, pack
 from gateway.store.rollup import DAY, HOUR, SealedSegment, to_daily
 from gateway.store.search import SearchDeadline
+from gateway.store.segment import HEAD
 from gateway.store.sums import FOREVER
 from tests.store.samples import T0, busy, call_id, log_of, record, seal, segments, sums_of, where
 
@@ -265,3 +267,17 @@ def test_the_first_of_all_in_an_order_are_found_in_one_search_or_in_many(calls: 
             break
         below = progress.cursor
     assert order.best(found, 20) == wanted
+
+
+def test_a_call_with_words_that_only_a_newer_version_knows_is_listed_and_counted(tmp_path: Path) -> None:
+    log_of(tmp_path).log.append([msgspec.structs.replace(FULL, error="")])
+    (path,) = segments(tmp_path)
+    _, line, tail = path.read_bytes().split(b"\n", 2)
+    body = msgspec.json.decode(body_of(line)) | {"outcome": "new", "source": "new"}
+    del body["_crc"]
+    body["attempts"][0]["kind"] = "new"
+    path.write_bytes(HEAD + join_lines([pack(1, msgspec.json.encode(body))], first=True) + b"\n" + tail)
+    (call,) = (again := log_of(tmp_path)).find(limit=9)
+    assert (call.outcome, call.source) == (Outcome.ERROR, UsageSource.PARTIAL)
+    assert call.attempts[0].kind is FailureKind.SERVER
+    assert sums_of(again, "token").total.calls == 1

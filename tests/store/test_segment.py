@@ -39,7 +39,7 @@ def test_scanning_again_finds_only_what_is_new(tmp_path: Path) -> None:
 
 def test_a_line_with_an_old_id_is_a_repeat(tmp_path: Path) -> None:
     path = tmp_path / "calls-20251120-0000.json"
-    lines = [pack(5, b'{"cost":1}'), pack(5, b'{"cost":1}'), pack(4, b'{"cost":1}'), pack(6, b'{"cost":1}')]
+    lines = [pack(number, b'{"id":"","ts":0}') for number in (5, 5, 4, 6)]
     path.write_bytes(HEAD + join_lines(lines, first=True) + TAIL)
     segment = Segment(path)
     assert not segment.scan()
@@ -76,8 +76,8 @@ def test_a_deleted_file_has_no_lines(tmp_path: Path) -> None:
 
 
 def test_another_layout_is_read_as_lines(tmp_path: Path) -> None:
-    data = json.dumps({"calls": {"3": {"cost": 5, "_crc": "old"}}}).encode()
-    assert convert_foreign_layout(data) == pack(3, b'{"cost":5}')
+    data = json.dumps({"calls": {"3": {"id": "", "ts": 5, "_crc": "old"}, "4": {"cost": 5}}}).encode()
+    assert convert_foreign_layout(data) == pack(3, b'{"id":"","ts":5}')
     assert (
         convert_foreign_layout(b"[]") == convert_foreign_layout(b'{"calls": 5}') == convert_foreign_layout(b"{") == b""
     )

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gateway.store.calls import CallLog
-from gateway.store.rollup import DAY, DIMENSIONS, HOUR, Counts, Dimension, RollupEntry
+from gateway.store.rollup import DAY, DIMENSIONS, HOUR, Counts, Dimension
 from gateway.store.sums import FOREVER, Span, by_value, over_time, total, value_of
 from tests.store.samples import T0, busy, log_of, seal
 
@@ -63,8 +63,5 @@ def added(by: Dimension, span: Span) -> dict[str, Counts]:
     rows: dict[str, Counts] = {}
     for call in CALLS:
         if span.since <= call.ts < span.until:
-            entry = RollupEntry(
-                token=call.token, model=call.model, channel=call.channel, group=call.group, app=call.app
-            )
-            rows.setdefault(value_of(entry, by), Counts()).add(call)
+            rows.setdefault(value_of(call, by), Counts()).add(call)
     return rows

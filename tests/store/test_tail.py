@@ -14,7 +14,7 @@ from gateway.store.segment import EMPTY, HEAD, Segment
 from gateway.store.tail import PartlyWritten, Tail, repair
 from tests.store.samples import log_of, segments, stock
 
-LINES = [pack(i, b'{"cost":%d}' % i) for i in range(1, 6)]
+LINES = [pack(i, b'{"id":"","ts":0,"cost":%d}' % i) for i in range(1, 6)]
 
 
 @pytest.fixture
