@@ -246,10 +246,14 @@ class ControlClient(AccountRequests, ChannelRequests):
         """Stop the server, which lets running calls finish first unless ``now`` is set. Returns at once."""
         await self.send("POST", "/stop", {"now": now})
 
-    async def events(self, recent: int = 200) -> AsyncGenerator[AnyEvent, None]:
-        """Yields a snapshot with ``recent`` calls, then events, until the server stops. Raises Unavailable."""
+    async def events(self, recent: int = 200, **filters: object) -> AsyncGenerator[AnyEvent, None]:
+        """Yields a snapshot with ``recent`` calls, then events, until the server stops. Raises Unavailable.
+
+        ``filters`` are those of ``calls``: only ended calls that match are reported.
+        """
         decoder = msgspec.json.Decoder(AnyEvent)
-        async with exchange(self.server_address, self.build_request("GET", f"/events?recent={recent}")) as stream:
+        path = f"/events{query_text({'recent': recent, **filters})}"
+        async with exchange(self.server_address, self.build_request("GET", path)) as stream:
             if stream.status != 200:
                 raise error_of(stream.status, await stream.read())
             async with aclosing(stream.lines()) as lines:

@@ -1,10 +1,6 @@
-"""Call filters: the options and filter words that select calls, and the search for them, page by page.
-
-The server applies the filters, except for ``usage tail``, which receives all calls as they end and filters them itself.
-"""
+"""Call filters: the options and filter words that select calls, and the search for them, page by page."""
 
 from collections.abc import AsyncIterator, Callable, Mapping
-from itertools import chain
 from typing import Any
 
 import click
@@ -17,8 +13,7 @@ from gateway.commands.output import ProgressLine
 from gateway.domain.errors import BadRequest
 from gateway.domain.human_values import count_text, local_time
 from gateway.domain.patterns import is_pattern
-from gateway.domain.present_names import PresentNames
-from gateway.domain.query import FILTER_WORDS, CallOrder, FailureCondition, OneOf, Query, parse, shell_word, words_for
+from gateway.domain.query import FILTER_WORDS, CallOrder, Query, parse, shell_word, words_for
 from gateway.domain.text import word
 from gateway.domain.units import Millis
 from gateway.domain.views import CallPage, CallView
@@ -44,22 +39,6 @@ class CallQuery(msgspec.Struct, frozen=True, kw_only=True):
         filters = {name: getattr(self, name) for name in self.__struct_fields__ if name != "query"}
         words = " ".join(self.query.words) or None
         return filters | {"since": self.query.since, "until": self.query.until, "words": words}
-
-    def by_names(self, names: PresentNames) -> Query:
-        """Returns the query to apply in the client, with ids in place of the names of tokens, groups and channels."""
-        conditions = [*names.widen(self.query).conditions, *([FailureCondition()] if self.failed else [])]
-        for field, refs, names_by_id in (
-            ("token_id", self.token, names.tokens),
-            ("channel_id", self.channel, names.channels),
-            ("group_id", self.group, names.groups),
-            ("model", self.model, {}),
-            ("app", self.app, {}),
-            ("api", self.api, {}),
-        ):
-            if refs:
-                ids = [[key for key, name in names_by_id.items() if name == ref] or [ref] for ref in refs]
-                conditions.append(OneOf(field, frozenset(chain.from_iterable(ids))))
-        return msgspec.structs.replace(self.query, conditions=tuple(conditions))
 
 
 def call_query(values: dict[str, Any]) -> CallQuery:

@@ -20,9 +20,8 @@ from gateway.commands.output import MARGIN, NOTHING, ListColumn, json_line, narr
 from gateway.commands.session import run
 from gateway.config import Config
 from gateway.domain.errors import GatewayError, Unavailable
-from gateway.domain.events import AnyEvent, CallSettled, EntityChanged, Snapshot, Stopping
+from gateway.domain.events import AnyEvent, CallSettled, Snapshot, Stopping
 from gateway.domain.human_values import brief_count, local_time
-from gateway.domain.present_names import PresentNames, present_names_of
 from gateway.domain.text import plain
 from gateway.domain.views import CallView
 
@@ -65,11 +64,7 @@ def tail(recent: int, *, as_json: bool, **values: Any) -> None:
     query = call_query(values)
 
     async def work(client: ControlClient) -> None:
-        finders = (query.token, client.token), (query.group, client.group), (query.channel, client.channel)
-        for refs, find_entity in finders:
-            for ref in refs:
-                await find_entity(ref)  # raises NotFound for a name that does not exist
-        await _follow(client, EventFeed(query, recent), as_json=as_json)
+        await _follow(client, query, recent, as_json=as_json)
         raise Quit("the server stopped", Exit.UNREACHABLE)
 
     run(work, running=True)
@@ -80,15 +75,16 @@ def print_calls(config: Config) -> None:
 
     async def main() -> None:
         if (endpoint := await find(config)) is not None:
-            await _follow(ControlClient(endpoint), EventFeed(CallQuery(), 0), as_json=False, quiet=True)
+            await _follow(ControlClient(endpoint), CallQuery(), 0, as_json=False, quiet=True)
 
     with suppress(GatewayError, Quit, click.exceptions.Exit):  # the server stopped, or the reader closed the pipe
         asyncio.run(main())
 
 
-async def _follow(client: ControlClient, feed: "EventFeed", *, as_json: bool, quiet: bool = False) -> None:
-    """Print the calls until the server stops. Unless ``quiet``, say when it is stopping."""
-    async with aclosing(_events(client)) as events:
+async def _follow(client: ControlClient, query: CallQuery, recent: int, *, as_json: bool, quiet: bool = False) -> None:
+    """Print matching calls until the server stops. Unless ``quiet``, say when it is stopping."""
+    feed = EventFeed(recent)
+    async with aclosing(_events(client, query)) as events:
         async for event in events:
             if isinstance(event, Snapshot) and feed.missed(event):
                 notify("note: some calls are left out here; 'tollkeeper usage list' lists them")
@@ -98,13 +94,13 @@ async def _follow(client: ControlClient, feed: "EventFeed", *, as_json: bool, qu
                 notify("the server is stopping")
 
 
-async def _events(client: ControlClient) -> AsyncGenerator[AnyEvent, None]:
-    """Yields events, and reconnects if the server dropped us. Raises Unavailable if the server is gone."""
+async def _events(client: ControlClient, query: CallQuery) -> AsyncGenerator[AnyEvent, None]:
+    """Yields events about matching calls, and reconnects if dropped. Raises Unavailable if the server is gone."""
     connected = True
     while connected:
         connected = False
         try:
-            async with aclosing(client.events(SNAPSHOT_CALLS)) as events:
+            async with aclosing(client.events(SNAPSHOT_CALLS, **query.fields)) as events:
                 async for event in events:
                     connected = True
                     yield event
@@ -117,12 +113,9 @@ async def _events(client: ControlClient) -> AsyncGenerator[AnyEvent, None]:
 
 
 class EventFeed:
-    """Selects the matching calls of events that have not been shown yet; at first only ``recent`` earlier ones."""
+    """Selects the calls of events that have not been shown yet; at first only ``recent`` earlier ones."""
 
-    def __init__(self, query: CallQuery, recent: int) -> None:
-        self._call_query = query
-        self._query = query.by_names(PresentNames())
-        """The query with ids in place of names."""
+    def __init__(self, recent: int) -> None:
         self._recent = recent
         self._seen: dict[str, None] = {}
         """The ids of the latest calls, in order."""
@@ -131,8 +124,6 @@ class EventFeed:
     def calls_in(self, event: AnyEvent) -> list[CallView]:
         if isinstance(event, CallSettled):
             return self.unseen([event.call])
-        if isinstance(event, Snapshot | EntityChanged):
-            self._query = self._call_query.by_names(present_names_of(event))
         if not isinstance(event, Snapshot):
             return []
         calls = self.unseen(reversed(event.recent))
@@ -143,16 +134,15 @@ class EventFeed:
 
     def missed(self, event: Snapshot) -> bool:
         """Returns whether calls have ended that are too old for this snapshot and were not shown."""
-        older = event.status.records > len(event.recent)
-        return self._started and older and self._seen.keys().isdisjoint(call.id for call in event.recent)
+        return self._started and event.older > 0 and self._seen.keys().isdisjoint(call.id for call in event.recent)
 
     def unseen(self, calls: Iterable[CallView]) -> list[CallView]:
-        """Returns the calls that match and have not been seen. All of them count as seen now."""
+        """Returns the calls that have not been seen. They count as seen now."""
         new = [call for call in calls if call.id not in self._seen]
         self._seen.update(dict.fromkeys(call.id for call in new))
         while len(self._seen) > 2 * SNAPSHOT_CALLS:
             del self._seen[next(iter(self._seen))]
-        return [call for call in new if self._query.matches(call)]
+        return new
 
 
 def line_of(call: CallView, width: int | None = None) -> str:

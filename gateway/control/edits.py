@@ -1,7 +1,7 @@
 """Edits: the owner's changes of the configuration. Each is made atomically, added to the history, and can be undone."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from copy import copy
 from typing import Self
 
@@ -195,7 +195,7 @@ class ConfigEdits:
         )
 
 
-def _entry_to_undo(states: Mapping[int, EntryState]) -> EntryState | None:
+def _entry_to_undo(states: dict[int, EntryState]) -> EntryState | None:
     """Returns the newest change that is in force, or the one that was redone last; None if nothing can be undone."""
     for state in reversed(states.values()):
         root = states[state.root.id]
@@ -204,7 +204,7 @@ def _entry_to_undo(states: Mapping[int, EntryState]) -> EntryState | None:
     return None
 
 
-def _entry_to_redo(states: Mapping[int, EntryState]) -> EntryState | None:
+def _entry_to_redo(states: dict[int, EntryState]) -> EntryState | None:
     """Returns the newest undo that was not redone; None if nothing can be redone, or a change was made since."""
     in_force = (state for state in reversed(states.values()) if not state.undone_by and state.kind != "redo")
     newest = next(in_force, None)

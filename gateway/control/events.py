@@ -7,22 +7,22 @@ batches. A slow or stuck watcher does not slow down calls: its queue is bounded,
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 import msgspec
 from aiohttp import web
 
-from gateway.control.calls import names_of_removed
+from gateway.control.calls import CALL_FILTERS, SEARCH_S, calls_query, names_of_removed
 from gateway.control.edits import ConfigEdits
 from gateway.control.request_bodies import query
 from gateway.control.usage import tallies
 from gateway.control.views import account_view, channel_views, group_views, model_views, token_views
-from gateway.core.engine import Engine
 from gateway.core.event_bus import Batch, Watcher
 from gateway.domain import events
 from gateway.domain.call import Record
-from gateway.domain.errors import BadRequest
+from gateway.domain.errors import BadRequest, NotFound
 from gateway.domain.incidents import Incident
 from gateway.domain.views import AccountView, call_view
 from gateway.store.search import SearchDeadline
@@ -34,12 +34,17 @@ HEARTBEAT_S = 15.0
 
 
 class WatcherStream:
-    """Makes the lines for one watcher. ``clock`` returns monotonic seconds; a snapshot has ``recent`` ended calls."""
+    """Makes the lines for one watcher. A snapshot has ``recent`` ended calls. Raises NotFound for an unknown name.
 
-    def __init__(self, engine: Engine, recent: int, clock: Callable[[], float]) -> None:
-        self._engine = engine
+    ``filters`` are the parameters that select ended calls; ``clock`` returns monotonic seconds.
+    """
+
+    def __init__(self, edits: ConfigEdits, recent: int, filters: Mapping[str, Any], clock: Callable[[], float]) -> None:
+        self._edits, self._engine = edits, edits.engine
         self._recent = recent
         self._clock = clock
+        self._filters = filters
+        self._query = calls_query(edits, self._filters)
         self._encoder = msgspec.json.Encoder()
         self._incidents: dict[int, Incident] = {}
         """The incidents as they were last reported."""
@@ -74,8 +79,10 @@ class WatcherStream:
         that the disk refuses.
         """
         store = self._engine.store
-        waiting = store.books.waiting()[::-1]  # before the search, so that a record which is written now is in one list
-        logged = await asyncio.to_thread(store.calls.search, limit=self._recent, deadline=SearchDeadline())
+        # before the search, so that a record which is written now is in one list
+        waiting = [record for record in store.books.waiting()[::-1] if self._query.matches(call_view(record))]
+        deadline = SearchDeadline(SEARCH_S) if self._filters else SearchDeadline()
+        logged = await asyncio.to_thread(store.calls.search, self._query, limit=self._recent, deadline=deadline)
         logged_ids = {record.id for record in logged.records}
         records = [*(record for record in waiting if record.id not in logged_ids), *logged.records]
         return records[: self._recent], logged.left + max(0, len(records) - self._recent)
@@ -83,6 +90,9 @@ class WatcherStream:
     async def _entities(self) -> dict[str, Any]:
         """Returns the fields that a snapshot and a report of the tables share, and counts them as sent."""
         engine, began = self._engine, self._clock()
+        if self._filters:
+            with suppress(NotFound):  # a name may have been removed
+                self._query = calls_query(self._edits, self._filters)
         sums = await tallies(engine)
         self._account = account_view(engine)
         self._balance_due = self._tables_due = None
@@ -104,10 +114,7 @@ class WatcherStream:
         if batch.behind:
             return await self.snapshot()
         now = self._clock()
-        lines = [
-            self._line(events.CallSettled(call=call_view(notice)) if isinstance(notice, Record) else notice)
-            for notice in batch.notices
-        ]
+        lines = list(map(self._line, self._selected_events(batch)))
         incidents = self._engine.incident_watch.refresh()
         if changed := incidents.changed_since(self._incidents):
             self._incidents = incidents.copies()
@@ -121,6 +128,13 @@ class WatcherStream:
         if not lines and now - self._last_sent >= HEARTBEAT_S:
             lines.append(self._line(events.Heartbeat(time_ms=self._engine.now())))
         return b"".join(lines)
+
+    def _selected_events(self, batch: Batch) -> Iterator[events.Event]:
+        for notice in batch.notices:
+            if not isinstance(notice, Record):
+                yield notice
+            elif self._query.matches(call := call_view(notice)):
+                yield events.CallSettled(call=call)
 
     def next_due_s(self) -> float:
         """Returns the number of seconds until something must be sent, even without events."""
@@ -153,14 +167,18 @@ class WatcherStream:
 
 
 async def stream(edits: ConfigEdits, request: web.Request) -> web.StreamResponse:
-    """GET /events?recent=N: stream events, after a snapshot with the N most recent calls."""
-    recent = query(request.query, {"recent": int}).get("recent", 200)
+    """GET /events?recent=N: stream events, after a snapshot with the N most recent calls.
+
+    The filters of ``list_calls`` select the ended calls to report. What concerns no ended call is always reported.
+    """
+    params = query(request.query, {"recent": int, "since": int, "until": int, **CALL_FILTERS})
+    recent = params.pop("recent", 200)
     if not 1 <= recent <= 1000:
         raise BadRequest("recent: must be from 1 to 1000", param="recent")
     response = web.StreamResponse(headers={"Content-Type": "application/x-ndjson", "Cache-Control": "no-store"})
+    watcher_stream = WatcherStream(edits, recent, params, edits.engine.clock.mono)
     with edits.engine.bus.watch(console=edits.source.via == "console") as watcher:
         await response.prepare(request)
-        watcher_stream = WatcherStream(edits.engine, recent, edits.engine.clock.mono)
         await _write(request, response, await watcher_stream.snapshot(), watcher)
         ended = False
         while not ended:

@@ -6,10 +6,7 @@ from urllib.parse import parse_qs
 import pytest
 from msgspec.structs import replace
 
-from gateway.commands.call_filters import CallQuery
 from gateway.commands.exit_codes import Exit
-from gateway.domain.present_names import PresentNames
-from gateway.domain.query import parse
 from gateway.domain.units import Millis
 from gateway.domain.views import CallPage
 from tests.commands.runner import Control, run
@@ -79,16 +76,6 @@ def test_repeated_patterns_become_one_word(options: tuple[str, ...], words: str)
     control = Control({"GET /calls": CallPage(calls=[CALL])})
     assert run("usage", "list", *options, control=control).code == 0
     assert parse_qs(control.asked[0][0].partition("?")[2])["words"] == [words]
-
-
-def test_calls_that_are_followed_may_fit_any_of_several_values() -> None:
-    for wanted in (
-        CallQuery(token=("phone", CALL.token_id)),
-        CallQuery(group=("work", CALL.group)),
-        CallQuery(model=("other", CALL.model), app=("", CALL.app)),
-    ):
-        assert wanted.by_names(PresentNames()).matches(CALL)
-    assert not CallQuery(model=("other", "another")).by_names(PresentNames()).matches(CALL)
 
 
 def test_a_call_that_ends_between_two_pages_is_listed_once() -> None:
@@ -197,25 +184,3 @@ def test_a_terminal_shows_how_far_a_long_search_got(
 def test_a_word_that_makes_no_sense_is_a_usage_error() -> None:
     ran = run("usage", "list", "st:>=x", control=Control({}))
     assert (ran.code, ran.err.count("\n")) == (Exit.USAGE, 1)
-
-
-def test_the_same_pick_can_be_made_without_the_server() -> None:
-    names = PresentNames(tokens={"tok_1": "jupyter"}, groups={"default": "home"})
-    for token, group in (("tok_1", "home"), ("jupyter", "home")):
-        wanted = CallQuery(token=(token,), group=(group,), failed=None, query=parse("st:ok tok:jupyter grp:home", NOW))
-        assert wanted.by_names(names).matches(CALL)
-    for other in (
-        CallQuery(token=("phone",)),
-        CallQuery(group=("default",), channel=("none",)),
-        CallQuery(channel=("demo",)),
-    ):
-        assert not other.by_names(names).matches(CALL)
-    assert not CallQuery(failed=True).by_names(names).matches(CALL)
-    assert not CallQuery(query=parse("st:500", NOW)).by_names(names).matches(CALL)
-
-
-def test_a_name_that_another_group_had_means_the_group_that_has_it() -> None:
-    names = PresentNames(groups={"work": "home", "grp_x": "work"})
-    work = CallQuery(group=("work",)).by_names(names)
-    assert not work.matches(replace(CALL, group_id="work"))
-    assert work.matches(replace(CALL, group_id="grp_x"))

@@ -11,14 +11,13 @@ from gateway.commands import usage_tail
 from gateway.commands.call_filters import CallQuery
 from gateway.commands.exit_codes import Exit
 from gateway.commands.usage_tail import EventFeed, line_of
-from gateway.domain.errors import NotFound, Unavailable
-from gateway.domain.events import CallSettled, EntityChanged, Heartbeat, Snapshot
-from gateway.domain.query import parse
+from gateway.domain.errors import Unavailable
+from gateway.domain.events import CallSettled, Heartbeat, Snapshot
 from gateway.domain.views import CallView
 from gateway.runfile import Endpoint
 from tests.client.scripted import talking
 from tests.commands.runner import Control, run
-from tests.commands.samples import ACCOUNT, CALL, GROUP, HOSTILE, NOW, STATUS, TOKEN
+from tests.commands.samples import ACCOUNT, CALL, HOSTILE, NOW, STATUS
 
 
 def call(number: int) -> CallView:
@@ -43,42 +42,27 @@ def ids(calls: list[CallView]) -> list[str]:
 
 
 def test_it_begins_with_some_earlier_calls_oldest_first() -> None:
-    assert ids(EventFeed(CallQuery(), 2).calls_in(snapshot(call(3), call(2), call(1)))) == ["req_2", "req_3"]
-    assert EventFeed(CallQuery(), 0).calls_in(snapshot(call(1))) == []
-
-
-def test_names_find_the_calls_that_were_made_under_earlier_ones() -> None:
-    renamed = [replace(TOKEN, id=CALL.token_id, name="jupyter")]
-    group = replace(GROUP, name="home", id=CALL.group_id)
-    told = replace(snapshot(call(2), call(1)), tokens=renamed, groups=[group])
-    for words, token in (("tok:jupyter grp:home", ()), ("", ("jupyter",)), ("grp:home", ("jupyter",))):
-        wanted = CallQuery(token=token, group=("home",), query=parse(words, NOW))
-        assert ids(EventFeed(wanted, 9).calls_in(told)) == ["req_1", "req_2"]
-    assert EventFeed(CallQuery(query=parse("!tok:jupyter", NOW)), 9).calls_in(told) == []
-    feed = EventFeed(CallQuery(query=parse("tok:later", NOW)), 9)
-    assert feed.calls_in(told) == []
-    later = [replace(TOKEN, id=CALL.token_id, name="later")]
-    feed.calls_in(EntityChanged(account=ACCOUNT, tokens=later, groups=[], channels=[], models=[]))
-    assert ids(feed.calls_in(CallSettled(call=call(4)))) == ["req_4"]
+    assert ids(EventFeed(2).calls_in(snapshot(call(3), call(2), call(1)))) == ["req_2", "req_3"]
+    assert EventFeed(0).calls_in(snapshot(call(1))) == []
 
 
 def test_calls_follow_as_they_end() -> None:
-    feed = EventFeed(CallQuery(), 0)
+    feed = EventFeed(0)
     feed.calls_in(snapshot(call(5)))
     assert ids(feed.calls_in(CallSettled(call=call(4)))) == ["req_4"]
     assert feed.calls_in(Heartbeat(time_ms=NOW)) == []
 
 
 def test_after_falling_behind_nothing_is_shown_twice() -> None:
-    feed = EventFeed(CallQuery(), 0)
+    feed = EventFeed(0)
     feed.calls_in(snapshot(call(1)))
     feed.calls_in(CallSettled(call=call(2)))
     assert ids(feed.calls_in(snapshot(call(4), call(3), call(2), call(1)))) == ["req_3", "req_4"]
 
 
 def test_only_a_snapshot_that_meets_nothing_shown_means_a_gap() -> None:
-    feed = EventFeed(CallQuery(), 0)
-    first, met, gap = snapshot(call(1)), snapshot(call(3), call(2), call(1)), snapshot(call(9))
+    feed = EventFeed(0)
+    first, met, gap = snapshot(call(1)), snapshot(call(3), call(2), call(1)), replace(snapshot(call(9)), older=8)
     assert not feed.missed(first)
     feed.calls_in(first)
     assert (feed.missed(met), feed.missed(gap)) == (False, True)
@@ -99,16 +83,12 @@ async def test_a_reader_that_was_abandoned_asks_again(monkeypatch: pytest.Monkey
         client = ControlClient(Endpoint(instance="i", secret="s", port=place.port))
         heard = []
         with pytest.raises(Unavailable, match="is gone"):
-            heard += [event async for event in usage_tail._events(client)]  # noqa: SLF001 - its patience is what is tested
+            heard += [event async for event in usage_tail._events(client, CallQuery())]  # noqa: SLF001 - its patience is what is tested
     assert next(tries, None) is None
 
 
-def test_only_what_was_requested_is_shown() -> None:
-    assert EventFeed(CallQuery(token=("phone",)), 10).calls_in(snapshot(call(1))) == []
-
-
 def test_memory_is_bounded() -> None:
-    feed = EventFeed(CallQuery(), 0)
+    feed = EventFeed(0)
     for number in range(5_000):
         feed.calls_in(CallSettled(call=call(number)))
     assert len(feed._seen) == 2_000  # noqa: SLF001 - its bound is what is tested
@@ -131,13 +111,6 @@ def test_on_a_terminal_a_line_fits_and_an_error_that_does_not_has_its_own(width:
     assert line.rstrip().endswith("1.25s")
     assert max(map(len, (line, *lines))) <= width
     assert (len(lines), "the upstream is overloaded" in lines[-1]) == (1 if width > 150 else 2, True)
-
-
-@pytest.mark.parametrize("noun", ["token", "group", "channel"])
-def test_it_does_not_wait_for_calls_that_cannot_come(noun: str) -> None:
-    control = Control({f"GET /{noun}s/nope": NotFound(f"no {noun} 'nope'")})
-    assert run("usage", "tail", f"--{noun}", "nope", control=control).code == Exit.NOT_FOUND
-    assert control.asked == [(f"GET /{noun}s/nope", None)]
 
 
 def test_it_needs_a_running_server() -> None:

@@ -13,14 +13,16 @@ from typing import TypeVar
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from gateway.client.control import ControlClient
 from gateway.client.http import exchange
 from gateway.control import events as module
+from gateway.control.edits import ConfigEdits
 from gateway.control.events import WatcherStream
 from gateway.core.event_bus import Batch, Notice
 from gateway.domain.call import Record, Running
-from gateway.domain.errors import GatewayError
+from gateway.domain.errors import GatewayError, NotFound
 from gateway.domain.events import (
     AnyEvent,
     Balance,
@@ -35,6 +37,7 @@ from gateway.domain.events import (
     Stopping,
 )
 from gateway.domain.history import ChangeSource
+from gateway.domain.registry import Change
 from gateway.domain.units import CallId, Millis, Nanos
 from gateway.domain.views import call_view
 from tests.control.conftest import Surface
@@ -64,7 +67,7 @@ def hand() -> Hand:
 
 @pytest.fixture
 def feed(gateway: Gateway, hand: Hand) -> WatcherStream:
-    return WatcherStream(gateway.engine, 10, hand)
+    return WatcherStream(ConfigEdits(gateway.engine), 10, {}, hand)
 
 
 def said(lines: bytes) -> list[AnyEvent]:
@@ -133,6 +136,24 @@ async def test_calls_are_reported_at_once_in_order(feed: WatcherStream) -> None:
     assert isinstance(third, CallSettled)
     assert third.call == call_view(record(1))
     assert fourth == Stopping(until_ms=Millis(9), running=[])
+
+
+async def test_only_matching_calls_are_reported_under_their_present_names(gateway: Gateway, hand: Hand) -> None:
+    edits, laptop = ConfigEdits(gateway.engine), next(iter(gateway.engine.catalog.registry.tokens.values()))
+    own = [replace(record(number), token=laptop.id, token_name="laptop") for number in (1, 3)]
+    for call in (own[0], record(2)):
+        gateway.engine.store.books.note(call)
+    feed = WatcherStream(edits, 10, {"token": ("laptop",), "words": "tok:laptop"}, hand)
+    assert [call.id for call in only(await feed.snapshot(), Snapshot).recent] == ["req_1"]
+    await edits.commit("", "", Change("tokens", laptop.id, replace(laptop, name="renamed")))
+    by_name = WatcherStream(edits, 10, {"words": "tok:renamed"}, hand)
+    for stream in (feed, by_name):
+        await stream.snapshot()
+        (event,) = said(await stream.lines(Batch(notices=[own[1], record(4)])))
+        assert isinstance(event, CallSettled)
+        assert event.call.id == "req_3"
+    with pytest.raises(NotFound, match="no token 'nobody'"):
+        WatcherStream(edits, 10, {"token": ("nobody",)}, hand)
 
 
 async def test_a_store_that_fails_is_reported_with_the_reason(feed: WatcherStream, gateway: Gateway) -> None:

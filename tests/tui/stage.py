@@ -471,7 +471,7 @@ class FakeClient(ControlClient):
         """The server is gone."""
         self._told.put_nowait(None)
 
-    async def events(self, recent: int = 200) -> AsyncGenerator[AnyEvent, None]:
+    async def events(self, recent: int = 200, **_: object) -> AsyncGenerator[AnyEvent, None]:
         self._told = asyncio.Queue()
         snapshot = self.snapshot()
         yield msgspec.structs.replace(snapshot, recent=snapshot.recent[:recent])
