@@ -30,7 +30,7 @@ _KIND = r"(?:parameter|argument|field|name|key|property|propertie|input)(?:s\b|\
 _UNKNOWN = r"(?:unsupported|unknown|unrecognized|unrecognised|unexpected|extra|extraneous|disallowed)"
 _IS_REFUSED = (
     r"(?:(?:is|are)\s+(?:unsupported|deprecated|disallowed|unknown|not\s+(?:currently\s+|yet\s+)?"
-    r"(?:supported|allowed|permitted|recogni[sz]ed))|extra\s+inputs\s+are\s+not\s+permitted)"
+    r"(?:supported|allowed|permitted|recogni[sz]ed|enabled))|extra\s+inputs\s+are\s+not\s+permitted)"
 )
 _NAMED = tuple(
     lazy_pattern(pattern, re.IGNORECASE)
@@ -50,6 +50,10 @@ _NAMED = tuple(
         rf"(?<!\w)\w{{1,60}}[`'\"]?\s+and\s+{_PATH}\s+cannot\s+both\s+be",
         r"\b(reasoning_effort|verbosity)\b[^.]{0,60}?(?:must\s+be\s+one\s+of|does\s+not\s+support)",
         r"\b(temperature|top_[pk])\b\W.{0,60}?\bwhen thinking is",
+        rf"{_PATH}\s+parameter\s+is\s+only\s+allowed\s+when\b",
+        rf"invalid\s+{_PATH}\s*:\s*string\s+too\s+long",
+        r"thinking may not be enabled when (tool_choice)\b",
+        r"has a (\w{1,30}) value of \S{1,20} but the supported range is",
         r"\b(tool_choice)\b[^.]{0,40}?(?:does\s+not\s+support\s+being\s+set|is\s+incompatible\s+with)",
     )
 )
@@ -87,6 +91,8 @@ _WORDS = {
         re.IGNORECASE,
     ),
     EFFORT: lazy_pattern(r"(?i)invalid (?:reasoning|think) value"),  # Ollama
+    **dict.fromkeys(("presence_penalty", "frequency_penalty"), lazy_pattern(r"(?i)penalty is not enabled")),  # Gemini
+    "user_id": lazy_pattern(r"(?i)metadata\.user_id: string should"),
     "include": lazy_pattern(r"(?i)encrypted content is not supported"),
 }
 """What refusals of some parameters say, by the name of the parameter."""

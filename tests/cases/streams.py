@@ -367,6 +367,12 @@ ERRORS = [
         CUT,
         error="upstream_error",
     ),
+    Case(
+        "OpenRouter's stop of a provider that failed",
+        ROLE + HI + event(chunk({**delta(finish="stop"), "native_finish_reason": "network_error"})) + DONE,
+        CUT,
+        error="upstream_error",
+    ),
     Case("a page", b"<html><title>Bad gateway</title></html>", NOTHING, error="upstream_bad_response"),
     Case("words", b"internal error", NOTHING, error="upstream_stream_truncated"),
 ]

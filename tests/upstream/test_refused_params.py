@@ -28,6 +28,19 @@ def _names(error: Any, **outer: Any) -> tuple[str, ...]:
         ("Unknown parameter: 'store'.", ("store",)),
         ("Additional properties are not allowed ('store', 'user' were unexpected)", ("store", "user")),
         ("Function tools with reasoning_effort are not supported. Set it, or set reasoning_effort to 'none'.", _NONE),
+        (
+            "Invalid 'prompt_cache_key': string too long. Expected a string with maximum length 64, but got 67.",
+            ("prompt_cache_key",),
+        ),
+        ("The 'metadata' parameter is only allowed when 'store' is enabled.", ("metadata",)),
+        # Gemini and Vertex
+        ("Penalty is not enabled for models/gemini-x", ("penalty", "presence_penalty", "frequency_penalty")),
+        ("Seed is not enabled for this model", ("seed",)),
+        ("it has a topK value of 64 but the supported range is from 1 (inclusive) to 41 (exclusive)", ("top_k",)),
+        # Anthropic
+        ("`temperature` may only be set to 1 when thinking is enabled.", ("temperature",)),
+        ("Thinking may not be enabled when tool_choice forces tool use.", ("tool_choice",)),
+        ("metadata.user_id: String should have at most 256 characters", ("user_id",)),
         # Groq
         ("property 'seed' is unsupported", ("seed",)),
         ("property 'store' is unsupported, did you mean 'stop'?", ("store",)),

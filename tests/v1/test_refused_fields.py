@@ -60,6 +60,11 @@ def refusal(message: str) -> bytes:
         ("`top_k` must be unset when thinking is enabled.", {"top_k": 5}, "top_k"),
         ("adaptive thinking is not supported on this model", {"thinking": {"type": "adaptive"}}, "thinking"),
         (
+            "metadata.user_id: String should have at most 256 characters",
+            {"metadata": {"user_id": "_" * 300}},
+            "metadata.user_id",
+        ),
+        (
             "Thinking mode does not support this tool_choice",
             {"tool_choice": {"type": "any"}},
             "tool_choice",

@@ -30,7 +30,7 @@ from gateway.inbound.event_stream import CONTENTLESS
 from gateway.inbound.rendering import RenderedStream, RenderingAdapter
 from gateway.upstream.adapter import OutputCounter, WholeAnswer, whole_answer
 from gateway.upstream.answer_errors import reports_error
-from gateway.upstream.finish_words import REASONS
+from gateway.upstream.finish_words import REASONS, meaning_of
 from gateway.upstream.framing import FramedStream
 from gateway.upstream.openai.dialect import OpenAIDialect
 from gateway.upstream.openai.reader import ChatReader, may_report_error, upstream_id
@@ -212,6 +212,7 @@ class _RegularChoice(msgspec.Struct, gc=False):
     index: int
     message: _RegularMessage
     finish_reason: str
+    native_finish_reason: str | None = None
     logprobs: msgspec.Raw = rawjson.NULL
 
 
@@ -243,6 +244,8 @@ def _is_regular(choice: _RegularChoice, position: int) -> bool:
     """Returns whether a choice has nothing that would have to be edited."""
     message = choice.message
     if choice.index != position or message.role != "assistant" or choice.finish_reason not in REASONS:
+        return False
+    if meaning_of(choice.native_finish_reason or "") == "broken":
         return False
     if (message.tool_calls, message.function_call, message.reasoning_text, message.thinking) != _ABSENT:
         return False

@@ -171,6 +171,7 @@ _OPTIONAL: Mapping[str, tuple[str, ...]] = {
     "input_examples": ("tools.input_examples",),
     "strict": ("tools.strict",),
     REASONING_BACK: (THOUGHTS,),
+    "user": ("metadata.user_id",),
     **{name: (name,) for name in ("temperature", "top_p", "top_k", "tool_choice")},
     **{name: tuple(f"{holder}.cache_control.{name}" for holder in _MARKED) for name in ("scope", "ttl")},
 }

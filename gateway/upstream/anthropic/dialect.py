@@ -31,6 +31,7 @@ models accept."""
 _OWN_NAMES = {
     **dict.fromkeys(("thinking", "enabled", "adaptive", "disabled", "effort", "output_config"), "reasoning_effort"),
     "stop_sequences": "stop",
+    "user_id": "user",
 }
 """The client's names of fields by the vendor's; of a path such as ``thinking.type.enabled``, by its last part."""
 _TIERS = {"auto": "auto", "default": "standard_only"}

@@ -31,7 +31,7 @@ from gateway.domain.sse import BOM, SSEEvent
 from gateway.domain.text import plain
 from gateway.upstream.adapter import AnswerReader, not_an_answer
 from gateway.upstream.answer_errors import failure_in, failure_named, reported_failure, reports_error
-from gateway.upstream.finish_words import finish_reason
+from gateway.upstream.finish_words import finish_reason, meaning_of
 from gateway.upstream.openai.contents import media_in, normalize_texts, source_fields, sources_in
 from gateway.upstream.openai.request import OPENAI_TOOLS
 from gateway.upstream.openai.tool_calls import TooManyCalls, call_objects, has_content, tool_call_part
@@ -182,6 +182,8 @@ class ChatReader(AnswerReader):
         raw = choice.fields.get("finish_reason", NULL)
         word = None if raw == NULL else rawjson.value(raw)
         if isinstance(word, str) and word.strip().lower() not in _NO_WORDS:
+            native = rawjson.maybe(choice.fields.get("native_finish_reason"))  # OpenRouter's, if the word is of no help
+            word = native if isinstance(native, str) and meaning_of(native) == "broken" else word
             stop_sequence = rawjson.maybe(choice.fields.get("stop_reason"))  # vLLM's
             stop = StopWord(word, choice.index, stop_sequence if isinstance(stop_sequence, str) else None)
         elif choice.whole:

@@ -49,6 +49,12 @@ def test_a_good_answer_passes_unchanged(answer: Doc) -> None:
     assert _body(answer) == answer
 
 
+def test_a_stop_of_a_provider_that_failed_is_a_failure() -> None:
+    assert _failure(whole("m", {**choice(""), "native_finish_reason": "network_error"})).code == "upstream_error"
+    answer = whole("m", {**choice("Hi"), "native_finish_reason": "STOP"}, spent=usage())
+    assert _body(answer) == answer
+
+
 REGULAR = [
     whole("m", choice("Hi"), spent=usage()),
     whole("m", choice("Gr\u00fc\u00df dich", finish="length"), choice("x", index=1), spent=usage(), odd=[1, 2.50]),
