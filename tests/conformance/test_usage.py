@@ -1,13 +1,17 @@
 """What a call has used, whether an upstream reports it or not."""
 
+import re
 from typing import Any
 
 import pytest
 
+from gateway.domain.channel import Dialect
 from tests.conformance.shapes import stream_faults
 from tests.fakes.gateway import Gateway
-from tests.fakes.provider import Provider
-from tests.fakes.replies import choice, reply, story, stream, usage, whole
+from tests.fakes.messages import message, message_events
+from tests.fakes.provider import EVENTS, JSON, Exchange, Provider
+from tests.fakes.replies import choice, dumps, reply, story, stream, usage, whole
+from tests.fakes.responses import message as item, parsed, respond
 
 NUMBERS = {"prompt_tokens", "completion_tokens", "total_tokens", "prompt_tokens_details", "completion_tokens_details"}
 """All that a usage has: clients add up whatever else is in it."""
@@ -45,3 +49,42 @@ async def test_the_upstreams_own_cost_passes_untouched(gateway: Gateway, provide
     spent = {**usage(9, 12), "cost": 0.0123, "cost_details": {"upstream_inference_cost": None}}
     provider.on("m", reply(whole("m", spent=spent)))
     assert (await gateway.client.chat()).json["usage"] == spent
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize(
+    "counts",
+    [
+        {"input_tokens": 9, "output_tokens": 12},
+        {"input_tokens": 9, "input_tokens_details": {}, "output_tokens": 12, "output_tokens_details": None},
+        {"prompt_tokens": 9, "completion_tokens": 12, "total_tokens": 21},
+    ],
+)
+async def test_a_native_response_has_every_count_that_codex_needs(
+    gateway: Gateway, provider: Provider, counts: dict[str, Any], streamed: bool
+) -> None:
+    gateway.channel(provider.base_url)
+    provider.on("m", respond(item("Hello"), usage=counts))
+    answer = await gateway.client.ask("POST", "/v1/responses", dumps({"model": "m", "input": "Hi", "stream": streamed}))
+    told = next(doc["response"] for doc in parsed(answer.body)[::-1] if "response" in doc) if streamed else answer.json
+    assert (told["usage"]["input_tokens"], told["usage"]["output_tokens"], told["usage"]["total_tokens"]) == (9, 12, 21)
+    assert told["usage"]["input_tokens_details"]["cached_tokens"] == 0
+    assert told["usage"]["output_tokens_details"]["reasoning_tokens"] == 0
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_a_native_message_without_a_usage_gets_one(gateway: Gateway, provider: Provider, streamed: bool) -> None:
+    async def speak(exchange: Exchange) -> None:
+        data = dumps({**message(), "usage": None})
+        if streamed:
+            events = b"".join(message_events(message()))
+            data = re.sub(rb',"usage":\{[^}]*\}', b"", events)
+        await exchange.answer(data, kind=EVENTS if streamed else JSON)
+
+    gateway.channel(provider.base_url, dialect=Dialect.ANTHROPIC)
+    provider.on("m", speak)
+    asked = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "Hi"}], "stream": streamed}
+    answer = await gateway.client.ask("POST", "/v1/messages", dumps(asked))
+    told = parsed(answer.body) if streamed else []
+    first, last = (told[0]["message"], told[-2]) if streamed else (answer.json, answer.json)
+    assert (first["usage"]["input_tokens"] > 0, last["usage"]["output_tokens"]) == (True, 1)

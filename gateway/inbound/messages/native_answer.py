@@ -18,7 +18,7 @@ from gateway.domain.rawjson import NULL, Fields
 from gateway.domain.screen import Screen
 from gateway.domain.sse import BOM, SMALL_NUMBER, PieceDecoder, SSEEvent
 from gateway.domain.usage import Usage
-from gateway.inbound.messages.render import write_event
+from gateway.inbound.messages.render import usage_object, write_event
 from gateway.inbound.relay import NativeTap
 from gateway.upstream.adapter import AnswerReader, WholeAnswer, not_an_answer, whole_answer
 from gateway.upstream.answer_errors import failure_in
@@ -109,6 +109,9 @@ class MessageTap(NativeTap):
                     if not self.order.screen.clean(fields) and edited == message:
                         return None
                     return write_event(b"message_start", rawjson.encode({**fields, "message": edited}))
+                if kind == "message_delta" and rawjson.is_null(fields.get("usage", NULL)):
+                    fields["usage"] = rawjson.raw({"output_tokens": self.tally.tokens()})
+                    return write_event(b"message_delta", rawjson.encode(fields))
         return _clean_event(event, fields, self.order.screen)
 
     def _count(self, part: Fields, data: bytes = b"") -> None:
@@ -131,15 +134,22 @@ class MessageTap(NativeTap):
             edited["id"] = rawjson.raw(self.order.answer_id)
         if self._model:
             edited["model"] = rawjson.raw(self._model)
-        return {name: edited.get(name, raw) for name, raw in message.items() if name in edited or name == "content"}
+        if message and rawjson.is_null(edited.get("usage", NULL)):  # Anthropic's SDK and Claude Code fail without
+            estimate = Usage(input=self.order.input_hint, output=self.tally.tokens())
+            edited["usage"] = rawjson.raw(usage_object(self.reported or estimate))
+        return {
+            name: edited.get(name, raw)
+            for name, raw in (message | edited).items()
+            if name in edited or name == "content"
+        }
 
     def read_whole(self, body: bytes) -> WholeAnswer:
         """Reads a whole answer. Raises AttemptFailed."""
         message = self._read_message(body)
-        edited = self._edit_message(message)
         if self.tally.empty and (self.reported is None or not self.reported.output):
             for text in _texts(rawjson.maybe(message.get("content"))):
                 self.tally.add(text)
+        edited = self._edit_message(message)
         sent = body if edited == message and not self._has_bare_text else rawjson.encode(edited)
         return whole_answer(self, sent, render=lambda _: sent)
 

@@ -19,7 +19,7 @@ from gateway.domain.order import Order
 from gateway.domain.rawjson import EMPTY_LIST, NULL, Fields
 from gateway.domain.screen import Screen
 from gateway.domain.sse import SSEEvent
-from gateway.domain.usage import Usage
+from gateway.domain.usage import NOTHING, Usage
 from gateway.inbound.relay import NativeTap
 from gateway.inbound.responses.native_events import PIECE_KINDS, PIECES, TEXT_KINDS, item_events
 from gateway.inbound.responses.render import usage_object
@@ -177,7 +177,7 @@ class ResponsesReader(NativeTap):
             texts += [decoded.get("arguments"), decoded.get("input"), decoded.get("code")]
             self.tally.add("".join(text for text in texts if isinstance(text, str)))
         self.add(StopWord(_finish_reason(fields, rawjson.text_at(fields.get("status")), has_call=self._has_call)))
-        requested = _as_requested(fields, self.order)
+        requested = self._as_requested(fields)
         return body if requested is fields else rawjson.encode(requested)
 
     def _read_response(self, fields: Fields, response: Fields, kind: str) -> bytes | None:
@@ -202,7 +202,7 @@ class ResponsesReader(NativeTap):
             self.done = True
             self._next_number -= 1  # this event waits, and may be replaced
         self._begun = True
-        requested = _as_requested(response, self.order)
+        requested = self._as_requested(response)
         if requested is sent and not is_renamed:
             return None
         data = rawjson.encode({**fields, "response": requested})
@@ -222,6 +222,20 @@ class ResponsesReader(NativeTap):
         if isinstance(usage, dict):  # the counts of the vendor's own tools are next to it
             report["usage"] = rawjson.raw({**usage, "tool_usage": tools})
         self.reports.add(report)
+
+    def _as_requested(self, response: Fields) -> Fields:
+        """Returns the response with the client's names of the model and the previous response, and with a usage that
+        has every count; itself if it has them.
+        """
+        changes: Fields = {}
+        if (previous := self.order.form.repeats.get("previous_response_id")) is not None:
+            changes["previous_response_id"] = previous
+        if "model" in response and rawjson.maybe(response["model"]) != self.order.model:
+            changes["model"] = rawjson.raw(self.order.model)
+        usage = rawjson.maybe(response.get("usage"))
+        if isinstance(usage, dict) and not _is_whole(usage):
+            changes["usage"] = rawjson.raw(usage | usage_object(self.reported or NOTHING))
+        return {**response, **changes} if changes else response
 
     def _count_item(self, item: Fields) -> None:
         kind = rawjson.text_at(item.get("type"))
@@ -295,14 +309,12 @@ def _count_searches(output: msgspec.Raw) -> dict[str, int]:
     return searches
 
 
-def _as_requested(response: Fields, order: Order) -> Fields:
-    """Returns the response with the client's names of the model and the previous response; itself if it has them."""
-    changes: Fields = {}
-    if (previous := order.form.repeats.get("previous_response_id")) is not None:
-        changes["previous_response_id"] = previous
-    if "model" in response and rawjson.maybe(response["model"]) != order.model:
-        changes["model"] = rawjson.raw(order.model)
-    return {**response, **changes} if changes else response
+def _is_whole(usage: dict[str, Any]) -> bool:
+    """Returns whether a usage has the counts without which Codex and Grok Build fail."""
+    details = [("input_tokens_details", "cached_tokens"), ("output_tokens_details", "reasoning_tokens")]
+    return all(name in usage for name in ("input_tokens", "output_tokens", "total_tokens")) and all(
+        type(rawjson.at(usage.get(name), count)) is int for name, count in details
+    )
 
 
 def _failure_of(response: Fields, event: Fields, model: str, channel: Channel) -> Failure:
