@@ -31,7 +31,7 @@ from gateway.core.importers.base import ImportedConfig
 from gateway.core.model_prices import channel_price
 from gateway.core.offered_models import offered_models
 from gateway.domain.channel import Channel, ServedModel
-from gateway.domain.config_codec import FORMAT, INNER, SECTIONS, Section, bad_value, read
+from gateway.domain.config_codec import FORMAT, SECTIONS, Section, bad_value, read
 from gateway.domain.config_views import ConfigOrigin, Difference, ExportView, ImportView
 from gateway.domain.errors import BadRequest, Conflict
 from gateway.domain.group import Group
@@ -83,7 +83,7 @@ class ImportPlan:
             elif section.name in document or prune:  # one entity: the settings or the account
                 old = getattr(self.registry, section.name)
                 omitted = {name: getattr(old, name) for name in section.omit}
-                new = read(section.kind, _table(document, section.name), section.name, omitted, INNER)
+                new = read(section.kind, _table(document, section.name), section.name, omitted)
                 self._add_change(section, old, new)
             self.registry = with_changes(self._before, self.changes)
         for section in SECTIONS:
@@ -113,7 +113,7 @@ class ImportPlan:
             old = present.get(title)
             with _error_path(path):
                 complete = _with_defaults(section, values, registry)
-            new = read(section.kind, complete, path, self._omitted_fields(section, title, old), INNER)
+            new = read(section.kind, complete, path, self._omitted_fields(section, title, old))
             self._add_change(section, old, self._merge_present(new, old, values, path))
         for title in sorted(set(present) - set(tables)):
             entity = present[title]

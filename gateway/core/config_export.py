@@ -10,7 +10,7 @@ from hashlib import sha256
 import msgspec
 
 from gateway.domain.channel import Channel
-from gateway.domain.config_codec import FORMAT, INNER, SECTIONS, Section, Value, table, write_fields
+from gateway.domain.config_codec import FORMAT, SECTIONS, Section, Value, table, write_fields
 from gateway.domain.registry import Registry
 from gateway.domain.text import REFERENCE, plain
 from gateway.domain.token import Token
@@ -99,7 +99,7 @@ def notes(registry: Registry) -> list[str]:
 def entity_table(entity: msgspec.Struct, section: Section) -> dict[str, Value]:
     """Returns the fields of one entity as the text has them, without its title."""
     shown = _without_secrets(entity) if isinstance(entity, Channel) else entity
-    return write_fields(shown, (section.title, *section.omit), INNER)
+    return write_fields(shown, (section.title, *section.omit))
 
 
 def _without_secrets(channel: Channel) -> Channel:

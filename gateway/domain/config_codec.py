@@ -88,10 +88,8 @@ _SPELLINGS = {(Group, "multiplier"): _FACTOR_SPELLING, (Channel, "cost_factor"):
 """How to write and read fields with a spelling of their own."""
 
 
-def write_fields(
-    value: msgspec.Struct, omit: Collection[str] = (), inner: Mapping[type, Collection[str]] = {}
-) -> dict[str, Value]:
-    """Returns fields that differ from their defaults, by names in a file. ``inner``: what inner structs omit."""
+def write_fields(value: msgspec.Struct, omit: Collection[str] = ()) -> dict[str, Value]:
+    """Returns the fields that differ from their defaults, except for ``omit``, by their names in a file."""
     kind = type(value)
     values: dict[str, Value] = {}
     for field, hint in _fields(kind):
@@ -101,25 +99,18 @@ def write_fields(
             continue
         spelling = _SPELLINGS.get((kind, field.name))
         name = _NAMES.get((kind, field.name), field.name)
-        values[name] = spelling[0](field_value) if spelling else _write(field_value, hint, inner)
+        values[name] = spelling[0](field_value) if spelling else _write(field_value, hint)
     return values
 
 
-def read(
-    kind: type[AnyStruct],
-    values: object,
-    path: str,
-    base: Mapping[str, Any],
-    inner: Mapping[type, Collection[str]] = {},
-) -> AnyStruct:
-    """Returns the struct that a table describes.
+def read(kind: type[AnyStruct], values: object, path: str, base: Mapping[str, Any]) -> AnyStruct:
+    """Returns the struct that a table describes. ``base`` has the values of fields that are not in files.
 
-    ``base`` has the values of fields that are not in files; ``inner`` names such fields of inner structs, by type.
     Raises BadRequest with the path of the faulty place and what was expected there.
     """
     if not isinstance(values, Mapping):
         raise bad_value(path, "must be a table of names and values")
-    omitted = {*base, *inner.get(kind, ())}
+    omitted = {*base, *INNER.get(kind, ())}
     fields = {
         _NAMES.get((kind, field.name), field.name): (field, hint)
         for field, hint in _fields(kind)
@@ -134,7 +125,7 @@ def read(
         if (spelling := _SPELLINGS.get((kind, field.name))) is not None:
             arguments[field.name] = _parse_text(spelling[1], value, place)
         else:
-            arguments[field.name] = _read(value, hint, place, inner)
+            arguments[field.name] = _read(value, hint, place)
     for name, (field, _) in fields.items():
         if field.required and field.name not in arguments:
             raise bad_value(f"{path}.{name}", "is missing")
@@ -153,19 +144,19 @@ def bad_value(path: str, what: str) -> BadRequest:
     return BadRequest(f"{path}: {what}", code="bad_configuration", param=path)
 
 
-def _write(value: Any, hint: Any, inner: Mapping[type, Collection[str]]) -> Value:
+def _write(value: Any, hint: Any) -> Value:
     hint = _without_none(hint)
     if hint is Any and not _is_expressible(value):  # with null, which TOML lacks
         return {"json": msgspec.json.encode(value, order="deterministic").decode()}
     if hint in _UNITS:
         return str(_UNITS[hint][0](value))
     if isinstance(value, msgspec.Struct):
-        fields = write_fields(value, inner.get(type(value), ()), inner)
+        fields = write_fields(value, INNER.get(type(value), ()))
         return str(fields["name"]) if list(fields) == ["name"] else fields
     if isinstance(value, Mapping):
-        return {name: _write(value[name], _argument(hint, 1), inner) for name in sorted(value)}
+        return {name: _write(value[name], _argument(hint, 1)) for name in sorted(value)}
     if isinstance(value, list | tuple):
-        return [_write(item, _argument(hint, 0), inner) for item in value]
+        return [_write(item, _argument(hint, 0)) for item in value]
     if isinstance(value, enum.Enum):
         value = value.value
     if isinstance(value, str | int | float):
@@ -197,7 +188,7 @@ def _read_any(value: Any, path: str) -> Any:
     raise bad_value(path, "dates and times must be strings, in quotation marks")
 
 
-def _read(value: Any, hint: Any, path: str, inner: Mapping[type, Collection[str]]) -> Any:
+def _read(value: Any, hint: Any, path: str) -> Any:
     """Returns the value of this type for a TOML value. Raises BadRequest."""
     hint = _without_none(hint)
     if hint is Any:
@@ -208,14 +199,14 @@ def _read(value: Any, hint: Any, path: str, inner: Mapping[type, Collection[str]
     if kind in (tuple, list):
         if not isinstance(value, list):
             raise bad_value(path, "must be a list: [...]")
-        return kind(_read(item, _argument(hint, 0), f"{path}[{n}]", inner) for n, item in enumerate(value))
+        return kind(_read(item, _argument(hint, 0), f"{path}[{n}]") for n, item in enumerate(value))
     if kind is dict:
         if not isinstance(value, Mapping):
             raise bad_value(path, "must be a table: { name = value }")
-        return {str(name): _read(item, _argument(hint, 1), f"{path}.{name}", inner) for name, item in value.items()}
+        return {str(name): _read(item, _argument(hint, 1), f"{path}.{name}") for name, item in value.items()}
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
         values = {"name": value} if isinstance(value, str) and "name" in kind.__struct_fields__ else value
-        return read(kind, values, path, {}, inner)
+        return read(kind, values, path, {})
     return _read_scalar(value, hint, path)
 
 
