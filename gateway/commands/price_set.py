@@ -338,7 +338,7 @@ def _set_from_file(file: str, *, as_json: bool) -> None:
         prices = list(bodies.items())
         parts = [dict(prices[at : at + 1000]) for at in range(0, len(prices), 1000)]  # the server accepts no more
         sentences = [await change_together(client, "prices", part) for part in parts]
-        return [view for view in await client.prices() if view.model in bodies], sentences
+        return [view for view in await client.prices() if view.model in bodies and not view.channel], sentences
 
     views, sentences = run(work, create=True)
     out_change(views, *sentences, as_json=as_json)

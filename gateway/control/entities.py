@@ -15,7 +15,6 @@ from gateway.control.edits import ConfigEdits, EntityEdit
 from gateway.control.request_bodies import members, query, read_body
 from gateway.control.usage import tallies
 from gateway.control.views import channel_views, group_view, group_views, token_view, token_views
-from gateway.core.change_history import entity_of
 from gateway.domain.channel import Channel
 from gateway.domain.errors import BadRequest, Conflict
 from gateway.domain.group import Group
@@ -151,11 +150,13 @@ async def _plan_edit(kind: str, edit: EntityEdit, plan: BatchPlan, *, is_only: b
 def _is_outdated(changes: Sequence[Change], kind: str, before: Registry, now: Registry) -> bool:
     """Returns whether the changes may be wrong for the present configuration.
 
-    Changes of channels may wait for upstreams, so others are likely in that time. Only those that matter count.
+    Edits of channels may wait for upstreams, and other changes are likely in that time. Then only changes of these
+    channels and of groups count.
     """
     if kind != "channels" or now.groups is not before.groups:
         return now is not before
-    return any(entity_of(now, c.table, c.key) != entity_of(before, c.table, c.key) for c in changes)
+    ids = [ChannelId(change.key) for change in changes if change.table == "channels"]
+    return any(now.channels.get(id_) != before.channels.get(id_) for id_ in ids)
 
 
 def _sentences(kind: str, entity_edits: Sequence[EntityEdit], names: Sequence[str], place: str) -> tuple[str, str]:
@@ -176,10 +177,10 @@ def _sentences(kind: str, entity_edits: Sequence[EntityEdit], names: Sequence[st
     elif common is not None and [*common] == ["name"]:
         done = f"renamed {subject} to '{plain(str(common['name']))}'"
     else:
-        changed = sorted({plain(name, 40) for patch in patches for name in patch})
-        verb = "set" if kind == "prices" else f"changed {', '.join(changed)} of"
-        done = f"{verb} {subject}{listed}"
-    state = "as before" if any(patches) else "back"
+        fields = sorted({plain(name, 40) for patch in patches for name in patch})
+        changed = f"changed {', '.join(fields)} of" if fields else "changed"
+        done = f"{'set' if kind == 'prices' else changed} {subject}{listed}"
+    state = "back" if all(patch is None for patch in patches) else "as before"
     return done, f"{subject} {'is' if len(names) == 1 else 'are'} {state}{listed}"
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 import pytest
+from msgspec.structs import replace
 
 from gateway.commands.exit_codes import Exit
 from gateway.commands.price_set import prices_in
@@ -85,6 +86,13 @@ def test_all_prices_of_a_file_are_one_change(tmp_path: Path) -> None:
         {"ref": "a", "patch": {"input": M, "output": 2 * M}},
         {"ref": "b", "patch": {"input": 3 * M, "output": 4 * M}},
     ]
+
+
+def test_the_prices_of_a_file_are_printed_without_those_at_channels(tmp_path: Path) -> None:
+    file = tmp_path / "prices.csv"
+    file.write_text(f"model,input,output\n{PRICE.model},1,2\n")
+    control = Control({"POST /batch": {"done": "set"}, "GET /prices": [PRICE, replace(PRICE, channel="up")]})
+    assert [row["channel"] for row in run("price", "set", "--from", str(file), "--json", control=control).json] == [""]
 
 
 @pytest.mark.parametrize("more", [("gpt-4o",), ("--free",), ("--input", "1")])
