@@ -121,7 +121,8 @@ _TOO_LONG = lazy_pattern(
 _BLOCKED = lazy_pattern(r"cloudflare|just a moment|attention required|been blocked|captcha")
 _BAD_REQUEST = lazy_pattern(
     r"unexpected message role|unknown variant|extra_forbidden|invalid params"
-    r"|system messages? must be|prefill is incompatible|image input is not|tool call arguments as json"
+    r"|system messages? must be|roles must alternate|no user query found"
+    r"|prefill is incompatible|image input is not|tool call arguments as json"
 )
 _OWN_FAULT = lazy_pattern(
     r"provider returned error(?:: error)?\s*\Z|no models provided|failed to get response from provider"

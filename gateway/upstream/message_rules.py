@@ -154,6 +154,22 @@ def _unless_image(part: Any) -> Any:
     return {"type": "text", "text": LEFT_OUT} if is_image else part
 
 
+def _images_of_tools(messages: list[Fields]) -> list[Fields]:
+    """Returns the messages with the images of tools' results in a message of the user after them."""
+    fitting: list[Fields] = []
+    images = list[Any]()
+    for message in [*messages, {}]:
+        parts = rawjson.list_at(message.get("content")) if role_of(message) == "tool" else []
+        own = [part for part in parts if rawjson.at(part, "type") == "image_url"]
+        if images and role_of(message) != "tool":
+            fitting.append({"role": _USER, "content": rawjson.raw(images)})
+            images = []
+        texts = [part for part in parts if part not in own] or [{"type": "text", "text": "[image]"}]
+        fitting.append({**message, "content": rawjson.raw(texts)} if own else message)
+        images += own
+    return fitting[:-1]
+
+
 def _with_raw_image(part: Any) -> Any:
     """Returns an image without the beginning of a ``data:`` URL, so that its address is base64 alone."""
     url = rawjson.text_at(part, "image_url", "url")
@@ -283,6 +299,9 @@ RULES: Mapping[str, MessageRule] = {
         ),
         sign=b"image",
     ),
+    MESSAGES + "image=user": MessageRule(
+        _images_of_tools, lazy_pattern("(?i)image urls are only allowed for messages with role 'user'"), sign=b"image"
+    ),
     MESSAGES + "image=base64": MessageRule(
         _in_each(lambda message: _with_changes(message, _with_raw_image)),
         lazy_pattern("图片输入格式"),  # Zhipu's GLM
@@ -292,7 +311,7 @@ RULES: Mapping[str, MessageRule] = {
         _without_blanks,
         lazy_pattern(
             r"(?i)text content blocks must|for empty text blocks|must have non-empty content"
-            r"|contentblock object .* blank"
+            r"|contentblock object .* blank|with role '\w{4,9}' must not be empty"
         ),
     ),
     MESSAGES + "thought_signature": MessageRule(
@@ -327,6 +346,7 @@ RULES: Mapping[str, MessageRule] = {
         lazy_pattern(
             r"(?i)expected last role (?:user|to be)|last message must (?:have role|be from) (?:the )?.?user"
             r"|response prefill is incompatible|does not support assistant message prefill"
+            r"|no user query found|at least one user message"
         ),
     ),
     TEXTS: MessageRule(_in_each(with_text), PARTS_REFUSED),

@@ -1,6 +1,7 @@
 """Tool schemas: what older drafts of JSON Schema allow becomes valid in the draft of 2020, where Claude refuses it.
 
-Tools of MCP servers and of code generators have such schemas. Arguments that they allow stay allowed.
+OpenAI and Claude refuse alternatives at the top level, too, and OpenAI and Gemini lists without ``items``. Tools of MCP
+servers and of code generators have such schemas. Arguments that they allow stay allowed.
 """
 
 from collections.abc import Collection
@@ -12,7 +13,10 @@ from gateway.domain.rawjson import Fields
 
 SCHEMAS = "tools[].input_schema=2020-12"
 """Stands for a server that checks schemas against the draft of 2020."""
-SCHEMAS_REFUSED = lazy_pattern(r"(?i)input_schema: json schema is invalid|must match json schema draft 2020")
+SCHEMAS_REFUSED = lazy_pattern(
+    r"(?i)input_schema: json schema is invalid|must match json schema draft 2020"
+    r"|\b(?:any|one|all)of\W.{0,60}\bat the top level|\b(?:array|object) schema missing \w|\bitems: missing field"
+)
 
 _TYPES = frozenset({"object", "array", "string", "number", "integer", "boolean", "null"})
 _LISTS = frozenset({"required", "enum", "anyOf", "oneOf", "allOf", "prefixItems"})
@@ -20,6 +24,8 @@ _LISTS = frozenset({"required", "enum", "anyOf", "oneOf", "allOf", "prefixItems"
 _MAPS = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
 """Keywords whose value must be an object of schemas."""
 _NUMBERS = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"})
+_TOP_LEVEL = frozenset({"anyOf", "oneOf", "allOf", "not", "enum"})
+"""Keywords that are refused at the top level."""
 _DATA = frozenset({"enum", "const", "default", "examples", "required"})
 
 
@@ -38,12 +44,19 @@ def fit_schemas(fields: Fields, refused: Collection[str]) -> None:
 
 
 def _with_valid_schema(tool: Any) -> Any:
-    if rawjson.at(tool, "input_schema"):
-        return {**tool, "input_schema": _valid(tool["input_schema"])}
     if rawjson.at(tool, "function", "parameters"):
-        function = tool["function"]
-        return {**tool, "function": {**function, "parameters": _valid(function["parameters"])}}
-    return tool
+        return {**tool, "function": _with_valid_schema(tool["function"])}
+    name = next((name for name in ("input_schema", "parameters") if isinstance(rawjson.at(tool, name), dict)), "")
+    return {**tool, name: _of_object(_valid(tool[name]))} if name and tool[name] else tool
+
+
+def _of_object(schema: dict[str, Any]) -> dict[str, Any]:
+    """Returns the schema of an object that has the properties of all alternatives at the top level, without these."""
+    parts = [part for name in ("anyOf", "oneOf", "allOf") for part in schema.get(name, [])]
+    holders = [rawjson.at(part, "properties") or {} for part in (*parts, schema)]
+    properties = {key: each for holder in holders for key, each in holder.items()}
+    kept = {name: value for name, value in schema.items() if name not in _TOP_LEVEL}
+    return {**kept, "type": "object", "properties": properties}
 
 
 def _valid(schema: Any) -> Any:
@@ -69,6 +82,8 @@ def _newer_names(schema: dict[str, Any]) -> dict[str, Any]:
         named["prefixItems"] = named.pop("items")
         if "additionalItems" in named:
             named["items"] = named.pop("additionalItems")
+    if "array" in (named.get("type") or "") and "prefixItems" not in named:
+        named.setdefault("items", {})
     return named
 
 

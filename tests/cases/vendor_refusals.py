@@ -301,6 +301,8 @@ BAD_REQUEST: list[Said] = [
     (400, 'id:1\nevent:error\n:HTTP_STATUS/400\ndata:{"code":"InvalidParameter","message":"bad stop"}\n\n'),
     (400, ""),
     (500, openai("Failed to apply the chat template: Unexpected message role.", 500, "server_error")),
+    (500, openai("Error: Jinja Exception: Conversation roles must alternate user/assistant/...", 500, "server_error")),
+    (500, openai("Error: Jinja Exception: No user query found in messages.", 500, "server_error")),  # Qwen
 ]
 
 OWN_FAILURE: list[Said] = [

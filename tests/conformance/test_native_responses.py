@@ -394,6 +394,25 @@ async def test_a_refusal_of_an_input_without_items_is_passed_on(
     assert (answer.status, error in answer.body.decode()) == (400, True)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Item 'rs_1' of type 'reasoning' was provided without its required following item.",
+        "Item 'msg_1' of type 'message' was provided without its required 'reasoning' item: 'rs_1'.",
+    ],
+)
+async def test_items_without_the_reasoning_that_belongs_to_them_are_sent_as_new_ones(
+    gateway: Gateway, provider: Provider, text: str
+) -> None:
+    provider.on("m", reply({"error": {"message": text, "param": "input"}}, status=400), respond(message("Hello")))
+    said = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Hi"}]}
+    asked = {"role": "user", "content": "hi"}
+    thought = {"type": "reasoning", "id": "rs_1", "summary": []}
+    answer = await call(gateway, input=[{**said, "id": "msg_1"}, thought, asked])
+    assert (answer.status, provider.last.json["input"]) == (200, [said, asked])
+    assert answer.head.get("x-gateway-dropped-params") == "input[].reasoning"
+
+
 async def test_what_other_makers_put_into_items_is_left_out(gateway: Gateway, provider: Provider) -> None:
     long = "Invalid 'input[1].id': string too long. Expected a string with maximum length 64."
     texts = "Invalid 'input[0].content': array too long. Expected an array with maximum length 0, but got length 1."

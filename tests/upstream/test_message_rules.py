@@ -26,6 +26,9 @@ from gateway.upstream.request_rules import rules_in
         ("It does not support images larger than 5 MB", []),
         ("does not support image/heic", []),
         ("messages must not be empty", []),
+        ("Invalid request: the message at position 1 with role 'assistant' must not be empty", ["messages[].text"]),
+        ("No user query found in messages.", ["messages[].role=user"]),
+        ("Image URLs are only allowed for messages with role 'user', but this message", ["messages[].image=user"]),
     ],
 )
 def test_a_refusal_names_rules(message: str, rules: list[str]) -> None:
@@ -40,6 +43,22 @@ def test_an_image_is_base64_alone_for_glm() -> None:
     message = {"role": rawjson.raw("user"), "content": rawjson.raw(sent)}
     (fitting,) = with_rules([message], ["messages[].image=base64"])
     assert [part["image_url"]["url"] for part in rawjson.value(fitting["content"])] == ["AAAA", "https://x/a.png"]
+
+
+def test_images_of_results_become_the_users_after_all_results() -> None:
+    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+    results = [[{"type": "text", "text": "a"}, image], [image], "b"]
+    sent = [{"role": "tool", "content": content} for content in results] + [{"role": "assistant", "content": "c"}]
+    fitting = with_rules(
+        [{name: rawjson.raw(each) for name, each in said.items()} for said in sent], ["messages[].image=user"]
+    )
+    assert [rawjson.value(rawjson.raw(said)) for said in fitting] == [
+        {"role": "tool", "content": [{"type": "text", "text": "a"}]},
+        {"role": "tool", "content": [{"type": "text", "text": "[image]"}]},
+        {"role": "tool", "content": "b"},
+        {"role": "user", "content": [image, image]},
+        {"role": "assistant", "content": "c"},
+    ]
 
 
 @pytest.mark.parametrize(

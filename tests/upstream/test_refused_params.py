@@ -33,6 +33,15 @@ def _names(error: Any, **outer: Any) -> tuple[str, ...]:
             ("prompt_cache_key",),
         ),
         ("The 'metadata' parameter is only allowed when 'store' is enabled.", ("metadata",)),
+        (
+            "Invalid schema for function 'f': In context=(), 'required' is required to be supplied and to be an array.",
+            ("strict", "tools[].strict"),
+        ),
+        # gpt-oss at LM Studio
+        (
+            "Cannot pass both content and thinking in an assistant message with tool calls!",
+            ("messages[].reasoning_content",),
+        ),
         # Gemini and Vertex
         ("Penalty is not enabled for models/gemini-x", ("penalty", "presence_penalty", "frequency_penalty")),
         ("Seed is not enabled for this model", ("seed",)),

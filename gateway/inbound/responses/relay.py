@@ -45,6 +45,7 @@ from gateway.upstream.ranges import RANGES
 from gateway.upstream.refused_params import ROLE
 from gateway.upstream.request_rules import PLAIN, STREAM, fit_request, is_rule
 from gateway.upstream.tool_pairs import ITEM_PAIRS_REFUSED, with_item_pairs
+from gateway.upstream.tool_schemas import SCHEMAS
 from gateway.upstream.translation import with_limit
 from gateway.upstream.vendors import OPENAI, vendor_of
 
@@ -82,7 +83,7 @@ _OPTIONAL = {
 }
 """The paths of fields without which the answer is the same, or nearly, by the names in a refusal. A server that refuses
 one gets requests without it."""
-_OWN_RULES = frozenset({ROLE, OBJECTS, NULLS, SHORT_IDS, STREAM, PLAIN})
+_OWN_RULES = frozenset({ROLE, OBJECTS, NULLS, SCHEMAS, SHORT_IDS, STREAM, PLAIN})
 """Rules by which requests are changed, beside those with the values that a server takes."""
 _MAKERS = frozenset({OPENAI.name, "azure"})
 """Vendors that have all of the API."""
@@ -104,6 +105,9 @@ _SEAL_REFUSED = re.compile(r"encrypted.content\W.{0,200}?\b(?:not issued|not be 
 
 _FIELD_REFUSED = re.compile(r"Invalid 'input\[\d+\]\.(id|content)'")
 """Matches refusals of ids and of reasoning that another maker wrote; Copilot's ids are longer than OpenAI's."""
+
+_UNPAIRED = re.compile(r"was provided without its required")
+"""Matches refusals of reasoning without what followed it, and of what followed reasoning without that."""
 
 _NOT_CONVERTED = re.compile(r"(?i)not implemented.*convert_request_failed")
 """Matches what new-api says of a model that its channel has only in another API."""
@@ -140,6 +144,9 @@ def repaired_order(order: Order, failure: Failure) -> Order | None:
         name, kept = "reasoning_dropped", [item for item in items if not _is_sealed(item)]
     elif field := _FIELD_REFUSED.search(message):
         name, kept = f"input[].{field[1]}", [_without_field(item, field[1]) for item in items]
+    elif _UNPAIRED.search(message):
+        others = [item for item in items if rawjson.maybe(item.get("type")) != "reasoning"]
+        name, kept = REASONING, [_without_field(item, "id") for item in others]
     elif OBJECTS in failure.parameters:
         name, kept = "input[].arguments", [_with_object(item) for item in items]
     else:
@@ -286,7 +293,9 @@ class ResponsesRelay(Adapter):
         error = read_error(body)
         if not failure.sent or _NOT_CONVERTED.search(f"{error.message} {error.code}"):
             return msgspec.structs.replace(failure, may_lack_api=True, refused_kinds=(model_kind(self._sent),))
-        is_about_items = any(pattern.search(error.message) for pattern in (_FIELD_REFUSED, ITEM_PAIRS_REFUSED))
+        is_about_items = any(
+            pattern.search(error.message) for pattern in (_FIELD_REFUSED, _UNPAIRED, ITEM_PAIRS_REFUSED)
+        )
         is_repairable = is_about_items or not {NULLS}.issuperset(failure.parameters)
         if is_repairable or vendor_of(channel.preset, channel.base_url).name in _MAKERS:
             return failure
