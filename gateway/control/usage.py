@@ -16,15 +16,14 @@ from gateway.domain.query import OneOf, Query
 from gateway.domain.registry import Registry
 from gateway.domain.units import Millis, Nanos, TokenId
 from gateway.domain.views import Point, Summary, SumRow
-from gateway.store.calls import CallLog, CallSelection, filtered_sums_of, has_deleted
+from gateway.store.calls import CallLog, filtered_sums_of, has_deleted
 from gateway.store.latency import LatencyCounts, LatencyTable, percentile
-from gateway.store.rollup import Counts, Dimension
+from gateway.store.rollup import DIMENSIONS, Counts, Dimension
 from gateway.store.search import SearchDeadline
-from gateway.store.sums import FOREVER, Step, Sums
+from gateway.store.sums import FOREVER, Bucket, Step, Sums, total
 
-By = Literal["token", "model", "channel", "group", "app", "api", "token|model"]
-"""What the rows of a summary stand for. The keys and names of ``token|model`` are joined with a vertical bar too."""
-TOKEN_AND_MODEL: By = "token|model"
+TOKEN_AND_MODEL: Dimension = "token|model"
+"""The keys and names of its rows are joined with a vertical bar too."""
 
 SUM_TURN = web.AppKey("sum_turn", asyncio.Semaphore)
 """Allows one filtered sum at a time. Sums read the whole log, so they do not make searches wait."""
@@ -52,32 +51,39 @@ async def summary(edits: ConfigEdits, request: web.Request) -> Summary:
     """
     params = query(request.query, {**_PARAMETERS, **CALL_FILTERS})
     by, step = params.get("by", ""), params.get("step", "")
-    for name, value, choices in (("by", by, ("", *get_args(By))), ("step", step, get_args(Step))):
+    for name, value, choices in (("by", by, ("", *DIMENSIONS)), ("step", step, get_args(Step))):
         if value not in choices:
             raise BadRequest(f"{name}: must be one of {', '.join(filter(None, choices))}", param=name)
     if by == TOKEN_AND_MODEL and step:
         raise BadRequest(f"step: there are no sums by {TOKEN_AND_MODEL} over time", param="step")
-    since, until = Millis(params.get("since", 0)), Millis(params.get("until", FOREVER))
-    span = SummarySpan(since, until, step, edits.now, params.get("percentiles", False))
-    filters = {name: value for name, value in params.items() if name in CALL_FILTERS}
-    if not filters:
-        return await asyncio.to_thread(_summary, edits.engine.store.calls, edits.registry, by, span)
-    selection = CallSelection(calls_query(edits, {**filters, "since": since, "until": until}), SearchDeadline())
+    wanted = SummaryRequest(
+        by=by,
+        since=params.get("since", Millis(0)),
+        until=params.get("until", Millis(FOREVER)),
+        step=step,
+        percentiles=params.get("percentiles", False),
+        query=calls_query(edits, params) if CALL_FILTERS.keys() & params else None,
+    )
+    if wanted.query is None:
+        return await asyncio.to_thread(_summary, edits, wanted, SearchDeadline())
     async with request.app[SUM_TURN]:
+        deadline = SearchDeadline()
         try:
-            return await asyncio.to_thread(_summary, edits.engine.store.calls, edits.registry, by, span, selection)
+            return await asyncio.to_thread(_summary, edits, wanted, deadline)
         finally:
-            selection.deadline.cancel()  # stops the search if the request is cancelled
+            deadline.cancel()  # stops the search if the request is cancelled
 
 
-class SummarySpan(msgspec.Struct, frozen=True):
-    """The time span of a summary, and how it is divided."""
+class SummaryRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """What to sum up, and how."""
 
+    by: Dimension | Literal[""]
     since: Millis
     until: Millis
     step: Step
-    now: Millis
     percentiles: bool
+    query: Query | None
+    """The calls to sum up; None for all of the span, also those without a record."""
 
 
 def _tallies(calls: CallLog, token: TokenId | None) -> Tallies:
@@ -90,62 +96,41 @@ def _tallies(calls: CallLog, token: TokenId | None) -> Tallies:
     return Tallies({}, {model: counts for (owner, _, model), counts in split if owner == token})
 
 
-def _summary(
-    calls: CallLog, registry: Registry, by: By | Literal[""], span: SummarySpan, selection: CallSelection | None = None
-) -> Summary:
-    dimension = by or "group"
-    if selection is not None:
-        sums, table = filtered_sums_of(calls, selection, dimension, span.step)
+def _summary(edits: ConfigEdits, wanted: SummaryRequest, deadline: SearchDeadline) -> Summary:
+    calls, by = edits.engine.store.calls, wanted.by
+    span = (by or "group", wanted.since, wanted.until, wanted.step)
+    if wanted.query is not None:
+        sums, table = filtered_sums_of(calls, wanted.query, by or "group", wanted.step, deadline)
     else:
-        table = calls.latency(dimension, span.since, span.until, span.step) if span.percentiles else {}
-        sums = calls.sums(dimension, span.since, span.until, span.step)
-    names = _names(calls, registry, by, sums.rows)
+        sums, table = calls.sums(*span), calls.latency(*span) if wanted.percentiles else {}
+    names = _names(calls, edits.registry, by, sums.rows)
     rows = []
     for key, counts in sums.rows.items() if by else ():
-        rows.append(_row(key, names.get(key, key), counts, _merge(table.get(key, {}).values())))
-    whole = _merge(counts for cells in table.values() for counts in cells.values())
+        rows.append(_row(key, names.get(key, key), counts, table.get(key, {}).values()))
+    whole = (counts for cells in table.values() for counts in cells.values())
     return Summary(
-        since_ms=span.since,
-        until_ms=min(span.until, span.now),
+        since_ms=wanted.since,
+        until_ms=min(wanted.until, edits.now),
         by=by,
         total=_row("", "", sums.total, whole),
         rows=sorted(rows, key=lambda row: (-row.cost_nanos, -row.calls, row.name)),
-        series=_series(sums, names, table) if by else _whole_series(sums, table),
+        series=_series(sums, names, table, by),
         first_ms=sums.first,
-        incomplete=selection is not None and has_deleted(calls, selection.query.since or 0),
+        incomplete=wanted.query is not None and has_deleted(calls, wanted.query.since or 0),
     )
 
 
-def _series(sums: Sums, names: Mapping[str, str], table: LatencyTable) -> list[Point]:
-    return [
-        Point(
-            start_ms=Millis(b.start),
-            key=b.key,
-            row=_row(b.key, names.get(b.key, b.key), b.counts, table.get(b.key, {}).get(b.start)),
-        )
-        for b in sums.series
-    ]
-
-
-def _whole_series(sums: Sums, table: LatencyTable) -> list[Point]:
-    spans: dict[int, Counts] = {}
+def _series(sums: Sums, names: Mapping[str, str], table: LatencyTable, by: str) -> list[Point]:
+    """Returns the sums over time of each value, or of all calls if they are not summed ``by`` anything."""
+    points: dict[tuple[int, str], list[Bucket]] = {}
     for bucket in sums.series:
-        spans.setdefault(bucket.start, Counts()).merge(bucket.counts)
-    return [
-        Point(
-            start_ms=Millis(start),
-            key="",
-            row=_row("", "", counts, _merge(cells[start] for cells in table.values() if start in cells)),
-        )
-        for start, counts in sorted(spans.items())
-    ]
-
-
-def _merge(parts: Iterable[LatencyCounts]) -> LatencyCounts:
-    whole = LatencyCounts({}, {})
-    for part in parts:
-        whole.merge(part)
-    return whole
+        points.setdefault((bucket.start, bucket.key if by else ""), []).append(bucket)
+    series = []
+    for (start, key), buckets in points.items():
+        latencies = (table[bucket.key][start] for bucket in buckets if start in table.get(bucket.key, {}))
+        row = _row(key, names.get(key, key), total(bucket.counts for bucket in buckets), latencies)
+        series.append(Point(start_ms=Millis(start), key=key, row=row))
+    return series
 
 
 def _names(calls: CallLog, registry: Registry, by: str, ids: Iterable[str]) -> dict[str, str]:
@@ -164,11 +149,13 @@ def _names(calls: CallLog, registry: Registry, by: str, ids: Iterable[str]) -> d
     return names
 
 
-def _row(key: str, name: str, counts: Counts, latency: LatencyCounts | None) -> SumRow:
-    histograms = {"duration": latency.durations, "first_byte": latency.first_bytes} if latency is not None else {}
+def _row(key: str, name: str, counts: Counts, latencies: Iterable[LatencyCounts]) -> SumRow:
+    latency = LatencyCounts({}, {})
+    for part in latencies:
+        latency.merge(part)
     percentiles: dict[str, Any] = {
         f"{what}_p{percent}_ms": percentile(histogram, percent / 100)
-        for what, histogram in histograms.items()
+        for what, histogram in (("duration", latency.durations), ("first_byte", latency.first_bytes))
         for percent in (50, 95)
     }
     return SumRow(

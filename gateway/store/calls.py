@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from itertools import islice
-from typing import NamedTuple
 
 import msgspec
 
@@ -179,20 +178,15 @@ def _partial_result(segments: Iterable[Segment], records: list[Record], number: 
     return SearchResult(records=records, cursor=number, back_to=back_to, left=left)
 
 
-class CallSelection(NamedTuple):
-    """The calls to sum up, and how long to search for them."""
-
-    query: Query
-    deadline: SearchDeadline
-
-
-def filtered_sums_of(calls: CallLog, selection: CallSelection, by: Dimension, step: Step) -> tuple[Sums, LatencyTable]:
+def filtered_sums_of(
+    calls: CallLog, query: Query, by: Dimension, step: Step, deadline: SearchDeadline
+) -> tuple[Sums, LatencyTable]:
     """Returns what ``sums`` and ``latency`` return, for the matching calls that are found before the deadline.
 
     The stored sums do not tell which calls match a query, so records are read, and calls without one are missing here.
     """
-    rollup, latency, start_of, deadline = Rollup(), LatencyTable(), cache(_START_OF[step]), selection.deadline
-    for block in search_steps(selection.query, calls.log.segments[::-1], FOREVER):
+    rollup, latency, start_of = Rollup(), LatencyTable(), cache(_START_OF[step])
+    for block in search_steps(query, calls.log.segments[::-1], FOREVER):
         for line in filter(is_intact, block.lines):
             call = decode_record(body_of(line))
             rollup.add(call)

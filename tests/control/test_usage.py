@@ -115,7 +115,7 @@ async def test_percentiles_come_on_request(owner: ControlClient, past: int) -> N
 
 def test_what_refused_calls_waited_is_in_no_average() -> None:
     """One call took 8 seconds; three waited for 3 seconds and were refused."""
-    row = row_of("", "", Counts(calls=4, errors=3, ms=17_000, refused=3, refused_ms=9_000), None)
+    row = row_of("", "", Counts(calls=4, errors=3, ms=17_000, refused=3, refused_ms=9_000), [])
     assert (row.duration_ms, row.mean_duration_ms) == (17_000, 8_000)
 
 
