@@ -73,7 +73,7 @@ class AccountRequests(Caller):
 
     async def history(self, **filters: object) -> list[HistoryView]:
         """Returns changes, newest first. Filters: kind and name (tuples of alternatives), since and until (in
-        milliseconds), limit, and before (the number of an entry).
+        milliseconds), and limit.
         """
         return await self.get("/history", list[HistoryView], **filters)
 

@@ -38,19 +38,19 @@ class UndoBody(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def list_history(edits: ConfigEdits, request: web.Request) -> list[HistoryView]:
-    """GET /history?kind&name&since&until&limit&before: the entries with numbers below ``before``, newest first."""
-    types = {"kind": tuple, "name": tuple, "since": int, "until": int, "limit": int, "before": int}
+    """GET /history?kind&name&since&until&limit: the entries, newest first."""
+    types = {"kind": tuple, "name": tuple, "since": int, "until": int, "limit": int}
     params = query(request.query, types)
     kinds, names, limit = params.get("kind", ()), params.get("name", ()), params.get("limit", 100)
     if not set(kinds) <= set(NOUNS.values()):
         raise BadRequest(f"kind: must be one of {', '.join(NOUNS.values())}", param="kind")
     if not 1 <= limit <= 1000:
         raise BadRequest("limit: must be from 1 to 1000", param="limit")
-    since, until, before = params.get("since", 0), params.get("until", FOREVER), params.get("before", FOREVER)
+    since, until = params.get("since", 0), params.get("until", FOREVER)
     selected = [
         state
         for state in reversed(entry_states(edits.history).values())
-        if since <= state.entry.time < until and state.entry.id < before and _concerns(state.entry, kinds, names)
+        if since <= state.entry.time < until and _concerns(state.entry, kinds, names)
     ]
     return await asyncio.to_thread(lambda: [*map(view_of, selected[:limit])])
 
