@@ -2,7 +2,7 @@
 
 Appending takes the same time at any size, and opening reads only the newest segment. A segment is closed at the end of
 a day (UTC) or when it is full, and the next one begins at once. Closed segments are sealed later: their sums are added
-to the ledger. Calls are appended by one thread; ``sync`` and ``seal`` may run in another.
+to the ledger. Calls are appended by one thread; ``sync`` and ``seal`` may run in another, one at a time.
 
 Records are numbered without gaps, so a missing one in the middle is noticed. To notice a missing end, ``HighWater``
 stores the last number in a file of its own. The syncing thread writes it after each sync. The file itself is not
@@ -16,7 +16,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
 
 import msgspec
 
@@ -24,7 +23,7 @@ from gateway.domain.call import Record
 from gateway.store import files
 from gateway.store.ledger import Ledger, check_complete
 from gateway.store.line_format import pack
-from gateway.store.rollup import DAY, Rollup, SegmentSums
+from gateway.store.rollup import DAY
 from gateway.store.segment import EMPTY, Segment
 from gateway.store.tail import Mark, PartlyWritten, Tail, recheck_sealed, repair
 
@@ -70,17 +69,6 @@ _NAME = re.compile(r"calls-(\d{8})-(\d{4,9})\.json")
 _encode = msgspec.json.Encoder().encode
 
 
-class SegmentView(NamedTuple):
-    """A segment as it was at one moment, unaffected by later writes."""
-
-    segment: Segment
-    calls: int
-    last: int
-    sums: SegmentSums
-    end: int
-    """The offset in the file before which no byte changes again."""
-
-
 class Log:
     """The call log in the folder ``usage``. Opening it repairs damage and reports that in ``notes``.
 
@@ -108,7 +96,6 @@ class Log:
         """The notes about calls whose cost may be missing from the sums."""
         self.lock = threading.Lock()
         """While it is held, no segment grows. It is not held while waiting for the disk."""
-        self._sync_lock = threading.Lock()
         self._closed: list[Tail] = []
         self._tail: Tail | None = None
         self._day_end = 0
@@ -143,54 +130,39 @@ class Log:
                     tail.segment.add_call(number, record)
                     self.last = number
 
-    def views(self) -> list[SegmentView]:
-        """Returns the segments as they are now. The caller holds the lock."""
-        return [
-            SegmentView(
-                segment=segment,
-                calls=segment.count,
-                last=segment.last,
-                sums=segment.sums.copy() if isinstance(segment.sums, Rollup) else segment.sums,
-                end=segment.end,
-            )
-            for segment in self.segments
-        ]
-
     def sync(self) -> None:
         """Make everything appended before survive a power cut, rewriting files that do not sync. Raises OSError."""
-        with self._sync_lock:
-            with self.lock:
-                unsynced = [(tail, tail.mark()) for tail in (*self._closed, self._tail) if tail and tail.dirty]
-                created, last = self._created_files, self.last
-            if created != self._synced_files:
-                files.sync_folder(self.folder)
-                self._synced_files = created
-            for tail, mark in unsynced:
-                self._sync(tail, mark)
-            if self._high_water is not None:
-                self._high_water.put(last)
+        with self.lock:
+            unsynced = [(tail, tail.mark()) for tail in (*self._closed, self._tail) if tail and tail.dirty]
+            created, last = self._created_files, self.last
+        if created != self._synced_files:
+            files.sync_folder(self.folder)
+            self._synced_files = created
+        for tail, mark in unsynced:
+            self._sync(tail, mark)
+        if self._high_water is not None:
+            self._high_water.put(last)
 
     def seal(self) -> None:
         """Add the sums of closed, synced segments to the ledger, and delete old files. What fails is tried later."""
-        with self._sync_lock:
-            ready = [tail for tail in self._closed if not tail.dirty]
-            if not ready:
-                return
-            if self._seal_delay:
-                self._seal_delay -= 1
-                return
-            sealed = [tail.segment.seal() for tail in ready]
-            try:
-                self.ledger.put(*sealed)
-            except OSError:
-                self._seal_delay = 100  # a full disk must not be asked ten times a second
-                return
-            with self.lock:
-                for tail, sums in zip(ready, sealed, strict=True):
-                    tail.segment.sums = sums
-                    self._closed.remove(tail)
-                    tail.close()
-            self._delete_old_files()
+        ready = [tail for tail in self._closed if not tail.dirty]
+        if not ready:
+            return
+        if self._seal_delay:
+            self._seal_delay -= 1
+            return
+        sealed = [tail.segment.seal() for tail in ready]
+        try:
+            self.ledger.put(*sealed)
+        except OSError:
+            self._seal_delay = 100  # a full disk must not be asked ten times a second
+            return
+        with self.lock:
+            for tail, sums in zip(ready, sealed, strict=True):
+                tail.segment.sums = sums
+                self._closed.remove(tail)
+                tail.close()
+        self._delete_old_files()
 
     def close(self) -> None:
         """Sync and close the files. Raises OSError if the sync fails; the files are closed anyway."""

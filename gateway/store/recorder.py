@@ -13,6 +13,7 @@ commit.
 import asyncio
 import errno
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
@@ -41,8 +42,7 @@ class Syncer:
 
     def __init__(self, work: Callable[[], None], clean_up: Callable[[], bool], interval_s: float) -> None:
         self._work, self._clean_up, self._interval_s = work, clean_up, interval_s
-        self._lock = threading.Lock()
-        self._waiters: list[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]] = []
+        self._waiters: deque[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]] = deque()
         self.dirty = False
         """Whether something was written since the last round began."""
         self._due = threading.Event()
@@ -63,8 +63,7 @@ class Syncer:
         """Wait until all earlier writes are safe from a power cut. Raises OSError if the disk refuses."""
         loop = asyncio.get_running_loop()
         done: asyncio.Future[None] = loop.create_future()
-        with self._lock:
-            self._waiters.append((loop, done))
+        self._waiters.append((loop, done))
         self._urgent.set()
         self._due.set()
         await done
@@ -92,8 +91,7 @@ class Syncer:
         self._due.clear()
         self.dirty = False  # after the event: earlier writes are part of this round
         self._urgent.clear()
-        with self._lock:
-            waiters, self._waiters = self._waiters, []
+        waiters = [self._waiters.popleft() for _ in range(len(self._waiters))]  # those of this round
         error: Exception | None = None
         try:
             self._work()

@@ -12,11 +12,22 @@ from gateway.domain.diagnosis import Verdict
 from gateway.domain.units import Millis, Nanos
 from gateway.store.books import DIMENSION
 from gateway.store.line_format import body_of, id_of, is_intact
-from gateway.store.log import SegmentView, missing_records
-from gateway.store.rollup import DIMENSIONS, Counts, Rollup, daily_table
+from gateway.store.log import missing_records
+from gateway.store.rollup import DIMENSIONS, Counts, Rollup, SegmentSums, daily_table
 from gateway.store.segment import Segment, decode_record
 from gateway.store.store import Store
 from gateway.store.sums import total
+
+
+class SegmentView(NamedTuple):
+    """A segment as it was at one moment, unaffected by later writes."""
+
+    segment: Segment
+    calls: int
+    last: int
+    sums: SegmentSums
+    end: int
+    """The offset in the file before which no byte changes again."""
 
 
 class BooksSnapshot(NamedTuple):
@@ -44,7 +55,16 @@ def take_snapshot(store: Store) -> BooksSnapshot:
     books = store.books
     balance = books.balance()
     with books.counters.lock, store.calls.log.lock:
-        segments = store.calls.log.views()
+        segments = [
+            SegmentView(
+                segment,
+                calls=segment.count,
+                last=segment.last,
+                sums=segment.sums.copy() if isinstance(segment.sums, Rollup) else segment.sums,
+                end=segment.end,
+            )
+            for segment in store.calls.log.segments
+        ]
         backlog, last = books.counters.backlog(), store.calls.log.last
     counters, damage = books.counters.cached_totals(), list(store.calls.log.damage)
     return BooksSnapshot(segments, backlog, counters, store.entities.granted, balance, damage, last)
