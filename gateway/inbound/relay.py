@@ -6,8 +6,9 @@ terminal event of an answer is kept until ``tail``: no answer ends before its co
 """
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import chain
 
 import msgspec
 
@@ -38,7 +39,6 @@ from gateway.upstream.answer_state import AnswerState
 from gateway.upstream.failures import REJECTED, bad_response, truncation
 from gateway.upstream.framing import FramedStream
 from gateway.upstream.openai.dialect import PLAIN_HEADERS, STREAM_HEADERS
-from gateway.upstream.refused_params import ROLE
 from gateway.upstream.request_rules import leave_out
 
 _HEADER_VALUE = re.compile(r"[\x20-\x7e]*")
@@ -118,12 +118,14 @@ def lower_cap(fields: Fields, name: str, served: ServedModel) -> Fields:
     return {name: rawjson.raw(most)} if most is not None and type(cap) is int and cap > most else {}
 
 
-def native_failure(failure: Failure, body: bytes, optional: Collection[str] = (ROLE,)) -> Failure:
+def native_failure(
+    failure: Failure, body: bytes, optional: Mapping[str, Sequence[str]], is_rule: Callable[[str], bool]
+) -> Failure:
     """Returns a failure of the dialect with what a relay knows: the upstream's own words, and whether it may lack the
-    API. Of the refused parameters only the ``optional`` ones are kept, because a relay can change nothing else.
+    API. Of the refused parameters the rules are kept, and the ``optional`` ones, which become paths of fields.
     """
-    kept = tuple(name for name in failure.parameters if name in optional)
-    failure = msgspec.structs.replace(failure, parameters=kept)
+    paths = (optional.get(name, (name,) if is_rule(name) else ()) for name in failure.parameters)
+    failure = msgspec.structs.replace(failure, parameters=tuple(chain.from_iterable(paths)))
     if failure.status in _ABSENT or (failure.status == 404 and failure.kind is FailureKind.SERVER):
         return msgspec.structs.replace(failure, lacks_api=True)
     if failure.status == 404 and failure.kind is FailureKind.CLIENT and not _names_something(failure):

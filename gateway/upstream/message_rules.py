@@ -32,7 +32,7 @@ from gateway.upstream.message_shapes import (
     without_system,
 )
 from gateway.upstream.refused_params import DEVELOPER, MESSAGES, REASONING_BACK, ROLE
-from gateway.upstream.tool_pairs import PAIRS_REFUSED, with_block_pairs, with_pairs
+from gateway.upstream.tool_pairs import PAIRS_REFUSED, with_block_pairs, with_item_pairs, with_pairs
 
 OBJECTS = MESSAGES + "arguments"
 PAIRS = MESSAGES + "tool_call_id=paired"
@@ -51,6 +51,8 @@ _IDS = {"tool_use": "id", "tool_result": "tool_use_id"}
 """The field with the id of a call, by the type of a block of Anthropic's API."""
 _PLACEHOLDER = rawjson.raw({"google": {"thought_signature": UNSIGNED}})
 _EMPTY_THOUGHT = {"type": "thinking", "thinking": "", "signature": "none"}
+_ITEM_RULES = frozenset({ROLE, SHORT_IDS, OBJECTS, PAIRS})
+"""Rules that hold for items of the Responses API, too."""
 LEFT_OUT = "[An image was here. This model reads text only.]"
 
 
@@ -75,10 +77,10 @@ def with_rules(messages: list[Fields], rules: Collection[str]) -> list[Fields]:
 def fit_messages(fields: Fields, rules: Collection[str]) -> list[str]:
     """Change the messages as the rules want them. Returns the names of the rules by which they lose something.
 
-    Items of the Responses API only get other roles and ids.
+    Items of the Responses API get fewer changes than messages.
     """
     loses_images = False
-    for holder, known in (("messages", RULES.keys()), ("input", {ROLE, SHORT_IDS})):
+    for holder, known in (("messages", RULES.keys()), ("input", _ITEM_RULES)):
         data = bytes(fields.get(holder, NULL))
         needed = [name for name in rules if name in known and RULES[name].sign in data]
         messages = rawjson.maybe_objects(data) if needed else None
@@ -224,7 +226,11 @@ def _with_object(call: Any) -> Any:
 
 
 def _with_objects(message: Fields) -> Fields:
-    """Returns a message without the broken arguments that would fail each later call, as at vLLM and MiniMax."""
+    """Returns a message or an item without the broken arguments that would fail each later call, as at vLLM."""
+    if rawjson.text_at(message.get("type")) == "function_call":
+        given = rawjson.maybe(message.get("arguments"))
+        fitting = object_text(given)
+        return message if fitting == given else {**message, "arguments": rawjson.raw(fitting)}
     calls = rawjson.list_at(message.get("tool_calls"))
     fixed = [_with_object(call) for call in calls]
     return message if fixed == calls else {**message, "tool_calls": rawjson.raw(fixed)}
@@ -272,6 +278,11 @@ def _with_reasoning(message: Fields) -> Fields:
     )
 
 
+def _with_results(turns: list[Fields]) -> list[Fields]:
+    """Returns the messages of a chat or of Anthropic's API, or items, with one result for each call."""
+    return with_item_pairs(with_block_pairs(with_pairs(turns)))
+
+
 def _in_each(change: Callable[[Fields], Fields]) -> Callable[[list[Fields]], list[Fields]]:
     return lambda messages: [change(message) for message in messages]
 
@@ -280,7 +291,7 @@ RULES: Mapping[str, MessageRule] = {
     ROLE: MessageRule(_in_each(_without_developer), sign=DEVELOPER),
     NO_NULLS: MessageRule(_in_each(_without_nulls), sign=b"null"),
     NO_NULL_CONTENT: MessageRule(_in_each(_with_content), sign=b"null"),
-    PAIRS: MessageRule(lambda messages: with_block_pairs(with_pairs(messages)), PAIRS_REFUSED),
+    PAIRS: MessageRule(_with_results, PAIRS_REFUSED),
     SHORT_IDS: MessageRule(
         _in_each(_with_short_ids),
         lazy_pattern(
@@ -323,7 +334,7 @@ RULES: Mapping[str, MessageRule] = {
             r"(?i)arguments.{0,60}\bjson|json.{0,60}arguments|\(char \d+\)|item pairs from a mapping"
             r"|no attribute 'items'"
         ),
-        sign=b'"tool_calls"',
+        sign=b'"arguments"',
     ),
     THOUGHTS: MessageRule(_in_each(_with_thought)),
     REASONING_BACK: MessageRule(

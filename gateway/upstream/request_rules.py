@@ -4,7 +4,6 @@
 is the path of a field to leave out, such as ``seed`` or ``messages[].tool_calls[].index``.
 """
 
-import operator
 from collections.abc import Collection, Sequence
 
 import msgspec
@@ -81,19 +80,21 @@ def leave_out(fields: Fields, name: str) -> bool:
 
 
 def _without(raw: msgspec.Raw, path: Sequence[str]) -> msgspec.Raw:
-    """Returns a value without the members at a path, through all elements of lists. What stays keeps its bytes."""
+    """Returns an object without the member at a path, or a list of objects without it. What stays keeps its bytes."""
     if f'"{path[-1]}"'.encode() not in bytes(raw):
         return raw
-    if rawjson.is_list(raw):
-        items = rawjson.items(raw)
-        kept = [_without(item, path) for item in items]
-        return raw if all(map(operator.is_, kept, items)) else rawjson.raw(kept)
-    members = rawjson.maybe_fields(raw)
-    if path[0] not in members:
+    name, *inner = path
+    is_changed, is_list = False, rawjson.is_list(raw)
+    objects = rawjson.maybe_objects(raw) or [] if is_list else [rawjson.maybe_fields(raw)]
+    for members in objects:
+        member = members.get(name)
+        if member is None:
+            continue
+        if inner:
+            members[name] = _without(member, inner)
+        else:
+            del members[name]
+        is_changed = is_changed or members.get(name) is not member
+    if not is_changed:
         return raw
-    member = members.pop(path[0])
-    if len(path) > 1:
-        members[path[0]] = _without(member, path[1:])
-        if members[path[0]] is member:
-            return raw
-    return rawjson.raw(members)
+    return rawjson.raw(objects if is_list else objects[0])

@@ -21,12 +21,10 @@ PAIRS_REFUSED = lazy_pattern(
     r"|must be a response to a preceding|no previous assistant message with a tool call|unexpected role 'tool' after"
     r"|duplicate value for 'tool_call_id'|tool_call_id\W{1,4}\s*is not found|number of function (?:calls and )?response"
     r"|ids were found without `tool_result`|unexpected `tool_use_id`|`tool_use` ids must be unique"
-    r"|must have a single result"
+    r"|must have a single result|no tool (?:output|call) found for"
     r"|toolresult blocks at|function response turn comes immediately after"
 )
 """Matches refusals of calls without results, results without calls, and ids that occur twice."""
-ITEM_PAIRS_REFUSED = lazy_pattern(r"(?i)no tool (?:output|call) found for")
-"""Matches OpenAI's refusals of items without their counterpart."""
 _OUTPUTS = {"function_call": "function_call_output", "custom_tool_call": "custom_tool_call_output"}
 """The type of an output by that of its call."""
 _LABEL = "[tool result]"

@@ -373,8 +373,9 @@ async def test_calls_and_outputs_that_lack_one_another_are_put_in_order(gateway:
     provider.on("m", reply({"error": refused}, status=400), respond(message("Hello")))
     called = {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"}
     lost = {"type": "custom_tool_call_output", "call_id": "c0", "output": "done"}
-    answer = await call(gateway, input=[lost, called, {"role": "user", "content": "Go on"}])
-    assert (answer.status, answer.head.get("x-gateway-dropped-params")) == (200, "input[].call_id")
+    items = [lost, called, {"role": "user", "content": "Go on"}]
+    assert [(await call(gateway, input=items)).status for _ in range(2)] == [200, 200]
+    assert len(provider.exchanges) == 3
     label, text = ({"type": "input_text", "text": said} for said in ("[tool result]", "done"))
     assert provider.last.json["input"] == [
         {"type": "message", "role": "user", "content": [label, text]},

@@ -186,8 +186,8 @@ def test_a_body_that_needs_no_change_is_the_clients_own() -> None:
 
 
 def failed(status: int, kind: FailureKind, body: bytes = b'{"error":{}}') -> Failure:
-    found = Failure(kind=kind, code="c", text=UpstreamText("t"), status=status, parameters=("x",))
-    return relay.native_failure(found, body)
+    found = Failure(kind=kind, code="c", text=UpstreamText("t"), status=status, parameters=("x", "rule", "z"))
+    return relay.native_failure(found, body, {"x": ("a.x", "b.x"), "y": ("y",)}, "rule".__eq__)
 
 
 @pytest.mark.parametrize(
@@ -209,4 +209,4 @@ def test_only_the_clients_mistakes_are_reported_in_the_upstreams_words() -> None
     assert failed(400, FailureKind.CLIENT, body).verbatim == UpstreamText(body.decode())
     assert not failed(400, FailureKind.CLIENT, b"<html>").verbatim
     assert not failed(401, FailureKind.AUTH, body).verbatim
-    assert failed(400, FailureKind.CLIENT).parameters == ()
+    assert failed(400, FailureKind.CLIENT).parameters == ("a.x", "b.x", "rule")

@@ -90,8 +90,13 @@ def test_a_server_that_answers_in_one_form_alone_gets_requests_for_it(rule: str,
         ),
         (
             "messages[].content[].cache_control",
-            {"messages": [{"content": [{"text": "a", "cache_control": {}}, "odd"]}, 5]},
-            {"messages": [{"content": [{"text": "a"}, "odd"]}, 5]},
+            {
+                "messages": [
+                    {"content": [{"text": "a", "cache_control": {}}]},
+                    {"content": ["odd", {"cache_control": 1}]},
+                ]
+            },
+            {"messages": [{"content": [{"text": "a"}]}, {"content": ["odd", {"cache_control": 1}]}]},
         ),
         (
             "tools[].strict",

@@ -16,7 +16,6 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from http import HTTPStatus
-from itertools import chain
 from typing import Any
 
 import msgspec
@@ -231,12 +230,9 @@ class MessagesRelay(Adapter):
     def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
         """Returns the failure, which never means that the channel lacks Messages: its dialect has no other API."""
         failure = self._dialect.failure(channel, status, headers, body)
-        names = [
-            name for name in failure.parameters if name != EFFORT or FORMS_REFUSED.keys().isdisjoint(failure.parameters)
-        ]
-        paths = (_OPTIONAL.get(name, (name,) if _is_own(name) else ()) for name in names)
-        refused = tuple(chain.from_iterable(paths))
-        failure = msgspec.structs.replace(native_failure(failure, body), parameters=refused)
+        is_about_form = not FORMS_REFUSED.keys().isdisjoint(failure.parameters)
+        optional = {**_OPTIONAL, EFFORT: ()} if is_about_form else _OPTIONAL
+        failure = native_failure(failure, body, optional, _is_own)
         error = rawjson.at(rawjson.maybe(body), "error") if status == HTTPStatus.NOT_FOUND else None
         if rawjson.at(error, "details", "error_code"):  # the upstream no longer keeps something, such as a thread
             failure = msgspec.structs.replace(

@@ -7,6 +7,7 @@ the name of the model changes, if the client knows it by another one.
 
 import re
 from collections.abc import Iterable, Mapping
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -35,17 +36,11 @@ from gateway.inbound.responses.native_events import items_in
 from gateway.inbound.responses.reader import ResponsesReader
 from gateway.inbound.responses.summary import COMPACTIONS, summary_in
 from gateway.upstream.adapter import Adapter, RequestWriter, WholeAnswer, whole_answer
-from gateway.upstream.efforts import EFFORTS
 from gateway.upstream.error_body import ErrorBody, read_error
 from gateway.upstream.failures import REJECTED
-from gateway.upstream.message_rules import OBJECTS, SHORT_IDS, object_text
 from gateway.upstream.null_values import NULLS
 from gateway.upstream.openai.dialect import endpoint
-from gateway.upstream.ranges import RANGES
-from gateway.upstream.refused_params import ROLE
-from gateway.upstream.request_rules import PLAIN, STREAM, fit_request, is_rule
-from gateway.upstream.tool_pairs import ITEM_PAIRS_REFUSED, with_item_pairs
-from gateway.upstream.tool_schemas import SCHEMAS
+from gateway.upstream.request_rules import fit_request, is_rule
 from gateway.upstream.translation import with_limit
 from gateway.upstream.vendors import OPENAI, vendor_of
 
@@ -75,16 +70,15 @@ REASONING = "input[].reasoning"
 """The name of reasoning items that a channel cannot read."""
 
 _OPTIONAL = {
-    **{name: name for name in ("prompt_cache_key", "prompt_cache_retention", "prompt_cache_options", "include")},
-    **{name: name for name in ("client_metadata", "metadata", "safety_identifier", "user", "service_tier")},
-    **{name: name for name in ("parallel_tool_calls", "stream_options")},
-    "verbosity": "text.verbosity",
-    "summary": "reasoning.summary",
+    **{name: (name,) for name in ("prompt_cache_key", "prompt_cache_retention", "prompt_cache_options", "include")},
+    **{name: (name,) for name in ("client_metadata", "metadata", "safety_identifier", "user", "service_tier")},
+    **{name: (name,) for name in ("parallel_tool_calls", "stream_options")},
+    "verbosity": ("text.verbosity",),
+    "summary": ("reasoning.summary",),
 }
 """The paths of fields without which the answer is the same, or nearly, by the names in a refusal. A server that refuses
 one gets requests without it."""
-_OWN_RULES = frozenset({ROLE, OBJECTS, NULLS, SCHEMAS, SHORT_IDS, STREAM, PLAIN})
-"""Rules by which requests are changed, beside those with the values that a server takes."""
+_PATHS = frozenset(chain.from_iterable(_OPTIONAL.values()))
 _MAKERS = frozenset({OPENAI.name, "azure"})
 """Vendors that have all of the API."""
 _UNKNOWN_TOOL = re.compile(
@@ -138,17 +132,13 @@ def repaired_order(order: Order, failure: Failure) -> Order | None:
     code = failure.origin.code.apply(str) if failure.origin is not None else ""
     message = failure.verbatim.apply(str)
     items = rawjson.maybe_objects(order.fields.get("input")) or []
-    if ITEM_PAIRS_REFUSED.search(message):
-        name, kept = "input[].call_id", with_item_pairs(items)
-    elif code == "invalid_encrypted_content" or _SEAL_REFUSED.search(message):
+    if code == "invalid_encrypted_content" or _SEAL_REFUSED.search(message):
         name, kept = "reasoning_dropped", [item for item in items if not _is_sealed(item)]
     elif field := _FIELD_REFUSED.search(message):
         name, kept = f"input[].{field[1]}", [_without_field(item, field[1]) for item in items]
     elif _UNPAIRED.search(message):
         others = [item for item in items if rawjson.maybe(item.get("type")) != "reasoning"]
         name, kept = REASONING, [_without_field(item, "id") for item in others]
-    elif OBJECTS in failure.parameters:
-        name, kept = "input[].arguments", [_with_object(item) for item in items]
     else:
         return None
     if kept == items:
@@ -176,14 +166,6 @@ def _refused_kinds(request: Fields, error: ErrorBody) -> list[str]:
 
 def _is_sealed(item: Fields) -> bool:
     return rawjson.maybe(item.get("type")) == "reasoning" and not rawjson.is_null(item.get("encrypted_content"))
-
-
-def _with_object(item: Fields) -> Fields:
-    if rawjson.maybe(item.get("type")) != "function_call":
-        return item
-    given = item.get("arguments", NULL)
-    fitting = rawjson.raw(object_text(rawjson.maybe(given)))
-    return item if rawjson.maybe(fitting) == rawjson.maybe(given) else {**item, "arguments": fitting}
 
 
 def _without_field(item: Fields, name: str) -> Fields:
@@ -230,7 +212,7 @@ def speaks_responses(channel: Channel) -> bool:
 
 def _without_refused(order: Order, rules: Iterable[str]) -> tuple[Order, tuple[str, ...]]:
     """Returns the order as the upstream takes it, and the names of what it lost."""
-    known = [name for name in rules if name in _OPTIONAL.values() or is_rule(name)]
+    known = [name for name in rules if name in _PATHS or is_rule(name)]
     fields, dropped = fit_request(order.fields, known)
     body = order.body if fields == order.fields else b""
     return msgspec.structs.replace(order, fields=fields, body=body), tuple(dropped)
@@ -286,16 +268,11 @@ class ResponsesRelay(Adapter):
         items.
         """
         failure = self._dialect.failure(channel, status, headers, body)
-        values = [name for name in failure.parameters if name.startswith((EFFORTS, RANGES))]
-        failure = native_failure(failure, body, {*_OPTIONAL, *_OWN_RULES, *values})
-        paths = tuple(_OPTIONAL.get(name, name) for name in failure.parameters)
-        failure = msgspec.structs.replace(failure, parameters=paths)
+        failure = native_failure(failure, body, _OPTIONAL, self._may_change)
         error = read_error(body)
         if not failure.sent or _NOT_CONVERTED.search(f"{error.message} {error.code}"):
             return msgspec.structs.replace(failure, may_lack_api=True, refused_kinds=(model_kind(self._sent),))
-        is_about_items = any(
-            pattern.search(error.message) for pattern in (_FIELD_REFUSED, _UNPAIRED, ITEM_PAIRS_REFUSED)
-        )
+        is_about_items = any(pattern.search(error.message) for pattern in (_FIELD_REFUSED, _UNPAIRED))
         is_repairable = is_about_items or not {NULLS}.issuperset(failure.parameters)
         if is_repairable or vendor_of(channel.preset, channel.base_url).name in _MAKERS:
             return failure
@@ -305,6 +282,10 @@ class ResponsesRelay(Adapter):
         if not (kinds or lacks_tools):
             return failure
         return msgspec.structs.replace(failure, may_lack_api=True, refused_kinds=tuple(kinds))
+
+    def _may_change(self, name: str) -> bool:
+        """Returns whether this is the name of a rule that would change the last request."""
+        return is_rule(name) and fit_request(self._sent, [name])[0] != self._sent
 
 
 class ResponsesStream(NativeStream):
