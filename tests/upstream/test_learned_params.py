@@ -8,6 +8,7 @@ from gateway.domain.call import FailureKind
 from gateway.domain.channel import ServedModel, TokenLimitField
 from gateway.domain.failure import NO_TEXT, Failure
 from gateway.domain.units import ChannelId, Millis
+from gateway.upstream.answer_formats import NO_JSON, NO_SCHEMAS
 from gateway.upstream.learned_params import NOTHING, LearnedParams
 from tests.upstream.makers import SERVED, channel, learn, order
 
@@ -167,3 +168,12 @@ def test_a_role_gets_its_older_name_if_the_newer_was_sent(strict: bool) -> None:
 def test_a_field_of_a_message_is_left_out_if_it_was_sent_and_is_not_its_content(name: str, learned: bool) -> None:
     asked = order({"model": "m", "messages": [{"role": "assistant", "content": "a", "reasoning_content": "b"}]})
     assert learn(LearnedParams(), channel(), asked, _refusal(f"messages[].{name}"), used=NOTHING) is learned
+
+
+@pytest.mark.parametrize(("kind", "rules"), [("json_schema", [NO_SCHEMAS, NO_JSON]), ("json_object", [NO_JSON])])
+def test_json_without_a_schema_is_tried_before_no_json(kind: str, rules: list[str]) -> None:
+    lessons, asked = LearnedParams(), order({"model": "m", "messages": [], "response_format": {"type": kind}})
+    for count in range(1, len(rules) + 1):
+        used = lessons.of(UP, SERVED, NOW)
+        assert learn(lessons, channel(), asked, _refusal(NO_SCHEMAS, NO_JSON), used=used)
+        assert [*lessons.of(UP, SERVED, NOW).dropped] == rules[:count]

@@ -1,83 +1,59 @@
-"""Whatever API a request is of, the same rules change it."""
+"""Whatever API a request is of, the same rules change it, and lose no text."""
 
 from typing import Any
 
 import pytest
 
 from gateway.domain import rawjson
-from gateway.upstream.request_rules import fit_request, rules_in
-from tests.upstream.makers import order
+from gateway.upstream.answer_formats import JSON_LINE, NO_JSON, NO_SCHEMAS
+from gateway.upstream.message_rules import ALTERNATION, NO_SYSTEM, RULES, TEXTS, object_text
+from gateway.upstream.request_rules import fit_request
+from gateway.upstream.tool_schemas import SCHEMAS
+from tests.fakes.replies import Doc
+
+USER = {"role": "user", "content": "u"}
+IMAGE = {"type": "image_url", "image_url": {"url": "https://x/a.png"}}
+SCHEMA = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "object"}}}
+OBJECT = {"type": "json_object"}
+LINES = f'{JSON_LINE}\n\nIt must match this JSON schema:\n{{"type":"object"}}'
+NULLABLE = {"type": ["string", "null"], "enum": [None, "a"], "default": None}
+
+
+def _fit(rules: Any, sent: Doc) -> tuple[Doc, list[str]]:
+    """The request as these rules want it, and the names of what it loses."""
+    fields, lost = fit_request({name: rawjson.raw(value) for name, value in sent.items()}, rules)
+    return {name: rawjson.value(raw) for name, raw in fields.items()}, lost
+
+
+def _said(role: str, content: Any, **more: Any) -> Doc:
+    return {"role": role, "content": content, **more}
+
+
+def _part(text: str) -> Doc:
+    return {"type": "text", "text": text}
 
 
 @pytest.mark.parametrize(
     ("rule", "sent", "changed"),
     [
-        ("reasoning_effort in low,high", {"reasoning_effort": "max"}, ["reasoning_effort"]),
-        ("reasoning_effort in low,high", {"reasoning": {"effort": "max"}}, ["reasoning.effort"]),
-        ("reasoning_effort in low,high", {"output_config": {"effort": "max"}}, ["output_config.effort"]),
-        ("range of temperature 0.01 1", {"temperature": 2}, ["temperature"]),
         ("messages[].image", {"messages": [{"content": [{"type": "image"}]}]}, ["messages[].image"]),
         ("thinking=adaptive", {"thinking": {"type": "enabled", "budget_tokens": 1024}}, ["thinking.budget_tokens"]),
         ("thinking=enabled", {"thinking": {"type": "adaptive"}}, []),
         ("thinking=enabled", {"thinking": {"type": "adaptive"}, "max_tokens": 1024}, ["thinking"]),
         ("messages[].tool_call_id=short", {"messages": [{"tool_call_id": "call_1"}]}, []),
+        ("messages[].tool_call_id=short", {"input": [{"call_id": "call_1"}]}, []),
         ("null", {"tools": []}, []),
         ("messages[].role", {"messages": [{"role": "developer"}]}, []),
-        ("tools[].input_schema=2020-12", {"tools": [{"input_schema": {"type": "any"}}]}, []),
+        ("messages[].role", {"input": [{"role": "developer"}]}, []),
+        ("stream=true", {"stream": False}, []),
+        ("stream=false", {"stream": True}, []),
     ],
 )
-def test_a_rule_changes_what_it_is_about(rule: str, sent: dict[str, Any], changed: list[str]) -> None:
-    fields, names = fit_request(order(sent).fields, [rule])
-    assert names == changed
-    assert fields != order(sent).fields
-    others = {"model": rawjson.raw("m"), "tools": rawjson.raw([{"type": "function"}])}
-    assert fit_request(others, [rule]) == (others, [])
-
-
-@pytest.mark.parametrize(
-    ("rule", "sent", "thinking", "effort"),
-    [
-        ("thinking=adaptive", {"type": "enabled", "budget_tokens": 4096}, {"type": "adaptive"}, "medium"),
-        ("thinking=enabled", {"type": "adaptive"}, {"type": "enabled", "budget_tokens": 4096}, None),
-        ("thinking=enabled", {"type": "disabled"}, {"type": "disabled"}, None),
-    ],
-)
-def test_a_model_thinks_in_the_form_that_it_takes(rule: str, sent: Any, thinking: Any, effort: str | None) -> None:
-    fields, _ = fit_request(order({"thinking": sent, "max_tokens": 32_000}).fields, [rule])
-    assert rawjson.value(fields["thinking"]) == thinking
-    assert rawjson.at(fields.get("output_config"), "effort") == effort
-
-
-@pytest.mark.parametrize(
-    ("message", "rules"),
-    [
-        (
-            '"thinking.type.enabled" is not supported for this model. Use "thinking.type.adaptive"',
-            ["thinking=adaptive"],
-        ),
-        ("thinking: Input tag 'adaptive' found using 'type' does not match any of the expected", ["thinking=enabled"]),
-        ("adaptive thinking is not supported on this model", ["thinking=enabled"]),
-        ("Stream must be set to true", ["stream=true"]),
-        ("parameter.enable_thinking must be set to false for non-streaming calls", ["stream=true"]),
-        ("This model only support stream mode, please enable the stream parameter", ["stream=true"]),
-        ("Your organization must be verified to stream this model.", ["stream=false"]),
-        ("This server does not support streaming.", ["stream=false"]),
-        ("It does not support stream_options", []),
-        ("Tool call id was call_1 but must be a-z, A-Z, 0-9, with a length of 9.", ["messages[].tool_call_id=short"]),
-        ("Invalid 'messages[1].tool_calls[0].id': string too long.", ["messages[].tool_call_id=short"]),
-        ("Invalid 'input[1].call_id': string too long.", ["messages[].tool_call_id=short"]),
-        ("messages.1.content.0.tool_use.id: String should match pattern", ["messages[].tool_call_id=short"]),
-        ("'messages.2.member.toolUse.toolUseId' failed to satisfy constraint", ["messages[].tool_call_id=short"]),
-    ],
-)
-def test_a_refusal_names_the_rule(message: str, rules: list[str]) -> None:
-    assert rules_in(message) == rules
-
-
-@pytest.mark.parametrize(("rule", "stream"), [("stream=true", True), ("stream=false", False)])
-def test_a_server_that_answers_in_one_form_alone_gets_requests_for_it(rule: str, *, stream: bool) -> None:
-    fields, changed = fit_request(order({"stream": not stream}).fields, [rule])
-    assert (rawjson.value(fields["stream"]), changed) == (stream, [])
+def test_a_rule_changes_what_it_is_about(rule: str, sent: Doc, changed: list[str]) -> None:
+    fitting, lost = _fit([rule], sent)
+    assert (fitting != sent, lost) == (True, changed)
+    others = {"model": "m", "tools": [{"type": "function"}]}
+    assert rule.startswith("stream=") or _fit([rule], others) == (others, [])
 
 
 @pytest.mark.parametrize(
@@ -93,10 +69,10 @@ def test_a_server_that_answers_in_one_form_alone_gets_requests_for_it(rule: str,
             {
                 "messages": [
                     {"content": [{"text": "a", "cache_control": {}}]},
-                    {"content": ["odd", {"cache_control": 1}]},
+                    {"content": ["x", {"cache_control": 1}]},
                 ]
             },
-            {"messages": [{"content": [{"text": "a"}]}, {"content": ["odd", {"cache_control": 1}]}]},
+            {"messages": [{"content": [{"text": "a"}]}, {"content": ["x", {"cache_control": 1}]}]},
         ),
         (
             "tools[].strict",
@@ -109,7 +85,212 @@ def test_a_server_that_answers_in_one_form_alone_gets_requests_for_it(rule: str,
         ("seed", {"seed": 1, "n": 1}, {"n": 1}),
     ],
 )
-def test_the_field_is_left_out(rule: str, sent: dict[str, Any], kept: dict[str, Any] | None) -> None:
-    fields, lost = fit_request({name: rawjson.raw(value) for name, value in sent.items()}, ("user", rule))
-    assert lost == ([] if kept is None else [rule])
-    assert {name: rawjson.value(raw) for name, raw in fields.items()} == (sent if kept is None else kept)
+def test_a_field_is_left_out_and_named(rule: str, sent: Doc, kept: Doc | None) -> None:
+    assert _fit(("user", rule), sent) == ((sent, []) if kept is None else (kept, [rule]))
+
+
+@pytest.mark.parametrize(
+    ("rule", "sent", "thinking", "effort"),
+    [
+        ("thinking=adaptive", {"type": "enabled", "budget_tokens": 4096}, {"type": "adaptive"}, "medium"),
+        ("thinking=enabled", {"type": "adaptive"}, {"type": "enabled", "budget_tokens": 4096}, None),
+        ("thinking=enabled", {"type": "disabled"}, {"type": "disabled"}, None),
+    ],
+)
+def test_a_model_thinks_in_the_form_that_it_takes(rule: str, sent: Any, thinking: Any, effort: str | None) -> None:
+    fitting, _ = _fit([rule], {"thinking": sent, "max_tokens": 32_000})
+    assert (fitting["thinking"], fitting.get("output_config", {}).get("effort")) == (thinking, effort)
+
+
+@pytest.mark.parametrize(
+    ("sent", "levels", "fitting"),
+    [
+        ("max", "low,medium,high", "high"),
+        ("high", "xhigh,medium,low", "medium"),
+        ("minimal", "low,high", "low"),
+        ("none", "low,high", "low"),
+        ("high", "none,default", "default"),
+        ("low", "none,default", "default"),
+        ("high", "none", None),
+        ("extreme", "low,high", None),
+        ("high", "low,high", "high"),
+        (5, "low,high", 5),
+    ],
+)
+@pytest.mark.parametrize("name", ["reasoning_effort", "reasoning.effort", "output_config.effort"])
+def test_the_nearest_effort_is_sent(sent: Any, levels: str, fitting: Any, name: str) -> None:
+    holder, _, member = name.rpartition(".")
+    request, kept = ({} if value is None else {member: value} for value in (sent, fitting))
+    if holder:
+        request, kept = {holder: request}, {holder: kept}
+    assert _fit(["user", f"reasoning_effort in {levels}"], request) == (kept, [] if sent == fitting else [name])
+
+
+@pytest.mark.parametrize(
+    ("sent", "fitting"),
+    [(0, 0.01), (1.7, 1.0), (0.5, 0.5), (1, 1), (None, None), ("hot", "hot")],
+)
+def test_the_nearest_value_in_a_range_is_sent(sent: Any, fitting: Any) -> None:
+    kept, lost = _fit(("user", "range of temperature 0.01 1"), {"temperature": sent, "top_p": 0})
+    assert (kept, lost) == ({"temperature": fitting, "top_p": 0}, [] if sent == fitting else ["temperature"])
+
+
+@pytest.mark.parametrize(
+    ("form", "rules", "messages", "kept", "sent"),
+    [
+        (SCHEMA, (NO_SCHEMAS,), [USER], OBJECT, [_said("system", LINES), USER]),
+        (SCHEMA, (NO_JSON,), [USER], SCHEMA, [USER]),
+        (
+            SCHEMA,
+            (NO_SCHEMAS, NO_JSON),
+            [_said("developer", "Be."), USER],
+            None,
+            [_said("developer", f"Be.\n\n{LINES}"), USER],
+        ),
+        (OBJECT, (NO_JSON,), [USER], None, [_said("system", JSON_LINE), USER]),
+        (OBJECT, (NO_SCHEMAS,), [USER], OBJECT, [USER]),
+        ({"type": "text"}, (NO_JSON,), [USER], {"type": "text"}, [USER]),
+        (SCHEMA, ("user",), [USER], SCHEMA, [USER]),
+        ({"type": 5}, (NO_JSON,), [USER], {"type": 5}, [USER]),
+    ],
+)
+def test_the_prompt_says_what_a_format_cannot(form: Any, rules: Any, messages: Any, kept: Any, sent: Any) -> None:
+    fitting, lost = _fit(rules, {"response_format": form, "messages": messages})
+    assert lost == ([] if kept == form else ["response_format"])
+    assert (fitting.get("response_format"), fitting["messages"]) == (kept, sent)
+
+
+@pytest.mark.parametrize(
+    ("sent", "kept"),
+    [
+        ({"tools": [], "tool_choice": "auto", "stop": [], "user": None, "n": 1}, {"n": 1}),
+        ({"tools": [], "functions": [{}], "tool_choice": "auto"}, {"functions": [{}], "tool_choice": "auto"}),
+        ({"tool_choice": "auto"}, {"tool_choice": "auto"}),
+        (
+            {"messages": [_said("assistant", None, tool_calls=[], name=None)]},
+            {"messages": [_said("assistant", "")]},
+        ),
+        ({"messages": [_said("user", [])]}, {"messages": [_said("user", "")]}),
+        (
+            {"input": [{"type": "reasoning", "content": None, "summary": []}, _said("user", None)]},
+            {"input": [{"type": "reasoning", "summary": []}, _said("user", "")]},
+        ),
+        (
+            {"tools": [{"function": {"strict": None, "parameters": {"properties": {"a": NULLABLE}, "required": []}}}]},
+            {"tools": [{"function": {"parameters": {"properties": {"a": NULLABLE}}}}]},
+        ),
+        (
+            {"messages": [{"type": "tool_use", "input": {"a": None}}]},
+            {"messages": [{"type": "tool_use", "input": {"a": None}}]},
+        ),
+    ],
+)
+def test_only_what_says_nothing_is_left_out(sent: Doc, kept: Doc) -> None:
+    assert _fit(["null"], sent) == (kept, [])
+
+
+def test_what_is_nested_too_deeply_is_left_to_the_upstream() -> None:
+    deep = rawjson.raw([])
+    for _ in range(5000):
+        deep = type(deep)(b"[" + bytes(deep) + b"]")
+    assert fit_request({"messages": deep}, ["null"]) == ({"messages": deep}, [])
+
+
+@pytest.mark.parametrize(
+    ("schema", "valid"),
+    [
+        ({"type": "number", "minimum": 0, "exclusiveMinimum": True}, {"type": "number", "exclusiveMinimum": 0}),
+        ({"maximum": 9, "exclusiveMaximum": False}, {"maximum": 9}),
+        ({"exclusiveMinimum": True}, {}),
+        ({"items": [{"type": "string"}, 5]}, {"prefixItems": [{"type": "string"}, {}]}),
+        ({"items": [{}], "additionalItems": False}, {"prefixItems": [{}], "items": False}),
+        ({"items": []}, {}),
+        ({"type": "array"}, {"type": "array", "items": {}}),
+        ({"type": ["array", "null"]}, {"type": ["array", "null"], "items": {}}),
+        ({"type": "string", "required": True}, {"type": "string"}),
+        ({"type": "any", "description": "d"}, {"description": "d"}),
+        ({"type": "STRING"}, {"type": "string"}),
+        ({"type": ["string", "null"]}, {"type": ["string", "null"]}),
+        ({"type": [{}]}, {}),
+        ({"enum": []}, {}),
+        ({"enum": None, "properties": None, "required": []}, {"required": []}),
+        ({"$schema": "http://json-schema.org/draft-07/schema#"}, {}),
+        ({"anyOf": [{"type": "file"}, {"type": "null"}]}, {"anyOf": [{}, {"type": "null"}]}),
+        ({"properties": {"enum": {"type": "int"}, "required": True}}, {"properties": {"enum": {}, "required": True}}),
+        ({"default": {"type": "any"}, "const": {"enum": []}}, {"default": {"type": "any"}, "const": {"enum": []}}),
+        ({"additionalProperties": {"type": "any"}}, {"additionalProperties": {}}),
+    ],
+)
+def test_a_schema_allows_the_same_in_the_draft_of_2020(schema: Any, valid: Any) -> None:
+    sent, kept = ({"type": "object", "properties": {"a": each}} for each in (schema, valid))
+    assert _fit([SCHEMAS], {"tools": [{"name": "f", "input_schema": sent}]})[0]["tools"][0]["input_schema"] == kept
+    assert _fit([SCHEMAS], {"tools": [{"name": "f", "input_schema": kept}]})[0]["tools"][0]["input_schema"] == kept
+    (tool,) = _fit([SCHEMAS], {"tools": [{"function": {"name": "f", "parameters": sent}}]})[0]["tools"]
+    assert tool["function"]["parameters"] == kept
+
+
+@pytest.mark.parametrize("name", ["input_schema", "parameters"])
+def test_alternatives_at_the_top_level_become_properties(name: str) -> None:
+    alternatives = [{"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}, {"required": ["b"]}]
+    schema = {"properties": {"b": {"type": "number"}}, "oneOf": alternatives, "not": {"required": ["c"]}}
+    expected = {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "number"}}}
+    assert _fit([SCHEMAS], {"tools": [{"name": "f", name: schema}]})[0] == {"tools": [{"name": "f", name: expected}]}
+
+
+@pytest.mark.parametrize("tools", [None, 5, [{"type": "web_search_20250305", "name": "web_search"}, "x"]])
+def test_other_tools_stay(tools: Any) -> None:
+    assert _fit([SCHEMAS], {"tools": tools}) == ({"tools": tools}, [])
+
+
+@pytest.mark.parametrize(
+    ("rule", "sent", "kept"),
+    [
+        (TEXTS, [_said("user", [_part("a"), _part("b")])], [_said("user", "a\n\nb")]),
+        (TEXTS, [_said("user", [_part("a"), IMAGE])], None),
+        (TEXTS, [_said("user", "a"), _said("user", []), _said("user", [{"type": "text", "text": 5}])], None),
+        (NO_SYSTEM, [_said("system", "s"), USER, _said("developer", "d")], [_said("user", "s\n\nd\n\nu")]),
+        (NO_SYSTEM, [_said("system", "s")], [_said("user", "s")]),
+        (NO_SYSTEM, [_said("system", "s"), _said("user", [IMAGE])], [_said("user", [_part("s"), IMAGE])]),
+        (NO_SYSTEM, [_said("assistant", "a"), USER], None),
+        (
+            ALTERNATION,
+            [_said("system", "s"), _said("user", "a"), _said("user", [_part("b")]), _said("assistant", "c")],
+            [_said("system", "s"), _said("user", [_part("a"), _part("b")]), _said("assistant", "c")],
+        ),
+        (
+            ALTERNATION,
+            [_said("assistant", "a"), _said("assistant", "b")],
+            [_said("user", "."), _said("assistant", "a\n\nb")],
+        ),
+        (ALTERNATION, [USER, *(_said("assistant", None, tool_calls=[number]) for number in (1, 2))], None),
+        (
+            "messages[].image=user",
+            [_said("tool", [_part("a"), IMAGE]), _said("tool", [IMAGE]), _said("tool", "b"), _said("assistant", "c")],
+            [
+                *(_said("tool", [_part("a")]), _said("tool", [_part("[image]")]), _said("tool", "b")),
+                *(_said("user", [IMAGE, IMAGE]), _said("assistant", "c")),
+            ],
+        ),
+        (
+            "messages[].image=base64",
+            [_said("user", [{"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}, IMAGE])],
+            [_said("user", [{"type": "image_url", "image_url": {"url": "AAAA"}}, IMAGE])],
+        ),
+    ],
+)
+def test_messages_get_the_shape_that_a_template_demands(rule: str, sent: list[Doc], kept: list[Doc] | None) -> None:
+    assert _fit([rule], {"messages": sent})[0]["messages"] == (sent if kept is None else kept)
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [({"a": 1}, '{"a":1}'), ('{"a": 1}', '{"a": 1}'), (None, "{}"), ("[1", '{"invalid_arguments":"[1"}')],
+)
+def test_arguments_become_the_text_of_an_object_and_lose_nothing(given: Any, text: str) -> None:
+    assert object_text(given) == text
+
+
+@pytest.mark.parametrize("odd", [None, 5, "", {}, [], [5], [None], ["x"], [[]], [{"extra_content": 5}, 5]])
+def test_odd_calls_are_left_to_the_upstream(odd: Any) -> None:
+    fitting, _ = _fit([*RULES], {"messages": [_said("assistant", odd, tool_calls=odd)]})
+    assert [said["tool_calls"] for said in fitting["messages"] if "tool_calls" in said] == [odd] * (odd is not None)

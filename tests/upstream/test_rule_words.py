@@ -1,0 +1,168 @@
+"""What a refusal demands of requests is recognized, in the wordings of vendors and model servers."""
+
+import pytest
+
+from gateway.upstream.efforts import effort_rule
+from gateway.upstream.ranges import range_rules
+from gateway.upstream.request_rules import rules_in
+
+FORMAT = "response_format"
+NULL = "null"
+WORDS: dict[tuple[str, ...], list[str]] = {
+    ("messages[].role=system",): ["System message must be at the beginning."],
+    ("messages[].role=assistant",): ["Unexpected role 'user' after role 'tool'"],
+    ("messages[].role=user",): ["The last message must have role `user`", "No user query found in messages."],
+    ("messages[].text",): ["Invalid request: the message at position 1 with role 'assistant' must not be empty"],
+    ("messages[].image=user",): ["Image URLs are only allowed for messages with role 'user', but this message"],
+    ("messages[].role=user only",): [
+        "System role not supported",
+        "Developer instruction is not enabled for models/gemma-3-27b-it",
+    ],
+    ("messages[].role=alternating",): [
+        "Conversation roles must alternate user/assistant/user/assistant/...",
+        "After the optional system message, conversation roles must alternate",
+    ],
+    ("messages[].image",): [
+        "gpt-oss-120b is not a multimodal model",
+        "Model does not support images. Please use a model that does.",
+        "grok-3 does not support image inputs (request id: 7)",
+        "This model does not support image input",
+        "unknown variant `image`, expected one of `text`, `tool_use`",
+    ],
+    ("messages[].image=base64",): ["图片输入格式/解析错误"],
+    ("messages[].content=text",): [
+        "messages[0].content must be a string",
+        "'messages.0' : for 'role:system' ... [('messages.0.content' : value must be a string)]",
+        "messages[1]: invalid type: sequence, expected a string at line 1",
+        "Invalid type for 'messages[0].content': expected a string, but got an array instead.",
+        'can only concatenate str (not "list") to str',
+    ],
+    ("messages[].tool_call_id=short",): [
+        "Tool call id was call_1 but must be a-z, A-Z, 0-9, with a length of 9.",
+        "Invalid 'messages[1].tool_calls[0].id': string too long.",
+        "Invalid 'input[1].call_id': string too long.",
+        "messages.1.content.0.tool_use.id: String should match pattern",
+        "'messages.2.member.toolUse.toolUseId' failed to satisfy constraint",
+    ],
+    ("messages[].tool_call_id=paired",): [
+        "An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'.",
+        "(insufficient tool messages following tool_calls message)",
+        "Messages with role 'tool' must be a response to a preceding message with 'tool_calls'",
+        "Duplicate value for 'tool_call_id' of 'call_0' in message[6]",
+        "Message has tool role, but there was no previous assistant message with a tool call!",
+        "Invalid request: tool_call_id  is not found",
+        "Not the same number of function calls and responses",
+        "Unexpected role 'tool' after role 'user'",
+        "messages.2: `tool_use` ids were found without `tool_result` blocks immediately after: a",
+        "Expected toolResult blocks at messages.2.content for the following Ids: a",
+        "No tool output found for function call c1.",
+    ],
+    (NULL,): [
+        "[] is too short - 'tools'",  # DashScope
+        "`tools` must not be an empty array. Either provide at least one tool or omit the field entirely.",  # vLLM
+        "Invalid 'messages[3].tool_calls': empty array. Expected an array with minimum length 1",  # OpenAI, DeepSeek
+        "body.tools.0.function.strict: Input should be a valid boolean",  # pydantic
+        "tools: List should have at least 1 item after validation, not 0",
+        "Invalid type for 'input[2].content': expected one of an array of objects or string, but got null instead.",
+        "messages[1].tool_calls: invalid type: null, expected a sequence",  # serde
+        "Expected array, received null",  # Zod
+        "assistant.tool_calls must be an array when provided",
+        "none is not an allowed value",
+        "None is not of type 'array' - 'tools'",
+    ],
+    (NULL, "messages[].content=text"): ["input[3].content must be a string or an array (was null)"],
+    ("tools[].input_schema=2020-12",): [
+        "tools.0.custom.input_schema: JSON schema is invalid. It must match JSON Schema draft 2020-12 (see https://j.org).",
+        "tools.3.input_schema: JSON schema is invalid - please consult https://json-schema.org",
+        "Invalid schema for function 'f': In context=('properties', 'a'), array schema missing items.",
+        "schema must have type 'object' and not have 'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level.",
+        "tools.0.custom.input_schema: input_schema does not support oneOf, allOf, or anyOf at the top level",
+        "* GenerateContentRequest.tools[0].function_declarations[0].parameters.properties[a].items: missing field.",
+    ],
+    (f"{FORMAT}=json_object", f"{FORMAT}=text"): [
+        "This response_format type is unavailable now",  # DeepSeek
+        "response_format.type `json_schema` is unavailable now",
+        "'response_format.type' must be 'json_schema' or 'text'",  # LM Studio
+        "This model does not support response format `json_schema`. See supported models",  # Groq
+        "Invalid parameter: 'response_format' of type 'json_schema' is not supported with this model.",
+        "body.response_format: Extra inputs are not permitted",
+        "json mode cannot be combined with tool/function calling",
+        '"tools" is incompatible with "response_format"',
+        "The provided JSON schema contains features not supported by xgrammar.",  # vLLM
+    ],
+    ("thinking=adaptive",): ['"thinking.type.enabled" is not supported for this model. Use "thinking.type.adaptive"'],
+    ("thinking=enabled",): [
+        "thinking: Input tag 'adaptive' found using 'type' does not match any of the expected",
+        "adaptive thinking is not supported on this model",
+    ],
+    ("stream=true",): [
+        "Stream must be set to true",
+        "parameter.enable_thinking must be set to false for non-streaming calls",
+        "This model only support stream mode, please enable the stream parameter",
+    ],
+    ("stream=false",): [
+        "Your organization must be verified to stream this model.",
+        "This server does not support streaming.",
+    ],
+    (): [
+        "This model does not support image URLs; send base64",
+        "unknown variant `image`, expected one of `text`, `image_url`",
+        "tools[0].type: unknown variant `image_generation`, expected `function`",
+        "It does not support images larger than 5 MB",
+        "does not support image/heic",
+        "messages must not be empty",
+        "the model must not be empty",
+        "tool_choice none is unsupported",
+        "unknown field",
+        "Invalid schema for response_format 'x': In context=(), 'uniqueItems' is not supported",
+        "'messages' must contain the word 'json' in some form, to use 'response_format' of type 'json_object'.",
+        "Tool schemas are not supported",
+        "It does not support stream_options",
+    ],
+}
+"""Messages by the rules that they name."""
+
+
+@pytest.mark.parametrize(("message", "rules"), [(text, rules) for rules, texts in WORDS.items() for text in texts])
+def test_a_refusal_names_rules(message: str, rules: tuple[str, ...]) -> None:
+    assert set(rules_in(message)) == set(rules)
+
+
+@pytest.mark.parametrize(
+    ("text", "levels"),
+    [
+        (
+            "'reasoning_effort' does not support 'none' here. Supported values are: 'low', 'high', and 'xhigh'.",
+            "low,high,xhigh",
+        ),
+        ("Invalid value: 'max'. Supported values are: 'low', 'high', and 'xhigh'. reasoning.effort", "low,high,xhigh"),
+        ("Unexpected reasoning effort high. Supported types are xhigh, medium, low", "xhigh,medium,low"),
+        ("This model does not support effort level 'xhigh'. Supported levels: high, low, max.", "high,low,max"),
+        ("body.reasoning_effort: Input should be 'low', 'medium' or 'high'", "low,medium,high"),
+        ("reasoning_effort: unknown variant `ultra`, expected one of `low`, `high`, `max`", "low,high,max"),
+        ("reasoning_effort: Invalid enum value. Expected 'low' | 'high', received 'max'", "low,high"),
+        ('invalid think value: "xhigh" (must be "high", "medium", "low", true, or false)', "high,medium,low"),
+        ("Invalid value: 'max'. Supported values are: 'low', 'medium', and 'high'. verbosity", ""),
+        ("reasoning_effort is not supported with this model", ""),
+        ("Set reasoning_effort to 'none'.", ""),
+    ],
+)
+def test_a_refusal_lists_levels(text: str, levels: str) -> None:
+    assert effort_rule(text) == (f"reasoning_effort in {levels}" if levels else "")
+
+
+@pytest.mark.parametrize(
+    ("text", "rules"),
+    [
+        ("invalid params, temperature must be in (0.0, 1.0]", ["range of temperature 0.01 1"]),  # MiniMax
+        ("The temperature parameter is illegal. must be in (0,1)", ["range of temperature 0.01 0.99"]),
+        ("<400> InvalidParameter: Range of top_p should be (0.0, 1.0]", ["range of top_p 0.01 1"]),  # DashScope
+        ("presence_penalty should be in [-2, 2]", ["range of presence_penalty -2 2"]),
+        ("temperature: Input should be less than or equal to 1", ["range of temperature -inf 1"]),
+        ("Invalid 'temperature': above maximum value. Expected a value <= 1", ["range of temperature -inf 1"]),
+        ("max_tokens must be in [1, 8192]", []),
+        ("`temperature` is deprecated for this model.", []),
+    ],
+)
+def test_a_refusal_names_ranges(text: str, rules: list[str]) -> None:
+    assert range_rules(text) == rules
