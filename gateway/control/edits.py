@@ -8,7 +8,6 @@ from typing import Self
 import msgspec
 
 from gateway.core import change_history
-from gateway.core.catalog import Catalog
 from gateway.core.engine import Engine
 from gateway.core.undo import UndoPlan
 from gateway.domain.channel import Channel
@@ -100,7 +99,7 @@ class ConfigEdits:
 
         ``done`` says what was changed, ``undone`` what is true once that is undone; ``undoes`` is the id of the entry
         that the changes undo, or 0. Raises Unavailable if the changes cannot be written, and Conflict ``revives_key``
-        if a key or token would work again and the owner has not accepted that. Many changes are prepared in threads,
+        if a key or token would work again and the owner has not accepted that. Many changes are compared in a thread,
         so that calls can proceed; raises Conflict ``changed_meanwhile`` if the configuration changes in that time.
 
         What ``tollkeeper run`` does with the token of its program is not added to the history. Changes that make no
@@ -115,7 +114,7 @@ class ConfigEdits:
         reasons = [] if may_revive else list(revivals(changes, before, after, self.now))
         if reasons:
             raise Conflict(" ".join(reasons), code=REVIVES_KEY, details={"reasons": reasons})
-        entity_changes, catalog = await self._prepare(changes, before, after)
+        entity_changes = await _entity_changes(changes, before, after)
         if self.registry is not before:
             raise Conflict("the configuration has changed in the meantime; try again", code="changed_meanwhile")
         if not (entity_changes or undoes):
@@ -132,23 +131,13 @@ class ConfigEdits:
         )
         try:
             history.append(entry)
-            self.engine.change(changes, entry.id, catalog)
+            self.engine.change(changes, entry.id)
         except BaseException as exc:
             history.discard(entry.id)
             if isinstance(exc, OSError):
                 raise _not_written(exc) from exc
             raise
         return {"done": done}
-
-    async def _prepare(
-        self, changes: Sequence[Change], before: Registry, after: Registry
-    ) -> tuple[list[EntityChange], Catalog | None]:
-        """Returns the changes for the history and, if there are many, the new catalog, both made in threads."""
-        models = sum(len(change.value.models) for change in changes if isinstance(change.value, Channel))
-        if len(changes) + models < 200:  # so few take milliseconds
-            return change_history.changes_of(changes, before, after), None
-        entity_changes = await asyncio.to_thread(change_history.changes_of, changes, before, after)
-        return entity_changes, await asyncio.to_thread(Catalog, after, self.engine.catalog)
 
     def change(self, *changes: Change) -> None:
         """Make changes without adding them to the history. Raises Unavailable if they cannot be written."""
@@ -209,6 +198,14 @@ def _entry_to_redo(states: dict[int, EntryState]) -> EntryState | None:
     in_force = (state for state in reversed(states.values()) if not state.undone_by and state.kind != "redo")
     newest = next(in_force, None)
     return newest if newest is not None and newest.kind == "undo" else None
+
+
+async def _entity_changes(changes: Sequence[Change], before: Registry, after: Registry) -> list[EntityChange]:
+    """Returns the changes for the history. Many are compared in a thread."""
+    models = sum(len(change.value.models) for change in changes if isinstance(change.value, Channel))
+    if len(changes) + models < 200:  # so few take milliseconds
+        return change_history.changes_of(changes, before, after)
+    return await asyncio.to_thread(change_history.changes_of, changes, before, after)
 
 
 def _not_written(exc: OSError) -> Unavailable:

@@ -231,9 +231,12 @@ def entry_for(call: Call) -> ModelEntry:
 
 def _check_other_models(request: InboundRequest, token: Token, visible: Mapping[str, ModelEntry]) -> None:
     """Raises NotFound if the upstream may use a model for the request that the token may not. It bills what it used."""
+    others = [name for name in other_models(request.fields) if not matches(name, token.models)]
+    if not others:
+        return
     upstream_names = {route.served.upstream_name for entry in visible.values() for route in entry.routes}
-    for name in other_models(request.fields):
-        if name not in upstream_names and not matches(name, token.models):
+    for name in others:
+        if name not in upstream_names:
             raise _model_not_found(name, token, visible)
 
 

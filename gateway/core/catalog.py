@@ -1,15 +1,16 @@
 """Catalog: lookups made from the registry once, so that a call never searches the configuration.
 
-Each change makes a new catalog. A running call keeps the one it began with.
+Each change makes a new catalog, which is empty at first: what calls need is added when it is first looked up. A running
+call keeps the catalog it began with.
 """
 
 import re
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
-from gateway.core.group_models import matching_models, models_of, models_with_fallbacks
+from gateway.core.group_models import GroupModels, VisibleModels
 from gateway.core.model_entry import ModelEntry, Route, answering_model, narrow_to_api
-from gateway.core.model_prices import PricesNow, prices_by_model, repriced_models
+from gateway.core.model_prices import PricesNow, prices_by_model
 from gateway.core.rate_scopes import (
     CallScopes,
     ConcurrencyGate,
@@ -37,27 +38,18 @@ Entity = TypeVar("Entity", Token, Channel)
 class Catalog:
     """What each token sees, and the routes to it."""
 
-    def __init__(self, registry: Registry, before: "Catalog | None" = None) -> None:
-        """``before`` is an earlier catalog, of which everything is reused that the change does not affect."""
+    def __init__(self, registry: Registry) -> None:
         self.registry = registry
         self.token_by_digest = {t.digest: t for t in registry.tokens.values()}.get
         """Returns the token whose key has this digest; None if it is unknown."""
         self.prices: Mapping[str, Price] = prices_by_model(registry)
         """The price of each model: the owner's, else that of its first channel with one."""
+        self.price = self.prices.get
         self.prices_at = PricesNow().at
         """Returns the price for calls that begin at a moment, from prices of this catalog."""
-        self.price = self.prices.get
-        changed = None if before is None else repriced_models(before.registry, registry)
-        reusable = {} if before is None or changed is None else before.entries
-        self.entries: dict[str, dict[str, ModelEntry]] = {
-            name: models_of(group, registry, reusable.get(name, {}), changed) for name, group in registry.groups.items()
-        }
-        """The models of each group, without fallbacks."""
-        self._groups = {
-            name: models_with_fallbacks(self.entries[name], group, registry.settings, self.prices)
-            for name, group in registry.groups.items()
-        }
-        self._visible: dict[tuple[str, tuple[str, ...]], Mapping[str, ModelEntry]] = {}
+        self._groups: dict[str, GroupModels] = {}
+        """The models by group, filled on demand."""
+        self._visible: dict[tuple[str, tuple[str, ...]], VisibleModels] = {}
         """The visible models by group and patterns, filled on demand."""
         self._call_scopes: dict[TokenId, CallScopes] = {}
         """The limits by token, filled on demand."""
@@ -101,9 +93,16 @@ class Catalog:
             raise NotFound(_missing("group", name, names), param="group")
         return group
 
-    def group_models(self, group: str) -> Mapping[str, ModelEntry]:
-        """Returns the models of a group, sorted by name; empty if the group is unknown."""
-        return self._groups.get(group, {})
+    def group_models(self, group: str, patterns: tuple[str, ...] = ()) -> Mapping[str, ModelEntry]:
+        """Returns the models of a group that match the patterns, sorted by name; empty if the group is unknown."""
+        key = (group, patterns)
+        if (visible := self._visible.get(key)) is None:
+            if group not in self.registry.groups:
+                return {}
+            if group not in self._groups:
+                self._groups[group] = GroupModels(self.registry.groups[group], self.registry, self.prices)
+            visible = self._visible[key] = VisibleModels(self._groups[group], patterns)
+        return visible
 
     def party_scopes(self, token: Token) -> tuple[RateScope, ...]:
         settings, group = self.registry.settings, self.registry.groups.get(token.group)
@@ -130,11 +129,7 @@ class Catalog:
 
     def visible(self, token: Token) -> Mapping[str, ModelEntry]:
         """Returns the models that a token sees, sorted by name: those of its group that match its own patterns."""
-        key = (token.group, token.models)
-        if (entries := self._visible.get(key)) is None:
-            models = self.group_models(token.group)
-            entries = self._visible[key] = matching_models(models, token.models) if token.models else models
-        return entries
+        return self.group_models(token.group, token.models)
 
     def narrow(
         self, entry: ModelEntry, api: str, routes: Sequence[Route], fallbacks: Sequence[ModelEntry] = ()

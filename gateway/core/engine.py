@@ -124,11 +124,11 @@ class Engine:
             self.pressure.relax()
         self.incident_watch.refresh()
 
-    def change(self, changes: Sequence[Change], entry: int = 0, catalog: Catalog | None = None) -> None:
+    def change(self, changes: Sequence[Change], entry: int = 0) -> None:
         """Apply an edit of the configuration, all of its changes or none.
 
-        ``entry`` is its number in the history, or 0 if it is not the owner's. ``catalog`` is the catalog of the changed
-        configuration, if it was already made. Raises what the store raises, and then nothing has changed.
+        ``entry`` is its number in the history, or 0 if it is not the owner's. Raises what the store raises, and then
+        nothing has changed.
         """
         self.pipeline.refusals.write_shared()
         if self.bus.noteworthy:
@@ -137,12 +137,9 @@ class Engine:
         changes = [*changes, *retirements(changes, before, with_changes(before, changes), self.now())]
         self.store.entities.apply(changes, entry)
         after = self.store.entities.registry
-        if catalog is None or catalog.registry != after:
-            catalog = Catalog(after, self.catalog)
-        catalog.registry = after
-        self.catalog = catalog
+        self.catalog = Catalog(after)
         self.upstreams.redaction.use_channels(after.channels)
-        self.limiter.concurrency.apply_limits(catalog.gates)
+        self.limiter.concurrency.apply_limits(self.catalog.gates)
         channel_ids = {ChannelId(change.key) for change in changes if change.table == "channels"}
         for channel_id in channel_ids:
             self._forget_outdated(channel_id, before.channels.get(channel_id), after.channels.get(channel_id))

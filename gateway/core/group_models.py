@@ -1,9 +1,9 @@
-"""Group models: which models a group has, with their routes and fallbacks. Pure.
+"""Group models: which models a group has and its tokens see, with their routes and fallbacks. Pure.
 
-They are computed when the configuration changes, so that a call only looks them up in the ``catalog``.
+A model is put together when it is first looked up, so that an edit takes little time however many models there are.
 """
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -14,42 +14,122 @@ from gateway.core.model_entry import ModelEntry, Route, scopes_of_only_channel, 
 from gateway.core.model_prices import channel_price
 from gateway.core.rate_scopes import RateScope, channel_scope
 from gateway.domain.channel import Channel, ServedModel, key_id, key_name
-from gateway.domain.group import Group, Policy
-from gateway.domain.patterns import matches
+from gateway.domain.group import Group
+from gateway.domain.patterns import is_pattern, matches
 from gateway.domain.price import Price
 from gateway.domain.registry import Registry
-from gateway.domain.settings import Settings
 from gateway.domain.units import ChannelId, Millis
 from gateway.upstream.dialects import DIALECTS
 
 
-def models_of(
-    group: Group, registry: Registry, earlier: Mapping[str, ModelEntry], changed: set[str] | None
-) -> dict[str, ModelEntry]:
-    """Returns a group's models by name, without fallbacks. Only the ``changed`` ones are made again, None for all."""
-    channels = [channel for channel in registry.channels.values() if channel.enabled and group.name in channel.groups]
-    shared = {
-        channel.id: _ChannelRoute(channel_scope(channel, registry.settings), _with_one_key(channel))
-        for channel in channels
-    }
-    offers: dict[str, list[_PricedOffer]] = {}
-    for channel in channels:
-        for served in channel.models:
-            if (changed is None or served.name in changed) and matches(served.name, group.models):
-                offers.setdefault(served.name, []).append(_priced_offer(channel, served, registry))
-    entries = {
-        name: _entry(name, offers[name], group.policy, shared, refuse_unpriced=registry.settings.refuse_unpriced)
-        for name in sorted(offers)
-    }
-    return entries if changed is None else {**earlier, **entries}
+class GroupModels:
+    """The models of a group: those that its channels serve, and the names that only its fallback rules have."""
+
+    def __init__(self, group: Group, registry: Registry, priced: Container[str]) -> None:
+        """``priced`` are the names of the models that have a price at some channel."""
+        self._group = group
+        self._registry = registry
+        self._priced = priced
+        channels = [
+            channel for channel in registry.channels.values() if channel.enabled and group.name in channel.groups
+        ]
+        self._shared = {
+            channel.id: _ChannelRoute(channel_scope(channel, registry.settings), _with_one_key(channel))
+            for channel in channels
+        }
+        self.offers: dict[str, list[Offer]] = {}
+        """The channels that serve each model."""
+        for channel in channels:
+            for served in channel.models:
+                if matches(served.name, group.models):
+                    self.offers.setdefault(served.name, []).append((channel, served))
+        aliases = {rule.model for rule in group.fallbacks if not is_pattern(rule.model)}
+        self.names = sorted({*self.offers, *(name for name in aliases if matches(name, group.models))})
+        self._entries: dict[str, ModelEntry] = {}
+
+    def fallbacks(self, name: str) -> list[str]:
+        """Returns the models of the group that may answer for this one."""
+        rules = self._group.fallbacks
+        if name in self.offers:
+            return list(filter(self._may_answer, fallback_models(name, rules)))
+        usable = (list(filter(self._may_answer, rule.to)) for rule in rules if rule.model == name)
+        return next(filter(None, usable), [])
+
+    def _may_answer(self, name: str) -> bool:
+        return name in self.offers and (not self._registry.settings.refuse_unpriced or name in self._priced)
+
+    def entry(self, name: str) -> ModelEntry:
+        """Returns a model that channels serve, without fallbacks."""
+        if (entry := self._entries.get(name)) is None:
+            entry = self._entries.setdefault(name, self._make_entry(name, self.offers[name]))
+        return entry
+
+    def _make_entry(self, name: str, offers: Sequence[Offer]) -> ModelEntry:
+        registry = self._registry
+        limits = [known_limit(*offer) for offer in offers]
+        usable = [(channel, _with_price(channel, served, registry.prices)) for channel, served in offers]
+        if registry.settings.refuse_unpriced:  # an unpriced channel must not answer where another one has a price
+            usable = [offer for offer in usable if offer[1].price is not None] or usable
+        ranked = rank_offers(self._group.policy, usable)
+        routes = tuple(_route(offer, rank, self._shared[offer[0].id]) for offer, rank in ranked)
+        return ModelEntry(
+            name=name,
+            created=min(Millis(route.served.created or route.channel.created) for route in routes),
+            owner=routes[0].channel.name,
+            context=next((route.served.context for route in routes if route.served.context), None),
+            scopes=scopes_of_only_channel(routes),
+            effects=effects_of((route.channel, route.served) for route in routes),
+            published_price=next((route.served.told for route in routes if route.served.told), None),
+            max_output=None if None in limits else max(limit or 0 for limit in limits),
+            routes=routes,
+            first_tier=weighted_first_tier(routes),
+            total_s=max(route.channel.timeouts.total for route in routes),
+        )
 
 
-class _PricedOffer(NamedTuple):
-    channel: Channel
-    served: ServedModel
-    """The model with its price and a bound of its output."""
-    limit: int | None
-    """Its own output limit, if that is known."""
+class VisibleModels(Mapping[str, ModelEntry]):
+    """The models of a group whose names match a token's patterns, sorted by name, with the fallbacks that match too."""
+
+    def __init__(self, group: GroupModels, patterns: tuple[str, ...]) -> None:
+        self._group = group
+        self._patterns = patterns
+        names = (name for name in group.names if matches(name, patterns))
+        self._names = dict.fromkeys(name for name in names if name in group.offers or self._fallbacks(name))
+        self._entries: dict[str, ModelEntry] = {}
+
+    def __getitem__(self, name: str) -> ModelEntry:
+        entry = self._entries.get(name)
+        if entry is None:
+            if name not in self._names:
+                raise KeyError(name)
+            entry = self._entries.setdefault(name, self._make_entry(name))
+        return entry
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def _fallbacks(self, name: str) -> list[str]:
+        return [other for other in self._group.fallbacks(name) if matches(other, self._patterns)]
+
+    def _make_entry(self, name: str) -> ModelEntry:
+        """Returns the model with its fallbacks, and with time enough for each of them."""
+        fallbacks = tuple(map(self._group.entry, self._fallbacks(name)))
+        if name in self._group.offers:
+            entry = self._group.entry(name)
+        else:
+            entry = msgspec.structs.replace(
+                fallbacks[0], name=name, routes=(), first_tier=(), published_price=None, effects=NO_EFFECTS
+            )
+        if not fallbacks:
+            return entry
+        total_s = max(model.total_s for model in (entry, *fallbacks))
+        return msgspec.structs.replace(entry, fallbacks=fallbacks, scopes=(), total_s=total_s)
 
 
 def known_limit(channel: Channel, served: ServedModel) -> int | None:
@@ -63,82 +143,11 @@ def with_output_bound(channel: Channel, served: ServedModel, price: Price | None
     return served if limit == served.max_output else msgspec.structs.replace(served, max_output=limit)
 
 
-def _priced_offer(channel: Channel, served: ServedModel, registry: Registry) -> _PricedOffer:
-    price = channel_price(channel, served, registry.prices)
+def _with_price(channel: Channel, served: ServedModel, prices: Mapping[str, Price]) -> ServedModel:
+    """Returns the model with its price at the channel and a bound of its output."""
+    price = channel_price(channel, served, prices)
     bounded = with_output_bound(channel, served, price)
-    priced = bounded if price is bounded.price else msgspec.structs.replace(bounded, price=price)
-    return _PricedOffer(channel, priced, known_limit(channel, served))
-
-
-def _entry(
-    name: str,
-    offers: list[_PricedOffer],
-    policy: Policy,
-    shared: Mapping[ChannelId, "_ChannelRoute"],
-    *,
-    refuse_unpriced: bool,
-) -> ModelEntry:
-    """Returns a model as a group sees it. ``shared`` is what all routes of each channel share."""
-    limits = [offer.limit for offer in offers if offer.limit is not None]
-    usable: list[Offer] = [(offer.channel, offer.served) for offer in offers]
-    if refuse_unpriced:  # an unpriced channel must not answer where another one has a price
-        usable = [offer for offer in usable if offer[1].price is not None] or usable
-    routes = tuple(_route(offer, rank, shared[offer[0].id]) for offer, rank in rank_offers(policy, usable))
-    return ModelEntry(
-        name=name,
-        created=min(Millis(route.served.created or route.channel.created) for route in routes),
-        owner=routes[0].channel.name,
-        context=next((route.served.context for route in routes if route.served.context), None),
-        scopes=scopes_of_only_channel(routes),
-        effects=effects_of((route.channel, route.served) for route in routes),
-        published_price=next((route.served.told for route in routes if route.served.told), None),
-        max_output=max(limits) if len(limits) == len(offers) else None,
-        routes=routes,
-        first_tier=weighted_first_tier(routes),
-        total_s=max(route.channel.timeouts.total for route in routes),
-    )
-
-
-def models_with_fallbacks(
-    entries: dict[str, ModelEntry], group: Group, settings: Settings, priced: Container[str]
-) -> dict[str, ModelEntry]:
-    """Returns the models with their usable fallbacks in the group, and the names that only fallback rules have."""
-    if not group.fallbacks:
-        return entries
-    usable = {name for name in entries if not settings.refuse_unpriced or name in priced}
-    models = dict(entries)
-    for name, entry in entries.items():
-        fallbacks = [entries[other] for other in fallback_models(name, group.fallbacks) if other in usable]
-        if fallbacks:
-            models[name] = _with_fallbacks(entry, fallbacks)
-    for rule in group.fallbacks:
-        fallbacks = [entries[other] for other in rule.to if other in usable]
-        is_pattern = "*" in rule.model or "?" in rule.model
-        is_new_name = not is_pattern and rule.model not in models and matches(rule.model, group.models)
-        if fallbacks and is_new_name:
-            alias = msgspec.structs.replace(
-                fallbacks[0], name=rule.model, routes=(), first_tier=(), published_price=None, effects=NO_EFFECTS
-            )
-            models[rule.model] = _with_fallbacks(alias, fallbacks)
-    return dict(sorted(models.items()))
-
-
-def _with_fallbacks(entry: ModelEntry, fallbacks: list[ModelEntry]) -> ModelEntry:
-    """Returns the entry with fallbacks, and with time enough for each of them."""
-    total_s = max(model.total_s for model in (entry, *fallbacks))
-    return msgspec.structs.replace(entry, fallbacks=tuple(fallbacks), scopes=(), total_s=total_s)
-
-
-def matching_models(models: Mapping[str, ModelEntry], patterns: tuple[str, ...]) -> dict[str, ModelEntry]:
-    """Returns the models whose names match, with only those fallbacks that match too."""
-    matching = {name: entry for name, entry in models.items() if matches(name, patterns)}
-    for name, entry in list(matching.items()):
-        if entry.fallbacks:
-            fallbacks = tuple(other for other in entry.fallbacks if other.name in matching)
-            matching[name] = msgspec.structs.replace(entry, fallbacks=fallbacks)
-            if not (fallbacks or entry.routes):
-                del matching[name]
-    return matching
+    return bounded if price is bounded.price else msgspec.structs.replace(bounded, price=price)
 
 
 class _ChannelRoute(NamedTuple):

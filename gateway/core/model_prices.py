@@ -8,7 +8,6 @@ lists; zero at a local server; any other price of the model's name, such as the 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
 
 import msgspec
 
@@ -84,22 +83,6 @@ def with_price(channel: Channel, prices: Mapping[str, Price | None]) -> Channel:
         for served in channel.models
     )
     return msgspec.structs.replace(channel, models=models)
-
-
-def repriced_models(before: Registry, after: Registry) -> set[str] | None:
-    """Returns the names of the models whose price differs; None if anything but prices differs."""
-    if before.settings is not after.settings or not (
-        _same(before.channels, after.channels) and _same(before.groups, after.groups)
-    ):
-        return None
-    names = before.prices.keys() | after.prices.keys()
-    repriced = {name for name in names if before.prices.get(name) is not after.prices.get(name)}
-    models = (served for channel in after.channels.values() for served in channel.models) if repriced else ()
-    return {served.name for served in models if served.name in repriced or served.upstream in repriced}
-
-
-def _same(before: Mapping[Any, object], after: Mapping[Any, object]) -> bool:
-    return before.keys() == after.keys() and all(value is after[key] for key, value in before.items())
 
 
 def different_prices(prices: Iterable[Price], group: Group | None) -> list[Price]:

@@ -108,9 +108,9 @@ async def test_a_group_in_use_stops_the_whole_batch(owner: ControlClient) -> Non
 
 
 async def longest_step(work: Awaitable[object]) -> float:
-    """The longest that other calls wait for the work, as a share of the processor time that it takes."""
+    """The longest that other calls wait for the work, in seconds of processor time."""
     gc.collect()  # the objects of other tests do not belong to the work
-    longest, began = 0.0, time.process_time()
+    longest = 0.0
 
     async def other() -> None:
         nonlocal longest
@@ -125,18 +125,18 @@ async def longest_step(work: Awaitable[object]) -> float:
         await work
         task.cancel()
     gc.enable()
-    return longest / (time.process_time() - began)
+    return longest
 
 
 async def test_calls_go_on_while_many_prices_are_set(owner: ControlClient) -> None:
     prices = {f"m{number}": {"input": 1, "output": 1} for number in range(400)}
-    assert await longest_step(owner.batch("prices", prices)) < 0.5
-    assert await longest_step(owner.undo(accept=True)) < 0.5
-    assert await longest_step(owner.redo()) < 0.5
+    assert await longest_step(owner.batch("prices", prices)) < 0.05
+    assert await longest_step(owner.undo(accept=True)) < 0.05
+    assert await longest_step(owner.redo()) < 0.05
     assert len(await owner.prices()) == 401
 
 
 async def test_calls_go_on_while_a_channel_with_many_models_is_added(owner: ControlClient) -> None:
     models = [{"name": f"m{number}"} for number in range(1000)]
     channel = {"name": "x", "dialect": "mock", "models": models, "known_prices": False}
-    assert await longest_step(owner.add_channel(channel)) < 0.5
+    assert await longest_step(owner.add_channel(channel)) < 0.05
