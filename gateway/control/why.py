@@ -265,8 +265,7 @@ def _without_unset(engine: Engine, entry: ModelEntry) -> ModelEntry:
     routes, fallbacks = usable(entry.routes), tuple(fallback for fallback in candidates if fallback.routes)
     if not (routes or fallbacks):
         return entry
-    first_tier = usable(entry.first_tier) if len(routes) == len(entry.routes) else ()
-    return msgspec.structs.replace(entry, routes=routes, fallbacks=fallbacks, first_tier=first_tier)
+    return msgspec.structs.replace(entry, routes=routes, fallbacks=fallbacks)
 
 
 def _routes(engine: Engine, entry: ModelEntry, outcome: DryRun) -> Iterator[RouteView]:

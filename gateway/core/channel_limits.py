@@ -48,11 +48,6 @@ class ChannelLimits:
         slot = call.limits.channel_slot
         return limit_check(self._limiter, call.need.rate_tokens, None if slot is None else slot.key)
 
-    def has_room(self, route: Route) -> bool:
-        """Returns whether the channel has a free place for another call. Rates are not checked."""
-        scope = route.scope
-        return scope is None or scope.gate is None or self._limiter.concurrency.has_room(scope.gate)
-
     def enter(self, call: Call, route: Route) -> None:
         """Begin an attempt, in the same moment in which its channel was chosen."""
         attempt, limits, scope = call.attempt, call.limits, route.scope

@@ -17,7 +17,7 @@ from gateway.core.channel_limits import ChannelLimits
 from gateway.core.model_entry import ModelEntry, Route
 from gateway.core.recent_items import RecentItems
 from gateway.core.retry import NextStep, RetryBudget, RetryState, as_fallback
-from gateway.core.routing import NOTHING_TRIED, Draw, RouteChoice, SkippedRoute, choose, choose_in_tier
+from gateway.core.routing import NOTHING_TRIED, Draw, RouteChoice, SkippedRoute, choose
 from gateway.domain.call import PASSED_MARK, STAYED_MARK
 from gateway.domain.errors import GatewayError, NoChannel, NotFound, RateLimited, Unavailable
 from gateway.domain.rawjson import Fields
@@ -91,10 +91,6 @@ class Chooser:
             return self._choose_with_answer(call, entry, stored)
         has_choice = len(entry.routes) != 1 or entry.routes[0].keys
         sticky = has_choice and (call.context.group.sticky or call.context.origin.api.sticky)
-        if entry.first_tier and not self._health.failing and call.limits.channel_slot is None and not sticky:
-            choice = choose_in_tier(entry.first_tier, self._draw)
-            if choice.route is None or self._channel_limits.has_room(choice.route):
-                return choice
         choice = (self._choose_sticky(call, entry) if sticky else None) or self._choose(call, entry.routes)
         skipped = choice.skipped
         if entry.fallbacks and (choice.route is None or choice.paused):

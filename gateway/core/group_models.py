@@ -10,7 +10,7 @@ import msgspec
 
 from gateway.core.channel_effects import NO_EFFECTS, effects_of
 from gateway.core.group_policy import Offer, Rank, fallback_models, rank_offers
-from gateway.core.model_entry import ModelEntry, Route, scopes_of_only_channel, weighted_first_tier
+from gateway.core.model_entry import ModelEntry, Route, scopes_of_only_channel
 from gateway.core.model_prices import channel_price
 from gateway.core.rate_scopes import RateScope, channel_scope
 from gateway.domain.channel import Channel, ServedModel, key_id, key_name
@@ -82,7 +82,6 @@ class GroupModels:
             published_price=next((route.served.told for route in routes if route.served.told), None),
             max_output=None if None in limits else max(limit or 0 for limit in limits),
             routes=routes,
-            first_tier=weighted_first_tier(routes),
             total_s=max(route.channel.timeouts.total for route in routes),
         )
 
@@ -124,7 +123,7 @@ class VisibleModels(Mapping[str, ModelEntry]):
             entry = self._group.entry(name)
         else:
             entry = msgspec.structs.replace(
-                fallbacks[0], name=name, routes=(), first_tier=(), published_price=None, effects=NO_EFFECTS
+                fallbacks[0], name=name, routes=(), published_price=None, effects=NO_EFFECTS
             )
         if not fallbacks:
             return entry

@@ -46,8 +46,6 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True):
     """The routes in the order of the group's policy, then by channel name."""
     total_s: float = 600.0
     """The most seconds that a call may take, with all its attempts."""
-    first_tier: tuple[Route, ...] = ()
-    """The routes to draw from by weight while all channels are healthy; empty if the choice depends on more."""
     fallbacks: tuple["ModelEntry", ...] = ()
     """Other models that may answer when no route can. They have no fallbacks of their own."""
     scopes: tuple[RateScope, ...] = ()
@@ -66,7 +64,6 @@ def narrow_to_api(entry: ModelEntry, api: str, routes: Sequence[Route], fallback
     return msgspec.structs.replace(
         entry,
         routes=narrowed,
-        first_tier=weighted_first_tier(narrowed),
         fallbacks=tuple(fallbacks),
         scopes=() if fallbacks else scopes_of_only_channel(narrowed),
         effects=effects_of((route.channel, route.served) for route in narrowed),
@@ -82,14 +79,6 @@ def scopes_of_only_channel(routes: Sequence[Route]) -> tuple[RateScope, ...]:
     """Returns the limits of the only channel if it has rates; empty if not, or if there are several channels."""
     scope = routes[0].scope if len(routes) == 1 else None
     return (scope,) if scope is not None and scope.rated else ()
-
-
-def weighted_first_tier(routes: Sequence[Route]) -> tuple[Route, ...]:
-    """Returns the routes of the first tier if only weights decide among them; else empty."""
-    tier = tuple(route for route in routes if route.rank.tier == routes[0].rank.tier)
-    rated = any(route.scope is not None and route.scope.rated for route in tier)
-    depends_on_state = any(route.keys or route.rank.busy_from or route.rank.by_latency for route in tier)
-    return () if rated or depends_on_state else tier
 
 
 def alias_target(entry: ModelEntry) -> str:

@@ -103,12 +103,6 @@ def choose(
     return RouteChoice(None, "", tuple(skipped), min(waits, default=None), gates=tuple(gates))
 
 
-def choose_in_tier(tier: tuple[Route, ...], draw: Draw) -> RouteChoice:
-    """Returns the choice among these routes, whose channels are all healthy (``ModelEntry.first_tier``)."""
-    route = _draw_route(tier, draw)
-    return RouteChoice(route, _reason(route.rank.place, len(tier), NOTHING_TRIED), (), None, tier=tier)
-
-
 def _draw_choice(
     free: list[Route], tried: frozenset[ChannelId], health: ChannelHealth, draw: Draw, skipped: tuple[SkippedRoute, ...]
 ) -> RouteChoice:
@@ -151,6 +145,8 @@ def _skip(route: Route, tried: frozenset[ChannelId], health: ChannelHealth) -> S
     name = route.channel.name
     if route.channel.id in tried:
         return SkippedRoute(name, "tried", "tried")
+    if not health.failing and not route.rank.busy_from and route.channel.enabled:  # as for most calls
+        return None
     state = health.state(route.channel)
     missing_s = health.missing(route.channel.id).get(route.subject, 0.0)
     if state.name == "attention":

@@ -4,20 +4,17 @@ import asyncio
 from typing import Any
 
 import pytest
-from hypothesis import given, strategies as st
 
-from gateway.core.channel_health import ChannelHealth
 from gateway.core.chooser import StickyRoute, conversation_id
 from gateway.core.recent_items import RecentItems
-from gateway.core.routing import choose, choose_in_tier
 from gateway.domain.call import PASSED_MARK, STAYED_MARK, FailureKind, mark_values
 from gateway.domain.errors import NoChannel
-from gateway.domain.group import Fallback, Group, Policy
+from gateway.domain.group import Fallback, Group
 from gateway.domain.limits import Limits
 from gateway.domain.units import ChannelId
 from tests.core.clocks import Mono
 from tests.core.ends import FakeReply, whole
-from tests.core.kit import ask, catalog, channel
+from tests.core.kit import ask
 from tests.core.rig import Rig
 from tests.core.test_attempts import good
 
@@ -38,44 +35,6 @@ async def test_the_reason_of_the_choice_is_reported(rig: Rig) -> None:
         rig.channel(name, priority=3)
         rig.upstreams.on(name, good)
     assert (await rig.call()).headers["x-gateway-route"] == "priority 3, drawn from 2"
-
-
-@pytest.mark.parametrize(
-    ("fields", "simple"),
-    [
-        ({}, True),
-        ({"weight": 0}, True),
-        ({"limits": Limits(concurrent=3)}, True),
-        ({"limits": Limits(rpm=3)}, False),
-        ({"keys": ("sk-another-key-123456",)}, False),
-    ],
-)
-def test_the_short_way_is_taken_where_a_draw_is_all(fields: dict[str, Any], simple: bool) -> None:
-    made = [channel(name, groups=("home",), **fields) for name in ("a", "b")]
-    assert bool(catalog(*made).group_models("home")["m"].first_tier) == simple
-
-
-@pytest.mark.parametrize("policy", [Policy.LOCAL, Policy.FASTEST])
-def test_what_must_be_measured_goes_the_long_way(policy: Policy) -> None:
-    made = channel("a", groups=("home",), base_url="http://127.0.0.1:1/v1")
-    found = catalog(made, groups=(Group(name="home", policy=policy),))
-    assert found.group_models("home")["m"].first_tier == ()
-
-
-@given(
-    channels=st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3)), min_size=1, max_size=5),
-    ticket=st.integers(0, 99),
-)
-def test_the_short_way_leads_where_the_long_one_does(channels: list[tuple[int, int]], ticket: int) -> None:
-    made = [
-        channel(f"c{number}", groups=("home",), priority=priority, weight=weight)
-        for number, (priority, weight) in enumerate(channels)
-    ]
-    entry = catalog(*made).group_models("home")["m"]
-    draw = lambda n: ticket % n  # noqa: E731
-    assert choose_in_tier(entry.first_tier, draw) == choose(
-        entry.routes, frozenset(), ChannelHealth(Mono(), lambda: None), draw
-    )
 
 
 async def test_a_full_channel_is_left_for_another(rig: Rig) -> None:
