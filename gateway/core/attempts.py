@@ -149,7 +149,7 @@ class Attempts:
                 self._note_attempt(call, route, began, reason="abandoned", billed=not unsent)
                 raise
             finally:
-                self.channel_limits.leave(route)
+                self.channel_limits.release_slot(call)
             if health.failing:
                 health.note_success(route.channel.id, route.key_id)
         if route.rank.by_latency:

@@ -19,7 +19,6 @@ from gateway.core.call_state import AttemptState, CallLimits, CallResult, Delive
 from gateway.core.catalog import Catalog
 from gateway.core.model_entry import Route
 from gateway.core.quota import CallNeed, ModelNeed
-from gateway.core.ratelimit import Limiter
 from gateway.domain.answer import Buffer
 from gateway.domain.call import Outcome, Record, Running
 from gateway.domain.errors import GatewayError, InternalError, Unavailable, UpstreamTimeout
@@ -196,10 +195,8 @@ class Call:
     def answer_headers(self) -> dict[str, str]:
         """Returns the ``x-gateway-*`` headers of an answer or an error, as far as their values are known."""
         attempt, limits = self.attempt, self.limits
-        if limits.read_headers is not None:
-            limits.read()
         headers = {name: _header(value) for name, value in attempt.reply_headers.items()}
-        headers |= limits.headers
+        headers |= limits.headers()
         if attempt.route is not None:
             headers["x-gateway-channel"] = _header(attempt.route.channel.name)
             headers["x-gateway-model"] = _header(attempt.route.served.upstream or attempt.route.served.name)
@@ -226,18 +223,17 @@ class Call:
             headers["x-gateway-balance"] = number(record.balance)
         return headers
 
-    def with_call_headers(self, error: GatewayError, limiter: Limiter) -> GatewayError:
-        """Returns the error with what the headers of an answer report: limits and route."""
-        error.readings = limiter.readings(self.limits.scopes)
+    def with_call_headers(self, error: GatewayError) -> GatewayError:
+        """Returns the error with what the headers of an answer report."""
         error.call_headers = self.answer_headers()
         return error
 
-    def take_error(self, limiter: Limiter) -> GatewayError:
+    def take_error(self) -> GatewayError:
         """Returns the error of the call, and removes it from the call. Otherwise each would keep the other, and the
         answer, alive until the garbage collector runs.
         """
         error, self.result.error = self.result.error, None
-        return self.with_call_headers(error or InternalError("the call failed without an error"), limiter)
+        return self.with_call_headers(error or InternalError("the call failed without an error"))
 
     def late_facts(self) -> bytes:
         """Returns the facts that an early head left out, as a comment that clients ignore; empty if it had them."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from gateway.core.model_entry import Route
-from gateway.core.rate_scopes import ConcurrencyGate, RateScope
+from gateway.core.rate_scopes import ConcurrencyGate
 from gateway.core.ratelimit import Ticket
 from gateway.domain.call import Attempt, Outcome
 from gateway.domain.errors import GatewayError
@@ -51,29 +51,19 @@ class AttemptState(msgspec.Struct):
 class CallLimits(msgspec.Struct):
     """The rates and places of a call."""
 
-    scopes: tuple[RateScope, ...] = ()
-    """The scopes whose rates the answer's headers report."""
-    headers: dict[str, str] = {}
-    """Their ``x-ratelimit-*`` headers."""
-    read_headers: Callable[[], dict[str, str]] | None = None
-    """Returns the headers. It is called once for each attempt."""
+    headers: Callable[[], dict[str, str]] = dict
+    """Returns the ``x-ratelimit-*`` headers."""
     gates: tuple[ConcurrencyGate, ...] = ()
     """The gates at which the call already has a place, because it had to wait."""
     ticket: Ticket | None = None
     """What the call adds to the rates and places of its token and group; None if these have no limits."""
     channel_slot: ConcurrencyGate | None = None
-    """The gate of the channel at which the call waited for a place and has one, until its attempt begins."""
+    """The gate of the channel at which the call has a place, until its attempt ends."""
     budget_warning: str = ""
     unaffordable: tuple[str, ...] = ()
     """Fallbacks that may not answer, because what is left does not pay for them."""
     marks: tuple[str, ...] = ()
     """Marks for the record: a budget warning, a wait for a place, a conversation that stayed at its channel."""
-
-    def read(self) -> None:
-        """Set the headers, unless that was done."""
-        read_headers, self.read_headers = self.read_headers, None
-        if read_headers is not None:
-            self.headers = read_headers()
 
 
 class Delivery(msgspec.Struct):

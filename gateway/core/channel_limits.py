@@ -5,14 +5,13 @@ with which it was counted are then replaced by those that it used. An attempt af
 used none.
 """
 
-import asyncio
 from collections.abc import Callable
 
 from gateway.core.call import Call
 from gateway.core.concurrency import wait_text
 from gateway.core.model_entry import Route
 from gateway.core.rate_scopes import ConcurrencyGate
-from gateway.core.ratelimit import Limiter, headers_of
+from gateway.core.ratelimit import Limiter
 from gateway.core.routing import LimitCheck, SkippedRoute
 from gateway.domain.errors import GatewayError
 from gateway.domain.human_values import plural
@@ -55,20 +54,13 @@ class ChannelLimits:
             attempt.channel_ticket.correct_tokens(0)
             attempt.channel_ticket = None
         gate = scope.gate if scope is not None else None
-        if limits.channel_slot is not None and (gate is None or limits.channel_slot.key != gate.key):
+        if limits.channel_slot is None or gate is None or limits.channel_slot.key != gate.key:
             self.release_slot(call)
-        if gate is not None and limits.channel_slot is None:
-            self._limiter.concurrency.enter((gate,))
-        limits.channel_slot = None  # from now on ``leave`` frees the place
+            if gate is not None:
+                self._limiter.concurrency.enter((gate,))
+                limits.channel_slot = gate
         if scope is not None and scope.rated:
             attempt.channel_ticket = self._limiter.take((scope,), call.need.rate_tokens)
-        if scopes := limits.scopes:
-            limits.read_headers = lambda: headers_of(self._limiter.readings(scopes))
-            asyncio.get_running_loop().call_soon(limits.read)  # this takes no time from the call: it waits anyway
-
-    def leave(self, route: Route) -> None:
-        if route.scope is not None and route.scope.gate is not None:
-            self._limiter.concurrency.leave((route.scope.gate,))
 
     async def wait(self, call: Call, gates: tuple[ConcurrencyGate, ...]) -> bool:
         """Wait until the call gets a place at one of these gates. Returns False if it got none in time."""
@@ -91,7 +83,7 @@ class ChannelLimits:
         return skip is None
 
     def release_slot(self, call: Call) -> None:
-        """Free the place that the call waited for, if no attempt uses it yet."""
+        """Free the call's place at a channel: its attempt has ended, or is not made."""
         slot, call.limits.channel_slot = call.limits.channel_slot, None
         if slot is not None:
             self._limiter.concurrency.leave((slot,))

@@ -116,7 +116,7 @@ class Pipeline:
         set_quota_status(error, origin.app, bundled=origin.bundled)
         if token is not None:
             model = "" if request is None else request.model
-            error.readings = self._deps.limiter.readings(self._deps.catalog().rated_scopes(token, model))
+            error.call_headers = self._deps.limiter.headers(self._deps.catalog().rated_scopes(token, model))
         self.refusals.note(origin, error, token, request)
 
     async def run(self, origin: CallOrigin, token: Token, received: HttpRequest, client: Client) -> None:
@@ -226,7 +226,7 @@ class Pipeline:
             with suppress(Unavailable):  # the client gets its error even if the disk refuses
                 await self._deps.books.wait_until_synced()
         if not context.client.begun:
-            raise call.take_error(self._deps.limiter)
+            raise call.take_error()
         call.delivery.writing_since = self._deps.clock.mono()
         await context.client.fail(result.error, call.late_facts(), call.attempt.stream)
 
@@ -235,7 +235,8 @@ class Pipeline:
         context, entry = call.context, admission.entry
         if not context.request.stream:
             call.delivery.deadline = context.origin.began + entry.total_s
-        call.limits.scopes = admission.scopes + entry.scopes
+        if scopes := admission.scopes + entry.scopes:
+            call.limits.headers = partial(self._deps.limiter.headers, scopes)
         try:
             answer = await self._deps.attempts.answer(call, entry, _order_of(call, entry, self._deps.clock), first)
         except BudgetExhausted:
@@ -335,7 +336,7 @@ class Pipeline:
         for call, record in due:
             stored = books.final_record(record)
             if stored.code:
-                call.context.client.withhold(call.with_call_headers(withheld_error(stored), self._deps.limiter))
+                call.context.client.withhold(call.with_call_headers(withheld_error(stored)))
             bus.publish_record(stored)
 
 

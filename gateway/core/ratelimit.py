@@ -203,6 +203,10 @@ class Limiter:
                 (tokens if use.of_tokens else requests).append(reading)
         return min(requests, key=_share_left, default=None), min(tokens, key=_share_left, default=None)
 
+    def headers(self, scopes: Iterable[RateScope]) -> dict[str, str]:
+        """Returns the ``x-ratelimit-*`` headers for these limits."""
+        return headers_of(self.readings(scopes))
+
 
 class _LimitUse(NamedTuple):
     span: str

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from typing import ClassVar, Final
 
 from gateway.domain.call import FailureKind, RequestSize
-from gateway.domain.limits import NO_READINGS, Readings
 
 CODE_STATUS: Final[Mapping[str, tuple[int, str]]] = {
     "method_not_allowed": (405, "invalid_request_error"),
@@ -69,12 +68,10 @@ class GatewayError(Exception):
         self.param = param
         self.retry_after_s = retry_after_s
         self.details: dict[str, object] = dict(details or {})
-        self.readings: Readings = NO_READINGS
-        """What is left of the caller's rate limits, if known."""
         self.request_size: RequestSize | None = None
         """The size of the request, if the call was refused for it."""
         self.call_headers: Mapping[str, str] = {}
-        """The headers that report the route of the call."""
+        """The headers that report the limits of the caller, and the route of the call."""
         self.recorded = False
         """Whether the owner can see it already, in the record of a call or of a refusal."""
 

@@ -38,5 +38,3 @@ class LimitReading(msgspec.Struct, frozen=True, gc=False):
 
 Readings = tuple[LimitReading | None, LimitReading | None]
 """The tightest limits of requests and of tokens among all that apply to a call."""
-
-NO_READINGS: Readings = (None, None)

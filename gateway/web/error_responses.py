@@ -32,7 +32,7 @@ def retry_headers(error: GatewayError, status: int) -> dict[str, str]:
 def error_answer(error: GatewayError, call: str = "", api: InboundApi = CHAT) -> tuple[int, dict[str, str], bytes]:
     """Returns status, headers and body for a request that failed before its answer began."""
     status = api.status(error)
-    headers = {**_call_headers(error, status), **headers_of(error.readings), **_limit_headers(error)}
+    headers = {**_call_headers(error, status), **_limit_headers(error)}
     if status == 401:
         headers["WWW-Authenticate"] = "Bearer"
     if allow := error.details.get("allow"):

@@ -99,7 +99,7 @@ def test_a_call_to_a_model_without_a_price_says_so() -> None:
 def test_our_own_limits_win() -> None:
     made = call()
     made.attempt.reply_headers = {"x-ratelimit-limit-requests": "1"}
-    made.limits.headers = {"x-ratelimit-limit-requests": "9"}
+    made.limits.headers = lambda: {"x-ratelimit-limit-requests": "9"}
     assert made.answer_headers()["x-ratelimit-limit-requests"] == "9"
 
 

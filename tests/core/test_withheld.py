@@ -142,7 +142,7 @@ async def test_a_withheld_answer_has_the_route_of_its_call(up: Rig, disk: Disk) 
     assert up.client.error is not None
     assert up.client.error.call_headers["x-gateway-channel"] == "up"
     assert "x-gateway-cost" not in up.client.error.call_headers
-    assert up.client.error.readings
+    assert up.client.error.call_headers["x-ratelimit-remaining-requests"] == "9"
 
 
 async def test_the_rates_count_what_was_used_although_nothing_is_charged(up: Rig, disk: Disk) -> None:
