@@ -4,13 +4,13 @@
 the client, and ``CallResult`` what the record is made of.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
 from gateway.core.model_entry import Route
 from gateway.core.rate_scopes import ConcurrencyGate
-from gateway.core.ratelimit import Ticket
+from gateway.core.ratelimit import CountedCall
 from gateway.domain.call import Attempt, Outcome
 from gateway.domain.errors import GatewayError
 from gateway.domain.price import Price
@@ -33,7 +33,7 @@ class AttemptState(msgspec.Struct):
     """The answer, if it is streamed."""
     reply_headers: Mapping[str, str] = {}
     """Headers of the upstream's answer that may be passed on; see ``Screen.headers``."""
-    channel_ticket: Ticket | None = None
+    counted: Sequence[CountedCall] = ()
     """What the attempt adds to its channel's rates."""
     dropped: str = ""
     """The client's names of the parameters that were left out, with commas between them."""
@@ -54,9 +54,9 @@ class CallLimits(msgspec.Struct):
     headers: Callable[[], dict[str, str]] = dict
     """Returns the ``x-ratelimit-*`` headers."""
     gates: tuple[ConcurrencyGate, ...] = ()
-    """The gates at which the call already has a place, because it had to wait."""
-    ticket: Ticket | None = None
-    """What the call adds to the rates and places of its token and group; None if these have no limits."""
+    """The gates of its token and group at which the call has a place."""
+    counted: Sequence[CountedCall] = ()
+    """What the call adds to the rates of its token and group."""
     channel_slot: ConcurrencyGate | None = None
     """The gate of the channel at which the call has a place, until its attempt ends."""
     budget_warning: str = ""

@@ -50,9 +50,9 @@ class ChannelLimits:
     def enter(self, call: Call, route: Route) -> None:
         """Begin an attempt, in the same moment in which its channel was chosen."""
         attempt, limits, scope = call.attempt, call.limits, route.scope
-        if attempt.channel_ticket is not None:  # the previous attempt used no tokens
-            attempt.channel_ticket.correct_tokens(0)
-            attempt.channel_ticket = None
+        for counted in attempt.counted:  # the previous attempt used no tokens
+            counted.correct_tokens(0)
+        attempt.counted = ()
         gate = scope.gate if scope is not None else None
         if limits.channel_slot is None or gate is None or limits.channel_slot.key != gate.key:
             self.release_slot(call)
@@ -60,7 +60,7 @@ class ChannelLimits:
                 self._limiter.concurrency.enter((gate,))
                 limits.channel_slot = gate
         if scope is not None and scope.rated:
-            attempt.channel_ticket = self._limiter.take((scope,), call.need.rate_tokens)
+            attempt.counted = self._limiter.take((scope,), call.need.rate_tokens)
 
     async def wait(self, call: Call, gates: tuple[ConcurrencyGate, ...]) -> bool:
         """Wait until the call gets a place at one of these gates. Returns False if it got none in time."""

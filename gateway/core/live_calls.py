@@ -70,11 +70,9 @@ class LiveCalls:
             asyncio.get_running_loop().call_later(self._deadlines.tick, self._tick)
 
     def leave(self, call: Call) -> None:
-        """Remove a call that has ended, and free its memory and its places at the limits."""
+        """Remove a call that has ended, and free its memory."""
         if call.share.counted:
             call.share.set_size(0)
-        if call.limits.ticket is not None:
-            call.limits.ticket.close()
         del self.calls[call.context.origin.id]
         if not self.calls:
             self.empty.set()

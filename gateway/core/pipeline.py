@@ -155,6 +155,7 @@ class Pipeline:
                 self._failures.note(token.id, received.body, error)
             raise
         finally:
+            deps.limiter.concurrency.leave(call.limits.gates)
             deps.live.leave(call)
 
     async def _admit(self, call: Call, *, large: bool) -> tuple[Admission, RouteChoice]:
@@ -195,9 +196,11 @@ class Pipeline:
         call.share = AnswerShare(deps.answers)
         if self._broken_streams.conversations.items:
             call.result.after_break = self._broken_streams.is_repetition(context.token.id, context.request)
-        if admission.scopes or admission.gates:
-            tokens = call.need.rate_tokens if admission.scopes else 0
-            call.limits.ticket = deps.limiter.take(admission.scopes, tokens, admission.gates, call.limits.gates)
+        if admission.gates:
+            deps.limiter.concurrency.enter(admission.gates, call.limits.gates)
+            call.limits.gates = admission.gates
+        if admission.scopes:
+            call.limits.counted = deps.limiter.take(admission.scopes, call.need.rate_tokens)
         deps.live.enter(call)
 
     async def _answer_or_fail(self, call: Call, admission: Admission, first: RouteChoice) -> None:
@@ -323,9 +326,8 @@ class Pipeline:
                 asyncio.get_running_loop().call_soon(self._write_due)
             self._due.append((call, record))
         used = call.result.usage.input + call.result.usage.output
-        for ticket in (call.limits.ticket, call.attempt.channel_ticket):
-            if ticket is not None:
-                ticket.correct_tokens(used)
+        for counted in (*call.limits.counted, *call.attempt.counted):
+            counted.correct_tokens(used)
         return record
 
     def _write_due(self) -> None:

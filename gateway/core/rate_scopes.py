@@ -39,14 +39,19 @@ class RateScope(msgspec.Struct, frozen=True, kw_only=True):
     label: str
     """For the message: ``token 'laptop'``."""
     limits: Limits
-    rated: bool
-    """Whether it has a limit per minute or per day."""
+    by_minute: bool
+    """Whether it has a limit per minute."""
     daily: bool
     """Whether it has a limit per day."""
     gate: ConcurrencyGate | None
     """The gate for every call."""
     stream_gate: ConcurrencyGate | None
     """The additional gate for streams."""
+
+    @property
+    def rated(self) -> bool:
+        """Returns whether it has a limit per minute or per day."""
+        return self.by_minute or self.daily
 
 
 class CallScopes(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,13 +90,12 @@ def scopes_of(parties: Sequence[RateScope]) -> CallScopes:
 
 
 def _rate_scope(key: Scope, label: str, limits: Limits, settings: Settings) -> RateScope:
-    daily = limits.rpd is not None or limits.tpd is not None
     return RateScope(
         key=key,
         label=label,
         limits=limits,
-        rated=daily or limits.rpm is not None or limits.tpm is not None,
-        daily=daily,
+        by_minute=limits.rpm is not None or limits.tpm is not None,
+        daily=limits.rpd is not None or limits.tpd is not None,
         gate=_gate(key, label, "calls in flight", limits.concurrent, limits, settings),
         stream_gate=_gate((f"{key[0]} streams", key[1]), label, "streams", limits.streams, limits, settings),
     )

@@ -5,14 +5,14 @@ All limits of a call are checked and taken together; a refused call uses nothing
 """
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from math import ceil, inf
 from typing import NamedTuple
 
 import msgspec
 
 from gateway.core.concurrency import ConcurrencyLimiter
-from gateway.core.rate_scopes import ConcurrencyGate, RateScope
+from gateway.core.rate_scopes import RateScope
 from gateway.domain.call import Scope
 from gateway.domain.errors import RateLimited
 from gateway.domain.human_values import plural
@@ -34,102 +34,50 @@ Today = Callable[[Scope], UsedToday]
 """Returns what a party has used today. It is called only for limits by the day."""
 
 
-class LimitReached(msgspec.Struct, frozen=True, kw_only=True):
-    """A limit that stops a call."""
+class CountedCall(msgspec.Struct, eq=False):
+    """A call in the log of a party."""
 
-    label: str
-    party: str
-    """``token``, ``group`` or ``channel``."""
-    name: str
-    """The name of the limit, such as ``requests a minute``."""
-    limit: int
-    used: int
-    amount: int
-    wait_s: float | None
-    """Seconds until the amount fits; None if it never does."""
-
-    @property
-    def reason(self) -> str:
-        """Returns why a channel is skipped."""
-        if self.wait_s is None:
-            return f"the call needs about {self.amount} of its {self._limit_text}"
-        return f"at its limit of {self._limit_text}, free in {ceil(self.wait_s)} s"
-
-    @property
-    def _limit_text(self) -> str:
-        return f"{self.limit} {plural(self.limit, self.name)}"
-
-    def error(self) -> RateLimited:
-        details: dict[str, object] = {"limit": self.limit, "limit_name": self.name, "limit_of": self.party}
-        if self.wait_s is None:
-            msg = (
-                f"this call needs about {self.amount} of {self.name}, more than {self.label} may ever use at once "
-                f"({self.limit}); make it shorter, lower its max_tokens, or raise the limit"
-            )
-            code, details = "request_too_large_for_limit", {**details, "requested": self.amount}
-            return RateLimited(msg, code=code, details=details)
-        wait_s = ceil(self.wait_s)
-        msg = f"{self.label} has reached its limit of {self._limit_text}; try again in {wait_s} s"
-        return RateLimited(msg, retry_after_s=max(self.wait_s, 0.001), details={**details, "used": self.used})
-
-
-class Ticket(msgspec.Struct, eq=False):
-    """What an admitted call takes of the limits: places until ``close``, and tokens, which are corrected at its end."""
-
-    _counted: "list[_CountedCall]"
-    _concurrency: ConcurrencyLimiter
-    _gates: Collection[ConcurrencyGate]
-
-    def close(self) -> None:
-        """Free the places: the call has ended."""
-        if self._gates:
-            self._concurrency.leave(self._gates)
-            self._gates = ()
+    at: float
+    tokens: int
+    _log: "_MinuteLog | None"
+    """None once its minute is over: the call then no longer counts."""
 
     def correct_tokens(self, tokens: int) -> None:
         """Replace the estimate by the tokens used. The difference counts in the minute in which the call began."""
-        for counted in self._counted:
-            if counted.log is not None:
-                counted.log.total += tokens - counted.amount
-                counted.amount = tokens
+        if self._log is not None:
+            self._log.tokens += tokens - self.tokens
+            self.tokens = tokens
 
-
-class _CountedCall(msgspec.Struct, eq=False):
-    """A call in a log: one request, or its tokens."""
-
-    at: float
-    amount: int
-    log: "_MinuteLog | None"
-    """None once its minute is over: the call then no longer counts."""
+    def expire(self) -> None:
+        self._log = None
 
 
 class _MinuteLog(msgspec.Struct, eq=False):
-    """The calls of one party in the last minute, and their total, once expired ones are removed."""
+    """The calls of one party in the last minute, and their tokens, once expired ones are removed."""
 
-    calls: deque[_CountedCall] = msgspec.field(default_factory=deque)
-    total: int = 0
+    calls: deque[CountedCall] = msgspec.field(default_factory=deque)
+    tokens: int = 0
 
     def expire(self, now: float) -> None:
         calls = self.calls
         while calls and calls[0].at <= now - MINUTE_S:
             expired = calls.popleft()
-            self.total -= expired.amount
-            expired.log = None
+            self.tokens -= expired.tokens
+            expired.expire()
 
-    def add(self, now: float, amount: int) -> _CountedCall:
+    def add(self, now: float, tokens: int) -> CountedCall:
         self.expire(now)  # so that it never grows beyond a minute's calls
-        counted = _CountedCall(now, amount, self)
+        counted = CountedCall(now, tokens, self)
         self.calls.append(counted)
-        self.total += amount
+        self.tokens += tokens
         return counted
 
-    def wait_s(self, limit: int, amount: int, now: float) -> float:
-        """Returns the seconds until ``amount`` more fits below ``limit``; 0 if it does now."""
-        excess = self.total + amount - limit
+    def wait_s(self, excess: int, now: float, *, of_tokens: bool) -> float:
+        """Returns the seconds until ``excess`` requests or tokens fewer count; 0 if it is not positive."""
         if excess <= 0:
             return 0.0
         for counted in self.calls:
-            excess -= counted.amount
+            excess -= counted.tokens if of_tokens else 1
             if excess <= 0:
                 return max(0.0, counted.at + MINUTE_S - now)
         return MINUTE_S
@@ -141,8 +89,7 @@ class Limiter:
     def __init__(self, mono: Callable[[], float], today: Today) -> None:
         self._mono = mono
         self._today = today
-        self._requests: defaultdict[Scope, _MinuteLog] = defaultdict(_MinuteLog)
-        self._tokens: defaultdict[Scope, _MinuteLog] = defaultdict(_MinuteLog)
+        self._logs: defaultdict[Scope, _MinuteLog] = defaultdict(_MinuteLog)
         self.concurrency = ConcurrencyLimiter()
 
     def check(self, scopes: Iterable[RateScope], tokens: int) -> None:
@@ -151,7 +98,7 @@ class Limiter:
         if reached is not None:
             raise reached.error()
 
-    def first_reached(self, scopes: Iterable[RateScope], tokens: int) -> LimitReached | None:
+    def first_reached(self, scopes: Iterable[RateScope], tokens: int) -> "LimitReached | None":
         """Returns the limit that stops the call for the longest time, the first of several; None if none does."""
         now = self._mono()
         reached = [
@@ -161,36 +108,23 @@ class Limiter:
 
     def _uses(self, scope: RateScope, now: float) -> Iterator["_LimitUse"]:
         limits = scope.limits
-        for logs, of_tokens, limit in ((self._requests, False, limits.rpm), (self._tokens, True, limits.tpm)):
-            if limit is not None:
-                log = logs.get(scope.key) or _MinuteLog()
-                log.expire(now)
-                reset_s = log.calls[-1].at + MINUTE_S - now if log.calls else 0.0
-                yield _LimitUse("minute", of_tokens, limit, log.total, reset_s, log)
+        if scope.by_minute:
+            log = self._logs.get(scope.key) or _MinuteLog()
+            log.expire(now)
+            reset_s = log.calls[-1].at + MINUTE_S - now if log.calls else 0.0
+            for of_tokens, limit, used in ((False, limits.rpm, len(log.calls)), (True, limits.tpm, log.tokens)):
+                if limit is not None:
+                    yield _LimitUse("minute", of_tokens, limit, used, reset_s, log)
         if scope.daily:
             today = self._today(scope.key)
             for of_tokens, limit, used in ((False, limits.rpd, today.requests), (True, limits.tpd, today.tokens)):
                 if limit is not None:
                     yield _LimitUse("day", of_tokens, limit, used, today.reset_s, None)
 
-    def take(
-        self,
-        scopes: Iterable[RateScope],
-        tokens: int,
-        gates: Collection[ConcurrencyGate] = (),
-        held: Collection[ConcurrencyGate] = (),
-    ) -> Ticket:
-        """Count a call with its estimated tokens, and take places at gates. ``Ticket.close`` frees the ``held`` too."""
-        if gates:
-            self.concurrency.enter(gates, held)
-        counted: list[_CountedCall] = []
-        for scope in scopes:
-            now = self._mono()
-            if scope.limits.rpm is not None:
-                self._requests[scope.key].add(now, 1)
-            if scope.limits.tpm is not None:
-                counted.append(self._tokens[scope.key].add(now, tokens))
-        return Ticket(counted, self.concurrency, gates)
+    def take(self, scopes: Iterable[RateScope], tokens: int) -> list[CountedCall]:
+        """Count a call, with its estimated tokens, in the minute of each of these parties."""
+        now = self._mono()
+        return [self._logs[scope.key].add(now, tokens) for scope in scopes if scope.by_minute]
 
     def readings(self, scopes: Iterable[RateScope]) -> Readings:
         """Returns the limits of requests and of tokens of which the least is left, for ``x-ratelimit-*`` headers."""
@@ -209,6 +143,8 @@ class Limiter:
 
 
 class _LimitUse(NamedTuple):
+    """What is used of one limit of a party."""
+
     span: str
     """``minute`` or ``day``."""
     of_tokens: bool
@@ -219,25 +155,56 @@ class _LimitUse(NamedTuple):
     log: _MinuteLog | None
     """The calls of the minute; None for a limit by the day."""
 
-    def check(self, scope: RateScope, amount: int, now: float) -> LimitReached | None:
+    @property
+    def name(self) -> str:
+        """Returns the name of the limit, such as ``requests a minute``."""
+        return f"{'tokens' if self.of_tokens else 'requests'} a {self.span}"
+
+    def check(self, scope: RateScope, amount: int, now: float) -> "LimitReached | None":
         """Returns the limit if so much more does not fit below it now; None if it does."""
-        wait_s: float | None = None
-        if amount <= self.limit:
-            if self.log is not None:
-                wait_s = self.log.wait_s(self.limit, amount, now)
-            else:
-                wait_s = self.reset_s if self.used + amount > self.limit else 0.0
-            if wait_s <= 0:
-                return None
-        return LimitReached(
-            label=scope.label,
-            party=scope.key[0],
-            name=f"{'tokens' if self.of_tokens else 'requests'} a {self.span}",
-            limit=self.limit,
-            used=self.used,
-            amount=amount,
-            wait_s=wait_s,
-        )
+        if amount > self.limit:
+            return LimitReached(scope, self, amount, None)
+        excess = self.used + amount - self.limit
+        if self.log is not None:
+            wait_s = self.log.wait_s(excess, now, of_tokens=self.of_tokens)
+        else:
+            wait_s = self.reset_s if excess > 0 else 0.0
+        return LimitReached(scope, self, amount, wait_s) if wait_s > 0 else None
+
+
+class LimitReached(NamedTuple):
+    """A limit that stops a call."""
+
+    scope: RateScope
+    use: _LimitUse
+    amount: int
+    wait_s: float | None
+    """Seconds until the amount fits; None if it never does."""
+
+    @property
+    def reason(self) -> str:
+        """Returns why a channel is skipped."""
+        if self.wait_s is None:
+            return f"the call needs about {self.amount} of its {self._limit_text}"
+        return f"at its limit of {self._limit_text}, free in {ceil(self.wait_s)} s"
+
+    @property
+    def _limit_text(self) -> str:
+        return f"{self.use.limit} {plural(self.use.limit, self.use.name)}"
+
+    def error(self) -> RateLimited:
+        label, use = self.scope.label, self.use
+        details: dict[str, object] = {"limit": use.limit, "limit_name": use.name, "limit_of": self.scope.key[0]}
+        if self.wait_s is None:
+            msg = (
+                f"this call needs about {self.amount} of {use.name}, more than {label} may ever use at once "
+                f"({use.limit}); make it shorter, lower its max_tokens, or raise the limit"
+            )
+            code, details = "request_too_large_for_limit", {**details, "requested": self.amount}
+            return RateLimited(msg, code=code, details=details)
+        wait_s = ceil(self.wait_s)
+        msg = f"{label} has reached its limit of {self._limit_text}; try again in {wait_s} s"
+        return RateLimited(msg, retry_after_s=max(self.wait_s, 0.001), details={**details, "used": use.used})
 
 
 def _share_left(reading: LimitReading) -> float:

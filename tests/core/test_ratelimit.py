@@ -2,14 +2,13 @@
 
 import os
 import random
-from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
 from gateway.core.rate_scopes import CallScopes, RateScope, channel_scope, group_scope, scopes_of, token_scope
-from gateway.core.ratelimit import Limiter, Ticket, UsedToday, duration, headers_of
+from gateway.core.ratelimit import CountedCall, Limiter, UsedToday, duration, headers_of
 from gateway.domain.call import Scope
 from gateway.domain.errors import RateLimited
 from gateway.domain.group import Group
@@ -50,8 +49,12 @@ def limiter(mono: Mono, days: Days) -> Limiter:
 def spend(limiter: Limiter, *bounds: RateScope, tokens: int = 0, real: int | None = None) -> None:
     """One whole call."""
     limiter.check(bounds, tokens)
-    with closing(limiter.take(bounds, tokens)) as ticket:
-        ticket.correct_tokens(tokens if real is None else real)
+    _correct(limiter.take(bounds, tokens), tokens if real is None else real)
+
+
+def _correct(counted: list[CountedCall], tokens: int) -> None:
+    for call in counted:
+        call.correct_tokens(tokens)
 
 
 def refusal(limiter: Limiter, *bounds: RateScope, tokens: int = 0) -> RateLimited:
@@ -122,29 +125,13 @@ def test_excess_of_a_dear_call_is_debt(limiter: Limiter, mono: Mono) -> None:
 def test_a_call_longer_than_a_minute_leaves_no_trace(limiter: Limiter, mono: Mono, real: int) -> None:
     """Its minute was over when it told what it had used."""
     one = bound(tpm=100)
-    with closing(limiter.take([one], 50)) as ticket:
-        mono.now += 61
-        limiter.check([one], 100)
-        ticket.correct_tokens(real)
+    counted = limiter.take([one], 50)
+    mono.now += 61
+    limiter.check([one], 100)
+    _correct(counted, real)
     limiter.check([one], 100)
     spend(limiter, one, tokens=100)
     refusal(limiter, one, tokens=1)
-
-
-def test_calls_in_flight_are_counted_until_they_end(limiter: Limiter) -> None:
-    gates = scopes_of([bound(concurrent=2)]).gates
-    with closing(limiter.take([], 0, gates)), closing(limiter.take([], 0, gates)):
-        assert limiter.concurrency.places_taken(gates[0].key) == 2
-        assert limiter.concurrency.full(gates) == gates[0]
-    assert limiter.concurrency.full(gates) is None
-    assert limiter.concurrency.places_taken(gates[0].key) == 0
-
-
-def test_a_call_that_ends_in_an_error_flies_no_more(limiter: Limiter) -> None:
-    gates = scopes_of([bound(concurrent=1)]).gates
-    with pytest.raises(ZeroDivisionError), closing(limiter.take([], 0, gates)):
-        raise ZeroDivisionError
-    assert limiter.concurrency.full(gates) is None
 
 
 def test_a_call_larger_than_the_window_is_reported(limiter: Limiter) -> None:
@@ -208,7 +195,7 @@ def test_what_is_taken_without_a_check_is_forgotten_as_well(limiter: Limiter, mo
     for _ in range(100):
         limiter.take([one], 0)
         mono.now += 30
-    assert len(limiter._requests[one.key].calls) == 2  # noqa: SLF001 - its bound is what this is about
+    assert len(limiter._logs[one.key].calls) == 2  # noqa: SLF001 - its bound is what this is about
 
 
 def test_an_unused_limit_reads_whole(limiter: Limiter) -> None:
@@ -341,15 +328,15 @@ def _run_schedule(chance: random.Random) -> tuple[int, int]:
     limiter = Limiter(mono, lambda key: by_key[key].used(mono.now))
     bounds = [party.bound for party in parties]
     terms = scopes_of(bounds)
-    running: list[tuple[Ticket, Taken]] = []
+    running: list[tuple[list[CountedCall], Taken]] = []
     counts = [0, 0]
     for _ in range(chance.randint(5, 30)):
         mono.now += chance.choice((0, 0, 0.5, 1, 7.5, 20, 30, 60, 300))
         if running and chance.random() < 0.4:
-            ticket, call = running.pop(chance.randrange(len(running)))
+            counted, call = running.pop(chance.randrange(len(running)))
             call.tokens, call.runs = chance.choice((0, 1, 5, 50)), False
-            ticket.correct_tokens(call.tokens)
-            ticket.close()
+            _correct(counted, call.tokens)
+            limiter.concurrency.leave(terms.gates)
             continue
         tokens = chance.randint(1, 10) + chance.choice((0, 3, 100))
         admits = _admits(limiter, terms, tokens)
@@ -357,7 +344,8 @@ def _run_schedule(chance: random.Random) -> tuple[int, int]:
         counts[not admits] += 1
         if admits:
             call = Taken(mono.now, tokens)
-            running.append((limiter.take(terms.rated, tokens, terms.gates), call))
+            limiter.concurrency.enter(terms.gates)
+            running.append((limiter.take(terms.rated, tokens), call))
             for party in parties:
                 party.calls.append(call)
     return counts[0], counts[1]
