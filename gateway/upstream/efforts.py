@@ -103,14 +103,10 @@ def fit_thinking(fields: Fields, learned: Collection[str]) -> list[str]:
             fields["output_config"] = rawjson.raw({"effort": effort_of(budget), **config})
         return ["thinking.budget_tokens"]
     if kind == "adaptive" and BUDGET in learned:
-        limit = rawjson.maybe(fields.get("max_tokens"))
         budget = BUDGETS.get(rawjson.text_at(config.get("effort")), BUDGETS["high"])
-        if isinstance(limit, int) and limit <= budget:
-            budget = limit - 1
-        if budget < BUDGETS["minimal"]:
-            del fields["thinking"]
-            return ["thinking"]
         fields["thinking"] = rawjson.raw({"type": "enabled", "budget_tokens": budget})
+        fields |= lower_budget(fields, fields)
+        return [] if rawjson.at(fields["thinking"], "budget_tokens") else ["thinking"]
     return []
 
 

@@ -58,7 +58,6 @@ def refusal(message: str) -> bytes:
         ("`temperature` is deprecated for this model.", {"temperature": 0.5}, "temperature"),
         ("`temperature` may only be set to 1 when thinking is enabled.", {"temperature": 0.5}, "temperature"),
         ("`top_k` must be unset when thinking is enabled.", {"top_k": 5}, "top_k"),
-        ("adaptive thinking is not supported on this model", {"thinking": {"type": "adaptive"}}, "thinking"),
         (
             "metadata.user_id: String should have at most 256 characters",
             {"metadata": {"user_id": "_" * 300}},

@@ -39,6 +39,8 @@ _HOLDERS = frozenset({"response", "item", "part"})
 """Fields of events with an object that has content."""
 _REPORTS = frozenset({"usage", "service_tier", "cost"})
 """Fields of a response that tell what it costs."""
+_COUNTS = (b'"input_tokens"', b'"cached_tokens"', b'"output_tokens"', b'"reasoning_tokens"', b'"total_tokens"')
+"""Names in a usage without which Codex and Grok Build fail."""
 _ERROR_EVENTS = ("error", "response.error")
 _TERMINAL_EVENTS = {"response.completed": "completed", "response.incomplete": "incomplete", "response.failed": "failed"}
 _REALTIME_END = "response.done"
@@ -232,9 +234,9 @@ class ResponsesReader(NativeTap):
             changes["previous_response_id"] = previous
         if "model" in response and rawjson.maybe(response["model"]) != self.order.model:
             changes["model"] = rawjson.raw(self.order.model)
-        usage = rawjson.maybe(response.get("usage"))
-        if isinstance(usage, dict) and not _is_whole(usage):
-            changes["usage"] = rawjson.raw(usage | usage_object(self.reported or NOTHING))
+        usage = bytes(response.get("usage", NULL))
+        if usage[:1] == b"{" and not all(name in usage for name in _COUNTS):
+            changes["usage"] = rawjson.raw(rawjson.value(usage) | usage_object(self.reported or NOTHING))
         return {**response, **changes} if changes else response
 
     def _count_item(self, item: Fields) -> None:
@@ -307,14 +309,6 @@ def _count_searches(output: msgspec.Raw) -> dict[str, int]:
             name = kind.removesuffix("_call")
             searches[name] = searches.get(name, 0) + 1
     return searches
-
-
-def _is_whole(usage: dict[str, Any]) -> bool:
-    """Returns whether a usage has the counts without which Codex and Grok Build fail."""
-    details = [("input_tokens_details", "cached_tokens"), ("output_tokens_details", "reasoning_tokens")]
-    return all(name in usage for name in ("input_tokens", "output_tokens", "total_tokens")) and all(
-        type(rawjson.at(usage.get(name), count)) is int for name, count in details
-    )
 
 
 def _failure_of(response: Fields, event: Fields, model: str, channel: Channel) -> Failure:
