@@ -68,7 +68,8 @@ _BAD_KEY = lazy_pattern(
 )
 _NO_MODEL = lazy_pattern(
     r"model_not_(?:found|supported)|not_found_error model|modelnotopen|not a valid model|unknown model|no such model"
-    r"|not found the model|invalid_model\b|deploymentnotfound|deployment[^.]{0,60}not exist"
+    r"|not found the model|invalid_model\b|invalid model name passed|provider not provided"
+    r"|deploymentnotfound|deployment[^.]{0,60}not exist"
     r"|models?\b.{0,200}?(?:not found|not exist|is not available|not supported for generatecontent)"
     r"|models?\b.{0,200}?(?:decommissioned|end of life|no longer available)|no allowed providers"
     r"|model (?:id|identifier)[^.]{0,20} is invalid|on-demand throughput|model is not supported when using"
@@ -128,7 +129,8 @@ _OWN_FAULT = lazy_pattern(
     r"provider returned error(?:: error)?\s*\Z|no models provided|failed to get response from provider"
     r"|upstream request failed(?:: \[invalid_request_error\] invalid upload request)?\.?\s*\Z"
     r"|no models? loaded|model (?:is |was )?(?:not |un)loaded|model has crashed|failed to load model"
-    r"|model is at capacity|\b(?:channel|compute) error\.?\s*\Z"
+    r"|model is (?:at capacity|overloaded)|server is busy|enginecore encountered an issue|\bloading model\s*\Z"
+    r"|\b(?:channel|compute) error\.?\s*\Z"
 )
 """Failures of an upstream that come as the client's mistake, without a word about it: from OpenRouter, Cloudflare and
 OpenCode Zen if the provider behind them fails, and from LM Studio and llama.cpp."""

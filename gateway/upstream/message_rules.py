@@ -304,7 +304,8 @@ RULES: Mapping[str, MessageRule] = {
         _in_each(lambda message: _with_changes(message, _unless_image)),
         lazy_pattern(
             r"(?i)unknown variant .?image(?:_url)?\b(?!.*\bexpected\b.*\bimage)"
-            r"|image input is not (?:supported|enabled)|not a multimodal model"
+            r"|image input is not (?:supported|enabled)|not a multimodal model|at most 0 image|not support vision"
+            r"|content type:? .?image_url\b(?!.*\bexpected\b)"
             r"|no endpoints found that support image input|image_url is only supported by"
             r"|does not support (?:images|image (?:inputs?|content))(?=[.,;:'\")]| \(|\s*\Z)"
         ),

@@ -54,6 +54,11 @@ NO_SUCH_MODEL: list[Said] = [
     (401, openai("Model x-4.5 is not supported", None)),
     (404, {"error": {"message": "No endpoints available matching your guardrail restrictions.", "code": 404}}),
     (400, openai("The requested model is not supported.", "model_not_supported", param="model")),  # Copilot
+    (
+        400,
+        openai("Invalid model name passed in model=x. Call `/v1/models` to view available models.", "400"),
+    ),  # LiteLLM
+    (400, openai("LLM Provider NOT provided. Pass in the LLM provider you are trying to call.", "400")),
     (400, {"detail": "The 'x-5.3' model is not supported when using Codex with a ChatGPT account."}),
 ]
 
@@ -331,6 +336,8 @@ OWN_FAILURE: list[Said] = [
     (400, openai("No models loaded. Please load a model in the developer page.", None, param="model")),
     (400, openai('Failed to load model "x". Error: Operation canceled.', None)),
     (400, {"error": "Channel Error"}),
+    (400, openai("EngineCore encountered an issue. See stack trace (above) for the root cause.", 400)),  # vLLM
+    (400, openai("Loading model", 400, "unavailable_error")),  # llama.cpp
     (400, openai("model is not loaded", 400)),  # llama.cpp
 ]
 

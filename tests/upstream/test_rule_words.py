@@ -27,6 +27,8 @@ WORDS: dict[tuple[str, ...], list[str]] = {
         "Model does not support images. Please use a model that does.",
         "grok-3 does not support image inputs (request id: 7)",
         "This model does not support image input",
+        "At most 0 image(s) may be provided in one prompt.",  # vLLM
+        "Unsupported content type: image_url",
         "unknown variant `image`, expected one of `text`, `tool_use`",
     ],
     ("messages[].image=base64",): ["图片输入格式/解析错误"],

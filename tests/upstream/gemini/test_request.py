@@ -330,7 +330,7 @@ def test_the_result_of_a_failed_tool_is_an_error() -> None:
 
 
 def test_a_result_of_many_parts_is_one_text() -> None:
-    assert _result(_text("a"), _text("b"))[0]["functionResponse"]["response"] == {"output": "ab"}
+    assert _result(_text("a"), _text("b"))[0]["functionResponse"]["response"] == {"output": "a\n\nb"}
     assert _result()[0]["functionResponse"]["response"] == {"output": ""}
 
 
