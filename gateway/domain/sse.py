@@ -38,6 +38,8 @@ class Framer:
 
     def __init__(self) -> None:
         self._buffer = bytearray()
+        self.has_returns = False
+        """Whether a carriage return may have come."""
 
     @property
     def held(self) -> int:
@@ -46,7 +48,7 @@ class Framer:
     def feed(self, data: bytes) -> bytes:
         """Returns all events that are complete with these bytes, with their blank lines."""
         buffer = self._buffer
-        if not buffer and data.endswith(BLANK) and b"\r" not in data:
+        if not buffer and data.endswith(BLANK) and data.find(b"\r") < 0:
             return data
         if len(buffer) <= 4096 and b"\r" not in data and b"\r" not in buffer:  # it is quick to join so little
             joined = bytes(buffer) + data if buffer else data
@@ -54,6 +56,7 @@ class Framer:
             end = blank + 2 if blank >= 0 else 0
             buffer[:] = joined[end:]
             return joined[:end]
+        self.has_returns = True
         search_from, end = max(0, len(buffer) - 3), 0
         buffer += data
         for match in _BLANK_LINE.finditer(buffer, search_from):

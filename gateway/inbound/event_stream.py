@@ -40,28 +40,27 @@ class EventStream(FramedStream):
         start = 0
         while start < len(block) and not (self.failure or self.finished):
             run = None if self._template is None else self._template.run(block, start)
-            if run is not None and self._fits(run):
+            written = None if run is None else self._take_run(run)
+            if run is None or written is None:
+                self._template = None
+                end = event_end(block, start, has_returns=False)
+                out.append(self._open_event(block[start:end].rstrip(b"\n")))
+            else:
                 end = start + run.size
                 self.events += len(run.texts)
                 self.tally.add(run.whole_text)
                 self._templates_left = MOST_TEMPLATES
-                out.append(self._take_run(run))
-            else:
-                self._template = None
-                end = event_end(block, start, has_returns=False)
-                out.append(self._open_event(block[start:end].rstrip(b"\n")))
+                if run.size == len(block):  # one event, as most upstreams send them
+                    return written
+                out.append(written)
             start = end
         if self.finished and start < len(block):
             self._take_late_usage(block[start:])
         return b"".join(out)
 
-    def _fits(self, run: Run) -> bool:
-        """Returns whether events that match the template may be taken for what their texts are."""
-        return self._state.in_text
-
     @abstractmethod
-    def _take_run(self, run: Run) -> bytes:
-        """Returns what the client gets for events that match the template."""
+    def _take_run(self, run: Run) -> bytes | None:
+        """Returns what the client gets for events that match the template; None if they have to be read."""
 
     @abstractmethod
     def _read_event(self, part: bytes) -> bytes:

@@ -185,8 +185,10 @@ class RenderedStream(EventStream):
         self.held += self.renderer.held
         return out
 
-    def _take_run(self, run: Run) -> bytes:
-        """See ``EventStream``."""
+    def _take_run(self, run: Run) -> bytes | None:
+        """See ``EventStream``. Events are read if another block than the first text is open."""
+        if not self._state.in_text:
+            return None
         texts = [b'"%b"' % text for text in run.texts if text]
         return self.renderer.take_texts(texts) if texts else b""
 

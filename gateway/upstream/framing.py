@@ -119,7 +119,9 @@ class FramedStream(ABC):
         if self.held > EVENT_LIMIT:
             self.failure = bad_response(self._channel, f"an event is longer than {EVENT_LIMIT >> 20} MiB")
             return b""
-        return self._read_events(self._normalize(block)) if block else b""
+        if self._framer.has_returns or not block.isascii():
+            block = self._normalize(block)
+        return self._read_events(block) if block else b""
 
     def end(self) -> bytes:
         if self.failure or self.finished:
@@ -141,8 +143,7 @@ class FramedStream(ABC):
 
     def _normalize(self, events: bytes) -> bytes:
         """Returns events as they are read: UTF-8, with line feeds as line ends, and without a byte order mark."""
-        text = events if events.isascii() else as_utf8(events)
-        return with_line_feeds(text).removeprefix(BOM)
+        return with_line_feeds(as_utf8(events)).removeprefix(BOM)
 
 
 PIECE = 32 * 1024

@@ -77,13 +77,11 @@ class NativeChatStream(RenderedStream):
         self._forget()
         return out
 
-    def _fits(self, run: Run) -> bool:
-        """See ``RenderedStream``. Arguments that begin with a brace may repeat what came before."""
-        return self._arguments is None or not any(text.startswith(b"{") for text in run.texts)
-
-    def _take_run(self, run: Run) -> bytes:
-        """See ``RenderedStream``. Returns the events, edited as the first one was."""
+    def _take_run(self, run: Run) -> bytes | None:
+        """See ``EventStream``. Returns the events, edited as the first one was."""
         if self._arguments is not None:
+            if any(text.startswith(b"{") for text in run.texts):  # they may repeat what came before
+                return None
             self._arguments.add(run.whole_text)
         return run.out
 
