@@ -108,8 +108,8 @@ class SocketMemory:
             self.forget(turn.previous)
             return
         recalled = msgspec.structs.replace(recalled, body=b"")
-        read = cache(partial(kept_of, recalled, events.last, origin.id[-24:], events.items))
-        size = len(recalled.input) + len(events.last) + sum(map(len, events.items))
+        read = cache(partial(kept_of, recalled, events.last, origin.id[-24:]))
+        size = len(recalled.input) + len(events.last)
         self._responses.keep_lazily(self._token_id, read, size)
         if recalled.stored and self._engine.responses.on:
             self._engine.responses.keep_lazily(self._token_id, read, size)

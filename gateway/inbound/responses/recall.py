@@ -5,7 +5,7 @@ every channel can go on from it, and the request is held and priced as what it i
 client wrote it, because an upstream may know it.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, Protocol, TypeVar
 
 import msgspec
@@ -131,24 +131,22 @@ def recall(body: bytes, remembered: ItemMemory, most: int) -> RecalledRequest:
     return _with_conversation(recalled, responses, most) if responses or has_references else recalled
 
 
-def kept_of(
-    request: RecalledRequest, data: bytes, call: str, done: Sequence[bytes] | None = None
-) -> KeptResponse | None:
+def kept_of(request: RecalledRequest, data: bytes, call: str) -> KeptResponse | None:
     """Returns what to remember of the last bytes that the client gets; None if that is nothing.
 
     A response that its upstream keeps is not remembered. ``call`` is the end of the ids that responses get here.
-    ``done`` are the events of the items, for a response that does not list them; None if it does.
     """
     try:
-        body, answer = _read_answer(data, done)
+        text = _last_event(data)
+        event = _decode(_EVENT, text)
+        body = text if event.response == NULL else bytes(event.response)
+        answer = _decode(_ANSWER, body)
         is_own = answer.id.endswith(call)
         items = _items_by_id(answer, seals=is_own)
-    except (ValueError, KeyError, RecursionError):
+    except (ValueError, RecursionError):
         return None
     is_kept_elsewhere = answer.store and request.stored and not is_own
     if answer.object != "response" or answer.status not in _ENDED or is_kept_elsewhere:
-        return None
-    if not answer.output and done is None:
         return None
     return KeptResponse(
         id=answer.id,
@@ -158,19 +156,6 @@ def kept_of(
         body=body,
         items=items,
     )
-
-
-def _read_answer(data: bytes, done: Sequence[bytes] | None) -> tuple[bytes, _Answer]:
-    """Returns a response, and what is read of it. Raises ValueError and KeyError for anything else."""
-    text = _last_event(data)
-    event = _decode(_EVENT, text)
-    body = text if event.response == NULL else bytes(event.response)
-    answer = _decode(_ANSWER, body)
-    if done and not answer.output:
-        output = [rawjson.fields(event)["item"] for event in done]
-        body = rawjson.encode({**rawjson.fields(body), "output": output})
-        answer = _decode(_ANSWER, body)
-    return body, answer
 
 
 def _items_by_id(answer: _Answer, *, seals: bool) -> dict[str, msgspec.Raw]:
