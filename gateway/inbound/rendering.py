@@ -76,10 +76,6 @@ class Renderer(Protocol):
     def take(self, event: AnswerEvent) -> bytes:
         """Returns what the client gets at once for an event; the rest comes with ``tail``."""
 
-    def take_texts(self, pieces: list[bytes]) -> bytes:
-        """Returns what the client gets for pieces of text, JSON strings, in the middle of a block."""
-        return b"".join([self.take(Piece(BlockKind.TEXT, piece)) for piece in pieces])
-
     def tail(self, usage: Usage) -> bytes:
         """Returns the end of the answer, with the totals, which is sent once the call is recorded."""
 
@@ -186,11 +182,11 @@ class RenderedStream(EventStream):
         return out
 
     def _take_run(self, run: Run) -> bytes | None:
-        """See ``EventStream``. Events are read if another block than the first text is open."""
+        """See ``EventStream``. Texts that came together become one. They are read unless the first block is open."""
         if not self._state.in_text:
             return None
-        texts = [b'"%b"' % text for text in run.texts if text]
-        return self.renderer.take_texts(texts) if texts else b""
+        text = b"".join(run.texts)
+        return self.renderer.take(Piece(BlockKind.TEXT, b'"%b"' % text)) if text else b""
 
     def _read_event(self, part: bytes) -> bytes:
         """Returns what the client gets for one event, given without its blank line."""

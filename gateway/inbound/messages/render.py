@@ -153,16 +153,10 @@ class MessagesRenderer(Renderer):
         self._open_kind = ""
         """The kind of the open block; empty if none is open."""
         self._signed = False
-        self._text_head = b""
-        """The bytes before a piece of the open text block."""
-
-    def take_texts(self, pieces: list[bytes]) -> bytes:
-        if self._open_kind != "text":
-            return super().take_texts(pieces)
-        between = b"}}\n\n" + self._text_head
-        return self._text_head + between.join(pieces) + b"}}\n\n"
 
     def take(self, event: AnswerEvent) -> bytes:
+        if self._open_kind == "text" and isinstance(event, Piece) and event.kind is BlockKind.TEXT:  # as most are
+            return self._delta("text", event.piece)
         if isinstance(event, AnswerBegan):
             usage = event.usage or Usage(input=max(1, self._order.input_hint))
             report = _opening_usage(msgspec.structs.replace(usage, output=0))
@@ -212,8 +206,6 @@ class MessagesRenderer(Renderer):
         before = self._end()
         self._index += 1
         self._open_kind = kind
-        if kind == "text":
-            self._text_head = self._delta("text", b"").removesuffix(b"}}\n\n")
         return before + (
             b'event: content_block_start\ndata: {"type":"content_block_start","index":%d,"content_block":%b}\n\n'
             % (self._index, block)

@@ -16,7 +16,6 @@ from gateway.inbound.responses.tools import ClientTool, ToolKind
 Event = tuple[bytes, bytes]
 """The type without ``response.``, and the fields, each with a comma before it."""
 
-PLACED_EVENT = b'event: response.%b\ndata: {"type":"response.%b","sequence_number":%d,"output_index":%d%b}\n\n'
 EMPTY = b'""'
 NO_LOGPROBS = b"[]"
 COMPLETED = "completed"
@@ -116,16 +115,6 @@ class MessageItem(PartItem):
             self._logprobs.append(logprobs[1:-1])
         *begun, (name, fields) = super().add_piece(piece, logprobs)
         return (*begun, (name, fields + field(b"logprobs", logprobs)))
-
-    def write_pieces(self, pieces: list[bytes], number: int, place: int) -> bytes:
-        """Returns the events of pieces without probabilities, from ``number`` on. ``place``: that of the item."""
-        self._pieces += pieces
-        self.held += sum(map(len, pieces))
-        name = b"output_text.delta"
-        head = PLACED_EVENT % (name, name, 0, place, self._place + b',"delta":')
-        before, _, after = head.removesuffix(b"}\n\n").partition(b":0,")
-        end = b',"logprobs":[]}\n\n'
-        return b"".join([b"%b:%d,%b%b%b" % (before, n, after, piece, end) for n, piece in enumerate(pieces, number)])
 
     def cite(self, citation: Citation) -> Iterable[Event]:
         """Add a source of the text. Returns its events."""

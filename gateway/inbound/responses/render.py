@@ -30,7 +30,6 @@ from gateway.inbound.responses.output import (
     ID_PREFIXES,
     IN_PROGRESS,
     NO_LOGPROBS,
-    PLACED_EVENT,
     CallItem,
     ClientToolItem,
     Event,
@@ -45,6 +44,7 @@ from gateway.inbound.responses.tools import ClientTool, ToolKind
 from gateway.upstream.adapter import DialectAdapter
 
 _EVENT = b'event: response.%b\ndata: {"type":"response.%b","sequence_number":%d%b}\n\n'
+_PLACED_EVENT = b'event: response.%b\ndata: {"type":"response.%b","sequence_number":%d,"output_index":%d%b}\n\n'
 INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
 """Reasons of an incomplete response, by finish reason."""
 
@@ -95,15 +95,6 @@ class ResponseRenderer(Renderer):
         self._items_size = 0
         self._keep_alives = 0
         """The number of keep-alives since the last event of the answer."""
-
-    def take_texts(self, pieces: list[bytes]) -> bytes:
-        item = self._open_item
-        if self._open_kind is not BlockKind.TEXT or not isinstance(item, MessageItem):
-            return super().take_texts(pieces)
-        events = item.write_pieces(pieces, self._number, len(self._items))
-        self._number += len(pieces)
-        self._keep_alives, self.held = 0, self._items_size + item.held
-        return events
 
     def take(self, event: AnswerEvent) -> bytes:
         """See ``Renderer``. The ends of blocks are ignored, because an item ends when the next one begins."""
@@ -222,7 +213,7 @@ class ResponseRenderer(Renderer):
         written = b""
         number, place = self._number, len(self._items)
         for name, fields in events:
-            written += PLACED_EVENT % (name, name, number, place, fields)
+            written += _PLACED_EVENT % (name, name, number, place, fields)
             number += 1
         self._number = number
         self.held = self._items_size + (0 if self._open_item is None else self._open_item.held)

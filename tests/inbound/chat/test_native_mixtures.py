@@ -1,5 +1,6 @@
 """Any mixture of regular and odd events, however it is split, gives the same answer by a template as without one."""
 
+import re
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -74,6 +75,13 @@ def rendered_stream() -> AnswerStream:
     return adapter.stream(order(TWO_CHOICES), channel())
 
 
+_BETWEEN_TEXTS = re.compile(
+    rb'"}}\n\nevent: content_block_delta\n'
+    rb'data: {"type":"content_block_delta","index":\d+,"delta":{"type":"text_delta","text":"'
+)
+"""Matches what is between two texts of a block in Messages: those that came together are one."""
+
+
 def _outcome(data: bytes, sizes: Iterator[int], start: Callable[[], AnswerStream]) -> Outcome:
     stream, out = start(), b""
     while data:
@@ -83,7 +91,16 @@ def _outcome(data: bytes, sizes: Iterator[int], start: Callable[[], AnswerStream
     out += stream.end()
     failed = "" if stream.failure is None else stream.failure.code
     tally = stream.tally
-    return out, stream.finished, failed, stream.marks, stream.events, tally.chars, tally.calls, stream.reported
+    return (
+        _BETWEEN_TEXTS.sub(b"", out),
+        stream.finished,
+        failed,
+        stream.marks,
+        stream.events,
+        tally.chars,
+        tally.calls,
+        stream.reported,
+    )
 
 
 @given(
