@@ -4,8 +4,6 @@ A template is learned from an event that was read in full and had nothing but on
 around a valid JSON string would be read the same way, so it is not read again.
 """
 
-from bisect import bisect_left
-
 import msgspec
 
 from gateway.domain.sse import BLANK
@@ -30,69 +28,46 @@ class Run(msgspec.Struct, frozen=True, gc=False):
 class Template:
     """The bytes around the text of an event, as it comes and as it goes out."""
 
-    __slots__ = ("_foot", "_head", "_joint", "_out_foot", "_out_head", "_out_joint", "_unchanged")
+    __slots__ = ("_foot", "_head", "_out_foot", "_out_head", "_out_joint", "_unchanged")
 
     def __init__(self, event: tuple[bytes, bytes], out: tuple[bytes, bytes]) -> None:
         """``event`` and ``out``: what precedes and follows the text, without the blank line."""
         self._head, self._foot = event[0], event[1] + BLANK
         self._out_head, self._out_foot = out[0], out[1] + BLANK
-        self._joint = self._foot + self._head
         self._out_joint = self._out_foot + self._out_head
         self._unchanged = event == out
 
     def run(self, events: bytes, start: int) -> Run | None:
-        """Returns the events from ``start`` on that match; None if the first does not."""
-        stop = events.find(BLANK, start) + 2
-        if stop < len(events) and events.startswith(self._head, start):
-            texts = self._candidates(events, start)
-            if not self._matches(events, start, texts):
-                count = bisect_left(
-                    range(len(texts)), True, key=lambda n: not self._matches(events, start, texts[: n + 1])
-                )
-                texts = texts[:count]
-            decoded = _decode(texts) if texts else None
-            if decoded is not None:
-                return self._run_of(events, texts, "".join(decoded))
-        return self._match_one(events, start, stop)  # as most upstreams send them, or one of several is invalid
-
-    def _run_of(self, events: bytes, texts: list[bytes], whole_text: str) -> Run:
-        size = len(texts) * len(self._joint) + sum(map(len, texts))
-        if self._unchanged and size == len(events):
-            return Run(events, size, texts, whole_text)
-        return Run(self._out_head + self._out_joint.join(texts) + self._out_foot, size, texts, whole_text)
-
-    def _candidates(self, events: bytes, start: int) -> list[bytes]:
-        """Returns the texts of the events if they match, which is yet to be checked.
-
-        Every other line is blank, so the events are split at line feeds: bytes.split is slower for longer separators.
+        """Returns the events from ``start`` on that match, only the first if another has an invalid text; None if the
+        first does not match.
         """
-        head, end = self._head, self._foot[: -len(BLANK)]
-        lines = events[start:].split(b"\n")[:-1:2]
-        while lines and not (lines[-1].startswith(head) and lines[-1].endswith(end)):  # the last events of an answer
-            lines.pop()
-        begin, stop = len(head), -len(end)
-        return [line[begin:stop] for line in lines]
-
-    def _matches(self, events: bytes, start: int, texts: list[bytes]) -> bool:
-        """Returns whether the events from ``start`` on are the template with these texts."""
-        return events.startswith(self._joint.join(texts) + self._foot, start + len(self._head))
-
-    def _match_one(self, events: bytes, start: int, stop: int) -> Run | None:
-        begin, end = start + len(self._head), stop - len(self._foot)
-        if end < begin or not (events.startswith(self._head, start) and events.startswith(self._foot, end)):
+        head, foot, place = self._head, self._foot, start
+        texts: list[bytes] = []
+        while events.startswith(head, place):
+            begin = place + len(head)
+            end = events.find(b"\n", begin) + len(BLANK) - len(foot)
+            if end < begin or not events.startswith(foot, end):
+                break
+            texts.append(events[begin:end])
+            place = end + len(foot)
+        if not texts:
             return None
-        try:
-            whole_text = _TEXT.decode(events[begin - 1 : end + 1])
-        except ValueError:
-            return None
-        text = events[begin:end]
-        if self._unchanged and not start and stop == len(events):
-            return Run(events, stop, [text], whole_text)
-        return Run(self._out_head + text + self._out_foot, stop - start, [text], whole_text)
+        whole_text = _decode(texts) if len(texts) > 1 else None
+        if whole_text is None:
+            begin, end = start + len(head), start + len(head) + len(texts[0])
+            try:
+                whole_text = _TEXT.decode(events[begin - 1 : end + 1])
+            except ValueError:
+                return None
+            del texts[1:]
+            place = end + len(foot)
+        if self._unchanged:
+            return Run(events[start:place], place - start, texts, whole_text)
+        return Run(self._out_head + self._out_joint.join(texts) + self._out_foot, place - start, texts, whole_text)
 
 
-def _decode(texts: list[bytes]) -> list[str] | None:
-    """Returns the decoded texts; None if one of them is invalid. They are decoded as one array, which is faster.
+def _decode(texts: list[bytes]) -> str | None:
+    """Returns the decoded texts, joined; None if one is invalid. They are decoded as one array, which is faster.
 
     Each text adds an even number of unescaped quotes to the two of its own, so the array has as many strings as there
     are texts exactly if no text has any. A text must not end in a backslash, which would escape the quote after it.
@@ -101,10 +76,10 @@ def _decode(texts: list[bytes]) -> list[str] | None:
     if joined.find(b'\\","') >= 0 or joined.endswith(b"\\"):
         return None
     try:
-        decoded = _TEXTS.decode(b'["' + joined + b'"]')
+        decoded = _TEXTS.decode(b'["%b"]' % joined)
     except ValueError:
         return None
-    return decoded if len(decoded) == len(texts) else None
+    return "".join(decoded) if len(decoded) == len(texts) else None
 
 
 def template_of(event: bytes, out: bytes, text: bytes) -> Template | None:
