@@ -31,8 +31,6 @@ class OutputItem:
     """One item."""
 
     def __init__(self, id: str, kind: str, **head: object) -> None:
-        self.held = 0
-        """How many bytes are kept for the end."""
         self._head = {"id": id, "type": kind, **head}
         self._place = field(b"item_id", rawjson.encode(id))
         self._pieces: list[bytes] = []
@@ -51,7 +49,6 @@ class OutputItem:
     def add_piece(self, piece: bytes, logprobs: bytes = NO_LOGPROBS) -> Iterable[Event]:
         """Add a piece of the text, a JSON string. Returns its events."""
         self._pieces.append(piece)
-        self.held += len(piece) + len(logprobs)
         return ()
 
     def end_events(self, status: str) -> Iterable[Event]:
@@ -126,7 +123,6 @@ class MessageItem(PartItem):
         if begun:
             self._pieces.append(EMPTY)
         self._annotations.append(annotation)
-        self.held += len(annotation)
         return *begun, (b"output_text.annotation.added", self._place + number + field(b"annotation", annotation))
 
     def end_events(self, status: str) -> Iterable[Event]:
@@ -169,7 +165,6 @@ class ReasoningItem(PartItem):
     def seal(self, seal: Seal) -> None:
         """Keep what the vendor wants back."""
         self._seal = seal
-        self.held += len(seal.content)
 
     def encode_item(self, status: str) -> bytes:
         if not self._summary and self._pieces:
@@ -249,7 +244,6 @@ class ImageItem(OutputItem):
 
     def __init__(self, id: str, medium: Medium) -> None:
         super().__init__(id, "image_generation_call")
-        self.held = len(medium.data)
         self._medium = medium
 
     def end_events(self, status: str) -> Iterable[Event]:

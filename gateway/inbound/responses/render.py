@@ -92,7 +92,6 @@ class ResponseRenderer(Renderer):
         """What the open item accepts: the kind of pieces, or the number of a tool call."""
         self._finish = ""
         self._begun = False
-        self._items_size = 0
         self._keep_alives = 0
         """The number of keep-alives since the last event of the answer."""
 
@@ -101,6 +100,7 @@ class ResponseRenderer(Renderer):
         out, self._keep_alives = b"", 0
         match event:
             case Piece():
+                self.held += len(event.piece) + len(event.logprobs)
                 item, out = self._open(event.number if event.kind is BlockKind.TOOL_CALL else event.kind)
                 out += self._number_events(item.add_piece(event.piece, event.logprobs or NO_LOGPROBS))
             case ToolCallBegan():
@@ -111,12 +111,14 @@ class ResponseRenderer(Renderer):
                     call = CallItem(id, event.id, tool, bare=event.custom)
                 out = self._begin_item(call, event.number)
             case Medium():
+                self.held += len(event.data)
                 out = self._begin_item(ImageItem(self._next_id("ig"), event), None)
             case Citation():
                 item, out = self._open(BlockKind.TEXT)
                 if isinstance(item, MessageItem):
                     out += self._number_events(item.cite(event))
             case ReasoningSeal():
+                self.held += len(event.seal.content)
                 out = self._seal(event)
             case AnswerBegan():
                 out = self._begin()
@@ -204,8 +206,6 @@ class ResponseRenderer(Renderer):
         done = item.encode_item(status)
         ended += self._number_events(((b"output_item.done", field(b"item", done)),))
         self._items.append(done)
-        self._items_size += len(done)
-        self.held = self._items_size
         return ended
 
     def _number_events(self, events: Iterable[Event]) -> bytes:
@@ -216,7 +216,6 @@ class ResponseRenderer(Renderer):
             written += _PLACED_EVENT % (name, name, number, place, fields)
             number += 1
         self._number = number
-        self.held = self._items_size + (0 if self._open_item is None else self._open_item.held)
         return written
 
     def _event(self, name: bytes, fields: bytes) -> bytes:
