@@ -173,6 +173,10 @@ class NativeTap(AnswerState):
         """Returns what the client gets instead of an event; None if it passes unchanged. Raises ValueError."""
         raise NotImplementedError
 
+    def take_done(self) -> bytes:
+        """Returns what the client gets at ``[DONE]``, which some relays send in other APIs than OpenAI's older ones."""
+        return b""
+
     def cut_short(self) -> bytes:
         """Returns the events that end the answer here as at its length limit, without the terminal one."""
         raise NotImplementedError
@@ -257,7 +261,9 @@ class NativeStream(FramedStream):
             return None if self.started else b""  # until the answer begins, another channel may answer
         self.events += 1
         if event.data.strip() == b"[DONE]":
-            return self._read_done()
+            last = self.reader.take_done()
+            self.finished = self.reader.complete
+            return last
         replaced = None
         try:
             refuse_many_elements(event.data)
@@ -275,11 +281,6 @@ class NativeStream(FramedStream):
             self._terminal, self.finished = block if replaced is None else replaced, True
             return b""
         return replaced
-
-    def _read_done(self) -> bytes:
-        """Returns what the client gets at ``[DONE]``, which some relays send in other APIs than OpenAI's older ones."""
-        self.finished = self.reader.complete
-        return b""
 
 
 class RenderableStream(NativeStream):

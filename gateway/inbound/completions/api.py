@@ -270,7 +270,7 @@ class CompletionsRelay(RenderingAdapter):
         super().__init__(CompletionsDialect(), CompletionRenderer, WholeCompletionRenderer)
 
     def stream(self, order: Order, channel: Channel) -> RenderableStream:
-        return CompletionStream(channel, CompletionTap(order, channel), partial(self.rendered_stream, order, channel))
+        return RenderableStream(channel, CompletionTap(order, channel), partial(self.rendered_stream, order, channel))
 
     def whole(self, body: bytes, order: Order, channel: Channel) -> WholeAnswer:
         body = as_utf8(body.strip().removeprefix(BOM))
@@ -278,16 +278,6 @@ class CompletionsRelay(RenderingAdapter):
         if stream_in(body) or may_be_chat:
             return super().whole(body, order, channel)
         return CompletionTap(order, channel).read_whole(body)
-
-
-class CompletionStream(RenderableStream):
-    """A native stream. Like a chat, it stops at ``[DONE]`` without a finish reason if its usage came."""
-
-    reader: "CompletionTap"
-
-    def _read_done(self) -> bytes:
-        last = b"" if self.reported is None else self.reader.end_choices("stop")
-        return last + super()._read_done()
 
 
 class CompletionTap(NativeTap):
@@ -324,10 +314,14 @@ class CompletionTap(NativeTap):
         text = rawjson.EMPTY_TEXT if rawjson.is_null(text) else text
         return _choice_of(choice.index, text, _REASONS.get(reason, "stop") if reason else None)
 
-    def cut_short(self) -> bytes:
-        return self.end_choices("length")
+    def take_done(self) -> bytes:
+        """See ``NativeTap``. Like a chat, an answer whose usage came is complete without a finish reason."""
+        return b"" if self.reported is None else self._end_choices("stop")
 
-    def end_choices(self, reason: str) -> bytes:
+    def cut_short(self) -> bytes:
+        return self._end_choices("length")
+
+    def _end_choices(self, reason: str) -> bytes:
         """Returns the ends of the choices that have none yet."""
         unfinished = self.unfinished
         self.conclude(reason)
